@@ -1,0 +1,264 @@
+"""Batches of embeddings in which every image is a distribution, not a point."""
+
+import os
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import ClassVar, Self
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as to_safetensors
+from torch import Tensor
+
+from surefind.errors import InvalidArgument, InvalidFile
+
+LARGEST = 1e9  # of any entry; beyond it squares of squares overflow float32
+SMALLEST_SPREAD = 1e-12  # of a variance; below it float32 gradients overflow
+UNIT_TOLERANCE = 1e-4  # how far from 1 the length of a mean on the sphere may be
+
+Rows = int | slice | Sequence[int] | Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Embeddings:
+    """N isotropic distributions in D dimensions; use `Gaussians` or `VonMisesFisher`."""
+
+    mean: Tensor  # (N, D)
+
+    family: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def spread(self) -> Tensor:
+        """The one number per image that says how wide it is, (N,)."""
+
+    @property
+    def dim(self) -> int:
+        return self.mean.shape[1]
+
+    def __len__(self) -> int:
+        return self.mean.shape[0]
+
+    def __getitem__(self, rows: Rows) -> Self:
+        """The given rows; a single integer gives a batch of one."""
+        if isinstance(rows, int):
+            if not -len(self) <= rows < len(self):
+                raise IndexError(f"row {rows} of a batch of {len(self)}")
+            rows = [rows]
+        return self._map(lambda tensor: tensor[rows])
+
+    def to(self, target: torch.device | torch.dtype | str) -> Self:
+        """The same batch on another device or in another floating-point type."""
+        return self._map(lambda tensor: tensor.to(target))
+
+    def detach(self) -> Self:
+        return self._map(Tensor.detach)
+
+    @classmethod
+    def cat(cls, batches: Sequence[Self]) -> Self:
+        """One batch after the other; all of this family and of one dimension."""
+        if not batches:
+            raise InvalidArgument(
+                "batches",
+                expected="at least one batch",
+                got="none",
+                fix="pass a non-empty list",
+            )
+        for batch in batches:
+            _require(
+                type(batch) is cls,
+                "batches",
+                f"only {cls.__name__}",
+                type(batch).__name__,
+            )
+            _require(
+                batch.dim == batches[0].dim,
+                "batches",
+                f"{batches[0].dim} dimensions, as in the first",
+                str(batch.dim),
+            )
+        return cls(*(torch.cat([getattr(b, f.name) for b in batches]) for f in fields(cls)))
+
+    def save(self, path: str | Path) -> None:
+        """Write one safetensors file; an older one of that name is replaced whole or not at all."""
+        path = Path(path)
+        tensors = {f.name: getattr(self, f.name).detach().cpu().contiguous() for f in fields(self)}
+        unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
+        try:
+            unfinished.write_bytes(to_safetensors(tensors, {"family": self.family}))
+            unfinished.replace(path)
+        except OSError as error:
+            unfinished.unlink(missing_ok=True)
+            raise InvalidFile(
+                f"cannot write {path}: {error.strerror}",
+                fix="choose a folder that exists, is writable and has free space",
+            ) from error
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a file written by `save`; called on `Embeddings`, it returns the family it finds."""
+        family, tensors = _read(Path(path))
+        found = FAMILIES.get(family)
+        if found is None or not issubclass(found, cls):
+            raise InvalidFile(
+                f"{path} holds {family!r} embeddings, not {cls.__name__}",
+                fix="load it with surefind.Embeddings.load, which takes any family",
+            )
+        names = [f.name for f in fields(found)]
+        if set(names) != set(tensors):
+            raise InvalidFile(
+                f"{path} holds the tensors {sorted(tensors)}, expected {names}",
+                fix="write it again with Embeddings.save",
+            )
+        loaded: Self = found(*(tensors[name] for name in names))
+        return loaded
+
+    def _map(self, change: Callable[[Tensor], Tensor]) -> Self:
+        return type(self)(*(change(getattr(self, f.name)) for f in fields(self)))
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussians(Embeddings):
+    """Isotropic Gaussians: image i is N(mean[i], var[i] * I)."""
+
+    var: Tensor  # (N,)
+    family: ClassVar[str] = "gaussian"
+
+    def __post_init__(self) -> None:
+        _check_mean(self.mean)
+        _check_spread("var", self.var, self.mean, SMALLEST_SPREAD, LARGEST)
+
+    @property
+    def spread(self) -> Tensor:
+        return self.var
+
+
+@dataclass(frozen=True, eq=False)
+class VonMisesFisher(Embeddings):
+    """Distributions on the unit sphere: image i is vMF(mean[i], kappa[i]); large kappa is sharp."""
+
+    kappa: Tensor  # (N,)
+    family: ClassVar[str] = "von-mises-fisher"
+
+    def __post_init__(self) -> None:
+        _check_mean(self.mean)
+        _require(self.dim >= 2, "mean", "at least 2 dimensions on a sphere", str(self.dim))
+        _check_spread("kappa", self.kappa, self.mean, 1 / LARGEST, 1 / SMALLEST_SPREAD)
+        if len(self) > 0:
+            lengths = self.mean.detach().norm(dim=1)
+            worst = float((lengths - 1).abs().max())
+            _require(
+                worst <= UNIT_TOLERANCE,
+                "mean",
+                "unit vectors",
+                f"a length that is off by {worst:.3g}",
+                fix="normalise it: torch.nn.functional.normalize(mean, dim=1)",
+            )
+
+    @property
+    def spread(self) -> Tensor:
+        return self.kappa
+
+    def as_gaussians(self) -> Gaussians:
+        """The Gaussians with the same means and variance 1/kappa: how the paper treats vMF."""
+        return Gaussians(self.mean, 1 / self.kappa)
+
+
+FAMILIES: dict[str, type[Embeddings]] = {c.family: c for c in (Gaussians, VonMisesFisher)}
+
+
+def _require(
+    condition: bool,
+    argument: str,
+    expected: str,
+    got: str,
+    fix: str = "pass what is expected",
+) -> None:
+    if not condition:
+        raise InvalidArgument(argument, expected=expected, got=got, fix=fix)
+
+
+def _check_tensor(argument: str, value: object, ndim: int) -> None:
+    if not isinstance(value, Tensor):
+        raise InvalidArgument(
+            argument,
+            expected="a torch.Tensor",
+            got=type(value).__name__,
+            fix="convert it with torch.as_tensor",
+        )
+    shape = ("(N,)", "(N, D)")[ndim - 1]
+    _require(
+        value.ndim == ndim,
+        argument,
+        f"shape {shape}",
+        f"shape {tuple(value.shape)}",
+        fix="one row per image: reshape it",
+    )
+    _require(
+        value.dtype in (torch.float32, torch.float64),
+        argument,
+        "float32 or float64",
+        str(value.dtype).removeprefix("torch."),
+        fix=f"convert it: {argument}.float()",
+    )
+
+
+def _check_mean(mean: Tensor) -> None:
+    _check_tensor("mean", mean, 2)
+    _require(mean.shape[1] >= 1, "mean", "at least one dimension", "none")
+    if len(mean) > 0:
+        low, high = (float(end) for end in mean.detach().aminmax())
+        _require(
+            low >= -LARGEST and high <= LARGEST,
+            "mean",
+            f"finite numbers of at most {LARGEST:g}",
+            f"values from {low:g} to {high:g}",
+            fix="look for a diverged model or a corrupt row: torch.isfinite(mean).all(dim=1)",
+        )
+
+
+def _check_spread(
+    argument: str, spread: Tensor, mean: Tensor, smallest: float, largest: float
+) -> None:
+    _check_tensor(argument, spread, 1)
+    _require(
+        len(spread) == len(mean),
+        argument,
+        f"{len(mean)} values, one per mean",
+        str(len(spread)),
+        fix="embeddings are isotropic: one number per image",
+    )
+    for name in ("dtype", "device"):
+        want, got = getattr(mean, name), getattr(spread, name)
+        _require(
+            want == got,
+            argument,
+            f"the {name} of mean, {want}",
+            str(got),
+            fix="use .to()",
+        )
+    if len(spread) > 0:
+        low, high = (float(end) for end in spread.detach().aminmax())
+        _require(
+            smallest <= low and high <= largest,
+            argument,
+            f"positive numbers from {smallest:g} to {largest:g}",
+            f"values from {low:g} to {high:g}",
+            fix="make it positive with softplus plus a small floor",
+        )
+
+
+def _read(path: Path) -> tuple[str, dict[str, Tensor]]:
+    try:
+        with safe_open(path, framework="pt") as file:
+            family = (file.metadata() or {}).get("family", "unknown")
+            return family, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except FileNotFoundError as error:
+        raise InvalidFile(f"{path} does not exist", fix="check the path") from error
+    except (OSError, SafetensorError) as error:
+        raise InvalidFile(
+            f"{path} is not a readable safetensors file: {error}",
+            fix="write it again with Embeddings.save",
+        ) from error

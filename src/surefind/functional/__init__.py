@@ -1,0 +1,35 @@
+"""Pure functions on embeddings: the triplet likelihood, distances and divergences."""
+
+from surefind.functional.distance import (
+    distance_variance,
+    expected_distance,
+    match_probability,
+    squared_distances,
+)
+from surefind.functional.divergence import kl_to_prior
+from surefind.functional.triplet import (
+    GaussianTriplets,
+    Moments,
+    SphereTriplets,
+    log_prob,
+    moments,
+    nearer_probability,
+    triplet_log_prob,
+    triplet_moments,
+)
+
+__all__ = [
+    "GaussianTriplets",
+    "Moments",
+    "SphereTriplets",
+    "distance_variance",
+    "expected_distance",
+    "kl_to_prior",
+    "log_prob",
+    "match_probability",
+    "moments",
+    "nearer_probability",
+    "squared_distances",
+    "triplet_log_prob",
+    "triplet_moments",
+]

@@ -1,0 +1,58 @@
+"""The few checks that every public function of this folder makes on its arguments."""
+
+from difflib import get_close_matches
+
+from surefind.embeddings import Embeddings
+from surefind.errors import InvalidArgument
+
+METHODS = ("clt", "saddlepoint", "exact")
+
+
+def check_pair(first: Embeddings, second: Embeddings, names: str = "query, gallery") -> None:
+    """Both must be embeddings of one family and one dimension."""
+    for name, batch in zip(names.split(", "), (first, second), strict=True):
+        check_embeddings(name, batch)
+    if type(first) is not type(second):
+        raise InvalidArgument(
+            names,
+            expected="embeddings of one family",
+            got=f"{type(first).__name__} and {type(second).__name__}",
+            fix="encode both with the same model",
+        )
+    if first.dim != second.dim:
+        raise InvalidArgument(
+            names,
+            expected="embeddings of one dimension",
+            got=f"{first.dim} and {second.dim} dimensions",
+            fix="encode both with the same model",
+        )
+
+
+def check_embeddings(name: str, batch: object) -> None:
+    if not isinstance(batch, Embeddings):
+        raise InvalidArgument(
+            name,
+            expected="Gaussians or VonMisesFisher",
+            got=type(batch).__name__,
+            fix="wrap means and variances: surefind.Gaussians(mean, var)",
+        )
+
+
+def check_method(method: str, *, on_sphere: bool) -> None:
+    check_choice("method", method, METHODS)
+    if on_sphere and method == "exact":
+        raise InvalidArgument(
+            "method",
+            expected="'clt' or 'saddlepoint' for von Mises-Fisher embeddings",
+            got="'exact'",
+            fix="use 'saddlepoint', or the Gaussians of .as_gaussians(), whose law is known",
+        )
+
+
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        near = get_close_matches(str(value), choices, n=1, cutoff=0.4)
+        hint = f"did you mean {near[0]!r}?" if near else f"use {choices[0]!r}"
+        raise InvalidArgument(
+            name, expected="one of " + ", ".join(choices), got=repr(value), fix=hint
+        )

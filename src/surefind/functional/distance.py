@@ -1,0 +1,160 @@
+"""Distances between embeddings: of means, expected, how sure, and how likely below a radius."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from surefind.embeddings import Embeddings, Gaussians, VonMisesFisher
+from surefind.errors import InvalidArgument
+from surefind.functional.autograd import call
+from surefind.functional.checks import check_method, check_pair
+from surefind.functional.probability import log_cdf
+from surefind.functional.quadratic import QuadraticForm
+from surefind.functional.sphere import sphere_terms
+from surefind.functional.sphere_moments import (
+    Cumulants,
+    Partner,
+    inner_product_cumulants,
+)
+
+
+def squared_distances(x: Tensor, y: Tensor) -> Tensor:
+    r"""|x_i - y_j|^2 for all pairs, (N, M), never negative.
+
+    One matrix product, |x|^2 + |y|^2 - 2 x'y, in float64: in float32 it has no digits left for
+    pairs that are close, and those are the ones that matter.
+    """
+    return call(_SquaredDistances, x, y)
+
+
+class _SquaredDistances(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        ctx.save_for_backward(x, y)
+        wide_x = x.double()
+        wide_y = wide_x if y is x else y.double()
+        inner = wide_x @ wide_y.T
+        if y is x:
+            square_x = square_y = inner.diagonal().clone()
+        else:
+            square_x, square_y = wide_x.square().sum(1), wide_y.square().sum(1)
+        result = inner.mul_(-2).add_(square_x[:, None]).add_(square_y).clamp_(min=0)
+        return result.to(x.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor | None]:
+        x, y = ctx.saved_tensors
+        with torch.autocast(x.device.type, enabled=False):
+            if y is x:
+                grad = grad + grad.T
+                return 2 * (grad.sum(1, keepdim=True) * x - grad @ x), None
+            by_x = 2 * (grad.sum(1, keepdim=True) * x - grad @ y)
+            return by_x, 2 * (grad.sum(0)[:, None] * y - grad.T @ x)
+
+
+def triplet_distances(
+    mean: Tensor, anchor: Tensor, positive: Tensor, negative: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """|a - p|^2, |a - n|^2 and |p - n|^2 for the rows of `mean` with these indices."""
+    distances = call(_TripletDistances, mean, anchor, positive, negative)
+    return distances[0], distances[1], distances[2]
+
+
+class _TripletDistances(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, mean: Tensor, *sides: Tensor) -> Tensor:
+        a, p, n = (mean.index_select(0, side) for side in sides)
+        ap, an = torch.sub(a, p, out=p), torch.sub(a, n, out=n)
+        pn = torch.sub(an, ap, out=a)
+        ctx.save_for_backward(ap, an, pn, *sides)
+        ctx.rows = len(mean)
+        return torch.stack([x.norm(dim=1) for x in (ap, an, pn)]).square_()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        ap, an, pn, anchor, positive, negative = ctx.saved_tensors
+        by_ap, by_an, by_pn = (2 * grad)[..., None]
+        by_a = (ap * by_ap).addcmul_(an, by_an)
+        by_p = (pn * by_pn).addcmul_(ap, by_ap, value=-1)
+        total = ap.new_zeros(ctx.rows, ap.shape[1])
+        total.index_add_(0, anchor, by_a).index_add_(0, positive, by_p)
+        return (
+            total.index_add_(0, negative, by_a.add_(by_p), alpha=-1),
+            None,
+            None,
+            None,
+        )
+
+
+def expected_distance(query: Embeddings, gallery: Embeddings) -> Tensor:
+    r"""E|q - x|^2 for all pairs, (N, M).
+
+    Gaussians:       |mu_q - mu_x|^2 + D (v_q + v_x)
+    von Mises-Fisher: 2 - 2 A_q A_x cos(q, x)
+    """
+    check_pair(query, gallery)
+    between = squared_distances(query.mean, gallery.mean)
+    if isinstance(query, Gaussians):
+        return between + query.dim * (query.spread[:, None] + gallery.spread)
+    return 2 - 2 * _sphere_cumulants(query, gallery, between).mean
+
+
+def distance_variance(query: Embeddings, gallery: Embeddings) -> Tensor:
+    r"""Var|q - x|^2 for all pairs, (N, M).
+
+    Gaussians:       2 D (v_q + v_x)^2 + 4 (v_q + v_x) |mu_q - mu_x|^2
+    von Mises-Fisher: 4 Var[q'x]
+    """
+    check_pair(query, gallery)
+    between = squared_distances(query.mean, gallery.mean)
+    if isinstance(query, Gaussians):
+        var = query.spread[:, None] + gallery.spread
+        return 2 * query.dim * var * var + 4 * var * between
+    return 4 * _sphere_cumulants(query, gallery, between).var
+
+
+def match_probability(
+    query: Embeddings,
+    gallery: Embeddings,
+    radius: float,
+    *,
+    method: str = "saddlepoint",
+) -> Tensor:
+    r"""P(|q - x| < radius) for all pairs, (N, M); `radius` is a distance, not squared.
+
+    Between Gaussians |q - x|^2 is a scaled non-central chi-square. On the sphere its first three
+    cumulants are exact and the rest of its shape is that of a quadratic form; there is no
+    `exact` there.
+    """
+    check_pair(query, gallery)
+    check_method(method, on_sphere=isinstance(query, VonMisesFisher))
+    if not radius > 0:
+        raise InvalidArgument(
+            "radius",
+            expected="a positive number",
+            got=repr(radius),
+            fix="use a distance > 0",
+        )
+    between = squared_distances(query.mean, gallery.mean)
+    if isinstance(query, Gaussians):
+        var = query.spread[:, None] + gallery.spread
+        form = QuadraticForm(between, torch.zeros_like(between), var, None, query.dim)
+        gap, var = radius**2 - form.mean, form.var
+    else:
+        inner = _sphere_cumulants(query, gallery, between)
+        form = inner.form(scale=-2, dim=query.dim)
+        gap, var = radius**2 - 2 + 2 * inner.mean, 4 * inner.var
+    return log_cdf(form, gap, var, method).exp()
+
+
+def _sphere_cumulants(query: Embeddings, gallery: Embeddings, between: Tensor) -> Cumulants:
+    assert isinstance(query, VonMisesFisher)
+    q = sphere_terms(query.spread, query.dim).map(lambda tensor: tensor[:, None])
+    x = sphere_terms(gallery.spread, query.dim)
+    partner = Partner(1, x, between, x.length)
+    along = x.length * (1 - between / 2)
+    return inner_product_cumulants(q, [partner], x.length**2, along, query.dim)

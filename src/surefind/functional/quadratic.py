@@ -1,0 +1,68 @@
+"""The law of a difference of squared distances: two scaled non-central chi-squares."""
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+
+class QuadraticForm(NamedTuple):
+    r"""A random variable by its cumulant generating function, one per element.
+
+        K(t) = (t shift + 2 t^2 noise) / q(t) - (D/2) log q(t)
+        q(t) = 1 - 2 tilt t - 4 spread t^2
+
+    The difference of two squared distances between Gaussians has this form, and so has, up to
+    its third cumulant, the same difference on the sphere. With spread = None there is no t^2 in q
+    and no noise: that is a single squared distance.
+    """
+
+    shift: Tensor
+    noise: Tensor
+    tilt: Tensor
+    spread: Tensor | None
+    dof: int  # D
+
+    @property
+    def mean(self) -> Tensor:
+        """K'(0)"""
+        return self.shift + self.dof * self.tilt
+
+    @property
+    def var(self) -> Tensor:
+        """K''(0)"""
+        twice = (
+            self.tilt * self.tilt if self.spread is None else self.tilt.square() + 2 * self.spread
+        )
+        return 4 * (self.noise + self.shift * self.tilt) + 2 * self.dof * twice
+
+
+class ChiSquares(NamedTuple):
+    """The same variable as up * chi2_D(up_shift) - down * chi2_D(down_shift), all of them >= 0."""
+
+    up: Tensor
+    up_shift: Tensor
+    down: Tensor | None
+    down_shift: Tensor | None
+    dof: int
+
+
+def chi_squares(form: QuadraticForm) -> ChiSquares:
+    r"""The weights are the roots of q, the shifts its residues.
+
+        s = sqrt(tilt^2 + 4 spread),   up - down = tilt,   up * down = spread
+        up_shift = (noise / up + shift) / s,   down_shift = (noise / down - shift) / s
+
+    The smaller weight comes from the product, the larger from the difference: no digits are lost.
+    """
+    if form.spread is None:
+        return ChiSquares(form.tilt, form.shift / form.tilt, None, None, form.dof)
+    root = (form.tilt.square() + 4 * form.spread).sqrt()
+    smaller = 2 * form.spread / (form.tilt.abs() + root)
+    up, down = smaller + form.tilt.clamp(min=0), smaller - form.tilt.clamp(max=0)
+    return ChiSquares(
+        up=up,
+        up_shift=((form.noise / up + form.shift) / root).clamp(min=0),
+        down=down,
+        down_shift=((form.noise / down - form.shift) / root).clamp(min=0),
+        dof=form.dof,
+    )

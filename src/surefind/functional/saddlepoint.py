@@ -1,0 +1,334 @@
+"""Probabilities of a quadratic form by the second-order saddlepoint approximation.
+
+Letters: K the cumulant generating function, t the saddlepoint, K1 ... K5 its derivatives at t.
+For each chi-square of signed weight w and non-centrality c:  p = 1/(1 - 2 w t),  s = p - 1,
+b = 2 w p. Working with s instead of t keeps all digits both at t = 0 and next to the poles.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from surefind.functional.autograd import call
+from surefind.functional.normal import LOG_SQRT_2PI, log_ndtr, share_below
+from surefind.functional.quadratic import ChiSquares, QuadraticForm, chi_squares
+from surefind.functional.saddlepoint_at_zero import log_cdf_near_the_mean
+
+_NEAR = 0.2  # standard deviations within which the terms 1/r - 1/u lose digits
+_TOLERANCE = 1e-4  # of the last step towards the saddlepoint; what is left is about its square
+_MOST_STEPS = 60
+
+
+def log_cdf_saddlepoint(form: QuadraticForm, gap: Tensor) -> Tensor:
+    r"""log P(variable < mean + gap), by Lugannani and Rice with Daniels' next term.
+
+        P = Phi(r) - phi(r) (c0 + c1),   r = sign(t) sqrt(2 (t x - K)),   u = t sqrt(K2)
+        c0 = 1/u - 1/r,   c1 = (k4/8 - 5 k3^2/24)/u - k3/(2 u^2) - 1/u^3 + 1/r^3
+
+    with K1(t) = x the saddlepoint and k3, k4 the standardised cumulants there. The smaller tail is
+    taken in the log domain. Computed in float64; the gradient is that of this expression.
+    """
+    tensors = [part for part in form[:4] if part is not None]
+    shape = torch.broadcast_shapes(gap.shape, *(tensor.shape for tensor in tensors))
+    flat = [tensor.double().expand(shape).reshape(-1) for tensor in (*tensors, gap)]
+    return call(_LogCdf, form.dof, *flat).reshape(shape).to(gap.dtype)
+
+
+@torch.no_grad()
+def saddlepoint_of(law: ChiSquares, gap: Tensor) -> tuple[Tensor, Tensor]:
+    """The saddlepoint t, where K1(t) = mean + gap, and K2(t)."""
+    terms = _terms_at_saddlepoint(law, gap)
+    return terms[0].t, _total([_Part.of(term, law.dof).k[0] for term in terms])
+
+
+class _LogCdf(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, dof: int, *tensors: Tensor) -> Tensor:
+        form, gap = _form(tensors, dof), tensors[-1]
+        law = chi_squares(form)
+        terms = _terms_at_saddlepoint(law, gap)
+        r = _root_of_twice_the_exponent(terms, dof)
+        value, by_law, by_gap = _value_and_slopes(terms, gap, r, dof)
+        slopes = [*_slopes_by_form(form, law, by_law), by_gap]
+        if r.numel() > 0 and float(r.min()) < _NEAR:
+            near = torch.nonzero(r < _NEAR).squeeze(1)
+            near_value, near_slopes = log_cdf_near_the_mean(
+                lambda parts: (chi_squares(_form(parts, dof)), parts[-1]),
+                [tensor.index_select(0, near) for tensor in tensors],
+                terms[0].t.index_select(0, near),
+            )
+            value.index_copy_(0, near, near_value)
+            for slope, near_slope in zip(slopes, near_slopes, strict=True):
+                slope.index_copy_(0, near, near_slope)
+        ctx.save_for_backward(*slopes)
+        return value
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return None, *(grad * slope for slope in ctx.saved_tensors)
+
+
+def _form(tensors: Any, dof: int) -> QuadraticForm:
+    shift, noise, tilt, *spread, _ = tensors
+    return QuadraticForm(shift, noise, tilt, spread[0] if spread else None, dof)
+
+
+class _Term(NamedTuple):
+    """One chi-square at the saddlepoint; its weight is signed."""
+
+    weight: Tensor
+    shift: Tensor
+    s: Tensor
+    t: Tensor
+
+
+def _terms_at_saddlepoint(law: ChiSquares, gap: Tensor) -> list[_Term]:
+    if law.down is None or law.down_shift is None:
+        s = _root(law.up_shift, 2 * law.up_shift + law.dof, gap / law.up)
+        return [_Term(law.up, law.up_shift, s, s / (2 * law.up * (1 + s)))]
+    up_s, down_s = _solve(law.up, law.up_shift, law.down, law.down_shift, gap, law.dof)
+    t = up_s / (2 * law.up * (1 + up_s))
+    return [
+        _Term(law.up, law.up_shift, up_s, t),
+        _Term(-law.down, law.down_shift, down_s, t),
+    ]
+
+
+def _solve(
+    up: Tensor,
+    up_shift: Tensor,
+    down: Tensor,
+    down_shift: Tensor,
+    gap: Tensor,
+    dof: int,
+) -> tuple[Tensor, Tensor]:
+    r"""Solve K1(t) = mean + gap; returns s of both chi-squares.
+
+    Take the chi-square on the side of the gap as the main one (weight w, non-centrality c, s > 0)
+    and the other (v, e, s = -y) against it, rho = v/w. Then the equation is
+
+        s [c (2 + s) + D] + rho y [e (2 - y) + D] = |gap| / w,    y = rho s / (1 + (1 + rho) s)
+
+    where both terms grow with s, the second ever more slowly. With its tangent in its place this
+    is a quadratic whose root is too small, so repeating that climbs to the answer from below.
+    """
+    below = share_below(gap)
+    above = 1 - below
+    weight, other = above * up + below * down, below * up + above * down
+    shift, other_shift = (
+        above * up_shift + below * down_shift,
+        below * up_shift + above * down_shift,
+    )
+    rho = other.div_(weight)
+    equation = _Equation(
+        target=gap.abs().div_(weight),
+        rho=rho,
+        shift=shift,
+        slope=2 * shift + dof,
+        other_shift=other_shift,
+        other_slope=2 * other_shift + dof,
+    )
+    s = _climb(equation, equation.start())
+    y = equation.other_by_main(s).mul_(s)
+    return above * s - below * y, below * s - above * y
+
+
+def _climb(equation: "_Equation", s: Tensor) -> Tensor:
+    """Step until nothing moves; once few elements do, go on with those alone."""
+    for _ in range(_MOST_STEPS):
+        step = equation.step(s)
+        moving = torch.nonzero(torch.sub(step, s, alpha=1 + _TOLERANCE) > 0).squeeze(1)
+        s = step
+        if len(moving) == 0:
+            break
+        if 4 * len(moving) < len(s):
+            rest = _Equation(*(part.index_select(0, moving) for part in equation))
+            return s.index_copy_(0, moving, _climb(rest, s.index_select(0, moving)))
+    return s
+
+
+class _Equation(NamedTuple):
+    """The equation of `_solve`, with slope = 2 c + D and other_slope = 2 e + D."""
+
+    target: Tensor
+    rho: Tensor
+    shift: Tensor
+    slope: Tensor
+    other_shift: Tensor
+    other_slope: Tensor
+
+    def start(self) -> Tensor:
+        tangent = torch.addcmul(self.slope, self.rho * self.rho, self.other_slope)
+        return _root(self.shift, tangent, self.target)
+
+    def other_by_main(self, s: Tensor) -> Tensor:
+        """y / s"""
+        return (self.rho + 1).mul_(s).add_(1).reciprocal_().mul_(self.rho)
+
+    def step(self, s: Tensor) -> Tensor:
+        y_by_s = self.other_by_main(s)
+        y = y_by_s * s
+        bend = self.other_shift * y
+        tangent = (self.other_slope - 2 * bend).mul_(y_by_s).mul_(y_by_s)
+        rest = torch.addcmul(self.target, tangent, s)
+        rest.addcmul_(bend.neg_().add_(self.other_slope), y.mul_(self.rho), value=-1)
+        return _root(self.shift, tangent.add_(self.slope), rest)
+
+
+def _root(shift: Tensor, slope: Tensor, target: Tensor) -> Tensor:
+    """The root of shift s^2 + slope s = target next to 0."""
+    discriminant = (slope * slope).addcmul_(shift, target, value=4).clamp_(min=0)
+    return (2 * target).div_(discriminant.sqrt_().add_(slope))
+
+
+def _root_of_twice_the_exponent(terms: list[_Term], dof: int) -> Tensor:
+    """|r| = sqrt(2 (t x - K)) = sqrt(sum of c s^2 + D (s - log(1 + s)))"""
+    total = torch.zeros_like(terms[0].s)
+    for term in terms:
+        total.add_(term.s - torch.log1p(term.s), alpha=dof)
+        total.addcmul_(term.shift * term.s, term.s)
+    return total.clamp_(min=0).sqrt_()
+
+
+def _value_and_slopes(
+    terms: list[_Term], gap: Tensor, r: Tensor, dof: int
+) -> tuple[Tensor, list[tuple[Tensor, Tensor]], Tensor]:
+    r"""log P and its slopes by each chi-square's (weight, non-centrality) and by the gap.
+
+    The tail on the side of the gap is Q = phi(r) (M(r) + c), M Mills' ratio, r and u > 0:
+
+        d log Q = [(c_r - 1 - r c) dr + c_u du + c_3 dk3 + c_4 dk4] / (M + c)
+        r dr = t dx - dK,   dt = (dx - dK1) / K2,   dKj = (dKj at fixed t) + K(j+1) dt
+    """
+    parts = [_Part.of(term, dof) for term in terms]
+    k2, k3, k4, k5 = (_total([part.k[j] for part in parts]) for j in range(4))
+    t, below = terms[0].t, share_below(gap)
+    side = (-2 * below).add_(1)
+    inv_k2 = k2.reciprocal()
+    inv_std = inv_k2.sqrt()
+    inv_r = r.clamp(min=_NEAR).reciprocal_()
+    inv_u = (inv_std / t.abs()).clamp_(max=2 / _NEAR)
+    side_per_cube = (inv_k2 * inv_std).mul_(side)
+    skew, excess = k3 * side_per_cube, (k4 * inv_k2).mul_(inv_k2)
+    inv_r2, inv_u2 = inv_r * inv_r, inv_u * inv_u
+    bend = torch.addcmul(excess.mul_(0.125).add_(1), skew, skew, value=-5 / 24)
+    c = torch.addcmul(inv_r, inv_r, inv_r2, value=-1).neg_().addcmul_(inv_u, bend)
+    c.addcmul_(inv_u2, torch.add(inv_u, skew, alpha=0.5), value=-1)
+    log_tail = log_ndtr(-r)
+    hazard = (r * r).mul_(-0.5).sub_(log_tail).sub_(LOG_SQRT_2PI).exp_()
+    rest = (c * hazard).add_(1).clamp_(min=torch.finfo(r.dtype).tiny)
+    log_tail.add_(rest.log())
+    tail = log_tail.exp().mul_(1 - below)  # where the gap is negative, the tail is the answer
+    value = torch.log1p(-tail).addcmul_(log_tail, below)
+    # the slope of the value by log Q is 1 below the mean and -Q / (1 - Q) above it
+    scale = tail.div_(tail - 1).add_(below).mul_(hazard).div_(rest)
+    by_r = inv_r2.mul(-3).add_(1).mul_(inv_r2).sub_(1).addcmul_(r, c, value=-1).mul_(inv_r)
+    by_r.mul_(scale)
+    scale.mul_(inv_u)
+    by_u = torch.add(skew, inv_u, alpha=3).mul_(inv_u).sub_(bend).mul_(inv_u).mul_(side).mul_(scale)
+    by_k3 = skew.mul_(-5 / 12).sub_(inv_u, alpha=0.5).mul_(scale).mul_(side_per_cube)
+    by_k4 = scale.mul_(inv_k2).mul_(inv_k2).mul_(0.125)
+    by_k2 = (k3 * by_k3).mul_(-1.5).addcmul_(k4, by_k4, value=-2).mul_(inv_k2)
+    by_k2.addcmul_(by_u * t, inv_std, value=0.5)
+    by_x = (k3 * by_k2).addcmul_(k4, by_k3).addcmul_(k5, by_k4).addcdiv_(by_u, inv_std)
+    by_x.mul_(inv_k2)
+    t_by_x = t * by_x
+    of_weight = (
+        (2 * by_k2).sub_(t_by_x),
+        (3 * by_k3).addcmul_(t, by_k2),
+        (4 * by_k4).addcmul_(t, by_k3),
+        t * by_k4,
+    )
+    by_gap = by_r * t
+    by_gap.add_(by_x)
+    by_law = [part.slopes(by_gap, by_r, by_x, by_k2, by_k3, by_k4, of_weight) for part in parts]
+    return value, by_law, by_gap
+
+
+class _Part(NamedTuple):
+    """One chi-square's part of K2 ... K5:  Kj = (j-1)!/2 b^j (D + j c p)."""
+
+    term: _Term
+    dof: int
+    p: Tensor
+    b: Tensor
+    k: tuple[Tensor, Tensor, Tensor, Tensor]
+
+    @classmethod
+    def of(cls, term: _Term, dof: int) -> "_Part":
+        p = 1 + term.s
+        b = (2 * term.weight).mul_(p)
+        noncentral = p * term.shift
+        power = b * b
+        k2 = (noncentral + dof / 2).mul_(power)
+        power.mul_(b)
+        k3 = (3 * noncentral).add_(dof).mul_(power)
+        power.mul_(b)
+        k4 = (12 * noncentral).add_(3 * dof).mul_(power)
+        power.mul_(b)
+        return cls(
+            term,
+            dof,
+            p,
+            b,
+            (k2, k3, k4, noncentral.mul_(60).add_(12 * dof).mul_(power)),
+        )
+
+    def slopes(
+        self,
+        by_gap: Tensor,
+        by_r: Tensor,
+        by_x: Tensor,
+        by_k2: Tensor,
+        by_k3: Tensor,
+        by_k4: Tensor,
+        of_weight: tuple[Tensor, ...],
+    ) -> tuple[Tensor, Tensor]:
+        """By the weight and by the non-centrality.
+
+        At fixed t, w d/dw of Kj is j Kj + t K(j+1); of K and K1 the values at t = 0 are taken off.
+        """
+        w, shift, s, _ = self.term
+        by_weight = self.k[0] * of_weight[0]
+        for k, factor in zip(self.k[1:], of_weight[1:], strict=True):
+            by_weight.addcmul_(k, factor)
+        by_weight.div_(w)
+        two_plus_s = 2 + s
+        s_by_x = s * by_gap
+        by_weight.addcmul_(s_by_x, (two_plus_s * shift).add_(self.dof), value=-1)
+        b, p = self.b, self.p
+        by_shift = (12 * b).mul_(by_k4).add_(by_k3, alpha=3).mul_(b).add_(by_k2)
+        by_shift.mul_(b).mul_(b).mul_(p)
+        rest = (by_r * s).div_(p).mul_(0.5)
+        rest.addcmul_(two_plus_s.mul_(w), by_x)
+        return by_weight, by_shift.addcmul_(s, rest, value=-1)
+
+
+def _total(parts: list[Tensor]) -> Tensor:
+    return parts[0] + parts[1] if len(parts) == 2 else parts[0]
+
+
+def _slopes_by_form(
+    form: QuadraticForm, law: ChiSquares, by_law: list[tuple[Tensor, Tensor]]
+) -> list[Tensor]:
+    """The chain rule through `chi_squares`."""
+    (by_up, by_up_shift), *rest = by_law
+    if form.spread is None or law.down is None or law.down_shift is None:
+        by_shift = by_up_shift / law.up
+        return [by_shift, torch.zeros_like(by_shift), by_up - by_shift * law.up_shift]
+    ((by_down, by_down_shift),) = rest
+    inv_root = (law.up + law.down).reciprocal_()
+    of_up, of_down = by_up_shift * inv_root, by_down_shift * inv_root
+    by_shift = of_up - of_down
+    by_root = (of_up * law.up_shift).addcmul_(of_down, law.down_shift)
+    of_up /= law.up
+    of_down /= law.down
+    by_noise = of_up + of_down
+    by_up = torch.addcmul(by_up, of_up / law.up, form.noise, value=-1)
+    by_down = torch.addcmul(-by_down, of_down / law.down, form.noise, value=-1)
+    by_tilt = (by_up * law.up - by_down * law.down - by_root * form.tilt).mul_(inv_root)
+    by_spread = (by_up + by_down - 2 * by_root).mul_(inv_root)
+    return [by_shift, by_noise, by_tilt, by_spread]

@@ -1,0 +1,48 @@
+"""Heteroscedastic triplet regression (Taha et al. 2019), the baseline that learns a noise."""
+
+import torch
+from torch import Tensor
+
+from surefind.embeddings import Embeddings, VonMisesFisher
+from surefind.functional.checks import check_choice
+from surefind.losses.criterion import Scalars, TripletCriterion
+
+POOLING = ("sum", "image")
+
+
+class TripletRegressionLoss(TripletCriterion):
+    r"""L / (2 s^2) + log(s^2) / 2 with L the triplet loss and s^2 a learned noise.
+
+    `pooling="sum"`: s^2 is the sum of the three variances. `pooling="image"`: one such term for each of
+    the three images, averaged. The original does not say clearly how it pools them; both are
+    readings of it. Of von Mises-Fisher embeddings the variance is 1/kappa.
+    """
+
+    def __init__(self, margin: float = 0.2, *, pooling: str = "sum") -> None:
+        super().__init__()
+        check_choice("pooling", pooling, POOLING)
+        self.margin, self.pooling = margin, pooling
+
+    def extra_repr(self) -> str:
+        return f"margin={self.margin!r}, pooling={self.pooling!r}"
+
+    def spread_parts(self, embeddings: Embeddings) -> tuple[Tensor, ...]:
+        on_sphere = isinstance(embeddings, VonMisesFisher)
+        return (1 / embeddings.spread if on_sphere else embeddings.spread,)
+
+    def cost(self, scalars: Scalars, dim: int) -> Tensor:
+        hinge = (scalars.d_ap - scalars.d_an + self.margin).clamp(min=0)
+        (a,), (p,), (n,) = scalars.a, scalars.p, scalars.n
+        if self.pooling == "sum":
+            return _regression(hinge, a + p + n)
+        return (_regression(hinge, a) + _regression(hinge, p) + _regression(hinge, n)) / 3
+
+    def std(self, scalars: Scalars, dim: int) -> Tensor:
+        return torch.sqrt(scalars.a[0] + scalars.p[0] + scalars.n[0])
+
+    def kl(self, embeddings: Embeddings) -> None:
+        return None
+
+
+def _regression(hinge: Tensor, noise: Tensor) -> Tensor:
+    return 0.5 * (hinge / noise + noise.log())
