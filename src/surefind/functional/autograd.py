@@ -8,5 +8,5 @@ from torch import Tensor
 
 def call(function: type[torch.autograd.Function], *inputs: Any) -> Tensor:
     """function.apply(*inputs), for functions of one output."""
-    result: Tensor = function.apply(*inputs)  # type: ignore[no-untyped-call]
+    result: Tensor = function.apply(*inputs)
     return result

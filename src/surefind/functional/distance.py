@@ -13,11 +13,7 @@ from surefind.functional.checks import check_method, check_pair
 from surefind.functional.probability import log_cdf
 from surefind.functional.quadratic import QuadraticForm
 from surefind.functional.sphere import sphere_terms
-from surefind.functional.sphere_moments import (
-    Cumulants,
-    Partner,
-    inner_product_cumulants,
-)
+from surefind.functional.sphere_moments import InnerProduct, Partner
 
 
 def squared_distances(x: Tensor, y: Tensor) -> Tensor:
@@ -100,7 +96,7 @@ def expected_distance(query: Embeddings, gallery: Embeddings) -> Tensor:
     between = squared_distances(query.mean, gallery.mean)
     if isinstance(query, Gaussians):
         return between + query.dim * (query.spread[:, None] + gallery.spread)
-    return 2 - 2 * _sphere_cumulants(query, gallery, between).mean
+    return 2 - 2 * _inner_product(query, gallery, between).mean
 
 
 def distance_variance(query: Embeddings, gallery: Embeddings) -> Tensor:
@@ -114,7 +110,7 @@ def distance_variance(query: Embeddings, gallery: Embeddings) -> Tensor:
     if isinstance(query, Gaussians):
         var = query.spread[:, None] + gallery.spread
         return 2 * query.dim * var * var + 4 * var * between
-    return 4 * _sphere_cumulants(query, gallery, between).var
+    return 4 * _inner_product(query, gallery, between).var
 
 
 def match_probability(
@@ -143,18 +139,18 @@ def match_probability(
     if isinstance(query, Gaussians):
         var = query.spread[:, None] + gallery.spread
         form = QuadraticForm(between, torch.zeros_like(between), var, None, query.dim)
-        gap, var = radius**2 - form.mean, form.var
+        gap = radius**2 - form.mean
     else:
-        inner = _sphere_cumulants(query, gallery, between)
-        form = inner.form(scale=-2, dim=query.dim)
-        gap, var = radius**2 - 2 + 2 * inner.mean, 4 * inner.var
-    return log_cdf(form, gap, var, method).exp()
+        inner = _inner_product(query, gallery, between)
+        form = inner.form(scale=-2)
+        gap = radius**2 - 2 + 2 * inner.mean
+    return log_cdf(form, gap, method).exp()
 
 
-def _sphere_cumulants(query: Embeddings, gallery: Embeddings, between: Tensor) -> Cumulants:
+def _inner_product(query: Embeddings, gallery: Embeddings, between: Tensor) -> InnerProduct:
     assert isinstance(query, VonMisesFisher)
     q = sphere_terms(query.spread, query.dim).map(lambda tensor: tensor[:, None])
     x = sphere_terms(gallery.spread, query.dim)
     partner = Partner(1, x, between, x.length)
     along = x.length * (1 - between / 2)
-    return inner_product_cumulants(q, [partner], x.length**2, along, query.dim)
+    return InnerProduct(q, [partner], x.length**2, along, query.dim)

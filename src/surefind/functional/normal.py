@@ -13,20 +13,33 @@ LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 LARGEST_SLOPE = 1e6  # gradients stop growing a million standard deviations out: float32 overflows
 
 # Beyond this many standard deviations erfc runs out of digits and the asymptotic series is exact.
-_FAR = {torch.float32: -10.0, torch.float64: -24.0}
-# Mills' ratio: Phi(z) ~ phi(z)/|z| * (1 - 1/z^2 + 3/z^4 - 15/z^6 + ...)
+_FAR = {torch.float32: 10.0, torch.float64: 24.0}
+# Numbers below are as good as zero, and processors are slow with them.
+_LOG_SMALLEST = {torch.float32: -85.0, torch.float64: -700.0}
+# Mills' ratio: Phi(-r) ~ phi(r)/r * (1 - 1/r^2 + 3/r^4 - 15/r^6 + ...)
 _SERIES = (1.0, -1.0, 3.0, -15.0, 105.0, -945.0, 10395.0, -135135.0)
 
 
-def log_ndtr(z: Tensor) -> Tensor:
-    r"""log Phi(z), with relative accuracy for every z.
+def log_normal_cdf(gap: Tensor, var: Tensor) -> Tensor:
+    r"""log Phi(z) for z = gap / sqrt(var), with relative accuracy wherever it is not as good as 0.
 
         z < 0:  log(erfc(-z / sqrt 2) / 2)          z >= 0:  log1p(-erfc(z / sqrt 2) / 2)
 
-    The same function as `torch.special.log_ndtr`, but every part is a vectorised operation and the
-    slope phi/Phi is made from the value, which makes it several times faster on a CPU.
+    Like `torch.special.log_ndtr` of z, but every part is a vectorised operation and the slope
+    phi/Phi is made from the value, which makes it several times faster on a CPU.
     """
-    return call(_LogNdtr, z)
+    return call(_LogNormalCdf, *torch.broadcast_tensors(gap, var))
+
+
+def log_tail(r: Tensor) -> Tensor:
+    """log Phi(-r) for r >= 0; no gradient."""
+    value = torch.erfc(r * math.sqrt(0.5)).mul_(0.5).clamp_(min=torch.finfo(r.dtype).tiny).log_()
+    far = _far(r)
+    if far is not None:
+        x = r.view(-1).index_select(0, far)
+        series = _mills_series(x).log() - torch.log(x) - 0.5 * x * x - LOG_SQRT_2PI
+        value.view(-1).index_copy_(0, far, series)
+    return value
 
 
 def share_below(z: Tensor) -> Tensor:
@@ -34,41 +47,42 @@ def share_below(z: Tensor) -> Tensor:
     return torch.copysign(torch.ones((), dtype=z.dtype, device=z.device), z).mul_(-0.5).add_(0.5)
 
 
-class _LogNdtr(torch.autograd.Function):
+class _LogNormalCdf(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, z: Tensor) -> Tensor:
-        tail = torch.erfc(z.abs().mul_(math.sqrt(0.5))).mul_(0.5)
+    def forward(ctx: Any, gap: Tensor, var: Tensor) -> Tensor:
+        inverse_std = var.rsqrt()
+        z = gap * inverse_std
         below = share_below(z)
-        above = torch.log1p(-tail).mul_(1 - below)
-        value = tail.clamp_(min=torch.finfo(z.dtype).tiny).log_().mul_(below).add_(above)
-        if _reaches_far(z):
-            far = z < _FAR[z.dtype]
-            value[far] = _log_far_tail(z[far])
-        ctx.save_for_backward(z, value)
+        value = log_tail(torch.maximum(-z, z.clamp(max=_FAR[z.dtype])))
+        value.mul_(below).add_(torch.log1p(-torch.exp(value.mul(1 - below))).mul_(1 - below))
+        ctx.save_for_backward(z, inverse_std, value)
         return value
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        z, value = ctx.saved_tensors
-        slope = z.square().mul_(-0.5).sub_(value).sub_(LOG_SQRT_2PI).exp_()
-        if _reaches_far(z):
-            far = z < _FAR[z.dtype]
-            slope[far] = (-z[far] / _mills_series(z[far])).clamp_(max=LARGEST_SLOPE)
-        return slope.mul_(grad)
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        z, inverse_std, value = ctx.saved_tensors
+        log_slope = z.square().mul_(-0.5).sub_(value).sub_(LOG_SQRT_2PI)
+        slope = log_slope.clamp_(min=_LOG_SMALLEST[z.dtype]).exp_()
+        far = _far(-z)
+        if far is not None:
+            x = -z.view(-1).index_select(0, far)
+            series = (x / _mills_series(x)).clamp_(max=LARGEST_SLOPE)
+            slope.view(-1).index_copy_(0, far, series)
+        by_gap = slope.mul_(inverse_std).mul_(grad)
+        return by_gap, z.mul(inverse_std).mul_(by_gap).mul_(-0.5)
 
 
-def _reaches_far(z: Tensor) -> bool:
-    return z.numel() > 0 and float(z.min()) < _FAR[z.dtype]
+def _far(r: Tensor) -> Tensor | None:
+    """Flat indices of what is in the far tail, if anything is."""
+    if r.numel() == 0 or float(r.max()) <= _FAR[r.dtype]:
+        return None
+    return torch.nonzero(r.view(-1) > _FAR[r.dtype]).squeeze(1)
 
 
-def _log_far_tail(z: Tensor) -> Tensor:
-    return _mills_series(z).log() - torch.log(-z) - 0.5 * z * z - LOG_SQRT_2PI
-
-
-def _mills_series(z: Tensor) -> Tensor:
-    inverse = 1 / (z * z)
-    total = torch.full_like(z, _SERIES[-1])
+def _mills_series(r: Tensor) -> Tensor:
+    inverse = 1 / (r * r)
+    total = torch.full_like(r, _SERIES[-1])
     for coefficient in reversed(_SERIES[:-1]):
         total = total * inverse + coefficient
     return total

@@ -3,18 +3,13 @@
 from torch import Tensor
 
 from surefind.functional.contour import log_cdf_exact
-from surefind.functional.normal import log_ndtr
+from surefind.functional.normal import log_normal_cdf
 from surefind.functional.quadratic import QuadraticForm
 from surefind.functional.saddlepoint import log_cdf_saddlepoint
 
 
-def log_cdf(form: QuadraticForm, gap: Tensor, var: Tensor, method: str) -> Tensor:
-    """log P(variable < mean + gap) for a variable of this variance and the shape of this form.
-
-    On the sphere the form's own variance is a little larger, so the gap is carried over in
-    standard deviations.
-    """
+def log_cdf(form: QuadraticForm, gap: Tensor, method: str) -> Tensor:
+    """log P(variable < mean + gap)."""
     if method == "clt":
-        return log_ndtr(gap * var.rsqrt())
-    of_form = gap * (form.var / var).sqrt()
-    return (log_cdf_exact if method == "exact" else log_cdf_saddlepoint)(form, of_form)
+        return log_normal_cdf(gap, form.var)
+    return (log_cdf_exact if method == "exact" else log_cdf_saddlepoint)(form, gap)

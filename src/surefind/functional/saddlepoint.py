@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from surefind.functional.autograd import call
-from surefind.functional.normal import LOG_SQRT_2PI, log_ndtr, share_below
+from surefind.functional.normal import LOG_SQRT_2PI, log_tail, share_below
 from surefind.functional.quadratic import ChiSquares, QuadraticForm, chi_squares
 from surefind.functional.saddlepoint_at_zero import log_cdf_near_the_mean
 
@@ -131,9 +131,18 @@ def _solve(
         other_shift=other_shift,
         other_slope=2 * other_shift + dof,
     )
-    s = _climb(equation, equation.start())
+    s = equation.step(_rough_solution(equation))
     y = equation.other_by_main(s).mul_(s)
     return above * s - below * y, below * s - above * y
+
+
+def _rough_solution(equation: "_Equation") -> Tensor:
+    """To six digits, in float32 where that does not overflow: the last step doubles them."""
+    rough = _Equation(*(part.float() for part in equation))
+    s = _climb(rough, rough.start())
+    if bool(torch.isfinite(s.sum())):
+        return s.to(equation.target.dtype)
+    return _climb(equation, equation.start())
 
 
 def _climb(equation: "_Equation", s: Tensor) -> Tensor:
@@ -217,12 +226,12 @@ def _value_and_slopes(
     bend = torch.addcmul(excess.mul_(0.125).add_(1), skew, skew, value=-5 / 24)
     c = torch.addcmul(inv_r, inv_r, inv_r2, value=-1).neg_().addcmul_(inv_u, bend)
     c.addcmul_(inv_u2, torch.add(inv_u, skew, alpha=0.5), value=-1)
-    log_tail = log_ndtr(-r)
-    hazard = (r * r).mul_(-0.5).sub_(log_tail).sub_(LOG_SQRT_2PI).exp_()
+    log_q = log_tail(r)
+    hazard = (r * r).mul_(-0.5).sub_(log_q).sub_(LOG_SQRT_2PI).exp_()
     rest = (c * hazard).add_(1).clamp_(min=torch.finfo(r.dtype).tiny)
-    log_tail.add_(rest.log())
-    tail = log_tail.exp().mul_(1 - below)  # where the gap is negative, the tail is the answer
-    value = torch.log1p(-tail).addcmul_(log_tail, below)
+    log_q.add_(rest.log())
+    tail = log_q.exp().mul_(1 - below)  # where the gap is negative, the tail is the answer
+    value = torch.log1p(-tail).addcmul_(log_q, below)
     # the slope of the value by log Q is 1 below the mean and -Q / (1 - Q) above it
     scale = tail.div_(tail - 1).add_(below).mul_(hazard).div_(rest)
     by_r = inv_r2.mul(-3).add_(1).mul_(inv_r2).sub_(1).addcmul_(r, c, value=-1).mul_(inv_r)

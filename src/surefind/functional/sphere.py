@@ -48,7 +48,9 @@ def kl_to_uniform(kappa: Tensor, dim: int) -> Tensor:
 
 def _bessel(kappa: Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """A, A', A'' and the divergence."""
-    result: tuple[Tensor, Tensor, Tensor, Tensor] = _Bessel.apply(kappa, dim)  # type: ignore[no-untyped-call]
+    result: tuple[Tensor, Tensor, Tensor, Tensor] = _Bessel.apply(  # type: ignore[no-untyped-call]
+        kappa, dim
+    )
     return result
 
 
@@ -75,7 +77,7 @@ class _Bessel(torch.autograd.Function):
 
 
 def _ratio_and_divergence(x: Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    r"""r, r', r'', r''' and the divergence, by Debye's expansion at a high order and down from there.
+    r"""r, r', r'', r''' and the divergence: Debye's expansion at a high order, then down.
 
         r_k = 1 / (h + r_{k+1}),   h = 2 (k + 1) / kappa
         KL_k = KL_{k+1} + r_k (kappa r'_{k+1} + r_{k+1}) - log(1 + r_{k+1} / h)
@@ -106,7 +108,8 @@ def _debye(x: Tensor, order: float) -> tuple[Tensor, Tensor, Tensor, Tensor, Ten
     r"""The same at a high order N, from log I_N(N z) with w = sqrt(1 + z^2) and p = 1/w:
 
     log I_N = N (w + log(z / (1 + w))) - log(2 pi N w) / 2 + G(p)
-    r = z (1/(1+w) - Y(p)/N),   Y = p^2/2 + p^3 G',   r' = R/N,   R = p^2/(1+p) + (p (1-p^2) Y' - Y)/N
+    r = z (1/(1+w) - Y(p)/N),   Y = p^2/2 + p^3 G'
+    r' = R/N,   R = p^2/(1+p) + (p (1-p^2) Y' - Y)/N
     KL = N log(1 + (w-1)/2) + log(w)/2 - (w^2-1) Y + G(1) - G(p)
     """
     slope_to_one, y, rest = _debye_polynomials(order)

@@ -19,74 +19,90 @@ class Partner(NamedTuple):
     distance: Tensor  # squared, between the mean directions: 2 - 2 cos
     along_sum: Tensor  # its mean direction times the mean of the whole sum
 
+    @property
+    def cos(self) -> Tensor:
+        return 1 - self.distance / 2
 
-class Cumulants(NamedTuple):
-    """The mean, the variance and the third cumulant of a'w."""
 
-    mean: Tensor
-    var: Tensor
-    third: Tensor
+class InnerProduct(NamedTuple):
+    r"""a'w with w a sum of signed partners x, all of them independent and von Mises-Fisher.
 
-    def form(self, *, scale: int, dim: int) -> QuadraticForm:
+    In the formulas m = E[w], m_a = E[a], S are covariances and T third central moments:
+
+        S = A' mu mu' + across (I - mu mu'),     T = dS / d(kappa mu)
+    """
+
+    anchor: SphereTerms
+    partners: list[Partner]
+    norm: Tensor  # |m|^2
+    along: Tensor  # g, the anchor's mean direction times m
+    dim: int
+
+    @property
+    def mean(self) -> Tensor:
+        """A_a g"""
+        return self.anchor.length * self.along
+
+    @property
+    def var(self) -> Tensor:
+        """m'S_a m + sum_x [m_a'S_x m_a + tr(S_a S_x)], in which no term is negative."""
+        a, g2 = self.anchor, self.along * self.along
+        total = a.across * (self.norm - g2).clamp(min=0) + a.along * g2
+        for partner in self.partners:
+            x, c2 = partner.terms, partner.cos.square()
+            s2 = (partner.distance * (1 - partner.distance / 4)).clamp(min=0)
+            total = (
+                total
+                + s2 * (a.length**2 * x.across + a.across * x.along + a.along * x.across)
+                + c2 * x.along * (a.length**2 + a.along)
+                + a.across * x.across * (self.dim - 2 + c2)
+            )
+        return total
+
+    @property
+    def third(self) -> Tensor:
+        r"""T_a[m,m,m] + 6 m_a'S_w S_a m + 3 T_a[m, S_w]
+        + sum_x sign (T_x[m_a,m_a,m_a] + 3 T_x[m_a, S_a] + T_a : T_x)
+        """
+        a, g, dim = self.anchor, self.along, self.dim
+        gap_a, twist_a, trace_a = _deviation(a, dim)
+        total = g * (3 * a.lean * self.norm + twist_a * g * g)
+        for partner in self.partners:
+            x, c = partner.terms, partner.cos
+            gap_x, twist_x, trace_x = _deviation(x, dim)
+            seen = x.across * g + gap_x * partner.along_sum * c
+            square = x.across + gap_x * c * c
+            of_partner = (
+                a.length**3 * (3 * x.lean + twist_x * c * c)
+                + 3 * a.length * x.lean * (2 * a.along + trace_a)
+                + 3 * a.length * twist_x * (a.across + gap_a * c * c)
+                + 3 * ((dim + 2) * a.lean * x.lean + a.lean * twist_x + twist_a * x.lean)
+                + twist_a * twist_x * c * c
+            )
+            total = (
+                total
+                + partner.sign * c * of_partner
+                + 6 * a.length * (a.across * seen + gap_a * g * square)
+                + 3 * (a.lean * (2 * seen + g * trace_x) + twist_a * g * square)
+            )
+        return total
+
+    def form(self, *, scale: int) -> QuadraticForm:
         r"""A quadratic form with the variance and the third cumulant of scale * a'w.
 
-        With shift = 0 it has  var = 4 noise + 4 D spread + 2 D tilt^2,  third = 6 tilt var - 4 D tilt^3,
-        which is sin(3 h) = 3 sin(h) - 4 sin(h)^3 for tilt = sqrt(2 var / D) sin(h) and the third
+            var = 4 noise + 4 D spread + 2 D tilt^2,   third = 6 tilt var - 4 D tilt^3   (shift = 0)
+
+        The second is sin(3 h) = 3 sin(h) - 4 sin(h)^3 for tilt = sqrt(2 var / D) sin(h), the third
         cumulant in units of that of a chi-square. What variance is left goes to the noise, but for
-        a sliver: excess kurtosis would be that of unbounded space, and on a sphere it is not.
+        a sliver: spread would add the excess kurtosis of unbounded space, and a sphere has none.
         """
         var = scale**2 * self.var
-        largest = (2 * var / dim).sqrt()
+        largest = (2 * var / self.dim).sqrt()
         relative = scale**3 * self.third / (2 * var * largest)
         tilt = largest * torch.sin(torch.asin(relative.clamp(-0.99, 0.99)) / 3)
-        rest = var / 4 - 0.5 * dim * tilt * tilt
-        spread = _SLIVER / dim * rest
-        return QuadraticForm(var.new_zeros(()), (1 - _SLIVER) * rest, tilt, spread, dim)
-
-
-def inner_product_cumulants(
-    anchor: SphereTerms, partners: list[Partner], norm: Tensor, along: Tensor, dim: int
-) -> Cumulants:
-    r"""Cumulants of a'w, w = sum of signed partners x, all independent; m = E[w], g = mu_a'm.
-
-        mean    = A_a g
-        var     = m'S_a m + sum_x [m_a'S_x m_a + tr(S_a S_x)]            (S covariances)
-        third   = T_a[m,m,m] + 6 m_a'S_w S_a m + 3 T_a[m, S_w]
-                  + sum_x sign (T_x[m_a,m_a,m_a] + 3 T_x[m_a, S_a] + T_a : T_x)
-
-    S = A' mu mu' + across (I - mu mu'), and T, the third central moment, is the derivative of S
-    by kappa mu. No term of the variance is negative. `norm` is |m|^2 and `along` is g.
-    """
-    a, g = anchor, along
-    gap_a, twist_a, trace_a = _deviation(a, dim)
-    across_anchor = (norm - g * g).clamp(min=0)
-    var = a.across * across_anchor + a.along * g * g
-    third = g * (3 * a.lean * norm + twist_a * g * g)
-    for sign, x, distance, along_sum in partners:
-        c = 1 - distance / 2
-        c2, s2 = c * c, (distance * (1 - distance / 4)).clamp(min=0)
-        gap_x, twist_x, trace_x = _deviation(x, dim)
-        var = (
-            var
-            + a.length**2 * (x.across * s2 + x.along * c2)
-            + a.across * x.across * (dim - 2 + c2)
-            + (a.across * x.along + a.along * x.across) * s2
-            + a.along * x.along * c2
-        )
-        seen = x.across * g + gap_x * along_sum * c
-        of_partner = (
-            a.length**3 * (3 * x.lean + twist_x * c2)
-            + 3 * a.length * (x.lean * (2 * a.along + trace_a) + twist_x * (a.across + gap_a * c2))
-            + 3 * ((dim + 2) * a.lean * x.lean + a.lean * twist_x + twist_a * x.lean)
-            + twist_a * twist_x * c2
-        )
-        third = (
-            third
-            + sign * c * of_partner
-            + 6 * a.length * (a.across * seen + gap_a * g * (x.across + gap_x * c2))
-            + 3 * (a.lean * (2 * seen + g * trace_x) + twist_a * g * (x.across + gap_x * c2))
-        )
-    return Cumulants(a.length * g, var, third)
+        rest = var / 4 - 0.5 * self.dim * tilt * tilt
+        spread = _SLIVER / self.dim * rest
+        return QuadraticForm(var.new_zeros(()), (1 - _SLIVER) * rest, tilt, spread, self.dim)
 
 
 def _deviation(x: SphereTerms, dim: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -11,15 +11,11 @@ from torch import Tensor
 from surefind.embeddings import Embeddings, Gaussians, VonMisesFisher
 from surefind.errors import InvalidArgument
 from surefind.functional.checks import check_choice, check_method, check_pair
-from surefind.functional.normal import log_ndtr
+from surefind.functional.normal import log_normal_cdf
 from surefind.functional.probability import log_cdf
 from surefind.functional.quadratic import QuadraticForm
 from surefind.functional.sphere import SphereTerms, sphere_terms
-from surefind.functional.sphere_moments import (
-    Cumulants,
-    Partner,
-    inner_product_cumulants,
-)
+from surefind.functional.sphere_moments import InnerProduct, Partner
 
 SPHERE_MOMENTS = ("exact", "gaussian")
 
@@ -77,9 +73,9 @@ def triplet_moments(
     von Mises-Fisher: tau = 2 a'(n - p), exact moments; `sphere="gaussian"` takes the Gaussian ones
     with variance 1/kappa instead, as the paper does.
 
-    `centred` leaves out the part of the mean that rewards a negative for being vague, D (v_p - v_n)
-    (on the sphere, the part that changes sign when the spreads of p and n are swapped): triplets are
-    then ranked by their means, and the spreads only say how sure that is.
+    `centred` leaves out what in the mean rewards a negative for being vague, D (v_p - v_n);
+    on the sphere, the part that changes sign when the spreads of p and n are swapped. Triplets
+    are then ranked by their means, and the spreads only say how sure that is.
     """
     return moments(triplets_of(anchor, positive, negative, sphere=sphere), centred=centred)
 
@@ -135,7 +131,7 @@ def triplets_of(
 
 
 def spread_terms(batch: Embeddings, *, sphere: str = "exact") -> Tensor | SphereTerms:
-    """What `pack` needs of each image besides distances: its variance, or its terms on the sphere."""
+    """What `pack` needs of each image besides distances: variance, or terms on the sphere."""
     check_choice("sphere", sphere, SPHERE_MOMENTS)
     if isinstance(batch, VonMisesFisher):
         return 1 / batch.kappa if sphere == "gaussian" else sphere_terms(batch.kappa, batch.dim)
@@ -156,31 +152,38 @@ def pack(distances: tuple[Tensor, ...], spreads: list[Tensor | SphereTerms], dim
 
 def moments(triplets: Triplets, *, centred: bool = False) -> Moments:
     """`triplet_moments` from precomputed scalars."""
-    if isinstance(triplets, SphereTriplets):
-        inner = _sphere_cumulants(triplets)
-        mean = _centred_sphere_mean(triplets) if centred else 2 * inner.mean
-        return Moments(mean, 4 * inner.var)
-    d_ap, d_an, d_pn, a, p, n, dim = triplets
-    order = d_ap - d_an
-    of_variances = p * p + n * n + 2 * a * (p + n)
-    var = 2 * dim * of_variances + 4 * (p * d_ap + n * d_an + a * d_pn)
-    return Moments(order if centred else order + dim * (p - n), var)
+    return Moments(_mean(triplets, centred=centred), _var(triplets))
 
 
 def log_prob(
-    triplets: Triplets,
-    *,
-    margin: float = 0.0,
-    method: str = "clt",
-    centred: bool = False,
+    triplets: Triplets, *, margin: float = 0.0, method: str = "clt", centred: bool = False
 ) -> Tensor:
     """`triplet_log_prob` from precomputed scalars."""
     check_method(method, on_sphere=isinstance(triplets, SphereTriplets))
-    mean, var = moments(triplets, centred=centred)
-    gap = -margin - mean
+    gap = -margin - _mean(triplets, centred=centred)
     if method == "clt":
-        return log_ndtr(gap * var.rsqrt())
-    return log_cdf(_form(triplets), gap, var, method)
+        return log_normal_cdf(gap, _var(triplets))
+    return log_cdf(_form(triplets), gap, method)
+
+
+def _mean(triplets: Triplets, *, centred: bool) -> Tensor:
+    if isinstance(triplets, GaussianTriplets):
+        d_ap, d_an, _, _, p, n, dim = triplets
+        return d_ap - d_an if centred else (d_ap + dim * p) - (d_an + dim * n)
+    if not centred:
+        return 2 * _half_tau(triplets).mean
+    # with the lengths of p and n each replaced by their average
+    shrink = triplets.a.length * (triplets.p.length + triplets.n.length) / 2
+    return shrink * (triplets.d_ap - triplets.d_an)
+
+
+def _var(triplets: Triplets) -> Tensor:
+    """Grouped so that few operations have the full shape when the arguments broadcast."""
+    if isinstance(triplets, SphereTriplets):
+        return 4 * _half_tau(triplets).var
+    d_ap, d_an, d_pn, a, p, n, dim = triplets
+    of_pair = p * (2 * dim * (p + 2 * a) + 4 * d_ap)
+    return of_pair + (2 * dim * n * n + 4 * (n * (d_an + dim * a) + a * d_pn))
 
 
 def _form(triplets: Triplets) -> QuadraticForm:
@@ -190,14 +193,14 @@ def _form(triplets: Triplets) -> QuadraticForm:
     with q = 1 - 2 t (v_p - v_n) - 4 t^2 (v_a v_p + v_a v_n + v_p v_n).
     """
     if isinstance(triplets, SphereTriplets):
-        return _sphere_cumulants(triplets).form(scale=2, dim=triplets.dim)
+        return _half_tau(triplets).form(scale=2)
     d_ap, d_an, d_pn, a, p, n, dim = triplets
     noise = n * d_ap + p * d_an + a * d_pn
     return QuadraticForm(d_ap - d_an, noise, p - n, a * (p + n) + p * n, dim)
 
 
-def _sphere_cumulants(triplets: SphereTriplets) -> Cumulants:
-    """Of a'(n - p), which is tau / 2."""
+def _half_tau(triplets: SphereTriplets) -> InnerProduct:
+    """a'(n - p), which is tau / 2."""
     d_ap, d_an, d_pn, a, p, n, dim = triplets
     along = n.length * (1 - d_an / 2) - p.length * (1 - d_ap / 2)
     norm = (n.length - p.length) ** 2 + n.length * p.length * d_pn
@@ -206,10 +209,4 @@ def _sphere_cumulants(triplets: SphereTriplets) -> Cumulants:
         Partner(1, n, d_an, n.length - p.length * cos_pn),
         Partner(-1, p, d_ap, n.length * cos_pn - p.length),
     ]
-    return inner_product_cumulants(a, partners, norm, along, dim)
-
-
-def _centred_sphere_mean(triplets: SphereTriplets) -> Tensor:
-    """E[tau] with the lengths of p and n each replaced by their average."""
-    shrink = triplets.a.length * (triplets.p.length + triplets.n.length) / 2
-    return shrink * (triplets.d_ap - triplets.d_an)
+    return InnerProduct(a, partners, norm, along, dim)

@@ -29,30 +29,21 @@ class _SumOverChunks(torch.autograd.Function):
         for i in wanted:
             leaves[i].requires_grad_()
         total = torch.zeros((), dtype=torch.float64, device=inputs[0].device)
-        sums: list[Tensor | None] = [None] * len(inputs)
+        sums = [torch.zeros_like(leaf) for leaf in leaves]
         for chunk in chunks:
             with torch.set_grad_enabled(bool(wanted)):
                 value = term(chunk, *leaves)
             total += value.detach()
-            grads = (
-                torch.autograd.grad(value, [leaves[i] for i in wanted], allow_unused=True)
-                if wanted
-                else ()
-            )
-            for i, grad in zip(wanted, grads, strict=True):
-                held = sums[i]
-                sums[i] = grad if held is None else held if grad is None else held.add_(grad)
-        ctx.given = [grad is not None for grad in sums]
-        ctx.save_for_backward(*(grad for grad in sums if grad is not None))
+            if wanted:
+                grads = torch.autograd.grad(
+                    value, [leaves[i] for i in wanted], materialize_grads=True
+                )
+                for i, grad in zip(wanted, grads, strict=True):
+                    sums[i] += grad
+        ctx.save_for_backward(*sums)
         return total
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        saved = iter(ctx.saved_tensors)
-        slopes = (next(saved) if given else None for given in ctx.given)
-        return (
-            None,
-            None,
-            *(None if s is None else s * grad.to(s.dtype) for s in slopes),
-        )
+        return None, None, *(slope * grad.to(slope.dtype) for slope in ctx.saved_tensors)

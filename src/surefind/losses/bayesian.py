@@ -27,8 +27,8 @@ class BayesianTripletLoss(TripletCriterion):
         loss = mean over triplets of  -log(P + floor) + kl_scale [KL(a) + KL(p) + KL(n)]
 
     A regularised likelihood (the paper calls it a lower bound, but the logarithm stands outside
-    the expectation). `method` is how P is computed: "clt", "saddlepoint" or "exact". `centred` takes
-    the means alone for which of p and n is nearer. `floor` bounds the loss as the paper's code
+    the expectation). `method` is how P is computed: "clt", "saddlepoint" or "exact". `centred` lets
+    the means alone say which of p and n is nearer. `floor` bounds the loss as the paper's code
     does with 1e-8, at the price of the gradient of hard triplets. `sphere="gaussian"` gives
     von Mises-Fisher embeddings the Gaussian moments with variance 1/kappa, as the paper does.
     """
@@ -61,7 +61,7 @@ class BayesianTripletLoss(TripletCriterion):
         )
         self.floor, self.sphere = floor, sphere
         if method != "clt":
-            self.chunk = 1 << 16
+            self.chunk = 1 << 17
 
     def extra_repr(self) -> str:
         names = ("margin", "kl_scale", "method", "centred", "floor", "sphere")

@@ -19,7 +19,7 @@ from surefind.losses.selection import (
 )
 
 _DIAGNOSED = 1 << 20  # triplets that `diagnose` looks at, evenly spaced, when there are more
-_FEW = 16  # a distance matrix costs less than rows one by one unless it has this many times more entries
+_FEW = 16  # rows one by one cost less than a distance matrix this many times larger
 
 
 class LossInfo(NamedTuple):

@@ -13,8 +13,8 @@ POOLING = ("sum", "image")
 class TripletRegressionLoss(TripletCriterion):
     r"""L / (2 s^2) + log(s^2) / 2 with L the triplet loss and s^2 a learned noise.
 
-    `pooling="sum"`: s^2 is the sum of the three variances. `pooling="image"`: one such term for each of
-    the three images, averaged. The original does not say clearly how it pools them; both are
+    `pooling="sum"`: s^2 is the sum of the three variances. `pooling="image"`: one such term per
+    image, averaged over the three. The original does not say clearly how it pools them; both are
     readings of it. Of von Mises-Fisher embeddings the variance is 1/kappa.
     """
 

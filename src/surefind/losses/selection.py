@@ -88,7 +88,7 @@ def select_triplets(
     indices_tuple: Sequence[Tensor] | None,
     triplets: Sequence[Tensor] | None,
 ) -> Selection:
-    """Index triplets if there are any, a miner's tuple if there is one, else all that labels allow."""
+    """The given triplets, or those of a miner's tuple, or else all that the labels allow."""
     if labels is not None:
         _check_labels(labels, batch)
     if triplets is not None:
@@ -166,6 +166,6 @@ def _given(
             )
     if len(sides) == 4:  # a pair miner: positives (a, p) and negatives (a, n), joined on a
         anchor, positive, other_anchor, negative = sides
-        left, right = torch.nonzero(anchor[:, None] == other_anchor, as_tuple=True)
-        sides = [anchor[left], positive[left], negative[right]]
-    return GivenTriplets(*sides, batch=batch)
+        joined = torch.nonzero(anchor[:, None] == other_anchor)
+        sides = [anchor[joined[:, 0]], positive[joined[:, 0]], negative[joined[:, 1]]]
+    return GivenTriplets(sides[0], sides[1], sides[2], batch)
