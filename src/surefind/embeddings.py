@@ -2,7 +2,7 @@
 
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import ClassVar, Self
@@ -16,6 +16,7 @@ from surefind.errors import InvalidArgument, InvalidFile
 
 LARGEST = 1e9  # of any entry; beyond it squares of squares overflow float32
 SMALLEST_SPREAD = 1e-12  # of a variance; below it float32 gradients overflow
+_ROUNDING = 1e-6  # the bounds themselves, rounded to float32, are within them
 UNIT_TOLERANCE = 1e-4  # how far from 1 the length of a mean on the sphere may be
 
 Rows = int | slice | Sequence[int] | Tensor
@@ -40,6 +41,9 @@ class Embeddings:
 
     def __len__(self) -> int:
         return self.mean.shape[0]
+
+    def __iter__(self) -> Iterator[Self]:
+        return (self[row] for row in range(len(self)))
 
     def __getitem__(self, rows: Rows) -> Self:
         """The given rows; a single integer gives a batch of one."""
@@ -242,7 +246,7 @@ def _check_spread(
     if len(spread) > 0:
         low, high = (float(end) for end in spread.detach().aminmax())
         _require(
-            smallest <= low and high <= largest,
+            smallest <= low * (1 + _ROUNDING) and high <= largest * (1 + _ROUNDING),
             argument,
             f"positive numbers from {smallest:g} to {largest:g}",
             f"values from {low:g} to {high:g}",

@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Tensor
 
+from surefind.functional.autograd import widen
 from surefind.functional.quadratic import QuadraticForm, chi_squares
 from surefind.functional.saddlepoint import saddlepoint_of
 
@@ -26,7 +27,7 @@ def log_cdf_exact(form: QuadraticForm, gap: Tensor) -> Tensor:
     """
     tensors = [part for part in form[:4] if part is not None]
     shape = torch.broadcast_shapes(gap.shape, *(tensor.shape for tensor in tensors))
-    flat = [tensor.double().expand(shape).reshape(-1) for tensor in (*tensors, gap)]
+    flat = [widen(tensor).expand(shape).reshape(-1) for tensor in (*tensors, gap)]
     if flat[0].numel() == 0:
         return gap.expand(shape) + sum(tensors)
     pieces = []

@@ -7,10 +7,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from surefind.functional.autograd import call
+from surefind.functional.autograd import LARGEST_SLOPE, call
 
 LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
-LARGEST_SLOPE = 1e6  # gradients stop growing a million standard deviations out: float32 overflows
 
 # Beyond this many standard deviations erfc runs out of digits and the asymptotic series is exact.
 _FAR = {torch.float32: 10.0, torch.float64: 24.0}
@@ -42,6 +41,17 @@ def log_tail(r: Tensor) -> Tensor:
     return value
 
 
+def hazard(z: Tensor, log_cdf: Tensor) -> Tensor:
+    """phi(z) / Phi(z), the slope of log Phi; no gradient."""
+    log_slope = z.square().mul_(-0.5).sub_(log_cdf).sub_(LOG_SQRT_2PI)
+    slope = log_slope.clamp_(min=_LOG_SMALLEST[z.dtype]).exp_()
+    far = _far(-z)
+    if far is not None:
+        x = -z.view(-1).index_select(0, far)
+        slope.view(-1).index_copy_(0, far, x / _mills_series(x))
+    return slope
+
+
 def share_below(z: Tensor) -> Tensor:
     """1 where z < 0, 0 where z > 0, to select by multiplication: torch.where is far slower."""
     return torch.copysign(torch.ones((), dtype=z.dtype, device=z.device), z).mul_(-0.5).add_(0.5)
@@ -54,7 +64,8 @@ class _LogNormalCdf(torch.autograd.Function):
         z = gap * inverse_std
         below = share_below(z)
         value = log_tail(torch.maximum(-z, z.clamp(max=_FAR[z.dtype])))
-        value.mul_(below).add_(torch.log1p(-torch.exp(value.mul(1 - below))).mul_(1 - below))
+        above = torch.log1p(value.exp().mul_(below - 1))  # log(1 - tail) above 0, 0 below
+        value.mul_(below).add_(above)
         ctx.save_for_backward(z, inverse_std, value)
         return value
 
@@ -62,15 +73,9 @@ class _LogNormalCdf(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
         z, inverse_std, value = ctx.saved_tensors
-        log_slope = z.square().mul_(-0.5).sub_(value).sub_(LOG_SQRT_2PI)
-        slope = log_slope.clamp_(min=_LOG_SMALLEST[z.dtype]).exp_()
-        far = _far(-z)
-        if far is not None:
-            x = -z.view(-1).index_select(0, far)
-            series = (x / _mills_series(x)).clamp_(max=LARGEST_SLOPE)
-            slope.view(-1).index_copy_(0, far, series)
-        by_gap = slope.mul_(inverse_std).mul_(grad)
-        return by_gap, z.mul(inverse_std).mul_(by_gap).mul_(-0.5)
+        by_gap = hazard(z, value).mul_(inverse_std).clamp_(max=LARGEST_SLOPE).mul_(grad)
+        by_var = z.mul(inverse_std).mul_(by_gap).mul_(-0.5)
+        return by_gap, by_var.clamp_(-LARGEST_SLOPE, LARGEST_SLOPE)
 
 
 def _far(r: Tensor) -> Tensor | None:

@@ -11,14 +11,15 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from surefind.functional.autograd import call
-from surefind.functional.normal import LOG_SQRT_2PI, log_tail, share_below
+from surefind.functional.autograd import call, widen
+from surefind.functional.normal import hazard, log_tail, share_below
 from surefind.functional.quadratic import ChiSquares, QuadraticForm, chi_squares
 from surefind.functional.saddlepoint_at_zero import log_cdf_near_the_mean
 
 _NEAR = 0.2  # standard deviations within which the terms 1/r - 1/u lose digits
 _TOLERANCE = 1e-4  # of the last step towards the saddlepoint; what is left is about its square
 _MOST_STEPS = 60
+_SMALL = 1e-3
 
 
 def log_cdf_saddlepoint(form: QuadraticForm, gap: Tensor) -> Tensor:
@@ -32,7 +33,7 @@ def log_cdf_saddlepoint(form: QuadraticForm, gap: Tensor) -> Tensor:
     """
     tensors = [part for part in form[:4] if part is not None]
     shape = torch.broadcast_shapes(gap.shape, *(tensor.shape for tensor in tensors))
-    flat = [tensor.double().expand(shape).reshape(-1) for tensor in (*tensors, gap)]
+    flat = [widen(tensor).expand(shape).reshape(-1) for tensor in (*tensors, gap)]
     return call(_LogCdf, form.dof, *flat).reshape(shape).to(gap.dtype)
 
 
@@ -82,18 +83,20 @@ class _Term(NamedTuple):
     weight: Tensor
     shift: Tensor
     s: Tensor
+    p: Tensor
     t: Tensor
 
 
 def _terms_at_saddlepoint(law: ChiSquares, gap: Tensor) -> list[_Term]:
     if law.down is None or law.down_shift is None:
         s = _root(law.up_shift, 2 * law.up_shift + law.dof, gap / law.up)
-        return [_Term(law.up, law.up_shift, s, s / (2 * law.up * (1 + s)))]
-    up_s, down_s = _solve(law.up, law.up_shift, law.down, law.down_shift, gap, law.dof)
-    t = up_s / (2 * law.up * (1 + up_s))
+        p = 1 + s
+        return [_Term(law.up, law.up_shift, s, p, s / (2 * law.up * p))]
+    up, down = _solve(law.up, law.up_shift, law.down, law.down_shift, gap, law.dof)
+    t = up[0] / (2 * law.up * up[1])
     return [
-        _Term(law.up, law.up_shift, up_s, t),
-        _Term(-law.down, law.down_shift, down_s, t),
+        _Term(law.up, law.up_shift, *up, t),
+        _Term(-law.down, law.down_shift, *down, t),
     ]
 
 
@@ -104,8 +107,8 @@ def _solve(
     down_shift: Tensor,
     gap: Tensor,
     dof: int,
-) -> tuple[Tensor, Tensor]:
-    r"""Solve K1(t) = mean + gap; returns s of both chi-squares.
+) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    r"""Solve K1(t) = mean + gap; returns (s, p) of both chi-squares.
 
     Take the chi-square on the side of the gap as the main one (weight w, non-centrality c, s > 0)
     and the other (v, e, s = -y) against it, rho = v/w. Then the equation is
@@ -131,28 +134,32 @@ def _solve(
         other_shift=other_shift,
         other_slope=2 * other_shift + dof,
     )
-    s = equation.step(_rough_solution(equation))
-    y = equation.other_by_main(s).mul_(s)
-    return above * s - below * y, below * s - above * y
+    s = _climb(equation, _rough_solution(equation))
+    p = 1 + s
+    shrink = (rho + 1).mul_(s).add_(1).reciprocal_()
+    y, other_p = rho.mul_(s).mul_(shrink), shrink.mul_(p)
+    return (
+        (above * s - below * y, above * p + below * other_p),
+        (below * s - above * y, below * p + above * other_p),
+    )
 
 
 def _rough_solution(equation: "_Equation") -> Tensor:
     """To six digits, in float32 where that does not overflow: the last step doubles them."""
     rough = _Equation(*(part.float() for part in equation))
-    s = _climb(rough, rough.start())
-    if bool(torch.isfinite(s.sum())):
-        return s.to(equation.target.dtype)
-    return _climb(equation, equation.start())
+    s = _climb(rough, rough.start()).to(equation.target.dtype)
+    return s if bool(torch.isfinite(s.sum())) else equation.start()
 
 
 def _climb(equation: "_Equation", s: Tensor) -> Tensor:
     """Step until nothing moves; once few elements do, go on with those alone."""
     for _ in range(_MOST_STEPS):
         step = equation.step(s)
-        moving = torch.nonzero(torch.sub(step, s, alpha=1 + _TOLERANCE) > 0).squeeze(1)
+        move = torch.sub(step, s).abs_().sub_(step, alpha=_TOLERANCE)
         s = step
-        if len(moving) == 0:
+        if s.numel() == 0 or float(move.max()) <= 0:
             break
+        moving = torch.nonzero(move > 0).squeeze(1)
         if 4 * len(moving) < len(s):
             rest = _Equation(*(part.index_select(0, moving) for part in equation))
             return s.index_copy_(0, moving, _climb(rest, s.index_select(0, moving)))
@@ -173,18 +180,14 @@ class _Equation(NamedTuple):
         tangent = torch.addcmul(self.slope, self.rho * self.rho, self.other_slope)
         return _root(self.shift, tangent, self.target)
 
-    def other_by_main(self, s: Tensor) -> Tensor:
-        """y / s"""
-        return (self.rho + 1).mul_(s).add_(1).reciprocal_().mul_(self.rho)
-
     def step(self, s: Tensor) -> Tensor:
-        y_by_s = self.other_by_main(s)
+        y_by_s = (self.rho + 1).mul_(s).add_(1).reciprocal_().mul_(self.rho)
         y = y_by_s * s
         bend = self.other_shift * y
         tangent = (self.other_slope - 2 * bend).mul_(y_by_s).mul_(y_by_s)
         rest = torch.addcmul(self.target, tangent, s)
         rest.addcmul_(bend.neg_().add_(self.other_slope), y.mul_(self.rho), value=-1)
-        return _root(self.shift, tangent.add_(self.slope), rest)
+        return _root(self.shift, tangent.add_(self.slope), rest.clamp_(min=0))
 
 
 def _root(shift: Tensor, slope: Tensor, target: Tensor) -> Tensor:
@@ -197,7 +200,10 @@ def _root_of_twice_the_exponent(terms: list[_Term], dof: int) -> Tensor:
     """|r| = sqrt(2 (t x - K)) = sqrt(sum of c s^2 + D (s - log(1 + s)))"""
     total = torch.zeros_like(terms[0].s)
     for term in terms:
-        total.add_(term.s - torch.log1p(term.s), alpha=dof)
+        logs = torch.log1p(term.s)
+        if term.p.numel() > 0 and float(term.p.min()) < _SMALL:  # s = -1 has lost what p still has
+            logs = torch.where(term.p < _SMALL, term.p.log(), logs)
+        total.add_(term.s - logs, alpha=dof)
         total.addcmul_(term.shift * term.s, term.s)
     return total.clamp_(min=0).sqrt_()
 
@@ -227,13 +233,13 @@ def _value_and_slopes(
     c = torch.addcmul(inv_r, inv_r, inv_r2, value=-1).neg_().addcmul_(inv_u, bend)
     c.addcmul_(inv_u2, torch.add(inv_u, skew, alpha=0.5), value=-1)
     log_q = log_tail(r)
-    hazard = (r * r).mul_(-0.5).sub_(log_q).sub_(LOG_SQRT_2PI).exp_()
-    rest = (c * hazard).add_(1).clamp_(min=torch.finfo(r.dtype).tiny)
+    slope = hazard(-r, log_q)
+    rest = (c * slope).add_(1).clamp_(min=torch.finfo(r.dtype).tiny)
     log_q.add_(rest.log())
     tail = log_q.exp().mul_(1 - below)  # where the gap is negative, the tail is the answer
     value = torch.log1p(-tail).addcmul_(log_q, below)
     # the slope of the value by log Q is 1 below the mean and -Q / (1 - Q) above it
-    scale = tail.div_(tail - 1).add_(below).mul_(hazard).div_(rest)
+    scale = tail.div_(tail - 1).add_(below).mul_(slope).div_(rest)
     by_r = inv_r2.mul(-3).add_(1).mul_(inv_r2).sub_(1).addcmul_(r, c, value=-1).mul_(inv_r)
     by_r.mul_(scale)
     scale.mul_(inv_u)
@@ -262,15 +268,13 @@ class _Part(NamedTuple):
 
     term: _Term
     dof: int
-    p: Tensor
     b: Tensor
     k: tuple[Tensor, Tensor, Tensor, Tensor]
 
     @classmethod
     def of(cls, term: _Term, dof: int) -> "_Part":
-        p = 1 + term.s
-        b = (2 * term.weight).mul_(p)
-        noncentral = p * term.shift
+        b = (2 * term.weight).mul_(term.p)
+        noncentral = term.p * term.shift
         power = b * b
         k2 = (noncentral + dof / 2).mul_(power)
         power.mul_(b)
@@ -281,7 +285,6 @@ class _Part(NamedTuple):
         return cls(
             term,
             dof,
-            p,
             b,
             (k2, k3, k4, noncentral.mul_(60).add_(12 * dof).mul_(power)),
         )
@@ -300,7 +303,7 @@ class _Part(NamedTuple):
 
         At fixed t, w d/dw of Kj is j Kj + t K(j+1); of K and K1 the values at t = 0 are taken off.
         """
-        w, shift, s, _ = self.term
+        w, shift, s, p, _ = self.term
         by_weight = self.k[0] * of_weight[0]
         for k, factor in zip(self.k[1:], of_weight[1:], strict=True):
             by_weight.addcmul_(k, factor)
@@ -308,7 +311,7 @@ class _Part(NamedTuple):
         two_plus_s = 2 + s
         s_by_x = s * by_gap
         by_weight.addcmul_(s_by_x, (two_plus_s * shift).add_(self.dof), value=-1)
-        b, p = self.b, self.p
+        b = self.b
         by_shift = (12 * b).mul_(by_k4).add_(by_k3, alpha=3).mul_(b).add_(by_k2)
         by_shift.mul_(b).mul_(b).mul_(p)
         rest = (by_r * s).div_(p).mul_(0.5)

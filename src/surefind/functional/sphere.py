@@ -4,6 +4,7 @@ All of it comes from the ratio of Bessel functions r_k = I_{k+1}(kappa) / I_k(ka
 derivatives of that ratio, never from the Bessel functions themselves: those under- and overflow.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 from math import ceil
 from typing import Any, NamedTuple
@@ -27,7 +28,7 @@ class SphereTerms(NamedTuple):
     bend: Tensor  # A'', the third central moment along the mean
     lean: Tensor  # (A/kappa)', how the variance across changes along the mean
 
-    def map(self, change: Any) -> "SphereTerms":
+    def map(self, change: Callable[[Tensor], Tensor]) -> "SphereTerms":
         return SphereTerms(*(change(tensor) for tensor in self))
 
 

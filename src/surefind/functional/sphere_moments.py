@@ -5,6 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from surefind.functional.autograd import widen
 from surefind.functional.quadratic import QuadraticForm
 from surefind.functional.sphere import SphereTerms
 
@@ -96,13 +97,22 @@ class InnerProduct(NamedTuple):
         cumulant in units of that of a chi-square. What variance is left goes to the noise, but for
         a sliver: spread would add the excess kurtosis of unbounded space, and a sphere has none.
         """
-        var = scale**2 * self.var
+        wide = self._double()  # a third cumulant is below what float32 can hold
+        var = scale**2 * wide.var
         largest = (2 * var / self.dim).sqrt()
-        relative = scale**3 * self.third / (2 * var * largest)
+        relative = scale**3 * wide.third / (2 * var * largest)
         tilt = largest * torch.sin(torch.asin(relative.clamp(-0.99, 0.99)) / 3)
         rest = var / 4 - 0.5 * self.dim * tilt * tilt
         spread = _SLIVER / self.dim * rest
         return QuadraticForm(var.new_zeros(()), (1 - _SLIVER) * rest, tilt, spread, self.dim)
+
+    def _double(self) -> "InnerProduct":
+        partners = [
+            Partner(x.sign, x.terms.map(widen), widen(x.distance), widen(x.along_sum))
+            for x in self.partners
+        ]
+        anchor = self.anchor.map(widen)
+        return InnerProduct(anchor, partners, widen(self.norm), widen(self.along), self.dim)
 
 
 def _deviation(x: SphereTerms, dim: int) -> tuple[Tensor, Tensor, Tensor]:

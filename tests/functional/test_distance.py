@@ -1,0 +1,149 @@
+"""Distances between random points: expected, their spread, and the chance to be within a radius."""
+
+import pytest
+import torch
+from sampling import Draw
+from scipy.stats import ncx2
+
+import surefind as sf
+from surefind.functional import (
+    distance_variance,
+    expected_distance,
+    match_probability,
+    squared_distances,
+)
+from surefind.functional.distance import triplet_distances
+
+
+def sampled_distances(draw: Draw, query: sf.Embeddings, gallery: sf.Embeddings) -> torch.Tensor:
+    q, x = (draw.samples(batch, 50_000) for batch in (query, gallery))
+    return (q[:, :, None] - x[:, None]).square().sum(-1)
+
+
+@pytest.mark.parametrize("family", ["gaussians", "spheres"])
+@pytest.mark.parametrize("dim", [3, 16])
+def test_mean_and_variance_agree_with_sampling(family: str, dim: int, draw: Draw):
+    query, gallery = getattr(draw, family)(2, dim), getattr(draw, family)(3, dim)
+    sampled = sampled_distances(draw, query, gallery)
+    torch.testing.assert_close(
+        expected_distance(query, gallery), sampled.mean(0), rtol=0.02, atol=0.01
+    )
+    torch.testing.assert_close(distance_variance(query, gallery), sampled.var(0), rtol=0.05, atol=0)
+
+
+@pytest.mark.parametrize("family", ["gaussians", "spheres"])
+def test_pairs_agree_with_a_plain_loop(family: str, draw: Draw):
+    query, gallery = getattr(draw, family)(2, 4), getattr(draw, family)(3, 4)
+    for function in (expected_distance, distance_variance):
+        together = function(query, gallery)
+        for i in range(2):
+            for j in range(3):
+                torch.testing.assert_close(function(query[i], gallery[j])[0, 0], together[i, j])
+
+
+@pytest.mark.parametrize("dim", [2, 16, 256])
+def test_match_probability_of_gaussians_is_a_noncentral_chi_square(dim: int, draw: Draw):
+    query, gallery = draw.gaussians(3, dim), draw.gaussians(4, dim)
+    var = query.var[:, None] + gallery.var
+    distance = squared_distances(query.mean, gallery.mean)
+    for radius in (0.7 * dim**0.5, 1.6 * dim**0.5, 2.5 * dim**0.5):
+        wanted = torch.tensor(ncx2.cdf(radius**2 / var, dim, distance / var))
+        exact = match_probability(query, gallery, radius, method="exact")
+        torch.testing.assert_close(exact, wanted, rtol=0, atol=1e-9)
+        ours = match_probability(query, gallery, radius)
+        torch.testing.assert_close(ours, wanted, rtol=0, atol=0.02 / dim)
+
+
+def test_a_central_chi_square_of_two_dimensions_is_an_exponential():
+    point = sf.Gaussians(torch.zeros(1, 2, dtype=torch.float64), torch.ones(1, dtype=torch.float64))
+    exact = match_probability(point, point, 1.0, method="exact").item()
+    assert exact == pytest.approx(1 - torch.exp(torch.tensor(-0.25)).item(), abs=1e-7)
+
+
+@pytest.mark.parametrize(("dim", "error"), [(3, 0.02), (16, 0.005), (64, 0.005)])
+def test_match_probability_on_the_sphere_agrees_with_sampling(dim: int, error: float, draw: Draw):
+    query, gallery = draw.spheres(1, dim, kappa=5 * dim), draw.spheres(2, dim, kappa=5 * dim)
+    sampled = sampled_distances(draw, query, gallery)
+    for share in (0.1, 0.5, 0.9):
+        radius = sampled[:, 0, 0].quantile(share).sqrt().item()
+        ours = match_probability(query, gallery, radius)
+        wanted = (sampled < radius**2).double().mean(0)
+        torch.testing.assert_close(ours, wanted, rtol=0, atol=error + 0.005)
+
+
+def test_probability_grows_with_the_radius_and_stays_in_bounds(draw: Draw):
+    for family in ("gaussians", "spheres"):
+        query, gallery = getattr(draw, family)(3, 8), getattr(draw, family)(4, 8)
+        radii = torch.linspace(0.05, 8, 60).tolist()
+        values = torch.stack([match_probability(query, gallery, radius) for radius in radii])
+        assert ((values >= 0) & (values <= 1)).all()
+        assert (values.diff(dim=0) >= -1e-9).all()
+
+
+def test_one_more_dimension_ranks_by_expected_distance(draw: Draw):
+    """What a search engine does: |[mu_q, 0] - [mu_x, sqrt(D v_x)]|^2 + D v_q."""
+    query, gallery = draw.gaussians(3, 6), draw.gaussians(20, 6)
+    stored = torch.cat([gallery.mean, (6 * gallery.var).sqrt()[:, None]], dim=1)
+    asked = torch.cat([query.mean, torch.zeros(3, 1, dtype=torch.float64)], dim=1)
+    wanted = squared_distances(asked, stored) + 6 * query.var[:, None]
+    torch.testing.assert_close(expected_distance(query, gallery), wanted)
+
+
+def test_distances_of_close_points_keep_their_digits_in_single_precision():
+    generator = torch.Generator().manual_seed(0)
+    base = 10 + torch.randn(1, 64, generator=generator)
+    x = base + 1e-3 * torch.randn(20, 64, generator=generator)
+    wanted = (x.double()[:, None] - x.double()).square().sum(-1)
+    ours = squared_distances(x, x)
+    torch.testing.assert_close(ours.double(), wanted, rtol=1e-6, atol=1e-11)
+    assert (ours >= 0).all()
+    assert torch.equal(ours.diagonal(), torch.zeros(20))
+
+
+def test_row_by_row_distances_are_entries_of_the_matrix(draw: Draw):
+    mean = draw.gaussians(6, 5).mean
+    a, p, n = torch.tensor([[0, 1, 5], [2, 2, 2], [3, 4, 0]])
+    matrix = squared_distances(mean, mean)
+    for ours, pair in zip(triplet_distances(mean, a, p, n), ((a, p), (a, n), (p, n)), strict=True):
+        torch.testing.assert_close(ours, matrix[pair])
+
+
+def test_gradcheck(draw: Draw):
+    x, y = (draw.gaussians(n, 4).mean.requires_grad_() for n in (3, 5))
+    assert torch.autograd.gradcheck(squared_distances, (x, y))
+    assert torch.autograd.gradcheck(lambda z: squared_distances(z, z), (x,))
+    indices = torch.tensor([[0, 1, 0], [1, 2, 2], [2, 0, 1]])
+    assert torch.autograd.gradcheck(lambda z: triplet_distances(z, *indices), (x,))
+
+
+@pytest.mark.parametrize("family", ["gaussians", "spheres"])
+def test_gradcheck_of_everything_that_pairs_have(family: str, draw: Draw):
+    query, gallery = getattr(draw, family)(2, 3), getattr(draw, family)(3, 3)
+    leaves = [
+        x.clone().requires_grad_() for x in (query.mean, query.spread, gallery.mean, gallery.spread)
+    ]
+    unit = torch.nn.functional.normalize if family == "spheres" else lambda x, dim: x
+    make = lambda mean, spread: type(query)(unit(mean, dim=1), spread)
+    for function in (
+        expected_distance,
+        distance_variance,
+        lambda q, x: match_probability(q, x, 1.1),
+        lambda q, x: match_probability(q, x, 1.1, method="clt"),
+    ):
+        assert torch.autograd.gradcheck(
+            lambda a, b, c, d, function=function: function(make(a, b), make(c, d)),
+            leaves, eps=1e-5, atol=1e-6, rtol=1e-4,
+        )  # fmt: skip
+
+
+def test_bad_input_is_refused_by_name(draw: Draw):
+    query, sphere = draw.gaussians(2, 3), draw.spheres(2, 3)
+    with pytest.raises(
+        sf.InvalidArgument, match="query, gallery: expected embeddings of one family"
+    ):
+        expected_distance(query, sphere)
+    for radius in (0.0, -1.0, float("nan")):
+        with pytest.raises(sf.InvalidArgument, match="radius: expected a positive number"):
+            match_probability(query, query, radius)
+    with pytest.raises(sf.InvalidArgument, match="method"):
+        match_probability(sphere, sphere, 1.0, method="exact")

@@ -1,0 +1,50 @@
+"""The logarithm of the normal distribution function."""
+
+import mpmath as mp
+import pytest
+import torch
+
+from surefind.functional.normal import log_normal_cdf
+
+POINTS = [-1e5, -1e3, -100, -40, -24.1, -23.9, -10.1, -9.9, -5, -1, -1e-3, 0, 0.1, 1, 3, 6, 9.9]
+
+
+def log_ndtr(z: torch.Tensor) -> torch.Tensor:
+    return log_normal_cdf(z, torch.ones_like(z))
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-13)])
+def test_value_and_slope_agree_with_forty_digits(dtype: torch.dtype, tolerance: float):
+    z = torch.tensor(POINTS, dtype=dtype).requires_grad_()
+    value = log_ndtr(z)
+    value.sum().backward()
+    with mp.workdps(40):
+        exact = [mp.log(mp.ncdf(x)) if x < 3 else mp.log1p(-mp.ncdf(-x)) for x in z.tolist()]
+        slope = [mp.npdf(x) / mp.ncdf(x) for x in z.tolist()]
+    wanted = torch.tensor([float(x) for x in exact], dtype=torch.float64)
+    torch.testing.assert_close(value.double(), wanted, rtol=tolerance, atol=0)
+    wanted = torch.tensor([float(x) for x in slope], dtype=torch.float64)
+    assert z.grad is not None
+    torch.testing.assert_close(z.grad.double(), wanted, rtol=10 * tolerance, atol=0)
+
+
+def test_it_is_the_function_that_torch_has():
+    z = torch.linspace(-30, 8, 500, dtype=torch.float64)
+    torch.testing.assert_close(log_ndtr(z), torch.special.log_ndtr(z), rtol=1e-12, atol=1e-15)
+
+
+def test_gradcheck():
+    gap = torch.tensor([-40.0, -3.0, -0.1, 0.0, 0.2, 4.0], dtype=torch.float64, requires_grad=True)
+    var = torch.tensor([0.5, 1.0, 2.0, 1.0, 0.1, 3.0], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(log_normal_cdf, (gap, var))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_ends_are_finite(dtype: torch.dtype):
+    z = torch.tensor([-1e15, -1e8, 1e8, 1e15], dtype=dtype).requires_grad_()
+    value = log_ndtr(z)
+    value.sum().backward()
+    assert value.isfinite().all()
+    assert z.grad is not None
+    assert z.grad.isfinite().all()
+    assert (value[2:] > -1e-20).all()

@@ -1,0 +1,161 @@
+"""The law of tau: exact against sixty digits, the saddlepoint against exact."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from sampling import Draw, tau
+
+import surefind as sf
+from surefind.functional import GaussianTriplets, log_prob, moments, triplet_log_prob
+from surefind.functional.quadratic import QuadraticForm
+from surefind.functional.saddlepoint import log_cdf_saddlepoint
+from surefind.functional.contour import log_cdf_exact
+
+REFERENCE = json.loads((Path(__file__).parent / "exact_reference.json").read_text())
+QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+
+
+def scalars(distances: list[float], variances: list[float], dim: int) -> GaussianTriplets:
+    return GaussianTriplets(
+        *(torch.tensor([x], dtype=torch.float64) for x in distances + variances), dim
+    )
+
+
+@pytest.mark.parametrize(("dim", "distances", "variances", "x", "value"), REFERENCE)
+def test_exact_agrees_with_sixty_digits(dim, distances, variances, x: float, value: str):
+    ours = log_prob(scalars(distances, variances, dim), margin=-x, method="exact").item()
+    assert ours == pytest.approx(float(value), rel=1e-10, abs=1e-13 if dim > 1 else 1e-8)
+
+
+@pytest.mark.parametrize(
+    ("dim", "error", "log_error"),
+    [(1, 4e-2, 0.2), (4, 2e-3, 0.02), (16, 6e-5, 2e-3), (128, 3e-7, 2e-5), (512, 1e-8, 1e-6),
+     (2048, 5e-10, 1e-7)],
+)  # fmt: skip
+def test_the_saddlepoint_is_near_exact_in_the_papers_simulation(dim, error, log_error, draw: Draw):
+    triplets = [draw.gaussians(40, dim) for _ in range(3)]
+    mean, var = sf.functional.triplet_moments(*triplets)
+    worst = worst_log = worst_clt = 0.0
+    for quantile in QUANTILES:
+        z = torch.special.ndtri(torch.tensor(quantile, dtype=torch.float64))
+        x = mean + z * var.sqrt()
+        values = {}
+        for method in ("clt", "saddlepoint", "exact"):
+            rows = [
+                triplet_log_prob(*(t[i] for t in triplets), margin=-float(x[i]), method=method)
+                for i in range(40)
+            ]
+            values[method] = torch.cat(rows)
+        gap = (values["saddlepoint"].exp() - values["exact"].exp()).abs().max().item()
+        worst = max(worst, gap)
+        worst_log = max(worst_log, (values["saddlepoint"] - values["exact"]).abs().max().item())
+        worst_clt = max(worst_clt, (values["clt"].exp() - values["exact"].exp()).abs().max().item())
+    assert worst <= error
+    assert worst_log <= log_error
+    assert worst < worst_clt / 3
+
+
+@pytest.mark.parametrize("method", ["clt", "saddlepoint", "exact"])
+def test_all_methods_agree_with_sampling(method: str, draw: Draw):
+    for dim in (2, 8, 64):
+        triplets = [draw.gaussians(1, dim) for _ in range(3)]
+        sampled = tau(*(draw.samples(t, 100_000) for t in triplets))
+        mean, var = sf.functional.triplet_moments(*triplets)
+        for z in (-1.0, 0.0, 1.5):
+            x = (mean + z * var.sqrt()).item()
+            ours = triplet_log_prob(*triplets, margin=-x, method=method).exp().item()
+            allowed = {"clt": 0.12, "saddlepoint": 0.012, "exact": 0.006}[method]
+            assert ours == pytest.approx((sampled < x).double().mean().item(), abs=allowed)
+
+
+def test_equal_variances_and_distances_give_one_half():
+    even = scalars([1.0, 1.0, 0.7], [0.2, 0.3, 0.3], 16)
+    for method in ("clt", "saddlepoint", "exact"):
+        assert log_prob(even, method=method).exp().item() == pytest.approx(0.5, abs=1e-12)
+
+
+def test_swapping_positive_and_negative_gives_the_other_tail():
+    one = log_prob(scalars([1.0, 2.0, 1.5], [0.2, 0.3, 0.1], 8), margin=0.3, method="exact").exp()
+    other = log_prob(
+        scalars([2.0, 1.0, 1.5], [0.2, 0.1, 0.3], 8), margin=-0.3, method="exact"
+    ).exp()
+    assert (one + other).item() == pytest.approx(1, abs=1e-12)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 8, 128, 2048])
+def test_the_saddlepoint_is_smooth_through_the_mean(dim: int, draw: Draw):
+    """Third differences of a smooth function of step h are of order h^3; a jump of e shows as e."""
+    triplets = [draw.gaussians(8, dim) for _ in range(3)]
+    form = _form(*triplets)
+    step = 0.02
+    z = torch.arange(-0.5, 0.5, step, dtype=torch.float64)[:, None] + 1e-9
+    values = log_cdf_saddlepoint(form, z * form.var.sqrt())
+    third = values.diff(dim=0).diff(dim=0).diff(dim=0)
+    assert third.abs().max().item() < 30 * step**3
+    fourth = third.diff(dim=0)
+    assert fourth.abs().max().item() < 300 * step**4 + 1e-9
+    at_zero = log_cdf_saddlepoint(form, torch.zeros(8, dtype=torch.float64))
+    assert at_zero.isfinite().all()
+
+
+@pytest.mark.parametrize("dim", [1, 2, 16, 128, 2048])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("method", ["clt", "saddlepoint"])
+def test_tails_are_finite_and_monotone_down_to_minus_ten_thousand(method, dtype, dim, draw: Draw):
+    triplets = [draw.gaussians(1, dim).to(dtype) for _ in range(3)]
+    std = sf.functional.triplet_moments(*triplets).var.sqrt().item()
+    margins = [std * m for m in [*torch.linspace(-300, 300, 241).tolist(), 1e3, 2e3, 4e3, 8e3, 2e4]]
+    values = torch.cat([triplet_log_prob(*triplets, margin=m, method=method) for m in margins])
+    assert values.isfinite().all()
+    assert (values.diff() <= 1e-6 * values[1:].abs()).all()
+    assert (values <= 0).all()
+    if method == "saddlepoint":
+        assert values.min() < -1e4 or dim == 1
+
+
+def test_far_tails_agree_with_exact(draw: Draw):
+    triplets = [draw.gaussians(1, 32) for _ in range(3)]
+    std = sf.functional.triplet_moments(*triplets).var.sqrt().item()
+    for deviations in (30, 300, 3000):
+        one, other = (
+            triplet_log_prob(*triplets, margin=deviations * std, method=method).item()
+            for method in ("saddlepoint", "exact")
+        )
+        assert one == pytest.approx(other, abs=1e-3)
+    assert other < -1e3
+
+
+@pytest.mark.parametrize("function", [log_cdf_saddlepoint, log_cdf_exact])
+@pytest.mark.parametrize("dim", [2, 16, 512])
+def test_gradcheck_by_the_law(function, dim: int, draw: Draw):
+    form = _form(*(draw.gaussians(6, dim) for _ in range(3)))
+    z = torch.tensor([-20.0, -2.0, -0.05, 0.0, 0.1, 3.0], dtype=torch.float64)
+    leaves = [x.clone().requires_grad_() for x in (*form[:4], z * form.var.sqrt())]
+    check = lambda *x: function(QuadraticForm(*x[:4], dim), x[4])
+    assert torch.autograd.gradcheck(check, leaves, eps=1e-5, atol=1e-6, rtol=1e-4)
+
+
+def _form(anchor: sf.Gaussians, positive: sf.Gaussians, negative: sf.Gaussians) -> QuadraticForm:
+    from surefind.functional.triplet import _form as form_of
+    from surefind.functional.triplet import triplets_of
+
+    return form_of(triplets_of(anchor, positive, negative))
+
+
+def test_the_law_has_the_moments_of_tau(draw: Draw):
+    triplets = [draw.gaussians(20, 9) for _ in range(3)]
+    form = _form(*triplets)
+    mean, var = moments(sf.functional.triplet.triplets_of(*triplets))
+    torch.testing.assert_close(form.mean, mean)
+    torch.testing.assert_close(form.var, var)
+
+
+def test_the_nodes_near_zero_are_those_of_gauss():
+    from surefind.functional.saddlepoint_at_zero import _RULE
+
+    for degree in range(12):
+        integral = math.fsum(weight * node**degree for node, weight in _RULE)
+        assert integral == pytest.approx(1 / (degree + 5), rel=1e-13)
