@@ -140,9 +140,7 @@ def main() -> None:
     results[title] = {"seconds": times, "ratios": report(title, times, "BayesianTripletLoss clt")}
     memory = {method: peak_memory(__file__, method) for method in ("clt", "saddlepoint")}
     for method, megabytes in memory.items():
-        print(
-            f"peak memory, batch 512 of 2 classes, 67 million triplets, {method}: {megabytes:.0f} MB"
-        )
+        print(f"peak memory, 67 million triplets of 512 images, {method}: {megabytes:.0f} MB")
     write({**results, "peak memory MB": memory}, options.output)
 
 

@@ -60,7 +60,10 @@ def by_inversion(distances: list[float], variances: list[float], dim: int, z: fl
     roots = mp.polyroots([-4 * (va * vp + va * vn + vp * vn), -2 * (vp - vn), 1])
     low, high = min(roots), max(roots)
     t = mp.findroot(
-        lambda s: mp.diff(k, s) - x, (low * mp.mpf("0.9"), high * mp.mpf("0.9")), solver="ridder"
+        lambda s: mp.diff(k, s) - x,
+        (low * mp.mpf("0.9"), high * mp.mpf("0.9")),
+        solver="ridder",
+        verify=False,
     )
     step = 1 / mp.sqrt(mp.diff(k, t, 2))
     left = t < 0

@@ -1,0 +1,1 @@
+"""Numbers and pictures for people."""
