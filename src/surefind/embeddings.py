@@ -14,7 +14,8 @@ from torch import Tensor
 
 from surefind.errors import InvalidArgument, InvalidFile
 
-LARGEST = 1e9  # of any entry; beyond it squares of squares overflow float32
+LARGEST = 1e6  # of an entry of a mean; beyond it products of distances overflow float32
+LARGEST_SPREAD = 1e9  # of a variance
 SMALLEST_SPREAD = 1e-12  # of a variance; below it float32 gradients overflow
 _ROUNDING = 1e-6  # the bounds themselves, rounded to float32, are within them
 UNIT_TOLERANCE = 1e-4  # how far from 1 the length of a mean on the sphere may be
@@ -132,7 +133,7 @@ class Gaussians(Embeddings):
 
     def __post_init__(self) -> None:
         _check_mean(self.mean)
-        _check_spread("var", self.var, self.mean, SMALLEST_SPREAD, LARGEST)
+        _check_spread("var", self.var, self.mean, SMALLEST_SPREAD, LARGEST_SPREAD)
 
     @property
     def spread(self) -> Tensor:
@@ -149,7 +150,7 @@ class VonMisesFisher(Embeddings):
     def __post_init__(self) -> None:
         _check_mean(self.mean)
         _require(self.dim >= 2, "mean", "at least 2 dimensions on a sphere", str(self.dim))
-        _check_spread("kappa", self.kappa, self.mean, 1 / LARGEST, 1 / SMALLEST_SPREAD)
+        _check_spread("kappa", self.kappa, self.mean, 1 / LARGEST_SPREAD, 1 / SMALLEST_SPREAD)
         if len(self) > 0:
             lengths = self.mean.detach().norm(dim=1)
             worst = float((lengths - 1).abs().max())

@@ -73,9 +73,10 @@ class _LogNormalCdf(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
         z, inverse_std, value = ctx.saved_tensors
-        by_gap = hazard(z, value).mul_(inverse_std).clamp_(max=LARGEST_SLOPE).mul_(grad)
+        by_gap = hazard(z, value).mul_(inverse_std).clamp_(max=LARGEST_SLOPE)
         by_var = z.mul(inverse_std).mul_(by_gap).mul_(-0.5)
-        return by_gap, by_var.clamp_(-LARGEST_SLOPE, LARGEST_SLOPE)
+        by_var.clamp_(-LARGEST_SLOPE, LARGEST_SLOPE)
+        return by_gap.mul_(grad), by_var.mul_(grad)
 
 
 def _far(r: Tensor) -> Tensor | None:

@@ -187,7 +187,8 @@ class _Equation(NamedTuple):
         tangent = (self.other_slope - 2 * bend).mul_(y_by_s).mul_(y_by_s)
         rest = torch.addcmul(self.target, tangent, s)
         rest.addcmul_(bend.neg_().add_(self.other_slope), y.mul_(self.rho), value=-1)
-        return _root(self.shift, tangent.add_(self.slope), rest.clamp_(min=0))
+        climbed = _root(self.shift, tangent.add_(self.slope), rest.clamp_(min=0))
+        return torch.maximum(climbed, 0.5 * s)  # rounding must not throw it back to 0
 
 
 def _root(shift: Tensor, slope: Tensor, target: Tensor) -> Tensor:

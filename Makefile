@@ -1,0 +1,37 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Each sets itself up.
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: setup demo test check format bench faults clean
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || python3 -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+demo: setup  ## train on a toy with every loss, then draw how exact the likelihood is
+	$(BIN)/python examples/toy.py
+	$(BIN)/surefind figures approximation
+
+test: setup  ## all tests but the long ones
+	$(BIN)/python -m pytest -m "not faults"
+
+check: setup  ## everything a reviewer would ask: format, lint, types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: setup
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: setup  ## side by side with peers; ratios, and JSON in benchmarks/results
+	$(BIN)/python benchmarks/loss.py
+
+faults: setup  ## long runs of extreme inputs
+	$(BIN)/python -m pytest -m faults
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
