@@ -58,6 +58,19 @@ def test_the_saddlepoint_is_near_exact_in_the_papers_simulation(dim, error, log_
     assert worst < worst_clt / 3
 
 
+@pytest.mark.parametrize("dim", [1, 16, 128, 2048])
+@pytest.mark.parametrize("var", [1.0, 1e-3, 1e-6])
+def test_single_precision_costs_the_saddlepoint_a_few_millionths(dim: int, var: float, draw: Draw):
+    single = [draw.gaussians(400, dim, var=var).to(torch.float32) for _ in range(3)]
+    z = torch.linspace(-6, 6, 400)
+    form = _form(*single)
+    gap = z * form.var.sqrt()
+    wide = QuadraticForm(*(part.double() for part in form[:4]), dim)
+    ours, wanted = log_cdf_saddlepoint(form, gap), log_cdf_saddlepoint(wide, gap.double())
+    torch.testing.assert_close(ours.double().exp(), wanted.exp(), rtol=0, atol=5e-6)
+    torch.testing.assert_close(ours.double(), wanted, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("method", ["clt", "saddlepoint", "exact"])
 def test_all_methods_agree_with_sampling(method: str, draw: Draw):
     for dim in (2, 8, 64):
