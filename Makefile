@@ -28,6 +28,7 @@ format: setup
 	$(BIN)/ruff check --fix .
 
 bench: setup  ## side by side with peers; ratios, and JSON in benchmarks/results
+	$(BIN)/python benchmarks/accuracy.py
 	$(BIN)/python benchmarks/loss.py
 
 faults: setup  ## long runs of extreme inputs

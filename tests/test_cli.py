@@ -1,0 +1,40 @@
+"""The command line, as a user runs it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SUREFIND = Path(sys.executable).with_name("surefind")
+
+
+def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([SUREFIND, *arguments], capture_output=True, text=True, cwd=cwd)
+
+
+def test_help_names_the_commands(tmp_path):
+    done = run("--help", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "figures" in done.stdout
+
+
+def test_the_approximation_figure_is_drawn_and_its_errors_printed(tmp_path, monkeypatch):
+    from surefind.reports.figures.approximation import draw_approximation, simulate
+
+    simulations = list(simulate((1, 64), samples=500))
+    assert simulations[1].error("saddlepoint") < 1e-5 < simulations[1].error("clt")
+    draw_approximation(simulations, tmp_path / "new" / "figure.png")
+    assert (tmp_path / "new" / "figure.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [("figure.txt", "name a .png, .svg or .pdf file")],
+)
+def test_a_file_that_cannot_be_drawn_is_one_clear_error(output: str, message: str, tmp_path):
+    done = run("figures", "approximation", "-o", output, cwd=tmp_path)
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
