@@ -1,7 +1,7 @@
 """Batches of embeddings in which every image is a distribution, not a point."""
 
 import os
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -24,7 +24,7 @@ Rows = int | slice | Sequence[int] | Tensor
 
 
 @dataclass(frozen=True, eq=False)
-class Embeddings:
+class Embeddings(ABC):
     """N isotropic distributions in D dimensions; use `Gaussians` or `VonMisesFisher`."""
 
     mean: Tensor  # (N, D)

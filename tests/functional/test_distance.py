@@ -142,6 +142,8 @@ def test_bad_input_is_refused_by_name(draw: Draw):
         sf.InvalidArgument, match="query, gallery: expected embeddings of one family"
     ):
         expected_distance(query, sphere)
+    with pytest.raises(sf.InvalidArgument, match=r"x, y: expected shapes .* and \(2, 4\)"):
+        squared_distances(query.mean, draw.gaussians(2, 4).mean)
     for radius in (0.0, -1.0, float("nan")):
         with pytest.raises(sf.InvalidArgument, match="radius: expected a positive number"):
             match_probability(query, query, radius)

@@ -121,6 +121,9 @@ def test_wrong_settings_are_refused_by_name(draw: Draw):
         sf.losses.BayesianTripletLoss(sphere="paper")
     with pytest.raises(sf.InvalidArgument, match="floor: expected a probability below 1"):
         sf.losses.BayesianTripletLoss(floor=-1.0)
+    for loss in (type(loss) for loss in LOSSES):
+        with pytest.raises(sf.InvalidArgument, match="margin: expected a finite number, got nan"):
+            loss(margin=float("nan"))
     with pytest.raises(sf.InvalidArgument, match="pooling: expected one of sum, image"):
         sf.losses.TripletRegressionLoss(pooling="mean")
     with pytest.raises(

@@ -1,6 +1,7 @@
 """The few checks that every public function of this folder makes on its arguments."""
 
 from difflib import get_close_matches
+from math import isfinite
 
 from surefind.embeddings import Embeddings
 from surefind.errors import InvalidArgument
@@ -47,6 +48,11 @@ def check_method(method: str, *, on_sphere: bool) -> None:
             got="'exact'",
             fix="use 'saddlepoint', or the Gaussians of .as_gaussians(), whose law is known",
         )
+
+
+def check_finite(name: str, value: float) -> None:
+    if not isfinite(value):
+        raise InvalidArgument(name, expected="a finite number", got=repr(value), fix="use 0.0")
 
 
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:

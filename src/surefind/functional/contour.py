@@ -7,7 +7,7 @@ from torch import Tensor
 
 from surefind.functional.autograd import widen
 from surefind.functional.quadratic import QuadraticForm, chi_squares
-from surefind.functional.saddlepoint import saddlepoint_of
+from surefind.functional.saddlepoint_solver import terms_at_saddlepoint
 
 _NODES = 1200  # of the trapezium rule; half as many already agree to 1e-12 for D >= 2
 _REACH = 40.0  # of the path parameter: sinh(40) standard deviations
@@ -69,8 +69,10 @@ def _exponent(form: QuadraticForm, x: Tensor, t: Tensor) -> Tensor:
 def _path(form: QuadraticForm, gap: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Where the path crosses the real axis, its scale along it, and how much it bends."""
     law = chi_squares(form)
-    t, k2 = saddlepoint_of(law, gap)
-    height = k2.rsqrt()
+    terms = terms_at_saddlepoint(law, gap)
+    t = terms[0].t
+    k2 = [(2 * x.weight * x.p).square() * (x.shift * x.p + law.dof / 2) for x in terms]
+    height = torch.stack(k2).sum(0).rsqrt()
     # away from the pole of 1/t at 0, but no further than half-way to the pole of exp K
     upper = torch.minimum(t + height, (t + 0.5 / law.up) / 2)
     lower = t - height

@@ -22,17 +22,25 @@ def squared_distances(x: Tensor, y: Tensor) -> Tensor:
     One matrix product, |x|^2 + |y|^2 - 2 x'y, in float64: in float32 it has no digits left for
     pairs that are close, and those are the ones that matter.
     """
+    if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
+        raise InvalidArgument(
+            "x, y",
+            expected="shapes (N, D) and (M, D)",
+            got=f"{tuple(x.shape)} and {tuple(y.shape)}",
+            fix="one row per image, as many columns in both",
+        )
     return call(_SquaredDistances, x, y)
 
 
 class _SquaredDistances(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        ctx.same = y is x
         ctx.save_for_backward(x, y)
         wide_x = x.double()
-        wide_y = wide_x if y is x else y.double()
+        wide_y = wide_x if ctx.same else y.double()
         inner = wide_x @ wide_y.T
-        if y is x:
+        if ctx.same:
             square_x = square_y = inner.diagonal().clone()
         else:
             square_x, square_y = wide_x.square().sum(1), wide_y.square().sum(1)
@@ -44,7 +52,7 @@ class _SquaredDistances(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor | None]:
         x, y = ctx.saved_tensors
         with torch.autocast(x.device.type, enabled=False):
-            if y is x:
+            if ctx.same:
                 grad = grad + grad.T
                 return 2 * (grad.sum(1, keepdim=True) * x - grad @ x), None
             by_x = 2 * (grad.sum(1, keepdim=True) * x - grad @ y)

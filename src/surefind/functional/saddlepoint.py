@@ -2,7 +2,7 @@
 
 Letters: K the cumulant generating function, t the saddlepoint, K1 ... K5 its derivatives at t.
 For each chi-square of signed weight w and non-centrality c:  p = 1/(1 - 2 w t),  s = p - 1,
-b = 2 w p. Working with s instead of t keeps all digits both at t = 0 and next to the poles.
+b = 2 w p.
 """
 
 from collections.abc import Sequence
@@ -16,11 +16,10 @@ from surefind.functional.autograd import LARGEST_SLOPE, call, widen
 from surefind.functional.normal import hazard, log_tail, share_below
 from surefind.functional.quadratic import ChiSquares, QuadraticForm, chi_squares
 from surefind.functional.saddlepoint_at_zero import log_cdf_near_the_mean
+from surefind.functional.saddlepoint_solver import Term, finite, terms_at_saddlepoint
 
 # Standard deviations within which the terms 1/r - 1/u lose too many digits.
 _NEAR = {torch.float32: 0.5, torch.float64: 0.2}
-_TOLERANCE = 1e-4  # of the last step towards the saddlepoint; what is left is about its square
-_MOST_STEPS = 60
 _SMALL = 1e-3
 
 
@@ -42,18 +41,11 @@ def log_cdf_saddlepoint(form: QuadraticForm, gap: Tensor) -> Tensor:
     return call(_LogCdf, form.dof, *flat).reshape(shape).to(gap.dtype)
 
 
-@torch.no_grad()
-def saddlepoint_of(law: ChiSquares, gap: Tensor) -> tuple[Tensor, Tensor]:
-    """The saddlepoint t, where K1(t) = mean + gap, and K2(t)."""
-    terms = _terms_at_saddlepoint(law, gap)
-    return terms[0].t, _total([_Part.of(term, law.dof).k[0] for term in terms])
-
-
 class _LogCdf(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, dof: int, *tensors: Tensor) -> Tensor:
         value, slopes = _evaluate(tensors, dof)
-        if value.dtype == torch.float32 and not _finite(value, *slopes):
+        if value.dtype == torch.float32 and not finite(value, *slopes):
             value, slopes = _evaluate([tensor.double() for tensor in tensors], dof)
             slopes = [slope.clamp_(-LARGEST_SLOPE, LARGEST_SLOPE).float() for slope in slopes]
         ctx.save_for_backward(*slopes)
@@ -65,16 +57,12 @@ class _LogCdf(torch.autograd.Function):
         return None, *(grad * slope for slope in ctx.saved_tensors)
 
 
-def _finite(*tensors: Tensor) -> bool:
-    return all(bool(tensor.sum().isfinite()) for tensor in tensors)
-
-
 def _evaluate(tensors: Sequence[Tensor], dof: int) -> tuple[Tensor, list[Tensor]]:
     """The value and its slopes by each of the tensors."""
     form, gap = _form(tensors, dof), tensors[-1]
     law = chi_squares(form)
     scale = 1 / (law.up if law.down is None else law.up + law.down)  # P does not depend on it
-    terms = _terms_at_saddlepoint(_scaled(law, scale), gap * scale)
+    terms = terms_at_saddlepoint(_scaled(law, scale), gap * scale)
     r = _root_of_twice_the_exponent(terms, dof)
     value, by_law, by_gap = _value_and_slopes(terms, gap, r, dof)
     by_law = [(by_weight * scale, by_shift) for by_weight, by_shift in by_law]
@@ -102,130 +90,7 @@ def _form(tensors: Any, dof: int) -> QuadraticForm:
     return QuadraticForm(shift, noise, tilt, spread[0] if spread else None, dof)
 
 
-class _Term(NamedTuple):
-    """One chi-square at the saddlepoint; its weight is signed."""
-
-    weight: Tensor
-    shift: Tensor
-    s: Tensor
-    p: Tensor
-    t: Tensor
-
-
-def _terms_at_saddlepoint(law: ChiSquares, gap: Tensor) -> list[_Term]:
-    if law.down is None or law.down_shift is None:
-        s = _root(law.up_shift, 2 * law.up_shift + law.dof, gap / law.up)
-        p = 1 + s
-        return [_Term(law.up, law.up_shift, s, p, s / (2 * law.up * p))]
-    up, down = _solve(law.up, law.up_shift, law.down, law.down_shift, gap, law.dof)
-    t = up[0] / (2 * law.up * up[1])
-    return [
-        _Term(law.up, law.up_shift, *up, t),
-        _Term(-law.down, law.down_shift, *down, t),
-    ]
-
-
-def _solve(
-    up: Tensor,
-    up_shift: Tensor,
-    down: Tensor,
-    down_shift: Tensor,
-    gap: Tensor,
-    dof: int,
-) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    r"""Solve K1(t) = mean + gap; returns (s, p) of both chi-squares.
-
-    Take the chi-square on the side of the gap as the main one (weight w, non-centrality c, s > 0)
-    and the other (v, e, s = -y) against it, rho = v/w. Then the equation is
-
-        s [c (2 + s) + D] + rho y [e (2 - y) + D] = |gap| / w,    y = rho s / (1 + (1 + rho) s)
-
-    where both terms grow with s, the second ever more slowly. With its tangent in its place this
-    is a quadratic whose root is too small, so repeating that climbs to the answer from below.
-    """
-    below = share_below(gap)
-    above = 1 - below
-    weight, other = above * up + below * down, below * up + above * down
-    shift, other_shift = (
-        above * up_shift + below * down_shift,
-        below * up_shift + above * down_shift,
-    )
-    rho = other.div_(weight)
-    equation = _Equation(
-        target=gap.abs().div_(weight),
-        rho=rho,
-        shift=shift,
-        slope=2 * shift + dof,
-        other_shift=other_shift,
-        other_slope=2 * other_shift + dof,
-    )
-    s = _climb(equation, _start(equation))
-    p = 1 + s
-    shrink = (rho + 1).mul_(s).add_(1).reciprocal_()
-    y, other_p = rho.mul_(s).mul_(shrink), shrink.mul_(p)
-    return (
-        (above * s - below * y, above * p + below * other_p),
-        (below * s - above * y, below * p + above * other_p),
-    )
-
-
-def _start(equation: "_Equation") -> Tensor:
-    """Six digits from float32 where that does not overflow: in float64 one step doubles them."""
-    if equation.target.dtype == torch.float64:
-        rough = _Equation(*(part.float() for part in equation))
-        s = _climb(rough, rough.start()).double()
-        if _finite(s):
-            return s
-    return equation.start()
-
-
-def _climb(equation: "_Equation", s: Tensor) -> Tensor:
-    """Step until nothing moves; once few elements do, go on with those alone."""
-    for _ in range(_MOST_STEPS):
-        step = equation.step(s)
-        move = torch.sub(step, s).abs_().sub_(step, alpha=_TOLERANCE)
-        s = step
-        if s.numel() == 0 or float(move.max()) <= 0:
-            break
-        moving = torch.nonzero(move > 0).squeeze(1)
-        if 4 * len(moving) < len(s):
-            rest = _Equation(*(part.index_select(0, moving) for part in equation))
-            return s.index_copy_(0, moving, _climb(rest, s.index_select(0, moving)))
-    return s
-
-
-class _Equation(NamedTuple):
-    """The equation of `_solve`, with slope = 2 c + D and other_slope = 2 e + D."""
-
-    target: Tensor
-    rho: Tensor
-    shift: Tensor
-    slope: Tensor
-    other_shift: Tensor
-    other_slope: Tensor
-
-    def start(self) -> Tensor:
-        tangent = torch.addcmul(self.slope, self.rho * self.rho, self.other_slope)
-        return _root(self.shift, tangent, self.target)
-
-    def step(self, s: Tensor) -> Tensor:
-        y_by_s = (self.rho + 1).mul_(s).add_(1).reciprocal_().mul_(self.rho)
-        y = y_by_s * s
-        bend = self.other_shift * y
-        tangent = (self.other_slope - 2 * bend).mul_(y_by_s).mul_(y_by_s)
-        rest = torch.addcmul(self.target, tangent, s)
-        rest.addcmul_(bend.neg_().add_(self.other_slope), y.mul_(self.rho), value=-1)
-        climbed = _root(self.shift, tangent.add_(self.slope), rest.clamp_(min=0))
-        return torch.maximum(climbed, 0.5 * s)  # rounding must not throw it back to 0
-
-
-def _root(shift: Tensor, slope: Tensor, target: Tensor) -> Tensor:
-    """The root of shift s^2 + slope s = target next to 0."""
-    discriminant = (slope * slope).addcmul_(shift, target, value=4).clamp_(min=0)
-    return (2 * target).div_(discriminant.sqrt_().add_(slope))
-
-
-def _root_of_twice_the_exponent(terms: list[_Term], dof: int) -> Tensor:
+def _root_of_twice_the_exponent(terms: list[Term], dof: int) -> Tensor:
     """|r| = sqrt(2 (t x - K)) = sqrt(sum of c s^2 + D (s - log(1 + s)))"""
     total = torch.zeros_like(terms[0].s, dtype=torch.float64)
     for term in terms:
@@ -239,7 +104,7 @@ def _root_of_twice_the_exponent(terms: list[_Term], dof: int) -> Tensor:
 
 
 def _value_and_slopes(
-    terms: list[_Term], gap: Tensor, r: Tensor, dof: int
+    terms: list[Term], gap: Tensor, r: Tensor, dof: int
 ) -> tuple[Tensor, list[tuple[Tensor, Tensor]], Tensor]:
     r"""log P and its slopes by each chi-square's (weight, non-centrality) and by the gap.
 
@@ -297,13 +162,13 @@ def _value_and_slopes(
 class _Part(NamedTuple):
     """One chi-square's part of K2 ... K5:  Kj = (j-1)!/2 b^j (D + j c p)."""
 
-    term: _Term
+    term: Term
     dof: int
     b: Tensor
     k: tuple[Tensor, Tensor, Tensor, Tensor]
 
     @classmethod
-    def of(cls, term: _Term, dof: int) -> "_Part":
+    def of(cls, term: Term, dof: int) -> "_Part":
         b = (2 * term.weight).mul_(term.p)
         noncentral = term.p * term.shift
         power = b * b

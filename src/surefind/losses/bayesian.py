@@ -7,7 +7,7 @@ from torch import Tensor
 
 from surefind.embeddings import Embeddings
 from surefind.errors import InvalidArgument
-from surefind.functional.checks import METHODS, check_choice
+from surefind.functional.checks import METHODS, check_choice, check_finite
 from surefind.functional.divergence import kl_to_prior
 from surefind.functional.sphere import SphereTerms
 from surefind.functional.triplet import (
@@ -46,6 +46,8 @@ class BayesianTripletLoss(TripletCriterion):
         super().__init__()
         check_choice("method", method, METHODS)
         check_choice("sphere", sphere, SPHERE_MOMENTS)
+        check_finite("margin", margin)
+        check_finite("kl_scale", kl_scale)
         if not 0 <= floor < 1:
             raise InvalidArgument(
                 "floor",

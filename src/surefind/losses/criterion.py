@@ -1,6 +1,6 @@
 """What all triplet losses share: which triplets, in which chunks, and their average."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -43,7 +43,7 @@ class Scalars(NamedTuple):
     n: tuple[Tensor, ...]
 
 
-class TripletCriterion(nn.Module):
+class TripletCriterion(nn.Module, ABC):
     """A mean over triplets of a cost that depends on distances and spreads only.
 
     `forward(embeddings, labels)` takes every triplet of the batch; `triplets=(a, p, n)` the given

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from surefind.embeddings import Embeddings, Gaussians
+from surefind.functional.checks import check_finite
 from surefind.losses.criterion import LossInfo, Scalars, TripletCriterion
 
 
@@ -18,6 +19,7 @@ class TripletLoss(TripletCriterion):
 
     def __init__(self, margin: float = 0.2) -> None:
         super().__init__()
+        check_finite("margin", margin)
         self.margin = margin
 
     def extra_repr(self) -> str:

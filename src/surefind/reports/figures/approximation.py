@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -12,8 +13,9 @@ from surefind.embeddings import Gaussians
 from surefind.functional import triplet_log_prob, triplet_moments
 
 DIMENSIONS = (1, 2, 4, 8, 16, 32, 128, 512, 2048)
-_QUANTILES = 61
-_COLOURS = {"clt": "#d1495b", "saddlepoint": "#2e86ab", "exact": "black"}
+_POINTS, _REACH = 61, 4.0  # of the curves: how many, and how many standard deviations out
+_COLUMNS = 5
+_STYLES = {"clt": ("#d1495b", "--"), "saddlepoint": ("#2e86ab", "-"), "exact": ("black", ":")}
 
 
 class Simulation(NamedTuple):
@@ -43,42 +45,72 @@ def simulate(
         at_a, at_p, at_n = (g.mean + g.var.sqrt() * normal(samples, dim) for g in (a, p, n))
         tau = (at_a - at_p).square().sum(1) - (at_a - at_n).square().sum(1)
         mean, var = triplet_moments(a, p, n)
-        x = mean + torch.linspace(-4, 4, _QUANTILES, dtype=torch.float64) * var.sqrt()
+        x = mean + torch.linspace(-_REACH, _REACH, _POINTS, dtype=torch.float64) * var.sqrt()
         curves = {
             method: torch.cat(
                 [triplet_log_prob(a, p, n, margin=-float(at), method=method) for at in x]
             ).exp()
-            for method in _COLOURS
+            for method in _STYLES
         }
         yield Simulation(dim, tau, x, curves)
 
 
 def draw_approximation(simulations: Sequence[Simulation], path: Path) -> None:
-    """Above, the sample histogram with the three curves; below, their error on a log scale."""
-    columns = len(simulations)
-    figure = Figure(figsize=(2.2 * columns, 4.6), layout="constrained")
-    axes = figure.subplots(2, columns, squeeze=False)
-    for column, simulation in enumerate(simulations):
-        top, bottom = axes[0][column], axes[1][column]
-        centre, scale = simulation.x.mean(), (simulation.x[-1] - simulation.x[0]) / 8
-        z = (simulation.x - centre) / scale
-        samples = ((simulation.samples - centre) / scale).clamp(-4, 4)
-        top.hist(samples, bins=80, range=(-4, 4), cumulative=True, density=True, color="#dddddd")
-        for method, colour in _COLOURS.items():
-            style = {"color": colour, "label": method, "linewidth": 1.4}
-            dashes = {"clt": "--", "exact": ":"}.get(method, "-")
-            top.plot(z, simulation.curves[method], linestyle=dashes, **style)
-            if method != "exact":
-                error = (simulation.curves[method] - simulation.curves["exact"]).abs()
-                bottom.semilogy(z, error.clamp(min=1e-16), **style)
-        top.set_title(f"D = {simulation.dim}", fontsize=10)
-        bottom.set_ylim(1e-16, 1)
-        bottom.set_xlabel("standard deviations", fontsize=8)
-        for axis in (top, bottom):
+    """For each dimension the sample histogram with the three curves, and below it their error."""
+    columns = min(len(simulations), _COLUMNS)
+    blocks = -(-len(simulations) // columns)
+    figure = Figure(figsize=(2.3 * columns, 4.2 * blocks), layout="constrained")
+    axes = figure.subplots(2 * blocks, columns, squeeze=False)
+    for spare in axes.flat:
+        spare.set_axis_off()
+    for number, simulation in enumerate(simulations):
+        block, column = divmod(number, columns)
+        curves, errors = axes[2 * block][column], axes[2 * block + 1][column]
+        _draw_curves(curves, simulation)
+        _draw_errors(errors, simulation)
+        for axis in (curves, errors):
+            axis.set_axis_on()
             axis.tick_params(labelsize=7)
             axis.spines[["top", "right"]].set_visible(False)
-    axes[0][0].set_ylabel(r"P($\tau$ < x)")
-    axes[1][0].set_ylabel("error")
-    axes[0][0].legend(fontsize=7, frameon=False, loc="upper left")
+        if column == 0:
+            curves.set_ylabel(r"P($\tau$ < x)")
+            errors.set_ylabel("error of P")
+    home = axes[-2][-1] if len(simulations) < blocks * columns else axes[0][0]
+    home.legend(*axes[0][0].get_legend_handles_labels(), frameon=False, loc="upper left")
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=130)
+    figure.savefig(path, dpi=120)
+
+
+def _draw_curves(axis: Axes, simulation: Simulation) -> None:
+    centre, scale = simulation.x.mean(), (simulation.x[-1] - simulation.x[0]) / (2 * _REACH)
+    samples = ((simulation.samples - centre) / scale).clamp(-_REACH, _REACH)
+    axis.hist(
+        samples,
+        bins=80,
+        range=(-_REACH, _REACH),
+        cumulative=True,
+        density=True,
+        color="#dddddd",
+        label="samples",
+    )
+    for method, (colour, dashes) in _STYLES.items():
+        axis.plot(
+            _standard_units(simulation),
+            simulation.curves[method],
+            dashes,
+            color=colour,
+            label=method,
+        )
+    axis.set_title(f"D = {simulation.dim}", fontsize=10)
+
+
+def _draw_errors(axis: Axes, simulation: Simulation) -> None:
+    for method in ("clt", "saddlepoint"):
+        error = (simulation.curves[method] - simulation.curves["exact"]).abs().clamp(min=1e-16)
+        axis.semilogy(_standard_units(simulation), error, color=_STYLES[method][0])
+    axis.set_ylim(1e-14, 1)
+    axis.set_xlabel("standard deviations", fontsize=8)
+
+
+def _standard_units(simulation: Simulation) -> Tensor:
+    return torch.linspace(-_REACH, _REACH, len(simulation.x), dtype=simulation.x.dtype)
