@@ -11,7 +11,7 @@ from surefind.functional.saddlepoint_solver import terms_at_saddlepoint
 
 _NODES = 1200  # of the trapezium rule; half as many already agree to 1e-12 for D >= 2
 _REACH = 40.0  # of the path parameter: sinh(40) standard deviations
-_BATCH = 1 << 12  # elements at once: 150 MB
+_BATCH = 1 << 9  # elements at once: 10 MB for each intermediate result
 
 
 def log_cdf_exact(form: QuadraticForm, gap: Tensor) -> Tensor:

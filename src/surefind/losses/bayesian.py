@@ -20,6 +20,8 @@ from surefind.functional.triplet import (
 )
 from surefind.losses.criterion import Scalars, TripletCriterion
 
+_CHUNK = {"clt": 1 << 18, "saddlepoint": 1 << 17, "exact": 1 << 10}  # triplets at once
+
 
 class BayesianTripletLoss(TripletCriterion):
     r"""-log P(|a - p|^2 - |a - n|^2 < -margin), plus a little divergence to the prior.
@@ -62,8 +64,7 @@ class BayesianTripletLoss(TripletCriterion):
             centred,
         )
         self.floor, self.sphere = floor, sphere
-        if method != "clt":
-            self.chunk = 1 << 17
+        self.chunk = _CHUNK[method]
 
     def extra_repr(self) -> str:
         names = ("margin", "kl_scale", "method", "centred", "floor", "sphere")

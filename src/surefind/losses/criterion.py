@@ -140,7 +140,8 @@ class TripletCriterion(nn.Module, ABC):
             cost = self.cost(_gather(chunk, distances, *spreads), dim)
             return (cost if chunk.counts is None else cost * chunk.counts).sum()
 
-        if isinstance(selection, GivenTriplets) and _FEW * len(selection) < len(embeddings) ** 2:
+        few = min(len(embeddings) ** 2 / _FEW, self.chunk)
+        if isinstance(selection, GivenTriplets) and len(selection) <= few:
             return self.cost(_row_by_row(selection, embeddings.mean, parts), dim).sum()
         distances = squared_distances(embeddings.mean, embeddings.mean)
         return sum_over_chunks(term, selection.chunks(self.chunk), distances, *parts)
