@@ -39,6 +39,16 @@ def test_gradcheck():
     assert torch.autograd.gradcheck(log_normal_cdf, (gap, var))
 
 
+def test_the_layout_in_memory_does_not_matter():
+    z = torch.linspace(-60, 8, 12).reshape(3, 4).T.requires_grad_()
+    value = log_ndtr(z)
+    value.sum().backward()
+    wanted = log_ndtr(z.detach().contiguous())
+    torch.testing.assert_close(value, wanted)
+    assert z.grad is not None
+    assert z.grad.isfinite().all()
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_ends_are_finite(dtype: torch.dtype):
     z = torch.tensor([-1e15, -1e8, 1e8, 1e15], dtype=dtype).requires_grad_()

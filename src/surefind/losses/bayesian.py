@@ -57,13 +57,8 @@ class BayesianTripletLoss(TripletCriterion):
                 got=repr(floor),
                 fix="use 0 or 1e-8",
             )
-        self.margin, self.kl_scale, self.method, self.centred = (
-            margin,
-            kl_scale,
-            method,
-            centred,
-        )
-        self.floor, self.sphere = floor, sphere
+        self.margin, self.kl_scale, self.floor = margin, kl_scale, floor
+        self.method, self.centred, self.sphere = method, centred, sphere
         self.chunk = _CHUNK[method]
 
     def extra_repr(self) -> str:
