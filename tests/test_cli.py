@@ -19,22 +19,28 @@ def test_help_names_the_commands(tmp_path):
     assert "figures" in done.stdout
 
 
-def test_the_approximation_figure_is_drawn_and_its_errors_printed(tmp_path, monkeypatch):
+def test_the_approximation_figure_is_drawn_and_its_errors_printed(tmp_path):
     from surefind.reports.figures.approximation import draw_approximation, simulate
 
     simulations = list(simulate((1, 64), samples=500))
     assert simulations[1].error("saddlepoint") < 1e-5 < simulations[1].error("clt")
-    draw_approximation(simulations, tmp_path / "new" / "figure.png")
-    assert (tmp_path / "new" / "figure.png").read_bytes().startswith(b"\x89PNG")
+    draw_approximation(simulations, tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(
     ("output", "message"),
-    [("figure.txt", "name a .png, .svg or .pdf file")],
+    [
+        ("figure.txt", "name a .png, .svg or .pdf file"),
+        ("taken/figure.png", "cannot write taken: File exists"),
+        ("taken/deeper/figure.png", "cannot write taken/deeper: Not a directory"),
+    ],
 )
 def test_a_file_that_cannot_be_drawn_is_one_clear_error(output: str, message: str, tmp_path):
+    (tmp_path / "taken").touch()
     done = run("figures", "approximation", "-o", output, cwd=tmp_path)
     assert done.returncode == 1
     assert message in done.stderr
     assert "Traceback" not in done.stderr
-    assert list(tmp_path.iterdir()) == []
+    assert "simulating" not in done.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]

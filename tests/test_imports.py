@@ -27,7 +27,16 @@ MAY_IMPORT["search"] = {"engines", "encoders", *MAY_IMPORT["encoders"], "functio
 MAY_IMPORT["reports"] = {*MAY_IMPORT["search"], "search", "datasets", "losses", "training"}
 MAY_IMPORT["serve"] = MAY_IMPORT["reports"] - {"training", "losses"} | {"reports"}
 MAY_IMPORT["cli"] = {*MAY_IMPORT}
-KNOWN_TO_MATHS = {"torch", "numpy", "math", "typing", "collections", "functools", "difflib"}
+KNOWN_TO_MATHS = {
+    "torch",
+    "numpy",
+    "math",
+    "numbers",
+    "typing",
+    "collections",
+    "functools",
+    "difflib",
+}
 
 
 def imports(path: Path) -> set[str]:

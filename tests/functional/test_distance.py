@@ -144,8 +144,8 @@ def test_bad_input_is_refused_by_name(draw: Draw):
         expected_distance(query, sphere)
     with pytest.raises(sf.InvalidArgument, match=r"x, y: expected shapes .* and \(2, 4\)"):
         squared_distances(query.mean, draw.gaussians(2, 4).mean)
-    for radius in (0.0, -1.0, float("nan")):
+    for radius in (0.0, -1.0, float("nan"), float("inf"), "wide"):
         with pytest.raises(sf.InvalidArgument, match="radius: expected a positive number"):
-            match_probability(query, query, radius)
+            match_probability(query, query, radius)  # type: ignore[arg-type]
     with pytest.raises(sf.InvalidArgument, match="method"):
         match_probability(sphere, sphere, 1.0, method="exact")

@@ -124,6 +124,10 @@ def test_wrong_settings_are_refused_by_name(draw: Draw):
     for loss in (type(loss) for loss in LOSSES):
         with pytest.raises(sf.InvalidArgument, match="margin: expected a finite number, got nan"):
             loss(margin=float("nan"))
+        with pytest.raises(sf.InvalidArgument, match="margin: expected a finite number, got 'a'"):
+            loss(margin="a")  # type: ignore[arg-type]
+    with pytest.raises(sf.InvalidArgument, match="kl_scale: expected 0 or more, got -1"):
+        sf.losses.BayesianTripletLoss(kl_scale=-1)
     with pytest.raises(sf.InvalidArgument, match="pooling: expected one of sum, image"):
         sf.losses.TripletRegressionLoss(pooling="mean")
     with pytest.raises(

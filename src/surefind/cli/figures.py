@@ -1,6 +1,7 @@
 """surefind figures: the paper's figures from our code."""
 
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Annotated
 
 import typer
@@ -34,6 +35,7 @@ def approximation(
 
     if output.suffix not in (".png", ".svg", ".pdf"):
         raise InvalidFile(f"cannot draw {output}", fix="name a .png, .svg or .pdf file")
+    _make_writable(output.parent)
     console = Console()
     steps = track(
         simulate(seed=seed), "simulating", total=len(DIMENSIONS), console=console, transient=True
@@ -47,7 +49,19 @@ def approximation(
     try:
         draw_approximation(simulations, output)
     except OSError as error:
-        raise InvalidFile(
-            f"cannot write {output}: {error.strerror}", fix="choose a writable folder"
-        ) from error
+        raise _cannot_write(output, error) from error
     console.print(f"drawn in {output}")
+
+
+def _make_writable(folder: Path) -> None:
+    """Before the work, not after it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise _cannot_write(folder, error) from error
+
+
+def _cannot_write(path: Path, error: OSError) -> InvalidFile:
+    return InvalidFile(f"cannot write {path}: {error.strerror}", fix="choose a writable folder")

@@ -1,7 +1,9 @@
 """The few checks that every public function of this folder makes on its arguments."""
 
+from collections.abc import Callable
 from difflib import get_close_matches
 from math import isfinite
+from numbers import Real
 
 from surefind.embeddings import Embeddings
 from surefind.errors import InvalidArgument
@@ -50,9 +52,14 @@ def check_method(method: str, *, on_sphere: bool) -> None:
         )
 
 
-def check_finite(name: str, value: float) -> None:
-    if not isfinite(value):
-        raise InvalidArgument(name, expected="a finite number", got=repr(value), fix="use 0.0")
+def check_number(
+    name: str,
+    value: object,
+    expected: str = "a finite number",
+    fits: Callable[[float], bool] = isfinite,
+) -> None:
+    if not isinstance(value, Real) or not fits(float(value)):
+        raise InvalidArgument(name, expected=expected, got=repr(value), fix="pass such a number")
 
 
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:

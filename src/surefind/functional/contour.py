@@ -5,7 +5,6 @@ import math
 import torch
 from torch import Tensor
 
-from surefind.functional.autograd import widen
 from surefind.functional.quadratic import QuadraticForm, chi_squares
 from surefind.functional.saddlepoint_solver import terms_at_saddlepoint
 
@@ -25,16 +24,11 @@ def log_cdf_exact(form: QuadraticForm, gap: Tensor) -> Tensor:
     along c = 0, a = 0, where it has absolute accuracy only. The path is held fixed in the
     gradient: the integral does not depend on it.
     """
-    tensors = [part for part in form[:4] if part is not None]
-    shape = torch.broadcast_shapes(gap.shape, *(tensor.shape for tensor in tensors))
-    flat = [widen(tensor).expand(shape).reshape(-1) for tensor in (*tensors, gap)]
-    if flat[0].numel() == 0:
-        return gap.expand(shape) + sum(tensors)
-    pieces = []
-    for *parts, piece_gap in zip(*(tensor.split(_BATCH) for tensor in flat), strict=True):
-        spread = parts[3] if len(parts) == 4 else None
-        piece = QuadraticForm(parts[0], parts[1], parts[2], spread, form.dof)
-        pieces.append(_log_cdf(piece, piece_gap))
+    flat, shape = form.flat_with(gap, wide=True)
+    pieces = [
+        _log_cdf(QuadraticForm.of(parts, form.dof), piece)
+        for *parts, piece in zip(*(tensor.split(_BATCH) for tensor in flat), strict=True)
+    ]
     return torch.cat(pieces).reshape(shape).to(gap.dtype)
 
 
@@ -56,13 +50,11 @@ def _log_cdf(form: QuadraticForm, gap: Tensor) -> Tensor:
 
 def _exponent(form: QuadraticForm, x: Tensor, t: Tensor) -> Tensor:
     """K(t) - t x, with log q(t) taken root by root so that it stays on one branch."""
-    law = chi_squares(form)
-    up = 1 - 2 * law.up * t
-    if law.down is None or law.down_shift is None:
-        return t * (law.up * law.up_shift / up - x) - 0.5 * form.dof * up.log()
-    down = 1 + 2 * law.down * t
-    noncentral = law.up * law.up_shift / up - law.down * law.down_shift / down
-    return t * (noncentral - x) - 0.5 * form.dof * (up.log() + down.log())
+    total = -t * x
+    for weight, shift in chi_squares(form).terms:
+        rest = 1 - 2 * weight * t
+        total = total + t * weight * shift / rest - 0.5 * form.dof * rest.log()
+    return total
 
 
 @torch.no_grad()

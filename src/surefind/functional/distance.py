@@ -1,5 +1,6 @@
 """Distances between embeddings: of means, expected, how sure, and how likely below a radius."""
 
+import math
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ from torch.autograd.function import once_differentiable
 from surefind.embeddings import Embeddings, Gaussians, VonMisesFisher
 from surefind.errors import InvalidArgument
 from surefind.functional.autograd import call
-from surefind.functional.checks import check_method, check_pair
+from surefind.functional.checks import check_method, check_number, check_pair
 from surefind.functional.probability import log_cdf
 from surefind.functional.quadratic import QuadraticForm
 from surefind.functional.sphere import sphere_terms
@@ -136,13 +137,7 @@ def match_probability(
     """
     check_pair(query, gallery)
     check_method(method, on_sphere=isinstance(query, VonMisesFisher))
-    if not radius > 0:
-        raise InvalidArgument(
-            "radius",
-            expected="a positive number",
-            got=repr(radius),
-            fix="use a distance > 0",
-        )
+    check_number("radius", radius, "a positive number", lambda x: 0 < x < math.inf)
     between = squared_distances(query.mean, gallery.mean)
     if isinstance(query, Gaussians):
         var = query.spread[:, None] + gallery.spread

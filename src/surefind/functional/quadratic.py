@@ -1,8 +1,11 @@
 """The law of a difference of squared distances: two scaled non-central chi-squares."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from torch import Tensor
+from torch import Size, Tensor, broadcast_shapes
+
+from surefind.functional.autograd import widen
 
 
 class QuadraticForm(NamedTuple):
@@ -21,6 +24,20 @@ class QuadraticForm(NamedTuple):
     tilt: Tensor
     spread: Tensor | None
     dof: int  # D
+
+    @classmethod
+    def of(cls, parts: Sequence[Tensor], dof: int) -> "QuadraticForm":
+        """From three tensors, or four with spread."""
+        shift, noise, tilt, *spread = parts
+        return cls(shift, noise, tilt, spread[0] if spread else None, dof)
+
+    def flat_with(self, gap: Tensor, *, wide: bool) -> tuple[list[Tensor], Size]:
+        """Its tensors and the gap, broadcast and flattened, and the shape; in float64 if `wide`."""
+        tensors = [part for part in (*self[:4], gap) if isinstance(part, Tensor)]
+        shape = broadcast_shapes(*(tensor.shape for tensor in tensors))
+        if wide or len({tensor.dtype for tensor in tensors}) > 1:
+            tensors = [widen(tensor) for tensor in tensors]
+        return [tensor.expand(shape).reshape(-1) for tensor in tensors], shape
 
     @property
     def mean(self) -> Tensor:
@@ -44,6 +61,14 @@ class ChiSquares(NamedTuple):
     down: Tensor | None
     down_shift: Tensor | None
     dof: int
+
+    @property
+    def terms(self) -> list[tuple[Tensor, Tensor]]:
+        """Signed weight and non-centrality of each: two of them, or one."""
+        first = [(self.up, self.up_shift)]
+        if self.down is None or self.down_shift is None:
+            return first
+        return [*first, (-self.down, self.down_shift)]
 
 
 def chi_squares(form: QuadraticForm) -> ChiSquares:

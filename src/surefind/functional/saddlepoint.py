@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from surefind.functional.autograd import LARGEST_SLOPE, call, widen
+from surefind.functional.autograd import LARGEST_SLOPE, call
 from surefind.functional.normal import hazard, log_tail, share_below
 from surefind.functional.quadratic import ChiSquares, QuadraticForm, chi_squares
 from surefind.functional.saddlepoint_at_zero import log_cdf_near_the_mean
@@ -33,11 +33,7 @@ def log_cdf_saddlepoint(form: QuadraticForm, gap: Tensor) -> Tensor:
     taken in the log domain. In float32 rounding adds about 2e-6 to the error of P; next to the mean
     and where float32 overflows it is computed in float64. The gradient is that of this expression.
     """
-    tensors = [part for part in (*form[:4], gap) if part is not None]
-    shape = torch.broadcast_shapes(*(tensor.shape for tensor in tensors))
-    if len({tensor.dtype for tensor in tensors}) > 1:
-        tensors = [widen(tensor) for tensor in tensors]
-    flat = [tensor.expand(shape).reshape(-1) for tensor in tensors]
+    flat, shape = form.flat_with(gap, wide=False)
     return call(_LogCdf, form.dof, *flat).reshape(shape).to(gap.dtype)
 
 
@@ -59,7 +55,7 @@ class _LogCdf(torch.autograd.Function):
 
 def _evaluate(tensors: Sequence[Tensor], dof: int) -> tuple[Tensor, list[Tensor]]:
     """The value and its slopes by each of the tensors."""
-    form, gap = _form(tensors, dof), tensors[-1]
+    form, gap = QuadraticForm.of(tensors[:-1], dof), tensors[-1]
     law = chi_squares(form)
     scale = 1 / (law.up if law.down is None else law.up + law.down)  # P does not depend on it
     terms = terms_at_saddlepoint(_scaled(law, scale), gap * scale)
@@ -70,7 +66,7 @@ def _evaluate(tensors: Sequence[Tensor], dof: int) -> tuple[Tensor, list[Tensor]
     if r.numel() > 0 and float(r.min()) < _NEAR[r.dtype]:
         near = torch.nonzero(r < _NEAR[r.dtype]).squeeze(1)
         near_value, near_slopes = log_cdf_near_the_mean(
-            lambda parts: (chi_squares(_form(parts, dof)), parts[-1]),
+            dof,
             [tensor.index_select(0, near).double() for tensor in tensors],
             (terms[0].t * scale).index_select(0, near).double(),
         )
@@ -83,11 +79,6 @@ def _evaluate(tensors: Sequence[Tensor], dof: int) -> tuple[Tensor, list[Tensor]
 def _scaled(law: ChiSquares, scale: Tensor) -> ChiSquares:
     down = None if law.down is None else law.down * scale
     return law._replace(up=law.up * scale, down=down)
-
-
-def _form(tensors: Any, dof: int) -> QuadraticForm:
-    shift, noise, tilt, *spread, _ = tensors
-    return QuadraticForm(shift, noise, tilt, spread[0] if spread else None, dof)
 
 
 def _root_of_twice_the_exponent(terms: list[Term], dof: int) -> Tensor:

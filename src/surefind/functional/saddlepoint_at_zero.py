@@ -1,11 +1,11 @@
 """The second-order saddlepoint approximation next to the mean, where its usual form is 0/0."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from surefind.functional.quadratic import ChiSquares
+from surefind.functional.quadratic import ChiSquares, QuadraticForm, chi_squares
 
 # Gauss's rule (node, weight) for the integral of v^4 f(v) over [0, 1], exact to degree 11.
 _RULE = (
@@ -19,15 +19,13 @@ _RULE = (
 
 
 def log_cdf_near_the_mean(
-    law_and_gap: Callable[[Sequence[Tensor]], tuple[ChiSquares, Tensor]],
-    tensors: Sequence[Tensor],
-    t: Tensor,
+    dof: int, tensors: Sequence[Tensor], t: Tensor
 ) -> tuple[Tensor, Sequence[Tensor]]:
-    """The value and its slopes by `tensors`, given the saddlepoint t."""
+    """The value and its slopes by the form's tensors and the gap, given the saddlepoint t."""
     leaves = [tensor.detach().requires_grad_() for tensor in tensors]
     with torch.enable_grad():
-        law, gap = law_and_gap(leaves)
-        value = _log_cdf(law, gap, t)
+        law = chi_squares(QuadraticForm.of(leaves[:-1], dof))
+        value = _log_cdf(law, leaves[-1], t)
         slopes = torch.autograd.grad(value.sum(), leaves, materialize_grads=True)
     return value.detach(), slopes
 
@@ -46,7 +44,7 @@ def _log_cdf(law: ChiSquares, gap: Tensor, t: Tensor) -> Tensor:
         c1 = V^3 q^2 (8 q^4 + 24 q^3 + 48 q^2 + 45 q + 15) / (8 (q+1)^3)
              - 5/24 (6 V U + u U^2) + T/8
     """
-    weight, shift = _stacked(law)
+    weight, shift = (torch.stack(parts) for parts in zip(*law.terms, strict=True))
     t = _differentiable_saddlepoint(weight, shift, gap, t, law.dof)
     s, b = _at(weight, t)
     std = (b.square() * (shift * (1 + s) + law.dof / 2)).sum(0).sqrt()
@@ -67,13 +65,6 @@ def _log_cdf(law: ChiSquares, gap: Tensor, t: Tensor) -> Tensor:
     c1 = c1 - (5 / 24) * u4 * (6 * v3 + u * u4) + t5 / 8
     density = torch.exp(-0.5 * r * r) * (2 * torch.pi) ** -0.5
     return torch.log(torch.special.ndtr(r) - density * (c0 + c1))
-
-
-def _stacked(law: ChiSquares) -> tuple[Tensor, Tensor]:
-    """Signed weights and non-centralities, (chi-squares, elements)."""
-    if law.down is None or law.down_shift is None:
-        return law.up[None], law.up_shift[None]
-    return torch.stack([law.up, -law.down]), torch.stack([law.up_shift, law.down_shift])
 
 
 def _at(weight: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from surefind.embeddings import Embeddings, Gaussians, VonMisesFisher
 from surefind.errors import InvalidArgument
-from surefind.functional.checks import check_choice, check_finite, check_method, check_pair
+from surefind.functional.checks import check_choice, check_method, check_number, check_pair
 from surefind.functional.normal import log_normal_cdf
 from surefind.functional.probability import log_cdf
 from surefind.functional.quadratic import QuadraticForm
@@ -160,7 +160,7 @@ def log_prob(
 ) -> Tensor:
     """`triplet_log_prob` from precomputed scalars."""
     check_method(method, on_sphere=isinstance(triplets, SphereTriplets))
-    check_finite("margin", margin)
+    check_number("margin", margin)
     gap = -margin - _mean(triplets, centred=centred)
     if method == "clt":
         return log_normal_cdf(gap, _var(triplets))

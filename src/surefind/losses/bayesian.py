@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from surefind.embeddings import Embeddings
-from surefind.errors import InvalidArgument
-from surefind.functional.checks import METHODS, check_choice, check_finite
+from surefind.functional.checks import METHODS, check_choice, check_number
 from surefind.functional.divergence import kl_to_prior
 from surefind.functional.sphere import SphereTerms
 from surefind.functional.triplet import (
@@ -48,15 +47,9 @@ class BayesianTripletLoss(TripletCriterion):
         super().__init__()
         check_choice("method", method, METHODS)
         check_choice("sphere", sphere, SPHERE_MOMENTS)
-        check_finite("margin", margin)
-        check_finite("kl_scale", kl_scale)
-        if not 0 <= floor < 1:
-            raise InvalidArgument(
-                "floor",
-                expected="a probability below 1",
-                got=repr(floor),
-                fix="use 0 or 1e-8",
-            )
+        check_number("margin", margin)
+        check_number("kl_scale", kl_scale, "0 or more", lambda x: 0 <= x < math.inf)
+        check_number("floor", floor, "a probability below 1", lambda x: 0 <= x < 1)
         self.margin, self.kl_scale, self.floor = margin, kl_scale, floor
         self.method, self.centred, self.sphere = method, centred, sphere
         self.chunk = _CHUNK[method]

@@ -65,19 +65,25 @@ class TripletCriterion(nn.Module, ABC):
     def kl(self, embeddings: Embeddings) -> Tensor | None:
         """The divergence of each image from its prior, if this loss has a prior."""
 
+    def as_batch(self, embeddings: Embeddings | Tensor) -> Embeddings:
+        """What was passed, if this loss can use it."""
+        check_embeddings("embeddings", embeddings)
+        assert isinstance(embeddings, Embeddings)
+        return embeddings
+
     def spread_parts(self, embeddings: Embeddings) -> tuple[Tensor, ...]:
         """What `cost` needs of each image besides distances, each (N,)."""
         return (embeddings.spread,)
 
     def forward(
         self,
-        embeddings: Embeddings,
+        embeddings: Embeddings | Tensor,
         labels: Tensor | None = None,
         indices_tuple: Sequence[Tensor] | None = None,
         *,
         triplets: Sequence[Tensor] | None = None,
     ) -> Tensor:
-        check_embeddings("embeddings", embeddings)
+        embeddings = self.as_batch(embeddings)
         selection = select_triplets(len(embeddings), labels, indices_tuple, triplets)
         count = len(selection)
         if count == 0:
@@ -91,14 +97,14 @@ class TripletCriterion(nn.Module, ABC):
     @torch.no_grad()
     def diagnose(
         self,
-        embeddings: Embeddings,
+        embeddings: Embeddings | Tensor,
         labels: Tensor | None = None,
         indices_tuple: Sequence[Tensor] | None = None,
         *,
         triplets: Sequence[Tensor] | None = None,
     ) -> LossInfo:
         """Numbers for the log, from at most a million of the triplets."""
-        check_embeddings("embeddings", embeddings)
+        embeddings = self.as_batch(embeddings)
         selection = select_triplets(len(embeddings), labels, indices_tuple, triplets)
         count = len(selection)
         kl = self.kl(embeddings)

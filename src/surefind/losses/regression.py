@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from surefind.embeddings import Embeddings, VonMisesFisher
-from surefind.functional.checks import check_choice, check_finite
+from surefind.functional.checks import check_choice, check_number
 from surefind.losses.criterion import Scalars, TripletCriterion
 
 POOLING = ("sum", "image")
@@ -21,7 +21,7 @@ class TripletRegressionLoss(TripletCriterion):
     def __init__(self, margin: float = 0.2, *, pooling: str = "sum") -> None:
         super().__init__()
         check_choice("pooling", pooling, POOLING)
-        check_finite("margin", margin)
+        check_number("margin", margin)
         self.margin, self.pooling = margin, pooling
 
     def extra_repr(self) -> str:

@@ -1,13 +1,11 @@
 """The plain triplet loss, the baseline that knows no uncertainty."""
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
 from surefind.embeddings import Embeddings, Gaussians
-from surefind.functional.checks import check_finite
-from surefind.losses.criterion import LossInfo, Scalars, TripletCriterion
+from surefind.functional.checks import check_number
+from surefind.losses.criterion import Scalars, TripletCriterion
 
 
 class TripletLoss(TripletCriterion):
@@ -19,31 +17,17 @@ class TripletLoss(TripletCriterion):
 
     def __init__(self, margin: float = 0.2) -> None:
         super().__init__()
-        check_finite("margin", margin)
+        check_number("margin", margin)
         self.margin = margin
 
     def extra_repr(self) -> str:
         return f"margin={self.margin!r}"
 
-    def forward(
-        self,
-        embeddings: Embeddings | Tensor,
-        labels: Tensor | None = None,
-        indices_tuple: Sequence[Tensor] | None = None,
-        *,
-        triplets: Sequence[Tensor] | None = None,
-    ) -> Tensor:
-        return super().forward(_as_batch(embeddings), labels, indices_tuple, triplets=triplets)
-
-    def diagnose(
-        self,
-        embeddings: Embeddings | Tensor,
-        labels: Tensor | None = None,
-        indices_tuple: Sequence[Tensor] | None = None,
-        *,
-        triplets: Sequence[Tensor] | None = None,
-    ) -> LossInfo:
-        return super().diagnose(_as_batch(embeddings), labels, indices_tuple, triplets=triplets)
+    def as_batch(self, embeddings: Embeddings | Tensor) -> Embeddings:
+        """Points are Gaussians whose variance nobody looks at."""
+        if isinstance(embeddings, Tensor) and embeddings.ndim == 2:
+            return Gaussians(embeddings, embeddings.new_ones(len(embeddings)))
+        return super().as_batch(embeddings)
 
     def spread_parts(self, embeddings: Embeddings) -> tuple[Tensor, ...]:
         return ()
@@ -56,10 +40,3 @@ class TripletLoss(TripletCriterion):
 
     def kl(self, embeddings: Embeddings) -> None:
         return None
-
-
-def _as_batch(embeddings: Embeddings | Tensor) -> Embeddings:
-    """Points are Gaussians whose variance nobody looks at."""
-    if isinstance(embeddings, Tensor) and embeddings.ndim == 2:
-        return Gaussians(embeddings, embeddings.new_ones(len(embeddings)))
-    return embeddings  # type: ignore[return-value]  # checked by the caller

@@ -77,7 +77,6 @@ def draw_approximation(simulations: Sequence[Simulation], path: Path) -> None:
             errors.set_ylabel("error of P")
     home = axes[-2][-1] if len(simulations) < blocks * columns else axes[0][0]
     home.legend(*axes[0][0].get_legend_handles_labels(), frameon=False, loc="upper left")
-    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
 
 
