@@ -1,0 +1,94 @@
+"""Which images there are, and what is known about them."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surefind.errors import InvalidArgument
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """Images under a folder, row by row; a column that a data set does not have is empty."""
+
+    root: Path
+    paths: tuple[str, ...]  # relative to the root, with forward slashes
+    ids: tuple[str, ...] = ()  # the paths, unless given
+    labels: tuple[str, ...] = ()
+    positions: tuple[tuple[float, float], ...] = ()  # metres east and north
+    queries: tuple[bool, ...] = ()  # asks (True) or is searched (False); empty: every image is both
+    difficulty: tuple[float, ...] = ()  # how corrupted, where a data set knows
+
+    def __post_init__(self) -> None:
+        if not self.ids:
+            object.__setattr__(self, "ids", self.paths)
+        for column in self._columns():
+            values = getattr(self, column)
+            if values and len(values) != len(self.paths):
+                raise InvalidArgument(
+                    column,
+                    expected=f"{len(self.paths)} values, one per path",
+                    got=str(len(values)),
+                    fix="leave the column out, or fill it for every image",
+                )
+        if len(set(self.ids)) < len(self.ids):
+            twice, _ = Counter(self.ids).most_common(1)[0]
+            raise InvalidArgument(
+                "ids",
+                expected="one id per image",
+                got=f"{twice!r} more than once",
+                fix="remove the repeated row, or give the images ids of their own",
+            )
+        for path in self.paths:
+            if not path or path[0] == "/" or ".." in path.split("/") or "\0" in path:
+                raise InvalidArgument(
+                    "paths",
+                    expected=f"paths inside {self.root}",
+                    got=repr(path),
+                    fix="name every image relative to the catalog's folder",
+                )
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def file(self, row: int) -> Path:
+        return self.root / self.paths[row]
+
+    @property
+    def files(self) -> list[Path]:
+        return [self.root / path for path in self.paths]
+
+    @cached_property
+    def classes(self) -> tuple[str, ...]:
+        """The labels that occur, sorted as their names are."""
+        return tuple(sorted(set(self.labels)))
+
+    @cached_property
+    def codes(self) -> NDArray[np.int64]:
+        """The label of each image as a position in `classes`, (N,)."""
+        number = {name: code for code, name in enumerate(self.classes)}
+        return np.array([number[label] for label in self.labels], dtype=np.int64)
+
+    def select(self, rows: Sequence[int] | NDArray[np.int64]) -> Self:
+        """The given rows, in that order."""
+        rows = [int(row) for row in rows]
+        taken: dict[str, Any] = {
+            column: tuple(values[row] for row in rows) if (values := getattr(self, column)) else ()
+            for column in self._columns()
+        }
+        return replace(self, **taken)
+
+    def of_classes(self, names: Iterable[str]) -> Self:
+        """The images with one of these labels."""
+        wanted = set(names)
+        return self.select([row for row, label in enumerate(self.labels) if label in wanted])
+
+    @classmethod
+    def _columns(cls) -> list[str]:
+        return [field.name for field in fields(cls) if field.name != "root"]

@@ -1,0 +1,260 @@
+"""The one door for every image: whatever comes in, RGB pixels or `ImageRejected` come out."""
+
+import io
+import re
+import stat
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import (  # importing a plugin registers its format, here once and not in a thread
+    BmpImagePlugin,  # noqa: F401
+    GifImagePlugin,  # noqa: F401
+    Image,
+    JpegImagePlugin,  # noqa: F401
+    PngImagePlugin,  # noqa: F401
+    TiffImagePlugin,  # noqa: F401
+    UnidentifiedImageError,
+    WebPImagePlugin,  # noqa: F401
+)
+from torch import Tensor
+
+from surefind.errors import InvalidArgument, SurefindError
+from surefind.images.quiet import quiet_pillow
+from surefind.images.rgb import to_rgb
+from surefind.images.tiff import refuse_tiff_bombs
+from surefind.images.unfit import Unfit
+
+ImageSource = str | Path | bytes | Image.Image | NDArray[np.uint8] | Tensor
+
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP")  # JPEG includes MPO, as phones write it
+_ORIENTATION = 0x0112  # EXIF tag
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+_OTHER_FORMATS = {  # how they begin; only to name them in the reason
+    b"%!PS": "EPS",
+    b"\xc5\xd0\xd3\xc6": "EPS",
+    b"%PDF": "PDF",
+    b"PK\x03\x04": "ZIP",
+    b"8BPS": "PSD",
+    b"<!doctype html": "HTML",
+    b"<html": "HTML",
+    b"<svg": "SVG",
+    b"\0\0\0\x0cjp  ": "JPEG 2000",
+}
+
+
+class ImageRejected(SurefindError):
+    """An image that cannot be used: which one, why, and what to do."""
+
+    def __init__(
+        self, reason: str, *, source: str = "image", fix: str = "replace the image, or leave it out"
+    ) -> None:
+        super().__init__(f"{source}: {reason}", fix=fix)
+        self.reason, self.source = reason, source
+
+
+@dataclass(frozen=True)
+class DecodePolicy:
+    """What is let in; each limit is checked before memory is spent on what exceeds it."""
+
+    max_bytes: int = 100_000_000  # of the file
+    max_pixels: int = 50_000_000  # more than any phone's; Pillow itself ends at 178,956,970
+    max_side: int = 65_535  # what JPEG can hold; resizing a longer side needs memory like a bomb
+    formats: tuple[str, ...] = FORMATS  # by content; the name of a file says nothing
+
+    def __post_init__(self) -> None:
+        for name in ("max_bytes", "max_pixels", "max_side"):
+            if (limit := getattr(self, name)) < 1:
+                raise InvalidArgument(
+                    name, expected="at least 1", got=str(limit), fix="leave it out for the default"
+                )
+        for name in self.formats:
+            if name not in FORMATS:
+                near = get_close_matches(name.upper(), FORMATS, n=1, cutoff=0.4)
+                raise InvalidArgument(
+                    "formats",
+                    expected="some of " + ", ".join(FORMATS),
+                    got=repr(name),
+                    fix=f"did you mean {near[0]!r}?" if near else "leave it out",
+                )
+
+
+DEFAULT = DecodePolicy()
+
+
+def decode(source: ImageSource, policy: DecodePolicy = DEFAULT) -> Tensor:
+    """The pixels of one image, upright, uint8 (3, H, W), with channels last in memory.
+
+    Takes a path, the bytes of a file, a Pillow image, an array (H, W) or (H, W, 1, 3 or 4) of
+    uint8, or pixels as returned here. Only the first frame of an animation is used. Alpha is laid
+    over white. Raises `ImageRejected` for whatever is wrong with the image itself.
+
+    >>> decode(np.zeros((2, 5, 3), np.uint8)).shape
+    torch.Size([3, 2, 5])
+    """
+    try:
+        with quiet_pillow:
+            if isinstance(source, Tensor):
+                return _given_pixels(source, policy)
+            return _upright_pixels(_open(source, policy), policy)
+    except InvalidArgument:
+        raise
+    except Unfit as unfit:
+        raise ImageRejected(unfit.reason, source=_name(source), fix=unfit.fix) from None
+    except Exception as error:  # on hostile bytes Pillow raises nearly anything
+        raise ImageRejected(_reason(error, policy), source=_name(source)) from error
+
+
+def _open(source: ImageSource, policy: DecodePolicy) -> Image.Image:
+    if isinstance(source, Image.Image):
+        return source
+    if isinstance(source, np.ndarray):
+        return _from_array(source, policy)
+    if isinstance(source, str | Path):
+        source = _read(Path(source), policy.max_bytes)
+    if not isinstance(source, bytes):
+        raise InvalidArgument(
+            "source",
+            expected="a path, bytes, a Pillow image, a uint8 array or pixels",
+            got=type(source).__name__,
+            fix="pass one of these; for several images use a Loader",
+        )
+    _check_bytes(len(source), policy.max_bytes)
+    refuse_tiff_bombs(source, policy.max_pixels)
+    try:
+        return Image.open(io.BytesIO(source), formats=policy.formats)
+    except UnidentifiedImageError:
+        raise Unfit(_what_it_is(source, policy.formats)) from None
+
+
+def _read(path: Path, max_bytes: int) -> bytes:
+    try:
+        found = path.stat()
+        if stat.S_ISDIR(found.st_mode):
+            raise Unfit("a folder, not an image", fix="name the images in it")
+        if not stat.S_ISREG(found.st_mode):
+            raise Unfit("not a regular file")
+        _check_bytes(found.st_size, max_bytes)
+        with path.open("rb") as file:
+            return file.read(max_bytes + 1)  # no more, though it may have grown meanwhile
+    except FileNotFoundError:
+        raise Unfit("no such file", fix="check the path") from None
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        reason = getattr(error, "strerror", None) or str(error)
+        raise Unfit(
+            f"cannot be read: {reason.lower()}", fix="check the path and its permissions"
+        ) from None
+
+
+def _check_bytes(size: int, max_bytes: int) -> None:
+    if size == 0:
+        raise Unfit("empty file")
+    if size > max_bytes:
+        raise Unfit(
+            f"too many bytes: {size:,}, at most {max_bytes:,}",
+            fix="shrink the image, or allow more: DecodePolicy(max_bytes=...)",
+        )
+
+
+def _check_size(width: int, height: int, policy: DecodePolicy) -> None:
+    if width < 1 or height < 1:
+        raise Unfit(f"no pixels: {width} x {height}")
+    fix = "shrink the image, or allow more: DecodePolicy({}=...)"
+    if width * height > policy.max_pixels:
+        raise Unfit(_too_many(width * height, policy), fix=fix.format("max_pixels"))
+    if max(width, height) > policy.max_side:
+        raise Unfit(
+            f"too long a side: {max(width, height):,}, at most {policy.max_side:,}",
+            fix=fix.format("max_side"),
+        )
+
+
+def _upright_pixels(image: Image.Image, policy: DecodePolicy) -> Tensor:
+    _check_size(*image.size, policy)
+    image.load()  # all of it: half a JPEG fails here, and TIFF turns itself upright
+    turn = _turn(image)
+    image = to_rgb(image)
+    if turn is not None:
+        image = image.transpose(turn)
+    return torch.from_numpy(np.array(image)).permute(2, 0, 1)
+
+
+def _turn(image: Image.Image) -> Image.Transpose | None:
+    try:
+        return _TURNS.get(image.getexif().get(_ORIENTATION, 1))
+    except Exception:  # noqa: BLE001 - damaged EXIF says nothing about the pixels
+        return None
+
+
+def _from_array(array: NDArray[np.uint8], policy: DecodePolicy) -> Image.Image:
+    if array.ndim == 3 and array.shape[2] == 1:
+        array = array[:, :, 0]
+    if array.dtype != np.uint8 or not (array.ndim == 2 or array.shape[2:] in ((3,), (4,))):
+        raise InvalidArgument(
+            "source",
+            expected="a uint8 array of shape (H, W), (H, W, 3) or (H, W, 4)",
+            got=f"{array.dtype} of shape {array.shape}",
+            fix="scale to 0..255, convert with .astype(np.uint8), put the channels last",
+        )
+    _check_size(array.shape[1], array.shape[0], policy)
+    return Image.fromarray(array)
+
+
+def _given_pixels(pixels: Tensor, policy: DecodePolicy) -> Tensor:
+    if pixels.dtype != torch.uint8 or pixels.ndim != 3 or pixels.shape[0] != 3:
+        raise InvalidArgument(
+            "source",
+            expected="a uint8 tensor of shape (3, H, W)",
+            got=f"{pixels.dtype} of shape {tuple(pixels.shape)}",
+            fix="pass pixels as decode returns them",
+        )
+    _check_size(pixels.shape[2], pixels.shape[1], policy)
+    return pixels.cpu()
+
+
+def _name(source: ImageSource) -> str:
+    if isinstance(source, str | Path):
+        return str(source)
+    return str(getattr(source, "filename", "")) or "image"
+
+
+def _what_it_is(data: bytes, allowed: tuple[str, ...]) -> str:
+    """A reason that names the format, for bytes that no allowed plugin would open."""
+    for name in FORMATS:
+        accept = Image.OPEN[name][1]
+        if accept is not None and accept(data[:16]):
+            return f"damaged {name} header" if name in allowed else f"unsupported format {name}"
+    head = data[:1024].lstrip().lower()
+    if data[4:8] == b"ftyp":
+        return f"unsupported format {data[8:12].decode('ascii', 'replace').strip().upper()}"
+    for beginning, name in _OTHER_FORMATS.items():
+        if head.startswith(beginning.lower()):
+            return f"unsupported format {name}"
+    return "unsupported format SVG" if b"<svg" in head else "not an image"
+
+
+def _reason(error: Exception, policy: DecodePolicy) -> str:
+    if isinstance(error, Image.DecompressionBombError):
+        found = re.search(r"\((\d+) pixels\)", str(error))
+        return _too_many(int(found[1]) if found else 2**28, policy)
+    if isinstance(error, MemoryError):
+        return "not enough memory to decode it"
+    if "truncated" in str(error).lower():
+        return "truncated"
+    detail = str(error).split("\n")[0][:80] or type(error).__name__
+    return f"damaged: {detail}"
+
+
+def _too_many(pixels: int, policy: DecodePolicy) -> str:
+    return f"too many pixels: {pixels:,}, at most {policy.max_pixels:,}"

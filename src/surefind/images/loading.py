@@ -1,0 +1,145 @@
+"""Images in batches: decoded ahead in threads, bad ones left out and reported."""
+
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from surefind.errors import InvalidArgument, SurefindError
+from surefind.images.decode import DEFAULT, DecodePolicy, ImageRejected, ImageSource, decode
+from surefind.images.preprocess import Preprocessing
+
+_SHOWN = 5  # rejected images named in an error
+
+
+class Rejection(NamedTuple):
+    """An image that was left out, and why."""
+
+    row: int
+    path: str  # "image" where the source had no name
+    reason: str
+
+
+class Batch(NamedTuple):
+    """Images that were read, and which of the sources they are."""
+
+    rows: Tensor  # (n,) int64, ascending
+    pixels: Tensor  # (n, 3, S, S) uint8
+
+
+class TooManyRejected(SurefindError):
+    """So many images are bad that going on would hide a mistake."""
+
+    def __init__(self, rejected: Sequence[Rejection], *, total: int, max_bad_share: float) -> None:
+        shown = "".join(f"\n  {r.path}: {r.reason}" for r in rejected[:_SHOWN])
+        more = len(rejected) - _SHOWN
+        super().__init__(
+            f"{len(rejected)} of {total} images cannot be used, at most {max_bad_share:.2%} may be:"
+            + shown
+            + (f"\n  and {more} more" if more > 0 else ""),
+            fix="repair or remove them, or allow more: max_bad_share=1.0 skips any number",
+        )
+        self.rejected = tuple(rejected)
+
+
+class Loader:
+    """Batches in the order of the sources; a bad image is skipped and listed in `rejected`.
+
+    Stops with `TooManyRejected` as soon as more than `max_bad_share` of all sources were bad. By
+    default fewer than 20 images may hold no bad one: somebody is looking then, and should know.
+    Threads suffice, since decoding and resizing leave the interpreter to others.
+    At most `1 + prefetch` batches are held, whatever the number of sources.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[ImageSource],
+        preprocessing: Preprocessing,
+        *,
+        batch_size: int = 64,
+        workers: int | None = None,  # threads; one per core unless given
+        prefetch: int = 2,  # batches made ahead of the one in use
+        max_bad_share: float = 0.05,
+        policy: DecodePolicy = DEFAULT,
+    ) -> None:
+        workers = _cores() if workers is None else workers
+        for name, value, least in (
+            ("batch_size", batch_size, 1),
+            ("workers", workers, 1),
+            ("prefetch", prefetch, 0),
+        ):
+            if value < least:
+                raise InvalidArgument(
+                    name, expected=f"at least {least}", got=str(value), fix="leave it out"
+                )
+        if not 0 <= max_bad_share <= 1:
+            raise InvalidArgument(
+                "max_bad_share",
+                expected="a share in [0, 1]",
+                got=str(max_bad_share),
+                fix="0.05 allows one bad image in twenty",
+            )
+        self.sources, self.preprocessing, self.policy = sources, preprocessing, policy
+        self.batch_size, self.workers, self.prefetch = batch_size, workers, prefetch
+        self.max_bad_share = max_bad_share
+        self.rejected: list[Rejection] = []  # of the current or last pass
+
+    def __iter__(self) -> Iterator[Batch]:
+        self.rejected = []
+        pool = ThreadPoolExecutor(self.workers, thread_name_prefix="surefind-images")
+        try:
+            groups = (
+                [pool.submit(self._load, row) for row in rows]
+                for rows in _grouped(len(self.sources), self.batch_size)
+            )
+            ahead = deque(islice(groups, 1 + self.prefetch))
+            while ahead:
+                batch = self._collect(ahead.popleft())
+                if batch is not None:
+                    yield batch
+                ahead.extend(islice(groups, 1))
+        finally:  # also when the caller leaves early
+            pool.shutdown(cancel_futures=True)
+
+    def _load(self, row: int) -> tuple[int, Tensor] | Rejection:
+        try:
+            pixels = decode(self.sources[row], self.policy)
+        except ImageRejected as rejected:
+            return Rejection(row, rejected.source, rejected.reason)
+        return row, self.preprocessing.resize_image(pixels)
+
+    def _collect(self, futures: list[Future[tuple[int, Tensor] | Rejection]]) -> Batch | None:
+        loaded = []
+        for future in futures:
+            result = future.result()
+            if isinstance(result, Rejection):
+                self._reject(result)
+            else:
+                loaded.append(result)
+        if not loaded:
+            return None
+        rows, pixels = zip(*loaded, strict=True)
+        stacked = np.stack([image.numpy() for image in pixels])  # torch.stack starts threads that
+        return Batch(torch.tensor(rows), torch.from_numpy(stacked))  # spin against the decoders
+
+    def _reject(self, rejection: Rejection) -> None:
+        self.rejected.append(rejection)
+        total = len(self.sources)
+        if len(self.rejected) > self.max_bad_share * total + 1e-9:  # 0.29 * 100 < 29
+            raise TooManyRejected(self.rejected, total=total, max_bad_share=self.max_bad_share)
+
+
+def _grouped(total: int, size: int) -> Iterator[range]:
+    return (range(start, min(start + size, total)) for start in range(0, total, size))
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):  # fewer than the machine has, in a container
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,139 @@
+"""Who matches whom: by label, or by where a picture was taken."""
+
+from abc import ABC, abstractmethod
+from math import isfinite
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.spatial import cKDTree  # type: ignore[import-untyped]
+
+from surefind.errors import InvalidArgument, InvalidFile
+from surefind.images.catalog import Catalog
+
+Rows = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+class Matches(ABC):
+    """Truth about the rows of a catalog; an image is neither match nor negative of itself."""
+
+    @abstractmethod
+    def positives(self, row: int) -> Rows:
+        """The other rows that match this one, ascending."""
+
+    @abstractmethod
+    def is_match(self, rows: Rows, others: Rows) -> Mask:
+        """Which of the others each row matches, (len(rows), len(others))."""
+
+    @abstractmethod
+    def is_negative(self, rows: Rows, others: Rows) -> Mask:
+        """Which of the others surely do not match each row, (len(rows), len(others))."""
+
+
+class ByLabel(Matches):
+    """Images of one label match, all others are negatives."""
+
+    def __init__(self, codes: ArrayLike) -> None:
+        self.codes = np.asarray(codes, dtype=np.int64)
+        if self.codes.ndim != 1:
+            raise InvalidArgument(
+                "codes",
+                expected="one label per image, shape (N,)",
+                got=f"shape {self.codes.shape}",
+                fix="pass catalog.codes",
+            )
+        self._order = np.argsort(self.codes, kind="stable")
+        self._sorted = self.codes[self._order]
+
+    def positives(self, row: int) -> Rows:
+        code = self.codes[row]
+        first, last = np.searchsorted(self._sorted, [code, code + 1])
+        alike: Rows = self._order[first:last]
+        others: Rows = alike[alike != row]
+        return others
+
+    def is_match(self, rows: Rows, others: Rows) -> Mask:
+        alike: Mask = self.codes[rows][:, None] == self.codes[others][None, :]
+        return alike & _differ(rows, others)
+
+    def is_negative(self, rows: Rows, others: Rows) -> Mask:
+        unlike: Mask = self.codes[rows][:, None] != self.codes[others][None, :]
+        return unlike
+
+
+class ByPosition(Matches):
+    """Images taken within `radius` metres match, beyond `negative_radius` they do not.
+
+    In between it is not known: such a pair is neither.
+    """
+
+    def __init__(
+        self, positions: ArrayLike, *, radius: float = 25.0, negative_radius: float = 25.0
+    ) -> None:
+        self.metres = np.asarray(positions, dtype=np.float64)
+        if self.metres.ndim != 2 or self.metres.shape[1] != 2:
+            raise InvalidArgument(
+                "positions",
+                expected="metres east and north, shape (N, 2)",
+                got=f"shape {self.metres.shape}",
+                fix="pass catalog.positions",
+            )
+        if not np.isfinite(self.metres).all():
+            raise InvalidArgument(
+                "positions",
+                expected="finite numbers",
+                got=f"nan or infinity in row {_first_not_finite(self.metres)}",
+                fix="leave out images whose position is not known",
+            )
+        if not (0 < radius <= negative_radius and isfinite(negative_radius)):
+            raise InvalidArgument(
+                "radius, negative_radius",
+                expected="0 < radius <= negative_radius",
+                got=f"{radius} and {negative_radius}",
+                fix="a match must be nearer than a negative",
+            )
+        self.radius, self.negative_radius = radius, negative_radius
+        self._tree = cKDTree(self.metres)
+
+    def positives(self, row: int) -> Rows:
+        generous = self.radius * (1 + 1e-9)  # the comparison that counts is is_match's
+        near = self._tree.query_ball_point(self.metres[row], generous, return_sorted=True)
+        near = np.array(near, dtype=np.int64)
+        others: Rows = near[self.is_match(np.array([row]), near)[0]]
+        return others
+
+    def is_match(self, rows: Rows, others: Rows) -> Mask:
+        near: Mask = self._squared_distance(rows, others) <= self.radius**2
+        return near & _differ(rows, others)
+
+    def is_negative(self, rows: Rows, others: Rows) -> Mask:
+        far: Mask = self._squared_distance(rows, others) > self.negative_radius**2
+        return far
+
+    def _squared_distance(self, rows: Rows, others: Rows) -> NDArray[np.float64]:
+        """Column by column: half the memory of a (rows, others, 2) difference."""
+        one, other = self.metres[rows], self.metres[others]
+        east = one[:, None, 0] - other[None, :, 0]
+        north = one[:, None, 1] - other[None, :, 1]
+        return east * east + north * north
+
+
+def matches_of(catalog: Catalog, radius: float = 25.0) -> Matches:
+    """By label where the catalog has labels, else by position within `radius` metres."""
+    if catalog.labels:
+        return ByLabel(catalog.codes)
+    if catalog.positions:
+        return ByPosition(catalog.positions, radius=radius, negative_radius=radius)
+    raise InvalidFile(
+        f"{catalog.root}: its images have neither labels nor positions",
+        fix="put each class in a folder of its own, or give a CSV with a label column",
+    )
+
+
+def _differ(rows: Rows, others: Rows) -> Mask:
+    differ: Mask = np.asarray(rows)[:, None] != np.asarray(others)[None, :]
+    return differ
+
+
+def _first_not_finite(values: NDArray[np.float64]) -> int:
+    return int(np.flatnonzero(~np.isfinite(values).all(axis=1))[0])
