@@ -23,6 +23,7 @@ from PIL import (  # importing a plugin registers its format, here once and not 
 from torch import Tensor
 
 from surefind.errors import InvalidArgument, SurefindError
+from surefind.images.png import refuse_png_bombs
 from surefind.images.quiet import quiet_pillow
 from surefind.images.rgb import to_rgb
 from surefind.images.tiff import refuse_tiff_bombs
@@ -132,6 +133,7 @@ def _open(source: ImageSource, policy: DecodePolicy) -> Image.Image:
         )
     _check_bytes(len(source), policy.max_bytes)
     refuse_tiff_bombs(source, policy.max_pixels)
+    refuse_png_bombs(source)
     try:
         return Image.open(io.BytesIO(source), formats=policy.formats)
     except UnidentifiedImageError:

@@ -1,0 +1,88 @@
+"""The characters and faces that glyphs are drawn from: the font files matplotlib brings along."""
+
+import unicodedata
+from functools import cache
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from matplotlib.ft2font import FT2Font
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFilter, ImageFont
+
+TEXT_FACES = (
+    "DejaVuSans", "DejaVuSans-Bold", "DejaVuSans-Oblique", "DejaVuSans-BoldOblique",
+    "DejaVuSansMono", "DejaVuSansMono-Bold", "DejaVuSansMono-Oblique", "DejaVuSansMono-BoldOblique",
+    "DejaVuSerif", "DejaVuSerif-Bold", "DejaVuSerif-Italic", "DejaVuSerif-BoldItalic",
+    "STIXGeneral", "STIXGeneralBol", "STIXGeneralItalic", "STIXGeneralBolIta",
+)  # fmt: skip
+SYMBOL_FACES = ("DejaVuSans", "STIXGeneral")
+PLAIN_FACE = "DejaVuSans"
+SYMBOL_BLOCKS = range(0x2190, 0x2C00)  # arrows, maths, technical, shapes, dingbats
+ENCLOSED = range(0x2460, 0x2500)  # letters and digits in circles: not foreign to letters
+FONT_PX = 48
+ALIKE = 0.95  # cosine of two blurred pictures above which two characters count as one
+SKETCH_PX = 24
+
+
+def letters() -> list[str]:
+    """Letters that every text face has, without those that look like an earlier one (A, Alpha)."""
+    return _distinct(_characters(TEXT_FACES, "L"), [])
+
+
+def symbols() -> list[str]:
+    """Symbols that both symbol faces have and that look like no letter and no earlier symbol."""
+    found = [
+        char
+        for char in _characters(SYMBOL_FACES, "S")
+        if ord(char) in SYMBOL_BLOCKS and ord(char) not in ENCLOSED
+    ]
+    return _distinct(found, _characters(TEXT_FACES, "L"))
+
+
+def draw_character(char: str, face: str) -> Image.Image:
+    """The inked part of a character: white on black, no border."""
+    font = _font(face)
+    left, top, right, bottom = (int(edge) for edge in font.getbbox(char))
+    # A little room: the ink of some slanted letters leaves the box that the font states.
+    room = FONT_PX // 4
+    image = Image.new("L", (right - left + 2 * room, bottom - top + 2 * room))
+    ImageDraw.Draw(image).text((room - left, room - top), char, fill=255, font=font)
+    return image.crop(image.getbbox())
+
+
+def _characters(faces: tuple[str, ...], category: str) -> list[str]:
+    """Characters of a Unicode category that every one of the faces has."""
+    codes = set.intersection(*(set(FT2Font(str(_file(face))).get_charmap()) for face in faces))
+    return [char for char in map(chr, sorted(codes)) if unicodedata.category(char)[0] == category]
+
+
+def _distinct(chars: list[str], others: list[str]) -> list[str]:
+    """The characters that look unlike the others and unlike each one kept before."""
+    sketches = np.stack([_sketch(char) for char in [*others, *chars]])
+    alike = sketches @ sketches.T > ALIKE
+    kept = list(range(len(others)))
+    for row in range(len(others), len(sketches)):
+        if not alike[row, kept].any():
+            kept.append(row)
+    return [chars[row - len(others)] for row in kept[len(others) :]]
+
+
+def _sketch(char: str) -> NDArray[np.float64]:
+    """A small blurred picture, of length 1 as a vector; size and place do not matter."""
+    ink = draw_character(char, PLAIN_FACE)
+    ink.thumbnail((SKETCH_PX, SKETCH_PX))
+    page = Image.new("L", (SKETCH_PX, SKETCH_PX))
+    page.paste(ink, ((SKETCH_PX - ink.width) // 2, (SKETCH_PX - ink.height) // 2))
+    pixels = np.asarray(page.filter(ImageFilter.GaussianBlur(1)), dtype=np.float64).ravel()
+    return pixels / np.linalg.norm(pixels)
+
+
+@cache
+def _font(face: str) -> ImageFont.FreeTypeFont:
+    # The basic layout does the same on every machine; the other depends on what is installed.
+    return ImageFont.truetype(str(_file(face)), FONT_PX, layout_engine=ImageFont.Layout.BASIC)
+
+
+def _file(face: str) -> Path:
+    return Path(matplotlib.get_data_path()) / "fonts" / "ttf" / f"{face}.ttf"

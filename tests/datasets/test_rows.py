@@ -1,0 +1,145 @@
+"""Tables with one image a row."""
+
+import pytest
+
+from surefind.datasets import open_dataset, read_catalog
+from surefind.errors import InvalidFile, SurefindError
+
+
+def test_a_table_gives_every_column_of_a_catalog(write_table):
+    file = write_table(
+        """Path,ID,Label,Role,Difficulty,East,North,unknown
+        a/1.jpg,one,cat,query,0.5,10,20,?
+        a/2.jpg,two,dog,database,1,11,-20.5,?"""
+    )
+    catalog = read_catalog(file)
+    assert catalog.root == file.parent
+    assert catalog.paths == ("a/1.jpg", "a/2.jpg")
+    assert catalog.ids == ("one", "two")
+    assert catalog.labels == ("cat", "dog")
+    assert catalog.queries == (True, False)
+    assert catalog.difficulty == (0.5, 1.0)
+    assert catalog.positions == ((10.0, 20.0), (11.0, -20.5))
+
+
+def test_a_table_of_paths_alone_can_be_read_but_not_split(write_table):
+    file = write_table("path\n1.jpg\n2.jpg")
+    assert len(read_catalog(f"csv:{file}")) == 2
+    with pytest.raises(SurefindError, match="nothing says which images match"):
+        open_dataset(file)
+
+
+def test_the_split_column_is_honoured(write_table):
+    splits = open_dataset(
+        write_table(
+            """path,label,split
+            1.jpg,a,train
+            2.jpg,a,train
+            3.jpg,b,train
+            4.jpg,c,val
+            5.jpg,d,test
+            6.jpg,d,test
+            7.jpg,e,test
+            8.jpg,,foreign"""
+        )
+    )
+    assert splits.name == "list"
+    assert splits.train.paths == ("1.jpg", "2.jpg", "3.jpg")
+    assert splits.val.paths == ("4.jpg",)
+    assert splits.test.paths == ("5.jpg", "6.jpg", "7.jpg")
+    assert splits.foreign is not None and splits.foreign.labels == ("8.jpg",)
+
+
+def test_labels_without_a_split_column_are_halved(write_table):
+    rows = [f"{label}{number}.jpg,{label}" for label in "abcd" for number in range(2)]
+    splits = open_dataset(write_table("\n".join(["path,label", *rows])))
+    assert splits.train.classes == ("a", "b") and splits.test.classes == ("c", "d")
+
+
+def test_quoted_values_blank_lines_and_a_byte_order_mark_are_read(write_tree):
+    root = write_tree("a, b.jpg", "c.jpg")
+    text = '\ufeffpath,label\n"a, b.jpg","first, class"\n\nc.jpg,x\n'
+    (root / "list.csv").write_text(text, encoding="utf-8")
+    catalog = read_catalog(root / "list.csv")
+    assert catalog.paths == ("a, b.jpg", "c.jpg")
+    assert catalog.labels == ("first, class", "x")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("file,label\n1.jpg,a", "no column 'path', only file, label"),
+        ("paths,label\n1.jpg,a", "no column 'path'.*\n.*rename 'paths' to 'path'"),
+        ("path,label", "no rows"),
+        ("path,label\n1.jpg,a,b", "line 2: 3 values under 2 column names"),
+        ("path,label\n1.jpg,a\n2.jpg,", "line 3: label must be the name of a class, got ''"),
+        ("path\n1.jpg\n/etc/2.jpg", "line 3: path must be a file below the table's folder"),
+        ("path\n1.jpg\n../2.jpg", "line 3: path must be a file below the table's folder"),
+        ("path\n1.jpg\n2.jpg\n1.jpg", "line 4: path must be another than that of line 2"),
+        ("path,id\n1.jpg,x\n2.jpg,x", "line 3: id must be another than that of line 2"),
+        ("path,id\n1.jpg,", "line 2: id must be a name"),
+        ("path,split\n1.jpg,training", "line 2: split must be train or val or test or foreign"),
+        ("path,role\n1.jpg,asks", "line 2: role must be query or database, got 'asks'"),
+        ("path,role\n1.jpg,", "line 2: role must be query or database, got ''"),
+        ("path,difficulty\n1.jpg,2", "line 2: difficulty must be a number from 0 to 1, got '2'"),
+        ("path,lat,lon\n1.jpg,91,0", "line 2: lat must be a number from -89 to 89, got '91'"),
+        ("path,lat,lon\n1.jpg,x,0", "line 2: lat must be a number from -89 to 89, got 'x'"),
+        ("path,lat\n1.jpg,5", "no column 'lon'"),
+        ("path,east,north\n1.jpg,nan,5", "line 2: east must be a number"),
+        ("path,east\n1.jpg,5", "no column 'north'"),
+    ],
+)
+def test_a_bad_table_names_its_line_and_the_remedy(write_table, text, message):
+    with pytest.raises(InvalidFile, match=message) as caught:
+        read_catalog(write_table(text))
+    assert caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("path,label,split\n1.jpg,a,test\n2.jpg,b,test", "no image in the part 'train'"),
+        ("path,label,split\n1.jpg,a,train\n2.jpg,a,train\n3.jpg,b,train", "in the part 'test'"),
+    ],
+)
+def test_a_split_without_training_or_test_images_is_refused(write_table, text, message):
+    with pytest.raises(SurefindError, match=message):
+        open_dataset(write_table(text))
+
+
+def test_a_table_far_from_its_images_says_so(write_tree):
+    root = write_tree("1.jpg")
+    (root / "elsewhere").mkdir()
+    (root / "elsewhere" / "list.csv").write_text("path\n1.jpg\n")
+    with pytest.raises(InvalidFile, match="none of its first images is there, such as '1.jpg'"):
+        read_catalog(root / "elsewhere" / "list.csv")
+
+
+def test_a_file_that_is_no_text_says_so(write_tree):
+    root = write_tree()
+    (root / "list.csv").write_bytes(b"path\n\xff\xfe\x00")
+    with pytest.raises(InvalidFile, match="cannot be read as CSV"):
+        read_catalog(root / "list.csv")
+
+
+def test_parquet_without_pyarrow_names_the_package(write_tree, monkeypatch):
+    root = write_tree("list.parquet")
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
+    with pytest.raises(SurefindError, match="pip install pyarrow"):
+        read_catalog(root / "list.parquet")
+
+
+def test_a_parquet_file_reads_like_a_csv(write_tree):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    root = write_tree("1.jpg", "2.jpg")
+    columns = {"path": ["1.jpg", "2.jpg"], "label": ["a", "b"], "difficulty": [0.0, 0.5]}
+    parquet.write_table(pyarrow.table(columns), root / "list.parquet")
+    catalog = read_catalog(root / "list.parquet")
+    assert catalog.labels == ("a", "b") and catalog.difficulty == (0.0, 0.5)
+
+
+def test_a_broken_parquet_file_says_so(write_tree):
+    pytest.importorskip("pyarrow")
+    with pytest.raises(InvalidFile, match="cannot be read as Parquet"):
+        read_catalog(write_tree("list.parquet") / "list.parquet")

@@ -1,0 +1,79 @@
+"""The one door: names, folders and files."""
+
+from pathlib import Path
+
+import pytest
+
+from surefind.datasets import Splits, open_dataset, read_catalog
+from surefind.datasets.sources import READERS, find_reader
+from surefind.errors import InvalidArgument, InvalidFile, SurefindError
+from surefind.images.catalog import Catalog
+
+
+@pytest.mark.parametrize(
+    ("source", "fix"),
+    [
+        ("cub20:birds", "did you mean cub200:birds"),
+        ("Cars196:x", "did you mean cars196:x"),
+        ("os.system:x", "try folder:x"),
+        ("imagenet:x", "try folder:x"),
+    ],
+)
+def test_an_unknown_name_is_answered_with_the_nearest(source, fix):
+    with pytest.raises(InvalidArgument, match="one of cub200, cars196, msls") as caught:
+        open_dataset(source)
+    assert fix in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("source", "fix"),
+    [
+        ("cub200", "cub200:FOLDER"),
+        ("msls:", "msls:FOLDER"),
+        ("glyph", "did you mean glyphs?"),
+        ("/no/where", "check the path"),
+        ("./no:where", "check the path"),
+        ("C:\\images", "check the path"),
+    ],
+)
+def test_a_missing_place_says_what_to_write(source, fix):
+    with pytest.raises(InvalidFile, match="no such file or folder") as caught:
+        read_catalog(source)
+    assert fix in caught.value.fix
+
+
+def test_a_file_of_another_kind_is_refused(write_tree):
+    with pytest.raises(InvalidFile, match="neither a folder nor a table of images"):
+        read_catalog(write_tree("a.zip") / "a.zip")
+
+
+@pytest.mark.parametrize("name", set(READERS) - {"glyphs"})
+def test_every_reader_refuses_a_missing_place(name, tmp_path):
+    for read in (read_catalog, open_dataset):
+        with pytest.raises(InvalidFile):
+            read(f"{name}:{tmp_path / 'nowhere'}")
+
+
+def test_text_and_path_are_the_same(write_tree):
+    root = write_tree("a/1.jpg")
+    assert read_catalog(str(root)).paths == read_catalog(root).paths == ("a/1.jpg",)
+
+
+def test_the_name_glyphs_means_the_built_in_data_and_a_path_a_folder(write_tree, monkeypatch):
+    monkeypatch.chdir(write_tree("glyphs/a/1.jpg"))
+    assert find_reader("glyphs")[0] is READERS["glyphs"]
+    assert find_reader("./glyphs")[0] is READERS["folder"]
+    assert find_reader(Path("glyphs"))[0] is READERS["folder"]
+
+
+def test_splits_refuse_an_image_in_two_parts():
+    part = Catalog(Path(), ("1.jpg", "2.jpg"))
+    with pytest.raises(SurefindError, match="image '2.jpg' is in both train and val"):
+        Splits("x", train=part, val=part.select([1]), test=part.select([]))
+
+
+def test_splits_refuse_a_class_that_is_also_foreign():
+    test = Catalog(Path(), ("1.jpg",), labels=("a",))
+    foreign = Catalog(Path("other"), ("1.jpg",), labels=("a",))
+    with pytest.raises(SurefindError, match="class 'a' is in both test and foreign"):
+        Splits("x", train=test.select([]), val=test.select([]), test=test, foreign=foreign)
