@@ -13,13 +13,14 @@ PACKAGE = Path(surefind.__file__).parent
 # Each room with the rooms it may import from.
 MAY_IMPORT = {
     "errors": set(),
+    "settings": {"errors"},
     "embeddings": {"errors"},
     "functional": {"errors", "embeddings"},
     "metrics": {"errors", "embeddings"},
     "losses": {"errors", "embeddings", "functional"},
-    "images": {"errors"},
+    "images": {"errors", "settings"},
     "datasets": {"errors", "images"},
-    "encoders": {"errors", "embeddings", "images"},
+    "encoders": {"errors", "settings", "embeddings", "images"},
 }
 MAY_IMPORT["training"] = {*MAY_IMPORT, "encoders"}
 MAY_IMPORT["engines"] = {"errors", "embeddings", "functional"}
@@ -27,6 +28,7 @@ MAY_IMPORT["search"] = {"engines", "encoders", *MAY_IMPORT["encoders"], "functio
 MAY_IMPORT["reports"] = {*MAY_IMPORT["search"], "search", "datasets", "losses", "training"}
 MAY_IMPORT["serve"] = MAY_IMPORT["reports"] - {"training", "losses"} | {"reports"}
 MAY_IMPORT["cli"] = {*MAY_IMPORT}
+MAY_IMPORT["__main__"] = {"cli"}
 KNOWN_TO_MATHS = {
     "torch",
     "numpy",

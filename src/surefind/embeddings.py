@@ -58,6 +58,10 @@ class Embeddings(ABC):
         """The same batch on another device or in another floating-point type."""
         return self._map(lambda tensor: tensor.to(target))
 
+    def replace(self, mean: Tensor, spread: Tensor) -> Self:
+        """The same family with these values."""
+        return type(self)(*[mean, spread])
+
     def detach(self) -> Self:
         return self._map(Tensor.detach)
 

@@ -4,7 +4,11 @@ import sys
 
 import typer
 
+from surefind.cli.check import check
+from surefind.cli.doctor import doctor
 from surefind.cli.figures import figures_app
+from surefind.cli.recipes import recipes
+from surefind.cli.train import train
 from surefind.errors import SurefindError
 
 app = typer.Typer(
@@ -13,6 +17,8 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+for command in (train, check, recipes, doctor):
+    app.command()(command)
 app.add_typer(figures_app, name="figures")
 
 

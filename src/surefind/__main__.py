@@ -1,0 +1,5 @@
+"""python -m surefind."""
+
+from surefind.cli.main import main
+
+main()

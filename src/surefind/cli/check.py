@@ -1,0 +1,76 @@
+"""surefind check: are these images fit to be used?"""
+
+import json
+from collections import Counter
+from typing import Annotated
+
+import typer
+
+from surefind.images.loading import Rejection
+
+
+def check(
+    data: Annotated[str, typer.Argument(help="A folder, a CSV, NAME:FOLDER, or 'glyphs'.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    shown: Annotated[int, typer.Option(help="Rejected images to list.")] = 20,
+) -> None:
+    """Decode every image and count: what is rejected and why, which classes are too small.
+
+    Exits with 1 when an image is rejected. Example: surefind check photos/
+    """
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from surefind.datasets import read_catalog
+    from surefind.images.loading import Loader
+    from surefind.images.preprocess import Preprocessing
+
+    catalog = read_catalog(data)
+    loader = Loader(catalog.files, Preprocessing(size=8), max_bad_share=1.0)
+    console = Console(stderr=True)
+    with Progress(console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task("decoding", total=len(catalog))
+        for batch in loader:
+            progress.update(task, completed=int(batch.rows[-1]) + 1)
+    bad = {rejection.row for rejection in loader.rejected}
+    sizes = Counter(label for row, label in enumerate(catalog.labels) if row not in bad)
+    small = sorted(name for name in catalog.classes if sizes[name] < 2)
+    if as_json:
+        findings = {
+            "images": len(catalog),
+            "usable": len(catalog) - len(bad),
+            "classes": len(catalog.classes),
+            "too_small": small,
+            "rejected": [
+                {"path": rejection.path, "reason": rejection.reason}
+                for rejection in loader.rejected
+            ],
+        }
+        print(json.dumps(findings))
+    else:
+        _tell(len(catalog), sizes, small, loader.rejected, shown)
+    if bad:
+        raise typer.Exit(1)
+
+
+def _tell(
+    images: int, sizes: Counter[str], small: list[str], rejected: list[Rejection], shown: int
+) -> None:
+    print(f"{images} images, {images - len(rejected)} usable")
+    if sizes:
+        counts = sorted(sizes.values())
+        middle = counts[len(counts) // 2]
+        print(
+            f"{len(sizes)} classes of {counts[0]} to {counts[-1]} images, half of {middle} or more"
+        )
+    if small:
+        names = ", ".join(small[:10]) + (", ..." if len(small) > 10 else "")
+        print(f"{len(small)} classes with fewer than two usable images, never an anchor: {names}")
+    if rejected:
+        print(f"{len(rejected)} rejected:")
+        for reason, count in Counter(r.reason for r in rejected).most_common(10):
+            print(f"  {count:6d}  {reason}")
+        for rejection in rejected[:shown]:
+            print(f"  {rejection.path}: {rejection.reason}")
+        if len(rejected) > shown:
+            print(f"  and {len(rejected) - shown} more (--shown {len(rejected)})")

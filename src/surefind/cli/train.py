@@ -1,0 +1,140 @@
+"""surefind train: from images to a model folder."""
+
+import json
+import math
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+import typer
+
+
+def train(
+    data: Annotated[
+        str,
+        typer.Argument(help="A folder of class folders, a CSV, NAME:FOLDER, or 'glyphs'."),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The model folder to make.")],
+    recipe: Annotated[
+        str | None, typer.Option(help="A TOML file, or the name of one (surefind recipes).")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="Change one key of it: loss.margin=0.1")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option(help="Go on where the run in the folder stopped.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Train an encoder; stop it whenever you like and go on with --resume.
+
+    Example: surefind train glyphs -o model
+    """
+    from surefind.datasets import open_dataset
+    from surefind.training.loop import train as run
+    from surefind.training.recipe import Recipe
+
+    default = "glyphs-bayes-centred" if data.split(":")[0] == "glyphs" else "cpu-bayes-centred"
+    chosen = Recipe.read(recipe or default, settings or ())
+    stop = _StopRequest()
+    with _Bar(
+        chosen.schedule.steps + bool(chosen.variance.held_out) * chosen.variance.steps
+    ) as bar:
+        result = run(
+            open_dataset(data),
+            chosen,
+            output,
+            resume=resume,
+            on_step=bar.show,
+            should_stop=stop,
+        )
+    _draw(output)
+    if as_json:
+        facts = result._asdict() | {
+            "folder": str(result.folder),
+            "rejected": [rejection._asdict() for rejection in result.rejected],
+        }
+        print(json.dumps({k: None if v != v else v for k, v in facts.items()}))
+        return
+    print(f"{result.folder}: {result.steps} steps; {result.ended}")
+    if not math.isnan(result.recall):
+        print(f"R@1 on validation classes: {result.start_recall:.3f} -> {result.recall:.3f}")
+    if result.rejected:
+        print(f"{len(result.rejected)} images were left out: {result.folder}/run/rejected.csv")
+
+
+def _draw(output: Path) -> None:
+    from surefind.reports.figures.training import draw_training
+    from surefind.training.log import read_log
+
+    draw_training(read_log(output / "run" / "log.csv"), output / "run" / "curve.png")
+
+
+class _StopRequest:
+    """Ctrl-C or a polite kill ends the run after the step it is in; a second Ctrl-C ends it now."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        signal.signal(signal.SIGINT, self._ask)
+        signal.signal(signal.SIGTERM, self._ask)
+
+    def __call__(self) -> bool:
+        return self.asked
+
+    def _ask(self, number: int, frame: Any) -> None:
+        self.asked = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class _Bar:
+    """Rate, time left, loss, win rate and spread; without a terminal, a line now and then."""
+
+    def __init__(self, total: int) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+
+        self.console = Console(stderr=True)
+        self.bar = Progress(
+            TextColumn("training"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[facts]}"),
+            console=self.console,
+            disable=not self.console.is_terminal,
+        )
+        self.task = self.bar.add_task("", total=total, rate="", facts="")
+        self.recall = ""
+        self.first: tuple[int, float] | None = None
+
+    def __enter__(self) -> Self:
+        self.bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bar.stop()
+
+    def show(self, info: Any) -> None:
+        if not math.isnan(info.recall):
+            facts = f"R@1 {info.recall:.3f}"
+            self.recall = f" · {facts}"
+        else:
+            facts = (
+                f"loss {info.loss:.4f} · win rate {info.win_rate:.3f} · std {info.median_std:.3g}"
+            )
+        if self.first is None:
+            self.first = (info.step, info.seconds)
+        made, seconds = info.step - self.first[0], info.seconds - self.first[1]
+        rate = f"{made / seconds:.1f} steps/s" if made and seconds else ""
+        if self.console.is_terminal:
+            self.bar.update(self.task, completed=info.step, rate=rate, facts=facts + self.recall)
+        else:
+            print(f"step {info.step}: {facts} · {rate}", file=sys.stderr, flush=True)

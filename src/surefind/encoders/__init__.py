@@ -1,0 +1,17 @@
+"""Encoders: backbone and heads that turn an image into a distribution."""
+
+from surefind.encoders.backbone import Backbone, build_backbone, known_backbones
+from surefind.encoders.config import EncoderConfig
+from surefind.encoders.encoder import Encoder
+from surefind.encoders.encoding import Encoded
+from surefind.encoders.mc_dropout import McDropoutEncoder
+
+__all__ = [
+    "Backbone",
+    "Encoded",
+    "Encoder",
+    "EncoderConfig",
+    "McDropoutEncoder",
+    "build_backbone",
+    "known_backbones",
+]

@@ -1,0 +1,158 @@
+"""From images to distributions: backbone, mean head and variance head in one module."""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from surefind.embeddings import Embeddings, Gaussians, VonMisesFisher
+from surefind.encoders import saving
+from surefind.encoders.backbone import Backbone, build_backbone
+from surefind.encoders.config import EncoderConfig
+from surefind.encoders.encoding import ImageEncoder
+from surefind.encoders.fingerprint import fingerprint
+from surefind.encoders.gem import log_map
+from surefind.encoders.heads import MeanHead, VarianceHead, start_from_pca
+from surefind.encoders.modes import evaluating
+
+__all__ = ["POINT_VAR", "Encoder", "EncoderConfig"]
+
+POINT_VAR = 1e-8  # of embeddings without variance: far below any distance between images
+
+
+class Encoder(ImageEncoder, nn.Module):
+    """Images to `Gaussians` or `VonMisesFisher`, one distribution per image.
+
+    Made by `create` or `load`. Its configuration is complete: preprocessing that was not given is
+    the backbone's own.
+    """
+
+    def __init__(self, config: EncoderConfig, backbone: Backbone) -> None:
+        super().__init__()
+        self.preprocessing = config.preprocessing or backbone.default_preprocessing
+        self.config = replace(config, preprocessing=self.preprocessing)
+        self.backbone = backbone
+        self.mean_head = MeanHead(backbone.channels, config.mean_dim, dropout=config.dropout)
+        self.variance_head: VarianceHead | None = None
+        if config.has_variance:
+            self.variance_head = VarianceHead(
+                backbone.channels,
+                hidden=config.variance_hidden,
+                floor=config.variance_floor,
+                initial=config.starting_var,
+                dropout=config.dropout,
+            )
+        self.log_scale: nn.Parameter | None = None
+        if config.family == "gaussian":
+            self.log_scale = nn.Parameter(torch.zeros(()))
+
+    @classmethod
+    def create(
+        cls,
+        config: EncoderConfig,
+        *,
+        pretrained: bool = False,
+        weights: str | Path | None = None,
+        seed: int = 0,
+    ) -> Self:
+        """A new encoder; the same seed gives the same weights, and no other randomness moves.
+
+        The backbone starts from a local safetensors file (`weights`), from timm's download
+        (`pretrained`), or at random.
+        """
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed)
+            backbone = build_backbone(
+                config.backbone,
+                pretrained=pretrained,
+                weights=None if weights is None else Path(weights),
+                drop_rate=config.dropout,
+                size=config.preprocessing.size if config.preprocessing else None,
+            )
+            return cls(config, backbone)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """An encoder written by `save`, ready to encode; nothing is downloaded."""
+        saved = saving.read_config(Path(folder))
+        encoder = cls.create(saved.config)
+        encoder.load_state_dict(saving.read_weights(Path(folder), saved, encoder.state_dict()))
+        return encoder.eval()
+
+    def save(self, folder: str | Path, *, card: Mapping[str, object] | str | None = None) -> None:
+        """Write a model folder; an older model in it is replaced whole or not at all.
+
+        `card` is what the model card should tell about the training.
+        """
+        saving.write_model(Path(folder), self.config, self.state_dict(), card=card)
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal for two encoders only if their embeddings can be compared."""
+        return fingerprint(self.config, self.state_dict())
+
+    @property
+    def has_variance(self) -> bool:
+        """False if the variance is a constant that says nothing about the image."""
+        return self.config.has_variance
+
+    @property
+    def variance_floor(self) -> float:
+        """No variance is smaller; many at it are a sign of collapse."""
+        return self.config.variance_floor if self.has_variance else POINT_VAR
+
+    @property
+    def scale(self) -> Tensor | None:
+        """The trained factor of Gaussian means."""
+        return None if self.log_scale is None else self.log_scale.exp()
+
+    @property
+    def device(self) -> torch.device:
+        return self.mean_head.linear.weight.device
+
+    def forward(self, pixels: Tensor) -> Embeddings:
+        return self.embed(self.features(pixels))
+
+    def embed_pixels(self, pixels: Tensor) -> Embeddings:
+        embeddings: Embeddings = self(pixels)
+        return embeddings
+
+    def evaluating(self) -> AbstractContextManager[None]:
+        return evaluating(self)
+
+    def features(self, pixels: Tensor) -> Tensor:
+        """Normalised pixels (N, 3, S, S) to the backbone's map (N, C, H, W)."""
+        # Convolutions measure faster on pixels with their channels side by side.
+        features: Tensor = self.backbone(pixels.contiguous(memory_format=torch.channels_last))
+        return features
+
+    def embed(self, features: Tensor) -> Embeddings:
+        """The heads alone, on a map of features."""
+        logs = log_map(features)
+        mean = self.mean_head.read(logs).float()
+        if self.config.unit_means or self.config.family != "gaussian":
+            mean = functional.normalize(mean, dim=1)
+        if self.variance_head is None:
+            return Gaussians(mean, mean.new_full((len(mean),), POINT_VAR))
+        var = self.variance_head.read(logs).float()
+        if self.scale is None:
+            return VonMisesFisher(mean, 1 / var)
+        return Gaussians(self.scale * mean, var)
+
+    def empty(self) -> Embeddings:
+        """Embeddings of no image."""
+        mean, spread = torch.empty(0, self.config.mean_dim), torch.empty(0)
+        on_sphere = self.config.family == "von-mises-fisher"
+        return VonMisesFisher(mean, spread) if on_sphere else Gaussians(mean, spread)
+
+    def start_from_pca(self, pooled: Tensor) -> None:
+        """Start the mean head at the principal directions of pooled features (N, C).
+
+        These are what `mean_head.pool` makes of the `features` of some training images.
+        """
+        start_from_pca(self.mean_head, pooled)

@@ -1,0 +1,149 @@
+"""From many images to embeddings: decoded ahead, embedded on every core, bad ones reported."""
+
+import math
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from surefind.embeddings import Embeddings
+from surefind.encoders.threads import one_thread_per_operation
+from surefind.images.decode import ImageRejected, ImageSource
+from surefind.images.loading import Batch, Loader, Rejection, TooManyRejected
+from surefind.images.preprocess import Preprocessing
+
+_PIXELS_AT_ONCE = 4 * 224 * 224  # per core: what passes between layers should stay in its cache
+
+Embed = Callable[[Batch], Embeddings]
+Results = Iterator[tuple[Batch, Embeddings]]
+
+
+class Encoded(NamedTuple):
+    """The images that could be read, as embeddings, and those that could not."""
+
+    embeddings: Embeddings
+    rows: Tensor  # (n,) int64, which of the images each embedding is
+    rejected: list[Rejection]
+
+
+class ImageEncoder(ABC):
+    """What turns images into embeddings, a few or very many; use `Encoder`."""
+
+    preprocessing: Preprocessing
+    parallel: ClassVar[bool] = True  # batches may be embedded at the same time
+
+    @property
+    @abstractmethod
+    def device(self) -> torch.device:
+        """Where pixels are embedded."""
+
+    @abstractmethod
+    def embed_pixels(self, pixels: Tensor) -> Embeddings:
+        """Embeddings of normalised pixels (N, 3, S, S)."""
+
+    @abstractmethod
+    def empty(self) -> Embeddings:
+        """Embeddings of no image."""
+
+    @abstractmethod
+    def evaluating(self) -> AbstractContextManager[None]:
+        """Ready to embed inside, as before afterwards."""
+
+    def prepare(self, pixels: Tensor) -> Tensor:
+        """uint8 (N, 3, S, S) to normalised pixels, where they are embedded."""
+        return self.preprocessing.normalise(pixels.to(self.device))
+
+    def encode(
+        self,
+        images: Sequence[ImageSource] | ImageSource,
+        *,
+        batch_size: int = 64,
+        workers: int | None = None,
+    ) -> Embeddings:
+        """One embedding per image, in order; the first that cannot be read raises ImageRejected.
+
+        At most `batch_size` images are embedded at once; `workers` threads decode.
+        """
+        if isinstance(images, str | Path | bytes | Image.Image | np.ndarray | Tensor):
+            images = [images]
+        try:
+            encoded = self.encode_all(
+                images, batch_size=batch_size, workers=workers, max_bad_share=0.0
+            )
+        except TooManyRejected as error:
+            row, path, reason = error.rejected[0]
+            raise ImageRejected(reason, source=f"{path} (row {row})") from None
+        return encoded.embeddings
+
+    def encode_all(
+        self,
+        images: Sequence[ImageSource],
+        *,
+        batch_size: int = 64,
+        workers: int | None = None,
+        max_bad_share: float = 0.05,
+        progress: Callable[[int], None] | None = None,
+    ) -> Encoded:
+        """Every image that can be read; bad ones are skipped and reported, up to a share.
+
+        The embeddings are on the CPU. `progress` is told how many images are done.
+
+        On a CPU each core embeds a few images of its own: that measures about twice as fast as
+        all cores sharing the layers of one large batch, and decoding beside it costs less.
+        """
+        on_cpu = self.device.type == "cpu"
+        cores = torch.get_num_threads() if on_cpu and self.parallel else 1
+        if on_cpu:
+            fitting = max(1, _PIXELS_AT_ONCE // self.preprocessing.size**2)
+            batch_size = min(batch_size, fitting, max(1, math.ceil(len(images) / cores)))
+        loader = Loader(
+            images,
+            self.preprocessing,
+            batch_size=batch_size,
+            workers=workers,
+            prefetch=2 * cores,
+            max_bad_share=max_bad_share,
+        )
+        share_out = cores > 1 and len(images) > 1
+        rows, parts = [torch.empty(0, dtype=torch.int64)], [self.empty()]
+        with self.evaluating():
+            results = (
+                on_cores(cores, loader, self.embed_batch) if share_out else self._in_turn(loader)
+            )
+            for batch, part in results:
+                rows.append(batch.rows)
+                parts.append(part)
+                if progress is not None:
+                    progress(int(batch.rows[-1]) + 1)
+        return Encoded(type(parts[0]).cat(parts), torch.cat(rows), loader.rejected)
+
+    def embed_batch(self, batch: Batch) -> Embeddings:
+        with torch.inference_mode():
+            return self.embed_pixels(self.prepare(batch.pixels)).to("cpu")
+
+    def _in_turn(self, batches: Iterable[Batch]) -> Results:
+        return ((batch, self.embed_batch(batch)) for batch in batches)
+
+
+def on_cores(cores: int, batches: Iterable[Batch], embed: Embed) -> Results:
+    """Results in the order of the batches, of which `cores` are worked on at a time."""
+    running: deque[tuple[Batch, Future[Embeddings]]] = deque()
+    with one_thread_per_operation, ThreadPoolExecutor(cores) as pool:
+        try:
+            for batch in batches:
+                running.append((batch, pool.submit(embed, batch)))
+                if len(running) > cores:
+                    done, result = running.popleft()
+                    yield done, result.result()
+            for done, result in running:
+                yield done, result.result()
+        finally:  # also when a batch fails
+            pool.shutdown(cancel_futures=True)

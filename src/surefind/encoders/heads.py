@@ -1,0 +1,103 @@
+"""What reads a feature map: the mean of an image's embedding, and its variance."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from surefind.encoders.gem import GeM, LogMap, log_map
+from surefind.errors import InvalidArgument
+
+
+class MeanHead(nn.Module):
+    """GeM, dropout, one linear layer: (N, C, H, W) -> (N, dim)."""
+
+    def __init__(self, channels: int, dim: int, *, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.gem = GeM()
+        self.dropout = nn.Dropout(dropout)
+        self.linear = nn.Linear(channels, dim)
+
+    def forward(self, features: Tensor) -> Tensor:
+        return self.read(log_map(features))
+
+    def pool(self, features: Tensor) -> Tensor:
+        """What the linear layer sees, (N, C)."""
+        return self.gem.pool(log_map(features))
+
+    def read(self, logs: LogMap) -> Tensor:
+        mean: Tensor = self.linear(self.dropout(self.gem.pool(logs)))
+        return mean
+
+
+class VarianceHead(nn.Module):
+    """GeM, dropout, two linear layers, softplus plus a floor: (N, C, H, W) -> (N,).
+
+    The floor is the one place that keeps variances positive. The last layer starts small, with a
+    bias that makes every variance begin near `initial`.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        *,
+        hidden: int | None = None,  # at most 512, unless given
+        floor: float = 1e-6,
+        initial: float = 1e-3,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if not 0 < floor < initial < math.inf:
+            raise InvalidArgument(
+                "initial",
+                expected=f"a finite variance above the floor, {floor:g}",
+                got=repr(initial),
+                fix="raise the initial variance or lower the floor (above 0)",
+            )
+        hidden = hidden or min(channels, 512)
+        self.gem = GeM()
+        self.dropout = nn.Dropout(dropout)
+        self.hidden = nn.Linear(channels, hidden)
+        self.last = nn.Linear(hidden, 1)
+        self.floor = floor
+        with torch.no_grad():
+            self.last.weight.mul_(0.1)
+            self.last.bias.fill_(math.log(math.expm1(initial - floor)))
+
+    def forward(self, features: Tensor) -> Tensor:
+        return self.read(log_map(features))
+
+    def read(self, logs: LogMap) -> Tensor:
+        hidden = functional.relu(self.hidden(self.dropout(self.gem.pool(logs))))
+        return functional.softplus(self.last(hidden)).squeeze(1) + self.floor
+
+
+def start_from_pca(head: MeanHead, pooled: Tensor, *, seed: int = 0) -> None:
+    """Make a mean head project on the principal directions of pooled features (N, C).
+
+    The directions are those of the features at length 1, centred; lengths are not whitened. The
+    head's outputs then lie as far apart as those features, but for what the dropped directions
+    held. Where `dim` exceeds the rank of the features, the other rows start small and random:
+    at exactly zero no gradient would ever reach them.
+    """
+    dim, channels = head.linear.weight.shape
+    if pooled.ndim != 2 or pooled.shape[1] != channels or len(pooled) < 2:
+        raise InvalidArgument(
+            "pooled",
+            expected=f"at least 2 pooled features, (N, {channels})",
+            got=f"shape {tuple(pooled.shape)}",
+            fix="pool with the head itself: head.pool(encoder.features(pixels))",
+        )
+    pooled = pooled.detach().double()
+    unit = functional.normalize(pooled, dim=1)
+    centre = unit.mean(dim=0)
+    _, sizes, directions = torch.linalg.svd(unit - centre, full_matrices=False)
+    rank = min(dim, int((sizes > 1e-6 * sizes[0]).sum()))
+    generator = torch.Generator().manual_seed(seed)
+    rows = torch.randn(dim, channels, dtype=torch.float64, generator=generator)
+    rows = rows.mul_(0.01 / math.sqrt(channels)).to(directions.device)
+    rows[:rank] = directions[:rank]
+    with torch.no_grad():
+        head.linear.weight.copy_(rows / pooled.norm(dim=1).mean())
+        head.linear.bias.copy_(-rows @ centre)

@@ -1,0 +1,143 @@
+"""A model folder: config.json, model.safetensors and a card for people to read."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from safetensors.torch import save as to_safetensors
+from torch import Tensor
+
+import surefind
+from surefind.encoders.backbone import check_backbone
+from surefind.encoders.card import model_card
+from surefind.encoders.config import EncoderConfig
+from surefind.encoders.fingerprint import canonical, fingerprint
+from surefind.encoders.weights import read_tensors
+from surefind.errors import InvalidArgument, InvalidFile
+
+SCHEMA = 1
+CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
+_KEYS = {"schema", "surefind", "fingerprint", "config", "checksum"}
+_SAVE_AGAIN = "save the model again, or restore the folder from a copy"
+
+
+class Saved(NamedTuple):
+    """What config.json tells."""
+
+    config: EncoderConfig
+    fingerprint: str
+
+
+def write_model(
+    folder: Path,
+    config: EncoderConfig,
+    tensors: Mapping[str, Tensor],
+    *,
+    card: Mapping[str, object] | str | None = None,
+) -> None:
+    """Write a model; whenever this stops, the folder holds the old or the new one, whole.
+
+    The new weights wait under a name of their own until config.json, which names them by their
+    fingerprint, has been replaced. Other files in the folder are left alone.
+    """
+    made = fingerprint(config, tensors)
+    facts: dict[str, Any] = {
+        "schema": SCHEMA,
+        "surefind": surefind.__version__,
+        "fingerprint": made,
+        "config": config.as_dict(),
+    }
+    facts["checksum"] = _checksum(facts)
+    weights = to_safetensors({name: t.detach().cpu().contiguous() for name, t in tensors.items()})
+    waiting = _waiting(folder, made)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _replace(waiting, weights)
+        _replace(folder / CONFIG, (json.dumps(facts, indent=2) + "\n").encode())
+        waiting.replace(folder / WEIGHTS)
+        _replace(folder / CARD, model_card(config, made, card).encode())
+        for left_over in folder.glob(_waiting(folder, "*").name):
+            left_over.unlink()
+    except OSError as error:
+        raise InvalidFile(
+            f"cannot write the model to {folder}: {error.strerror}",
+            fix="choose a folder that is writable and has free space",
+        ) from error
+
+
+def read_config(folder: Path) -> Saved:
+    """The checked configuration of a saved model."""
+    path = folder / CONFIG
+    facts = _read_json(path)
+    if facts.get("schema") != SCHEMA:
+        raise InvalidFile(
+            f"{path} has schema {facts.get('schema')!r}, this version reads {SCHEMA}",
+            fix="load it with the version of surefind that wrote it, or " + _SAVE_AGAIN,
+        )
+    if set(facts) != _KEYS or not isinstance(facts["config"], dict):
+        raise InvalidFile(
+            f"{path} has the entries {sorted(facts)}, expected {sorted(_KEYS)}", fix=_SAVE_AGAIN
+        )
+    try:
+        config = EncoderConfig.from_dict(facts["config"])
+        check_backbone(config.backbone)
+    except InvalidArgument as error:
+        raise InvalidFile(f"{path}: {error.problem}", fix=error.fix) from error
+    if config.preprocessing is None or facts["checksum"] != _checksum(facts):
+        raise InvalidFile(f"{path} was changed after it was saved", fix=_SAVE_AGAIN)
+    return Saved(config, facts["fingerprint"])
+
+
+def read_weights(folder: Path, saved: Saved, wanted: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors of a saved model: those wanted, and exactly those that were saved."""
+    waiting = _waiting(folder, saved.fingerprint)
+    path = waiting if waiting.exists() else folder / WEIGHTS
+    tensors = read_tensors(path, wanted)
+    if fingerprint(saved.config, tensors) != saved.fingerprint:
+        raise InvalidFile(
+            f"{path} does not belong to {folder / CONFIG}, or is damaged", fix=_SAVE_AGAIN
+        )
+    return tensors
+
+
+def _waiting(folder: Path, made: str) -> Path:
+    return folder / f".model-{made}.safetensors"
+
+
+def _checksum(facts: Mapping[str, Any]) -> str:
+    rest = {name: value for name, value in facts.items() if name != "checksum"}
+    return hashlib.sha256(canonical(rest)).hexdigest()
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        facts = json.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        raise InvalidFile(
+            f"{path.parent} holds no model: {path.name} is missing",
+            fix="name the folder that Encoder.save or `surefind train` wrote",
+        ) from error
+    except OSError as error:
+        raise InvalidFile(f"cannot read {path}: {error.strerror}", fix="check the path") from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidFile(f"{path} is not valid JSON: {error}", fix=_SAVE_AGAIN) from error
+    if not isinstance(facts, dict):
+        raise InvalidFile(f"{path} holds no JSON object", fix=_SAVE_AGAIN)
+    return facts
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file whole, on the disk, or not at all."""
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        with unfinished.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    except OSError:
+        unfinished.unlink(missing_ok=True)
+        raise

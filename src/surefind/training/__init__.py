@@ -1,0 +1,1 @@
+"""From splits and a recipe to a trained encoder."""

@@ -1,0 +1,101 @@
+"""The folder of a run: the model that others load, and beside it everything that made it."""
+
+import csv
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any
+
+from surefind.datasets.splits import Splits
+from surefind.encoders.encoder import Encoder
+from surefind.errors import InvalidFile
+from surefind.images.loading import Rejection
+from surefind.training.checkpoint import load_state, save_state
+from surefind.training.recipe import Recipe
+
+MAY_CHANGE = ("schedule.steps", "schedule.patience", "data.workers", "data.max_bad_share")
+
+
+class RunFolder:
+    """`output` holds the best model; `output/run` the recipe, the log and the state to resume."""
+
+    def __init__(self, output: Path, *, writes: bool = True) -> None:
+        self.output, self.writes = output, writes
+        self.run = output / "run"
+        self.state_path = self.run / "state.pt"
+
+    def start(self, recipe: Recipe, splits: Splits) -> None:
+        """A new run; a folder that holds anything is refused, so that no model is overwritten."""
+        if self.output.is_dir() and any(self.output.iterdir()):
+            raise InvalidFile(
+                f"{self.output} is not empty",
+                fix="choose another folder, or go on with what is there: --resume",
+            )
+        if not self.writes:
+            return
+        try:
+            self.run.mkdir(parents=True, exist_ok=True)
+            with TemporaryFile(dir=self.run):
+                pass
+            (self.run / "recipe.toml").write_text(recipe.to_toml())
+        except OSError as error:
+            raise InvalidFile(
+                f"cannot write {self.output}: {error.strerror}", fix="choose a writable folder"
+            ) from error
+
+    def resume(self, recipe: Recipe, splits: Splits) -> dict[str, Any]:
+        """The saved state, if it is of this recipe and these images."""
+        state = load_state(self.state_path)
+        then = _flat(json.loads(state["recipe"]))
+        now = _flat(recipe.as_dict())
+        for key in sorted(then.keys() | now.keys()):
+            if then.get(key) != now.get(key) and key not in MAY_CHANGE:
+                raise InvalidFile(
+                    f"the run in {self.output} was started with {key} = {then.get(key)!r}, "
+                    f"the recipe now says {now.get(key)!r}",
+                    fix="resume with the recipe it was started with, or train into another folder",
+                )
+        if state["images"] != _images(splits):
+            raise InvalidFile(
+                f"the run in {self.output} was started with other images",
+                fix="resume with the same data, or train into another folder",
+            )
+        return state
+
+    def save_state(self, recipe: Recipe, splits: Splits, state: Mapping[str, Any]) -> None:
+        if self.writes:
+            whole = {
+                **state,
+                "recipe": json.dumps(recipe.as_dict()),
+                "images": _images(splits),
+            }
+            save_state(self.state_path, whole)
+
+    def save_model(self, encoder: Encoder, facts: Mapping[str, Any]) -> None:
+        if self.writes:
+            encoder.save(self.output, card=facts)
+
+    def write_rejected(self, rejected: Iterable[Rejection]) -> None:
+        """Every image that was left out, with the reason."""
+        with (self.run / "rejected.csv").open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(("path", "reason"))
+            writer.writerows((rejection.path, rejection.reason) for rejection in rejected)
+
+
+def _images(splits: Splits) -> str:
+    """What the training images are called, and in which order."""
+    names = "\n".join((*splits.train.ids, "", *splits.train.labels, "", *splits.val.ids))
+    return hashlib.sha256(names.encode()).hexdigest()
+
+
+def _flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            found |= _flat(value, f"{above}{key}.")
+        else:
+            found[f"{above}{key}"] = list(value) if isinstance(value, tuple) else value
+    return found

@@ -1,0 +1,370 @@
+"""Training from splits and a recipe to a model folder, resumable at any step."""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from surefind.datasets.splits import Splits
+from surefind.embeddings import FAMILIES, Embeddings
+from surefind.encoders.encoder import Encoder
+from surefind.errors import InvalidArgument
+from surefind.images.loading import Rejection, TooManyRejected
+from surefind.images.matches import Matches, matches_of
+from surefind.losses import LossInfo
+from surefind.training.assemble import (
+    divide_classes,
+    make_encoder,
+    make_images,
+    start_from_pca,
+)
+from surefind.training.batches import Batch, Batches
+from surefind.training.cache import NegativeCache
+from surefind.training.folder import RunFolder
+from surefind.training.log import RunLog, StepInfo
+from surefind.training.objective import (
+    make_loss,
+    make_optimiser,
+    make_variance_optimiser,
+    train_mode,
+)
+from surefind.training.plan import Rows
+from surefind.training.recipe import Recipe
+from surefind.training.source import FeatureSource, PixelSource, Source
+from surefind.training.step import backward
+from surefind.training.validate import recall_at_1
+from surefind.training.watch import TrainingStopped, Watch, gradient_norm
+from surefind.training.world import World
+
+NAN = float("nan")
+NO_INFO = LossInfo(NAN, NAN, 0, NAN, NAN)
+
+
+class TrainingResult(NamedTuple):
+    """How it went; the model itself is in the folder."""
+
+    folder: Path
+    steps: int
+    recall: float  # R@1 on the validation classes of the model kept; NaN without such classes
+    start_recall: float  # before the first step
+    rejected: list[Rejection]
+    ended: str  # why
+
+
+def train(
+    splits: Splits,
+    recipe: Recipe,
+    output: str | Path,
+    *,
+    resume: bool = False,
+    on_step: Callable[[StepInfo], None] | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> TrainingResult:
+    """Train an encoder; `output` becomes its model folder, with state and log in `output/run`.
+
+    `on_step` is called with every line of the log; `should_stop` is asked after every step.
+    """
+    world = World.join()
+    try:
+        with torch.random.fork_rng():
+            run = _Run(splits, recipe, RunFolder(Path(output), writes=world.writes), world)
+            run.on_step, run.should_stop = on_step, should_stop
+            return run.to_the_end(resume=resume)
+    finally:
+        world.leave()
+
+
+class Phase(NamedTuple):
+    """Some steps with one set of classes and one set of parameters."""
+
+    name: str
+    rows: Rows
+    offset: int  # of its first step among all steps
+    steps: int
+    source: Source
+    optimiser: torch.optim.Adam
+
+
+@dataclass
+class Progress:
+    """What changes from step to step, besides weights, optimiser and cache."""
+
+    phase: str = "main"
+    step: int = 0  # done in this phase
+    best: float = NAN
+    best_step: int = 0
+    start_recall: float = NAN
+    first_loss: float | None = None
+    rejected: dict[str, Rejection] = field(default_factory=dict)
+
+
+class _Run:
+    on_step: Callable[[StepInfo], None] | None
+    should_stop: Callable[[], bool]
+
+    def __init__(self, splits: Splits, recipe: Recipe, folder: RunFolder, world: World) -> None:
+        self.splits, self.recipe, self.folder, self.world = splits, recipe, folder, world
+        self.matches: Matches = matches_of(splits.train, recipe.data.radius)
+        self.loss = make_loss(recipe.loss)
+        self.progress = Progress()
+        self.log: RunLog | None = None
+        self.started = time.perf_counter()
+
+    def to_the_end(self, *, resume: bool) -> TrainingResult:
+        recipe, state = self.recipe, None
+        if resume:
+            state = self.folder.resume(recipe, self.splits)
+        else:
+            self.folder.start(recipe, self.splits)
+        self.encoder = make_encoder(recipe)
+        config = self.encoder.config
+        self.watch = Watch(floor=config.variance_floor if config.has_variance else 0.0)
+        self.images = make_images(recipe, self.splits.train, self.encoder)
+        if recipe.data.memory:
+            self._reject(self.images.keep_in_memory())
+        if state is not None:
+            self._restore(state)
+        if self.world.writes:
+            self.log = RunLog(self.folder.run, after=self._steps_done())
+        try:
+            ended = self._phases(state)
+        finally:
+            if self.log is not None:
+                self.log.close()
+        if self.world.writes:
+            self.folder.write_rejected(self.progress.rejected.values())
+        progress = self.progress
+        return TrainingResult(
+            self.folder.output,
+            self._steps_done(),
+            progress.best,
+            progress.start_recall,
+            list(progress.rejected.values()),
+            ended,
+        )
+
+    def _phases(self, state: dict[str, Any] | None) -> str:
+        recipe = self.recipe
+        fitted, held_out = divide_classes(recipe, self.splits.train)
+        ended = "every step was made"
+        if self.progress.phase == "main":
+            if state is None and recipe.encoder.start == "pca":
+                start_from_pca(self.encoder, self.images, fitted)
+            optimiser = make_optimiser(self.encoder, recipe.optimiser)
+            frozen = recipe.optimiser.freeze == "backbone"
+            source = self._features(fitted) if frozen else self._pixels()
+            steps = recipe.schedule.steps
+            ended = self._run(Phase("main", fitted, 0, steps, source, optimiser), state)
+            state = None
+        if recipe.variance.held_out:
+            part = recipe.variance
+            if self.progress.phase == "main":
+                if self.progress.best == self.progress.best:
+                    self.encoder.load_state_dict(Encoder.load(self.folder.output).state_dict())
+                self.progress.phase, self.progress.step = "variance", 0
+                self.progress.first_loss = self.watch.first_loss = None
+            optimiser = make_variance_optimiser(
+                self.encoder, lr=part.lr, weight_decay=recipe.optimiser.weight_decay
+            )
+            source = self._features(held_out)
+            offset = recipe.schedule.steps
+            self._run(Phase("variance", held_out, offset, part.steps, source, optimiser), state)
+            self._keep_model()
+        return ended
+
+    def _pixels(self) -> PixelSource:
+        return PixelSource(self.encoder, self.images, self.recipe.data.workers)
+
+    def _features(self, rows: Rows) -> FeatureSource:
+        views = self.recipe.augment.views
+        return FeatureSource.compute(self.encoder, self.images, rows, views=views)
+
+    def _run(self, phase: Phase, state: dict[str, Any] | None) -> str:
+        """All steps of a phase; why it ended."""
+        progress, schedule = self.progress, self.recipe.schedule
+        batches = Batches(
+            self.recipe, self.matches, phase.rows, phase.offset, phase.source, self.world
+        )
+        if state is not None:
+            phase.optimiser.load_state_dict(state["optimiser"])
+            batches.cache = _cache_from(state["cache"])
+        elif phase.name == "main":
+            self._validate(phase)
+            progress.start_recall = progress.best
+        empty = 0
+        for batch in batches.between(progress.step, phase.steps):
+            trained = self._step(phase, batch)
+            progress.step += 1
+            empty = 0 if trained else empty + 1
+            if empty >= self.watch.patience and self.recipe.batch.kind == "tuples":
+                self._validate(phase)
+                return "no triplet violates its margin any more"
+            last = progress.step == phase.steps
+            if phase.name == "main" and (last or progress.step % schedule.validate_every == 0):
+                self._validate(phase)
+            stopping = self.should_stop()
+            if last or stopping or progress.step % schedule.checkpoint_every == 0:
+                self._checkpoint(phase, batches.cache)
+            if stopping:
+                raise TrainingStopped(
+                    f"stopped after step {self._steps_done()}; everything is saved",
+                    fix="go on with --resume",
+                )
+            waited = progress.step - progress.best_step
+            if phase.name == "main" and waited >= schedule.patience * schedule.validate_every:
+                self._checkpoint(phase, batches.cache)
+                return f"no better validation for {waited} steps"
+        return "every step was made"
+
+    def _step(self, phase: Phase, batch: Batch) -> bool:
+        """One step of the optimiser; False where the batch has no triplet."""
+        number = phase.offset + self.progress.step
+        self._reject(batch.loaded.rejected)
+        plan = batch.plan.keep(self.world.gather_numbers(batch.loaded.positions + batch.first))
+        if not plan.has_triplet():
+            if self.recipe.batch.kind == "balanced":
+                self.watch.look_at_empty(number + 1)
+            return False
+        torch.manual_seed(self.recipe.seed * 1_000_003 + number)  # of dropout
+        train_mode(self.encoder, batch_norm=self.recipe.optimiser.batch_norm)
+        arguments = plan.arguments()
+        phase.optimiser.zero_grad()
+        try:
+            value, embeddings = backward(
+                phase.source.embed,
+                batch.loaded.inputs,
+                lambda embeddings: self.loss(embeddings, **arguments),
+                chunk=self.recipe.batch.chunk,
+                world=self.world,
+            )
+        except InvalidArgument as error:
+            raise TrainingStopped(
+                f"step {number + 1}: the network's output is unusable: {error.problem}",
+                fix="lower optimiser.lr, or set optimiser.clip = 1.0",
+            ) from error
+        parameters = [p for group in phase.optimiser.param_groups for p in group["params"]]
+        self.world.add_gradients(parameters)
+        norm = gradient_norm(parameters)
+        self.watch.look(loss=value, gradient=norm, embeddings=embeddings, step=number + 1)
+        if self.recipe.optimiser.clip is not None:
+            torch.nn.utils.clip_grads_with_norm_(parameters, self.recipe.optimiser.clip, norm)
+        self._set_learning_rates(phase)
+        phase.optimiser.step()
+        if (number + 1) % self.recipe.schedule.log_every == 0 or number == 0:
+            info = self.loss.diagnose(embeddings, **arguments)
+            rate = phase.optimiser.param_groups[0]["lr"]
+            self._tell(number + 1, float(value), info, float(norm), rate)
+        return True
+
+    def _set_learning_rates(self, phase: Phase) -> None:
+        """Less by a constant factor each epoch; a function of the step alone."""
+        batch = self.recipe.batch
+        per_step = batch.tuples if batch.kind == "tuples" else batch.classes * batch.images
+        epoch = self.progress.step * per_step // len(phase.rows)
+        for group in phase.optimiser.param_groups:
+            group["lr"] = group["initial_lr"] * self.recipe.optimiser.decay**epoch
+
+    def _validate(self, phase: Phase) -> None:
+        """R@1 on the validation classes; the better model is the one that is kept."""
+        progress, val = self.progress, self.splits.val
+        if len(val) == 0:
+            progress.best_step = progress.step
+            self._keep_model()
+            return
+        encoded = self.encoder.encode_all(val.files, max_bad_share=1.0)
+        self._reject([r._replace(row=-1) for r in encoded.rejected])
+        matches = matches_of(val, self.recipe.data.radius)
+        recall = recall_at_1(encoded.embeddings, encoded.rows, val, matches)
+        self._tell(phase.offset + progress.step, NAN, NO_INFO, NAN, NAN, recall)
+        if not recall <= progress.best:
+            progress.best, progress.best_step = recall, progress.step
+            self._keep_model()
+
+    def _keep_model(self) -> None:
+        progress = self.progress
+        facts = {
+            "data set": self.splits.name,
+            "training images": len(self.splits.train),
+            "loss": self.recipe.loss.name,
+            "steps": progress.step,
+            "R@1 on validation classes": f"{progress.best:.4f}",
+        }
+        self.folder.save_model(self.encoder, facts)
+
+    def _tell(
+        self,
+        step: int,
+        value: float,
+        info: LossInfo,
+        norm: float,
+        rate: float,
+        recall: float = NAN,
+    ) -> None:
+        seconds = time.perf_counter() - self.started
+        line = StepInfo(
+            step, value, info.win_rate, info.median_std, info.triplets, norm, rate, seconds, recall
+        )
+        if self.log is not None:
+            self.log.write(line)
+            if self.on_step is not None:
+                self.on_step(line)
+
+    def _reject(self, rejected: Iterable[Rejection]) -> None:
+        """Remember what could not be read; too much of it ends the run."""
+        known = self.progress.rejected
+        known |= {rejection.path: rejection for rejection in rejected}
+        total, share = len(self.splits.train) + len(self.splits.val), self.recipe.data.max_bad_share
+        if len(known) > share * total + 1e-9:
+            raise TooManyRejected(list(known.values()), total=total, max_bad_share=share)
+
+    def _steps_done(self) -> int:
+        in_main = self.progress.phase == "main"
+        return self.progress.step + (0 if in_main else self.recipe.schedule.steps)
+
+    # The state on disk.
+
+    def _checkpoint(self, phase: Phase, cache: NegativeCache | None) -> None:
+        progress = self.progress
+        progress.first_loss = self.watch.first_loss
+        self.folder.save_state(
+            self.recipe,
+            self.splits,
+            {
+                "progress": {
+                    name: value for name, value in vars(progress).items() if name != "rejected"
+                },
+                "rejected": [tuple(rejection) for rejection in progress.rejected.values()],
+                "model": self.encoder.state_dict(),
+                "optimiser": phase.optimiser.state_dict(),
+                "cache": _cache_as(cache),
+            },
+        )
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        rejected = {row[1]: Rejection(*row) for row in state["rejected"]}
+        self.progress = Progress(**state["progress"], rejected=rejected)
+        self.watch.first_loss = self.progress.first_loss
+        self.encoder.load_state_dict(state["model"])
+
+
+def _cache_as(cache: NegativeCache | None) -> dict[str, Any] | None:
+    if cache is None:
+        return None
+    batch = cache.embeddings
+    return {
+        "rows": torch.from_numpy(cache.rows),
+        "family": batch.family,
+        "mean": batch.mean,
+        "spread": batch.spread,
+        "step": cache.step,
+    }
+
+
+def _cache_from(saved: dict[str, Any] | None) -> NegativeCache | None:
+    if saved is None:
+        return None
+    embeddings: Embeddings = FAMILIES[saved["family"]](*[saved["mean"], saved["spread"]])
+    return NegativeCache(saved["rows"].numpy(), embeddings, saved["step"])

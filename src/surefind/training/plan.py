@@ -1,0 +1,128 @@
+"""Which images make a step: decided by the seed and the step, so that any step can be redone."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from surefind.images.matches import ByLabel, Matches
+
+Rows = NDArray[np.int64]
+MOST_TRIPLETS = 1 << 20  # of a batch of places
+
+
+class Stream(IntEnum):
+    """What random numbers are for; each use has its own."""
+
+    BATCH = 0
+    CACHE = 1
+    VIEW = 2
+    CLASSES = 3
+
+
+def rng(seed: int, stream: Stream, step: int) -> np.random.Generator:
+    return np.random.default_rng([seed, stream, step])
+
+
+class Plan(NamedTuple):
+    """One step: rows of the catalog, and which triplets of them; None: all that labels allow."""
+
+    rows: Rows
+    labels: Rows | None = None
+    triplets: Rows | None = None  # (3, T) positions in `rows`
+
+    def keep(self, positions: Rows) -> Self:
+        """Without the images that could not be read, and their triplets."""
+        if len(positions) == len(self.rows):
+            return self
+        labels = None if self.labels is None else self.labels[positions]
+        triplets = self.triplets
+        if triplets is not None:
+            number = np.full(len(self.rows), -1, dtype=np.int64)
+            number[positions] = np.arange(len(positions))
+            triplets = number[triplets]
+            triplets = triplets[:, (triplets >= 0).all(axis=0)]
+        return self._replace(rows=self.rows[positions], labels=labels, triplets=triplets)
+
+    def has_triplet(self) -> bool:
+        if self.triplets is not None:
+            return self.triplets.size > 0
+        assert self.labels is not None
+        counts = np.unique(self.labels, return_counts=True)[1]
+        return len(counts) > 1 and bool((counts > 1).any())
+
+    def arguments(self) -> dict[str, Any]:
+        """As a loss takes them."""
+        if self.triplets is not None:
+            return {"triplets": tuple(torch.from_numpy(self.triplets))}
+        return {"labels": torch.from_numpy(self.labels)}
+
+
+@dataclass(frozen=True)
+class BalancedBatches:
+    """Some images of each of some classes; every triplet among them is used."""
+
+    matches: Matches
+    rows: Rows  # of the catalog, that may be drawn
+    classes: int
+    images: int
+    seed: int
+
+    def plan(self, step: int) -> Plan:
+        random = rng(self.seed, Stream.BATCH, step)
+        if isinstance(self.matches, ByLabel):
+            return self._of_classes(self.matches.codes, random)
+        return self._of_places(random)
+
+    @cached_property
+    def _members(self) -> list[Rows]:
+        """The rows of each class that has two or more."""
+        assert isinstance(self.matches, ByLabel)
+        codes = self.matches.codes[self.rows]
+        order = np.argsort(codes, kind="stable")
+        starts = np.flatnonzero(np.diff(codes[order])) + 1
+        return [rows for rows in np.split(self.rows[order], starts) if len(rows) > 1]
+
+    def _of_classes(self, codes: Rows, random: np.random.Generator) -> Plan:
+        count = len(self._members)
+        rows = [
+            random.choice(members, min(self.images, len(members)), replace=False)
+            for members in (
+                self._members[i]
+                for i in random.choice(count, min(self.classes, count), replace=False)
+            )
+        ]
+        together = np.concatenate(rows)
+        return Plan(together, labels=codes[together])
+
+    def _of_places(self, random: np.random.Generator) -> Plan:
+        allowed = np.zeros(int(self.rows.max()) + 1, dtype=bool)
+        allowed[self.rows] = True
+        rows: list[Rows] = []
+        for anchor in random.permutation(self.rows):
+            near = self.matches.positives(int(anchor))
+            near = near[near <= self.rows.max()]
+            near = near[allowed[near]]
+            if len(near):
+                take = min(self.images - 1, len(near))
+                rows.append(np.append(random.choice(near, take, replace=False), anchor))
+            if len(rows) == self.classes:
+                break
+        together = np.unique(np.concatenate(rows))
+        return Plan(together, triplets=all_triplets(self.matches, together, random))
+
+
+def all_triplets(matches: Matches, rows: Rows, random: np.random.Generator) -> Rows:
+    """(3, T) positions in `rows`: every anchor, positive and negative, or a random million."""
+    same = matches.is_match(rows, rows)
+    np.fill_diagonal(same, False)
+    differs = matches.is_negative(rows, rows)
+    anchor, positive, negative = np.nonzero(same[:, :, None] & differs[:, None, :])
+    triplets = np.stack([anchor, positive, negative])
+    if triplets.shape[1] > MOST_TRIPLETS:
+        triplets = random.choice(triplets, MOST_TRIPLETS, replace=False, axis=1)
+    return triplets

@@ -1,0 +1,85 @@
+"""Looks at every step for the ways in which training goes wrong without saying so."""
+
+import logging
+import math
+from collections import Counter
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from surefind.embeddings import Embeddings, VonMisesFisher
+from surefind.errors import SurefindError
+
+log = logging.getLogger("surefind")
+
+
+class TrainingStopped(SurefindError):
+    """Training cannot go on as it is; what was saved before is intact."""
+
+
+ADVICE = {
+    "the loss is not finite": "lower optimiser.lr, or set optimiser.clip = 1.0",
+    "the gradient is not finite": "lower optimiser.lr, or set optimiser.clip = 1.0",
+    "all images are embedded at one point": "lower optimiser.lr, or start from pretrained weights",
+    "the variance has collapsed to its floor": "raise loss.kl_scale or lower optimiser.variance_lr",
+    "the variance explodes": "lower optimiser.variance_lr and optimiser.lr",
+    "the loss is far above where it started": "lower optimiser.lr, or set optimiser.clip = 1.0",
+    "no batch has a triplet": "check the labels: a class needs two images, and there must be two "
+    "classes (surefind check)",
+}
+AT_ONCE = ("the loss is not finite", "the gradient is not finite")
+
+
+class Watch:
+    """Warns when a symptom lasts a few steps, stops training when it lasts `patience` steps."""
+
+    def __init__(self, *, floor: float, patience: int = 10) -> None:
+        self.floor, self.patience = floor, patience
+        self.warns_after = max(1, patience // 3)
+        self.first_loss: float | None = None
+        self.lasting: Counter[str] = Counter()
+
+    def look(self, *, loss: Tensor, gradient: Tensor, embeddings: Embeddings, step: int) -> None:
+        """Raises TrainingStopped before the optimiser makes a bad step."""
+        value = float(loss)
+        if self.first_loss is None and math.isfinite(value):
+            self.first_loss = value
+        seen = set(self._symptoms(value, float(gradient), embeddings.detach()))
+        self._count(seen, step)
+
+    def look_at_empty(self, step: int) -> None:
+        """A step without a triplet."""
+        self._count({"no batch has a triplet"}, step)
+
+    def _count(self, seen: set[str], step: int) -> None:
+        self.lasting = Counter({symptom: self.lasting[symptom] + 1 for symptom in seen})
+        for symptom, steps in self.lasting.items():
+            if symptom in AT_ONCE or steps >= self.patience:
+                raise TrainingStopped(f"step {step}: {symptom}", fix=ADVICE[symptom])
+            if steps == self.warns_after:
+                log.warning("step %d: %s; %s", step, symptom, ADVICE[symptom])
+
+    def _symptoms(self, loss: float, gradient: float, embeddings: Embeddings) -> list[str]:
+        found = []
+        if not math.isfinite(loss):
+            found.append("the loss is not finite")
+        if not math.isfinite(gradient):
+            found.append("the gradient is not finite")
+        unit = normalize(embeddings.mean, dim=1)
+        if len(unit) > 1 and float(unit.var(dim=0).sum()) < 1e-4:
+            found.append("all images are embedded at one point")
+        if self.first_loss is not None and loss > 1 + 5 * abs(self.first_loss):
+            found.append("the loss is far above where it started")
+        spread = embeddings.spread
+        var = float((1 / spread if isinstance(embeddings, VonMisesFisher) else spread).median())
+        if self.floor > 0 and var < 1.01 * self.floor:
+            found.append("the variance has collapsed to its floor")
+        if var * embeddings.dim > 1e4 * max(1.0, float(embeddings.mean.square().sum(1).mean())):
+            found.append("the variance explodes")
+        return found
+
+
+def gradient_norm(parameters: list[torch.nn.Parameter]) -> Tensor:
+    grads = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    return torch.nn.utils.get_total_norm(grads) if grads else torch.zeros(())

@@ -1,0 +1,110 @@
+"""The cache of hard negatives: near strangers that violate, and what uncertainty changes."""
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import normalize
+
+import surefind as sf
+from surefind.images.matches import ByLabel
+from surefind.training.cache import NegativeCache, TupleBatches, choose_cached_rows
+
+LABELS = np.repeat(np.arange(20), 5)
+
+
+@pytest.fixture
+def cache() -> NegativeCache:
+    dice = torch.Generator().manual_seed(0)
+    centres = torch.randn(20, 8, generator=dice)
+    mean = normalize(centres[torch.from_numpy(LABELS)] + 0.8 * torch.randn(100, 8, generator=dice))
+    var = 0.001 + 0.2 * torch.rand(100, generator=dice)
+    return NegativeCache(np.arange(100), sf.Gaussians(mean, var), step=0)
+
+
+def batches(cache: NegativeCache, **changes) -> TupleBatches:
+    settings = {"tuples": 10, "negatives": 5, "margin": 0.2, "candidates": 20, "seed": 0}
+    return TupleBatches(ByLabel(LABELS), cache, **(settings | changes))
+
+
+def as_rows(plan) -> np.ndarray:
+    return plan.rows[plan.triplets]
+
+
+def squared(cache: NegativeCache, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    return np.square(cache.unit[one] - cache.unit[other]).sum(axis=1)
+
+
+def test_cached_rows_come_with_a_partner():
+    rows = choose_cached_rows(ByLabel(LABELS), np.arange(100), size=31, seed=0, step=0)
+    assert 29 <= len(rows) <= 31
+    counts = np.bincount(LABELS[rows], minlength=20)
+    assert not (counts == 1).any()
+    assert not np.array_equal(
+        rows, choose_cached_rows(ByLabel(LABELS), np.arange(100), size=31, seed=0, step=1)
+    )
+
+
+def test_a_small_catalog_is_cached_whole():
+    rows = choose_cached_rows(ByLabel(LABELS), np.arange(100), size=5000, seed=0, step=0)
+    assert np.array_equal(rows, np.arange(100))
+
+
+def test_the_nearest_are_those_of_a_full_search(cache):
+    distances, positions = cache.nearest(np.arange(100), 7)
+    full = np.square(cache.unit[:, None] - cache.unit[None]).sum(axis=2)
+    assert np.allclose(distances, np.sort(full, axis=1)[:, :7], atol=1e-5)
+    assert positions.shape == (100, 7)
+
+
+def test_only_violating_triplets_are_used_and_the_nearest_negatives_first(cache):
+    for step in range(5):
+        plan = batches(cache).plan(step)
+        anchor, positive, negative = as_rows(plan)
+        assert (LABELS[anchor] == LABELS[positive]).all()
+        assert (anchor != positive).all()
+        assert (LABELS[anchor] != LABELS[negative]).all()
+        d_ap, d_an = squared(cache, anchor, positive), squared(cache, anchor, negative)
+        assert (d_ap - d_an + 0.2 > 0).all()
+        assert len(np.unique(anchor)) == 10
+        for one in np.unique(anchor):
+            strangers = np.flatnonzero(LABELS[one] != LABELS)
+            nearest = strangers[np.argsort(squared(cache, np.full_like(strangers, one), strangers))]
+            used = negative[anchor == one]
+            assert set(used.tolist()) == set(nearest[: len(used)].tolist())
+            assert len(used) <= 5
+
+
+def test_without_a_violation_there_is_no_tuple():
+    apart = np.eye(20, dtype=np.float32)[LABELS]
+    cache = NegativeCache(np.arange(100), sf.Gaussians(torch.from_numpy(apart), torch.ones(100)), 0)
+    plan = batches(cache).plan(0)
+    assert not plan.has_triplet()
+    assert len(plan.rows) == 0
+
+
+def test_rows_are_embedded_once_however_often_they_are_used(cache):
+    plan = batches(cache).plan(0)
+    assert len(set(plan.rows.tolist())) == len(plan.rows)
+    assert plan.triplets.max() == len(plan.rows) - 1
+
+
+def test_skipping_leaves_out_the_vaguest_and_what_is_surely_right(cache):
+    limit = np.quantile(cache.var, 0.8)
+    chosen = batches(cache, uncertainty="skip", skip_share=0.2, skip_above=0.5)
+    for step in range(5):
+        plan = chosen.plan(step)
+        rows = as_rows(plan)
+        assert (cache.var[rows] <= limit).all()
+        a, p, n = (cache.embeddings[torch.from_numpy(side)] for side in rows)
+        assert (sf.functional.triplet_log_prob(a, p, n).exp() <= 0.5 + 1e-6).all()
+
+
+def test_weighting_prefers_sharp_and_doubtful_negatives(cache):
+    def used(uncertainty: str) -> np.ndarray:
+        chosen = batches(cache, uncertainty=uncertainty, candidates=60, margin=1.0)
+        return np.concatenate([as_rows(chosen.plan(step)) for step in range(40)], axis=1)
+
+    weighted, plain = used("weight"), used("ignore")
+    assert cache.var[weighted[2]].mean() < cache.var[plain[2]].mean()
+    a, _, n = weighted
+    assert (LABELS[a] != LABELS[n]).all()

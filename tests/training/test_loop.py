@@ -1,0 +1,236 @@
+"""Whole runs on small pictures: what is trained, kept, reported and refused."""
+
+import csv
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from surefind.encoders.encoder import Encoder
+
+from surefind.datasets import open_dataset
+from surefind.errors import InvalidFile, SurefindError
+from surefind.images.loading import TooManyRejected
+from surefind.training.batches import Batches
+from surefind.training.log import read_log
+from surefind.training.loop import train
+from surefind.training.watch import TrainingStopped
+
+LOSSES = {
+    "triplet": ({"name": "triplet"}, {"family": "point"}),
+    "tripreg": ({"name": "triplet-regression"}, {"family": "gaussian"}),
+    "gauss": ({"name": "bayesian"}, {"family": "gaussian"}),
+    "centred": ({"name": "bayesian", "centred": True}, {"family": "gaussian"}),
+    "vmf": ({"name": "bayesian"}, {"family": "von-mises-fisher"}),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_every_loss_trains_to_a_model_that_loads(name: str, pictures, recipe, tmp_path):
+    loss, encoder = LOSSES[name]
+    result = train(open_dataset(pictures), recipe(loss=loss, encoder=encoder), tmp_path / "model")
+    assert result.steps == 8
+    assert 0 <= result.start_recall <= result.recall <= 1
+    loaded = Encoder.load(tmp_path / "model")
+    batch = loaded.encode(open_dataset(pictures).test.files[:3])
+    assert len(batch) == 3
+    assert loaded.has_variance == (name != "triplet")
+
+
+def test_training_learns(pictures, recipe, tmp_path):
+    """From chance to nearly always right, on pictures that are easy."""
+    longer = recipe(schedule={"steps": 60, "validate_every": 20}, loss={"name": "bayesian"})
+    train(open_dataset(pictures), longer, tmp_path / "model")
+    log = [info for info in read_log(tmp_path / "model/run/log.csv") if info.loss == info.loss]
+    assert log[-1].loss < 0.5 * log[0].loss
+    assert log[-1].win_rate > 0.95
+
+
+def test_the_run_folder_tells_what_happened(pictures, recipe, tmp_path):
+    seen = []
+    train(open_dataset(pictures), recipe(), tmp_path / "model", on_step=seen.append)
+    run = tmp_path / "model" / "run"
+    assert {"recipe.toml", "log.csv", "state.pt", "rejected.csv"} <= {p.name for p in run.iterdir()}
+    log = read_log(run / "log.csv")
+    assert [info.step for info in log] == [info.step for info in seen]
+    assert [info.step for info in log if info.recall == info.recall] == [0, 4, 8]
+    assert {"config.json", "model.safetensors", "README.md"} <= {
+        p.name for p in (tmp_path / "model").iterdir()
+    }
+
+
+def test_the_cache_is_filled_at_its_cadence_and_only_violating_triplets_are_used(
+    pictures, recipe, tmp_path, monkeypatch
+):
+    filled, plans = [], []
+    fill, load = Batches._fill, Batches._load
+
+    def count_fill(self, step):
+        filled.append(step)
+        return fill(self, step)
+
+    def look_at_plans(self, plan_of, start, end):
+        cache = self.cache
+        for batch in load(self, plan_of, start, end):
+            plans.append((cache, batch.plan))
+            yield batch
+
+    monkeypatch.setattr(Batches, "_fill", count_fill)
+    monkeypatch.setattr(Batches, "_load", look_at_plans)
+    mined = recipe(
+        batch={"kind": "tuples", "tuples": 5, "negatives": 3},
+        mining={"cache": 30, "every": 3, "margin": 0.2},
+        schedule={"steps": 10},
+    )
+    train(open_dataset(pictures), mined, tmp_path / "model")
+    assert filled == [0, 3, 6, 9]
+    assert len(plans) == 10
+    for cache, plan in plans:
+        assert len(cache.rows) <= 30
+        position = {int(row): i for i, row in enumerate(cache.rows)}
+        a, p, n = (
+            cache.unit[[position[int(row)] for row in plan.rows[side]]] for side in plan.triplets
+        )
+        tau = np.square(a - p).sum(1) - np.square(a - n).sum(1)
+        assert (tau + 0.2 > 0).all()
+
+
+def test_one_bad_picture_is_left_out_counted_and_named(pictures, recipe, tmp_path):
+    copy = shutil.copytree(pictures, tmp_path / "copy")
+    bad = copy / "class00" / "2.png"
+    bad.write_bytes(bad.read_bytes()[:100])
+    allowing = recipe(data={"max_bad_share": 0.1}, batch={"classes": 12, "images": 5})
+    result = train(open_dataset(copy), allowing, tmp_path / "model")
+    assert [rejection.path for rejection in result.rejected] == [str(bad)]
+    with (tmp_path / "model/run/rejected.csv").open() as file:
+        rows = list(csv.reader(file))
+    assert rows[0] == ["path", "reason"]
+    assert len(rows) == 2
+    assert rows[1][0] == str(bad)
+
+
+@pytest.mark.parametrize("memory", [False, True])
+def test_too_many_bad_pictures_stop_the_run(pictures, recipe, tmp_path, memory: bool):
+    copy = shutil.copytree(pictures, tmp_path / "copy")
+    for bad in copy.glob("*/2.png"):
+        bad.write_bytes(b"")
+    with pytest.raises(TooManyRejected, match="cannot be used"):
+        train(open_dataset(copy), recipe(data={"memory": memory}), tmp_path / "model")
+
+
+def test_pictures_kept_in_memory_train_the_same(pictures, recipe, tmp_path):
+    for memory in (False, True):
+        train(
+            open_dataset(pictures),
+            recipe(data={"memory": memory}, augment={"use": True}),
+            tmp_path / str(memory),
+        )
+    weights = [Encoder.load(tmp_path / name).state_dict() for name in ("False", "True")]
+    assert all(torch.equal(weights[0][key], weights[1][key]) for key in weights[0])
+
+
+def test_worker_processes_train_the_same(pictures, recipe, tmp_path):
+    for workers in (0, 2):
+        train(
+            open_dataset(pictures),
+            recipe(data={"workers": workers}, augment={"use": True}),
+            tmp_path / str(workers),
+        )
+    weights = [Encoder.load(tmp_path / name).state_dict() for name in ("0", "2")]
+    assert all(torch.equal(weights[0][key], weights[1][key]) for key in weights[0])
+
+
+def test_a_frozen_backbone_stays_as_it_was(pictures, recipe, tmp_path):
+    frozen = recipe(optimiser={"freeze": "backbone", "lr": 1e-2}, augment={"use": True, "views": 2})
+    result = train(open_dataset(pictures), frozen, tmp_path / "model")
+    from surefind.training.assemble import make_encoder
+
+    before = make_encoder(frozen).backbone.state_dict()
+    state = torch.load(tmp_path / "model/run/state.pt", weights_only=True)["model"]
+    assert all(torch.equal(state[f"backbone.{key}"], value) for key, value in before.items())
+    start = make_encoder(frozen).mean_head.linear.weight
+    assert not torch.equal(state["mean_head.linear.weight"], start)
+    assert result.steps == 8
+
+
+def test_the_second_phase_teaches_only_the_variance_on_other_classes(pictures, recipe, tmp_path):
+    two = recipe(variance={"held_out": 0.4, "steps": 6, "lr": 1e-2})
+    one = recipe(variance={"held_out": 0.4, "steps": 1, "lr": 1e-12})
+    rows = []
+    for name, chosen in (("two", two), ("one", one)):
+        result = train(open_dataset(pictures), chosen, tmp_path / name)
+        rows.append(result.steps)
+    assert rows == [14, 9]
+    trained = Encoder.load(tmp_path / "two").state_dict()
+    before = Encoder.load(tmp_path / "one").state_dict()
+    changed = {key for key in trained if not torch.allclose(trained[key], before[key], atol=1e-7)}
+    assert changed
+    assert all(key.startswith("variance_head.") for key in changed)
+
+
+def test_validation_without_progress_stops_early(pictures, recipe, tmp_path):
+    still = recipe(
+        optimiser={"lr": 1e-12},
+        schedule={"steps": 100, "validate_every": 2, "patience": 3},
+    )
+    result = train(open_dataset(pictures), still, tmp_path / "model")
+    assert result.steps == 6
+    assert result.ended.startswith("no better validation")
+
+
+def test_the_start_from_pca_keeps_the_order_of_the_features(pictures, recipe, tmp_path):
+    start = recipe(encoder={"start": "pca", "dim": 32}, optimiser={"lr": 1e-12})
+    result = train(open_dataset(pictures), start, tmp_path / "model")
+    assert result.start_recall > 0.5
+
+
+def test_uncertainty_aware_mining_runs(pictures, recipe, tmp_path):
+    for uncertainty in ("weight", "skip"):
+        mined = recipe(
+            batch={"kind": "tuples", "tuples": 5, "negatives": 3},
+            mining={"cache": 40, "every": 4, "uncertainty": uncertainty},
+        )
+        assert train(open_dataset(pictures), mined, tmp_path / uncertainty).steps == 8
+
+
+def test_a_learning_rate_a_thousand_times_too_large_stops_early_and_keeps_the_good_model(
+    pictures, recipe, tmp_path
+):
+    wild = recipe(
+        optimiser={"lr": 1e6},
+        schedule={"steps": 100, "validate_every": 50},
+        loss={"name": "bayesian"},
+    )
+    with pytest.raises(TrainingStopped) as caught:
+        train(open_dataset(pictures), wild, tmp_path / "model")
+    assert "optimiser.lr" in caught.value.fix
+    log = read_log(tmp_path / "model/run/log.csv")
+    assert log[-1].step <= 20
+    assert len(Encoder.load(tmp_path / "model").encode([next(pictures.glob("*/*.png"))])) == 1
+
+
+def test_a_folder_that_holds_something_is_not_overwritten(pictures, recipe, tmp_path):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "precious.txt").write_text("mine")
+    with pytest.raises(InvalidFile, match="not empty"):
+        train(open_dataset(pictures), recipe(), tmp_path / "model")
+    assert [p.name for p in (tmp_path / "model").iterdir()] == ["precious.txt"]
+
+
+def test_a_dead_worker_is_an_error_with_advice_not_a_hang(pictures, recipe, tmp_path):
+    import os
+    import signal
+
+    import torch.multiprocessing as mp
+
+    def kill_a_worker(info):
+        if info.step >= 4:
+            for child in mp.active_children():
+                os.kill(child.pid, signal.SIGKILL)
+
+    endless = recipe(data={"workers": 1}, schedule={"steps": 10_000, "validate_every": 10_000})
+    with pytest.raises(SurefindError, match="loads images died") as caught:
+        train(open_dataset(pictures), endless, tmp_path / "model", on_step=kill_a_worker)
+    assert "data.workers=0" in caught.value.fix
+    resumed = recipe(data={"workers": 0}, schedule={"steps": 10, "validate_every": 10_000})
+    assert train(open_dataset(pictures), resumed, tmp_path / "model", resume=True).steps >= 10

@@ -1,0 +1,80 @@
+"""The watch: quiet while all is well, loud and then final when it is not."""
+
+import pytest
+import torch
+from torch.nn.functional import normalize
+
+import surefind as sf
+from surefind.training.watch import ADVICE, TrainingStopped, Watch
+
+
+def good(count: int = 20) -> sf.Gaussians:
+    torch.manual_seed(0)
+    return sf.Gaussians(normalize(torch.randn(count, 8), dim=1), torch.full((count,), 0.01))
+
+
+def look(
+    watch: Watch, step: int, loss: float = 1.0, gradient: float = 1.0, embeddings=None
+) -> None:
+    watch.look(
+        loss=torch.tensor(loss),
+        gradient=torch.tensor(gradient),
+        embeddings=embeddings or good(),
+        step=step,
+    )
+
+
+def test_a_healthy_run_is_left_alone(caplog):
+    watch = Watch(floor=1e-6)
+    for step in range(100):
+        look(watch, step, loss=1 / (1 + step))
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_what_is_not_finite_stops_at_once(value: float):
+    with pytest.raises(TrainingStopped, match="loss is not finite"):
+        look(Watch(floor=0), 3, loss=value)
+    with pytest.raises(TrainingStopped, match="gradient is not finite"):
+        look(Watch(floor=0), 3, gradient=value)
+
+
+SICK = {
+    "all images are embedded at one point": {
+        "embeddings": sf.Gaussians(torch.ones(20, 8), torch.full((20,), 0.01))
+    },
+    "the variance has collapsed to its floor": {
+        "embeddings": sf.Gaussians(good().mean, torch.full((20,), 1e-6))
+    },
+    "the variance explodes": {"embeddings": sf.Gaussians(good().mean, torch.full((20,), 1e6))},
+    "the loss is far above where it started": {"loss": 100.0},
+}
+
+
+@pytest.mark.parametrize("symptom", SICK)
+def test_a_lasting_symptom_is_warned_of_and_then_stops_training(symptom: str, caplog):
+    watch = Watch(floor=1e-6)
+    look(watch, 0)
+    for step in range(1, 10):
+        look(watch, step, **SICK[symptom])
+    with pytest.raises(TrainingStopped) as caught:
+        look(watch, 10, **SICK[symptom])
+    assert symptom in caught.value.problem
+    assert caught.value.fix == ADVICE[symptom]
+    assert [symptom in record.getMessage() for record in caplog.records] == [True]
+
+
+def test_a_symptom_that_passes_is_forgotten():
+    watch = Watch(floor=1e-6)
+    look(watch, 0)
+    for step in range(200):
+        sick = {} if step % 8 == 7 else SICK["the loss is far above where it started"]
+        look(watch, step, **sick)
+
+
+def test_batches_without_a_triplet_stop_training():
+    watch = Watch(floor=0)
+    for step in range(9):
+        watch.look_at_empty(step)
+    with pytest.raises(TrainingStopped, match="no batch has a triplet"):
+        watch.look_at_empty(9)
