@@ -11,7 +11,12 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
-demo: setup  ## train on a toy with every loss, then draw how exact the likelihood is
+demo: setup  ## the tour: look around, train on the glyphs, ask the model how sure it is; toy and figure
+	$(BIN)/surefind doctor
+	$(BIN)/surefind check glyphs
+	rm -rf demo
+	$(BIN)/surefind train glyphs -o demo/model
+	$(BIN)/python examples/glyphs.py demo/model --picture demo/surest.png
 	$(BIN)/python examples/toy.py
 	$(BIN)/surefind figures approximation
 
@@ -30,6 +35,8 @@ format: setup
 bench: setup  ## side by side with peers; ratios, and JSON in benchmarks/results
 	$(BIN)/python benchmarks/accuracy.py
 	$(BIN)/python benchmarks/loss.py
+	$(BIN)/python benchmarks/memory.py
+	$(BIN)/python benchmarks/encode.py
 
 faults: setup  ## long runs of extreme inputs
 	$(BIN)/python -m pytest -m faults

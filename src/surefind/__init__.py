@@ -8,13 +8,25 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from surefind import functional, losses
+    from surefind.datasets import open_dataset
     from surefind.embeddings import Embeddings, Gaussians, VonMisesFisher
+    from surefind.encoders.config import EncoderConfig
+    from surefind.encoders.encoder import Encoder
     from surefind.errors import InvalidArgument, InvalidFile, SurefindError
+    from surefind.images.decode import ImageRejected
+    from surefind.training.loop import train
+    from surefind.training.recipe import Recipe
 
 __version__ = "0.1.0.dev0"
 
 _HOME = {
     "Embeddings": "surefind.embeddings",
+    "Encoder": "surefind.encoders.encoder",
+    "EncoderConfig": "surefind.encoders.config",
+    "ImageRejected": "surefind.images.decode",
+    "Recipe": "surefind.training.recipe",
+    "open_dataset": "surefind.datasets",
+    "train": "surefind.training.loop",
     "Gaussians": "surefind.embeddings",
     "InvalidArgument": "surefind.errors",
     "InvalidFile": "surefind.errors",
@@ -26,13 +38,19 @@ _HOME = {
 
 __all__ = [
     "Embeddings",
+    "Encoder",
+    "EncoderConfig",
     "Gaussians",
+    "ImageRejected",
     "InvalidArgument",
     "InvalidFile",
+    "Recipe",
     "SurefindError",
     "VonMisesFisher",
     "functional",
     "losses",
+    "open_dataset",
+    "train",
 ]
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import signal
 import sys
 from pathlib import Path
@@ -49,6 +50,8 @@ def train(
             on_step=bar.show,
             should_stop=stop,
         )
+    if os.environ.get("RANK", "0") != "0":
+        return  # torchrun: one process tells
     _draw(output)
     if as_json:
         facts = result._asdict() | {

@@ -69,7 +69,8 @@ def build_backbone(
     """The backbone of that name, from a closed table: `known_backbones`.
 
     Weights come from `weights` (a local safetensors file) or, with `pretrained`, from timm's
-    download. `size` matters only to models with a fixed input size.
+    download. `size` matters only to models with a fixed input size, `drop_rate` only to those
+    with dropout between their layers, such as DenseNets and transformers.
     """
     check_backbone(name)
     if name in OWN and pretrained and weights is None:
@@ -145,24 +146,32 @@ def _timm_names() -> tuple[str, ...]:
 def _timm_model(
     name: str, *, pretrained: bool = False, drop_rate: float = 0.0, size: int | None = None
 ) -> Any:
-    timm = _timm()
-    options: dict[str, Any] = {"num_classes": 0}
-    if drop_rate > 0:
-        options["drop_rate"] = drop_rate
-    known = timm.get_pretrained_cfg(name)
+    options: dict[str, Any] = {"num_classes": 0, "drop_rate": drop_rate}
+    known = _timm().get_pretrained_cfg(name)
     if size is not None and known is not None and known.fixed_input_size:
         options["img_size"] = size
     if not pretrained:
-        return timm.create_model(name, **options)
+        return _create(name, **options)
     try:
         with _offline_if_unreachable():
-            return timm.create_model(name, pretrained=True, **options)
+            return _create(name, pretrained=True, **options)
     except Exception as error:  # the hub raises many kinds, which all mean the same here
         raise SurefindError(
             f"cannot get pretrained weights of {name!r}: {error!r}",
             fix='give a local file, weights = "FILE.safetensors", or train from scratch with '
             "pretrained = false",
         ) from error
+
+
+def _create(name: str, *, drop_rate: float, **options: Any) -> Any:
+    """A timm model, with dropout between its layers if it has any."""
+    create = _timm().create_model
+    if drop_rate > 0:
+        try:
+            return create(name, proj_drop_rate=drop_rate, **options)
+        except TypeError:  # it does not know the option
+            pass
+    return create(name, **options)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import ClassVar, NamedTuple
@@ -15,7 +15,7 @@ from PIL import Image
 from torch import Tensor
 
 from surefind.embeddings import Embeddings
-from surefind.encoders.threads import one_thread_per_operation
+from surefind.encoders.threads import single_core_pool
 from surefind.images.decode import ImageRejected, ImageSource
 from surefind.images.loading import Batch, Loader, Rejection, TooManyRejected
 from surefind.images.preprocess import Preprocessing
@@ -136,7 +136,7 @@ class ImageEncoder(ABC):
 def on_cores(cores: int, batches: Iterable[Batch], embed: Embed) -> Results:
     """Results in the order of the batches, of which `cores` are worked on at a time."""
     running: deque[tuple[Batch, Future[Embeddings]]] = deque()
-    with one_thread_per_operation, ThreadPoolExecutor(cores) as pool:
+    with single_core_pool(cores) as pool:
         try:
             for batch in batches:
                 running.append((batch, pool.submit(embed, batch)))

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from surefind.encoders.gem import GeM, LogMap, log_map
+from surefind.encoders.gem import GeM, LogMap, inverse_softplus, log_map
 from surefind.errors import InvalidArgument
 
 
@@ -63,13 +63,17 @@ class VarianceHead(nn.Module):
         self.floor = floor
         with torch.no_grad():
             self.last.weight.mul_(0.1)
-            self.last.bias.fill_(math.log(math.expm1(initial - floor)))
+            self.last.bias.fill_(inverse_softplus(initial - floor))
 
     def forward(self, features: Tensor) -> Tensor:
         return self.read(log_map(features))
 
     def read(self, logs: LogMap) -> Tensor:
-        hidden = functional.relu(self.hidden(self.dropout(self.gem.pool(logs))))
+        # Pooled features are all positive and nearly alike: what differs must come first, or the
+        # hidden units live and die together.
+        pooled = self.gem.pool(logs)
+        pooled = functional.layer_norm(pooled, pooled.shape[1:])
+        hidden = functional.relu(self.hidden(self.dropout(pooled)))
         return functional.softplus(self.last(hidden)).squeeze(1) + self.floor
 
 

@@ -1,30 +1,30 @@
-"""How many threads torch uses inside one operation, while many operations run side by side."""
+"""Worker threads that each keep to one core."""
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import torch
 
-
-class _OneThreadPerOperation:
-    """torch's setting is one for the process: the first user saves it, the last restores it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._users = 0
-        self._before = 1
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._users == 0:
-                self._before = torch.get_num_threads()
-                torch.set_num_threads(1)
-            self._users += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._users -= 1
-            if self._users == 0:
-                torch.set_num_threads(self._before)
+_PATIENCE = 60  # seconds for threads to start
 
 
-one_thread_per_operation = _OneThreadPerOperation()
+def single_core_pool(workers: int) -> ThreadPoolExecutor:
+    """A pool in which an operation of torch uses no further threads.
+
+    torch keeps that setting per thread, but a new thread anywhere starts from the last one made:
+    so all workers make theirs first, and then the caller repeats its own.
+    """
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="surefind-encode")
+    ready = Barrier(workers + 1, timeout=_PATIENCE)
+
+    def keep_to_one_core() -> None:
+        torch.set_num_threads(1)
+        torch.get_num_threads()  # a thread adopts the latest setting of all when it first asks
+        ready.wait()
+
+    own = torch.get_num_threads()
+    for _ in range(workers):
+        pool.submit(keep_to_one_core)
+    ready.wait()
+    torch.set_num_threads(own)
+    return pool

@@ -1,5 +1,6 @@
 """The state of a run on disk, written whole or not at all, read without running any code."""
 
+import io
 import os
 import pickle
 from collections.abc import Mapping
@@ -17,16 +18,18 @@ ZIP = b"PK\x03\x04"  # how a file of torch.save begins
 def save_state(path: Path, state: Mapping[str, Any]) -> None:
     """Tensors and plain values only; the older file stays until the new one is on disk."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
+    whole = io.BytesIO()
+    torch.save({"version": VERSION, **state}, whole)
     try:
         with unfinished.open("wb") as file:
-            torch.save({"version": VERSION, **state}, file)
+            file.write(whole.getbuffer())
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(path)
-    except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
+    except OSError as error:
         unfinished.unlink(missing_ok=True)
         raise InvalidFile(
-            f"cannot write {path}: {getattr(error, 'strerror', None) or error}",
+            f"cannot write {path}: {error.strerror}",
             fix="free some space or make the folder writable, then go on with --resume",
         ) from error
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ import torch
 from surefind.datasets.splits import Splits
 from surefind.embeddings import FAMILIES, Embeddings
 from surefind.encoders.encoder import Encoder
-from surefind.errors import InvalidArgument
+from surefind.errors import InvalidArgument, SurefindError
 from surefind.images.loading import Rejection, TooManyRejected
 from surefind.images.matches import Matches, matches_of
 from surefind.losses import LossInfo
@@ -73,6 +73,14 @@ def train(
             run = _Run(splits, recipe, RunFolder(Path(output), writes=world.writes), world)
             run.on_step, run.should_stop = on_step, should_stop
             return run.to_the_end(resume=resume)
+    except RuntimeError as error:
+        if "DataLoader worker" not in str(error):  # torch raises it wherever it happens to be
+            raise
+        raise SurefindError(
+            f"a process that loads images died: {error}",
+            fix="the machine may be out of memory: go on with --resume and fewer workers, "
+            "--set data.workers=0",
+        ) from error
     finally:
         world.leave()
 
@@ -166,9 +174,9 @@ class _Run:
                     self.encoder.load_state_dict(Encoder.load(self.folder.output).state_dict())
                 self.progress.phase, self.progress.step = "variance", 0
                 self.progress.first_loss = self.watch.first_loss = None
-            optimiser = make_variance_optimiser(
-                self.encoder, lr=part.lr, weight_decay=recipe.optimiser.weight_decay
-            )
+            optimiser = make_variance_optimiser(self.encoder, lr=part.lr)
+            if part.margin is not None:
+                self.loss = make_loss(replace(recipe.loss, margin=part.margin))
             source = self._features(held_out)
             offset = recipe.schedule.steps
             self._run(Phase("variance", held_out, offset, part.steps, source, optimiser), state)

@@ -46,14 +46,12 @@ def make_optimiser(encoder: Encoder, part: OptimiserPart) -> torch.optim.Adam:
     return _adam(groups, part.weight_decay)
 
 
-def make_variance_optimiser(
-    encoder: Encoder, *, lr: float, weight_decay: float
-) -> torch.optim.Adam:
+def make_variance_optimiser(encoder: Encoder, *, lr: float) -> torch.optim.Adam:
     """Adam over the variance head; everything else stands still."""
     assert encoder.variance_head is not None
     encoder.requires_grad_(False)
     encoder.variance_head.requires_grad_(True)
-    return _adam([(list(encoder.variance_head.parameters()), lr)], weight_decay)
+    return _adam([(list(encoder.variance_head.parameters()), lr)], weight_decay=0.0)
 
 
 def _adam(

@@ -100,7 +100,8 @@ class VariancePart:
 
     held_out: float = 0.0  # share of the training classes; 0: no such phase
     steps: int = 300
-    lr: float = 1e-3
+    lr: float = 5e-3
+    margin: float | None = None  # of the loss; its own, unless given
 
 
 @dataclass(frozen=True)

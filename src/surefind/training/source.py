@@ -48,16 +48,7 @@ class PixelSource:
             num_workers=self.workers,
             collate_fn=_as_it_is,  # type: ignore[arg-type]  # one order at a time, not a list
         )
-        try:
-            yield from loader
-        except RuntimeError as error:
-            if "DataLoader worker" not in str(error):
-                raise
-            raise SurefindError(
-                f"a process that loads images died: {error}",
-                fix="the machine may be out of memory: go on with --resume and fewer workers, "
-                "--set data.workers=0",
-            ) from error
+        yield from loader
 
     def embed(self, inputs: Tensor) -> Embeddings:
         return self.encoder.embed(_features(self.encoder, inputs))

@@ -1,0 +1,137 @@
+"""The encoder as a module: families, seeds, fingerprints."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from surefind.embeddings import Gaussians, VonMisesFisher
+from surefind.encoders import Encoder, EncoderConfig
+from surefind.encoders.encoder import POINT_VAR
+from surefind.images.preprocess import Preprocessing
+
+
+@pytest.fixture
+def pixels() -> torch.Tensor:
+    return torch.randn(5, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+
+
+def test_gaussian_means_have_one_trained_length(tiny, pixels):
+    encoder = tiny()
+    with torch.no_grad():
+        encoder.log_scale.fill_(0.5)
+    embeddings = encoder(pixels)
+    assert isinstance(embeddings, Gaussians) and embeddings.dim == 15
+    torch.testing.assert_close(embeddings.mean.norm(dim=1), encoder.scale.expand(5))
+
+
+def test_gaussian_means_can_have_lengths_of_their_own(tiny, pixels):
+    encoder = tiny(unit_means=False)
+    lengths = encoder(pixels).mean.norm(dim=1)
+    assert lengths.std() > 1e-4
+    with torch.no_grad():
+        encoder.log_scale.fill_(2.0)
+    torch.testing.assert_close(encoder(pixels).mean.norm(dim=1), lengths * encoder.scale)
+
+
+def test_the_variance_head_gives_one_over_kappa_on_the_sphere(tiny, pixels):
+    encoder = tiny(family="von-mises-fisher")
+    embeddings = encoder(pixels)
+    assert isinstance(embeddings, VonMisesFisher) and encoder.scale is None
+    torch.testing.assert_close(
+        1 / embeddings.kappa, encoder.variance_head(encoder.features(pixels))
+    )
+
+
+def test_points_have_a_constant_variance_that_says_nothing(tiny, pixels):
+    encoder = tiny(family="point")
+    embeddings = encoder(pixels)
+    assert embeddings.dim == 16 and not encoder.has_variance and encoder.variance_head is None
+    assert torch.equal(embeddings.var, torch.full((5,), POINT_VAR))
+    torch.testing.assert_close(embeddings.mean.norm(dim=1), torch.ones(5))
+
+
+def test_forward_is_the_heads_on_the_features(tiny, pixels):
+    encoder = tiny()
+    apart = encoder.embed(encoder.features(pixels))
+    together = encoder(pixels)
+    assert torch.equal(apart.mean, together.mean) and torch.equal(apart.var, together.var)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "von-mises-fisher"])
+def test_gradients_reach_every_parameter(tiny, pixels, family):
+    encoder = tiny(family=family)
+    embeddings = encoder(pixels)
+    (embeddings.mean[0].sum() + embeddings.spread.sum()).backward()
+    for name, parameter in encoder.named_parameters():
+        assert parameter.grad is not None and parameter.grad.isfinite().all(), name
+
+
+@pytest.mark.parametrize("value", [0.0, 1e4, -1e4])
+def test_extreme_pixels_still_give_valid_embeddings(tiny, value):
+    for family in ("gaussian", "von-mises-fisher", "point"):
+        tiny(family=family)(torch.full((2, 3, 32, 32), value))
+
+
+def test_the_first_variances_follow_the_configuration(tiny, pixels):
+    var = tiny(initial_var=0.02)(pixels).var
+    torch.testing.assert_close(var, torch.full((5,), 0.02), rtol=0.3, atol=0)
+
+
+def test_a_seed_decides_all_weights_and_moves_no_other_randomness(tiny):
+    before = torch.get_rng_state()
+    first, again, other = tiny(seed=1), tiny(seed=1), tiny(seed=2)
+    assert torch.equal(before, torch.get_rng_state())
+    assert first.fingerprint == again.fingerprint != other.fingerprint
+
+
+def test_the_fingerprint_follows_every_weight(tiny):
+    encoder = tiny()
+    seen = {encoder.fingerprint}
+    for parameter in encoder.parameters():
+        with torch.no_grad():
+            parameter.view(-1)[-1] += 1e-3
+        seen.add(encoder.fingerprint)
+    assert len(seen) == 1 + len(list(encoder.parameters()))
+
+
+def test_the_fingerprint_follows_the_preprocessing(tiny):
+    preprocessing = Preprocessing(size=32)
+    changes = [{}, {"size": 40}, {"resize": "pad"}, {"mean": (0.4, 0.5, 0.5)}]
+    seen = {tiny(preprocessing=replace(preprocessing, **change)).fingerprint for change in changes}
+    assert len(seen) == len(changes)
+
+
+def test_preprocessing_that_was_not_given_is_the_backbones(tiny):
+    encoder = tiny()
+    assert encoder.config.preprocessing == encoder.backbone.default_preprocessing
+    assert encoder.preprocessing == encoder.config.preprocessing
+
+
+def test_dropout_is_passed_to_backbones_that_have_it():
+    config = EncoderConfig(backbone="densenet121", dim=8, dropout=0.2)
+    encoder = Encoder.create(config)
+    assert encoder.backbone.model.features.denseblock1.denselayer1.drop_rate == 0.2
+    assert encoder.mean_head.dropout.p == 0.2
+
+
+def test_dropout_stays_in_the_heads_where_a_backbone_has_none():
+    encoder = Encoder.create(EncoderConfig(backbone="mobilenetv2_100", dim=8, dropout=0.2))
+    dropping = {name for name, part in encoder.named_modules() if getattr(part, "p", 0) == 0.2}
+    assert dropping == {"mean_head.dropout", "variance_head.dropout"}
+
+
+def test_a_transformer_is_built_for_the_size_of_its_preprocessing():
+    preprocessing = Preprocessing(size=64)
+    config = EncoderConfig(backbone="vit_tiny_patch16_224", dim=8, preprocessing=preprocessing)
+    encoder = Encoder.create(config)
+    assert len(encoder(torch.rand(2, 3, 64, 64))) == 2
+
+
+def test_the_pca_start_keeps_neighbours(tiny, pixels):
+    encoder = tiny(family="point", dim=4)
+    features = encoder.features(pixels).detach()
+    encoder.start_from_pca(encoder.mean_head.pool(features))
+    unit = torch.nn.functional.normalize(encoder.mean_head.pool(features).detach(), dim=1)
+    expected = torch.pdist(torch.nn.functional.normalize(unit - unit.mean(0), dim=1))
+    torch.testing.assert_close(torch.pdist(encoder(pixels).mean), expected, rtol=0.2, atol=0.05)

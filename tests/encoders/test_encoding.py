@@ -1,0 +1,126 @@
+"""Many images to embeddings: order, bad images, threads, modes."""
+
+import io
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from PIL import Image
+
+from surefind.encoders.threads import single_core_pool
+from surefind.images.decode import ImageRejected, decode
+from surefind.images.loading import TooManyRejected
+from surefind.images.preprocess import Preprocessing
+
+TURNED_BACK = {  # the transposition that EXIF orientation n undoes
+    1: None,
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_90,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_270,
+}
+
+
+@pytest.fixture
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_embeddings_are_those_of_the_prepared_pixels(tiny, pictures):
+    encoder = tiny().eval()
+    encoded = encoder.encode(pictures)
+    pixels = torch.stack([encoder.preprocessing.resize_image(decode(p)) for p in pictures])
+    expected = encoder(encoder.prepare(pixels))
+    torch.testing.assert_close(encoded.mean, expected.mean)
+    torch.testing.assert_close(encoded.var, expected.var)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 64])
+def test_order_is_kept_whatever_the_batches_and_threads(tiny, pictures, two_threads, batch_size):
+    encoder = tiny()
+    together = encoder.encode(pictures, batch_size=batch_size, workers=3)
+    for row, picture in enumerate(pictures):
+        torch.testing.assert_close(together[row].mean, encoder.encode(picture).mean)
+    assert torch.get_num_threads() == 2
+
+
+def test_one_image_needs_no_list(tiny, pictures, tmp_path):
+    encoder, picture = tiny(), pictures[0]
+    picture.save(tmp_path / "picture.png")
+    path = tmp_path / "picture.png"
+    expected = encoder.encode([picture]).mean
+    for source in (picture, path, str(path), path.read_bytes()):
+        assert torch.equal(encoder.encode(source).mean, expected)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "von-mises-fisher", "point"])
+def test_no_images_are_no_embeddings(tiny, family):
+    encoder = tiny(family=family)
+    nothing = encoder.encode([])
+    assert len(nothing) == 0 and nothing.dim == encoder.config.mean_dim
+
+
+@pytest.mark.parametrize("resize", ["squash", "crop", "pad"])
+def test_all_eight_orientations_give_the_same_embedding(tiny, pictures, resize):
+    encoder = tiny(preprocessing=Preprocessing(size=32, resize=resize))
+    turned = []
+    for orientation, turn in TURNED_BACK.items():
+        image = pictures[0] if turn is None else pictures[0].transpose(turn)
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        file = io.BytesIO()
+        image.save(file, "PNG", exif=exif)
+        turned.append(file.getvalue())
+    assert encoder.encode(turned).mean.unique(dim=0).shape[0] == 1
+
+
+def test_encode_names_the_first_bad_image(tiny, pictures, tmp_path):
+    bad = tmp_path / "bad.jpg"
+    bad.write_bytes(b"not an image")
+    with pytest.raises(ImageRejected, match=r"bad.jpg \(row 2\)"):
+        tiny().encode([*pictures[:2], bad, pictures[3], tmp_path / "none.jpg"])
+
+
+def test_encode_all_skips_and_reports_bad_images(tiny, pictures, tmp_path):
+    encoder, done = tiny(), []
+    sources = [*pictures[:3], tmp_path / "none.jpg", *pictures[3:]]
+    encoded = encoder.encode_all(sources, max_bad_share=0.2, progress=done.append, batch_size=2)
+    assert encoded.rows.tolist() == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+    assert [(bad.row, bad.reason) for bad in encoded.rejected] == [(3, "no such file")]
+    torch.testing.assert_close(encoded.embeddings.mean, encoder.encode(pictures).mean)
+    assert done == sorted(done) and done[-1] == len(sources)
+
+
+def test_encode_all_stops_when_too_many_are_bad(tiny, pictures, two_threads):
+    with pytest.raises(TooManyRejected):
+        tiny().encode_all([*pictures, b"", b"", b""], max_bad_share=0.1)
+    assert torch.get_num_threads() == 2
+
+
+def test_modes_are_restored_and_dropout_is_off_meanwhile(tiny, pictures):
+    encoder = tiny(dropout=0.5).train()
+    encoder.mean_head.eval()
+    before = [part.training for part in encoder.modules()]
+    assert torch.equal(encoder.encode(pictures).mean, encoder.encode(pictures).mean)
+    assert [part.training for part in encoder.modules()] == before
+
+
+def test_embeddings_can_be_used_in_training_afterwards(tiny, pictures):
+    mean = tiny().encode(pictures).mean
+    weight = torch.ones(mean.shape[1], requires_grad=True)
+    (mean @ weight).sum().backward()
+    assert weight.grad is not None and not mean.is_inference()
+
+
+def test_workers_keep_to_one_core_and_nobody_else_does(two_threads):
+    with single_core_pool(3) as pool, ThreadPoolExecutor(1) as elsewhere:
+        inside = [pool.submit(torch.get_num_threads).result() for _ in range(6)]
+        assert set(inside) == {1}
+        assert elsewhere.submit(torch.get_num_threads).result() == 2
+    assert torch.get_num_threads() == 2

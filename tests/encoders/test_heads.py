@@ -1,0 +1,89 @@
+"""Heads: shapes, the first variances, and a mean head that starts from principal directions."""
+
+import pytest
+import torch
+from torch.nn import functional
+
+from surefind.encoders.heads import MeanHead, VarianceHead, start_from_pca
+from surefind.errors import InvalidArgument
+
+
+@pytest.fixture
+def features() -> torch.Tensor:
+    return torch.rand(6, 20, 4, 4, generator=torch.Generator().manual_seed(0))
+
+
+def pooled_like_features(images: int, channels: int) -> torch.Tensor:
+    """Positive vectors of nearly equal lengths, as pooled features are."""
+    generator = torch.Generator().manual_seed(0)
+    return 3 * functional.normalize(torch.rand(images, channels, generator=generator), dim=1)
+
+
+def test_heads_give_a_vector_and_a_number_per_image(features):
+    assert MeanHead(20, 7)(features).shape == (6, 7)
+    assert VarianceHead(20)(features).shape == (6,)
+
+
+@pytest.mark.parametrize("initial", [1e-4, 0.1, 30.0, 1e6])
+def test_variances_begin_near_the_chosen_value(features, initial):
+    var = VarianceHead(20, initial=initial, floor=1e-6)(features)
+    torch.testing.assert_close(var, torch.full((6,), initial), rtol=0.2, atol=0)
+
+
+def test_no_variance_is_below_the_floor(features):
+    head = VarianceHead(20, floor=1e-3, initial=1e-2)
+    with torch.no_grad():
+        head.last.bias.fill_(-1e4)
+    assert torch.equal(head(features), torch.full((6,), 1e-3))
+
+
+@pytest.mark.parametrize(("floor", "initial"), [(0.0, 1.0), (1.0, 1.0), (1.0, 0.1)])
+def test_a_start_at_or_below_the_floor_is_refused(floor, initial):
+    with pytest.raises(InvalidArgument, match="above the floor"):
+        VarianceHead(20, floor=floor, initial=initial)
+
+
+def test_dropout_acts_in_training_only(features):
+    for head in (MeanHead(20, 7, dropout=0.5), VarianceHead(20, dropout=0.5)):
+        assert not torch.equal(head(features), head(features))
+        head.eval()
+        assert torch.equal(head(features), head(features))
+
+
+def test_every_parameter_gets_a_gradient(features):
+    for head in (MeanHead(20, 7), VarianceHead(20)):
+        head(features).sum().backward()
+        assert all(parameter.grad is not None for parameter in head.parameters())
+        assert head.gem.raw_p.grad != 0
+
+
+def test_the_pca_start_keeps_the_distances_of_the_pooled_features():
+    pooled = pooled_like_features(50, 20)
+    head = MeanHead(20, 20)
+    start_from_pca(head, pooled)
+    expected = torch.pdist(functional.normalize(pooled, dim=1))
+    torch.testing.assert_close(torch.pdist(head.linear(pooled)), expected, rtol=1e-3, atol=1e-4)
+
+
+def test_the_pca_start_is_centred_and_its_directions_are_ordered_by_variance():
+    pooled = pooled_like_features(50, 20)
+    head = MeanHead(20, 5)
+    start_from_pca(head, pooled)
+    outputs = head.linear(pooled).detach()
+    torch.testing.assert_close(outputs.mean(0), torch.zeros(5), rtol=0, atol=1e-5)
+    assert torch.equal(outputs.var(0).argsort(descending=True), torch.arange(5))
+
+
+def test_directions_beyond_the_rank_start_small_but_not_at_zero():
+    pooled = pooled_like_features(4, 20)  # centred, four images span three directions
+    head = MeanHead(20, 30)
+    start_from_pca(head, pooled)
+    lengths = head.linear.weight.detach().norm(dim=1) * 3
+    torch.testing.assert_close(lengths[:3], torch.ones(3))
+    assert (lengths[3:] > 0).all() and (lengths[3:] < 0.03).all()
+
+
+@pytest.mark.parametrize("shape", [(1, 20), (5, 19), (5, 20, 1)])
+def test_a_pca_start_from_the_wrong_shape_is_refused(shape):
+    with pytest.raises(InvalidArgument, match=r"pooled features, \(N, 20\)"):
+        start_from_pca(MeanHead(20, 5), torch.rand(shape))

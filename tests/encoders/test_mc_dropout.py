@@ -1,0 +1,113 @@
+"""Dropout at test time: against a plain loop, and leaving no trace."""
+
+import pytest
+import torch
+from torch import nn
+
+from surefind.embeddings import SMALLEST_SPREAD, Gaussians
+from surefind.encoders import Encoder, EncoderConfig, McDropoutEncoder
+from surefind.errors import InvalidArgument
+from surefind.images.preprocess import Preprocessing
+
+
+@pytest.fixture(scope="module")
+def densenet() -> Encoder:
+    """Dropout inside the backbone, by function, beside batch norm."""
+    small = Preprocessing(size=32)
+    config = EncoderConfig("densenet121", dim=8, family="point", dropout=0.2, preprocessing=small)
+    return Encoder.create(config)
+
+
+@pytest.fixture
+def pixels() -> torch.Tensor:
+    return torch.randn(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+
+
+def naive(encoder: Encoder, pixels: torch.Tensor, *, passes: int, seed: int) -> Gaussians:
+    """The whole network for every pass, dropout switched on by hand, sums in plain loops."""
+    encoder.eval()
+    for part in encoder.modules():
+        if isinstance(part, nn.Dropout) or type(part).__name__ == "DenseLayer":
+            part.training = True
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(seed)
+        means = []
+        for _ in range(passes):
+            mean = encoder.mean_head(encoder.features(pixels))
+            if encoder.variance_head is not None:
+                encoder.variance_head(encoder.features(pixels))  # draws, too
+            means.append((mean / mean.norm(dim=1, keepdim=True)).double())
+    centre = sum(means) / passes
+    per_dimension = sum((mean - centre) ** 2 for mean in means) / (passes - 1)
+    return Gaussians(centre, per_dimension.sum(dim=1) / centre.shape[1])
+
+
+def state(encoder: Encoder) -> tuple[list[bool], str]:
+    return [part.training for part in encoder.modules()], encoder.fingerprint
+
+
+@pytest.mark.parametrize("kind", ["backbone", "heads"])
+def test_passes_agree_with_a_plain_loop(densenet, tiny, pixels, kind):
+    encoder = densenet if kind == "backbone" else tiny(dropout=0.3)
+    found = McDropoutEncoder(encoder, passes=4, seed=7)(pixels)
+    expected = naive(encoder, pixels, passes=4, seed=7)
+    torch.testing.assert_close(found.mean.double(), expected.mean, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(found.var.double(), expected.var, rtol=1e-3, atol=1e-9)
+    assert (found.var > 1e-6).all()
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_modes_and_batch_norm_statistics_are_left_as_they_were(densenet, pixels, training):
+    densenet.train(training)
+    before, random = state(densenet), torch.get_rng_state()
+    McDropoutEncoder(densenet, passes=2)(pixels)
+    assert state(densenet) == before
+    assert torch.equal(random, torch.get_rng_state())
+
+
+def test_modes_are_restored_after_a_failure(densenet):
+    before = state(densenet)
+    with pytest.raises(RuntimeError):
+        McDropoutEncoder(densenet, passes=2)(torch.rand(1, 4, 32, 32))
+    assert state(densenet) == before
+
+
+def runs_of_the_backbone(encoder: Encoder, pixels: torch.Tensor) -> int:
+    runs = []
+    hook = encoder.backbone.register_forward_hook(lambda *_: runs.append(1))
+    McDropoutEncoder(encoder, passes=5)(pixels)
+    hook.remove()
+    return len(runs)
+
+
+def test_the_backbone_runs_once_if_only_the_heads_drop(densenet, tiny, pixels):
+    assert runs_of_the_backbone(tiny(dropout=0.5), pixels) == 1
+    assert runs_of_the_backbone(densenet, pixels) == 5
+
+
+def test_a_seed_decides_the_result(tiny, pixels, pictures):
+    encoder = tiny(dropout=0.5)
+    first, again, other = (McDropoutEncoder(encoder, seed=s)(pixels) for s in (1, 1, 2))
+    assert torch.equal(first.mean, again.mean) and torch.equal(first.var, again.var)
+    assert not torch.equal(first.var, other.var)
+    images = McDropoutEncoder(encoder, passes=3)
+    assert torch.equal(images.encode(pictures).var, images.encode(pictures).var)
+
+
+def test_images_are_encoded_like_their_pixels(tiny, pictures):
+    wrapped = McDropoutEncoder(tiny(dropout=0.5), passes=3)
+    encoded = wrapped.encode_all([*pictures, b"bad"], max_bad_share=0.5)
+    assert len(encoded.embeddings) == len(pictures) and len(encoded.rejected) == 1
+    assert isinstance(wrapped.encode([]), Gaussians)
+
+
+def test_variances_grow_with_the_dropout_rate(tiny, pixels):
+    little, much = (McDropoutEncoder(tiny(dropout=p))(pixels).var for p in (0.05, 0.5))
+    assert (much > little).all() and (little > SMALLEST_SPREAD).all()
+
+
+def test_an_encoder_without_dropout_or_a_single_pass_is_refused(tiny):
+    with pytest.raises(InvalidArgument, match="with dropout"):
+        McDropoutEncoder(tiny())
+    with pytest.raises(InvalidArgument, match="at least 2"):
+        McDropoutEncoder(tiny(dropout=0.5), passes=1)
