@@ -13,14 +13,15 @@ PACKAGE = Path(surefind.__file__).parent
 # Each room with the rooms it may import from.
 MAY_IMPORT = {
     "errors": set(),
-    "settings": {"errors"},
+    "choices": {"errors"},
+    "settings": {"errors", "choices"},
     "embeddings": {"errors"},
-    "functional": {"errors", "embeddings"},
-    "metrics": {"errors", "embeddings"},
-    "losses": {"errors", "embeddings", "functional"},
-    "images": {"errors", "settings"},
-    "datasets": {"errors", "images"},
-    "encoders": {"errors", "settings", "embeddings", "images"},
+    "functional": {"errors", "choices", "embeddings"},
+    "metrics": {"errors", "choices", "embeddings"},
+    "losses": {"errors", "choices", "embeddings", "functional"},
+    "images": {"errors", "choices", "settings"},
+    "datasets": {"errors", "choices", "images"},
+    "encoders": {"errors", "choices", "settings", "embeddings", "images"},
 }
 MAY_IMPORT["training"] = {*MAY_IMPORT, "encoders"}
 MAY_IMPORT["engines"] = {"errors", "embeddings", "functional"}
@@ -37,7 +38,6 @@ KNOWN_TO_MATHS = {
     "typing",
     "collections",
     "functools",
-    "difflib",
 }
 
 

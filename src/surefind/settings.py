@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from difflib import get_close_matches
 from typing import Any, TypeVar, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
+from surefind.choices import nearest
 from surefind.errors import InvalidFile, SurefindError
 
 T = TypeVar("T")
@@ -35,8 +35,8 @@ def _refuse_unknown_keys(
     hints = get_type_hints(kind)
     for key, value in values.items():
         if key not in known:
-            near = get_close_matches(key, known, n=1, cutoff=0.4)
-            hint = f"did you mean {near[0]!r}?" if near else "known: " + ", ".join(sorted(known))
+            near = nearest(key, known)
+            hint = f"did you mean {near!r}?" if near else "known: " + ", ".join(sorted(known))
             name = ".".join((*path, key))
             raise InvalidFile(f"{where}: unknown key {name!r}", fix=hint)
         if is_dataclass(hints[key]):

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from math import inf
 from typing import Any, Self
 
+from surefind.choices import check_choice
 from surefind.embeddings import LARGEST_SPREAD, SMALLEST_SPREAD
 from surefind.errors import InvalidArgument
 from surefind.images.preprocess import Preprocessing
@@ -31,7 +31,7 @@ class EncoderConfig:
 
     def __post_init__(self) -> None:
         _check("backbone", self.backbone, "a name", fits=isinstance(self.backbone, str))
-        _check_choice("family", self.family, FAMILIES)
+        check_choice("family", self.family, FAMILIES)
         least = 3 if self.family == "von-mises-fisher" else 2
         _check_size("dim", self.dim, least)
         _check_number("dropout", self.dropout, 0, 1)
@@ -81,7 +81,7 @@ class EncoderConfig:
         """What `as_dict` gave; a name it does not know is an error, not ignored."""
         known = tuple(field.name for field in fields(cls))
         for name in values:
-            _check_choice("encoder config", name, known)
+            check_choice("encoder config", name, known)
         given = dict(values)
         preprocessing = given.get("preprocessing")
         if isinstance(preprocessing, Mapping):
@@ -114,14 +114,3 @@ def _check_size(argument: str, value: object, least: int) -> None:
 def _check_number(argument: str, value: object, least: float, below: float = inf) -> None:
     fits = type(value) in (int, float) and least <= float(value) < below  # type: ignore[arg-type]
     _check(argument, value, f"a number from {least:g} to below {below:g}", fits=fits)
-
-
-def _check_choice(argument: str, value: object, choices: tuple[str, ...]) -> None:
-    near = get_close_matches(str(value), choices, n=1, cutoff=0.4)
-    if value not in choices:
-        raise InvalidArgument(
-            argument,
-            expected="one of " + ", ".join(choices),
-            got=repr(value),
-            fix=f"did you mean {near[0]!r}?" if near else "leave it out for the default",
-        )

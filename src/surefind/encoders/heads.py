@@ -11,7 +11,10 @@ from surefind.errors import InvalidArgument
 
 
 class MeanHead(nn.Module):
-    """GeM, dropout, one linear layer: (N, C, H, W) -> (N, dim)."""
+    """GeM to length 1, dropout, one linear layer: (N, C, H, W) -> (N, dim).
+
+    Of length 1, so that a step of the optimiser means the same for every backbone.
+    """
 
     def __init__(self, channels: int, dim: int, *, dropout: float = 0.0) -> None:
         super().__init__()
@@ -27,7 +30,8 @@ class MeanHead(nn.Module):
         return self.gem.pool(log_map(features))
 
     def read(self, logs: LogMap) -> Tensor:
-        mean: Tensor = self.linear(self.dropout(self.gem.pool(logs)))
+        pooled = functional.normalize(self.gem.pool(logs), dim=1)
+        mean: Tensor = self.linear(self.dropout(pooled))
         return mean
 
 
@@ -103,5 +107,5 @@ def start_from_pca(head: MeanHead, pooled: Tensor, *, seed: int = 0) -> None:
     rows = rows.mul_(0.01 / math.sqrt(channels)).to(directions.device)
     rows[:rank] = directions[:rank]
     with torch.no_grad():
-        head.linear.weight.copy_(rows / pooled.norm(dim=1).mean())
+        head.linear.weight.copy_(rows)
         head.linear.bias.copy_(-rows @ centre)

@@ -1,10 +1,10 @@
 """The few checks that every public function of this folder makes on its arguments."""
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from math import isfinite
 from numbers import Real
 
+from surefind.choices import check_choice
 from surefind.embeddings import Embeddings
 from surefind.errors import InvalidArgument
 
@@ -60,12 +60,3 @@ def check_number(
 ) -> None:
     if not isinstance(value, Real) or not fits(float(value)):
         raise InvalidArgument(name, expected=expected, got=repr(value), fix="pass such a number")
-
-
-def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        near = get_close_matches(str(value), choices, n=1, cutoff=0.4)
-        hint = f"did you mean {near[0]!r}?" if near else f"use {choices[0]!r}"
-        raise InvalidArgument(
-            name, expected="one of " + ", ".join(choices), got=repr(value), fix=hint
-        )

@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from surefind.choices import check_choice
 from surefind.embeddings import Embeddings, Gaussians, VonMisesFisher
 from surefind.errors import InvalidArgument
-from surefind.functional.checks import check_choice, check_method, check_number, check_pair
+from surefind.functional.checks import check_method, check_number, check_pair
 from surefind.functional.normal import log_normal_cdf
 from surefind.functional.probability import log_cdf
 from surefind.functional.quadratic import QuadraticForm

@@ -4,7 +4,6 @@ import io
 import re
 import stat
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +21,7 @@ from PIL import (  # importing a plugin registers its format, here once and not 
 )
 from torch import Tensor
 
+from surefind.choices import check_choice
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.images.png import refuse_png_bombs
 from surefind.images.quiet import quiet_pillow
@@ -81,14 +81,7 @@ class DecodePolicy:
                     name, expected="at least 1", got=str(limit), fix="leave it out for the default"
                 )
         for name in self.formats:
-            if name not in FORMATS:
-                near = get_close_matches(name.upper(), FORMATS, n=1, cutoff=0.4)
-                raise InvalidArgument(
-                    "formats",
-                    expected="some of " + ", ".join(FORMATS),
-                    got=repr(name),
-                    fix=f"did you mean {near[0]!r}?" if near else "leave it out",
-                )
+            check_choice("formats", name, FORMATS)
 
 
 DEFAULT = DecodePolicy()

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from difflib import get_close_matches
 from math import isfinite
 from typing import Any, Self
 
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
+from surefind.choices import check_choice
 from surefind.errors import InvalidArgument
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -36,8 +36,8 @@ class Preprocessing:
     std: tuple[float, float, float] = IMAGENET_STD
 
     def __post_init__(self) -> None:
-        _check_choice("resize", self.resize, RESIZES)
-        _check_choice("interpolation", self.interpolation, INTERPOLATIONS)
+        check_choice("resize", self.resize, RESIZES)
+        check_choice("interpolation", self.interpolation, INTERPOLATIONS)
         _require(
             type(self.size) is int and 1 <= self.size <= 4096,
             "size",
@@ -95,7 +95,7 @@ class Preprocessing:
         """What `as_dict` gave; a name it does not know is an error, not ignored."""
         known = tuple(field.name for field in fields(cls))
         for name in values:
-            _check_choice("preprocessing", name, known)
+            check_choice("preprocessing", name, known)
         return cls(**values)
 
     def _scale(self, pixels: Tensor, height: int, width: int) -> Tensor:
@@ -121,15 +121,4 @@ def _require(condition: bool, argument: str, expected: str, got: object) -> None
     if not condition:
         raise InvalidArgument(
             argument, expected=expected, got=repr(got), fix="pass such a value, or leave it out"
-        )
-
-
-def _check_choice(argument: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        near = get_close_matches(str(value), choices, n=1, cutoff=0.4)
-        raise InvalidArgument(
-            argument,
-            expected="one of " + ", ".join(choices),
-            got=repr(value),
-            fix=f"did you mean {near[0]!r}?" if near else f"use {choices[0]!r}",
         )

@@ -5,8 +5,9 @@ import math
 import torch
 from torch import Tensor
 
+from surefind.choices import check_choice
 from surefind.embeddings import Embeddings
-from surefind.functional.checks import METHODS, check_choice, check_number
+from surefind.functional.checks import METHODS, check_number
 from surefind.functional.divergence import kl_to_prior
 from surefind.functional.sphere import SphereTerms
 from surefind.functional.triplet import (

@@ -3,8 +3,9 @@
 import torch
 from torch import Tensor
 
+from surefind.choices import check_choice
 from surefind.embeddings import Embeddings, VonMisesFisher
-from surefind.functional.checks import check_choice, check_number
+from surefind.functional.checks import check_number
 from surefind.losses.criterion import Scalars, TripletCriterion
 
 POOLING = ("sum", "image")
