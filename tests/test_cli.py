@@ -1,7 +1,9 @@
 """The command line, as a user runs it."""
 
+import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -44,3 +46,25 @@ def test_a_file_that_cannot_be_drawn_is_one_clear_error(output: str, message: st
     assert "Traceback" not in done.stderr
     assert "simulating" not in done.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+
+
+def test_doctor_finds_what_is_needed(tmp_path):
+    done = run("doctor", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    needed = {finding["what"]: finding for finding in json.loads(done.stdout)["needed"]}
+    assert all(finding["fine"] for finding in needed.values())
+    assert "backbones" in needed["backbones"]["seen"]
+
+
+def test_recipes_are_listed_and_printed(tmp_path):
+    assert "glyphs-bayes-centred" in run("recipes", cwd=tmp_path).stdout
+    whole = run("recipes", "glyphs-bayes-centred", cwd=tmp_path).stdout
+    assert tomllib.loads(whole)["encoder"]["backbone"] == "tiny"
+
+
+def test_an_unknown_recipe_is_one_clear_error(tmp_path):
+    done = run("train", "glyphs", "-o", "model", "--recipe", "glyph-triplett", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "glyphs-triplet" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -50,7 +50,9 @@ def test_the_run_folder_tells_what_happened(pictures, recipe, tmp_path):
     seen = []
     train(open_dataset(pictures), recipe(), tmp_path / "model", on_step=seen.append)
     run = tmp_path / "model" / "run"
-    assert {"recipe.toml", "log.csv", "state.pt", "rejected.csv"} <= {p.name for p in run.iterdir()}
+    assert {"recipe.toml", "log.csv", "state.pt", "rejected.csv", "tensorboard"} <= {
+        p.name for p in run.iterdir()
+    }
     log = read_log(run / "log.csv")
     assert [info.step for info in log] == [info.step for info in seen]
     assert [info.step for info in log if info.recall == info.recall] == [0, 4, 8]
