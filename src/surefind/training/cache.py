@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import normalize
 
-from surefind.embeddings import Embeddings, VonMisesFisher
+from surefind.embeddings import FAMILIES, Embeddings, VonMisesFisher
 from surefind.functional.triplet import triplet_log_prob
 from surefind.images.matches import Matches
 from surefind.training.plan import Plan, Rows, Stream, rng
@@ -170,3 +170,24 @@ class TupleBatches:
         triplets = np.concatenate(found, axis=1)
         positions, renumbered = np.unique(triplets, return_inverse=True)
         return Plan(self.cache.rows[positions], triplets=renumbered.reshape(triplets.shape))
+
+
+def cache_as_dict(cache: NegativeCache | None) -> dict[str, Any] | None:
+    """Tensors and plain values for the state on disk."""
+    if cache is None:
+        return None
+    batch = cache.embeddings
+    return {
+        "rows": torch.from_numpy(cache.rows),
+        "family": batch.family,
+        "mean": batch.mean,
+        "spread": batch.spread,
+        "step": cache.step,
+    }
+
+
+def cache_from_dict(saved: dict[str, Any] | None) -> NegativeCache | None:
+    if saved is None:
+        return None
+    embeddings: Embeddings = FAMILIES[saved["family"]](*[saved["mean"], saved["spread"]])
+    return NegativeCache(saved["rows"].numpy(), embeddings, saved["step"])

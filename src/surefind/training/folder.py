@@ -26,13 +26,19 @@ class RunFolder:
         self.run = output / "run"
         self.state_path = self.run / "state.pt"
 
-    def start(self, recipe: Recipe, splits: Splits) -> None:
-        """A new run; a folder that holds anything is refused, so that no model is overwritten."""
-        if self.output.is_dir() and any(self.output.iterdir()):
+    def check_free(self) -> None:
+        """Refuse a folder that holds anything but a run that never came to its first state."""
+        if not (self.writes and self.output.is_dir()):
+            return
+        inside = {entry.name for entry in self.output.iterdir()}
+        if inside - {self.run.name} or self.state_path.exists():
             raise InvalidFile(
                 f"{self.output} is not empty",
                 fix="choose another folder, or go on with what is there: --resume",
             )
+
+    def start(self, recipe: Recipe) -> None:
+        """Make the folder of a new run."""
         if not self.writes:
             return
         try:

@@ -2,14 +2,13 @@
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
 from surefind.datasets.splits import Splits
-from surefind.embeddings import FAMILIES, Embeddings
 from surefind.encoders.encoder import Encoder
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.images.loading import Rejection, TooManyRejected
@@ -22,7 +21,7 @@ from surefind.training.assemble import (
     start_from_pca,
 )
 from surefind.training.batches import Batch, Batches
-from surefind.training.cache import NegativeCache
+from surefind.training.cache import NegativeCache, cache_as_dict, cache_from_dict
 from surefind.training.folder import RunFolder
 from surefind.training.log import RunLog, StepInfo
 from surefind.training.objective import (
@@ -32,6 +31,7 @@ from surefind.training.objective import (
     train_mode,
 )
 from surefind.training.plan import Rows
+from surefind.training.progress import NAN, Progress
 from surefind.training.recipe import Recipe
 from surefind.training.source import FeatureSource, PixelSource, Source
 from surefind.training.step import backward
@@ -39,7 +39,6 @@ from surefind.training.validate import recall_at_1
 from surefind.training.watch import TrainingStopped, Watch, gradient_norm
 from surefind.training.world import World
 
-NAN = float("nan")
 NO_INFO = LossInfo(NAN, NAN, 0, NAN, NAN)
 
 
@@ -96,19 +95,6 @@ class Phase(NamedTuple):
     optimiser: torch.optim.Adam
 
 
-@dataclass
-class Progress:
-    """What changes from step to step, besides weights, optimiser and cache."""
-
-    phase: str = "main"
-    step: int = 0  # done in this phase
-    best: float = NAN
-    best_step: int = 0
-    start_recall: float = NAN
-    first_loss: float | None = None
-    rejected: dict[str, Rejection] = field(default_factory=dict)
-
-
 class _Run:
     on_step: Callable[[StepInfo], None] | None
     should_stop: Callable[[], bool]
@@ -126,14 +112,16 @@ class _Run:
         if resume:
             state = self.folder.resume(recipe, self.splits)
         else:
-            self.folder.start(recipe, self.splits)
+            self.folder.check_free()
         self.encoder = make_encoder(recipe)
         config = self.encoder.config
         self.watch = Watch(floor=config.variance_floor if config.has_variance else 0.0)
         self.images = make_images(recipe, self.splits.train, self.encoder)
         if recipe.data.memory:
             self._reject(self.images.keep_in_memory())
-        if state is not None:
+        if state is None:
+            self.folder.start(recipe)
+        else:
             self._restore(state)
         if self.world.writes:
             self.log = RunLog(self.folder.run, after=self._steps_done())
@@ -198,7 +186,7 @@ class _Run:
         )
         if state is not None:
             phase.optimiser.load_state_dict(state["optimiser"])
-            batches.cache = _cache_from(state["cache"])
+            batches.cache = cache_from_dict(state["cache"])
         elif phase.name == "main":
             self._validate(phase)
             progress.start_recall = progress.best
@@ -343,38 +331,14 @@ class _Run:
             self.recipe,
             self.splits,
             {
-                "progress": {
-                    name: value for name, value in vars(progress).items() if name != "rejected"
-                },
-                "rejected": [tuple(rejection) for rejection in progress.rejected.values()],
+                "progress": progress.as_dict(),
                 "model": self.encoder.state_dict(),
                 "optimiser": phase.optimiser.state_dict(),
-                "cache": _cache_as(cache),
+                "cache": cache_as_dict(cache),
             },
         )
 
     def _restore(self, state: dict[str, Any]) -> None:
-        rejected = {row[1]: Rejection(*row) for row in state["rejected"]}
-        self.progress = Progress(**state["progress"], rejected=rejected)
+        self.progress = Progress.from_dict(state["progress"])
         self.watch.first_loss = self.progress.first_loss
         self.encoder.load_state_dict(state["model"])
-
-
-def _cache_as(cache: NegativeCache | None) -> dict[str, Any] | None:
-    if cache is None:
-        return None
-    batch = cache.embeddings
-    return {
-        "rows": torch.from_numpy(cache.rows),
-        "family": batch.family,
-        "mean": batch.mean,
-        "spread": batch.spread,
-        "step": cache.step,
-    }
-
-
-def _cache_from(saved: dict[str, Any] | None) -> NegativeCache | None:
-    if saved is None:
-        return None
-    embeddings: Embeddings = FAMILIES[saved["family"]](*[saved["mean"], saved["spread"]])
-    return NegativeCache(saved["rows"].numpy(), embeddings, saved["step"])
