@@ -39,7 +39,7 @@ def test_recall_is_that_of_a_plain_loop(with_roles: bool, monkeypatch):
         Path(),
         tuple(f"{i}.png" for i in range(41)),
         labels=labels,
-        queries=tuple(i % 3 == 0 for i in range(41)) if with_roles else (),
+        queries=tuple(i % 4 == 0 for i in range(41)) if with_roles else (),
     )
     rows = [row for row in range(41) if row not in (4, 17)]  # two could not be read
     mean = torch.randn(len(rows), 3, generator=dice)

@@ -27,14 +27,7 @@ def draw_training(log: Sequence[StepInfo], path: Path) -> None:
             marker = "o" if len(points) < 40 else None
             axis.plot(*zip(*points, strict=True), color="#1f77b4", marker=marker, markersize=3)
     if validated:
-        best = max(validated, key=lambda info: info.recall)
-        axes[2].annotate(
-            f"kept: {best.recall:.3f}",
-            (best.step, best.recall),
-            xytext=(0, -14),
-            textcoords="offset points",
-            ha="center",
-            fontsize=9,
-        )
+        best = max(validated, key=lambda info: (info.recall, info.step))
+        axes[2].set_title(f"R@1 on validation classes (kept: {best.recall:.3f})", fontsize=10)
         axes[2].plot(best.step, best.recall, "o", color="#d62728")
     figure.savefig(path, dpi=120)
