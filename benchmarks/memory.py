@@ -1,6 +1,6 @@
 """Memory of whole training steps with the paper's batches: 25 tuples of 7 images at 224 x 224.
 
-python benchmarks/memory.py [--steps 2] [RECIPE ...]     peak memory and seconds a step, and a JSON file
+python benchmarks/memory.py [--steps 2] [RECIPE ...]     peak memory, seconds a step, a JSON file
 
 Random images and random weights: neither changes what a step needs. Each recipe runs in a process
 of its own.

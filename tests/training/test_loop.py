@@ -6,9 +6,9 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from surefind.encoders.encoder import Encoder
 
 from surefind.datasets import open_dataset
+from surefind.encoders.encoder import Encoder
 from surefind.errors import InvalidFile, SurefindError
 from surefind.images.loading import TooManyRejected
 from surefind.training.batches import Batches
