@@ -276,9 +276,7 @@ class _Run:
         recall = recall_at_1(encoded.embeddings, encoded.rows, val, matches)
         self._tell(phase.offset + progress.step, NAN, NO_INFO, NAN, NAN, recall)
         if not recall <= progress.best:
-            progress.best_step = progress.step
-        if not recall < progress.best:  # of equals the later one has seen more
-            progress.best = recall
+            progress.best, progress.best_step = recall, progress.step
             self._keep_model()
 
     def _keep_model(self) -> None:

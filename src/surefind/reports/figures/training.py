@@ -27,7 +27,7 @@ def draw_training(log: Sequence[StepInfo], path: Path) -> None:
             marker = "o" if len(points) < 40 else None
             axis.plot(*zip(*points, strict=True), color="#1f77b4", marker=marker, markersize=3)
     if validated:
-        best = max(validated, key=lambda info: (info.recall, info.step))
+        best = max(validated, key=lambda info: info.recall)
         axes[2].set_title(f"R@1 on validation classes (kept: {best.recall:.3f})", fontsize=10)
         axes[2].plot(best.step, best.recall, "o", color="#d62728")
     figure.savefig(path, dpi=120)
