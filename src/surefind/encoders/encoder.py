@@ -102,11 +102,6 @@ class Encoder(ImageEncoder, nn.Module):
         return self.config.has_variance
 
     @property
-    def variance_floor(self) -> float:
-        """No variance is smaller; many at it are a sign of collapse."""
-        return self.config.variance_floor if self.has_variance else POINT_VAR
-
-    @property
     def scale(self) -> Tensor | None:
         """The trained factor of Gaussian means."""
         return None if self.log_scale is None else self.log_scale.exp()

@@ -27,12 +27,14 @@ class MeanHead(nn.Module):
 
     def pool(self, features: Tensor) -> Tensor:
         """What the linear layer sees, (N, C)."""
-        return self.gem.pool(log_map(features))
+        return self._unit(log_map(features))
 
     def read(self, logs: LogMap) -> Tensor:
-        pooled = functional.normalize(self.gem.pool(logs), dim=1)
-        mean: Tensor = self.linear(self.dropout(pooled))
+        mean: Tensor = self.linear(self.dropout(self._unit(logs)))
         return mean
+
+    def _unit(self, logs: LogMap) -> Tensor:
+        return functional.normalize(self.gem.pool(logs), dim=1)
 
 
 class VarianceHead(nn.Module):

@@ -81,7 +81,7 @@ def start_from_pca(encoder: Encoder, images: TrainingImages, rows: Rows) -> None
     encoder.eval()
     with torch.inference_mode():
         pooled = [
-            encoder.mean_head.gem(encoder.features(encoder.preprocessing.normalise(pixels)))
+            encoder.mean_head.pool(encoder.features(encoder.prepare(pixels)))
             for _, pixels in images.plain(some)
         ]
         together = torch.cat(pooled)

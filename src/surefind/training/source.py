@@ -51,7 +51,7 @@ class PixelSource:
         yield from loader
 
     def embed(self, inputs: Tensor) -> Embeddings:
-        return self.encoder.embed(_features(self.encoder, inputs))
+        return self.encoder.embed(self.encoder.features(self.encoder.prepare(inputs)))
 
     def embed_rows(self, rows: Rows) -> tuple[Rows, Embeddings]:
         return _embed_pieces(self.encoder, self.images.plain(rows), self.embed)
@@ -80,7 +80,7 @@ class FeatureSource:
             first, last = len(numbers), len(numbers) + len(readable)
             orders = (Order(int(readable[0]) * views + view, readable) for view in range(views))
             for view, inputs in enumerate([pixels, *(images[order].inputs for order in orders)]):
-                features = _features(encoder, inputs).half()
+                features = encoder.features(encoder.prepare(inputs)).half()
                 if maps is None:
                     maps = _room_for(len(rows), 1 + views, features)
                 maps[first:last, view] = features
@@ -104,10 +104,6 @@ class FeatureSource:
         pieces = (known[start : start + BATCH] for start in range(0, len(known), BATCH))
         maps = ((piece, self.maps[[self.numbers[int(r)] for r in piece], 0]) for piece in pieces)
         return _embed_pieces(self.encoder, maps, self.embed)
-
-
-def _features(encoder: Encoder, pixels: Tensor) -> Tensor:
-    return encoder.features(encoder.preprocessing.normalise(pixels.to(encoder.device)))
 
 
 def _embed_pieces(
