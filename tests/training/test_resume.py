@@ -78,16 +78,20 @@ def start(pictures: Path, toml: Path, model: Path, *more: str) -> subprocess.Pop
     )
 
 
+def wait_for_lines(run: subprocess.Popen[bytes], model: Path, lines: int) -> None:
+    log = model / "run" / "log.csv"
+    while not log.exists() or log.read_text().count("\n") < lines:
+        assert run.poll() is None
+        time.sleep(0.02)
+
+
 def test_a_killed_run_ends_as_if_it_had_not_been(pictures, recipe, tmp_path):
     toml = tmp_path / "recipe.toml"
     chosen = recipe(**MINED, schedule={"steps": 200, "checkpoint_every": 10, "validate_every": 100})
     toml.write_text(chosen.to_toml())
     assert start(pictures, toml, tmp_path / "whole").wait() == 0
     run = start(pictures, toml, tmp_path / "parts")
-    log = tmp_path / "parts" / "run" / "log.csv"
-    while not log.exists() or log.read_text().count("\n") < 60:
-        assert run.poll() is None
-        time.sleep(0.02)
+    wait_for_lines(run, tmp_path / "parts", 60)
     run.send_signal(signal.SIGKILL)
     run.wait()
     reached = torch.load(tmp_path / "parts/run/state.pt", weights_only=True)["progress"]["step"]
@@ -107,10 +111,7 @@ def test_a_polite_kill_saves_and_says_how_to_go_on(pictures, recipe, tmp_path):
     endless = recipe(schedule={"steps": never, "checkpoint_every": never, "validate_every": never})
     toml.write_text(endless.to_toml())
     run = start(pictures, toml, tmp_path / "model")
-    log = tmp_path / "model" / "run" / "log.csv"
-    while not log.exists() or log.read_text().count("\n") < 10:
-        assert run.poll() is None
-        time.sleep(0.02)
+    wait_for_lines(run, tmp_path / "model", 10)
     run.send_signal(signal.SIGTERM)
     assert run.wait() == 1
     assert (tmp_path / "model/run/state.pt").exists()
