@@ -58,7 +58,7 @@ def run(recipe: str, steps: int) -> dict[str, float]:
             on_step=lambda info: times.append(time.perf_counter()) if info.triplets else None,
         )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    return {"peak_gb": peak, "seconds": (times[-1] - times[0]) / (len(times) - 1)}
+    return {"peak_gb": peak, "seconds": (times[-1] - times[0]) / max(1, len(times) - 1)}
 
 
 def main() -> None:
