@@ -60,9 +60,7 @@ def _tell(
     if sizes:
         counts = sorted(sizes.values())
         middle = counts[len(counts) // 2]
-        print(
-            f"{len(sizes)} classes of {counts[0]} to {counts[-1]} images, half of {middle} or more"
-        )
+        print(f"{len(sizes)} classes of {counts[0]} to {counts[-1]} images, median {middle}")
     if small:
         names = ", ".join(small[:10]) + (", ..." if len(small) > 10 else "")
         print(f"{len(small)} classes with fewer than two usable images, never an anchor: {names}")
