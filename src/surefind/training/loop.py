@@ -113,7 +113,7 @@ class _Run:
             state = self.folder.resume(recipe, self.splits)
         else:
             self.folder.check_free()
-        self.encoder = make_encoder(recipe)
+        self.encoder = make_encoder(recipe).to("cuda" if torch.cuda.is_available() else "cpu")
         config = self.encoder.config
         self.watch = Watch(floor=config.variance_floor if config.has_variance else 0.0)
         self.images = make_images(recipe, self.splits.train, self.encoder)
@@ -226,7 +226,7 @@ class _Run:
             return False
         torch.manual_seed(self.recipe.seed * 1_000_003 + number)  # of dropout
         train_mode(self.encoder, batch_norm=self.recipe.optimiser.batch_norm)
-        arguments = plan.arguments()
+        arguments = plan.arguments(self.encoder.device)
         phase.optimiser.zero_grad()
         try:
             value, embeddings = backward(

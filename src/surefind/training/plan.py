@@ -55,11 +55,11 @@ class Plan(NamedTuple):
         counts = np.unique(self.labels, return_counts=True)[1]
         return len(counts) > 1 and bool((counts > 1).any())
 
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self, device: torch.device) -> dict[str, Any]:
         """As a loss takes them."""
         if self.triplets is not None:
-            return {"triplets": tuple(torch.from_numpy(self.triplets))}
-        return {"labels": torch.from_numpy(self.labels)}
+            return {"triplets": tuple(torch.from_numpy(self.triplets).to(device))}
+        return {"labels": torch.from_numpy(self.labels).to(device)}
 
 
 @dataclass(frozen=True)

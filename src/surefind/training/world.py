@@ -26,7 +26,9 @@ class World:
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
             return cls()
         if not dist.is_initialized():
-            dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+            dist.init_process_group(
+                "gloo"
+            )  # embeddings travel, not images: little to gain from nccl
         return cls(dist.get_rank(), dist.get_world_size())
 
     def leave(self) -> None:
@@ -47,7 +49,7 @@ class World:
         if self.size == 1:
             return ours
         table = torch.cat([ours.mean, ours.spread[:, None]], dim=1).detach()
-        whole = self._gather_rows(table)
+        whole = self._gather_rows(table.cpu()).to(table.device)
         return ours.replace(whole[:, :-1].contiguous(), whole[:, -1].contiguous())
 
     def gather_numbers(self, ours: NDArray[np.int64]) -> NDArray[np.int64]:
