@@ -236,3 +236,23 @@ def test_a_dead_worker_is_an_error_with_advice_not_a_hang(pictures, recipe, tmp_
     assert "data.workers=0" in caught.value.fix
     resumed = recipe(data={"workers": 0}, schedule={"steps": 10, "validate_every": 10_000})
     assert train(open_dataset(pictures), resumed, tmp_path / "model", resume=True).steps >= 10
+
+
+def test_a_full_disk_is_one_clear_error_and_the_model_before_it_stays(
+    pictures, recipe, tmp_path, monkeypatch
+):
+    from surefind.training.log import RunLog
+
+    write = RunLog.write
+
+    def full(self, info):
+        if info.step >= 3:
+            raise OSError(28, "No space left on device")
+        write(self, info)
+
+    monkeypatch.setattr(RunLog, "write", full)
+    with pytest.raises(InvalidFile, match="No space left on device") as caught:
+        train(open_dataset(pictures), recipe(), tmp_path / "model")
+    assert "--resume" in caught.value.fix
+    monkeypatch.undo()
+    assert train(open_dataset(pictures), recipe(), tmp_path / "model", resume=True).steps == 8

@@ -10,7 +10,7 @@ import torch
 
 from surefind.datasets.splits import Splits
 from surefind.encoders.encoder import Encoder
-from surefind.errors import InvalidArgument, SurefindError
+from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 from surefind.images.loading import Rejection, TooManyRejected
 from surefind.images.matches import Matches, matches_of
 from surefind.losses import LossInfo
@@ -72,6 +72,11 @@ def train(
             run = _Run(splits, recipe, RunFolder(Path(output), writes=world.writes), world)
             run.on_step, run.should_stop = on_step, should_stop
             return run.to_the_end(resume=resume)
+    except OSError as error:  # images never raise it: this is the log or the folder
+        raise InvalidFile(
+            f"cannot write {output}: {error.strerror or error}",
+            fix="free some space or make the folder writable, then go on with --resume",
+        ) from error
     except RuntimeError as error:
         if "DataLoader worker" not in str(error):  # torch raises it wherever it happens to be
             raise

@@ -5,6 +5,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -242,17 +243,20 @@ def _check(recipe: Recipe) -> None:
     }
     for name, value in positive.items():
         if not value > 0:
-            _refuse(name, "a larger number")
+            _refuse(recipe, name, "a larger number")
     if not 0 <= recipe.variance.held_out < 1:
-        _refuse("variance.held_out", "a share below 1")
+        _refuse(recipe, "variance.held_out", "a share below 1")
     if not 0 <= recipe.encoder.dropout < 1:
-        _refuse("encoder.dropout", "a share below 1")
+        _refuse(recipe, "encoder.dropout", "a share below 1")
     if recipe.encoder.family == "point":
         if recipe.loss.name != "triplet":
-            _refuse("encoder.family", f"a distribution, as loss {recipe.loss.name!r} needs one")
+            _refuse(
+                recipe, "encoder.family", f"a distribution, as loss {recipe.loss.name!r} needs one"
+            )
         if recipe.variance.held_out:
-            _refuse("variance.held_out", "0, as points have no variance")
+            _refuse(recipe, "variance.held_out", "0, as points have no variance")
 
 
-def _refuse(name: str, expected: str) -> None:
-    raise InvalidArgument(name, expected=expected, got="what the recipe says", fix=f"set {name}")
+def _refuse(recipe: Recipe, name: str, expected: str) -> None:
+    got = repr(attrgetter(name)(recipe))
+    raise InvalidArgument(name, expected=expected, got=got, fix=f"set {name}")
