@@ -1,20 +1,16 @@
 """Parquet files, by the optional package pyarrow; nothing else imports it."""
 
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from surefind.errors import InvalidFile, SurefindError
 
 
 def read_parquet(file: Path) -> tuple[list[str], list[list[str]]]:
     """Column names and rows, every value as text; a missing value is empty text."""
-    try:
-        parquet = import_module("pyarrow.parquet")
-    except ImportError as error:
-        raise SurefindError(
-            f"{file}: Parquet files need the package pyarrow",
-            fix="pip install pyarrow, or save the table as CSV",
-        ) from error
+    parquet = _package("pyarrow.parquet", file)
     try:
         table = parquet.read_table(file)
     except (OSError, ValueError) as error:  # pyarrow's own errors are children of these
@@ -23,3 +19,19 @@ def read_parquet(file: Path) -> tuple[list[str], list[list[str]]]:
         ) from error
     columns = [["" if value is None else str(value) for value in c.to_pylist()] for c in table]
     return table.column_names, [list(row) for row in zip(*columns, strict=True)]
+
+
+def write_parquet(columns: Mapping[str, Any], file: Path) -> None:
+    """Columns of equal length, each of one type."""
+    parquet = _package("pyarrow.parquet", file)
+    parquet.write_table(_package("pyarrow", file).table(dict(columns)), file)
+
+
+def _package(name: str, file: Path) -> Any:
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise SurefindError(
+            f"{file}: Parquet files need the package pyarrow",
+            fix="pip install 'surefind[parquet]', or use a .csv",
+        ) from error

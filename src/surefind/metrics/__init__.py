@@ -1,0 +1,1 @@
+"""Pure functions that say how good a retrieval is, and how honest its uncertainty."""

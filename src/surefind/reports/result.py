@@ -1,0 +1,140 @@
+"""What an evaluation found: one value, written as JSON and read back equal."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from surefind.errors import InvalidFile
+from surefind.metrics.bootstrap import Estimate
+from surefind.settings import parse
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """Images that took no part, and why."""
+
+    reason: str
+    count: int
+    examples: tuple[str, ...] = ()  # the first few paths
+
+
+@dataclass(frozen=True)
+class Ood:
+    """Can the signal tell foreign queries from those that belong to the gallery?"""
+
+    auroc: Estimate
+    aupr: Estimate
+    fpr95: Estimate  # share of own queries flagged when 95 % of the foreign ones are
+
+
+@dataclass(frozen=True)
+class Signal:
+    """How well one uncertainty tells wrong top hits from right ones; higher is less sure."""
+
+    auroc: Estimate  # of "the top hit is wrong"
+    aupr: Estimate
+    aurc: Estimate  # area under the risk-coverage curve
+    e_aurc: Estimate  # above the best possible order
+    risk_at: dict[str, Estimate]  # "0.8": error rate when the surest 80 % are answered
+    spearman: Estimate  # with the error 1 - AP@k
+    kendall: Estimate
+    ece: Estimate | None = None  # of the cross-fitted probability, definition `probability`
+    brier: Estimate | None = None
+    nll: Estimate | None = None
+    ood: Ood | None = None
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """One order of the gallery: by the distance of means, or by the expected distance."""
+
+    recall: dict[str, Estimate]  # by k, "1"
+    mean_ap: dict[str, Estimate]
+    precision: dict[str, Estimate]
+    map_at_r: Estimate | None  # None: some query has more matches than neighbours were fetched
+    ece: dict[str, dict[str, Estimate]]  # by definition and k, of the query variance; may be empty
+    signals: dict[str, Signal]
+
+
+@dataclass(frozen=True)
+class Rung:
+    """Queries corrupted to one level."""
+
+    kind: str  # blur, occlusion, crop, noise
+    level: int  # 0 is the clean image
+    recall: float  # R@1
+    signals: dict[str, float]  # median of each uncertainty
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """Does uncertainty rise with corruption?"""
+
+    queries: int
+    rungs: tuple[Rung, ...]
+    spearman: dict[
+        str, dict[str, float]
+    ]  # by kind and signal: level with uncertainty, mean of queries
+
+
+@dataclass(frozen=True)
+class About:
+    """Where the numbers come from."""
+
+    data: str  # as the user named it
+    data_name: str
+    part: str
+    root: str  # folder of the pictures
+    model: str
+    fingerprint: str
+    family: str
+    dim: int
+    protocol: str  # in words: who is searched, what is a match
+    queries: int  # that were scored
+    gallery: int
+    classes: int  # 0: matches are by position
+    ks: tuple[int, ...]
+    resamples: int  # of the bootstrap
+    foreign: str = ""  # the out-of-distribution data, as the user named it
+    foreign_root: str = ""
+    foreign_queries: int = 0
+    bars_auroc: float | None = None  # how well the black bars alone tell foreign images
+    command: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+    date: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class EvalResult:
+    """Everything `surefind evaluate` found."""
+
+    about: About
+    rankings: dict[str, Ranking]  # "means", and "expected" where there is a variance
+    exclusions: tuple[Exclusion, ...] = ()
+    ladder: Ladder | None = None
+    format: int = FORMAT
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], *, where: str = "results") -> Self:
+        return parse(cls, values, where=where)
+
+    def write(self, path: Path) -> None:
+        path.write_text(json.dumps(self.as_dict(), indent=1) + "\n")
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        try:
+            values = json.loads(path.read_text())
+        except (OSError, ValueError) as error:
+            raise InvalidFile(
+                f"cannot read {path}: {error}", fix="name a results.json of surefind evaluate"
+            ) from error
+        return cls.from_dict(values, where=path.name)
