@@ -125,7 +125,7 @@ def test_a_file_that_is_no_text_says_so(write_tree):
 def test_parquet_without_pyarrow_names_the_package(write_tree, monkeypatch):
     root = write_tree("list.parquet")
     monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
-    with pytest.raises(SurefindError, match="pip install pyarrow"):
+    with pytest.raises(SurefindError, match="surefind\\[parquet\\]"):
         read_catalog(root / "list.parquet")
 
 

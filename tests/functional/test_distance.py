@@ -10,6 +10,8 @@ from surefind.functional import (
     distance_variance,
     expected_distance,
     match_probability,
+    paired_distance_variance,
+    search_vectors,
     squared_distances,
 )
 from surefind.functional.distance import triplet_distances
@@ -39,6 +41,27 @@ def test_pairs_agree_with_a_plain_loop(family: str, draw: Draw):
         for i in range(2):
             for j in range(3):
                 torch.testing.assert_close(function(query[i], gallery[j])[0, 0], together[i, j])
+
+
+@pytest.mark.parametrize("family", ["gaussians", "spheres"])
+def test_variances_row_by_row_are_the_diagonal_of_all_pairs(family: str, draw: Draw):
+    one, other = getattr(draw, family)(5, 4), getattr(draw, family)(5, 4)
+    torch.testing.assert_close(
+        paired_distance_variance(one, other), distance_variance(one, other).diagonal()
+    )
+    with pytest.raises(sf.InvalidArgument, match="other: expected 5 rows"):
+        paired_distance_variance(one, other[:3])
+
+
+@pytest.mark.parametrize("family", ["gaussians", "spheres"])
+@pytest.mark.parametrize("dim", [2, 64])
+def test_search_vectors_order_a_gallery_by_the_expected_distance(family: str, dim: int, draw: Draw):
+    query, gallery = getattr(draw, family)(7, dim), getattr(draw, family)(40, dim)
+    by_index = squared_distances(search_vectors(query).asking, search_vectors(gallery).stored)
+    expected = expected_distance(query, gallery)
+    assert torch.equal(by_index.argsort(dim=1), expected.argsort(dim=1))
+    if family == "gaussians":
+        torch.testing.assert_close(by_index + dim * query.var[:, None], expected)
 
 
 @pytest.mark.parametrize("dim", [2, 16, 256])

@@ -57,6 +57,15 @@ def test_pairs_are_those_of_a_plain_loop(case: str):
 
 
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("among", [np.arange(N), np.arange(0, N, 3), np.arange(0)])
+def test_matches_are_counted_as_in_a_plain_loop(case: str, among: np.ndarray):
+    matches, alike, _ = CASES[case]
+    rows = np.array([3, 0, 59, 3])
+    expected = [sum(bool(a != b and alike(a, b)) for b in among) for a in rows]
+    assert matches.count(rows, among).tolist() == expected
+
+
+@pytest.mark.parametrize("case", CASES)
 def test_an_image_is_neither_match_nor_negative_of_itself(case: str):
     matches, rows = CASES[case][0], np.arange(N)
     assert not matches.is_match(rows, rows).diagonal().any()

@@ -4,9 +4,11 @@ from surefind.functional.distance import (
     distance_variance,
     expected_distance,
     match_probability,
+    paired_distance_variance,
     squared_distances,
 )
 from surefind.functional.divergence import kl_to_prior
+from surefind.functional.search_vectors import search_vectors
 from surefind.functional.triplet import (
     GaussianTriplets,
     Moments,
@@ -29,6 +31,8 @@ __all__ = [
     "match_probability",
     "moments",
     "nearer_probability",
+    "paired_distance_variance",
+    "search_vectors",
     "squared_distances",
     "triplet_log_prob",
     "triplet_moments",

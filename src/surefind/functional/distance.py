@@ -105,7 +105,7 @@ def expected_distance(query: Embeddings, gallery: Embeddings) -> Tensor:
     between = squared_distances(query.mean, gallery.mean)
     if isinstance(query, Gaussians):
         return between + query.dim * (query.spread[:, None] + gallery.spread)
-    return 2 - 2 * _inner_product(query, gallery, between).mean
+    return 2 - 2 * _inner_product(query.spread[:, None], gallery, between).mean
 
 
 def distance_variance(query: Embeddings, gallery: Embeddings) -> Tensor:
@@ -116,10 +116,21 @@ def distance_variance(query: Embeddings, gallery: Embeddings) -> Tensor:
     """
     check_pair(query, gallery)
     between = squared_distances(query.mean, gallery.mean)
-    if isinstance(query, Gaussians):
-        var = query.spread[:, None] + gallery.spread
-        return 2 * query.dim * var * var + 4 * var * between
-    return 4 * _inner_product(query, gallery, between).var
+    return _variance(query.spread[:, None], gallery, between)
+
+
+def paired_distance_variance(query: Embeddings, other: Embeddings) -> Tensor:
+    """Var|q - x|^2 row by row, (N,), with the formulas of `distance_variance`."""
+    check_pair(query, other, "query, other")
+    if len(query) != len(other):
+        raise InvalidArgument(
+            "other",
+            expected=f"{len(query)} rows, one per query",
+            got=str(len(other)),
+            fix="for all pairs use distance_variance",
+        )
+    between = (query.mean - other.mean).square().sum(1)
+    return _variance(query.spread, other, between)
 
 
 def match_probability(
@@ -144,16 +155,22 @@ def match_probability(
         form = QuadraticForm(between, torch.zeros_like(between), var, None, query.dim)
         gap = radius**2 - form.mean
     else:
-        inner = _inner_product(query, gallery, between)
+        inner = _inner_product(query.spread[:, None], gallery, between)
         form = inner.form(scale=-2)
         gap = radius**2 - 2 + 2 * inner.mean
     return log_cdf(form, gap, method).exp()
 
 
-def _inner_product(query: Embeddings, gallery: Embeddings, between: Tensor) -> InnerProduct:
-    assert isinstance(query, VonMisesFisher)
-    q = sphere_terms(query.spread, query.dim).map(lambda tensor: tensor[:, None])
-    x = sphere_terms(gallery.spread, query.dim)
+def _variance(query_spread: Tensor, gallery: Embeddings, between: Tensor) -> Tensor:
+    if isinstance(gallery, Gaussians):
+        var = query_spread + gallery.spread
+        return 2 * gallery.dim * var * var + 4 * var * between
+    return 4 * _inner_product(query_spread, gallery, between).var
+
+
+def _inner_product(kappa: Tensor, gallery: Embeddings, between: Tensor) -> InnerProduct:
+    assert isinstance(gallery, VonMisesFisher)
+    q, x = sphere_terms(kappa, gallery.dim), sphere_terms(gallery.spread, gallery.dim)
     partner = Partner(1, x, between, x.length)
     along = x.length * (1 - between / 2)
-    return InnerProduct(q, [partner], x.length**2, along, query.dim)
+    return InnerProduct(q, [partner], x.length**2, along, gallery.dim)

@@ -13,6 +13,8 @@ from surefind.images.catalog import Catalog
 Rows = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
+_QUERIES_AT_ONCE = 1024
+
 
 class Matches(ABC):
     """Truth about the rows of a catalog; an image is neither match nor negative of itself."""
@@ -22,8 +24,16 @@ class Matches(ABC):
         """The other rows that match this one, ascending."""
 
     @abstractmethod
+    def count(self, rows: Rows, among: Rows) -> Rows:
+        """How many of `among` each row matches, (len(rows),)."""
+
+    @abstractmethod
+    def match_pairs(self, rows: Rows, others: Rows) -> Mask:
+        """Whether each row matches the other beside it; shapes are broadcast."""
+
     def is_match(self, rows: Rows, others: Rows) -> Mask:
         """Which of the others each row matches, (len(rows), len(others))."""
+        return self.match_pairs(np.asarray(rows)[:, None], np.asarray(others)[None, :])
 
     @abstractmethod
     def is_negative(self, rows: Rows, others: Rows) -> Mask:
@@ -52,9 +62,14 @@ class ByLabel(Matches):
         others: Rows = alike[alike != row]
         return others
 
-    def is_match(self, rows: Rows, others: Rows) -> Mask:
-        alike: Mask = self.codes[rows][:, None] == self.codes[others][None, :]
-        return alike & _differ(rows, others)
+    def count(self, rows: Rows, among: Rows) -> Rows:
+        members = np.bincount(self.codes[among], minlength=int(self.codes.max(initial=0)) + 1)
+        matched: Rows = members[self.codes[rows]] - np.isin(rows, among)
+        return matched
+
+    def match_pairs(self, rows: Rows, others: Rows) -> Mask:
+        alike: Mask = (self.codes[rows] == self.codes[others]) & (rows != others)
+        return alike
 
     def is_negative(self, rows: Rows, others: Rows) -> Mask:
         unlike: Mask = self.codes[rows][:, None] != self.codes[others][None, :]
@@ -102,20 +117,32 @@ class ByPosition(Matches):
         others: Rows = near[self.is_match(np.array([row]), near)[0]]
         return others
 
-    def is_match(self, rows: Rows, others: Rows) -> Mask:
-        near: Mask = self._squared_distance(rows, others) <= self.radius**2
-        return near & _differ(rows, others)
+    def count(self, rows: Rows, among: Rows) -> Rows:
+        tree = cKDTree(self.metres[among])
+        generous = self.radius * (1 + 1e-9)
+        counts = np.zeros(len(rows), dtype=np.int64)
+        for start in range(0, len(rows), _QUERIES_AT_ONCE):
+            block = rows[start : start + _QUERIES_AT_ONCE]
+            near = tree.query_ball_point(self.metres[block], generous)
+            owner = np.repeat(np.arange(len(block)), [len(found) for found in near])
+            found = among[np.concatenate(near).astype(np.int64)]
+            matching = owner[self.match_pairs(block[owner], found)]
+            counts[start : start + len(block)] = np.bincount(matching, minlength=len(block))
+        return counts
+
+    def match_pairs(self, rows: Rows, others: Rows) -> Mask:
+        near: Mask = (self._squared_distance(rows, others) <= self.radius**2) & (rows != others)
+        return near
 
     def is_negative(self, rows: Rows, others: Rows) -> Mask:
-        far: Mask = self._squared_distance(rows, others) > self.negative_radius**2
+        far: Mask = self._squared_distance(rows[:, None], others[None, :]) > self.negative_radius**2
         return far
 
     def _squared_distance(self, rows: Rows, others: Rows) -> NDArray[np.float64]:
-        """Column by column: half the memory of a (rows, others, 2) difference."""
-        one, other = self.metres[rows], self.metres[others]
-        east = one[:, None, 0] - other[None, :, 0]
-        north = one[:, None, 1] - other[None, :, 1]
-        return east * east + north * north
+        """Column by column: half the memory of a difference of both."""
+        east, north = (self.metres[rows, axis] - self.metres[others, axis] for axis in (0, 1))
+        squared: NDArray[np.float64] = east * east + north * north
+        return squared
 
 
 def matches_of(catalog: Catalog, radius: float = 25.0) -> Matches:
@@ -128,11 +155,6 @@ def matches_of(catalog: Catalog, radius: float = 25.0) -> Matches:
         f"{catalog.root}: its images have neither labels nor positions",
         fix="put each class in a folder of its own, or give a CSV with a label column",
     )
-
-
-def _differ(rows: Rows, others: Rows) -> Mask:
-    differ: Mask = np.asarray(rows)[:, None] != np.asarray(others)[None, :]
-    return differ
 
 
 def _first_not_finite(values: NDArray[np.float64]) -> int:

@@ -41,7 +41,7 @@ class Signal:
     e_aurc: Estimate  # above the best possible order
     risk_at: dict[str, Estimate]  # "0.8": error rate when the surest 80 % are answered
     spearman: Estimate  # with the error 1 - AP@k
-    kendall: Estimate
+    kendall: float  # no interval: it would cost more than the search
     ece: Estimate | None = None  # of the cross-fitted probability, definition `probability`
     brier: Estimate | None = None
     nll: Estimate | None = None

@@ -1,0 +1,1 @@
+"""Where vectors live and are searched."""

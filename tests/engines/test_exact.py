@@ -1,0 +1,79 @@
+"""Exhaustive search against sorting all distances."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from surefind.engines.exact import nearest
+from surefind.errors import InvalidArgument
+
+
+def points(n: int, dim: int = 8, seed: int = 0) -> Tensor:
+    return torch.randn(n, dim, generator=torch.Generator().manual_seed(seed))
+
+
+def sorted_by_hand(query: Tensor, gallery: Tensor, k: int, itself: Tensor | None) -> Tensor:
+    distances = (query.double()[:, None] - gallery.double()).square().sum(-1)
+    if itself is not None:
+        distances[torch.arange(len(query)), itself] = torch.inf
+    return distances.argsort(dim=1, stable=True)[:, :k]
+
+
+@pytest.mark.parametrize("k", [1, 5, 29])
+@pytest.mark.parametrize("queries", [1, 7, 5000])
+def test_neighbours_are_those_of_a_full_sort(k: int, queries: int):
+    query, gallery = points(queries), points(30, seed=1)
+    rows, distance = nearest(query, gallery, k)
+    assert torch.equal(rows, sorted_by_hand(query, gallery, k, None))
+    torch.testing.assert_close(distance, (query[:, None] - gallery[rows]).square().sum(-1))
+
+
+def test_a_query_is_not_its_own_neighbour_even_among_duplicates():
+    gallery = points(4).repeat(5, 1)  # every point five times
+    itself = torch.arange(20)
+    rows, distance = nearest(gallery, gallery, 4, itself=itself)
+    assert not (rows == itself[:, None]).any()
+    assert (distance == 0).all()
+    assert torch.equal(rows, sorted_by_hand(gallery, gallery, 4, itself))
+
+
+def test_more_duplicates_than_asked_for_still_leave_the_query_out():
+    gallery = torch.zeros(50, 3)
+    rows, distance = nearest(gallery, gallery, 3, itself=torch.arange(50))
+    assert rows.shape == (50, 3)
+    assert not (rows == torch.arange(50)[:, None]).any()
+    assert distance.isfinite().all()
+
+
+def test_asking_for_more_than_there_is_gives_all():
+    query = points(5)
+    assert nearest(query, query, 100).rows.shape == (5, 5)
+    assert nearest(query, query, 100, itself=torch.arange(5)).rows.shape == (5, 4)
+
+
+def test_distances_of_close_pairs_keep_their_digits():
+    query = 100 + torch.zeros(1, 64)
+    gallery = query + torch.tensor([[1e-3], [2e-3]])
+    _, distance = nearest(query, gallery, 2)
+    wanted = (gallery.double() - query.double()).square().sum(-1)[None]
+    torch.testing.assert_close(distance.double(), wanted, rtol=1e-6, atol=0)
+
+
+def test_progress_counts_the_queries():
+    told: list[int] = []
+    nearest(points(5000), points(3), 1, progress=told.append)
+    assert told == [4096, 5000]
+
+
+@pytest.mark.parametrize(
+    ("query", "gallery", "k", "match"),
+    [
+        (points(2, 3), points(2, 4), 1, "same model"),
+        (points(2), points(2), 0, "k: expected at least 1"),
+        (points(0), points(2), 1, "images to ask with"),
+        (points(2), points(0), 1, "images to search"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused(query: Tensor, gallery: Tensor, k: int, match: str):
+    with pytest.raises(InvalidArgument, match=match):
+        nearest(query, gallery, k)

@@ -1,0 +1,41 @@
+"""What an evaluation found survives being written."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from surefind.errors import InvalidFile
+from surefind.reports.queries import QueryTable
+from surefind.reports.result import EvalResult
+
+
+def test_a_result_comes_back_equal_from_its_file(evaluation, tmp_path: Path):
+    result, _ = evaluation
+    result.write(tmp_path / "results.json")
+    assert EvalResult.read(tmp_path / "results.json") == result
+
+
+def test_a_file_that_is_no_result_is_refused(tmp_path: Path):
+    (tmp_path / "results.json").write_text('{"about": 3}')
+    with pytest.raises(InvalidFile, match="results.json"):
+        EvalResult.read(tmp_path / "results.json")
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_the_table_of_queries_comes_back_equal(evaluation, tmp_path: Path, ending: str):
+    _, table = evaluation
+    table.write(tmp_path / f"queries.{ending}")
+    again = QueryTable.read(tmp_path / f"queries.{ending}")
+    assert list(again.columns) == list(table.columns)
+    for name, column in table.columns.items():
+        np.testing.assert_array_equal(again[name], column)
+
+
+def test_foreign_queries_and_those_without_a_match_are_not_scored(evaluation):
+    _, table = evaluation
+    own = table.own()
+    assert len(own) == 60
+    assert not own["foreign"].any()
+    assert own.hits("means").shape == (60, 10)
+    assert "query_var" in own.signals("expected")
