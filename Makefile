@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test check format bench faults clean
+.PHONY: setup browser demo test check format bench faults clean
 setup: $(READY)
 
 $(READY): pyproject.toml constraints.txt
@@ -20,7 +20,11 @@ demo: setup  ## the tour: look around, train on the glyphs, ask the model how su
 	$(BIN)/python examples/toy.py
 	$(BIN)/surefind figures approximation
 
-test: setup  ## all tests but the long ones
+browser:  ## chromium for the tests of pages; without it they are skipped
+	@command -v chromium >/dev/null || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || \
+		(apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium >/dev/null)
+
+test: setup browser  ## all tests but the long ones
 	$(BIN)/python -m pytest -m "not faults"
 
 check: setup  ## everything a reviewer would ask: format, lint, types
@@ -37,6 +41,7 @@ bench: setup  ## side by side with peers; ratios, and JSON in benchmarks/results
 	$(BIN)/python benchmarks/loss.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/encode.py
+	$(BIN)/python benchmarks/evaluate.py
 
 faults: setup  ## long runs of extreme inputs
 	$(BIN)/python -m pytest -m faults

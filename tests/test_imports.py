@@ -15,13 +15,14 @@ MAY_IMPORT = {
     "errors": set(),
     "choices": {"errors"},
     "settings": {"errors", "choices"},
-    "embeddings": {"errors"},
+    "files": {"errors"},
+    "embeddings": {"errors", "files"},
     "functional": {"errors", "choices", "embeddings"},
     "metrics": {"errors", "choices", "embeddings"},
     "losses": {"errors", "choices", "embeddings", "functional"},
     "images": {"errors", "choices", "settings"},
     "datasets": {"errors", "choices", "images"},
-    "encoders": {"errors", "choices", "settings", "embeddings", "images"},
+    "encoders": {"errors", "choices", "settings", "files", "embeddings", "images"},
 }
 MAY_IMPORT["training"] = {*MAY_IMPORT, "encoders"}
 MAY_IMPORT["engines"] = {"errors", "embeddings", "functional"}
@@ -37,6 +38,7 @@ KNOWN_TO_MATHS = {
     "numbers",
     "typing",
     "collections",
+    "dataclasses",
     "functools",
 }
 

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from surefind import functional, losses
+    from surefind import functional, losses, metrics
     from surefind.datasets import open_dataset
     from surefind.embeddings import Embeddings, Gaussians, VonMisesFisher
     from surefind.encoders.config import EncoderConfig
@@ -34,6 +34,7 @@ _HOME = {
     "VonMisesFisher": "surefind.embeddings",
     "functional": "surefind",
     "losses": "surefind",
+    "metrics": "surefind",
 }
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "VonMisesFisher",
     "functional",
     "losses",
+    "metrics",
     "open_dataset",
     "train",
 ]

@@ -1,6 +1,5 @@
 """Batches of embeddings in which every image is a distribution, not a point."""
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -13,6 +12,7 @@ from safetensors.torch import save as to_safetensors
 from torch import Tensor
 
 from surefind.errors import InvalidArgument, InvalidFile
+from surefind.files import write_whole
 
 LARGEST = 1e6  # of an entry of a mean; beyond it products of distances overflow float32
 LARGEST_SPREAD = 1e9  # of a variance
@@ -92,18 +92,8 @@ class Embeddings(ABC):
 
     def save(self, path: str | Path) -> None:
         """Write one safetensors file; an older one of that name is replaced whole or not at all."""
-        path = Path(path)
         tensors = {f.name: getattr(self, f.name).detach().cpu().contiguous() for f in fields(self)}
-        unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
-        try:
-            unfinished.write_bytes(to_safetensors(tensors, {"family": self.family}))
-            unfinished.replace(path)
-        except OSError as error:
-            unfinished.unlink(missing_ok=True)
-            raise InvalidFile(
-                f"cannot write {path}: {error.strerror}",
-                fix="choose a folder that exists, is writable and has free space",
-            ) from error
+        write_whole(Path(path), to_safetensors(tensors, {"family": self.family}))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -35,7 +35,7 @@ def test_the_table_of_queries_comes_back_equal(evaluation, tmp_path: Path, endin
 def test_foreign_queries_and_those_without_a_match_are_not_scored(evaluation):
     _, table = evaluation
     own = table.own()
-    assert len(own) == 60
+    assert len(own) == 72
     assert not own["foreign"].any()
-    assert own.hits("means").shape == (60, 10)
+    assert own.hits("means").shape == (72, 10)
     assert "query_var" in own.signals("expected")

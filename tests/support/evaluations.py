@@ -27,7 +27,7 @@ def estimate(value: float, half: float = 0.02) -> Estimate:
 
 
 def make_evaluation(
-    folder: Path, *, queries: int = 60, foreign: int = 20, learned: bool = True, seed: int = 0
+    folder: Path, *, queries: int = 72, foreign: int = 20, learned: bool = True, seed: int = 0
 ) -> tuple[EvalResult, QueryTable]:
     """Like what `evaluate` returns; wrong queries are vaguer, foreign ones vaguest."""
     random = np.random.default_rng(seed)

@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from PIL import Image
+from pictures import write_pictures
 
 from surefind.training.recipe import Recipe
 
@@ -16,19 +15,6 @@ SMALL = {
     "augment": {"use": False},
     "schedule": {"steps": 8, "validate_every": 4, "checkpoint_every": 2, "log_every": 1},
 }
-
-
-def write_pictures(folder: Path, *, classes: int = 12, per_class: int = 5, seed: int = 0) -> Path:
-    """Class folders of 20 x 20 PNGs: a pattern for each class, with noise."""
-    random = np.random.default_rng(seed)
-    for number in range(classes):
-        place = folder / f"class{number:02d}"
-        place.mkdir(parents=True)
-        pattern = random.integers(0, 255, (5, 5, 3)).repeat(4, axis=0).repeat(4, axis=1)
-        for picture in range(per_class):
-            noisy = pattern + random.normal(0, 30, pattern.shape)
-            Image.fromarray(noisy.clip(0, 255).astype(np.uint8)).save(place / f"{picture}.png")
-    return folder
 
 
 def small_recipe(**tables) -> Recipe:

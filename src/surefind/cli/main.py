@@ -6,8 +6,10 @@ import typer
 
 from surefind.cli.check import check
 from surefind.cli.doctor import doctor
+from surefind.cli.evaluate import evaluate
 from surefind.cli.figures import figures_app
 from surefind.cli.recipes import recipes
+from surefind.cli.reproduce import reproduce
 from surefind.cli.train import train
 from surefind.errors import SurefindError
 
@@ -17,7 +19,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-for command in (train, check, recipes, doctor):
+for command in (train, evaluate, reproduce, check, recipes, doctor):
     app.command()(command)
 app.add_typer(figures_app, name="figures")
 

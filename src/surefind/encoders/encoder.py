@@ -93,12 +93,10 @@ class Encoder(ImageEncoder, nn.Module):
 
     @property
     def fingerprint(self) -> str:
-        """Equal for two encoders only if their embeddings can be compared."""
         return fingerprint(self.config, self.state_dict())
 
     @property
     def has_variance(self) -> bool:
-        """False if the variance is a constant that says nothing about the image."""
         return self.config.has_variance
 
     @property

@@ -45,6 +45,16 @@ class ImageEncoder(ABC):
     def device(self) -> torch.device:
         """Where pixels are embedded."""
 
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """Equal for two encoders only if their embeddings can be compared."""
+
+    @property
+    @abstractmethod
+    def has_variance(self) -> bool:
+        """False if the variance is a constant that says nothing about the image."""
+
     @abstractmethod
     def embed_pixels(self, pixels: Tensor) -> Embeddings:
         """Embeddings of normalised pixels (N, 3, S, S)."""

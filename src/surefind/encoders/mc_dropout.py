@@ -59,6 +59,14 @@ class McDropoutEncoder(ImageEncoder):
         var = stacked.var(dim=0).mean(dim=1).clamp(min=SMALLEST_SPREAD)
         return Gaussians(stacked.mean(dim=0), var)
 
+    @property
+    def fingerprint(self) -> str:
+        return f"{self.encoder.fingerprint}-mc{self.passes}-{self.seed}"
+
+    @property
+    def has_variance(self) -> bool:
+        return True
+
     def embed_pixels(self, pixels: Tensor) -> Gaussians:
         return self(pixels)
 

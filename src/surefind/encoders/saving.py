@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ from surefind.encoders.config import EncoderConfig
 from surefind.encoders.fingerprint import canonical, fingerprint
 from surefind.encoders.weights import read_tensors
 from surefind.errors import InvalidArgument, InvalidFile
+from surefind.files import write_whole
 
 SCHEMA = 1
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
@@ -55,10 +55,10 @@ def write_model(
     waiting = _waiting(folder, made)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _replace(waiting, weights)
-        _replace(folder / CONFIG, (json.dumps(facts, indent=2) + "\n").encode())
+        write_whole(waiting, weights)
+        write_whole(folder / CONFIG, (json.dumps(facts, indent=2) + "\n").encode())
         waiting.replace(folder / WEIGHTS)
-        _replace(folder / CARD, model_card(config, made, card).encode())
+        write_whole(folder / CARD, model_card(config, made, card).encode())
         for left_over in folder.glob(_waiting(folder, "*").name):
             left_over.unlink()
     except OSError as error:
@@ -127,17 +127,3 @@ def _read_json(path: Path) -> dict[str, Any]:
     if not isinstance(facts, dict):
         raise InvalidFile(f"{path} holds no JSON object", fix=_SAVE_AGAIN)
     return facts
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file whole, on the disk, or not at all."""
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        with unfinished.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-    except OSError:
-        unfinished.unlink(missing_ok=True)
-        raise

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-import faiss  # type: ignore[import-untyped]
+import faiss
 import torch
 from torch import Tensor
 

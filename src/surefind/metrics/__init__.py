@@ -1,1 +1,65 @@
 """Pure functions that say how good a retrieval is, and how honest its uncertainty."""
+
+from surefind.metrics.bins import DEFINITIONS, ReliabilityBins, reliability_bins
+from surefind.metrics.bootstrap import (
+    Estimate,
+    bootstrap,
+    bootstrap_all,
+    bootstrap_means,
+    resample_counts,
+)
+from surefind.metrics.calibration import (
+    brier_score,
+    expected_calibration_error,
+    negative_log_likelihood,
+)
+from surefind.metrics.correlation import kendall, spearman
+from surefind.metrics.detection import aupr, auroc, fpr_at_tpr
+from surefind.metrics.paired import PairedTest, paired_test
+from surefind.metrics.retrieval import (
+    average_precision_at_k,
+    average_precision_at_r,
+    hit_at_k,
+    mean_average_precision,
+    precision_at_k,
+    recall_at_k,
+)
+from surefind.metrics.selective import (
+    RiskCoverage,
+    aurc,
+    excess_aurc,
+    risk_at_coverage,
+    risk_coverage,
+)
+
+__all__ = [
+    "DEFINITIONS",
+    "Estimate",
+    "PairedTest",
+    "ReliabilityBins",
+    "RiskCoverage",
+    "aupr",
+    "aurc",
+    "auroc",
+    "average_precision_at_k",
+    "average_precision_at_r",
+    "bootstrap",
+    "bootstrap_all",
+    "bootstrap_means",
+    "brier_score",
+    "excess_aurc",
+    "expected_calibration_error",
+    "fpr_at_tpr",
+    "hit_at_k",
+    "kendall",
+    "mean_average_precision",
+    "negative_log_likelihood",
+    "paired_test",
+    "precision_at_k",
+    "recall_at_k",
+    "reliability_bins",
+    "resample_counts",
+    "risk_at_coverage",
+    "risk_coverage",
+    "spearman",
+]

@@ -1,6 +1,19 @@
 """How sure a metric is: intervals by resampling queries."""
 
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from math import nan
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from surefind.errors import InvalidArgument
+from surefind.metrics.checks import check_number, check_tensor, check_whole
+
+Name = TypeVar("Name", bound=Hashable)
+
+BLOCK = 2**20  # counts drawn at once: 4 MB, and statistics need about ten times that
 
 
 @dataclass(frozen=True)
@@ -10,3 +23,140 @@ class Estimate:
     value: float
     low: float
     high: float
+
+
+def resample_counts(n: int, resamples: int, *, seed: int) -> Tensor:
+    """How often each of n queries is drawn when n are drawn with replacement, (B, n) float32.
+
+    >>> resample_counts(5, 2, seed=0).sum(1)
+    tensor([5., 5.])
+    """
+    check_whole("n", n)
+    check_whole("resamples", resamples)
+    return _draw(n, resamples, _generator(seed))
+
+
+def bootstrap(
+    statistic: Callable[[Tensor], Tensor],
+    n: int,
+    *,
+    resamples: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Estimate:
+    """The statistic of n queries and the middle `level` of its resamples (percentile interval).
+
+    `statistic` takes counts (B, n), one row per resample, and returns (B,); every metric with an
+    argument `weights` is one. Resamples in which it is not defined (nan) are left out; if it is
+    defined in none, the bounds are nan. The same seed draws the same resamples, so two intervals
+    of one set of queries can be compared.
+
+    >>> values = torch.tensor([0.0, 1.0, 1.0, 1.0])
+    >>> bootstrap(lambda weights: weights @ values / weights.sum(1), 4)
+    Estimate(value=0.75, low=0.25, high=1.0)
+    """
+    only = bootstrap_all({"it": statistic}, n, resamples=resamples, level=level, seed=seed)
+    return only["it"]
+
+
+def bootstrap_all(
+    statistics: Mapping[Name, Callable[[Tensor], Tensor]],
+    n: int,
+    *,
+    resamples: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> dict[Name, Estimate]:
+    """Several statistics of the same n queries, each as `bootstrap` gives it, drawn only once."""
+    check_whole("n", n)
+    check_whole("resamples", resamples)
+    _check_level(level)
+    generator = _generator(seed)
+    values = {name: _evaluate(s, torch.ones(1, n))[0] for name, s in statistics.items()}
+    drawn: dict[Name, list[Tensor]] = {name: [] for name in statistics}
+    for rows in _block_sizes(n, resamples):
+        counts = _draw(n, rows, generator)
+        for name, statistic in statistics.items():
+            drawn[name].append(_evaluate(statistic, counts))
+    return {name: _estimate(values[name], torch.cat(drawn[name]), level) for name in statistics}
+
+
+def bootstrap_means(
+    values: Tensor, *, resamples: int = 1000, level: float = 0.95, seed: int = 0
+) -> list[Estimate]:
+    """The mean of each column of (n, m), all columns from the same resamples.
+
+    An infinite value makes the mean of every resample that draws it infinite.
+
+    >>> bootstrap_means(torch.tensor([[0.0, 5.0], [1.0, 5.0], [1.0, 5.0], [1.0, 5.0]]))[1]
+    Estimate(value=5.0, low=5.0, high=5.0)
+    """
+    wide = check_tensor("values", values, "(n, m)").detach().double()
+    if not (wide > -torch.inf).all():
+        raise InvalidArgument(
+            "values",
+            expected="numbers",
+            got="nan or minus infinity",
+            fix="leave out the queries for which a value is not known",
+        )
+    check_whole("resamples", resamples)
+    _check_level(level)
+    generator, n = _generator(seed), len(wide)
+    means = torch.cat(
+        [_means(_draw(n, rows, generator).double(), wide) for rows in _block_sizes(n, resamples)]
+    )
+    return [
+        _estimate(value, column, level)
+        for value, column in zip(wide.mean(0), means.unbind(1), strict=True)
+    ]
+
+
+def _draw(n: int, rows: int, generator: torch.Generator) -> Tensor:
+    counts = torch.empty(rows, n)
+    for row in counts:
+        drawn = torch.randint(n, (n,), generator=generator)
+        row.copy_(torch.bincount(drawn, minlength=n))
+    return counts
+
+
+def _block_sizes(n: int, resamples: int) -> list[int]:
+    rows = max(1, BLOCK // n)
+    whole, rest = divmod(resamples, rows)
+    return [rows] * whole + [rest] * (rest > 0)
+
+
+def _evaluate(statistic: Callable[[Tensor], Tensor], counts: Tensor) -> Tensor:
+    values: object = statistic(counts)
+    if not isinstance(values, Tensor) or values.shape != (len(counts),):
+        raise InvalidArgument(
+            "statistic",
+            expected=f"a function that returns a tensor of shape ({len(counts)},)",
+            got=f"shape {tuple(values.shape)}" if isinstance(values, Tensor) else repr(values),
+            fix="hand the counts on: lambda weights: auroc(signal, positive, weights=weights)",
+        )
+    return values.double()
+
+
+def _means(counts: Tensor, values: Tensor) -> Tensor:
+    infinite = values.isinf()
+    means = counts @ values.masked_fill(infinite, 0) / counts.shape[1]
+    return means.masked_fill_(counts @ infinite.double() > 0, torch.inf)
+
+
+def _estimate(value: Tensor, drawn: Tensor, level: float) -> Estimate:
+    defined = drawn[~drawn.isnan()]
+    if len(defined) == 0:
+        return Estimate(float(value), nan, nan)
+    # Bounds are values that occurred: interpolating towards an infinite one gives nan.
+    low = defined.quantile((1 - level) / 2, interpolation="lower")
+    high = defined.quantile((1 + level) / 2, interpolation="higher")
+    return Estimate(float(value), float(low), float(high))
+
+
+def _generator(seed: int) -> torch.Generator:
+    check_whole("seed", seed, smallest=0)
+    return torch.Generator().manual_seed(seed)
+
+
+def _check_level(level: object) -> None:
+    check_number("level", level, "a number between 0 and 1", lambda x: 0 < x < 1)

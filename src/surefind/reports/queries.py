@@ -18,10 +18,9 @@ class QueryTable:
     """Columns of equal length; `foreign` rows are queries of the out-of-distribution data.
 
     id, path, label, foreign, n_matches; then for each ranking (`means`, `expected`)
-    `means.hit_1` ... `means.hit_10` (paths of the nearest, "" beyond the gallery's end),
-    `means.match_1` ... (whether they match), `means.distance_1` ... (nan beyond the end),
-    `means.signal.NAME` (uncertainties) and `means.probability.NAME` (that the top hit is right,
-    cross-fitted; nan for foreign rows).
+    `means.hit_1` ... `means.hit_10` (paths of the nearest), `means.match_1` ... (whether they
+    match), `means.distance_1` ..., `means.signal.NAME` (uncertainties) and
+    `means.probability.NAME` (that the top hit is right, cross-fitted; nan if it was not scored).
     """
 
     def __init__(self, columns: Mapping[str, NDArray[Any]]) -> None:

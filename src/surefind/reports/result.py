@@ -33,15 +33,18 @@ class Ood:
 
 @dataclass(frozen=True)
 class Signal:
-    """How well one uncertainty tells wrong top hits from right ones; higher is less sure."""
+    """How well one uncertainty tells wrong top hits from right ones; higher is less sure.
 
-    auroc: Estimate  # of "the top hit is wrong"
-    aupr: Estimate
+    None: not defined, as when every top hit is right, or the uncertainty is a constant.
+    """
+
+    auroc: Estimate | None  # of "the top hit is wrong"
+    aupr: Estimate | None
     aurc: Estimate  # area under the risk-coverage curve
     e_aurc: Estimate  # above the best possible order
     risk_at: dict[str, Estimate]  # "0.8": error rate when the surest 80 % are answered
-    spearman: Estimate  # with the error 1 - AP@k
-    kendall: float  # no interval: it would cost more than the search
+    spearman: Estimate | None  # with the error 1 - AP@k
+    kendall: float | None  # no interval: it would cost more than the search
     ece: Estimate | None = None  # of the cross-fitted probability, definition `probability`
     brier: Estimate | None = None
     nll: Estimate | None = None

@@ -1,7 +1,6 @@
 """The state of a run on disk, written whole or not at all, read without running any code."""
 
 import io
-import os
 import pickle
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 import torch
 
 from surefind.errors import InvalidFile
+from surefind.files import write_whole
 
 VERSION = 1
 ZIP = b"PK\x03\x04"  # how a file of torch.save begins
@@ -17,21 +17,10 @@ ZIP = b"PK\x03\x04"  # how a file of torch.save begins
 
 def save_state(path: Path, state: Mapping[str, Any]) -> None:
     """Tensors and plain values only; the older file stays until the new one is on disk."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
     whole = io.BytesIO()
     torch.save({"version": VERSION, **state}, whole)
-    try:
-        with unfinished.open("wb") as file:
-            file.write(whole.getbuffer())
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        raise InvalidFile(
-            f"cannot write {path}: {error.strerror}",
-            fix="free some space or make the folder writable, then go on with --resume",
-        ) from error
+    fix = "free some space or make the folder writable, then go on with --resume"
+    write_whole(path, whole.getbuffer(), fix=fix)
 
 
 def load_state(path: Path) -> dict[str, Any]:

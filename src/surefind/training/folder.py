@@ -5,12 +5,12 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any
 
 from surefind.datasets.splits import Splits
 from surefind.encoders.encoder import Encoder
 from surefind.errors import InvalidFile
+from surefind.files import make_writable, write_whole
 from surefind.images.loading import Rejection
 from surefind.training.checkpoint import load_state, save_state
 from surefind.training.recipe import Recipe
@@ -41,15 +41,8 @@ class RunFolder:
         """Make the folder of a new run."""
         if not self.writes:
             return
-        try:
-            self.run.mkdir(parents=True, exist_ok=True)
-            with TemporaryFile(dir=self.run):
-                pass
-            (self.run / "recipe.toml").write_text(recipe.to_toml())
-        except OSError as error:
-            raise InvalidFile(
-                f"cannot write {self.output}: {error.strerror}", fix="choose a writable folder"
-            ) from error
+        make_writable(self.run)
+        write_whole(self.run / "recipe.toml", recipe.to_toml().encode())
 
     def resume(self, recipe: Recipe, splits: Splits) -> dict[str, Any]:
         """The saved state, if it is of this recipe and these images."""

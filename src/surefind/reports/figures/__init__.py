@@ -1,1 +1,1 @@
-"""The paper's figures from our code."""
+"""Pictures of the theory, of a run and of an evaluation."""

@@ -11,11 +11,13 @@ from torch import Tensor
 
 from surefind.embeddings import Gaussians
 from surefind.functional import triplet_log_prob, triplet_moments
+from surefind.reports.figures.palette import INK, OURS, PALE, WRONG
+from surefind.reports.figures.saving import save
 
 DIMENSIONS = (1, 2, 4, 8, 16, 32, 128, 512, 2048)
 _POINTS, _REACH = 61, 4.0  # of the curves: how many, and how many standard deviations out
 _COLUMNS = 5
-_STYLES = {"clt": ("#d1495b", "--"), "saddlepoint": ("#2e86ab", "-"), "exact": ("black", ":")}
+_STYLES = {"clt": (WRONG, "--"), "saddlepoint": (OURS, "-"), "exact": (INK, ":")}
 
 
 class Simulation(NamedTuple):
@@ -56,6 +58,11 @@ def simulate(
 
 
 def draw_approximation(simulations: Sequence[Simulation], path: Path) -> None:
+    """Write `approximation_figure` to a file."""
+    save(approximation_figure(simulations), path)
+
+
+def approximation_figure(simulations: Sequence[Simulation]) -> Figure:
     """For each dimension the sample histogram with the three curves, and below it their error."""
     columns = min(len(simulations), _COLUMNS)
     blocks = -(-len(simulations) // columns)
@@ -73,11 +80,11 @@ def draw_approximation(simulations: Sequence[Simulation], path: Path) -> None:
             axis.tick_params(labelsize=7)
             axis.spines[["top", "right"]].set_visible(False)
         if column == 0:
-            curves.set_ylabel(r"P($\tau$ < x)")
+            curves.set_ylabel("P(τ < x)")
             errors.set_ylabel("error of P")
     home = axes[-2][-1] if len(simulations) < blocks * columns else axes[0][0]
     home.legend(*axes[0][0].get_legend_handles_labels(), frameon=False, loc="upper left")
-    figure.savefig(path, dpi=120)
+    return figure
 
 
 def _draw_curves(axis: Axes, simulation: Simulation) -> None:
@@ -89,7 +96,7 @@ def _draw_curves(axis: Axes, simulation: Simulation) -> None:
         range=(-_REACH, _REACH),
         cumulative=True,
         density=True,
-        color="#dddddd",
+        color=PALE,
         label="samples",
     )
     for method, (colour, dashes) in _STYLES.items():

@@ -1,0 +1,108 @@
+"""surefind reproduce: the paper's tables, its figures and ours side by side."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:  # they take a second to load
+    from surefind.reports.reproduce.compare import Comparison
+    from surefind.reports.reproduce.plan import Plan
+    from surefind.training.log import StepInfo
+
+
+def reproduce(
+    dataset: Annotated[str, typer.Argument(help="cub200, cars196, msls, or glyphs.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The folder of models, results and table.")
+    ],
+    data: Annotated[
+        str | None,
+        typer.Option(help="A folder or NAME:FOLDER; else a usual name in $SUREFIND_DATA."),
+    ] = None,
+    backbone: Annotated[str, typer.Option(help="resnet50 or densenet161.")] = "resnet50",
+    scale: Annotated[
+        str, typer.Option(help="paper, or cpu: a small backbone, the cpu-* recipes.")
+    ] = "paper",
+    seeds: Annotated[int, typer.Option(help="How many times each row is trained.")] = 1,
+    rows: Annotated[str | None, typer.Option(help="Some only: triplet,bayes-gauss")] = None,
+    ood: Annotated[str | None, typer.Option(help="Data that does not belong.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="Change one key of every recipe.")
+    ] = None,
+    document: Annotated[
+        Path | None, typer.Option("--into", help="Also put the table into this Markdown file.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
+) -> None:
+    """Train and evaluate every row of the paper's table; stop it and run it again to go on.
+
+    Example: surefind reproduce glyphs -o out --rows triplet,bayes-centred
+    """
+    from surefind.choices import check_choice
+    from surefind.reports.reproduce.markdown import check_place
+    from surefind.reports.reproduce.plan import DATASETS, Plan
+    from surefind.reports.reproduce.rows import ROWS, choose_rows
+    from surefind.reports.reproduce.source import find_source
+
+    check_choice("dataset", dataset, DATASETS)
+    plan = Plan(
+        dataset,
+        find_source(dataset, data),
+        output,
+        backbone=backbone,
+        scale=scale,
+        seeds=seeds,
+        rows=ROWS if rows is None else choose_rows([name.strip() for name in rows.split(",")]),
+        settings=tuple(settings or ()),
+        foreign=ood,
+    )
+    if document is not None:
+        check_place(document, _place(plan))
+    comparison = _run(plan)
+    _write(comparison, plan, document)
+    if as_json:
+        print(json.dumps(comparison.as_dict()))
+        return
+    from rich.console import Console
+
+    from surefind.reports.reproduce.terminal import to_terminal
+
+    Console().print(to_terminal(comparison))
+
+
+def _run(plan: "Plan") -> "Comparison":
+    from surefind.cli.train import _StopRequest
+    from surefind.reports.folder import evaluate_model
+    from surefind.reports.reproduce.compare import compare
+    from surefind.reports.reproduce.run import Reporter, reproduce
+
+    reporter = Reporter(say=_say, on_step=_say_validation, should_stop=_StopRequest())
+    return compare(plan, reproduce(plan, evaluate=evaluate_model, reporter=reporter))
+
+
+def _write(comparison: "Comparison", plan: "Plan", document: Path | None) -> None:
+    from surefind.files import write_whole
+    from surefind.reports.reproduce.markdown import into, to_markdown
+
+    text = to_markdown(comparison)
+    whole = json.dumps(comparison.as_dict(), indent=1) + "\n"
+    write_whole(plan.output / "table.md", text.encode())
+    write_whole(plan.output / "table.json", whole.encode())
+    if document is not None:
+        into(document, _place(plan), text)
+
+
+def _place(plan: "Plan") -> str:
+    return f"reproduce-{plan.name}"
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _say_validation(info: "StepInfo") -> None:
+    if info.recall == info.recall:
+        _say(f"    step {info.step}: R@1 on validation classes {info.recall:.3f}")

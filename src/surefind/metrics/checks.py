@@ -1,0 +1,137 @@
+"""The few checks that every metric makes on its arguments, and the shape it then works in."""
+
+from collections.abc import Callable
+from math import isfinite
+from numbers import Integral, Real
+
+import torch
+from torch import Tensor
+
+from surefind.errors import InvalidArgument
+
+EXACT = 2**23  # float32 holds all halves below it, so ranks made of counts have no rounding
+
+
+def as_numbers(name: str, values: object, length: int | None = None) -> Tensor:
+    """One number per query in float64, (Q,); infinite is a number, nan is not."""
+    tensor = check_tensor(name, values, "(Q,)")
+    if length is not None and len(tensor) != length:
+        raise InvalidArgument(
+            name,
+            expected=f"{length} values, one per query",
+            got=str(len(tensor)),
+            fix="pass the same queries in the same order to every argument",
+        )
+    tensor = tensor.detach().double()
+    if tensor.isnan().any():
+        raise InvalidArgument(
+            name,
+            expected="numbers",
+            got=f"{int(tensor.isnan().sum())} nan",
+            fix="leave out the queries for which it is not known",
+        )
+    return tensor
+
+
+def as_finite(name: str, values: object, length: int | None = None) -> Tensor:
+    """One finite number per query in float64, (Q,)."""
+    tensor = as_numbers(name, values, length)
+    if tensor.isinf().any():
+        raise InvalidArgument(
+            name,
+            expected="finite numbers",
+            got=f"{int(tensor.isinf().sum())} infinite",
+            fix="leave those queries out, and say how many",
+        )
+    return tensor
+
+
+def as_shares(name: str, values: object, length: int | None = None) -> Tensor:
+    """One number in [0, 1] per query in float64, (Q,)."""
+    tensor = as_numbers(name, values, length)
+    low, high = (float(end) for end in tensor.aminmax())
+    if low < 0 or high > 1:
+        raise InvalidArgument(
+            name,
+            expected="numbers from 0 to 1",
+            got=f"values from {low:g} to {high:g}",
+            fix="a confidence is a probability: calibrate it on held-out queries first",
+        )
+    return tensor
+
+
+def as_flags(name: str, values: object, length: int) -> Tensor:
+    """One yes or no per query, (Q,)."""
+    tensor = check_tensor(name, values, "(Q,)")
+    if tensor.dtype != torch.bool or len(tensor) != length:
+        raise InvalidArgument(
+            name,
+            expected=f"{length} values of bool, one per query",
+            got=f"{len(tensor)} of {str(tensor.dtype).removeprefix('torch.')}",
+            fix=f"say yes or no for each query: {name}.bool()",
+        )
+    return tensor
+
+
+def as_rows(weights: object, length: int) -> Tensor:
+    """How often each query counts, one row per resample, (B, Q); None is once each, (1, Q)."""
+    if weights is None:
+        return torch.ones(1, length, dtype=torch.float64)
+    tensor = check_tensor("weights", weights, "(B, Q)")
+    if tensor.shape[1] != length:
+        raise InvalidArgument(
+            "weights",
+            expected=f"{length} columns, one per query",
+            got=str(tensor.shape[1]),
+            fix="draw them with resample_counts(len(queries), resamples, seed=0)",
+        )
+    wide = tensor if tensor.is_floating_point() else tensor.double()
+    total = wide.sum(1)
+    if not (wide.min() >= 0 and torch.equal(total, total.round())):
+        raise InvalidArgument(
+            "weights",
+            expected="whole numbers, 0 or more: how often each query is drawn",
+            got=f"values from {float(wide.min()):g}, sums such as {float(total[0]):g}",
+            fix="draw them with resample_counts(len(queries), resamples, seed=0)",
+        )
+    return wide if total.max() < EXACT else wide.double()
+
+
+def as_result(per_row: Tensor, weights: Tensor | None) -> float | Tensor:
+    """A float when no weights were given, otherwise one float64 per resample, (B,)."""
+    return float(per_row[0]) if weights is None else per_row.double()
+
+
+def check_tensor(name: str, value: object, shape: str) -> Tensor:
+    """A tensor with as many dimensions as `shape` has letters, and something in it."""
+    if not isinstance(value, Tensor):
+        raise InvalidArgument(
+            name,
+            expected="a torch.Tensor",
+            got=type(value).__name__,
+            fix="convert it with torch.as_tensor",
+        )
+    ndim = shape.strip("(,)").count(",") + 1
+    if value.ndim != ndim or value.numel() == 0:
+        raise InvalidArgument(
+            name,
+            expected=f"shape {shape}, not empty",
+            got=f"shape {tuple(value.shape)}",
+            fix="one entry per query, and at least one query: a mean of nothing has no value",
+        )
+    return value
+
+
+def check_whole(name: str, value: object, *, smallest: int = 1) -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < smallest:
+        raise InvalidArgument(
+            name,
+            expected=f"a whole number of at least {smallest}",
+            got=repr(value),
+            fix="pass such a number",
+        )
+
+
+def check_number(name: str, value: object, expected: str, fits: Callable[[float], bool]) -> None:
+    if not isinstance(value, Real) or not isfinite(value) or not fits(float(value)):
+        raise InvalidArgument(name, expected=expected, got=repr(value), fix="pass such a number")

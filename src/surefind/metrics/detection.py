@@ -1,0 +1,115 @@
+"""Can a signal tell two kinds of queries apart: wrong from right, foreign from own (OOD)?
+
+`signal` is higher for what should be detected: an uncertainty, or cov[q - x] for foreign queries.
+Only its order counts. `weights` are resample counts, (B, Q); a resample without one of the two
+kinds has the value nan.
+"""
+
+from typing import NamedTuple, overload
+
+import torch
+from torch import Tensor
+
+from surefind.errors import InvalidArgument
+from surefind.metrics.checks import as_flags, as_numbers, as_result, as_rows, check_number
+from surefind.metrics.order import order, steps
+
+
+@overload
+def auroc(signal: Tensor, positive: Tensor, *, weights: None = None) -> float: ...
+@overload
+def auroc(signal: Tensor, positive: Tensor, *, weights: Tensor) -> Tensor: ...
+def auroc(signal: Tensor, positive: Tensor, *, weights: Tensor | None = None) -> float | Tensor:
+    r"""Chance that a positive has a higher signal than a negative; a tie counts one half.
+
+        AUROC = sum_g (F_g - F_(g-1)) (T_g + T_(g-1)) / 2 / (T F)
+
+    T_g, F_g: positives and negatives at or above the g-th highest distinct signal.
+
+    >>> auroc(torch.tensor([0.9, 0.3, 0.3]), torch.tensor([True, True, False]))
+    0.75
+    """
+    found = _found(signal, positive, weights)
+    corner = found.true[:, 0] * found.false[:, 0] / 2
+    area = torch.trapezoid(found.true, found.false, dim=1) + corner
+    return as_result(area.double() / (found.positives * found.negatives), weights)
+
+
+@overload
+def aupr(signal: Tensor, positive: Tensor, *, weights: None = None) -> float: ...
+@overload
+def aupr(signal: Tensor, positive: Tensor, *, weights: Tensor) -> Tensor: ...
+def aupr(signal: Tensor, positive: Tensor, *, weights: Tensor | None = None) -> float | Tensor:
+    r"""Precision averaged over recall, one step for each distinct signal.
+
+        AUPR = sum_g (T_g - T_(g-1)) / T * T_g / (T_g + F_g)
+
+    A signal that knows nothing has the share of positives, not one half.
+
+    >>> round(aupr(torch.tensor([0.9, 0.5, 0.3]), torch.tensor([True, False, True])), 4)
+    0.8333
+    """
+    found = _found(signal, positive, weights)
+    one_kind = (found.positives == 0) | (found.negatives == 0)
+    precision = found.false.add_(found.true).reciprocal_().mul_(found.true)
+    precision.nan_to_num_(0.0)  # 0 / 0 above the first query that the resample holds
+    area = precision.mul_(steps(found.true)).sum(1).double()
+    return as_result((area / found.positives).masked_fill(one_kind, torch.nan), weights)
+
+
+@overload
+def fpr_at_tpr(
+    signal: Tensor, positive: Tensor, *, tpr: float = 0.95, weights: None = None
+) -> float: ...
+@overload
+def fpr_at_tpr(
+    signal: Tensor, positive: Tensor, *, tpr: float = 0.95, weights: Tensor
+) -> Tensor: ...
+def fpr_at_tpr(
+    signal: Tensor, positive: Tensor, *, tpr: float = 0.95, weights: Tensor | None = None
+) -> float | Tensor:
+    """Share of negatives flagged by the strictest threshold that flags `tpr` of the positives.
+
+        min F_g / F  over all g with T_g / T >= tpr
+
+    >>> fpr_at_tpr(torch.tensor([0.9, 0.5, 0.3, 0.1]), torch.tensor([True, False, True, False]))
+    0.5
+    """
+    check_number("tpr", tpr, "a number above 0 and at most 1", lambda x: 0 < x <= 1)
+    found = _found(signal, positive, weights)
+    share = found.true / found.positives[:, None]  # in float64, where 19 / 20 is 0.95
+    first = (share < tpr).sum(1, keepdim=True).clamp(max=share.shape[1] - 1)
+    rate = found.false.gather(1, first).squeeze(1) / found.negatives
+    return as_result(rate.masked_fill(found.positives == 0, torch.nan), weights)
+
+
+class _Found(NamedTuple):
+    """What each threshold finds, from the highest distinct signal to the lowest."""
+
+    true: Tensor  # (B, G) weight of positives at or above the threshold
+    false: Tensor  # (B, G) weight of negatives
+
+    @property
+    def positives(self) -> Tensor:
+        return self.true[:, -1].double()
+
+    @property
+    def negatives(self) -> Tensor:
+        return self.false[:, -1].double()
+
+
+def _found(signal: Tensor, positive: Tensor, weights: Tensor | None) -> _Found:
+    values = as_numbers("signal", signal)
+    flags = as_flags("positive", positive, len(values))
+    if weights is None and (flags.all() or not flags.any()):
+        raise InvalidArgument(
+            "positive",
+            expected="both kinds of queries",
+            got="only positives" if flags.all() else "only negatives",
+            fix="there is nothing to tell apart: leave this metric out",
+        )
+    from_highest = order(-values)
+    arranged = from_highest.arrange(as_rows(weights, len(values)))
+    both = from_highest.totals(arranged)
+    true = from_highest.totals(arranged.mul_(flags[from_highest.queries]))
+    return _Found(true, both.sub_(true))

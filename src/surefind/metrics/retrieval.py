@@ -1,0 +1,133 @@
+"""How good the order of the neighbours is, per query; `hits` is (Q, K), nearest first.
+
+A query whose gallery holds no match has no value here: count such queries and leave them out.
+"""
+
+import torch
+from torch import Tensor
+
+from surefind.errors import InvalidArgument
+from surefind.metrics.checks import check_tensor, check_whole
+
+
+def hit_at_k(hits: Tensor, k: int) -> Tensor:
+    """1 where at least one of the k nearest matches, else 0, (Q,).
+
+    >>> hit_at_k(torch.tensor([[False, True], [False, False]]), 2)
+    tensor([1., 0.], dtype=torch.float64)
+    """
+    _check_hits(hits)
+    check_whole("k", k)
+    return hits[:, :k].any(dim=1).double()
+
+
+def recall_at_k(hits: Tensor, k: int) -> float:
+    """R@k: share of queries with at least one match among the k nearest.
+
+    >>> recall_at_k(torch.tensor([[False, True], [False, False]]), 2)
+    0.5
+    """
+    return float(hit_at_k(hits, k).mean())
+
+
+def precision_at_k(hits: Tensor, k: int) -> Tensor:
+    """Matches among the k nearest, divided by k, (Q,).
+
+    The divisor is k also when the gallery holds fewer than k images: what is not there is no hit.
+
+    >>> precision_at_k(torch.tensor([[True, True, False]]), 4)
+    tensor([0.5000], dtype=torch.float64)
+    """
+    _check_hits(hits)
+    check_whole("k", k)
+    return hits[:, :k].sum(dim=1).double() / k
+
+
+def average_precision_at_k(hits: Tensor, n_matches: Tensor, k: int) -> Tensor:
+    r"""AP@k, (Q,): precision at each hit, averaged over the hits that were possible.
+
+        AP@k = 1 / min(n_matches, k) * sum over hits i <= k of (hits among the first i) / i
+
+    `n_matches` counts the matches in the whole gallery, found or not.
+
+    >>> average_precision_at_k(torch.tensor([[True, False, True]]), torch.tensor([2]), 3)
+    tensor([0.8333], dtype=torch.float64)
+    """
+    _check_hits(hits)
+    check_whole("k", k)
+    _check_matches(n_matches, hits)
+    return _precision_at_hits(hits[:, :k]).sum(dim=1) / n_matches.clamp(max=k)
+
+
+def average_precision_at_r(hits: Tensor, n_matches: Tensor) -> Tensor:
+    r"""AP@R with R = n_matches of each query, (Q,); its mean is MAP@R.
+
+        AP@R = 1 / R * sum over hits i <= R of (hits among the first i) / i
+
+    It is 1 only if all matches come before everything else (Musgrave et al. 2020).
+
+    >>> average_precision_at_r(torch.tensor([[True, False, True]]), torch.tensor([2]))
+    tensor([0.5000], dtype=torch.float64)
+    """
+    _check_hits(hits)
+    _check_matches(n_matches, hits)
+    most = int(n_matches.max())
+    if hits.shape[1] < most:
+        raise InvalidArgument(
+            "hits",
+            expected=f"at least {most} neighbours, as many as a query has matches",
+            got=str(hits.shape[1]),
+            fix="fetch more neighbours, or use average_precision_at_k",
+        )
+    counted = torch.arange(hits.shape[1]) < n_matches[:, None]
+    return _precision_at_hits(hits & counted).sum(dim=1) / n_matches
+
+
+def mean_average_precision(hits: Tensor, n_matches: Tensor, k: int) -> float:
+    """mAP@k: the mean of AP@k over queries.
+
+    >>> mean_average_precision(torch.tensor([[True], [False]]), torch.tensor([3, 1]), 1)
+    0.5
+    """
+    return float(average_precision_at_k(hits, n_matches, k).mean())
+
+
+def _precision_at_hits(hits: Tensor) -> Tensor:
+    """(hits among the first i) / i where i is a hit, else 0."""
+    rank = torch.arange(1, hits.shape[1] + 1, dtype=torch.float64)
+    return hits.cumsum(1) / rank * hits
+
+
+def _check_hits(hits: object) -> None:
+    if check_tensor("hits", hits, "(Q, K)").dtype != torch.bool:
+        raise InvalidArgument(
+            "hits",
+            expected="a bool for each neighbour",
+            got=str(getattr(hits, "dtype", "")).removeprefix("torch."),
+            fix="say which neighbours match: labels[neighbours] == labels[:, None]",
+        )
+
+
+def _check_matches(n_matches: object, hits: Tensor) -> None:
+    counts = check_tensor("n_matches", n_matches, "(Q,)")
+    if counts.is_floating_point() or counts.dtype == torch.bool or len(counts) != len(hits):
+        raise InvalidArgument(
+            "n_matches",
+            expected=f"{len(hits)} whole numbers, one per query",
+            got=f"{len(counts)} of {str(counts.dtype).removeprefix('torch.')}",
+            fix="count the matches of each query in the gallery",
+        )
+    if counts.min() < 1:
+        raise InvalidArgument(
+            "n_matches",
+            expected="at least 1 for every query",
+            got=f"{int((counts < 1).sum())} queries without a match",
+            fix="queries without a match are counted apart: leave them out",
+        )
+    if (hits.sum(dim=1) > counts).any():
+        raise InvalidArgument(
+            "n_matches",
+            expected="at least as many as there are hits",
+            got="a query with more hits than matches",
+            fix="count the matches in the whole gallery, without the query itself",
+        )

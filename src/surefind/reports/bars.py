@@ -1,0 +1,104 @@
+"""Black bars at the edges of images: what they alone give away about a data set.
+
+Where one data set is letterboxed and another is not, any encoder can tell them apart without
+looking at a picture. An out-of-distribution figure means something only above this baseline.
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from math import nan
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
+from sklearn.model_selection import (  # type: ignore[import-untyped]
+    StratifiedKFold,
+    cross_val_score,
+)
+from sklearn.pipeline import make_pipeline  # type: ignore[import-untyped]
+from sklearn.preprocessing import StandardScaler  # type: ignore[import-untyped]
+
+from surefind.images.decode import ImageRejected, decode
+
+BLACK = 8  # the brightest channel of a pixel in a bar
+STRAY = 24  # what JPEG makes of a few of them
+STRAY_SHARE = 0.02  # of the pixels of one row or column
+LEAST = 10  # images of each kind, for a figure that means anything
+FOLDS = 5
+_THREADS = 4
+
+
+def bar_widths(image: Image.Image | NDArray[np.uint8]) -> NDArray[np.float64]:
+    """Share of the height at the top and bottom, of the width at left and right, that is black.
+
+    An image that is black throughout is all bar, 1 on every side.
+
+    >>> picture = np.full((8, 4, 3), 200, np.uint8)
+    >>> picture[:2] = 0
+    >>> bar_widths(picture).tolist()
+    [0.25, 0.0, 0.0, 0.0]
+    """
+    pixels = np.asarray(image.convert("RGB") if isinstance(image, Image.Image) else image)
+    brightest = pixels if pixels.ndim == 2 else pixels.max(axis=2)
+    rows, columns = _black_lines(brightest), _black_lines(brightest.T)
+    return np.array([_run(line) for line in (rows, rows[::-1], columns, columns[::-1])])
+
+
+def bars_auroc(
+    own: Sequence[Path], foreign: Sequence[Path], *, at_most: int = 1000, seed: int = 0
+) -> float:
+    """How well foreign images are told from one's own by the widths of their bars alone.
+
+    0.5 is not at all. The mean over folds of a logistic regression on the widths and their
+    squares, of at most so many images of each kind. Unreadable images are skipped; nan when fewer
+    than 10 of either kind can be read.
+    """
+    random = np.random.default_rng(seed)
+    ours = _widths_of(_sample(own, at_most, random))
+    theirs = _widths_of(_sample(foreign, at_most, random))
+    if min(len(ours), len(theirs)) < LEAST:
+        return nan
+    widths = np.concatenate([ours, theirs])
+    is_foreign = np.arange(len(widths)) >= len(ours)
+    aurocs = cross_val_score(
+        make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),
+        np.hstack([widths, widths**2]),
+        is_foreign,
+        scoring="roc_auc",
+        cv=StratifiedKFold(FOLDS, shuffle=True, random_state=seed),
+    )
+    return float(aurocs.mean())
+
+
+def _black_lines(brightest: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Which rows are black from end to end."""
+    strays = (brightest > BLACK).mean(axis=1)
+    black: NDArray[np.bool_] = (strays <= STRAY_SHARE) & (brightest.max(axis=1) <= STRAY)
+    return black
+
+
+def _run(black: NDArray[np.bool_]) -> float:
+    """Share of the lines before the first that is not black."""
+    return float(np.logical_and.accumulate(black).mean())
+
+
+def _sample(files: Sequence[Path], at_most: int, random: np.random.Generator) -> list[Path]:
+    chosen = random.permutation(len(files))[:at_most]
+    return [files[number] for number in chosen]
+
+
+def _widths_of(files: Sequence[Path]) -> NDArray[np.float64]:
+    """(n, 4), without the files that cannot be read."""
+    with ThreadPoolExecutor(_THREADS) as pool:
+        found = [widths for widths in pool.map(_widths, files) if widths is not None]
+    return np.array(found).reshape(-1, 4)
+
+
+def _widths(file: Path) -> NDArray[np.float64] | None:
+    try:
+        pixels = decode(file)
+    except ImageRejected:
+        return None
+    return bar_widths(pixels.permute(1, 2, 0).numpy())

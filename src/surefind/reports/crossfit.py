@@ -1,0 +1,47 @@
+"""From an uncertainty to a probability, judged only on queries it was not fitted to."""
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
+from sklearn.model_selection import GroupKFold  # type: ignore[import-untyped]
+
+FOLDS = 5
+
+Values = NDArray[np.float64]
+
+
+def crossfit_probability(
+    uncertainty: Values, correct: NDArray[np.bool_], groups: NDArray[np.generic]
+) -> Values:
+    """P(the top hit is right) for each query, from a fit to the queries of other groups.
+
+    The fit is logistic in the logit of the rank among the fitted queries, so that a monotone map
+    of the uncertainty changes nothing. Where a fit saw only right or only wrong queries, it says
+    their share, (right + 1/2) / (n + 1). With a single group nobody is left to fit to: nan.
+    """
+    probability = np.full(len(uncertainty), np.nan)
+    folds = min(FOLDS, len(np.unique(groups)))
+    if folds < 2:
+        return probability
+    for fitted, judged in GroupKFold(folds).split(uncertainty, groups=groups):
+        probability[judged] = _fit_and_judge(
+            uncertainty[fitted], correct[fitted], uncertainty[judged]
+        )
+    return probability
+
+
+def _fit_and_judge(uncertainty: Values, correct: NDArray[np.bool_], judged: Values) -> Values:
+    right, n = int(correct.sum()), len(correct)
+    if right in (0, n):
+        return np.full(len(judged), (right + 0.5) / (n + 1))
+    known = np.sort(uncertainty)
+    model = LogisticRegression(C=1e3).fit(_logit_rank(known, uncertainty), correct)
+    chosen: Values = model.predict_proba(_logit_rank(known, judged))[:, 1]
+    return chosen
+
+
+def _logit_rank(known: Values, values: Values) -> Values:
+    """Half way between the sides on which a tie could go; never 0 or 1. (n, 1)"""
+    sides = (np.searchsorted(known, values, side=side) for side in ("left", "right"))
+    rank = (sum(sides) / 2 + 0.5) / (len(known) + 1)
+    return np.log(rank / (1 - rank))[:, None]

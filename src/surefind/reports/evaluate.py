@@ -1,0 +1,186 @@
+"""A model and data to an evaluation that can be written, drawn and mailed."""
+
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from math import isnan
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from surefind.choices import check_choice
+from surefind.datasets import open_dataset, read_catalog
+from surefind.embeddings import Embeddings
+from surefind.encoders.encoder import Encoder
+from surefind.encoders.encoding import ImageEncoder
+from surefind.encoders.mc_dropout import McDropoutEncoder
+from surefind.errors import InvalidArgument
+from surefind.images.catalog import Catalog
+from surefind.images.matches import Rows
+from surefind.reports.bars import bars_auroc
+from surefind.reports.encoded import Embedded, embed_catalog
+from surefind.reports.intervals import resamples_of
+from surefind.reports.judge import KS, Judgement, judge
+from surefind.reports.ladder import Answer, climb, sample_queries, steps
+from surefind.reports.queries import QueryTable
+from surefind.reports.ranking import neighbours
+from surefind.reports.result import About, EvalResult, Ladder
+from surefind.reports.signals import uncertainty_signals
+
+PARTS = ("test", "val", "train", "all")
+PACKAGES = ("surefind", "torch", "timm", "faiss-cpu", "numpy", "scikit-learn")
+
+Tell = Callable[[str, int, int], None]  # what is done, how much of it, out of how much
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to evaluate."""
+
+    model: Path
+    data: str
+    part: str = "test"
+    foreign: str | None = (
+        None  # out-of-distribution data; the data's own foreign part if it has one
+    )
+    passes: int | None = None  # of Monte-Carlo dropout
+    ks: tuple[int, ...] = KS
+    radius: float = 25.0  # metres, for images with positions
+    ladder: int = 200  # queries that are corrupted; 0: none
+    seed: int = 0
+    command: str = ""
+
+
+class Evaluation(NamedTuple):
+    """The result and the queries behind it."""
+
+    result: EvalResult
+    queries: QueryTable
+
+
+def evaluate(
+    request: Request, *, kept_in: Path | None = None, tell: Tell = lambda *_: None
+) -> Evaluation:
+    """Encode, search and measure; embeddings are kept in a folder, if given, for the next time."""
+    start = time.monotonic()
+    check_choice("part", request.part, PARTS)
+    model = Encoder.load(request.model)
+    encoder = model if request.passes is None else McDropoutEncoder(model, passes=request.passes)
+    name, catalog, foreign_catalog = _data(request)
+
+    def embed(catalog: Catalog, what: str) -> Embedded:
+        return embed_catalog(
+            encoder,
+            catalog,
+            kept_in=kept_in,
+            progress=lambda done: tell(f"encoding {what}", done, len(catalog)),
+        )
+
+    own = embed(catalog, "images")
+    foreign = None if foreign_catalog is None else embed(foreign_catalog, "foreign images")
+    judgement = judge(
+        own,
+        foreign,
+        learned=encoder.has_variance,
+        ks=request.ks,
+        radius=request.radius,
+        seed=request.seed,
+        progress=lambda what: tell(what, 0, 1),
+    )
+    result = EvalResult(
+        about=_about(request, model, name, own, foreign, judgement, time.monotonic() - start),
+        rankings=judgement.rankings,
+        exclusions=judgement.exclusions,
+        ladder=_ladder(request, encoder, own, judgement, tell) if request.ladder else None,
+    )
+    return Evaluation(result, judgement.queries)
+
+
+def _data(request: Request) -> tuple[str, Catalog, Catalog | None]:
+    """The data's name, the images to judge, and foreign ones."""
+    foreign = None if request.foreign is None else read_catalog(request.foreign)
+    if request.part == "all":
+        name, catalog = Path(request.data).stem, read_catalog(request.data)
+    else:
+        splits = open_dataset(request.data)
+        name, catalog = splits.name, getattr(splits, request.part)
+        foreign = splits.foreign if foreign is None else foreign
+    if foreign is not None and set(foreign.files) & set(catalog.files):
+        raise InvalidArgument(
+            "--ood",
+            expected="images that do not belong to the gallery",
+            got=f"{request.foreign!r}, which shares images with {request.data!r}",
+            fix="name data of another kind",
+        )
+    return name, catalog, foreign
+
+
+def _ladder(
+    request: Request, encoder: ImageEncoder, own: Embedded, judgement: Judgement, tell: Tell
+) -> Ladder:
+    """Corrupted queries ask the clean gallery."""
+    protocol = judgement.protocol
+    gallery = own.embeddings[protocol.gallery.tolist()]
+    place = np.full(len(own.catalog), -1)
+    place[protocol.gallery] = np.arange(len(protocol.gallery))
+
+    def ask(batch: Embeddings, rows: Rows) -> Answer:
+        itself = None if protocol.itself is None else place[rows]
+        found = neighbours("means", batch, gallery, 10, itself=itself)
+        signals = uncertainty_signals(batch, gallery, found, learned=encoder.has_variance)
+        return Answer(
+            protocol.hits(found.rows.numpy(), rows)[:, 0],
+            {name: signal.numpy() for name, signal in signals.items()},
+        )
+
+    answerable = protocol.queries[protocol.n_matches > 0]
+    rows = sample_queries(answerable, request.ladder, seed=request.seed)
+    return climb(
+        encoder,
+        own.catalog,
+        rows=rows,
+        ask=ask,
+        seed=request.seed,
+        progress=lambda done: tell("corruption ladder", done, steps(len(rows))),
+    )
+
+
+def _about(
+    request: Request,
+    model: Encoder,
+    name: str,
+    own: Embedded,
+    foreign: Embedded | None,
+    judgement: Judgement,
+    seconds: float,
+) -> About:
+    scored = int((judgement.protocol.n_matches > 0).sum())
+    bars = None if foreign is None else bars_auroc(own.catalog.files, foreign.catalog.files)
+    return About(
+        data=request.data,
+        data_name=name,
+        part=request.part,
+        root=str(own.catalog.root),
+        model=str(request.model),
+        fingerprint=model.fingerprint,
+        family=model.config.family if request.passes is None else "mc-dropout",
+        dim=own.embeddings.dim,
+        protocol=judgement.protocol.description,
+        queries=scored,
+        gallery=len(judgement.protocol.gallery),
+        classes=len(own.catalog.classes),
+        ks=request.ks,
+        resamples=resamples_of(scored),
+        foreign=request.foreign or ("its own foreign part" if foreign else ""),
+        foreign_root=str(foreign.catalog.root) if foreign else "",
+        foreign_queries=len(foreign.catalog) if foreign else 0,
+        bars_auroc=None if bars is None or isnan(bars) else bars,
+        command=request.command,
+        versions={"python": platform.python_version()} | {p: version(p) for p in PACKAGES},
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        seconds=round(seconds, 1),
+    )

@@ -1,0 +1,50 @@
+"""The folder of a report: numbers, queries, figures, page, and the embeddings to start from."""
+
+import json
+from pathlib import Path
+
+from surefind.choices import check_choice
+from surefind.files import make_writable, write_whole
+from surefind.reports.evaluate import Evaluation, Request, evaluate
+from surefind.reports.figures.of_report import draw_all
+from surefind.reports.html import write_report
+from surefind.reports.result import EvalResult
+
+TABLES = ("csv", "parquet")
+
+
+class ReportFolder:
+    """Where `surefind evaluate` writes."""
+
+    def __init__(self, folder: Path, *, table: str = "csv") -> None:
+        check_choice("--rows", table, TABLES)
+        self.folder = folder
+        self.results = folder / "results.json"
+        self.queries = folder / f"queries.{table}"
+        self.figures = folder / "figures"
+        self.page = folder / "report.html"
+        self.embeddings = folder / "embeddings"
+
+    def make(self) -> None:
+        """Before the work: find out whether it can be written."""
+        make_writable(self.folder)
+
+    def write(self, evaluation: Evaluation) -> None:
+        """Everything; the results last, so that their file says that all is there."""
+        result, queries = evaluation
+        queries.write(self.queries)
+        draw_all(result, queries, self.figures)
+        write_report(self.folder, result, queries)
+        write_whole(self.results, (json.dumps(result.as_dict(), indent=1) + "\n").encode())
+
+
+def evaluate_model(
+    model: Path, data: str, *, foreign: tuple[str, ...] | None, passes: int | None, output: Path
+) -> EvalResult:
+    """Evaluate the test part into a report folder."""
+    folder = ReportFolder(output)
+    folder.make()
+    request = Request(model, data, foreign=foreign[0] if foreign else None, passes=passes)
+    evaluation = evaluate(request, kept_in=folder.embeddings)
+    folder.write(evaluation)
+    return evaluation.result

@@ -1,0 +1,196 @@
+"""Embeddings and the truth about them to a judgement: search, compare, measure."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from surefind.embeddings import Embeddings
+from surefind.engines.exact import Neighbours
+from surefind.errors import InvalidArgument
+from surefind.functional.checks import check_pair
+from surefind.images.catalog import Catalog
+from surefind.images.matches import Mask
+from surefind.reports.crossfit import crossfit_probability
+from surefind.reports.encoded import EXAMPLES, Embedded
+from surefind.reports.found import Found
+from surefind.reports.measures import measure
+from surefind.reports.protocol import Protocol, protocol_of
+from surefind.reports.queries import SHOWN, QueryTable
+from surefind.reports.ranking import RANKINGS, neighbours
+from surefind.reports.result import Exclusion, Ranking
+from surefind.reports.signals import Signals, uncertainty_signals
+
+KS = (1, 5, 10)
+MOST_FOR_MAP_AT_R = 200  # neighbours that are fetched for its sake
+
+Columns = dict[str, NDArray[Any]]
+
+
+class Judgement(NamedTuple):
+    """What was found about embeddings, before anything is said of where they came from."""
+
+    rankings: dict[str, Ranking]
+    queries: QueryTable  # the foreign ones last
+    protocol: Protocol
+    exclusions: tuple[Exclusion, ...]
+
+
+class Asked(NamedTuple):
+    """What one group of queries found in the gallery."""
+
+    neighbours: Neighbours
+    signals: Signals
+
+
+def judge(
+    own: Embedded,
+    foreign: Embedded | None = None,
+    *,
+    learned: bool = True,
+    ks: Sequence[int] = KS,
+    rankings: Sequence[str] = RANKINGS,
+    depth: int | None = None,
+    radius: float = 25.0,
+    seed: int = 0,
+    progress: Callable[[str], None] | None = None,
+) -> Judgement:
+    """Search, compare with the truth, and measure, in both orders of the gallery.
+
+    `learned` is False where the variance says nothing: then there is one order, and only what
+    distances tell. `depth` neighbours are fetched; unless given, enough for k and for MAP@R.
+    Memory does not grow with queries times gallery. `progress` is told what is done next.
+    """
+    _check(own, foreign, ks)
+    protocol = protocol_of(own.catalog, radius=radius)
+    asking = own.embeddings[torch.from_numpy(protocol.queries)]
+    gallery = own.embeddings[torch.from_numpy(protocol.gallery)]
+    most = int(protocol.n_matches.max())
+    depth = depth or max(*ks, SHOWN, most if most <= MOST_FOR_MAP_AT_R else 0)
+    scored = protocol.n_matches > 0
+    groups = _groups(own.catalog, protocol)[scored]
+    columns = _who_asks(own.catalog, protocol, foreign)
+    paths = np.array(own.catalog.paths, dtype=object)[protocol.gallery]
+    measured: dict[str, Ranking] = {}
+    for ranking in rankings if learned else ("means",):
+        if progress is not None:
+            progress(f"searching by {ranking}")
+
+        def ask(batch: Embeddings, k: int, itself: NDArray[np.int64] | None = None) -> Asked:
+            found = neighbours(ranking, batch, gallery, k, itself=itself)  # noqa: B023
+            return Asked(found, uncertainty_signals(batch, gallery, found, learned=learned))
+
+        ours = ask(asking, depth, protocol.itself)
+        theirs = None if foreign is None else ask(foreign.embeddings, SHOWN)
+        hits = protocol.hits(ours.neighbours.rows.numpy())
+        if progress is not None:
+            progress(f"measuring by {ranking}")
+        probability = {
+            name: fitted
+            for name, signal in ours.signals.items()
+            if not np.isnan(
+                fitted := crossfit_probability(signal.numpy()[scored], hits[scored, 0], groups)
+            ).any()
+        }
+        measured[ranking] = measure(
+            Found(
+                torch.from_numpy(hits[scored]),
+                torch.from_numpy(protocol.n_matches[scored]),
+                {name: signal[torch.from_numpy(scored)] for name, signal in ours.signals.items()},
+                theirs.signals if theirs else {},
+                {name: torch.from_numpy(fitted) for name, fitted in probability.items()},
+            ),
+            ks=ks,
+            seed=seed,
+        )
+        answers = _answers(ours, theirs, hits, probability, paths=paths, scored=scored)
+        columns |= {f"{ranking}.{name}": column for name, column in answers.items()}
+    exclusions = own.exclusions + (foreign.exclusions if foreign else ())
+    return Judgement(
+        measured,
+        QueryTable(columns),
+        protocol,
+        (*exclusions, *_unanswerable(own.catalog, protocol)),
+    )
+
+
+def _groups(catalog: Catalog, protocol: Protocol) -> NDArray[np.int64]:
+    """Queries of one label stay together when a probability is fitted and judged."""
+    if catalog.labels:
+        return catalog.codes[protocol.queries]
+    return np.arange(len(protocol.queries))
+
+
+def _who_asks(catalog: Catalog, protocol: Protocol, foreign: Embedded | None) -> Columns:
+    queries = catalog.select(protocol.queries)
+    strangers = foreign.catalog if foreign else catalog.select([])
+    blank = ("",)
+    return {
+        "id": _texts(queries.ids, strangers.ids),
+        "path": _texts(queries.paths, strangers.paths),
+        "label": _texts(
+            queries.labels or blank * len(queries), strangers.labels or blank * len(strangers)
+        ),
+        "foreign": np.arange(len(queries) + len(strangers)) >= len(queries),
+        "n_matches": np.concatenate([protocol.n_matches, np.zeros(len(strangers), np.int64)]),
+    }
+
+
+def _answers(
+    ours: Asked,
+    theirs: Asked | None,
+    hits: Mask,
+    probability: dict[str, NDArray[np.float64]],
+    *,
+    paths: NDArray[Any],
+    scored: Mask,
+) -> Columns:
+    """The columns of one ranking, foreign queries last."""
+    both = [ours] if theirs is None else [ours, theirs]
+    strangers = len(theirs.neighbours.rows) if theirs else 0
+    columns: Columns = {}
+    for rank in range(min(SHOWN, hits.shape[1])):
+        rows = np.concatenate([asked.neighbours.rows[:, rank].numpy() for asked in both])
+        columns[f"hit_{rank + 1}"] = paths[rows]
+        columns[f"match_{rank + 1}"] = np.concatenate([hits[:, rank], np.zeros(strangers, bool)])
+        columns[f"distance_{rank + 1}"] = np.concatenate(
+            [asked.neighbours.distance[:, rank].double().numpy() for asked in both]
+        )
+    for name in ours.signals:
+        columns[f"signal.{name}"] = np.concatenate([a.signals[name].numpy() for a in both])
+        if name in probability:
+            known = np.full(len(scored) + strangers, np.nan)
+            known[: len(scored)][scored] = probability[name]
+            columns[f"probability.{name}"] = known
+    return columns
+
+
+def _texts(*parts: Sequence[str]) -> NDArray[Any]:
+    return np.array([text for part in parts for text in part], dtype=object)
+
+
+def _unanswerable(catalog: Catalog, protocol: Protocol) -> tuple[Exclusion, ...]:
+    lonely = protocol.queries[protocol.n_matches == 0]
+    if not len(lonely):
+        return ()
+    examples = tuple(catalog.paths[row] for row in lonely[:EXAMPLES])
+    return (Exclusion("query without a match in the gallery", len(lonely), examples),)
+
+
+def _check(own: Embedded, foreign: Embedded | None, ks: Sequence[int]) -> None:
+    for name, batch in (("own", own), ("foreign", foreign)):
+        if batch is not None and len(batch.embeddings) != len(batch.catalog):
+            raise InvalidArgument(
+                name,
+                expected=f"{len(batch.catalog)} embeddings, one per image",
+                got=str(len(batch.embeddings)),
+                fix="embed the catalog again",
+            )
+    if foreign is not None:
+        check_pair(own.embeddings, foreign.embeddings, "own, foreign")
+    if not ks or min(ks) < 1:
+        raise InvalidArgument(
+            "ks", expected="numbers from 1 on", got=repr(tuple(ks)), fix="use 1, 5, 10"
+        )

@@ -1,0 +1,88 @@
+"""What a reader has to know before comparing: scale, data, command, and how figures are made."""
+
+from pathlib import Path
+
+from surefind.reports.reproduce.paper import ABOUT, ABOUT_ALL, BACKBONES, TEST_QUERIES, TITLES
+from surefind.reports.reproduce.plan import Plan
+from surefind.reports.reproduce.rows import ROWS
+from surefind.reports.result import About
+
+INTERVALS = (
+    "In brackets the 95 % interval of resampled queries, which does not cover chance in training. "
+    "With several seeds: means of the values and of the interval's ends, and ± the standard "
+    "deviation between seeds."
+)
+BEST_FREE = (
+    "Training-free is the best by AUROC of nearest distance and distance ratios, chosen on the "
+    "queries it is shown for: in its favour."
+)
+
+
+def facts(plan: Plan, about: About) -> tuple[str, ...]:
+    """Before the table."""
+    lines = [_scale(plan), _data(plan, about)]
+    if about.foreign:
+        lines.append(f"Foreign queries: {about.foreign_queries:,}, {_short(about.foreign)}.")
+    return (*lines, f"Made by `{command(plan)}`.")
+
+
+def notes(plan: Plan) -> tuple[str, ...]:
+    """After the table."""
+    quoted = plan.dataset in TITLES
+    own = [ABOUT[plan.dataset]] if plan.dataset in ABOUT else []
+    return (INTERVALS, BEST_FREE, *(ABOUT_ALL if quoted else ()), *own)
+
+
+def command(plan: Plan) -> str:
+    """The command line, without the folders of one machine."""
+    parts = ["surefind reproduce", plan.dataset]
+    if plan.dataset in TITLES:
+        parts += [f"--data {_short(plan.data)}", f"--backbone {plan.backbone}"]
+        parts += [f"--scale {plan.scale}"]
+    if plan.seeds > 1:
+        parts += [f"--seeds {plan.seeds}"]
+    if plan.rows != ROWS:
+        parts += [f"--rows {','.join(row.name for row in plan.rows)}"]
+    if plan.foreign:
+        parts += [f"--ood {_short(plan.foreign)}"]
+    for setting in plan.settings:
+        key, _, value = setting.partition("=")
+        parts += [f"--set {key}={_short(value)}"]
+    return " ".join(parts)
+
+
+def _scale(plan: Plan) -> str:
+    trained = plan.recipe(plan.rows[0], 0).encoder.backbone
+    recipes = f"`{plan.recipes}-*` recipes"
+    if plan.dataset == "glyphs":
+        return f"Glyphs: {trained}, {recipes}; the paper has no such data."
+    quoted = BACKBONES[plan.backbone]
+    if plan.at_paper_scale:
+        return f"Paper scale: {trained}, {recipes}, beside the paper's {quoted}."
+    return (
+        f"CPU scale: {trained}, {recipes}, not the paper's backbone; its figures are those of "
+        f"{quoted}."
+    )
+
+
+def _data(plan: Plan, about: About) -> str:
+    told = f"Data: {_short(plan.data)}, {about.queries:,} test queries."
+    if plan.dataset not in TITLES:
+        return told
+    wanted = TEST_QUERIES.get(plan.dataset)
+    if wanted is None:
+        return f"{told} The paper does not say how many it had."
+    if about.queries != wanted:
+        title = TITLES[plan.dataset]
+        return f"{told} **This is not the paper's test set**: {title} has {wanted:,}."
+    return told
+
+
+def _short(source: str) -> str:
+    """`cub200:/long/way/birds` as `cub200:birds`.
+
+    >>> _short("cub200:/long/way/birds"), _short("glyphs"), _short("0.1")
+    ('cub200:birds', 'glyphs', '0.1')
+    """
+    name, colon, place = source.rpartition(":")
+    return f"{name}{colon}{Path(place).name}"

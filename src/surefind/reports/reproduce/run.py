@@ -1,0 +1,155 @@
+"""Train and evaluate every row; what is finished is not done again."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from surefind.datasets import open_dataset
+from surefind.datasets.splits import Splits
+from surefind.errors import SurefindError
+from surefind.reports.reproduce.finished import (
+    check_same_recipe,
+    claim,
+    finished_evaluation,
+    is_trained,
+)
+from surefind.reports.reproduce.plan import Plan
+from surefind.reports.reproduce.rows import Row
+from surefind.reports.result import EvalResult
+from surefind.training.folder import RunFolder
+from surefind.training.log import StepInfo
+from surefind.training.loop import train as train_model
+from surefind.training.recipe import Recipe
+from surefind.training.watch import TrainingStopped
+
+
+class RowResult(NamedTuple):
+    """What was found for one row."""
+
+    row: Row
+    recipe: str
+    results: tuple[EvalResult, ...]  # one for each seed
+
+
+class EvaluateModel(Protocol):
+    """Evaluates a model folder on the test part of the data; `results.json` is written last."""
+
+    def __call__(
+        self,
+        model: Path,
+        data: str,
+        *,
+        foreign: tuple[str, ...] | None,
+        passes: int | None,
+        output: Path,
+    ) -> EvalResult: ...
+
+
+class TrainModel(Protocol):
+    """Trains a model into a folder."""
+
+    def __call__(
+        self,
+        splits: Splits,
+        recipe: Recipe,
+        output: Path,
+        *,
+        resume: bool,
+        on_step: Callable[[StepInfo], None],
+        should_stop: Callable[[], bool],
+    ) -> object: ...
+
+
+class Reporter(NamedTuple):
+    """Who hears how it goes, and who may end it."""
+
+    say: Callable[[str], None] = lambda _: None
+    on_step: Callable[[StepInfo], None] = lambda _: None
+    should_stop: Callable[[], bool] = lambda: False
+
+
+class Interrupted(SurefindError):
+    """Somebody asked to stop; everything is saved."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(f"stopped at {where}; everything is saved", fix="run it again to go on")
+
+
+def reproduce(
+    plan: Plan,
+    *,
+    evaluate: EvaluateModel,
+    train: TrainModel = train_model,
+    reporter: Reporter | None = None,
+) -> list[RowResult]:
+    """Every row of the plan with the results of its seeds.
+
+    A model that was trained to its end with the same recipe is reused, an unfinished one is
+    resumed; results of the same model and data are reused.
+    """
+    work = _Work(plan, evaluate, train, reporter or Reporter(), cache(open_dataset))
+    seeds = range(plan.seeds)
+    recipes = {(row, seed): plan.recipe(row, seed) for row in plan.rows for seed in seeds}
+    claim(plan)
+    found = []
+    for number, row in enumerate(plan.rows, start=1):
+        results = []
+        for seed in seeds:
+            where = f"[{number}/{len(plan.rows)}] {row.title}, seed {seed}"
+            work.train_model(plan.model(row, seed), recipes[row, seed], where)
+            results.append(work.evaluate_model(row, seed, where))
+        found.append(RowResult(row, plan.recipe_name(row), tuple(results)))
+    return found
+
+
+@dataclass(frozen=True)
+class _Work:
+    plan: Plan
+    evaluate: EvaluateModel
+    train: TrainModel
+    reporter: Reporter
+    open_dataset: Callable[[str], Splits]
+
+    def train_model(self, folder: Path, recipe: Recipe, where: str) -> None:
+        """The model of a row, trained to its end."""
+        resume = RunFolder(folder).state_path.is_file()
+        if folder.is_dir():
+            check_same_recipe(folder, recipe)
+            if is_trained(folder):
+                self.reporter.say(f"{where}: model is there")
+                return
+            if not resume:
+                shutil.rmtree(folder)  # it was stopped before its first state was saved
+        self._may_go_on(where)
+        self.reporter.say(f"{where}: training" + (" goes on" if resume else ""))
+        try:
+            self.train(
+                self.open_dataset(self.plan.data),
+                recipe,
+                folder,
+                resume=resume,
+                on_step=self.reporter.on_step,
+                should_stop=self.reporter.should_stop,
+            )
+        except TrainingStopped:
+            self._may_go_on(where)
+            raise
+
+    def evaluate_model(self, row: Row, seed: int, where: str) -> EvalResult:
+        """The results of a row's model."""
+        plan, model, folder = self.plan, self.plan.model(row, seed), self.plan.evaluation(row, seed)
+        result = finished_evaluation(plan, folder, model=model)
+        if result is not None:
+            self.reporter.say(f"{where}: results are there")
+            return result
+        self._may_go_on(where)
+        self.reporter.say(f"{where}: evaluating")
+        foreign = (plan.foreign,) if plan.foreign else None
+        return self.evaluate(model, plan.data, foreign=foreign, passes=row.passes, output=folder)
+
+    def _may_go_on(self, where: str) -> None:
+        if self.reporter.should_stop():
+            raise Interrupted(where)

@@ -1,0 +1,97 @@
+"""A comparison as tables of text, before anyone decides how they are shown."""
+
+from typing import NamedTuple
+
+from surefind.reports.names import signal_name
+from surefind.reports.reproduce.compare import ComparedRow, Comparison, Figure
+from surefind.reports.reproduce.paper import COLUMNS
+
+Cell = tuple[str, ...]  # parts that may stand beside or below each other
+EMPTY: Cell = ("\N{EN DASH}",)
+SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+class TextTable(NamedTuple):
+    """Cells in lines; the first `labels` columns say what a line is about."""
+
+    title: str
+    columns: tuple[str, ...]
+    lines: tuple[tuple[Cell, ...], ...]
+    labels: int
+
+
+def tables(comparison: Comparison) -> list[TextTable]:
+    """Retrieval and calibration; wrong top hits; foreign queries where there are any."""
+    made = [_against_the_paper(comparison), _wrong_hits(comparison)]
+    if any(row.doubts.ood or row.doubts.free_ood for row in comparison.rows):
+        made.append(_foreign(comparison))
+    return made
+
+
+def footnotes(comparison: Comparison) -> list[str]:
+    return [f"{_mark(n)} {text}" for n, text in enumerate(comparison.footnotes, start=1)]
+
+
+def _against_the_paper(comparison: Comparison) -> TextTable:
+    lines = []
+    for row in comparison.rows:
+        if row.paper:
+            quoted = (_quoted(row, column) for column in COLUMNS)
+            lines.append(((row.title,), ("paper",), EMPTY, *quoted))
+        ours = (_cell(row.ours.get(column)) for column in COLUMNS)
+        lines.append(((row.title,), ("ours",), (str(row.seeds),), *ours))
+    return TextTable(
+        "Retrieval and calibration", ("row", "whose", "seeds", *COLUMNS), tuple(lines), labels=3
+    )
+
+
+def _wrong_hits(comparison: Comparison) -> TextTable:
+    lines = []
+    for row in comparison.rows:
+        doubts = row.doubts
+        free = (signal_name(doubts.free),) if doubts.free else EMPTY
+        cells = (doubts.auroc, doubts.free_auroc, doubts.aurc, doubts.free_aurc)
+        lines.append(((row.title,), free, *(_cell(figure) for figure in cells)))
+    return TextTable(
+        "Wrong top hits by uncertainty (ours)",
+        (
+            "row",
+            "training-free",
+            "AUROC, query variance",
+            "AUROC, training-free",
+            "AURC, query variance",
+            "AURC, training-free",
+        ),
+        tuple(lines),
+        labels=2,
+    )
+
+
+def _foreign(comparison: Comparison) -> TextTable:
+    lines = tuple(
+        ((row.title,), _cell(row.doubts.ood), _cell(row.doubts.free_ood)) for row in comparison.rows
+    )
+    columns = ("row", "AUROC, pair variance", "AUROC, nearest distance")
+    return TextTable("Foreign queries (ours)", columns, lines, labels=1)
+
+
+def _quoted(row: ComparedRow, column: str) -> Cell:
+    if column not in row.paper:
+        return EMPTY
+    mark = _mark(row.footnotes[column]) if column in row.footnotes else ""
+    return (f"{row.paper[column]:.3f}{mark}",)
+
+
+def _cell(figure: Figure | None) -> Cell:
+    """
+    >>> _cell(Figure(0.6, 0.58, 0.62, std=0.01))
+    ('0.600', '[0.580, 0.620]', '± 0.010')
+    """
+    if figure is None:
+        return EMPTY
+    spread = () if figure.std is None else (f"± {figure.std:.3f}",)
+    return (f"{figure.value:.3f}", f"[{figure.low:.3f}, {figure.high:.3f}]", *spread)
+
+
+def _mark(number: int) -> str:
+    return str(number).translate(SUPERSCRIPT)

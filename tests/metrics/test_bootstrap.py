@@ -1,0 +1,126 @@
+"""Intervals: reproducible, of the right width, and honest about what is not defined."""
+
+import math
+import sys
+
+import pytest
+import torch
+
+import surefind as sf
+from surefind.metrics import (
+    Estimate,
+    auroc,
+    bootstrap,
+    bootstrap_all,
+    bootstrap_means,
+    resample_counts,
+)
+
+
+def mean_of(values: torch.Tensor):
+    return lambda weights: weights @ values / weights.sum(1)
+
+
+def test_counts_are_those_of_drawing_with_replacement():
+    counts = resample_counts(50, 4000, seed=0)
+    assert counts.dtype == torch.float32
+    assert (counts.sum(1) == 50).all()
+    torch.testing.assert_close(counts.mean(0), torch.ones(50), rtol=0, atol=0.08)
+    torch.testing.assert_close(counts.var(0), torch.full((50,), 0.98), rtol=0, atol=0.15)
+    covariance = (counts[:, 0] * counts[:, 1]).mean() - 1
+    assert covariance.item() == pytest.approx(-1 / 50, abs=0.05)
+
+
+def test_the_seed_decides():
+    values = torch.rand(30, generator=torch.Generator().manual_seed(0))
+    assert bootstrap(mean_of(values), 30) == bootstrap(mean_of(values), 30, seed=0)
+    assert bootstrap(mean_of(values), 30) != bootstrap(mean_of(values), 30, seed=1)
+    assert torch.equal(resample_counts(9, 3, seed=4), resample_counts(9, 3, seed=4))
+
+
+def test_blocks_do_not_change_the_answer(monkeypatch: pytest.MonkeyPatch):
+    values = torch.rand(30, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    statistic = lambda weights: mean_of(values)(weights.double())
+    together, means = bootstrap(statistic, 30), bootstrap_means(values[:, None])
+    module = sys.modules[bootstrap.__module__]
+    monkeypatch.setattr(module, "BLOCK", 100)
+    seen = []
+    in_blocks = bootstrap(lambda weights: seen.append(len(weights)) or statistic(weights), 30)
+    assert seen == [1] + [3] * 333 + [1]
+    for wanted, ours in ((together, in_blocks), (means[0], bootstrap_means(values[:, None])[0])):
+        assert (ours.value, ours.low, ours.high) == pytest.approx(
+            (wanted.value, wanted.low, wanted.high)
+        )
+
+
+def test_an_interval_holds_the_true_mean_about_95_times_in_100():
+    generator = torch.Generator().manual_seed(0)
+    samples = torch.randn(60, 800, generator=generator) + 3
+    estimates = bootstrap_means(samples, resamples=500)
+    held = sum(e.low <= 3 <= e.high for e in estimates) / 800
+    assert 0.92 <= held <= 0.97
+    narrow = bootstrap_means(samples, resamples=500, level=0.5)
+    assert 0.45 <= sum(e.low <= 3 <= e.high for e in narrow) / 800 <= 0.55
+
+
+def test_means_of_many_columns_are_the_bootstraps_of_each():
+    values = torch.rand(40, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    for column, ours in zip(values.T, bootstrap_means(values, resamples=300), strict=True):
+        wanted = bootstrap(lambda w: mean_of(column)(w.double()), 40, resamples=300)
+        assert (ours.value, ours.low, ours.high) == pytest.approx(
+            (wanted.value, wanted.low, wanted.high)
+        )
+
+
+def test_several_statistics_are_the_bootstraps_of_each():
+    x, y = torch.rand(2, 25, generator=torch.Generator().manual_seed(0))
+    together = bootstrap_all({"x": mean_of(x), "y": mean_of(y)}, 25, resamples=50, seed=3)
+    for name, values in (("x", x), ("y", y)):
+        assert together[name] == bootstrap(mean_of(values), 25, resamples=50, seed=3)
+
+
+def test_a_metric_with_weights_is_a_statistic():
+    generator = torch.Generator().manual_seed(0)
+    positive = torch.rand(200, generator=generator) < 0.3
+    signal = positive + torch.randn(200, generator=generator)
+    ours = bootstrap(lambda weights: auroc(signal, positive, weights=weights), 200)
+    assert ours.value == pytest.approx(auroc(signal, positive), abs=1e-6)
+    assert 0.6 < ours.low < ours.value < ours.high < 0.9
+
+
+def test_resamples_without_a_value_are_left_out():
+    signal, positive = torch.tensor([1.0, 2.0]), torch.tensor([False, True])
+    statistic = lambda weights: auroc(signal, positive, weights=weights)
+    assert bootstrap(statistic, 2) == Estimate(1.0, 1.0, 1.0)
+    nothing = bootstrap(lambda weights: torch.full((len(weights),), math.nan), 2)
+    assert all(math.isnan(x) for x in (nothing.value, nothing.low, nothing.high))
+
+
+def test_an_infinite_value_is_infinite_where_it_is_drawn():
+    values = torch.tensor([[math.inf, 1.0], [0.0, 1.0], [0.0, 1.0]])
+    infinite, plain = bootstrap_means(values)
+    assert infinite == Estimate(math.inf, 0.0, math.inf)
+    assert plain == Estimate(1.0, 1.0, 1.0)
+
+
+def test_a_single_query_has_no_width():
+    assert bootstrap(mean_of(torch.tensor([0.3])), 1, resamples=5).low == pytest.approx(0.3)
+
+
+def test_bad_input_is_refused_by_name():
+    good = mean_of(torch.ones(3))
+    with pytest.raises(sf.InvalidArgument, match="n: expected"):
+        bootstrap(good, 0)
+    with pytest.raises(sf.InvalidArgument, match="resamples: expected"):
+        bootstrap(good, 3, resamples=0)
+    with pytest.raises(sf.InvalidArgument, match="level: expected"):
+        bootstrap(good, 3, level=95)
+    with pytest.raises(sf.InvalidArgument, match="seed: expected"):
+        resample_counts(3, 1, seed=-1)
+    with pytest.raises(sf.InvalidArgument, match=r"statistic: .* shape \(1,\), got shape \(1, 3\)"):
+        bootstrap(lambda weights: weights, 3)
+    with pytest.raises(sf.InvalidArgument, match="statistic: .* got 0.5"):
+        bootstrap(lambda weights: 0.5, 3)
+    for bad in (torch.ones(3), torch.ones(0, 2), torch.tensor([[math.nan]])):
+        with pytest.raises(sf.InvalidArgument, match="values: expected"):
+            bootstrap_means(bad)

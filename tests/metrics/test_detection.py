@@ -1,0 +1,109 @@
+"""AUROC, AUPR and FPR@TPR against scikit-learn and loops."""
+
+import math
+
+import pytest
+import torch
+from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
+
+import surefind as sf
+from surefind.metrics import aupr, auroc, fpr_at_tpr
+
+METRICS = [auroc, aupr, fpr_at_tpr]
+
+
+def reference_fpr(positive: torch.Tensor, signal: torch.Tensor, tpr: float = 0.95) -> float:
+    rates, found, _ = roc_curve(positive, signal, drop_intermediate=False)
+    return min(rate for rate, share in zip(rates, found, strict=True) if share >= tpr)
+
+
+REFERENCE = {auroc: roc_auc_score, aupr: average_precision_score, fpr_at_tpr: reference_fpr}
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_values_agree_with_scikit_learn(metric, queries):
+    wanted = REFERENCE[metric](queries.positive, queries.signal)
+    assert metric(queries.signal, queries.positive) == pytest.approx(wanted, abs=1e-12)
+
+
+@pytest.mark.parametrize("tpr", [0.05, 0.5, 0.8, 0.95, 1.0])
+def test_false_positive_rates_agree_at_every_true_positive_rate(tpr: float, queries):
+    wanted = reference_fpr(queries.positive, queries.signal, tpr)
+    assert fpr_at_tpr(queries.signal, queries.positive, tpr=tpr) == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_weights_are_rows_written_out(metric, queries):
+    before = queries.weights.clone()
+    together = metric(queries.signal, queries.positive, weights=queries.weights)
+    assert torch.equal(queries.weights, before)
+    assert together.shape == (5,)
+    for value, (signal, positive) in zip(
+        together.tolist(), queries.written_out(queries.signal, queries.positive), strict=True
+    ):
+        if positive.all() or not positive.any():
+            assert math.isnan(value)
+        else:
+            assert value == pytest.approx(metric(signal, positive), abs=1e-6)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_the_order_of_rows_does_not_matter(metric, queries):
+    shuffled = torch.randperm(len(queries.signal), generator=torch.Generator().manual_seed(1))
+    ours = metric(queries.signal[shuffled], queries.positive[shuffled])
+    assert ours == metric(queries.signal, queries.positive)
+
+
+def test_a_signal_that_knows_nothing_is_a_coin():
+    positive = torch.tensor([True, False, False, False])
+    assert auroc(torch.zeros(4), positive) == 0.5
+    assert aupr(torch.zeros(4), positive) == 0.25
+    assert fpr_at_tpr(torch.zeros(4), positive) == 1
+
+
+def test_turning_the_signal_round_turns_the_area_round(queries):
+    forth, back = (auroc(sign * queries.signal, queries.positive) for sign in (1, -1))
+    assert forth + back == pytest.approx(1)
+
+
+def test_an_infinite_signal_is_the_highest():
+    signal, positive = torch.tensor([math.inf, 3.0, -math.inf]), torch.tensor([True, False, False])
+    assert auroc(signal, positive) == aupr(signal, positive) == 1
+
+
+def test_counts_of_many_queries_stay_exact():
+    n = 300_000
+    signal = torch.arange(n).remainder(3)
+    positive = torch.arange(n).remainder(2) == 0
+    weights = torch.full((1, n), 80.0)  # 24 million rows: beyond what float32 counts
+    ours = auroc(signal, positive, weights=weights).item()
+    assert ours == pytest.approx(auroc(signal, positive), abs=1e-12)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("kind", [True, False])
+def test_one_kind_of_queries_is_refused_but_nan_in_a_resample(metric, kind: bool):
+    signal, positive = torch.tensor([1.0, 2.0]), torch.tensor([kind, kind])
+    with pytest.raises(sf.InvalidArgument, match="positive: expected both kinds"):
+        metric(signal, positive)
+    assert metric(signal, positive, weights=torch.ones(3, 2)).isnan().all()
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_bad_input_is_refused_by_name(metric):
+    signal, positive = torch.tensor([1.0, 2.0]), torch.tensor([True, False])
+    for bad in (torch.tensor([1.0, math.nan]), torch.ones(2, 1), torch.ones(0), [1.0, 2.0]):
+        with pytest.raises(sf.InvalidArgument, match="signal: expected"):
+            metric(bad, positive)
+    for bad in (torch.tensor([True]), torch.tensor([1.0, 0.0]), None):
+        with pytest.raises(sf.InvalidArgument, match="positive: expected"):
+            metric(signal, bad)
+    for bad in (torch.ones(2), torch.ones(1, 3), -torch.ones(1, 2), torch.tensor([[0.5, 0.7]])):
+        with pytest.raises(sf.InvalidArgument, match="weights: expected"):
+            metric(signal, positive, weights=bad)
+
+
+@pytest.mark.parametrize("tpr", [0.0, 1.1, math.nan, "all"])
+def test_a_rate_that_cannot_be_is_refused(tpr: object):
+    with pytest.raises(sf.InvalidArgument, match="tpr: expected"):
+        fpr_at_tpr(torch.tensor([1.0, 2.0]), torch.tensor([True, False]), tpr=tpr)

@@ -1,0 +1,134 @@
+"""Recall, precision and average precision against plain loops."""
+
+import pytest
+import torch
+from sklearn.metrics import average_precision_score
+
+import surefind as sf
+from surefind.metrics import (
+    average_precision_at_k,
+    average_precision_at_r,
+    hit_at_k,
+    mean_average_precision,
+    precision_at_k,
+    recall_at_k,
+)
+
+
+def rankings(neighbours: int, extra: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    """Hits of 40 queries, and matches of which up to `extra` were not fetched."""
+    generator = torch.Generator().manual_seed(neighbours)
+    hits = torch.rand(40, neighbours, generator=generator) < 0.3
+    missed = torch.randint(extra + 1, (40,), generator=generator)
+    return hits, (hits.sum(1) + missed).clamp(min=1)
+
+
+def loop_average_precision(hits: list[bool], divisor: int, k: int) -> float:
+    found, total = 0, 0.0
+    for i, hit in enumerate(hits[:k], start=1):
+        if hit:
+            found += 1
+            total += found / i
+    return total / divisor
+
+
+@pytest.mark.parametrize("neighbours", [1, 5, 12])
+@pytest.mark.parametrize("k", [1, 3, 12, 100])
+def test_values_at_k_agree_with_a_plain_loop(neighbours: int, k: int):
+    hits, n_matches = rankings(neighbours, extra=4)
+    for row, matches, hit, precision, average in zip(
+        hits.tolist(), n_matches.tolist(), hit_at_k(hits, k).tolist(),
+        precision_at_k(hits, k).tolist(), average_precision_at_k(hits, n_matches, k).tolist(),
+        strict=True,
+    ):  # fmt: skip
+        assert hit == float(any(row[:k]))
+        assert precision == pytest.approx(sum(row[:k]) / k)
+        assert average == pytest.approx(loop_average_precision(row, min(matches, k), k))
+
+
+def test_average_precision_of_a_whole_gallery_is_that_of_scikit_learn():
+    hits, n_matches = rankings(12)
+    keep = hits.any(dim=1)
+    order = torch.arange(12, 0, -1)
+    wanted = [average_precision_score(row, order) for row in hits[keep].numpy()]
+    ours = average_precision_at_k(hits[keep], n_matches[keep], 12)
+    assert ours.tolist() == pytest.approx(wanted)
+
+
+def test_average_precision_at_r_agrees_with_a_plain_loop():
+    hits, n_matches = rankings(30, extra=4)
+    wanted = [
+        loop_average_precision(row, r, r)
+        for row, r in zip(hits.tolist(), n_matches.tolist(), strict=True)
+    ]
+    assert average_precision_at_r(hits, n_matches).tolist() == pytest.approx(wanted)
+
+
+def test_means_over_queries():
+    hits, n_matches = rankings(12, extra=2)
+    assert recall_at_k(hits, 3) == pytest.approx(hits[:, :3].any(1).double().mean().item())
+    wanted = average_precision_at_k(hits, n_matches, 3).mean().item()
+    assert mean_average_precision(hits, n_matches, 3) == pytest.approx(wanted)
+
+
+def test_at_one_neighbour_all_metrics_are_the_same():
+    hits, n_matches = rankings(4, extra=3)
+    for values in (precision_at_k(hits, 1), average_precision_at_k(hits, n_matches, 1)):
+        assert torch.equal(values, hit_at_k(hits, 1))
+
+
+def test_a_perfect_ranking_is_one_in_double_precision():
+    hits, n_matches = torch.tensor([[True, True, False]]), torch.tensor([2])
+    for value in (
+        average_precision_at_k(hits, n_matches, 3),
+        average_precision_at_r(hits, n_matches),
+    ):
+        assert value.dtype == torch.float64
+        assert value.item() == 1
+
+
+def test_precision_divides_by_k_also_when_the_gallery_is_smaller():
+    assert precision_at_k(torch.tensor([[True, True]]), 8).item() == 0.25
+
+
+@pytest.mark.parametrize(
+    ("n_matches", "got"),
+    [
+        (torch.tensor([1, 0]), "1 queries without a match"),
+        (torch.tensor([1, 1]), "more hits than matches"),
+        (torch.tensor([1.0, 2.0]), "2 of float32"),
+        (torch.tensor([2]), "1 of int64"),
+        ([2, 2], "list"),
+    ],
+)
+def test_counts_of_matches_that_cannot_be_are_refused(n_matches: object, got: str):
+    hits = torch.tensor([[True, False], [True, True]])
+    for function in (lambda *x: average_precision_at_k(*x, 2), average_precision_at_r):
+        with pytest.raises(sf.InvalidArgument, match=f"n_matches: .*{got}"):
+            function(hits, n_matches)
+
+
+@pytest.mark.parametrize(
+    "hits",
+    [torch.zeros(0, 3).bool(), torch.zeros(3, 0).bool(), torch.zeros(3).bool(), torch.ones(2, 2)],
+)
+def test_hits_that_cannot_be_are_refused(hits: torch.Tensor):
+    with pytest.raises(sf.InvalidArgument, match="hits: expected"):
+        recall_at_k(hits, 1)
+
+
+@pytest.mark.parametrize("k", [0, -1, 1.5, True, "1"])
+def test_k_that_cannot_be_is_refused(k: object):
+    hits, n_matches = rankings(3)
+    for function in (
+        hit_at_k,
+        precision_at_k,
+        lambda h, k: average_precision_at_k(h, n_matches, k),
+    ):
+        with pytest.raises(sf.InvalidArgument, match="k: expected a whole number of at least 1"):
+            function(hits, k)
+
+
+def test_too_few_neighbours_for_r_are_refused():
+    with pytest.raises(sf.InvalidArgument, match="hits: expected at least 3 neighbours"):
+        average_precision_at_r(torch.tensor([[True, False]]), torch.tensor([3]))

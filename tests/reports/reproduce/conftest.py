@@ -1,0 +1,91 @@
+"""A stand-in for training and evaluation that leaves what the real ones leave."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from evaluations import make_evaluation
+from PIL import Image
+
+from surefind.encoders.saving import read_config
+from surefind.reports.reproduce.plan import Plan
+from surefind.reports.reproduce.rows import choose_rows
+from surefind.reports.result import EvalResult
+from surefind.training.assemble import make_encoder
+from surefind.training.folder import RunFolder
+
+SMALL = (
+    "encoder.dim=8",
+    "encoder.size=16",
+    "batch.classes=3",
+    "batch.images=2",
+    "augment.use=false",
+    "variance.held_out=0",
+    "schedule.steps=4",
+    "schedule.validate_every=2",
+)
+
+
+@dataclass
+class FakeWork:
+    """Trains nothing, finds what it is told, and remembers what it was asked for."""
+
+    result: EvalResult
+    trained: list[str] = field(default_factory=list)
+    evaluated: list[tuple[str, int | None]] = field(default_factory=list)
+
+    def train(self, splits, recipe, output: Path, *, resume, on_step, should_stop) -> None:
+        self.trained.append(f"{output.parent.name}/{output.name}")
+        run = RunFolder(output)
+        run.start(recipe)
+        run.save_model(make_encoder(recipe), {})
+        run.write_rejected([])
+
+    def evaluate(self, model: Path, data: str, *, foreign, passes, output: Path) -> EvalResult:
+        self.evaluated.append((f"{output.parent.name}/{output.name}", passes))
+        about = replace(
+            self.result.about,
+            data=data,
+            fingerprint=read_config(model).fingerprint,
+            foreign=foreign[0] if foreign else "its own foreign part",
+        )
+        result = replace(self.result, about=about)
+        output.mkdir(parents=True, exist_ok=True)
+        result.write(output / "results.json")
+        return result
+
+
+@pytest.fixture(scope="session")
+def found(tmp_path_factory) -> EvalResult:
+    return make_evaluation(tmp_path_factory.mktemp("evaluation"))[0]
+
+
+@pytest.fixture
+def work(found) -> FakeWork:
+    return FakeWork(found)
+
+
+@pytest.fixture(scope="session")
+def pictures(tmp_path_factory) -> Path:
+    """Class folders of noise, enough to train a step on."""
+    folder, random = tmp_path_factory.mktemp("pictures"), np.random.default_rng(0)
+    for number in range(16):
+        place = folder / f"{number:02d}.class"
+        place.mkdir()
+        for picture in range(3):
+            pixels = random.integers(0, 255, (16, 16, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(place / f"{picture}.png")
+    return folder
+
+
+@pytest.fixture
+def plan(pictures, tmp_path: Path) -> Plan:
+    """Small models of three rows, the last two of which share one."""
+    return Plan(
+        "glyphs",
+        f"folder:{pictures}",
+        tmp_path / "out",
+        rows=choose_rows(["triplet", "bayes-gauss", "bayes-gauss-exp"]),
+        settings=SMALL,
+    )

@@ -1,0 +1,133 @@
+"""Row by row, and nothing twice."""
+
+from dataclasses import replace
+
+import pytest
+
+from surefind.errors import InvalidFile
+from surefind.reports.reproduce.rows import choose_rows
+from surefind.reports.reproduce.run import Interrupted, Reporter, reproduce
+
+MODELS = ["glyphs-triplet/seed-0", "glyphs-bayes-gauss/seed-0"]
+
+
+def run(plan, work, **reporter):
+    return reproduce(plan, evaluate=work.evaluate, train=work.train, reporter=Reporter(**reporter))
+
+
+def test_rows_that_share_a_model_share_its_training_and_evaluation(plan, work):
+    found = run(plan, work)
+    assert work.trained == MODELS
+    assert work.evaluated == [(model, None) for model in MODELS]
+    assert [result.row.title for result in found] == ["Triplet", "Bayes Gauss", "Bayes Gauss (Exp)"]
+    assert found[1].results == found[2].results
+
+
+def test_what_is_finished_is_not_done_again(plan, work):
+    first = run(plan, work)
+    assert run(plan, work) == first
+    assert len(work.trained) == len(work.evaluated) == 2
+
+
+def test_every_seed_is_a_run_of_its_own(plan, work):
+    run(plan, work)
+    found = run(replace(plan, seeds=2), work)
+    assert work.trained == MODELS + [model.replace("-0", "-1") for model in MODELS]
+    assert [len(result.results) for result in found] == [2, 2, 2]
+
+
+def test_dropout_is_evaluated_with_fifty_passes(plan, work):
+    run(replace(plan, rows=choose_rows(["mc-dropout"])), work)
+    assert work.evaluated == [("glyphs-mc-dropout/seed-0", 50)]
+
+
+def test_a_model_of_another_recipe_is_refused(plan, work):
+    run(plan, work)
+    changed = replace(plan, settings=(*plan.settings, "loss.margin=0.5"))
+    with pytest.raises(InvalidFile, match=r"loss.margin = .*, not 0.5\n  fix: use --set loss"):
+        run(changed, work)
+    assert len(work.trained) == 2
+
+
+def test_other_foreign_data_is_evaluated_anew_with_the_same_model(plan, work):
+    run(plan, work)
+    found = run(replace(plan, foreign="glyphs"), work)
+    assert found[0].results[0].about.foreign == "glyphs"
+    assert (len(work.trained), len(work.evaluated)) == (2, 4)
+    run(plan, work)
+    assert len(work.evaluated) == 6
+
+
+def test_unreadable_results_are_made_again(plan, work):
+    run(plan, work)
+    (plan.evaluation(plan.rows[0], 0) / "results.json").write_text("{")
+    run(plan, work)
+    assert len(work.evaluated) == 3
+
+
+def test_a_folder_of_another_table_is_refused(plan, work):
+    run(plan, work)
+    with pytest.raises(
+        InvalidFile, match="was made with data .*, not glyphs\n  fix: use the same data"
+    ):
+        run(replace(plan, data="glyphs"), work)
+    with pytest.raises(InvalidFile, match="was made with table glyphs, not cub200-cpu"):
+        run(replace(plan, dataset="cub200", scale="cpu"), work)
+
+
+def test_a_wrong_setting_is_found_before_anything_is_made(plan, work):
+    with pytest.raises(InvalidFile, match="loss.margn"):
+        run(replace(plan, settings=("loss.margn=1",)), work)
+    assert not plan.output.exists()
+
+
+def test_it_says_what_it_does(plan, work):
+    said: list[str] = []
+    run(plan, work, say=said.append)
+    assert said == [
+        "[1/3] Triplet, seed 0: training",
+        "[1/3] Triplet, seed 0: evaluating",
+        "[2/3] Bayes Gauss, seed 0: training",
+        "[2/3] Bayes Gauss, seed 0: evaluating",
+        "[3/3] Bayes Gauss (Exp), seed 0: model is there",
+        "[3/3] Bayes Gauss (Exp), seed 0: results are there",
+    ]
+
+
+def test_it_stops_between_rows_when_asked(plan, work):
+    with pytest.raises(Interrupted, match=r"stopped at \[2/3\] Bayes Gauss"):
+        run(plan, work, should_stop=lambda: len(work.evaluated) == 1)
+    assert work.trained == MODELS[:1]
+    run(plan, work)
+    assert work.trained == MODELS
+
+
+def test_a_stopped_training_goes_on_where_it_was(plan, work):
+    said: list[str] = []
+    steps: list[int] = []
+    one = replace(plan, rows=plan.rows[:1])
+
+    def listen(stop_at: int) -> Reporter:
+        return Reporter(said.append, lambda info: steps.append(info.step), lambda: stop_at in steps)
+
+    log_all = replace(one, settings=(*one.settings, "schedule.log_every=1"))
+    with pytest.raises(Interrupted, match="run it again"):
+        reproduce(log_all, evaluate=work.evaluate, reporter=listen(2))
+    assert steps[-1] == 2
+    reproduce(log_all, evaluate=work.evaluate, reporter=listen(99))
+    assert said == [
+        "[1/1] Triplet, seed 0: training",
+        "[1/1] Triplet, seed 0: training goes on",
+        "[1/1] Triplet, seed 0: evaluating",
+    ]
+    reproduce(log_all, evaluate=work.evaluate, reporter=listen(99))
+    assert said[-2] == "[1/1] Triplet, seed 0: model is there"
+    assert steps.count(3) == 1
+
+
+def test_a_training_without_a_first_state_starts_anew(plan, work):
+    run(plan, work)
+    folder = plan.model(plan.rows[0], 0)
+    (folder / "run" / "rejected.csv").unlink()
+    run(plan, work)
+    assert work.trained == [*MODELS, MODELS[0]]

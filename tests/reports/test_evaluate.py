@@ -1,0 +1,131 @@
+"""A model and pictures through the whole of `evaluate`."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from pictures import write_pictures
+
+from surefind.encoders import Encoder, EncoderConfig
+from surefind.errors import InvalidArgument, SurefindError
+from surefind.images.preprocess import Preprocessing
+from surefind.reports.evaluate import Request, evaluate
+from surefind.reports.folder import ReportFolder, evaluate_model
+from surefind.reports.queries import QueryTable
+from surefind.reports.result import EvalResult
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory) -> Path:
+    """A model, pictures of eight classes (four to train on), and foreign pictures."""
+    folder = tmp_path_factory.mktemp("evaluate")
+    write_pictures(folder / "own", classes=8)
+    write_pictures(folder / "foreign", classes=3, seed=9)
+    (folder / "own" / "class07" / "broken.png").write_bytes(b"no picture")
+    for family, dropout in (("gaussian", 0.0), ("point", 0.3)):
+        config = EncoderConfig(
+            "tiny", dim=16, family=family, dropout=dropout, preprocessing=Preprocessing(size=16)
+        )
+        Encoder.create(config, seed=0).save(folder / family)
+    return folder
+
+
+def request(place: Path, **changes) -> Request:
+    return Request(
+        **{"model": place / "gaussian", "data": str(place / "own"), "ladder": 0} | changes
+    )
+
+
+def test_an_evaluation_tells_what_it_is_about(place: Path):
+    about = evaluate(request(place, foreign=str(place / "foreign"))).result.about
+    assert (about.queries, about.gallery, about.classes) == (20, 20, 4)
+    assert about.fingerprint == Encoder.load(place / "gaussian").fingerprint
+    assert about.foreign_queries == 15
+    assert about.versions["torch"] == torch.__version__.split("+")[0] or about.versions["torch"]
+
+
+def test_a_broken_picture_is_counted_with_its_reason(place: Path):
+    (excluded,) = evaluate(request(place)).result.exclusions
+    assert excluded.count == 1
+    assert excluded.examples == ("class07/broken.png",)
+    assert "cannot be read" in excluded.reason
+
+
+def test_all_of_the_data_can_be_judged(place: Path):
+    assert evaluate(request(place, part="all")).result.about.queries == 40
+
+
+def test_dropout_gives_a_point_model_a_variance(place: Path):
+    point = evaluate(request(place, model=place / "point")).result
+    dropped = evaluate(request(place, model=place / "point", passes=5)).result
+    assert "query_var" not in point.rankings["means"].signals
+    assert "query_var" in dropped.rankings["expected"].signals
+    assert dropped.about.family == "mc-dropout"
+
+
+def test_the_ladder_asks_worse_pictures(place: Path):
+    ladder = evaluate(request(place, ladder=6)).result.ladder
+    assert ladder.queries == 6
+    clean = [rung for rung in ladder.rungs if rung.level == 0]
+    assert {rung.recall for rung in clean} == {clean[0].recall}
+    assert {rung.kind for rung in ladder.rungs} == {"blur", "occlusion", "crop", "noise"}
+
+
+def test_a_second_run_does_not_encode_again(place: Path, tmp_path: Path, monkeypatch):
+    first = evaluate(request(place), kept_in=tmp_path).result
+    monkeypatch.setattr(Encoder, "encode_all", None)  # calling it would fail
+    again = evaluate(request(place), kept_in=tmp_path).result
+    assert again.rankings == first.rankings
+    assert again.exclusions == first.exclusions
+
+
+def test_changed_pictures_are_encoded_again(place: Path, tmp_path: Path):
+    own = write_pictures(tmp_path / "own", classes=8)
+    evaluate(request(place, data=str(own)), kept_in=tmp_path / "kept")
+    (own / "class07" / "0.png").write_bytes((own / "class06" / "0.png").read_bytes() + b"\0")
+    evaluate(request(place, data=str(own)), kept_in=tmp_path / "kept")
+    assert len(list((tmp_path / "kept").glob("*.safetensors"))) == 2
+
+
+def test_foreign_data_must_be_foreign(place: Path):
+    with pytest.raises(InvalidArgument, match="shares images"):
+        evaluate(request(place, foreign=str(place / "own")))
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"part": "tset"}, "did you mean 'test'"),
+        ({"model": Path("nowhere")}, "holds no model"),
+        ({"data": "nowhere"}, "no such file or folder"),
+        ({"passes": 5}, "an encoder with dropout"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_one_clear_error(place: Path, changes: dict, match: str):
+    with pytest.raises(SurefindError, match=match):
+        evaluate(request(place, **changes))
+
+
+@pytest.mark.parametrize("table", ["csv", "parquet"])
+def test_a_report_folder_holds_everything(place: Path, tmp_path: Path, table: str):
+    folder = ReportFolder(tmp_path / "report", table=table)
+    folder.make()
+    evaluation = evaluate(request(place, foreign=str(place / "foreign"), ladder=3))
+    folder.write(evaluation)
+    assert EvalResult.read(folder.results) == evaluation.result
+    assert len(QueryTable.read(folder.queries)) == 35
+    assert {path.suffix for path in folder.figures.iterdir()} == {".png"}
+    assert len(list(folder.figures.iterdir())) >= 5
+    page = folder.page.read_text()
+    assert f"{evaluation.result.rankings['means'].recall['1'].value:.3f}"[1:] in page or "%" in page
+
+
+def test_what_reproduce_calls_writes_the_same(place: Path, tmp_path: Path):
+    result = evaluate_model(
+        place / "gaussian", str(place / "own"), foreign=None, passes=None, output=tmp_path
+    )
+    assert EvalResult.read(tmp_path / "results.json") == result
+    assert json.loads((tmp_path / "results.json").read_text())["format"] == 1
+    assert np.isfinite(result.about.seconds)

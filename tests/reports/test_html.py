@@ -1,0 +1,258 @@
+"""One page, complete and safe, that says every number of the evaluation."""
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from evaluations import make_evaluation
+from PIL import Image
+
+from surefind.errors import InvalidFile
+from surefind.reports.html import page, write_report
+from surefind.reports.html.numbers import decimal, percent, short
+from surefind.reports.queries import QueryTable
+from surefind.reports.result import EvalResult
+
+Evaluation = tuple[EvalResult, QueryTable]
+
+HOSTILE = "<img src=x onerror=alert(1)>.png"
+VOID = {"meta", "img", "br", "hr", "link", "input"}
+
+
+class Tags(HTMLParser):
+    """Collects what stands open, every source, and the text that a reader sees."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.used: list[str] = []
+        self.addresses: list[str] = []
+        self.attributes: list[str] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.used.append(tag)
+        self.attributes.extend(name for name, _ in attrs)
+        self.addresses.extend(v or "" for n, v in attrs if n in ("src", "href", "srcset", "data"))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, f"</{tag}> closes another element"
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.fixture
+def evaluation(tmp_path: Path) -> Evaluation:
+    return make_evaluation(tmp_path, queries=72)
+
+
+@pytest.fixture(scope="module")
+def html(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("report")
+    return write_report(folder / "new", *make_evaluation(folder, queries=72)).read_text()
+
+
+def without_figures(result: EvalResult, queries: QueryTable) -> str:
+    return page.render(result, queries, figures={})
+
+
+def with_names(queries: QueryTable, name: str) -> QueryTable:
+    """Every query, hit and label gets this name."""
+    renamed = {
+        column: np.full(len(queries), name)
+        for column in queries.columns
+        if column in ("id", "path", "label") or ".hit_" in column
+    }
+    return QueryTable({**queries.columns, **renamed})
+
+
+def numbered(values: Any, numbers: Iterator[int]) -> Any:
+    """The same, with another number at every place that measures something."""
+    if isinstance(values, dict):
+        return {name: numbered(value, numbers) for name, value in values.items()}
+    if isinstance(values, list | tuple):
+        return [numbered(value, numbers) for value in values]
+    return next(numbers) / 1000 if isinstance(values, float) else values
+
+
+def numbers_in(values: Any) -> Iterator[float]:
+    if isinstance(values, dict):
+        values = values.values()
+    if isinstance(values, float):
+        yield values
+    elif not isinstance(values, str | int | None):
+        for value in values:
+            yield from numbers_in(value)
+
+
+def test_every_number_of_the_result_is_on_the_page(evaluation: Evaluation) -> None:
+    result, queries = evaluation
+    values = numbered(result.as_dict(), itertools.count(101))
+    shown = set(re.findall(r"[\d.]+", without_figures(EvalResult.from_dict(values), queries)))
+    measured = [*numbers_in(values["rankings"]), *numbers_in(values["ladder"])]
+    assert len(set(measured)) > 500
+    missing = [v for v in measured if not {percent(v), decimal(v), short(v)} & shown]
+    assert not missing
+
+
+def test_counts_and_origin_are_on_the_page(evaluation: Evaluation) -> None:
+    result, queries = evaluation
+    text = Tags(without_figures(result, queries)).text
+    about = result.about
+    for fact in (about.protocol, about.command, about.fingerprint, about.date, "torch 2.13.0"):
+        assert fact in text
+    for exclusion in result.exclusions:
+        assert exclusion.reason in text and all(path in text for path in exclusion.examples)
+
+
+def test_the_headline_is_a_sentence_of_the_numbers(evaluation: Evaluation) -> None:
+    text = Tags(without_figures(*evaluation)).text
+    assert "The top hit is right for 60.0 % of 72 queries [58.0, 62.0]." in text
+    assert "surest 80 % of them, 30.0 % of the answers are wrong instead of 40.0 %" in text
+
+
+def test_the_page_is_well_formed(html: str) -> None:
+    assert Tags(html).open == []
+
+
+def test_headings_do_not_skip_a_level(html: str) -> None:
+    levels = [int(tag[1]) for tag in Tags(html).used if re.fullmatch(r"h[1-6]", tag)]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+
+
+def test_nothing_is_loaded_from_anywhere(html: str) -> None:
+    tags = Tags(html)
+    assert all(address.startswith(("data:image/", "#")) for address in tags.addresses)
+    assert not re.search(r"https?://|url\(|@import", html)
+    assert not {"script", "iframe", "object", "link", "base", "form"} & set(tags.used)
+    assert "default-src 'none'" in html
+
+
+def test_the_page_does_not_tell_where_the_pictures_lie(evaluation: Evaluation) -> None:
+    result, queries = evaluation
+    html = without_figures(result, queries)
+    assert result.about.root not in html and result.about.foreign_root not in html
+
+
+def test_hostile_names_are_text(evaluation: Evaluation, tmp_path: Path) -> None:
+    result, queries = evaluation
+    Image.new("RGB", (30, 20)).save(tmp_path / "data" / HOSTILE)
+    about = dataclasses.replace(
+        result.about, model=HOSTILE, data=HOSTILE, command=HOSTILE, protocol=HOSTILE
+    )
+    path = write_report(
+        tmp_path / "out", dataclasses.replace(result, about=about), with_names(queries, HOSTILE)
+    )
+    tags = Tags(path.read_text())
+    assert HOSTILE in tags.text
+    assert not [name for name in tags.attributes if name.startswith("on")]
+    assert "x" not in tags.addresses
+
+
+def test_an_attribute_cannot_be_left(evaluation: Evaluation) -> None:
+    result, queries = evaluation
+    tags = Tags(without_figures(result, with_names(queries, 'a" onload="alert(1)')))
+    assert "onload" not in tags.attributes
+
+
+def test_a_page_of_noise_stays_below_five_megabytes(tmp_path: Path) -> None:
+    result, queries = make_evaluation(tmp_path, queries=240, foreign=0)
+    random = np.random.default_rng(0)
+    noise = random.integers(0, 255, (300, 300, 3), dtype=np.uint8)  # no JPEG can shrink it
+    for name in queries["path"]:
+        Image.fromarray(random.permutation(noise)).save(tmp_path / "data" / name)
+    path = write_report(tmp_path, result, queries)
+    assert path.read_text().count("data:image/jpeg") == 24 * 6
+    assert path.stat().st_size < 5_000_000
+
+
+def test_missing_and_broken_pictures_say_so(evaluation: Evaluation, tmp_path: Path) -> None:
+    result, queries = evaluation
+    (tmp_path / "data" / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n broken")
+    lost = Tags(without_figures(result, with_names(queries, "nowhere.png")))
+    broken = Tags(without_figures(result, with_names(queries, "broken.png")))
+    assert lost.text.count("no picture: no such file") == 24 * 6
+    assert broken.text.count("no picture:") == 24 * 6
+
+
+def test_a_model_without_variance_says_so(tmp_path: Path) -> None:
+    html = write_report(tmp_path, *make_evaluation(tmp_path, queries=72, learned=False)).read_text()
+    assert "This model has no learned uncertainty" in html
+    assert "Calibration error, by definition" not in html
+    assert Tags(html).open == []
+
+
+def test_without_foreign_queries_nothing_is_said_of_them(tmp_path: Path) -> None:
+    html = write_report(tmp_path, *make_evaluation(tmp_path, queries=72, foreign=0)).read_text()
+    assert "OOD AUROC" not in html and "black bars" not in html
+
+
+def test_what_could_not_be_measured_is_a_dash(evaluation: Evaluation) -> None:
+    result, queries = evaluation
+    values = result.as_dict()
+    for part in ("rankings", "ladder"):
+        values[part] = numbered(values[part], itertools.repeat(float("nan")))
+    html = without_figures(EvalResult.from_dict(values), queries)
+    assert "nan" not in Tags(html).text.lower()
+
+
+def test_the_best_of_a_column_is_bold(evaluation: Evaluation) -> None:
+    result, queries = evaluation
+    means = result.rankings["means"]
+    best = dataclasses.replace(means.signals["ratio_1_2"].auroc, value=0.777)
+    signal = dataclasses.replace(means.signals["ratio_1_2"], auroc=best)
+    means = dataclasses.replace(means, signals={**means.signals, "ratio_1_2": signal})
+    result = dataclasses.replace(result, rankings={**result.rankings, "means": means})
+    assert without_figures(result, queries).count("<strong>0.777</strong>") == 1
+
+
+def test_the_same_evaluation_gives_the_same_page(evaluation: Evaluation) -> None:
+    assert without_figures(*evaluation) == without_figures(*evaluation)
+
+
+def test_a_failed_write_leaves_the_older_page(
+    evaluation: Evaluation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "report.html").write_text("older")
+    full = OSError(28, "No space left on device")
+    monkeypatch.setattr(page, "draw", lambda *_: {})
+    monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(full))
+    with pytest.raises(InvalidFile, match="No space left"):
+        write_report(tmp_path, *evaluation)
+    assert (tmp_path / "report.html").read_text() == "older"
+    assert not list(tmp_path.glob("*.part")) and not list(tmp_path.glob(".*.part"))
+
+
+@pytest.mark.parametrize("mode", [0, 1], ids=["light", "dark"])
+def test_text_stands_out_from_its_ground(html: str, mode: int) -> None:
+    found = re.findall(r"--(\w+): #(\w{6});", html)
+    light = dict(found[: len(found) // 2])
+    colours = [light, dict(found[len(found) // 2 :])][mode]
+    assert colours.keys() == light.keys()
+    for text in ("text", "quiet", "link", "right", "wrong"):
+        for ground in ("ground", "card", "shade"):
+            assert contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
+
+
+def contrast(one: str, other: str) -> float:
+    """As WCAG 2 defines it."""
+    bright, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (bright + 0.05) / (dark + 0.05)
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (0, 2, 4)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return sum(weight * p for weight, p in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
