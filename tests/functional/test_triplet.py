@@ -137,6 +137,17 @@ def test_gradcheck_for_gaussians(method: str, centred: bool, draw: Draw):
         assert torch.autograd.gradcheck(function, leaves, eps=1e-5, atol=1e-6, rtol=1e-4)
 
 
+@pytest.mark.parametrize("method", ["clt", "saddlepoint", "exact"])
+def test_gradcheck_where_positive_and_negative_are_equally_vague(method: str, draw: Draw):
+    means = [draw.gaussians(3, 4).mean for _ in range(3)]
+    var = torch.full((3,), 0.3, dtype=torch.float64)
+    function = lambda *vars: triplet_log_prob(
+        *(sf.Gaussians(mean, v) for mean, v in zip(means, vars, strict=True)), 0.1, method
+    )
+    leaves = [var.clone().requires_grad_() for _ in range(3)]
+    assert torch.autograd.gradcheck(function, leaves, eps=1e-5, atol=1e-6, rtol=1e-4)
+
+
 @pytest.mark.parametrize("method", ["clt", "saddlepoint"])
 @pytest.mark.parametrize("centred", [False, True])
 def test_gradcheck_on_the_sphere(method: str, centred: bool, draw: Draw):

@@ -103,6 +103,19 @@ def test_an_infinite_value_is_infinite_where_it_is_drawn():
     assert plain == Estimate(1.0, 1.0, 1.0)
 
 
+def test_an_interval_holds_its_value_even_where_resampling_shifts_the_statistic():
+    generator = torch.Generator().manual_seed(0)
+    confidence = torch.rand(300, generator=generator)
+    outcome = confidence.clone()  # perfectly calibrated: every resample is at least as far off
+
+    def error(weights: torch.Tensor) -> torch.Tensor:
+        noise = (weights - 1).abs().mean(1)
+        return sf.metrics.expected_calibration_error(confidence, outcome, weights=weights) + noise
+
+    estimate = bootstrap(error, 300, resamples=50)
+    assert estimate.low <= estimate.value <= estimate.high
+
+
 def test_a_single_query_has_no_width():
     assert bootstrap(mean_of(torch.tensor([0.3])), 1, resamples=5).low == pytest.approx(0.3)
 

@@ -82,8 +82,10 @@ def chi_squares(form: QuadraticForm) -> ChiSquares:
     if form.spread is None:
         return ChiSquares(form.tilt, form.shift / form.tilt, None, None, form.dof)
     root = (form.tilt.square() + 4 * form.spread).sqrt()
-    smaller = 2 * form.spread / (form.tilt.abs() + root)
-    up, down = smaller + form.tilt.clamp(min=0), smaller - form.tilt.clamp(max=0)
+    size = form.tilt.abs()
+    smaller = 2 * form.spread / (size + root)
+    # Halves of a sum: clamp has the slope of one side at a tilt of 0, where both count.
+    up, down = smaller + (size + form.tilt) / 2, smaller + (size - form.tilt) / 2
     return ChiSquares(
         up=up,
         up_shift=((form.noise / up + form.shift) / root).clamp(min=0),

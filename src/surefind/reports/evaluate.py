@@ -34,6 +34,8 @@ from surefind.reports.signals import uncertainty_signals
 PARTS = ("test", "val", "train", "all")
 PACKAGES = ("surefind", "torch", "timm", "faiss-cpu", "numpy", "scikit-learn")
 
+OWN_FOREIGN = "its own foreign part"  # where nobody named foreign data, but there is some
+
 Tell = Callable[[str, int, int], None]  # what is done, how much of it, out of how much
 
 
@@ -165,7 +167,7 @@ def _about(
         data_name=name,
         part=request.part,
         root=str(own.catalog.root),
-        model=str(request.model),
+        model=request.model.resolve().name,
         fingerprint=model.fingerprint,
         family=model.config.family if request.passes is None else "mc-dropout",
         dim=own.embeddings.dim,
@@ -175,7 +177,7 @@ def _about(
         classes=len(own.catalog.classes),
         ks=request.ks,
         resamples=resamples_of(scored),
-        foreign=request.foreign or ("its own foreign part" if foreign else ""),
+        foreign=request.foreign or (OWN_FOREIGN if foreign else ""),
         foreign_root=str(foreign.catalog.root) if foreign else "",
         foreign_queries=len(foreign.catalog) if foreign else 0,
         bars_auroc=None if bars is None or isnan(bars) else bars,

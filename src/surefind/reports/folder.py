@@ -1,10 +1,9 @@
 """The folder of a report: numbers, queries, figures, page, and the embeddings to start from."""
 
-import json
 from pathlib import Path
 
 from surefind.choices import check_choice
-from surefind.files import make_writable, write_whole
+from surefind.files import make_writable
 from surefind.reports.evaluate import Evaluation, Request, evaluate
 from surefind.reports.figures.of_report import draw_all
 from surefind.reports.html import write_report
@@ -35,16 +34,16 @@ class ReportFolder:
         queries.write(self.queries)
         draw_all(result, queries, self.figures)
         write_report(self.folder, result, queries)
-        write_whole(self.results, (json.dumps(result.as_dict(), indent=1) + "\n").encode())
+        result.write(self.results)
 
 
 def evaluate_model(
     model: Path, data: str, *, foreign: tuple[str, ...] | None, passes: int | None, output: Path
 ) -> EvalResult:
-    """Evaluate the test part into a report folder."""
+    """Evaluate the test part into a report folder, without corrupting anything."""
     folder = ReportFolder(output)
     folder.make()
-    request = Request(model, data, foreign=foreign[0] if foreign else None, passes=passes)
+    request = Request(model, data, foreign=foreign[0] if foreign else None, passes=passes, ladder=0)
     evaluation = evaluate(request, kept_in=folder.embeddings)
     folder.write(evaluation)
     return evaluation.result

@@ -1,6 +1,7 @@
 """Embeddings and the truth about them to a judgement: search, compare, measure."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from surefind.engines.exact import Neighbours
 from surefind.errors import InvalidArgument
 from surefind.functional.checks import check_pair
 from surefind.images.catalog import Catalog
-from surefind.images.matches import Mask
+from surefind.images.matches import Mask, Rows
 from surefind.reports.crossfit import crossfit_probability
 from surefind.reports.encoded import EXAMPLES, Embedded
 from surefind.reports.found import Found
@@ -51,17 +52,16 @@ def judge(
     *,
     learned: bool = True,
     ks: Sequence[int] = KS,
-    rankings: Sequence[str] = RANKINGS,
     depth: int | None = None,
     radius: float = 25.0,
     seed: int = 0,
-    progress: Callable[[str], None] | None = None,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> Judgement:
     """Search, compare with the truth, and measure, in both orders of the gallery.
 
     `learned` is False where the variance says nothing: then there is one order, and only what
     distances tell. `depth` neighbours are fetched; unless given, enough for k and for MAP@R.
-    Memory does not grow with queries times gallery. `progress` is told what is done next.
+    Memory does not grow with queries times gallery. `progress` is told what comes next.
     """
     _check(own, foreign, ks)
     protocol = protocol_of(own.catalog, radius=radius)
@@ -69,54 +69,58 @@ def judge(
     gallery = own.embeddings[torch.from_numpy(protocol.gallery)]
     most = int(protocol.n_matches.max())
     depth = depth or max(*ks, SHOWN, most if most <= MOST_FOR_MAP_AT_R else 0)
-    scored = protocol.n_matches > 0
-    groups = _groups(own.catalog, protocol)[scored]
     columns = _who_asks(own.catalog, protocol, foreign)
-    paths = np.array(own.catalog.paths, dtype=object)[protocol.gallery]
     measured: dict[str, Ranking] = {}
-    for ranking in rankings if learned else ("means",):
-        if progress is not None:
-            progress(f"searching by {ranking}")
-
-        def ask(batch: Embeddings, k: int, itself: NDArray[np.int64] | None = None) -> Asked:
-            found = neighbours(ranking, batch, gallery, k, itself=itself)  # noqa: B023
-            return Asked(found, uncertainty_signals(batch, gallery, found, learned=learned))
-
-        ours = ask(asking, depth, protocol.itself)
-        theirs = None if foreign is None else ask(foreign.embeddings, SHOWN)
+    for ranking in RANKINGS if learned else RANKINGS[:1]:
+        ask = partial(_ask, ranking, gallery=gallery, learned=learned)
+        progress(f"searching by {ranking}")
+        ours = ask(asking, k=depth, itself=protocol.itself)
+        theirs = ask(foreign.embeddings, k=SHOWN) if foreign else None
+        progress(f"measuring by {ranking}")
         hits = protocol.hits(ours.neighbours.rows.numpy())
-        if progress is not None:
-            progress(f"measuring by {ranking}")
-        probability = {
-            name: fitted
-            for name, signal in ours.signals.items()
-            if not np.isnan(
-                fitted := crossfit_probability(signal.numpy()[scored], hits[scored, 0], groups)
-            ).any()
-        }
-        measured[ranking] = measure(
-            Found(
-                torch.from_numpy(hits[scored]),
-                torch.from_numpy(protocol.n_matches[scored]),
-                {name: signal[torch.from_numpy(scored)] for name, signal in ours.signals.items()},
-                theirs.signals if theirs else {},
-                {name: torch.from_numpy(fitted) for name, fitted in probability.items()},
-            ),
-            ks=ks,
-            seed=seed,
-        )
-        answers = _answers(ours, theirs, hits, probability, paths=paths, scored=scored)
+        found = _found(ours, theirs, hits, own.catalog, protocol)
+        measured[ranking] = measure(found, ks=ks, seed=seed)
+        answers = _answers(ours, theirs, hits, found, own.catalog, protocol)
         columns |= {f"{ranking}.{name}": column for name, column in answers.items()}
     exclusions = own.exclusions + (foreign.exclusions if foreign else ())
-    return Judgement(
-        measured,
-        QueryTable(columns),
-        protocol,
-        (*exclusions, *_unanswerable(own.catalog, protocol)),
+    exclusions += _unanswerable(own.catalog, protocol)
+    return Judgement(measured, QueryTable(columns), protocol, exclusions)
+
+
+def _ask(
+    ranking: str,
+    query: Embeddings,
+    *,
+    gallery: Embeddings,
+    k: int,
+    learned: bool,
+    itself: Rows | None = None,
+) -> Asked:
+    found = neighbours(ranking, query, gallery, k, itself=itself)
+    return Asked(found, uncertainty_signals(query, gallery, found, learned=learned))
+
+
+def _found(
+    ours: Asked, theirs: Asked | None, hits: Mask, catalog: Catalog, protocol: Protocol
+) -> Found:
+    """The scored queries: those that have a match."""
+    scored = protocol.n_matches > 0
+    groups = _groups(catalog, protocol)[scored]
+    signals = {name: signal[torch.from_numpy(scored)] for name, signal in ours.signals.items()}
+    probability = {
+        name: torch.from_numpy(crossfit_probability(signal.numpy(), hits[scored, 0], groups))
+        for name, signal in signals.items()
+    }
+    return Found(
+        torch.from_numpy(hits[scored]),
+        torch.from_numpy(protocol.n_matches[scored]),
+        signals,
+        theirs.signals if theirs else {},
+        {name: fitted for name, fitted in probability.items() if not fitted.isnan().any()},
     )
 
 
-def _groups(catalog: Catalog, protocol: Protocol) -> NDArray[np.int64]:
+def _groups(catalog: Catalog, protocol: Protocol) -> Rows:
     """Queries of one label stay together when a probability is fitted and judged."""
     if catalog.labels:
         return catalog.codes[protocol.queries]
@@ -142,14 +146,14 @@ def _answers(
     ours: Asked,
     theirs: Asked | None,
     hits: Mask,
-    probability: dict[str, NDArray[np.float64]],
-    *,
-    paths: NDArray[Any],
-    scored: Mask,
+    found: Found,
+    catalog: Catalog,
+    protocol: Protocol,
 ) -> Columns:
     """The columns of one ranking, foreign queries last."""
     both = [ours] if theirs is None else [ours, theirs]
     strangers = len(theirs.neighbours.rows) if theirs else 0
+    paths = np.array(catalog.paths, dtype=object)[protocol.gallery]
     columns: Columns = {}
     for rank in range(min(SHOWN, hits.shape[1])):
         rows = np.concatenate([asked.neighbours.rows[:, rank].numpy() for asked in both])
@@ -160,10 +164,10 @@ def _answers(
         )
     for name in ours.signals:
         columns[f"signal.{name}"] = np.concatenate([a.signals[name].numpy() for a in both])
-        if name in probability:
-            known = np.full(len(scored) + strangers, np.nan)
-            known[: len(scored)][scored] = probability[name]
-            columns[f"probability.{name}"] = known
+    for name, probability in found.probability.items():
+        known = np.full(len(hits) + strangers, np.nan)
+        known[: len(hits)][protocol.n_matches > 0] = probability.numpy()
+        columns[f"probability.{name}"] = known
     return columns
 
 

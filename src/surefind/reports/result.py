@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from surefind.errors import InvalidFile
+from surefind.files import write_whole
 from surefind.metrics.bootstrap import Estimate
 from surefind.settings import parse
 
@@ -130,7 +131,8 @@ class EvalResult:
         return parse(cls, values, where=where)
 
     def write(self, path: Path) -> None:
-        path.write_text(json.dumps(self.as_dict(), indent=1) + "\n")
+        """Whole or not at all."""
+        write_whole(path, (json.dumps(self.as_dict(), indent=1) + "\n").encode())
 
     @classmethod
     def read(cls, path: Path) -> Self:

@@ -56,7 +56,7 @@ def test_the_papers_errors_are_footnotes(cub, found):
 def test_the_scale_and_foreign_test_sets_are_told(cub, found):
     text = page(cub, found)
     assert "CPU scale: mobilenetv2_100, `cpu-*` recipes, not the paper's backbone" in text
-    assert "60 test queries. **This is not the paper's test set**: CUB-200-2011 has 5,924" in text
+    assert "72 test queries. **This is not the paper's test set**: CUB-200-2011 has 5,924" in text
 
 
 def test_the_papers_own_test_set_needs_no_warning(cub, found):

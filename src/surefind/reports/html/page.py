@@ -1,11 +1,10 @@
 """The page put together and written whole or not at all."""
 
-import os
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from surefind.errors import InvalidFile
+from surefind.files import make_writable, write_whole
 from surefind.reports.html.best import RANKING
 from surefind.reports.html.drawings import draw, drawings
 from surefind.reports.html.facts import facts
@@ -35,16 +34,8 @@ def write_report(folder: Path, result: EvalResult, queries: QueryTable) -> Path:
     """`report.html` in the folder: one file that needs nothing beside it, and no network."""
     path = folder / NAME
     page = render(result, queries, figures=draw(result, queries))
-    unfinished = folder / f".{NAME}.{os.getpid()}.part"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        unfinished.write_text(page, encoding="utf-8")
-        unfinished.replace(path)
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        raise InvalidFile(
-            f"cannot write {path}: {error.strerror}", fix="choose a writable folder with free space"
-        ) from error
+    make_writable(folder)
+    write_whole(path, page.encode())
     return path
 
 

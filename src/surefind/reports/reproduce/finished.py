@@ -7,13 +7,14 @@ from typing import Any
 from surefind.encoders.saving import read_config
 from surefind.errors import InvalidFile
 from surefind.files import make_writable
+from surefind.reports.evaluate import OWN_FOREIGN
 from surefind.reports.reproduce.plan import Plan
 from surefind.reports.result import EvalResult
 from surefind.training.recipe import Recipe
 
 PLAN, RESULTS = "reproduce.json", "results.json"
 PART = "test"
-UNNAMED = ("", "its own foreign part")  # foreign data that nobody asked for by name
+UNNAMED = ("", OWN_FOREIGN)  # foreign data that nobody asked for by name
 
 
 def claim(plan: Plan) -> None:
