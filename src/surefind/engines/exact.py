@@ -9,7 +9,7 @@ from torch import Tensor
 
 from surefind.errors import InvalidArgument
 
-QUERIES_AT_ONCE = 4096
+QUERIES_AT_ONCE = 16_384
 
 
 class Neighbours(NamedTuple):

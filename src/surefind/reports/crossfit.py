@@ -1,11 +1,14 @@
 """From an uncertainty to a probability, judged only on queries it was not fitted to."""
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
 from sklearn.model_selection import GroupKFold  # type: ignore[import-untyped]
 
 FOLDS = 5
+ENOUGH = 4000  # queries to fit two numbers to
 
 Values = NDArray[np.float64]
 
@@ -16,17 +19,17 @@ def crossfit_probability(
     """P(the top hit is right) for each query, from a fit to the queries of other groups.
 
     The fit is logistic in the logit of the rank among the fitted queries, so that a monotone map
-    of the uncertainty changes nothing. Where a fit saw only right or only wrong queries, it says
-    their share, (right + 1/2) / (n + 1). With a single group nobody is left to fit to: nan.
+    of the uncertainty changes nothing; of very many queries only some are fitted to. Where a fit
+    saw only right or only wrong ones, it says their share, (right + 1/2) / (n + 1). With a single
+    group nobody is left to fit to: nan.
     """
     probability = np.full(len(uncertainty), np.nan)
     folds = min(FOLDS, len(np.unique(groups)))
     if folds < 2:
         return probability
     for fitted, judged in GroupKFold(folds).split(uncertainty, groups=groups):
-        probability[judged] = _fit_and_judge(
-            uncertainty[fitted], correct[fitted], uncertainty[judged]
-        )
+        some = fitted[:: math.ceil(len(fitted) / ENOUGH)]
+        probability[judged] = _fit_and_judge(uncertainty[some], correct[some], uncertainty[judged])
     return probability
 
 

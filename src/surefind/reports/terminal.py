@@ -42,12 +42,11 @@ def _retrieval(result: EvalResult) -> Table:
 
 
 def _signals(ranking: Ranking) -> Table:
-    table = _table("is the top hit wrong?", "AUROC", "AURC", "risk at 80 %", "ECE", "AUROC foreign")
+    table = _table("who knows?", "AUROC wrong", "AURC", "ECE, fitted", "AUROC foreign")
     for name, signal in ranking.signals.items():
         found = (
             signal.auroc,
             signal.aurc,
-            signal.risk_at["0.8"],
             signal.ece,
             signal.ood.auroc if signal.ood else None,
         )

@@ -22,7 +22,7 @@ def facts(plan: Plan, about: About) -> tuple[str, ...]:
     """Before the table."""
     lines = [_scale(plan), _data(plan, about)]
     if about.foreign:
-        lines.append(f"Foreign queries: {about.foreign_queries:,}, {_short(about.foreign)}.")
+        lines.append(_foreign(about))
     return (*lines, f"Made by `{command(plan)}`.")
 
 
@@ -76,6 +76,13 @@ def _data(plan: Plan, about: About) -> str:
         title = TITLES[plan.dataset]
         return f"{told} **This is not the paper's test set**: {title} has {wanted:,}."
     return told
+
+
+def _foreign(about: About) -> str:
+    told = f"Foreign queries: {about.foreign_queries:,}, {_short(about.foreign)}."
+    if about.bars_auroc is None:
+        return told
+    return f"{told} Their black bars alone tell them from the others with AUROC {about.bars_auroc:.3f}."
 
 
 def _short(source: str) -> str:
