@@ -27,6 +27,9 @@ def reproduce(
         str, typer.Option(help="paper, or cpu: a small backbone, the cpu-* recipes.")
     ] = "paper",
     seeds: Annotated[int, typer.Option(help="How many times each row is trained.")] = 1,
+    once: Annotated[
+        str | None, typer.Option(help="Rows with one seed all the same: tripreg,mc-dropout")
+    ] = None,
     rows: Annotated[str | None, typer.Option(help="Some only: triplet,bayes-gauss")] = None,
     ood: Annotated[str | None, typer.Option(help="Data that does not belong.")] = None,
     settings: Annotated[
@@ -55,6 +58,7 @@ def reproduce(
         backbone=backbone,
         scale=scale,
         seeds=seeds,
+        once=() if once is None else tuple(name.strip() for name in once.split(",")),
         rows=ROWS if rows is None else choose_rows([name.strip() for name in rows.split(",")]),
         settings=tuple(settings or ()),
         foreign=ood,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from surefind.errors import InvalidFile
+from surefind.errors import InvalidArgument, InvalidFile
 from surefind.reports.reproduce.rows import choose_rows
 from surefind.reports.reproduce.run import Interrupted, Reporter, reproduce
 
@@ -131,3 +131,10 @@ def test_a_training_without_a_first_state_starts_anew(plan, work):
     (folder / "run" / "rejected.csv").unlink()
     run(plan, work)
     assert work.trained == [*MODELS, MODELS[0]]
+
+
+def test_some_rows_are_trained_only_once(plan, work):
+    found = run(replace(plan, seeds=2, once=("bayes-gauss", "bayes-gauss-exp")), work)
+    assert [len(row.results) for row in found] == [2, 1, 1]
+    with pytest.raises(InvalidArgument, match="once: expected one of"):
+        replace(plan, once=("nothing",))

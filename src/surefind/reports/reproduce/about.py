@@ -12,6 +12,10 @@ INTERVALS = (
     "With several seeds: means of the values and of the interval's ends, and ± the standard "
     "deviation between seeds."
 )
+AGAINST = (
+    "The last column compares R@1 with the first row's on the same queries (share of seeds that "
+    "are right): the difference, its interval, and p of a paired sign-flip test."
+)
 BEST_FREE = (
     "Training-free is the best by AUROC of nearest distance and distance ratios, chosen on the "
     "queries it is shown for: in its favour."
@@ -30,7 +34,7 @@ def notes(plan: Plan) -> tuple[str, ...]:
     """After the table."""
     quoted = plan.dataset in TITLES
     own = [ABOUT[plan.dataset]] if plan.dataset in ABOUT else []
-    return (INTERVALS, BEST_FREE, *(ABOUT_ALL if quoted else ()), *own)
+    return (INTERVALS, BEST_FREE, AGAINST, *(ABOUT_ALL if quoted else ()), *own)
 
 
 def command(plan: Plan) -> str:
@@ -41,6 +45,8 @@ def command(plan: Plan) -> str:
         parts += [f"--scale {plan.scale}"]
     if plan.seeds > 1:
         parts += [f"--seeds {plan.seeds}"]
+    if plan.once:
+        parts += [f"--once {','.join(plan.once)}"]
     if plan.rows != ROWS:
         parts += [f"--rows {','.join(row.name for row in plan.rows)}"]
     if plan.foreign:
@@ -82,7 +88,7 @@ def _foreign(about: About) -> str:
     told = f"Foreign queries: {about.foreign_queries:,}, {_short(about.foreign)}."
     if about.bars_auroc is None:
         return told
-    return f"{told} Their black bars alone tell them from the others with AUROC {about.bars_auroc:.3f}."
+    return f"{told} Their black bars alone give them away with AUROC {about.bars_auroc:.3f}."
 
 
 def _short(source: str) -> str:

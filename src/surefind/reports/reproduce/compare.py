@@ -5,8 +5,10 @@ from dataclasses import asdict, dataclass, field
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
+from surefind.metrics import PairedTest
 from surefind.metrics.bootstrap import Estimate
 from surefind.reports.reproduce.about import facts, notes
+from surefind.reports.reproduce.paired import against
 from surefind.reports.reproduce.paper import paper_figures, paper_remarks
 from surefind.reports.reproduce.plan import Plan
 from surefind.reports.reproduce.run import RowResult
@@ -49,6 +51,7 @@ class ComparedRow:
     paper: dict[str, float]  # by column
     ours: dict[str, Figure]
     doubts: Doubts
+    against: PairedTest | None = None  # the first row, in R@1
     footnotes: dict[str, int] = field(default_factory=dict)  # of the paper's figures, by column
 
 
@@ -70,7 +73,7 @@ class Comparison:
 def compare(plan: Plan, results: Sequence[RowResult]) -> Comparison:
     """The table of a plan's results."""
     footnotes: list[str] = []
-    rows = []
+    rows: list[ComparedRow] = []
     for found in results:
         marks: dict[str, int] = {}
         for remark in paper_remarks(plan.dataset, plan.backbone, found.row.paper):
@@ -85,6 +88,7 @@ def compare(plan: Plan, results: Sequence[RowResult]) -> Comparison:
                 paper_figures(plan.dataset, plan.backbone, found.row.paper),
                 _figures(rankings),
                 _doubts(rankings),
+                against(plan, found.row, plan.rows[0]) if rows else None,
                 marks,
             )
         )
@@ -152,8 +156,10 @@ def _of_signal(
 
 def _plain(value: Any) -> Any:
     """Figures by their names, for JSON."""
-    if isinstance(value, Figure):
-        return value._asdict()
+    if isinstance(value, Figure | PairedTest):
+        return _plain(value._asdict())
+    if isinstance(value, Estimate):
+        return asdict(value)
     if isinstance(value, dict):
         return {key: _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):

@@ -24,6 +24,7 @@ class Plan:
     backbone: str = "resnet50"  # whose figures are quoted; trained at the scale "paper"
     scale: str = "paper"  # glyphs have one of their own
     seeds: int = 1
+    once: tuple[str, ...] = ()  # rows that have one seed all the same
     rows: tuple[Row, ...] = ROWS
     settings: tuple[str, ...] = ()  # of every recipe, `a.b=c`
     foreign: str | None = None  # out-of-distribution data, unless it is the data's own
@@ -40,6 +41,12 @@ class Plan:
             raise InvalidArgument(
                 "rows", expected="at least one", got="none", fix=f"try {ROWS[0].name}"
             )
+
+        for name in self.once:
+            check_choice("once", name, tuple(row.name for row in ROWS))
+
+    def seeds_of(self, row: Row) -> int:
+        return 1 if row.name in self.once else self.seeds
 
     @property
     def at_paper_scale(self) -> bool:

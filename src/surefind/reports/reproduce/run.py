@@ -91,13 +91,13 @@ def reproduce(
     resumed; results of the same model and data are reused.
     """
     work = _Work(plan, evaluate, train, reporter or Reporter(), cache(open_dataset))
-    seeds = range(plan.seeds)
-    recipes = {(row, seed): plan.recipe(row, seed) for row in plan.rows for seed in seeds}
+    seeds = {row: range(plan.seeds_of(row)) for row in plan.rows}
+    recipes = {(row, seed): plan.recipe(row, seed) for row in plan.rows for seed in seeds[row]}
     claim(plan)
     found = []
     for number, row in enumerate(plan.rows, start=1):
         results = []
-        for seed in seeds:
+        for seed in seeds[row]:
             where = f"[{number}/{len(plan.rows)}] {row.title}, seed {seed}"
             work.train_model(plan.model(row, seed), recipes[row, seed], where)
             results.append(work.evaluate_model(row, seed, where))

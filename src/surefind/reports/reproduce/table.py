@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from surefind.metrics import PairedTest
 from surefind.reports.names import signal_name
 from surefind.reports.reproduce.compare import ComparedRow, Comparison, Figure
 from surefind.reports.reproduce.paper import COLUMNS
@@ -51,7 +52,9 @@ def _wrong_hits(comparison: Comparison) -> TextTable:
         doubts = row.doubts
         free = (signal_name(doubts.free),) if doubts.free else EMPTY
         cells = (doubts.auroc, doubts.free_auroc, doubts.aurc, doubts.free_aurc)
-        lines.append(((row.title,), free, *(_cell(figure) for figure in cells)))
+        lines.append(
+            ((row.title,), free, *(_cell(figure) for figure in cells), _paired(row.against))
+        )
     return TextTable(
         "Wrong top hits by uncertainty (ours)",
         (
@@ -61,6 +64,7 @@ def _wrong_hits(comparison: Comparison) -> TextTable:
             "AUROC, training-free",
             "AURC, query variance",
             "AURC, training-free",
+            f"R@1 less {comparison.rows[0].title}'s",
         ),
         tuple(lines),
         labels=2,
@@ -91,6 +95,17 @@ def _cell(figure: Figure | None) -> Cell:
         return EMPTY
     spread = () if figure.std is None else (f"± {figure.std:.3f}",)
     return (f"{figure.value:.3f}", f"[{figure.low:.3f}, {figure.high:.3f}]", *spread)
+
+
+def _paired(test: PairedTest | None) -> Cell:
+    if test is None:
+        return EMPTY
+    found = test.difference
+    return (
+        f"{found.value:+.3f}",
+        f"[{found.low:+.3f}, {found.high:+.3f}]",
+        f"p {test.p_value:.3f}",
+    )
 
 
 def _mark(number: int) -> str:
