@@ -195,6 +195,8 @@ class _Run:
         elif phase.name == "main":
             self._validate(phase)
             progress.start_recall = progress.best
+            if self.encoder.has_variance and not self.recipe.variance.held_out:
+                progress.best = NAN  # a variance that was never trained is not worth keeping
         empty = 0
         for batch in batches.between(progress.step, phase.steps):
             trained = self._step(phase, batch)
