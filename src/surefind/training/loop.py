@@ -1,5 +1,7 @@
 """Training from splits and a recipe to a model folder, resumable at any step."""
 
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -72,21 +74,28 @@ def train(
             run = _Run(splits, recipe, RunFolder(Path(output), writes=world.writes), world)
             run.on_step, run.should_stop = on_step, should_stop
             return run.to_the_end(resume=resume)
-    except OSError as error:  # images never raise it: this is the log or the folder
-        raise InvalidFile(
-            f"cannot write {output}: {error.strerror or error}",
-            fix="free some space or make the folder writable, then go on with --resume",
-        ) from error
-    except RuntimeError as error:
-        if "DataLoader worker" not in str(error):  # torch raises it wherever it happens to be
+    except (RuntimeError, ConnectionError, EOFError) as error:
+        if recipe.data.workers == 0 or not _tells_of_a_dead_worker(error):
             raise
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # torch would tell it again, anywhere
         raise SurefindError(
             f"a process that loads images died: {error}",
             fix="the machine may be out of memory: go on with --resume and fewer workers, "
             "--set data.workers=0",
         ) from error
+    except OSError as error:  # images never raise it: this is the log or the folder
+        raise InvalidFile(
+            f"cannot write {output}: {error.strerror or error}",
+            fix="free some space or make the folder writable, then go on with --resume",
+        ) from error
     finally:
         world.leave()
+
+
+def _tells_of_a_dead_worker(error: Exception) -> bool:
+    """Torch notices wherever it happens to be; or the pipe to the worker breaks first."""
+    return not isinstance(error, RuntimeError) or "DataLoader worker" in str(error)
 
 
 class Phase(NamedTuple):
