@@ -32,6 +32,9 @@ def reproduce(
     ] = None,
     rows: Annotated[str | None, typer.Option(help="Some only: triplet,bayes-gauss")] = None,
     ood: Annotated[str | None, typer.Option(help="Data that does not belong.")] = None,
+    zero_shot: Annotated[
+        list[str] | None, typer.Option(help="Data to try every model on as well, all of it.")
+    ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="Change one key of every recipe.")
     ] = None,
@@ -62,6 +65,7 @@ def reproduce(
         rows=ROWS if rows is None else choose_rows([name.strip() for name in rows.split(",")]),
         settings=tuple(settings or ()),
         foreign=ood,
+        zero_shot=tuple(zero_shot or ()),
     )
     if document is not None:
         check_place(document, _place(plan))
@@ -79,12 +83,12 @@ def reproduce(
 
 def _run(plan: "Plan") -> "Comparison":
     from surefind.cli.train import _StopRequest
-    from surefind.reports.folder import evaluate_model
+    from surefind.reports.folder import evaluate_into
     from surefind.reports.reproduce.compare import compare
     from surefind.reports.reproduce.run import Reporter, reproduce
 
     reporter = Reporter(say=_say, on_step=_say_validation, should_stop=_StopRequest())
-    return compare(plan, reproduce(plan, evaluate=evaluate_model, reporter=reporter))
+    return compare(plan, reproduce(plan, evaluate=evaluate_into, reporter=reporter))
 
 
 def _write(comparison: "Comparison", plan: "Plan", document: Path | None) -> None:

@@ -37,13 +37,10 @@ class ReportFolder:
         result.write(self.results)
 
 
-def evaluate_model(
-    model: Path, data: str, *, foreign: tuple[str, ...] | None, passes: int | None, output: Path
-) -> EvalResult:
-    """Evaluate the test part into a report folder, without corrupting anything."""
+def evaluate_into(request: Request, *, output: Path, kept_in: Path) -> EvalResult:
+    """Evaluate and write a report; embeddings are kept where other reports find them."""
     folder = ReportFolder(output)
     folder.make()
-    request = Request(model, data, foreign=foreign[0] if foreign else None, passes=passes, ladder=0)
-    evaluation = evaluate(request, kept_in=folder.embeddings)
+    evaluation = evaluate(request, kept_in=kept_in)
     folder.write(evaluation)
     return evaluation.result

@@ -9,6 +9,7 @@ from evaluations import make_evaluation
 from PIL import Image
 
 from surefind.encoders.saving import read_config
+from surefind.reports.evaluate import Request
 from surefind.reports.reproduce.plan import Plan
 from surefind.reports.reproduce.rows import choose_rows
 from surefind.reports.result import EvalResult
@@ -42,13 +43,14 @@ class FakeWork:
         run.save_model(make_encoder(recipe), {})
         run.write_rejected([])
 
-    def evaluate(self, model: Path, data: str, *, foreign, passes, output: Path) -> EvalResult:
-        self.evaluated.append((f"{output.parent.name}/{output.name}", passes))
+    def evaluate(self, request: Request, *, output: Path, kept_in: Path) -> EvalResult:
+        self.evaluated.append((f"{output.parent.name}/{output.name}", request.passes))
         about = replace(
             self.result.about,
-            data=data,
-            fingerprint=read_config(model).fingerprint,
-            foreign=foreign[0] if foreign else "its own foreign part",
+            data=request.data,
+            part=request.part,
+            fingerprint=read_config(request.model).fingerprint,
+            foreign=request.foreign or "its own foreign part",
         )
         result = replace(self.result, about=about)
         output.mkdir(parents=True, exist_ok=True)

@@ -18,7 +18,7 @@ app.command()(reproduce)
 
 @pytest.fixture(autouse=True)
 def _no_real_work(work, monkeypatch):
-    evaluation = SimpleNamespace(evaluate_model=work.evaluate)
+    evaluation = SimpleNamespace(evaluate_into=work.evaluate)
     monkeypatch.setitem(sys.modules, "surefind.reports.folder", evaluation)
     monkeypatch.setattr(surefind.cli.train, "_StopRequest", lambda: lambda: False)
 

@@ -86,11 +86,11 @@ def test_it_says_what_it_does(plan, work):
     run(plan, work, say=said.append)
     assert said == [
         "[1/3] Triplet, seed 0: training",
-        "[1/3] Triplet, seed 0: evaluating",
+        f"[1/3] Triplet, seed 0: evaluating on {plan.data}",
         "[2/3] Bayes Gauss, seed 0: training",
-        "[2/3] Bayes Gauss, seed 0: evaluating",
+        f"[2/3] Bayes Gauss, seed 0: evaluating on {plan.data}",
         "[3/3] Bayes Gauss (Exp), seed 0: model is there",
-        "[3/3] Bayes Gauss (Exp), seed 0: results are there",
+        f"[3/3] Bayes Gauss (Exp), seed 0: results on {plan.data} are there",
     ]
 
 
@@ -118,7 +118,7 @@ def test_a_stopped_training_goes_on_where_it_was(plan, work):
     assert said == [
         "[1/1] Triplet, seed 0: training",
         "[1/1] Triplet, seed 0: training goes on",
-        "[1/1] Triplet, seed 0: evaluating",
+        f"[1/1] Triplet, seed 0: evaluating on {plan.data}",
     ]
     reproduce(log_all, evaluate=work.evaluate, reporter=listen(99))
     assert said[-2] == "[1/1] Triplet, seed 0: model is there"
@@ -138,3 +138,12 @@ def test_some_rows_are_trained_only_once(plan, work):
     assert [len(row.results) for row in found] == [2, 1, 1]
     with pytest.raises(InvalidArgument, match="once: expected one of"):
         replace(plan, once=("nothing",))
+
+
+def test_other_data_is_tried_with_the_same_model(plan, work):
+    once = replace(plan, rows=plan.rows[:1], zero_shot=("places:streets.csv", "glyphs"))
+    (found,) = run(once, work)
+    assert [result.about.data for result in found.zero_shot[0]] == ["places:streets.csv", "glyphs"]
+    assert {result.about.part for result in found.zero_shot[0]} == {"all"}
+    run(once, work)
+    assert len(work.evaluated) == 3

@@ -136,3 +136,11 @@ def test_a_document_without_the_place_is_refused(text: str, tmp_path: Path):
     with pytest.raises(InvalidFile, match="<!-- begin a --> and <!-- end a -->"):
         into(tmp_path / "results.md", "a", "new")
     assert (tmp_path / "results.md").read_text() == text
+
+
+def test_data_that_no_row_was_trained_for_has_a_table_of_its_own(cub, found):
+    rows = [row._replace(zero_shot=((found,),)) for row in results(cub, found)]
+    text = to_markdown(compare(replace(cub, zero_shot=("folder:/some/where/cars",)), rows))
+    assert "**Zero-shot (ours): folder:data, 72 queries, 6 classes**" in text
+    assert "--zero-shot folder:cars" in text
+    assert len(lines(text, "Bayes vMF")) == 5  # paper, ours, wrong hits, foreign, zero-shot

@@ -51,6 +51,7 @@ def command(plan: Plan) -> str:
         parts += [f"--rows {','.join(row.name for row in plan.rows)}"]
     if plan.foreign:
         parts += [f"--ood {_short(plan.foreign)}"]
+    parts += [f"--zero-shot {_short(data)}" for data in plan.zero_shot]
     for setting in plan.settings:
         key, _, value = setting.partition("=")
         parts += [f"--set {key}={_short(value)}"]
@@ -89,6 +90,12 @@ def _foreign(about: About) -> str:
     if about.bars_auroc is None:
         return told
     return f"{told} Their black bars alone give them away with AUROC {about.bars_auroc:.3f}."
+
+
+def tell_data(about: About) -> str:
+    """Data that no row was trained for."""
+    matches = f"{about.classes} classes" if about.classes else "matches by position"
+    return f"{_short(about.data)}, {about.queries:,} queries, {matches}"
 
 
 def _short(source: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from surefind.metrics import PairedTest
 from surefind.metrics.bootstrap import Estimate
-from surefind.reports.reproduce.about import facts, notes
+from surefind.reports.reproduce.about import facts, notes, tell_data
 from surefind.reports.reproduce.paired import against
 from surefind.reports.reproduce.paper import paper_figures, paper_remarks
 from surefind.reports.reproduce.plan import Plan
@@ -52,6 +52,7 @@ class ComparedRow:
     ours: dict[str, Figure]
     doubts: Doubts
     against: PairedTest | None = None  # the first row, in R@1
+    zero_shot: tuple[tuple[dict[str, Figure], Doubts], ...] = ()  # for each other data
     footnotes: dict[str, int] = field(default_factory=dict)  # of the paper's figures, by column
 
 
@@ -64,6 +65,7 @@ class Comparison:
     rows: tuple[ComparedRow, ...]
     footnotes: tuple[str, ...]  # numbered from 1
     notes: tuple[str, ...]
+    zero_shot: tuple[str, ...] = ()  # the other data, in words
 
     def as_dict(self) -> dict[str, Any]:
         whole: dict[str, Any] = _plain(asdict(self))
@@ -89,11 +91,20 @@ def compare(plan: Plan, results: Sequence[RowResult]) -> Comparison:
                 _figures(rankings),
                 _doubts(rankings),
                 against(plan, found.row, plan.rows[0]) if rows else None,
+                _zero_shot(found),
                 marks,
             )
         )
-    about = results[0].results[0].about
-    return Comparison(plan.name, facts(plan, about), tuple(rows), tuple(footnotes), notes(plan))
+    first = results[0]
+    others = tuple(result.about for result in first.zero_shot[0]) if first.zero_shot else ()
+    return Comparison(
+        plan.name,
+        facts(plan, first.results[0].about),
+        tuple(rows),
+        tuple(footnotes),
+        notes(plan),
+        tuple(map(tell_data, others)),
+    )
 
 
 def over_seeds(estimates: Sequence[Estimate | None]) -> Figure | None:
@@ -122,6 +133,12 @@ def _figures(rankings: Sequence[Ranking]) -> dict[str, Figure]:
         for k in KS
     }
     return {column: figure for column, figure in figures.items() if figure is not None}
+
+
+def _zero_shot(found: RowResult) -> tuple[tuple[dict[str, Figure], Doubts], ...]:
+    by_data = zip(*found.zero_shot, strict=True)  # for each data, one result for each seed
+    rankings = [[result.rankings[found.row.ranking] for result in results] for results in by_data]
+    return tuple((_figures(of_data), _doubts(of_data)) for of_data in rankings)
 
 
 def _doubts(rankings: Sequence[Ranking]) -> Doubts:

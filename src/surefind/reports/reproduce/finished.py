@@ -7,13 +7,12 @@ from typing import Any
 from surefind.encoders.saving import read_config
 from surefind.errors import InvalidFile
 from surefind.files import make_writable
-from surefind.reports.evaluate import OWN_FOREIGN
+from surefind.reports.evaluate import OWN_FOREIGN, Request
 from surefind.reports.reproduce.plan import Plan
 from surefind.reports.result import EvalResult
 from surefind.training.recipe import Recipe
 
 PLAN, RESULTS = "reproduce.json", "results.json"
-PART = "test"
 UNNAMED = ("", OWN_FOREIGN)  # foreign data that nobody asked for by name
 
 
@@ -58,16 +57,16 @@ def check_same_recipe(folder: Path, wanted: Recipe) -> None:
             )
 
 
-def finished_evaluation(plan: Plan, folder: Path, *, model: Path) -> EvalResult | None:
+def finished_evaluation(request: Request, folder: Path) -> EvalResult | None:
     """The results in a folder, if they are of this model and this data."""
     try:
         result = EvalResult.read(folder / RESULTS)
     except InvalidFile:  # none yet, or of an older format
         return None
     about = result.about
-    foreign = plan.foreign or (about.foreign if about.foreign in UNNAMED else None)
+    foreign = request.foreign or (about.foreign if about.foreign in UNNAMED else None)
     found = (about.fingerprint, about.data, about.foreign, about.part)
-    wanted = (read_config(model).fingerprint, plan.data, foreign, PART)
+    wanted = (read_config(request.model).fingerprint, request.data, foreign, request.part)
     return result if found == wanted else None
 
 

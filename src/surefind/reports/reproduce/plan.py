@@ -5,6 +5,7 @@ from pathlib import Path
 
 from surefind.choices import check_choice
 from surefind.errors import InvalidArgument
+from surefind.reports.evaluate import Request
 from surefind.reports.reproduce.paper import BACKBONES, TITLES
 from surefind.reports.reproduce.rows import ROWS, Row
 from surefind.training.recipe import Recipe
@@ -28,6 +29,7 @@ class Plan:
     rows: tuple[Row, ...] = ROWS
     settings: tuple[str, ...] = ()  # of every recipe, `a.b=c`
     foreign: str | None = None  # out-of-distribution data, unless it is the data's own
+    zero_shot: tuple[str, ...] = ()  # data that every model is tried on as well, all of it
 
     def __post_init__(self) -> None:
         check_choice("dataset", self.dataset, DATASETS)
@@ -79,3 +81,18 @@ class Plan:
 
     def evaluation(self, row: Row, seed: int) -> Path:
         return self.output / "evaluations" / self.recipe_name(row) / f"seed-{seed}"
+
+    def requests(self, row: Row, seed: int) -> list[tuple[Request, Path]]:
+        """What a row's model is evaluated on, and where the report goes; the table's data first."""
+        model, place = self.model(row, seed), self.evaluation(row, seed)
+        own = Request(model, self.data, foreign=self.foreign, passes=row.passes, ladder=0)
+        return [
+            (own, place),
+            *(
+                (
+                    Request(model, data, part="all", passes=row.passes, ladder=0),
+                    place / f"zero-shot-{number}",
+                )
+                for number, data in enumerate(self.zero_shot)
+            ),
+        ]

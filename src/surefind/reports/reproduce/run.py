@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 from surefind.datasets import open_dataset
 from surefind.datasets.splits import Splits
 from surefind.errors import SurefindError
+from surefind.reports.evaluate import Request
 from surefind.reports.reproduce.finished import (
     check_same_recipe,
     claim,
@@ -32,20 +33,13 @@ class RowResult(NamedTuple):
     row: Row
     recipe: str
     results: tuple[EvalResult, ...]  # one for each seed
+    zero_shot: tuple[tuple[EvalResult, ...], ...] = ()  # for each seed, one for each data
 
 
-class EvaluateModel(Protocol):
-    """Evaluates a model folder on the test part of the data; `results.json` is written last."""
+class EvaluateInto(Protocol):
+    """Evaluates a model and writes its report, the results last."""
 
-    def __call__(
-        self,
-        model: Path,
-        data: str,
-        *,
-        foreign: tuple[str, ...] | None,
-        passes: int | None,
-        output: Path,
-    ) -> EvalResult: ...
+    def __call__(self, request: Request, *, output: Path, kept_in: Path) -> EvalResult: ...
 
 
 class TrainModel(Protocol):
@@ -81,7 +75,7 @@ class Interrupted(SurefindError):
 def reproduce(
     plan: Plan,
     *,
-    evaluate: EvaluateModel,
+    evaluate: EvaluateInto,
     train: TrainModel = train_model,
     reporter: Reporter | None = None,
 ) -> list[RowResult]:
@@ -96,19 +90,21 @@ def reproduce(
     claim(plan)
     found = []
     for number, row in enumerate(plan.rows, start=1):
-        results = []
+        results, others = [], []
         for seed in seeds[row]:
             where = f"[{number}/{len(plan.rows)}] {row.title}, seed {seed}"
             work.train_model(plan.model(row, seed), recipes[row, seed], where)
-            results.append(work.evaluate_model(row, seed, where))
-        found.append(RowResult(row, plan.recipe_name(row), tuple(results)))
+            own, *zero_shot = work.evaluate_model(row, seed, where)
+            results.append(own)
+            others.append(tuple(zero_shot))
+        found.append(RowResult(row, plan.recipe_name(row), tuple(results), tuple(others)))
     return found
 
 
 @dataclass(frozen=True)
 class _Work:
     plan: Plan
-    evaluate: EvaluateModel
+    evaluate: EvaluateInto
     train: TrainModel
     reporter: Reporter
     open_dataset: Callable[[str], Splits]
@@ -138,17 +134,20 @@ class _Work:
             self._may_go_on(where)
             raise
 
-    def evaluate_model(self, row: Row, seed: int, where: str) -> EvalResult:
-        """The results of a row's model."""
-        plan, model, folder = self.plan, self.plan.model(row, seed), self.plan.evaluation(row, seed)
-        result = finished_evaluation(plan, folder, model=model)
-        if result is not None:
-            self.reporter.say(f"{where}: results are there")
-            return result
-        self._may_go_on(where)
-        self.reporter.say(f"{where}: evaluating")
-        foreign = (plan.foreign,) if plan.foreign else None
-        return self.evaluate(model, plan.data, foreign=foreign, passes=row.passes, output=folder)
+    def evaluate_model(self, row: Row, seed: int, where: str) -> list[EvalResult]:
+        """The results of a row's model on the table's data and on what it was not trained for."""
+        kept_in = self.plan.evaluation(row, seed) / "embeddings"
+        results = []
+        for request, folder in self.plan.requests(row, seed):
+            result = finished_evaluation(request, folder)
+            if result is None:
+                self._may_go_on(where)
+                self.reporter.say(f"{where}: evaluating on {request.data}")
+                result = self.evaluate(request, output=folder, kept_in=kept_in)
+            else:
+                self.reporter.say(f"{where}: results on {request.data} are there")
+            results.append(result)
+        return results
 
     def _may_go_on(self, where: str) -> None:
         if self.reporter.should_stop():

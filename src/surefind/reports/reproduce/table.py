@@ -9,6 +9,7 @@ from surefind.reports.reproduce.paper import COLUMNS
 
 Cell = tuple[str, ...]  # parts that may stand beside or below each other
 EMPTY: Cell = ("\N{EN DASH}",)
+ZERO_SHOT = ("R@1", "R@5", "M@5", "ECE@1")
 SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -26,7 +27,7 @@ def tables(comparison: Comparison) -> list[TextTable]:
     made = [_against_the_paper(comparison), _wrong_hits(comparison)]
     if any(row.doubts.ood or row.doubts.free_ood for row in comparison.rows):
         made.append(_foreign(comparison))
-    return made
+    return made + [_zero_shot(comparison, number) for number in range(len(comparison.zero_shot))]
 
 
 def footnotes(comparison: Comparison) -> list[str]:
@@ -77,6 +78,21 @@ def _foreign(comparison: Comparison) -> TextTable:
     )
     columns = ("row", "AUROC, pair variance", "AUROC, nearest distance")
     return TextTable("Foreign queries (ours)", columns, lines, labels=1)
+
+
+def _zero_shot(comparison: Comparison, number: int) -> TextTable:
+    """The same models on data they were not trained for."""
+    lines = []
+    for row in comparison.rows:
+        figures, doubts = row.zero_shot[number]
+        cells = (*(figures.get(column) for column in ZERO_SHOT), doubts.auroc, doubts.free_auroc)
+        lines.append(((row.title,), *(_cell(figure) for figure in cells)))
+    return TextTable(
+        f"Zero-shot (ours): {comparison.zero_shot[number]}",
+        ("row", *ZERO_SHOT, "AUROC, query variance", "AUROC, training-free"),
+        tuple(lines),
+        labels=1,
+    )
 
 
 def _quoted(row: ComparedRow, column: str) -> Cell:
