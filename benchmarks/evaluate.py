@@ -15,17 +15,21 @@ from rich.console import Console
 from rich.table import Table
 
 import surefind as sf
-from surefind.functional import search_vectors
+from surefind.functional import asking_vectors, stored_vectors
 from surefind.images.catalog import Catalog
 from surefind.reports.encoded import Embedded
 from surefind.reports.judge import judge
 
 K = 10
+MILLION = "surefind, 2,000 queries in 1,000,000 x 128"
 RESULTS = Path(__file__).parent / "results"
 
 
-def made_up(images: int, dim: int, per_class: int = 50) -> Embedded:
-    """Classes as clouds on the sphere, near enough to each other that some hits are wrong."""
+def made_up(images: int, dim: int, *, per_class: int = 50, queries: int = 0) -> Embedded:
+    """Classes as clouds on the sphere, near enough to each other that some hits are wrong.
+
+    The first `queries` ask the others; if there are none, each image asks all others.
+    """
     generator = torch.Generator().manual_seed(0)
     codes = torch.randint(images // per_class, (images,), generator=generator)
     centres = torch.randn(images // per_class, dim, generator=generator)
@@ -33,17 +37,19 @@ def made_up(images: int, dim: int, per_class: int = 50) -> Embedded:
     mean = torch.nn.functional.normalize(centres[codes] + 2.5 * noise, dim=1)
     var = (0.5 + torch.rand(images, generator=generator)) / dim
     paths = tuple(f"{row}.jpg" for row in range(images))
-    catalog = Catalog(Path("made-up"), paths, labels=tuple(f"{code:05d}" for code in codes))
+    labels = tuple(f"{code:05d}" for code in codes)
+    asks = tuple(row < queries for row in range(images)) if queries else ()
+    catalog = Catalog(Path("made-up"), paths, labels=labels, queries=asks)
     return Embedded(sf.Gaussians(mean, var), catalog)
 
 
 def contestants(own: Embedded) -> dict:
     mean = own.embeddings.mean.numpy()
-    asking, stored = (x.numpy() for x in search_vectors(own.embeddings)[::-1])
-    labels = torch.from_numpy(own.catalog.codes)
-    calculator = AccuracyCalculator(
-        include=("precision_at_1", "mean_average_precision", "r_precision"), k=K
+    asking, stored = (
+        vectors(own.embeddings).numpy() for vectors in (asking_vectors, stored_vectors)
     )
+    labels = torch.from_numpy(own.catalog.codes)
+    calculator = AccuracyCalculator(include=("precision_at_1", "mean_average_precision"), k=K)
     return {
         "bare search": lambda: faiss.knn(mean, mean, K + 1),
         "surefind, means": lambda: judge(own, learned=False, depth=K),
@@ -63,13 +69,17 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--peak", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.peak == MILLION:
+        own = made_up(1_000_000, 128, queries=2000)
+        print(grown_by(lambda: judge(own, depth=K)))
+        return
     run = contestants(made_up(arguments.images, arguments.dim))
     if arguments.peak:
         print(grown_by(run[arguments.peak]))
         return
     seconds = interleaved(run, rounds=arguments.rounds, warmup=0)
     size = ["--images", str(arguments.images), "--dim", str(arguments.dim)]
-    memory = {name: peak_memory(sys.argv[0], name, *size) for name in run}
+    memory = {name: peak_memory(sys.argv[0], name, *size) for name in (*run, MILLION)}
     baseline = {
         "surefind, means": "bare search",
         "surefind, both rankings, every signal": "both bare searches",
@@ -79,6 +89,7 @@ def main() -> None:
     for name in run:
         ratio = f"{seconds[name] / seconds[baseline[name]]:.2f}" if name in baseline else "1"
         table.add_row(name, f"{seconds[name]:.1f}", ratio, f"{memory[name]:.0f}")
+    table.add_row(MILLION, "", "", f"{memory[MILLION]:.0f}")
     Console().print(table)
     write(
         {"settings": vars(arguments), "seconds": seconds, "memory_mb": memory},

@@ -7,12 +7,13 @@ from scipy.stats import ncx2
 
 import surefind as sf
 from surefind.functional import (
+    asking_vectors,
     distance_variance,
     expected_distance,
     match_probability,
     paired_distance_variance,
-    search_vectors,
     squared_distances,
+    stored_vectors,
 )
 from surefind.functional.distance import triplet_distances
 
@@ -57,7 +58,7 @@ def test_variances_row_by_row_are_the_diagonal_of_all_pairs(family: str, draw: D
 @pytest.mark.parametrize("dim", [2, 64])
 def test_search_vectors_order_a_gallery_by_the_expected_distance(family: str, dim: int, draw: Draw):
     query, gallery = getattr(draw, family)(7, dim), getattr(draw, family)(40, dim)
-    by_index = squared_distances(search_vectors(query).asking, search_vectors(gallery).stored)
+    by_index = squared_distances(asking_vectors(query), stored_vectors(gallery))
     expected = expected_distance(query, gallery)
     assert torch.equal(by_index.argsort(dim=1), expected.argsort(dim=1))
     if family == "gaussians":

@@ -8,7 +8,7 @@ from surefind.functional.distance import (
     squared_distances,
 )
 from surefind.functional.divergence import kl_to_prior
-from surefind.functional.search_vectors import search_vectors
+from surefind.functional.search_vectors import asking_vectors, stored_vectors
 from surefind.functional.triplet import (
     GaussianTriplets,
     Moments,
@@ -24,6 +24,7 @@ __all__ = [
     "GaussianTriplets",
     "Moments",
     "SphereTriplets",
+    "asking_vectors",
     "distance_variance",
     "expected_distance",
     "kl_to_prior",
@@ -32,8 +33,8 @@ __all__ = [
     "moments",
     "nearer_probability",
     "paired_distance_variance",
-    "search_vectors",
     "squared_distances",
+    "stored_vectors",
     "triplet_log_prob",
     "triplet_moments",
 ]

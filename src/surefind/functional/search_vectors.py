@@ -1,7 +1,5 @@
 """Vectors that any L2 index ranks by the expected distance, at the price of one dimension."""
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
@@ -10,28 +8,26 @@ from surefind.functional.checks import check_embeddings
 from surefind.functional.sphere import sphere_terms
 
 
-class SearchVectors(NamedTuple):
-    """What a batch is stored as, and what it asks with; both (N, D + 1)."""
+def stored_vectors(gallery: Embeddings) -> Tensor:
+    r"""What a gallery is stored as, (M, D + 1).
 
-    stored: Tensor
-    asking: Tensor
+    Squared distances from `asking_vectors` to these order it as E|q - x|^2 does:
 
+    Gaussians:        [mu, sqrt(D v)],          |.|^2 = E|q - x|^2 - D v_q
+    von Mises-Fisher: [A mu, sqrt(1 - A^2)],    |.|^2 = 2 - 2 A_x cos(q, x)
 
-def search_vectors(batch: Embeddings) -> SearchVectors:
-    r"""Squared distances from `asking` to `stored` order a gallery as E|q - x|^2 does.
-
-    Gaussians:        stored [mu, sqrt(D v)],          |.|^2 = E|q - x|^2 - D v_q
-    von Mises-Fisher: stored [A mu, sqrt(1 - A^2)],    |.|^2 = 2 - 2 A_x cos(q, x)
-
-    and asking is [mu, 0] in both. On the sphere E|q - x|^2 = 2 - 2 A_q A_x cos(q, x), and A_q > 0
-    is the same for all of a query's gallery.
+    On the sphere E|q - x|^2 = 2 - 2 A_q A_x cos(q, x), and A_q > 0 is the same for all of a
+    query's gallery.
     """
-    check_embeddings("batch", batch)
-    nothing = batch.mean.new_zeros(len(batch), 1)
-    if isinstance(batch, Gaussians):
-        stored = torch.cat([batch.mean, (batch.dim * batch.var).sqrt()[:, None]], dim=1)
-    else:
-        length = sphere_terms(batch.spread, batch.dim).length[:, None]
-        beyond = (1 - length.square()).clamp(min=0).sqrt()
-        stored = torch.cat([length * batch.mean, beyond], dim=1)
-    return SearchVectors(stored, torch.cat([batch.mean, nothing], dim=1))
+    check_embeddings("gallery", gallery)
+    if isinstance(gallery, Gaussians):
+        return torch.cat([gallery.mean, (gallery.dim * gallery.var).sqrt()[:, None]], dim=1)
+    length = sphere_terms(gallery.spread, gallery.dim).length[:, None]
+    beyond = (1 - length.square()).clamp(min=0).sqrt()
+    return torch.cat([length * gallery.mean, beyond], dim=1)
+
+
+def asking_vectors(query: Embeddings) -> Tensor:
+    """What a query asks with, (N, D + 1): [mu, 0]."""
+    check_embeddings("query", query)
+    return torch.cat([query.mean, query.mean.new_zeros(len(query), 1)], dim=1)

@@ -65,8 +65,10 @@ def judge(
     """
     _check(own, foreign, ks)
     protocol = protocol_of(own.catalog, radius=radius)
-    asking = own.embeddings[torch.from_numpy(protocol.queries)]
-    gallery = own.embeddings[torch.from_numpy(protocol.gallery)]
+    asking = gallery = own.embeddings
+    if protocol.itself is None:
+        asking = own.embeddings[torch.from_numpy(protocol.queries)]
+        gallery = own.embeddings[torch.from_numpy(protocol.gallery)]
     most = int(protocol.n_matches.max())
     depth = depth or max(*ks, SHOWN, most if most <= MOST_FOR_MAP_AT_R else 0)
     columns = _who_asks(own.catalog, protocol, foreign)

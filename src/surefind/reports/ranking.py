@@ -6,7 +6,7 @@ import torch
 
 from surefind.embeddings import Embeddings, Gaussians
 from surefind.engines.exact import Neighbours, nearest
-from surefind.functional import search_vectors
+from surefind.functional import asking_vectors, stored_vectors
 from surefind.functional.sphere import sphere_terms
 from surefind.images.matches import Rows
 
@@ -26,7 +26,7 @@ def neighbours(
     own = None if itself is None else torch.from_numpy(itself)
     if ranking == "means":
         return nearest(query.mean, gallery.mean, k, itself=own, progress=progress)
-    asking, stored = search_vectors(query).asking, search_vectors(gallery).stored
+    asking, stored = asking_vectors(query), stored_vectors(gallery)
     rows, distance = nearest(asking, stored, k, itself=own, progress=progress)
     if isinstance(query, Gaussians):
         return Neighbours(rows, distance + query.dim * query.var.float()[:, None])
