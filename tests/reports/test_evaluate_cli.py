@@ -1,0 +1,102 @@
+"""surefind evaluate as a user calls it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pictures import write_pictures
+
+from surefind.cli.main import main
+from surefind.encoders import Encoder, EncoderConfig
+from surefind.images.preprocess import Preprocessing
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("command")
+    write_pictures(folder / "photos", classes=8)
+    write_pictures(folder / "foreign", classes=3, seed=9)
+    write_pictures(folder / "single", classes=8, per_class=1)
+    rows = [f"photos/class00/{n}.png,52.5,{13.4 + n}" for n in range(5)]
+    (folder / "far.csv").write_text("\n".join(["path,lat,lon", *rows]) + "\n")
+    (folder / "no-places.csv").write_text("path,label\nphotos/class00/0.png,a\n")
+    config = EncoderConfig("tiny", dim=16, preprocessing=Preprocessing(size=16))
+    Encoder.create(config, seed=0).save(folder / "model")
+    return folder
+
+
+def surefind(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "surefind", *arguments], cwd=place, capture_output=True, text=True
+    )
+
+
+def test_the_first_minute(place: Path):
+    done = surefind(
+        place, "evaluate", "model", "photos", "--ood", "foreign", "-o", "report", "--ladder", "2"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "each of 20 images searches all the others" in done.stdout
+    assert "R@1" in done.stdout
+    assert "AUROC foreign" in done.stdout
+    assert "…" not in done.stdout  # nothing is cut off at 80 columns
+    assert "encoding images" in done.stderr
+    made = {path.name for path in (place / "report").iterdir()}
+    assert made == {"results.json", "queries.csv", "figures", "report.html", "embeddings"}
+    command = json.loads((place / "report" / "results.json").read_text())["about"]["command"]
+    assert command == "surefind evaluate model photos --ood foreign -o report --ladder 2"
+
+
+def test_json_is_the_result(place: Path):
+    done = surefind(
+        place, "evaluate", "model", "photos", "-o", "json", "--ladder", "0", "--json",
+        "--rows", "parquet", "--k", "1,3",
+    )  # fmt: skip
+    found = json.loads(done.stdout)
+    assert found["about"]["ks"] == [1, 3]
+    assert set(found["rankings"]["means"]["recall"]) == {"1", "3"}
+    assert (place / "json" / "queries.parquet").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["photos", "photos"], "holds no model"),
+        (["model", "nowhere"], "no such file or folder"),
+        (["model", "folder:single", "--part", "all"], "no two images share one"),
+        (["model", "places:far.csv", "--part", "all"], "larger --radius"),
+        (["model", "places:no-places.csv", "--part", "all"], "no positions"),
+        (["model", "photos", "--k", "one"], "--k: expected numbers"),
+        (["model", "photos", "--k", "0"], "numbers from 1 on"),
+        (["model", "photos", "--rows", "xml"], "--rows: expected one of csv, parquet"),
+        (["model", "photos", "--part", "tests"], "did you mean 'test'"),
+        (["model", "photos", "--ood", "photos"], "shares images"),
+        (["model", "photos", "--mc-passes", "5"], "an encoder with dropout"),
+    ],
+)
+def test_bad_input_is_one_message_with_a_remedy(
+    place: Path, arguments: list[str], message: str, monkeypatch, capsys
+):
+    error = failing(place, monkeypatch, capsys, *arguments, "-o", "bad", "--ladder", "0")
+    assert message in error
+    assert "fix:" in error
+    assert not (place / "bad" / "results.json").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_found_out_first(place: Path, monkeypatch, capsys):
+    (place / "a file").write_text("")
+    error = failing(place, monkeypatch, capsys, "model", "photos", "-o", "a file/report")
+    assert "cannot write" in error
+    assert "encoding" not in error
+
+
+def failing(place: Path, monkeypatch, capsys, *arguments: str) -> str:
+    """What the command says when it ends with 1."""
+    monkeypatch.chdir(place)
+    monkeypatch.setattr(sys, "argv", ["surefind", "evaluate", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1
+    return capsys.readouterr().err
