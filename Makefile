@@ -11,14 +11,17 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
-demo: setup  ## the tour: look around, train on the glyphs, ask the model how sure it is; toy and figure
+demo: setup  ## the tour: look around, train on the glyphs, evaluate, report; rows of a table, a toy, the figures
 	$(BIN)/surefind doctor
 	$(BIN)/surefind check glyphs
 	rm -rf demo
 	$(BIN)/surefind train glyphs -o demo/model
 	$(BIN)/python examples/glyphs.py demo/model --picture demo/surest.png
+	$(BIN)/surefind evaluate demo/model glyphs -o demo/report
+	$(BIN)/surefind reproduce glyphs -o demo/table --rows triplet,tripreg --set schedule.steps=100
 	$(BIN)/python examples/toy.py
-	$(BIN)/surefind figures approximation
+	$(BIN)/surefind figures all --report demo/report -o demo/figures
+	@echo "open demo/report/report.html"
 
 browser:  ## chromium for the tests of pages; without it they are skipped
 	@command -v chromium >/dev/null || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || \
