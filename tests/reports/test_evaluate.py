@@ -124,3 +124,14 @@ def test_what_reproduce_calls_writes_the_same(place: Path, tmp_path: Path):
     result = evaluate_into(request(place), output=tmp_path / "report", kept_in=tmp_path / "kept")
     assert EvalResult.read(tmp_path / "report" / "results.json") == result
     assert len(list((tmp_path / "kept").glob("*.safetensors"))) == 1
+
+
+def test_pictures_of_one_label_can_be_reported_too(place: Path, tmp_path: Path):
+    """Nothing is wrong, and nobody is left to fit a probability to."""
+    own = write_pictures(tmp_path / "own", classes=1)
+    evaluation = evaluate(request(place, data=f"folder:{own}", part="all"))
+    assert evaluation.result.rankings["means"].signals["query_var"].ece is None
+    folder = ReportFolder(tmp_path / "report")
+    folder.make()
+    folder.write(evaluation)
+    assert folder.page.is_file()

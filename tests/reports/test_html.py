@@ -15,6 +15,7 @@ from PIL import Image
 
 from surefind.errors import InvalidFile
 from surefind.reports.html import page, write_report
+from surefind.reports.html.headline import sentences
 from surefind.reports.html.numbers import decimal, percent, short
 from surefind.reports.queries import QueryTable
 from surefind.reports.result import EvalResult
@@ -120,6 +121,14 @@ def test_the_headline_is_a_sentence_of_the_numbers(evaluation: Evaluation) -> No
     text = Tags(without_figures(*evaluation)).text
     assert "The top hit is right for 60.0 % of 72 queries [58.0, 62.0]." in text
     assert "surest 80 % of them, 30.0 % of the answers are wrong instead of 40.0 %" in text
+
+
+def test_telling_black_bars_are_spoken_of_at_the_top(evaluation: Evaluation) -> None:
+    result, _ = evaluation
+    about = dataclasses.replace(result.about, bars_auroc=0.99)
+    barred = dataclasses.replace(result, about=about)
+    assert "black bars alone give 0.990" in " ".join(sentences(barred))
+    assert "black bars" not in " ".join(sentences(result))
 
 
 def test_the_page_is_well_formed(html: str) -> None:

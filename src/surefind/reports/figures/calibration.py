@@ -73,7 +73,8 @@ def _draw_probability(axis: Axes, result: EvalResult, own: QueryTable, ranking: 
     signals = result.rankings[ranking].signals
     ranks = {name: found.auroc.value for name, found in signals.items() if found.auroc}
     best = max(ranks, key=lambda name: ranks[name], default=main_signal(own, ranking))
-    probability = own[f"{ranking}.probability.{best}"]
+    column = f"{ranking}.probability.{best}"
+    probability = own[column] if column in own else np.full(len(own), np.nan)
     known = np.isfinite(probability)
     error = signals[best].ece
     title = f"Probability from {signal_name(best)}\nECE {interval(error) if error else 'unknown'}"

@@ -1,11 +1,13 @@
 """Where the numbers come from: enough to make them again."""
 
+from surefind.reports.intervals import MANY
 from surefind.reports.result import About
 
 HOW_SURE = (
     "Brackets hold 95 % intervals: the queries were drawn again with replacement "
     "{resamples:,} times, and the middle 95 % of the outcomes is shown."
 )
+OF_SOME = f" Of so many queries, {MANY:,} were drawn from, and the widths scaled to all."
 
 
 def facts(about: About) -> dict[str, str]:
@@ -19,7 +21,8 @@ def facts(about: About) -> dict[str, str]:
         "Model": f"{about.model} ({about.family}, {about.dim:,} dimensions)",
         "Fingerprint": about.fingerprint,
         "Cut-offs k": ", ".join(str(k) for k in about.ks),
-        "Intervals": HOW_SURE.format(resamples=about.resamples),
+        "Intervals": HOW_SURE.format(resamples=about.resamples)
+        + (OF_SOME if about.queries > MANY else ""),
         "Date": about.date,
         "Time taken": f"{about.seconds:,.1f} s",
         "Versions": ", ".join(f"{name} {version}" for name, version in about.versions.items()),

@@ -5,6 +5,7 @@ from surefind.reports.html.best import Winner, best_signal, main_ranking, ood_au
 from surefind.reports.html.numbers import decimal, interval, percent
 from surefind.reports.result import EvalResult, Signal
 
+TELLING = 0.6  # AUROC of black bars from which on they must be spoken of
 NO_VARIANCE = "This model has no learned uncertainty."
 
 
@@ -71,11 +72,12 @@ def _compare(learned: Winner, free: Winner) -> str:
 
 
 def _foreign(result: EvalResult) -> str:
-    best = best_signal(main_ranking(result).signals, ood_auroc)
+    best, about = best_signal(main_ranking(result).signals, ood_auroc), result.about
     if best is None:
         return ""
+    bars = about.bars_auroc or 0.5
+    caution = f" Beware: their black bars alone give {decimal(bars)}." if bars > TELLING else ""
     return (
-        f"Queries that do not belong here ({result.about.foreign_queries:,} of "
-        f"{result.about.foreign}) are told from own ones with an AUROC of "
-        f"{decimal(best.estimate.value)} ({best.name})."
+        f"Queries that do not belong here ({about.foreign_queries:,} of {about.foreign}) are told "
+        f"from own ones with an AUROC of {decimal(best.estimate.value)} ({best.name}).{caution}"
     )
