@@ -55,6 +55,7 @@ class Request:
     ladder: int = 200  # queries that are corrupted; 0: none
     seed: int = 0
     command: str = ""
+    title: str = ""  # of the model; its folder's name, unless given
 
 
 class Evaluation(NamedTuple):
@@ -167,7 +168,7 @@ def _about(
         data_name=name,
         part=request.part,
         root=str(own.catalog.root),
-        model=request.model.resolve().name,
+        model=request.title or request.model.resolve().name,
         fingerprint=model.fingerprint,
         family=model.config.family if request.passes is None else "mc-dropout",
         dim=own.embeddings.dim,

@@ -1,6 +1,6 @@
 """What is to be reproduced, and where each part of it lies."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from surefind.choices import check_choice
@@ -84,15 +84,19 @@ class Plan:
 
     def requests(self, row: Row, seed: int) -> list[tuple[Request, Path]]:
         """What a row's model is evaluated on, and where the report goes; the table's data first."""
-        model, place = self.model(row, seed), self.evaluation(row, seed)
-        own = Request(model, self.data, foreign=self.foreign, passes=row.passes, ladder=0)
+        request = Request(
+            self.model(row, seed),
+            self.data,
+            foreign=self.foreign,
+            passes=row.passes,
+            ladder=0,
+            title=f"{self.recipe_name(row)}, seed {seed}",
+        )
+        place = self.evaluation(row, seed)
         return [
-            (own, place),
+            (request, place),
             *(
-                (
-                    Request(model, data, part="all", passes=row.passes, ladder=0),
-                    place / f"zero-shot-{number}",
-                )
-                for number, data in enumerate(self.zero_shot)
+                (replace(request, data=data, part="all", foreign=None), place / f"zero-shot-{n}")
+                for n, data in enumerate(self.zero_shot)
             ),
         ]
