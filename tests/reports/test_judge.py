@@ -163,3 +163,13 @@ def test_embeddings_that_do_not_fit_are_refused(change: Callable, match: str):
 def test_an_impossible_k_is_refused():
     with pytest.raises(InvalidArgument, match="ks: expected numbers from 1 on"):
         judge(embedded(), ks=(0, 5))
+
+
+def test_known_difficulty_is_compared_with_every_uncertainty():
+    labels = tuple(f"class {row % CLASSES}" for row in range(N))
+    own = embedded(labels=labels, difficulty=tuple(float(row) for row in range(N)))
+    known = sf.Gaussians(own.embeddings.mean, torch.linspace(0.1, 0.2, N))
+    signals = judge(Embedded(known, own.catalog)).rankings["means"].signals
+    assert signals["query_var"].difficulty.value == pytest.approx(1.0)
+    assert abs(signals["nearest_distance"].difficulty.value) < 0.5
+    assert judge(embedded()).rankings["means"].signals["query_var"].difficulty is None

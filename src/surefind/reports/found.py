@@ -17,6 +17,7 @@ class Found(NamedTuple):
     signals: Signals  # (Q,) each
     foreign: Signals  # (F,) each; empty without foreign queries
     probability: Mapping[str, Tensor]  # (Q,) cross-fitted, by signal; those that could be fitted
+    difficulty: Tensor | None = None  # (Q,) where the data knows how corrupted an image is
 
     @property
     def queries(self) -> int:
@@ -37,4 +38,5 @@ class Found(NamedTuple):
             {name: signal[own] for name, signal in self.signals.items()},
             {name: signal[foreign] for name, signal in self.foreign.items()},
             {name: probability[own] for name, probability in self.probability.items()},
+            None if self.difficulty is None else self.difficulty[own],
         )

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from surefind.embeddings import Embeddings
 from surefind.engines.exact import Neighbours
@@ -119,7 +120,14 @@ def _found(
         signals,
         theirs.signals if theirs else {},
         {name: fitted for name, fitted in probability.items() if not fitted.isnan().any()},
+        _difficulty(catalog, protocol.queries[scored]),
     )
+
+
+def _difficulty(catalog: Catalog, queries: Rows) -> Tensor | None:
+    if not catalog.difficulty:
+        return None
+    return torch.tensor([catalog.difficulty[row] for row in queries], dtype=torch.float64)
 
 
 def _groups(catalog: Catalog, protocol: Protocol) -> Rows:

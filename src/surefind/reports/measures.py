@@ -90,7 +90,10 @@ def _doubt(found: Found, name: str) -> Statistics:
         statistics["auroc"] = lambda weights: metrics.auroc(signal, wrong, weights=weights)
         statistics["aupr"] = lambda weights: metrics.aupr(signal, wrong, weights=weights)
     if _varies(signal) and _varies(error):
-        statistics["spearman"] = lambda weights: metrics.spearman(signal, error, weights=weights)
+        statistics["spearman"] = partial(_correlation, signal, error)
+    difficulty = found.difficulty
+    if difficulty is not None and _varies(signal) and _varies(difficulty):
+        statistics["difficulty"] = partial(_correlation, signal, difficulty)
     if name in found.probability:
         probability = found.probability[name]
         statistics["ece"] = partial(_ece, probability, right.double(), "probability")
@@ -127,6 +130,7 @@ def _signal(found: Found, name: str, estimates: Estimates, foreign: Estimates) -
         ece=get("ece"),
         brier=get("brier"),
         nll=get("nll"),
+        difficulty=get("difficulty"),
         ood=Ood(*(foreign[name, what] for what in FOREIGN)) if foreign else None,
     )
 
@@ -159,6 +163,10 @@ def _ece(values: Tensor, outcome: Tensor, definition: str, weights: Tensor) -> T
 
 def _risk(signal: Tensor, wrong: Tensor, coverage: float, weights: Tensor) -> Tensor:
     return metrics.risk_at_coverage(signal, wrong, coverage, weights=weights)
+
+
+def _correlation(signal: Tensor, other: Tensor, weights: Tensor) -> Tensor:
+    return metrics.spearman(signal, other, weights=weights)
 
 
 def _separation(

@@ -50,6 +50,7 @@ class Signal:
     brier: Estimate | None = None
     nll: Estimate | None = None
     ood: Ood | None = None
+    difficulty: Estimate | None = None  # Spearman with how corrupted an image is known to be
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ from surefind.reports.html.table import Column, Table, Value, fill
 from surefind.reports.names import is_learned, ranking_name, signal_name
 from surefind.reports.result import Ladder, Ranking, Signal
 
+KNOWN = "known corruption"  # rank correlation with it, where the data knows
+
 
 def retrieval_table(rankings: Mapping[str, Ranking]) -> Table:
     """How often the right pictures are found, by each order of the gallery."""
@@ -35,6 +37,7 @@ def signal_tables(ranking: Ranking) -> list[Table]:
             *(Column(_risk(share), percent, min) for share in risks),
             Column("Spearman", best=max),
             Column("Kendall", best=max),
+            Column(KNOWN, best=max),
         ],
         "How likely is the top hit right? Signals as cross-fitted probabilities": [
             Column(title, best=min) for title in ("ECE", "Brier", "NLL")
@@ -124,6 +127,7 @@ def _signal(signal: Signal) -> dict[str, Value]:
         **{_risk(share): value for share, value in signal.risk_at.items()},
         "Spearman": signal.spearman,
         "Kendall": signal.kendall,
+        KNOWN: signal.difficulty,
         "ECE": signal.ece,
         "Brier": signal.brier,
         "NLL": signal.nll,

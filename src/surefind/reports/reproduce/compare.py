@@ -39,6 +39,7 @@ class Doubts:
     free_aurc: Figure | None
     ood: Figure | None  # AUROC of "the query is foreign", by pair_var
     free_ood: Figure | None  # by nearest_distance
+    difficulty: Figure | None  # rank correlation of query_var with known corruption
 
 
 @dataclass(frozen=True)
@@ -161,6 +162,7 @@ def _doubts(rankings: Sequence[Ranking]) -> Doubts:
         aurc(free),
         ood("pair_var"),
         ood("nearest_distance"),
+        _of_signal(rankings, "query_var", lambda signal: signal.difficulty),
     )
 
 

@@ -27,6 +27,8 @@ def tables(comparison: Comparison) -> list[TextTable]:
     made = [_against_the_paper(comparison), _wrong_hits(comparison)]
     if any(row.doubts.ood or row.doubts.free_ood for row in comparison.rows):
         made.append(_foreign(comparison))
+    if any(row.doubts.difficulty for row in comparison.rows):
+        made.append(_difficulty(comparison))
     return made + [_zero_shot(comparison, number) for number in range(len(comparison.zero_shot))]
 
 
@@ -78,6 +80,13 @@ def _foreign(comparison: Comparison) -> TextTable:
     )
     columns = ("row", "AUROC, pair variance", "AUROC, nearest distance")
     return TextTable("Foreign queries (ours)", columns, lines, labels=1)
+
+
+def _difficulty(comparison: Comparison) -> TextTable:
+    """Where the data knows how corrupted each image is."""
+    lines = tuple(((row.title,), _cell(row.doubts.difficulty)) for row in comparison.rows)
+    columns = ("row", "rank correlation of query variance and known corruption")
+    return TextTable("Known corruption (ours)", columns, lines, labels=1)
 
 
 def _zero_shot(comparison: Comparison, number: int) -> TextTable:
