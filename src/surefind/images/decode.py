@@ -110,6 +110,11 @@ def decode(source: ImageSource, policy: DecodePolicy = DEFAULT) -> Tensor:
         raise ImageRejected(_reason(error, policy), source=_name(source)) from error
 
 
+def decode_picture(source: ImageSource, policy: DecodePolicy = DEFAULT) -> Image.Image:
+    """The same pixels as a Pillow image, to be shown or corrupted."""
+    return Image.fromarray(decode(source, policy).permute(1, 2, 0).numpy())
+
+
 def _open(source: ImageSource, policy: DecodePolicy) -> Image.Image:
     if isinstance(source, Image.Image):
         return source

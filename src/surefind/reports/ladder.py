@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 from scipy.stats import rankdata  # type: ignore[import-untyped]
 
 from surefind.embeddings import Embeddings
@@ -14,7 +13,7 @@ from surefind.encoders.encoding import ImageEncoder
 from surefind.errors import InvalidArgument
 from surefind.images.catalog import Catalog
 from surefind.images.corrupt import KINDS, LEVELS, corrupt
-from surefind.images.decode import ImageSource, decode
+from surefind.images.decode import ImageSource, decode_picture
 from surefind.images.matches import Rows
 from surefind.reports.result import Ladder, Rung
 
@@ -111,7 +110,7 @@ class _Corrupted(Sequence[ImageSource]):
 
     def __getitem__(self, index: Any) -> Any:  # Any: nobody asks for a slice
         row = self.rows[index]
-        image = Image.fromarray(decode(self.catalog.file(row)).permute(1, 2, 0).numpy())
+        image = decode_picture(self.catalog.file(row))
         return corrupt(image, self.kind, self.level, seed=(self.seed, row))
 
 

@@ -5,9 +5,7 @@ import io
 from pathlib import Path
 from typing import NamedTuple
 
-from PIL import Image
-
-from surefind.images.decode import ImageRejected, decode
+from surefind.images.decode import ImageRejected, decode_picture
 
 SIDE = 112  # pixels of the longer side; crisp at the size the page shows
 QUALITY = 80
@@ -25,10 +23,9 @@ class Thumbnail(NamedTuple):
 def thumbnail(path: Path) -> Thumbnail:
     """Never fails: a picture that is missing or cannot be read says so in its place."""
     try:
-        pixels = decode(path)
+        image = decode_picture(path)
     except ImageRejected as rejected:
         return Thumbnail(reason=rejected.reason)
-    image = Image.fromarray(pixels.permute(1, 2, 0).numpy())
     image.thumbnail((SIDE, SIDE))
     file = io.BytesIO()
     image.save(file, "JPEG", quality=QUALITY, optimize=True)
