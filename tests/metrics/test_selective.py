@@ -112,3 +112,13 @@ def test_bad_input_is_refused_by_name():
             risk_at_coverage(torch.ones(1), torch.tensor([True]), coverage)
         with pytest.raises(sf.InvalidArgument, match="coverage: expected"):
             risk_coverage(torch.ones(1), torch.tensor([True])).risk_at(coverage)
+
+
+def test_a_profile_is_all_of_it_at_once(distinct):
+    weights = sf.metrics.resample_counts(97, 5, seed=0)
+    signal, wrong = distinct.signal, distinct.positive
+    profile = sf.metrics.risk_profile(signal, wrong, (0.5, 0.8), weights=weights)
+    torch.testing.assert_close(profile.area, aurc(signal, wrong, weights=weights))
+    torch.testing.assert_close(profile.excess, excess_aurc(signal, wrong, weights=weights))
+    for coverage, risk in zip((0.5, 0.8), profile.risks, strict=True):
+        torch.testing.assert_close(risk, risk_at_coverage(signal, wrong, coverage, weights=weights))

@@ -39,6 +39,7 @@ def test_of_many_queries_values_are_exact_and_widths_about_right(monkeypatch):
     found = made_up(3000)
     whole = bootstrap_all(statistics(found), 3000, resamples=1000, seed=0)
     monkeypatch.setattr(intervals, "MANY", 800)
+    monkeypatch.setattr(intervals, "SOME", 800)
     sampled = estimates(found)
     for name, wanted in whole.items():
         assert sampled[name].value == wanted.value
@@ -50,6 +51,7 @@ def test_of_many_queries_values_are_exact_and_widths_about_right(monkeypatch):
 
 def test_an_event_too_rare_for_the_sample_is_estimated_from_all(monkeypatch):
     monkeypatch.setattr(intervals, "MANY", 100)
+    monkeypatch.setattr(intervals, "SOME", 100)
     found = made_up(1000)
     found.hits[:, 0] = True
     found.hits[found.signals["doubt"].argmax(), 0] = False  # a single wrong query

@@ -26,10 +26,12 @@ from surefind.metrics.retrieval import (
 )
 from surefind.metrics.selective import (
     RiskCoverage,
+    RiskProfile,
     aurc,
     excess_aurc,
     risk_at_coverage,
     risk_coverage,
+    risk_profile,
 )
 
 __all__ = [
@@ -38,6 +40,7 @@ __all__ = [
     "PairedTest",
     "ReliabilityBins",
     "RiskCoverage",
+    "RiskProfile",
     "aupr",
     "aurc",
     "auroc",
@@ -61,5 +64,6 @@ __all__ = [
     "resample_counts",
     "risk_at_coverage",
     "risk_coverage",
+    "risk_profile",
     "spearman",
 ]

@@ -1,5 +1,6 @@
 """How wrong the answers are when the least sure queries are not answered."""
 
+from collections.abc import Sequence
 from typing import NamedTuple, overload
 
 import torch
@@ -91,11 +92,7 @@ def excess_aurc(
     0.0
     """
     answers = _answers(uncertainty, wrong, weights)
-    n, e = answers.queries, answers.errors
-    harmonic = _harmonic(int(n.max()))
-    right = n - e
-    best = (e - right * (harmonic[n.long()] - harmonic[right.long()])) / n
-    return as_result((_area(answers) - best).clamp_(min=0), weights)
+    return as_result(_excess(answers, _area(answers)), weights)
 
 
 @overload
@@ -118,16 +115,25 @@ def risk_at_coverage(
     0.3333333333333333
     """
     _check_coverage(coverage)
+    return as_result(_risk(_answers(uncertainty, wrong, weights), coverage), weights)
+
+
+class RiskProfile(NamedTuple):
+    """One value for each resample, (B,)."""
+
+    area: Tensor
+    excess: Tensor
+    risks: tuple[Tensor, ...]  # one for each coverage
+
+
+def risk_profile(
+    uncertainty: Tensor, wrong: Tensor, coverages: Sequence[float], *, weights: Tensor
+) -> RiskProfile:
+    """`aurc`, `excess_aurc` and `risk_at_coverage` of the same resamples for the price of one."""
     answers = _answers(uncertainty, wrong, weights)
-    wanted = coverage * answers.queries[:, None]
-    t = (wanted - 1e-9 * wanted).ceil()  # 0.07 * 100 is a little more than 7
-    holds = torch.searchsorted(answers.upto, t.to(answers.upto.dtype))
-    holds.clamp_(max=answers.upto.shape[1] - 1)
-    upto, errors, share = (
-        part.expand_as(answers.upto).gather(1, holds).double() for part in answers
-    )
-    risk = (errors - share * (upto - t)) / t
-    return as_result(risk.squeeze(1), weights)
+    area = _area(answers)
+    risks = tuple(_risk(answers, coverage) for coverage in coverages)
+    return RiskProfile(area, _excess(answers, area), risks)
 
 
 class _Answers(NamedTuple):
@@ -170,6 +176,25 @@ def _area(answers: _Answers) -> Tensor:
     fall[:, :-1] -= answers.share[:, 1:]
     lost = places.mul_(fall).sum(1)
     return (e * harmonic[n.long()] - lost) / n
+
+
+def _excess(answers: _Answers, area: Tensor) -> Tensor:
+    n, e = answers.queries, answers.errors
+    harmonic = _harmonic(int(n.max()))
+    right = n - e
+    best = (e - right * (harmonic[n.long()] - harmonic[right.long()])) / n
+    return (area - best).clamp(min=0)
+
+
+def _risk(answers: _Answers, coverage: float) -> Tensor:
+    wanted = coverage * answers.queries[:, None]
+    t = (wanted - 1e-9 * wanted).ceil()  # 0.07 * 100 is a little more than 7
+    holds = torch.searchsorted(answers.upto, t.to(answers.upto.dtype))
+    holds.clamp_(max=answers.upto.shape[1] - 1)
+    upto, errors, share = (
+        part.expand_as(answers.upto).gather(1, holds).double() for part in answers
+    )
+    return ((errors - share * (upto - t)) / t).squeeze(1)
 
 
 def _harmonic(largest: int) -> Tensor:

@@ -10,8 +10,9 @@ from surefind.metrics.bootstrap import Estimate, bootstrap_all
 from surefind.reports.found import Found
 
 RESAMPLES = 1000
-MANY = 4000  # queries; beyond them intervals come from so many, drawn at random
-RESAMPLES_OF_MANY = 200
+MANY = 4000  # queries; of more than these, intervals come from
+SOME = 2500  # drawn at random
+RESAMPLES_OF_SOME = 200
 
 Statistics = dict[tuple[str, str], Callable[[Tensor], Tensor]]  # by group and name
 Estimates = dict[tuple[str, str], Estimate]
@@ -19,7 +20,7 @@ Estimates = dict[tuple[str, str], Estimate]
 
 def resamples_of(n: int) -> int:
     """How often n queries are resampled."""
-    return RESAMPLES if n <= MANY else RESAMPLES_OF_MANY
+    return RESAMPLES if n <= MANY else RESAMPLES_OF_SOME
 
 
 def estimate_all(
@@ -31,14 +32,14 @@ def estimate_all(
 ) -> Estimates:
     """Values from all queries, with 95 % intervals from the same resamples for every statistic.
 
-    Of n > 4000 queries, m = 4000 are resampled: what those deviate from their own value, times
+    Of n > 4000 queries, m = 2500 are resampled: what those deviate from their own value, times
     sqrt(m / n), is the interval around the value of all. Resampling 60,000 would take longer
     than searching for them. `count` says how many queries the statistics are about.
     """
     statistics, n = statistics_of(found), count(found)
     if n <= MANY:
         return bootstrap_all(statistics, n, resamples=resamples_of(n), seed=seed)
-    part = found.sample(MANY / n, seed=seed)
+    part = found.sample(SOME / n, seed=seed)
     of_part, m = statistics_of(part), count(part)
     if of_part.keys() != statistics.keys():  # not defined for the sample: too rare an event
         return bootstrap_all(statistics, n, resamples=resamples_of(n), seed=seed)

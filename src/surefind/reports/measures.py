@@ -32,6 +32,8 @@ def measure(found: Found, *, ks: Sequence[int], seed: int = 0) -> Ranking:
     if found.foreign:
         foreign = estimate_all(_of_foreign, found, count=lambda part: part.queries, seed=seed)
 
+    error = _error(found)
+
     def by_k(group: str) -> dict[str, Estimate]:
         return {str(k): estimates[group, str(k)] for k in ks}
 
@@ -41,14 +43,15 @@ def measure(found: Found, *, ks: Sequence[int], seed: int = 0) -> Ranking:
         precision=by_k("precision"),
         map_at_r=estimates.get(("map", "r")),
         ece={definition: by_k(definition) for definition in BY_VARIANCE if _has_variance(found)},
-        signals={name: _signal(found, name, estimates, foreign) for name in found.signals},
+        signals={name: _signal(found, name, estimates, foreign, error) for name in found.signals},
     )
 
 
 def _of_own(found: Found, ks: Sequence[int]) -> Statistics:
     statistics = _retrieval(found, ks) | _calibration(found, ks)
+    error = _error(found)
     for name in found.signals:
-        statistics |= _doubt(found, name)
+        statistics |= _doubt(found, name, error)
     return statistics
 
 
@@ -76,16 +79,17 @@ def _calibration(found: Found, ks: Sequence[int]) -> Statistics:
     }
 
 
-def _doubt(found: Found, name: str) -> Statistics:
+def _doubt(found: Found, name: str, error: Tensor) -> Statistics:
     """How well one signal tells wrong top hits; what is not defined for these queries is absent."""
     signal, right = found.signals[name], found.hits[:, 0]
-    wrong, error = ~right, _error(found)
+    wrong = ~right
+    profile = _Last(lambda weights: metrics.risk_profile(signal, wrong, COVERAGES, weights=weights))
     statistics: dict[str, Callable[[Tensor], Tensor]] = {
-        "aurc": lambda weights: metrics.aurc(signal, wrong, weights=weights),
-        "e_aurc": lambda weights: metrics.excess_aurc(signal, wrong, weights=weights),
+        "aurc": lambda weights: profile(weights).area,
+        "e_aurc": lambda weights: profile(weights).excess,
     }
-    for share in COVERAGES:
-        statistics[f"risk {share}"] = partial(_risk, signal, wrong, share)
+    for number, share in enumerate(COVERAGES):
+        statistics[f"risk {share}"] = partial(_risk, profile, number)
     if wrong.any() and right.any():
         statistics["auroc"] = lambda weights: metrics.auroc(signal, wrong, weights=weights)
         statistics["aupr"] = lambda weights: metrics.aupr(signal, wrong, weights=weights)
@@ -113,11 +117,13 @@ def _of_foreign(found: Found) -> Statistics:
     return statistics
 
 
-def _signal(found: Found, name: str, estimates: Estimates, foreign: Estimates) -> Signal:
+def _signal(
+    found: Found, name: str, estimates: Estimates, foreign: Estimates, error: Tensor
+) -> Signal:
     def get(what: str) -> Estimate | None:
         return estimates.get((name, what))
 
-    signal, error = found.signals[name], _error(found)
+    signal = found.signals[name]
     varies = _varies(signal) and _varies(error)
     return Signal(
         auroc=get("auroc"),
@@ -161,8 +167,21 @@ def _ece(values: Tensor, outcome: Tensor, definition: str, weights: Tensor) -> T
     )
 
 
-def _risk(signal: Tensor, wrong: Tensor, coverage: float, weights: Tensor) -> Tensor:
-    return metrics.risk_at_coverage(signal, wrong, coverage, weights=weights)
+def _risk(profile: "_Last", number: int, weights: Tensor) -> Tensor:
+    return profile(weights).risks[number]
+
+
+class _Last:
+    """Remembers its last answer: several statistics ask for the same resamples in turn."""
+
+    def __init__(self, function: Callable[[Tensor], metrics.RiskProfile]) -> None:
+        self.function = function
+        self.asked: Tensor | None = None
+
+    def __call__(self, weights: Tensor) -> metrics.RiskProfile:
+        if weights is not self.asked:
+            self.asked, self.answer = weights, self.function(weights)
+        return self.answer
 
 
 def _correlation(signal: Tensor, other: Tensor, weights: Tensor) -> Tensor:

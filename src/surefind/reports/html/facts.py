@@ -1,13 +1,13 @@
 """Where the numbers come from: enough to make them again."""
 
-from surefind.reports.intervals import MANY
+from surefind.reports.intervals import MANY, SOME
 from surefind.reports.result import About
 
 HOW_SURE = (
     "Brackets hold 95 % intervals: the queries were drawn again with replacement "
     "{resamples:,} times, and the middle 95 % of the outcomes is shown."
 )
-OF_SOME = f" Of so many queries, {MANY:,} were drawn from, and the widths scaled to all."
+OF_SOME = f" Of so many queries, {SOME:,} were drawn from, and the widths scaled to all."
 
 
 def facts(about: About) -> dict[str, str]:
