@@ -2,19 +2,18 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from surefind.embeddings import Embeddings
-from surefind.engines.exact import Neighbours
 from surefind.errors import InvalidArgument
 from surefind.functional.checks import check_pair
 from surefind.images.catalog import Catalog
 from surefind.images.matches import Mask, Rows
+from surefind.reports.columns import Asked, what_was_found, who_asks
 from surefind.reports.crossfit import crossfit_probability
 from surefind.reports.encoded import EXAMPLES, Embedded
 from surefind.reports.found import Found
@@ -23,12 +22,10 @@ from surefind.reports.protocol import Protocol, protocol_of
 from surefind.reports.queries import SHOWN, QueryTable
 from surefind.reports.ranking import RANKINGS, neighbours
 from surefind.reports.result import Exclusion, Ranking
-from surefind.reports.signals import Signals, uncertainty_signals
+from surefind.reports.signals import uncertainty_signals
 
 KS = (1, 5, 10)
 MOST_FOR_MAP_AT_R = 200  # neighbours that are fetched for its sake
-
-Columns = dict[str, NDArray[Any]]
 
 
 class Judgement(NamedTuple):
@@ -38,13 +35,6 @@ class Judgement(NamedTuple):
     queries: QueryTable  # the foreign ones last
     protocol: Protocol
     exclusions: tuple[Exclusion, ...]
-
-
-class Asked(NamedTuple):
-    """What one group of queries found in the gallery."""
-
-    neighbours: Neighbours
-    signals: Signals
 
 
 def judge(
@@ -72,7 +62,7 @@ def judge(
         gallery = own.embeddings[torch.from_numpy(protocol.gallery)]
     most = int(protocol.n_matches.max())
     depth = depth or max(*ks, SHOWN, most if most <= MOST_FOR_MAP_AT_R else 0)
-    columns = _who_asks(own.catalog, protocol, foreign)
+    columns = who_asks(own.catalog, protocol, foreign)
     measured: dict[str, Ranking] = {}
     for ranking in RANKINGS if learned else RANKINGS[:1]:
         ask = partial(_ask, ranking, gallery=gallery, learned=learned)
@@ -83,8 +73,8 @@ def judge(
         hits = protocol.hits(ours.neighbours.rows.numpy())
         found = _found(ours, theirs, hits, own.catalog, protocol)
         measured[ranking] = measure(found, ks=ks, seed=seed)
-        answers = _answers(ours, theirs, hits, found, own.catalog, protocol)
-        columns |= {f"{ranking}.{name}": column for name, column in answers.items()}
+        told = what_was_found(ours, theirs, hits, found, own.catalog, protocol)
+        columns |= {f"{ranking}.{name}": column for name, column in told.items()}
     exclusions = own.exclusions + (foreign.exclusions if foreign else ())
     exclusions += _unanswerable(own.catalog, protocol)
     return Judgement(measured, QueryTable(columns), protocol, exclusions)
@@ -135,54 +125,6 @@ def _groups(catalog: Catalog, protocol: Protocol) -> Rows:
     if catalog.labels:
         return catalog.codes[protocol.queries]
     return np.arange(len(protocol.queries))
-
-
-def _who_asks(catalog: Catalog, protocol: Protocol, foreign: Embedded | None) -> Columns:
-    queries = catalog.select(protocol.queries)
-    strangers = foreign.catalog if foreign else catalog.select([])
-    blank = ("",)
-    return {
-        "id": _texts(queries.ids, strangers.ids),
-        "path": _texts(queries.paths, strangers.paths),
-        "label": _texts(
-            queries.labels or blank * len(queries), strangers.labels or blank * len(strangers)
-        ),
-        "foreign": np.arange(len(queries) + len(strangers)) >= len(queries),
-        "n_matches": np.concatenate([protocol.n_matches, np.zeros(len(strangers), np.int64)]),
-    }
-
-
-def _answers(
-    ours: Asked,
-    theirs: Asked | None,
-    hits: Mask,
-    found: Found,
-    catalog: Catalog,
-    protocol: Protocol,
-) -> Columns:
-    """The columns of one ranking, foreign queries last."""
-    both = [ours] if theirs is None else [ours, theirs]
-    strangers = len(theirs.neighbours.rows) if theirs else 0
-    paths = np.array(catalog.paths, dtype=object)[protocol.gallery]
-    columns: Columns = {}
-    for rank in range(min(SHOWN, hits.shape[1])):
-        rows = np.concatenate([asked.neighbours.rows[:, rank].numpy() for asked in both])
-        columns[f"hit_{rank + 1}"] = paths[rows]
-        columns[f"match_{rank + 1}"] = np.concatenate([hits[:, rank], np.zeros(strangers, bool)])
-        columns[f"distance_{rank + 1}"] = np.concatenate(
-            [asked.neighbours.distance[:, rank].double().numpy() for asked in both]
-        )
-    for name in ours.signals:
-        columns[f"signal.{name}"] = np.concatenate([a.signals[name].numpy() for a in both])
-    for name, probability in found.probability.items():
-        known = np.full(len(hits) + strangers, np.nan)
-        known[: len(hits)][protocol.n_matches > 0] = probability.numpy()
-        columns[f"probability.{name}"] = known
-    return columns
-
-
-def _texts(*parts: Sequence[str]) -> NDArray[Any]:
-    return np.array([text for part in parts for text in part], dtype=object)
 
 
 def _unanswerable(catalog: Catalog, protocol: Protocol) -> tuple[Exclusion, ...]:
