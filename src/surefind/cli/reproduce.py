@@ -82,12 +82,12 @@ def reproduce(
 
 
 def _run(plan: "Plan") -> "Comparison":
-    from surefind.cli.train import _StopRequest
+    from surefind.cli.stopping import StopRequest
     from surefind.reports.folder import evaluate_into
     from surefind.reports.reproduce.compare import compare
     from surefind.reports.reproduce.run import Reporter, reproduce
 
-    reporter = Reporter(say=_say, on_step=_say_validation, should_stop=_StopRequest())
+    reporter = Reporter(say=_say, on_step=_say_validation, should_stop=StopRequest())
     return compare(plan, reproduce(plan, evaluate=evaluate_into, reporter=reporter))
 
 

@@ -3,12 +3,13 @@
 import json
 import math
 import os
-import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 import typer
+
+from surefind.cli.stopping import StopRequest
 
 
 def train(
@@ -38,7 +39,7 @@ def train(
 
     default = "glyphs-bayes-centred" if data.split(":")[0] == "glyphs" else "cpu-bayes-centred"
     chosen = Recipe.read(recipe or default, settings or ())
-    stop = _StopRequest()
+    stop = StopRequest()
     with _Bar(
         chosen.schedule.steps + bool(chosen.variance.held_out) * chosen.variance.steps
     ) as bar:
@@ -72,22 +73,6 @@ def _draw(output: Path) -> None:
     from surefind.training.log import read_log
 
     draw_training(read_log(output / "run" / "log.csv"), output / "run" / "curve.png")
-
-
-class _StopRequest:
-    """Ctrl-C or a polite kill ends the run after the step it is in; a second Ctrl-C ends it now."""
-
-    def __init__(self) -> None:
-        self.asked = False
-        signal.signal(signal.SIGINT, self._ask)
-        signal.signal(signal.SIGTERM, self._ask)
-
-    def __call__(self) -> bool:
-        return self.asked
-
-    def _ask(self, number: int, frame: Any) -> None:
-        self.asked = True
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class _Bar:
