@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-import surefind.cli.train
+import surefind.cli.stopping
 from surefind.cli.reproduce import reproduce
 
 app = typer.Typer()
@@ -20,7 +20,7 @@ app.command()(reproduce)
 def _no_real_work(work, monkeypatch):
     evaluation = SimpleNamespace(evaluate_into=work.evaluate)
     monkeypatch.setitem(sys.modules, "surefind.reports.folder", evaluation)
-    monkeypatch.setattr(surefind.cli.train, "_StopRequest", lambda: lambda: False)
+    monkeypatch.setattr(surefind.cli.stopping, "StopRequest", lambda: lambda: False)
 
 
 def run(*arguments: str | Path):
