@@ -64,6 +64,15 @@ def test_a_lasting_symptom_is_warned_of_and_then_stops_training(symptom: str, ca
     assert [symptom in record.getMessage() for record in caplog.records] == [True]
 
 
+def test_nearly_uniform_distributions_on_the_sphere_stop_training():
+    """There every gradient vanishes, and no loss or gradient is ever infinite."""
+    watch, uniform = Watch(floor=1e-6), sf.VonMisesFisher(good().mean, torch.full((20,), 0.05))
+    for step in range(9):
+        look(watch, step, embeddings=uniform)
+    with pytest.raises(TrainingStopped, match="the variance explodes"):
+        look(watch, 9, embeddings=uniform)
+
+
 def test_a_symptom_that_passes_is_forgotten():
     watch = Watch(floor=1e-6)
     look(watch, 0)

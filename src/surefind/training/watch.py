@@ -28,6 +28,7 @@ ADVICE = {
     "no batch has a triplet": "check the labels: a class needs two images, and there must be two "
     "classes (surefind check)",
 }
+VAGUE = 100.0  # D times the variance, in squared lengths of a mean: nothing can be told apart
 AT_ONCE = ("the loss is not finite", "the gradient is not finite")
 
 
@@ -75,7 +76,7 @@ class Watch:
         var = float((1 / spread if isinstance(embeddings, VonMisesFisher) else spread).median())
         if self.floor > 0 and var < 1.01 * self.floor:
             found.append("the variance has collapsed to its floor")
-        if var * embeddings.dim > 1e4 * max(1.0, float(embeddings.mean.square().sum(1).mean())):
+        if var * embeddings.dim > VAGUE * max(1.0, float(embeddings.mean.square().sum(1).mean())):
             found.append("the variance explodes")
         return found
 
