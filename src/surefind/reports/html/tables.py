@@ -7,7 +7,7 @@ from surefind.reports.html.table import Column, Table, Value, fill
 from surefind.reports.names import is_learned, ranking_name, signal_name
 from surefind.reports.result import Ladder, Ranking, Signal
 
-KNOWN = "known corruption"  # rank correlation with it, where the data knows
+KNOWN = "rank correlation"
 
 
 def retrieval_table(rankings: Mapping[str, Ranking]) -> Table:
@@ -23,7 +23,7 @@ def retrieval_table(rankings: Mapping[str, Ranking]) -> Table:
 
 
 def signal_tables(ranking: Ranking) -> list[Table]:
-    """Three questions to every signal: is the hit wrong, how likely, is the query foreign?"""
+    """Questions to every signal; those that the data cannot answer are left out."""
     signals = dict(sorted(ranking.signals.items(), key=lambda item: not is_learned(item[0])))
     rows = {signal_name(name): _signal(signal) for name, signal in signals.items()}
     groups = {signal_name(n): "learned" if is_learned(n) else "training-free" for n in signals}
@@ -37,7 +37,6 @@ def signal_tables(ranking: Ranking) -> list[Table]:
             *(Column(_risk(share), percent, min) for share in risks),
             Column("Spearman", best=max),
             Column("Kendall", best=max),
-            Column(KNOWN, best=max),
         ],
         "How likely is the top hit right? Signals as cross-fitted probabilities": [
             Column(title, best=min) for title in ("ECE", "Brier", "NLL")
@@ -46,6 +45,9 @@ def signal_tables(ranking: Ranking) -> list[Table]:
             Column("OOD AUROC", best=max),
             Column("OOD AUPR", best=max),
             Column("FPR95, %", percent, min),
+        ],
+        "Does it rise with the corruption that each picture is known to have?": [
+            Column(KNOWN, best=max)
         ],
     }
     tables = [
