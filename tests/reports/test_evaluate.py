@@ -1,5 +1,7 @@
 """A model and pictures through the whole of `evaluate`."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -7,7 +9,7 @@ import torch
 from pictures import write_pictures
 
 from surefind.encoders import Encoder, EncoderConfig
-from surefind.errors import InvalidArgument, SurefindError
+from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 from surefind.images.preprocess import Preprocessing
 from surefind.reports.evaluate import Request, evaluate
 from surefind.reports.folder import ReportFolder, evaluate_into
@@ -85,6 +87,27 @@ def test_changed_pictures_are_encoded_again(place: Path, tmp_path: Path):
     (own / "class07" / "0.png").write_bytes((own / "class06" / "0.png").read_bytes() + b"\0")
     evaluate(request(place, data=str(own)), kept_in=tmp_path / "kept")
     assert len(list((tmp_path / "kept").glob("*.safetensors"))) == 2
+
+
+def test_damaged_embeddings_of_an_earlier_run_are_made_again(place: Path, tmp_path: Path):
+    first = evaluate(request(place), kept_in=tmp_path).result
+    for kept in tmp_path.iterdir():
+        kept.write_bytes(kept.read_bytes()[:10])
+    assert evaluate(request(place), kept_in=tmp_path).result.rankings == first.rankings
+
+
+def test_a_full_disk_is_one_clear_error(place: Path, tmp_path: Path, monkeypatch):
+    folder = ReportFolder(tmp_path / "report")
+    folder.make()
+    evaluation = evaluate(request(place))
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InvalidFile, match=r"cannot write .*queries.csv: No space left"):
+        folder.write(evaluation)
+    assert not list(folder.folder.iterdir())
 
 
 def test_foreign_data_must_be_foreign(place: Path):

@@ -1,5 +1,6 @@
 """Parquet files, by the optional package pyarrow; nothing else imports it."""
 
+import io
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -21,13 +22,15 @@ def read_parquet(file: Path) -> tuple[list[str], list[list[str]]]:
     return table.column_names, [list(row) for row in zip(*columns, strict=True)]
 
 
-def write_parquet(columns: Mapping[str, Any], file: Path) -> None:
-    """Columns of equal length, each of one type."""
-    parquet = _package("pyarrow.parquet", file)
-    parquet.write_table(_package("pyarrow", file).table(dict(columns)), file)
+def to_parquet(columns: Mapping[str, Any]) -> bytes:
+    """The content of a file with these columns of equal length, each of one type."""
+    content = io.BytesIO()
+    table = _package("pyarrow", "the table").table(dict(columns))
+    _package("pyarrow.parquet", "the table").write_table(table, content)
+    return content.getvalue()
 
 
-def _package(name: str, file: Path) -> Any:
+def _package(name: str, file: Path | str) -> Any:
     try:
         return import_module(name)
     except ImportError as error:

@@ -11,6 +11,7 @@ import numpy as np
 from surefind.embeddings import Embeddings
 from surefind.encoders.encoding import ImageEncoder
 from surefind.errors import SurefindError
+from surefind.files import make_writable, write_whole
 from surefind.images.catalog import Catalog
 from surefind.reports.result import Exclusion
 
@@ -37,19 +38,27 @@ def embed_catalog(
     if not len(catalog):
         raise SurefindError(f"{catalog.root}: no images", fix="choose another part of the data")
     kept = None if kept_in is None else kept_in / f"{_key(encoder, catalog)}.safetensors"
-    if kept is not None and kept.is_file() and kept.with_suffix(".json").is_file():
-        embeddings = Embeddings.load(kept)
-        rejected = json.loads(kept.with_suffix(".json").read_text())
+    known = None if kept is None else _read(kept)
+    if known is not None:
+        embeddings, rejected = known
     else:
         found = encoder.encode_all(catalog.files, max_bad_share=max_bad_share, progress=progress)
         embeddings, rejected = found.embeddings, [(r.row, r.reason) for r in found.rejected]
         if kept is not None:
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            kept.with_suffix(".json").write_text(json.dumps(rejected))
+            make_writable(kept.parent)
+            write_whole(kept.with_suffix(".json"), json.dumps(rejected).encode())
             embeddings.save(kept)
     if progress is not None:
         progress(len(catalog))
     return Embedded(embeddings, *_without(catalog, rejected))
+
+
+def _read(kept: Path) -> tuple[Embeddings, list[tuple[int, str]]] | None:
+    """What an earlier run kept; None where there is nothing, or it cannot be read any more."""
+    try:
+        return Embeddings.load(kept), json.loads(kept.with_suffix(".json").read_text())
+    except (SurefindError, OSError, ValueError):
+        return None
 
 
 def _without(

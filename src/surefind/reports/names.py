@@ -1,5 +1,7 @@
 """What people read instead of the names that files and code use."""
 
+from surefind.reports.signals import TRAINING_FREE
+
 SIGNALS = {
     "query_var": "query variance",
     "pair_var": "variance of the pair, cov[Δ]",
@@ -8,7 +10,6 @@ SIGNALS = {
     "ratio_1_2": "d₁/d₂",
     "ratio_1_10": "d₁/d₁₀",
 }
-TRAINING_FREE = ("nearest_distance", "ratio_1_2", "ratio_1_10")  # any model has them
 RANKINGS = {"means": "distance of means", "expected": "expected distance"}
 
 

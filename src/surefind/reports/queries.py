@@ -1,6 +1,7 @@
 """One row per query, for whoever wants to look closer: CSV or Parquet."""
 
 import csv
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -8,8 +9,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.datasets.parquet import read_parquet, write_parquet
+from surefind.datasets.parquet import read_parquet, to_parquet
 from surefind.errors import InvalidFile
+from surefind.files import write_whole
 
 SHOWN = 10  # neighbours in the table
 
@@ -59,12 +61,13 @@ class QueryTable:
     def write(self, path: Path) -> None:
         """By the ending: `.csv`, or `.parquet` (needs the extra `parquet`)."""
         if path.suffix == ".parquet":
-            write_parquet(self.columns, path)
+            write_whole(path, to_parquet(self.columns))
             return
-        with path.open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(self.columns)
-            writer.writerows(zip(*(c.tolist() for c in self.columns.values()), strict=True))
+        text = io.StringIO(newline="")
+        writer = csv.writer(text)
+        writer.writerow(self.columns)
+        writer.writerows(zip(*(c.tolist() for c in self.columns.values()), strict=True))
+        write_whole(path, text.getvalue().encode())
 
     @classmethod
     def read(cls, path: Path) -> Self:

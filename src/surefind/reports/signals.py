@@ -7,8 +7,7 @@ from surefind.embeddings import Embeddings, Gaussians
 from surefind.engines.exact import Neighbours
 from surefind.functional import paired_distance_variance
 
-LEARNED = ("query_var", "pair_var", "distance_std")
-TRAINING_FREE = ("nearest_distance", "ratio_1_2", "ratio_1_10")
+TRAINING_FREE = ("nearest_distance", "ratio_1_2", "ratio_1_10")  # any model has them
 
 Signals = dict[str, Tensor]
 
