@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "encoders": {"errors", "choices", "settings", "files", "embeddings", "images"},
 }
 MAY_IMPORT["training"] = {*MAY_IMPORT, "encoders"}
-MAY_IMPORT["engines"] = {"errors", "embeddings", "functional"}
+MAY_IMPORT["engines"] = {"errors", "choices", "files", "embeddings", "functional"}
 MAY_IMPORT["search"] = {"engines", "encoders", *MAY_IMPORT["encoders"], "functional", "metrics"}
 MAY_IMPORT["reports"] = {*MAY_IMPORT["search"], "search", "datasets", "losses", "training"}
 MAY_IMPORT["serve"] = MAY_IMPORT["reports"] - {"training", "losses"} | {"reports"}

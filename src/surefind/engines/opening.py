@@ -1,0 +1,65 @@
+"""The one door to engines: a folder, `pgvector://...` or `milvus://...`."""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit, urlunsplit
+
+from surefind.choices import check_choice, nearest
+from surefind.engines.engine import KINDS, Engine
+from surefind.engines.space import Space
+from surefind.errors import InvalidArgument
+
+SCHEMES = {  # a closed table: what a name in a file can load
+    "faiss": "surefind.engines.embedded.engine",
+    "pgvector": "surefind.engines.pgvector.engine",
+    "milvus": "surefind.engines.milvus.engine",
+}
+
+
+class _Makers(NamedTuple):
+    create: Callable[..., Engine]
+    open: Callable[[str], Engine]
+
+
+def create_engine(
+    place: str, space: Space, facts: Mapping[str, Any], *, kind: str = "auto"
+) -> Engine:
+    """A new, empty engine: in the folder `place`, or on the server that a URL names.
+
+    `kind` auto lets the engine choose: everything is looked at while that is quick, then a graph.
+    """
+    check_choice("kind", kind, ("auto", *KINDS))
+    return _makers(place).create(place, space, facts, kind=kind)
+
+
+def open_engine(place: str) -> Engine:
+    return _makers(place).open(place)
+
+
+def is_url(place: str | Path) -> bool:
+    return "://" in str(place)
+
+
+def without_password(place: str) -> str:
+    """A URL fit to be shown and written down."""
+    parts = urlsplit(place)
+    if parts.password is None:
+        return place
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=f"{parts.username}@{host}"))
+
+
+def _makers(place: str) -> _Makers:
+    scheme = place.partition("://")[0] if is_url(place) else "faiss"
+    if scheme not in SCHEMES or (scheme == "faiss" and is_url(place)):
+        near = nearest(scheme, [name for name in SCHEMES if name != "faiss"])
+        raise InvalidArgument(
+            "engine",
+            expected="faiss, pgvector://... or milvus://...",
+            got=repr(without_password(place)),
+            fix=f"did you mean {near}://...?" if near else "use faiss",
+        )
+    module = import_module(SCHEMES[scheme])
+    return _Makers(module.create, module.open_place)

@@ -1,0 +1,185 @@
+"""Which rows of a gallery may be found: conditions on metadata and on the variance.
+
+A row that lacks a field, or has a value of another kind there, satisfies no condition on it.
+"""
+
+import math
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from surefind.choices import check_choice
+from surefind.errors import InvalidArgument
+
+Value = str | int | float | bool
+Metadata = Mapping[str, Value]
+
+COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "in": lambda found, values: found in values,
+}
+VAR = "var"  # the field that every row has: its variance, 1/kappa on the sphere
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_WRITTEN = re.compile(rf"\s*({NAME.pattern})\s*(!=|<=|>=|=|<|>|\bin\b)\s*(.*?)\s*", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One field compared with a value; `in` compares with several."""
+
+    field: str
+    op: str  # a key of COMPARE
+    value: Value | tuple[Value, ...]
+
+    def __post_init__(self) -> None:
+        check_name(self.field)
+        check_choice("op", self.op, tuple(COMPARE))
+        if (self.op == "in") != isinstance(self.value, tuple):
+            raise InvalidArgument(
+                "value",
+                expected="a tuple with 'in', a single value with other comparisons",
+                got=f"{self.op} {self.value!r}",
+                fix="write Condition('label', 'in', ('a', 'b'))",
+            )
+        for value in self.values:
+            check_value(self.field, value)
+        if len({kind(value) for value in self.values}) > 1:
+            raise self._unfit("values of one kind")
+        if kind(self.values[0]) == "bool" and self.op not in ("=", "!=", "in"):
+            raise self._unfit("= or != with true and false")
+        if self.field == VAR and kind(self.values[0]) != "number":
+            raise self._unfit("a number")
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        return self.value if isinstance(self.value, tuple) else (self.value,)
+
+    @property
+    def kind(self) -> str:
+        """Of the value: string, number or bool."""
+        return kind(self.values[0])
+
+    def holds(self, metadata: Metadata, var: float) -> bool:
+        found = var if self.field == VAR else metadata.get(self.field)
+        if found is None or kind(found) != self.kind:
+            return False
+        return COMPARE[self.op](found, self.value)
+
+    def _unfit(self, expected: str) -> InvalidArgument:
+        return InvalidArgument(
+            f"condition on {self.field!r}",
+            expected=expected,
+            got=f"{self.op} {self.value!r}",
+            fix="compare like with like",
+        )
+
+
+@dataclass(frozen=True)
+class Where:
+    """All of these conditions."""
+
+    conditions: tuple[Condition, ...]
+
+    @classmethod
+    def parse(cls, written: Iterable[str]) -> "Where":
+        """From texts such as `label=cat`, `year >= 2020`, `var<0.1`, `label in cat,dog`.
+
+        What looks like a number is one, true and false are truth values; quotes make a text.
+
+        >>> Where.parse(["year >= 2020", 'label = "7"']).conditions[1]
+        Condition(field='label', op='=', value='7')
+        """
+        return cls(tuple(_parse(text) for text in written))
+
+    def holds(self, metadata: Metadata, var: float) -> bool:
+        return all(condition.holds(metadata, var) for condition in self.conditions)
+
+    def var_range(self, low: float, high: float) -> tuple[float, float]:
+        """What is left of a range of variances."""
+        for condition in self.conditions:
+            if condition.field == VAR:
+                values = [float(value) for value in condition.values]
+                if condition.op in ("<", "<=", "=", "in"):
+                    high = min(high, max(values))
+                if condition.op in (">", ">=", "=", "in"):
+                    low = max(low, min(values))
+        return low, high
+
+
+def kind(value: Value) -> str:
+    """string, number or bool: only like is compared with like."""
+    if isinstance(value, bool):
+        return "bool"
+    return "string" if isinstance(value, str) else "number"
+
+
+def check_name(name: object) -> None:
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise InvalidArgument(
+            "field",
+            expected="a name of letters, digits and _, at most 64",
+            got=repr(name),
+            fix="rename the field",
+        )
+
+
+def check_value(name: str, value: object) -> None:
+    """Refuse what not every engine can keep and compare."""
+    if isinstance(value, str) and "\0" not in value:
+        return
+    if isinstance(value, int) and abs(value) < 2**53:
+        return
+    if isinstance(value, float) and math.isfinite(value):
+        return
+    raise InvalidArgument(
+        name,
+        expected="a text, a finite number, true or false",
+        got=repr(value),
+        fix="leave the field out, or write it as a text",
+    )
+
+
+def check_metadata(metadata: Sequence[Metadata]) -> None:
+    for row in metadata:
+        for name, value in row.items():
+            check_name(name)
+            check_value(name, value)
+            if name == VAR:
+                raise InvalidArgument(
+                    "metadata", expected="no field 'var'", got=repr(row), fix="rename the field"
+                )
+
+
+def _parse(text: str) -> Condition:
+    found = _WRITTEN.fullmatch(text)
+    if found is None or not found[3]:
+        raise InvalidArgument(
+            "where",
+            expected="FIELD OP VALUE with one of " + " ".join(COMPARE),
+            got=repr(text),
+            fix="e.g. label=cat, year>=2020, var<0.1, label in cat,dog",
+        )
+    name, op, written = found.groups()
+    if op == "in":
+        return Condition(name, op, tuple(_value(part.strip()) for part in written.split(",")))
+    return Condition(name, op, _value(written))
+
+
+def _value(written: str) -> Value:
+    if len(written) > 1 and written[0] == written[-1] and written[0] in "\"'":
+        return written[1:-1]
+    if written in ("true", "false"):
+        return written == "true"
+    for number in (int, float):
+        try:
+            return number(written)
+        except ValueError:
+            continue
+    return written
