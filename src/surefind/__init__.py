@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from surefind.encoders.encoder import Encoder
     from surefind.errors import InvalidArgument, InvalidFile, SurefindError
     from surefind.images.decode import ImageRejected
+    from surefind.search.hits import Hit, SearchResult
+    from surefind.search.index import Index
     from surefind.training.loop import train
     from surefind.training.recipe import Recipe
 
@@ -24,7 +26,10 @@ _HOME = {
     "Encoder": "surefind.encoders.encoder",
     "EncoderConfig": "surefind.encoders.config",
     "ImageRejected": "surefind.images.decode",
+    "Hit": "surefind.search.hits",
+    "Index": "surefind.search.index",
     "Recipe": "surefind.training.recipe",
+    "SearchResult": "surefind.search.hits",
     "open_dataset": "surefind.datasets",
     "train": "surefind.training.loop",
     "Gaussians": "surefind.embeddings",
@@ -42,10 +47,13 @@ __all__ = [
     "Encoder",
     "EncoderConfig",
     "Gaussians",
+    "Hit",
     "ImageRejected",
+    "Index",
     "InvalidArgument",
     "InvalidFile",
     "Recipe",
+    "SearchResult",
     "SurefindError",
     "VonMisesFisher",
     "functional",

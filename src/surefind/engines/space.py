@@ -1,19 +1,18 @@
 """How embeddings become the vectors that an engine ranks, and back."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from surefind.choices import check_choice
-from surefind.embeddings import FAMILIES, Embeddings, Gaussians, VonMisesFisher
+from surefind.embeddings import FAMILIES, Embeddings, Gaussians
 from surefind.errors import InvalidArgument
+from surefind.functional.search_bounds import RANKINGS
 from surefind.functional.search_vectors import asking_vectors, stored_vectors
-
-RANKINGS = ("expected", "mean")  # by expected distance, or by the distance of the means
 
 
 @dataclass(frozen=True)
@@ -59,14 +58,20 @@ class Space:
         spread = embeddings.spread.detach().cpu().double()
         return np.asarray(spread if isinstance(embeddings, Gaussians) else 1 / spread)
 
+    def means(self, vectors: NDArray[np.float32]) -> NDArray[np.floating[Any]]:
+        """The means behind stored vectors, (..., width) to (..., D)."""
+        means = vectors[..., : self.dim]
+        if self.family == Gaussians.family or self.width == self.dim:
+            return means
+        wide = means.astype(np.float64)
+        length = np.linalg.norm(wide, axis=-1, keepdims=True)
+        return wide / np.where(length > 0, length, 1)
+
     def embeddings(self, vectors: NDArray[np.float32], var: NDArray[np.float64]) -> Embeddings:
         """The embeddings behind stored vectors (M, width)."""
-        mean = torch.from_numpy(np.ascontiguousarray(vectors[:, : self.dim]))
-        if self.family == Gaussians.family:
-            return Gaussians(mean, torch.from_numpy(np.asarray(var)).float())
-        if self.width > self.dim:
-            mean = normalize(mean, dim=1, eps=1e-30)
-        return VonMisesFisher(mean, torch.from_numpy(1 / np.asarray(var)).float())
+        mean = torch.from_numpy(np.array(self.means(vectors), dtype=np.float32))
+        spread = np.asarray(var) if self.family == Gaussians.family else 1 / np.asarray(var)
+        return FAMILIES[self.family](*[mean, torch.from_numpy(spread).float()])
 
 
 def _array(vectors: Tensor) -> NDArray[np.float32]:

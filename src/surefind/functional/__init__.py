@@ -8,6 +8,11 @@ from surefind.functional.distance import (
     squared_distances,
 )
 from surefind.functional.divergence import kl_to_prior
+from surefind.functional.expansion import expand
+from surefind.functional.fusion import fuse
+from surefind.functional.hits import HitDistances, hit_distances, hit_match_probability
+from surefind.functional.nearest import nearest_probability
+from surefind.functional.search_bounds import other_bound, ranking_keys
 from surefind.functional.search_vectors import asking_vectors, stored_vectors
 from surefind.functional.triplet import (
     GaussianTriplets,
@@ -22,17 +27,25 @@ from surefind.functional.triplet import (
 
 __all__ = [
     "GaussianTriplets",
+    "HitDistances",
     "Moments",
     "SphereTriplets",
     "asking_vectors",
     "distance_variance",
+    "expand",
     "expected_distance",
+    "fuse",
+    "hit_distances",
+    "hit_match_probability",
     "kl_to_prior",
     "log_prob",
     "match_probability",
     "moments",
     "nearer_probability",
+    "nearest_probability",
+    "other_bound",
     "paired_distance_variance",
+    "ranking_keys",
     "squared_distances",
     "stored_vectors",
     "triplet_log_prob",

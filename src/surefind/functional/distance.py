@@ -103,9 +103,7 @@ def expected_distance(query: Embeddings, gallery: Embeddings) -> Tensor:
     """
     check_pair(query, gallery)
     between = squared_distances(query.mean, gallery.mean)
-    if isinstance(query, Gaussians):
-        return between + query.dim * (query.spread[:, None] + gallery.spread)
-    return 2 - 2 * _inner_product(query.spread[:, None], gallery, between).mean
+    return expected_from(query.spread[:, None], gallery, between)
 
 
 def distance_variance(query: Embeddings, gallery: Embeddings) -> Tensor:
@@ -116,7 +114,7 @@ def distance_variance(query: Embeddings, gallery: Embeddings) -> Tensor:
     """
     check_pair(query, gallery)
     between = squared_distances(query.mean, gallery.mean)
-    return _variance(query.spread[:, None], gallery, between)
+    return variance_from(query.spread[:, None], gallery, between)
 
 
 def paired_distance_variance(query: Embeddings, other: Embeddings) -> Tensor:
@@ -130,7 +128,7 @@ def paired_distance_variance(query: Embeddings, other: Embeddings) -> Tensor:
             fix="for all pairs use distance_variance",
         )
     between = (query.mean - other.mean).square().sum(1)
-    return _variance(query.spread, other, between)
+    return variance_from(query.spread, other, between)
 
 
 def match_probability(
@@ -150,22 +148,37 @@ def match_probability(
     check_method(method, on_sphere=isinstance(query, VonMisesFisher))
     check_number("radius", radius, "a positive number", lambda x: 0 < x < math.inf)
     between = squared_distances(query.mean, gallery.mean)
-    if isinstance(query, Gaussians):
-        var = query.spread[:, None] + gallery.spread
-        form = QuadraticForm(between, torch.zeros_like(between), var, None, query.dim)
-        gap = radius**2 - form.mean
-    else:
-        inner = _inner_product(query.spread[:, None], gallery, between)
-        form = inner.form(scale=-2)
-        gap = radius**2 - 2 + 2 * inner.mean
-    return log_cdf(form, gap, method).exp()
+    return match_from(query.spread[:, None], gallery, between, radius=radius, method=method)
 
 
-def _variance(query_spread: Tensor, gallery: Embeddings, between: Tensor) -> Tensor:
+def expected_from(query_spread: Tensor, gallery: Embeddings, between: Tensor) -> Tensor:
+    """`expected_distance` from squared distances of means; the three arguments broadcast."""
+    if isinstance(gallery, Gaussians):
+        return between + gallery.dim * (query_spread + gallery.spread)
+    return 2 - 2 * _inner_product(query_spread, gallery, between).mean
+
+
+def variance_from(query_spread: Tensor, gallery: Embeddings, between: Tensor) -> Tensor:
+    """`distance_variance` from squared distances of means."""
     if isinstance(gallery, Gaussians):
         var = query_spread + gallery.spread
         return 2 * gallery.dim * var * var + 4 * var * between
     return 4 * _inner_product(query_spread, gallery, between).var
+
+
+def match_from(
+    query_spread: Tensor, gallery: Embeddings, between: Tensor, *, radius: float, method: str
+) -> Tensor:
+    """`match_probability` from squared distances of means."""
+    if isinstance(gallery, Gaussians):
+        var = query_spread + gallery.spread
+        form = QuadraticForm(between, torch.zeros_like(between), var, None, gallery.dim)
+        gap = radius**2 - form.mean
+    else:
+        inner = _inner_product(query_spread, gallery, between)
+        form = inner.form(scale=-2)
+        gap = radius**2 - 2 + 2 * inner.mean
+    return log_cdf(form, gap, method).exp()
 
 
 def _inner_product(kappa: Tensor, gallery: Embeddings, between: Tensor) -> InnerProduct:

@@ -1,0 +1,53 @@
+"""Small pictures for the terminal: two pixels to a character, one above the other."""
+
+from rich.color import Color
+from rich.console import Console
+from rich.style import Style
+from rich.text import Text
+
+from surefind.images.decode import ImageRejected, ImageSource, decode_picture
+
+COLUMNS, LINES = 12, 6  # of characters, which are twice as high as wide
+_UPPER_HALF = "▀"
+
+
+def can_show(console: Console) -> bool:
+    """Whether pictures would be seen: a terminal with true colour and the character for it."""
+    return (
+        console.is_terminal
+        and console.color_system == "truecolor"
+        and not console.no_color
+        and console.encoding.lower().startswith("utf")
+    )
+
+
+def preview(source: ImageSource | None, *, columns: int = COLUMNS, lines: int = LINES) -> Text:
+    """A picture in half blocks; nothing where there is none, or none that can be read."""
+    text = Text(no_wrap=True, end="")
+    if source is None:
+        return text
+    try:
+        picture = decode_picture(source)
+    except ImageRejected:
+        return text
+    width, height = _fitting(picture.width, picture.height, columns, 2 * lines)
+    pixels = picture.resize((width, height), reducing_gap=2.0)
+    for top in range(0, height, 2):
+        for column in range(width):
+            above = _colour(pixels.getpixel((column, top)))
+            below = _colour(pixels.getpixel((column, top + 1))) if top + 1 < height else None
+            text.append(_UPPER_HALF, Style(color=above, bgcolor=below))
+        text.append("\n" if top + 2 < height else "")
+    return text
+
+
+def _fitting(width: int, height: int, columns: int, rows: int) -> tuple[int, int]:
+    """As large as there is room, in the same proportions; at least one pixel each way."""
+    scale = min(columns / width, rows / height)
+    return max(1, round(width * scale)), max(1, round(height * scale))
+
+
+def _colour(pixel: object) -> Color:
+    assert isinstance(pixel, tuple)
+    red, green, blue = pixel
+    return Color.from_rgb(red, green, blue)

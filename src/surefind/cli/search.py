@@ -1,0 +1,113 @@
+"""surefind search: which images of an index are nearest to these?"""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from surefind.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from surefind.cli.queries import Answer
+
+
+def search(
+    folder: Annotated[Path, typer.Argument(metavar="INDEX", help="A folder of surefind index.")],
+    queries: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="QUERY...", help="Image files, folders of images, or - for an image on stdin."
+        ),
+    ],
+    k: Annotated[
+        int, typer.Option("-k", min=1, help="Hits per query; all if there are fewer.")
+    ] = 5,
+    ranking: Annotated[
+        str | None, typer.Option(help="By expected distance or by mean distance.")
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(help="Only such images: label=cat, 'year >= 2020', var<0.1. Repeatable."),
+    ] = None,
+    radius: Annotated[
+        float | None, typer.Option(help="Also tell how likely each hit is within this distance.")
+    ] = None,
+    expand: Annotated[
+        int, typer.Option(min=0, help="Neighbours that help the query, each by its certainty.")
+    ] = 0,
+    views: Annotated[bool, typer.Option("--views", help="All queries show one item.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print a line per hit as CSV.")] = False,
+    pictures: Annotated[
+        bool, typer.Option("--preview/--no-preview", help="Small pictures in the terminal.")
+    ] = True,
+    engine: Annotated[
+        str | None, typer.Option(help="The engine's URL, where it needs a password or has moved.")
+    ] = None,
+) -> None:
+    """Find the nearest images, and say how sure that is.
+
+    Exits with 1 when a query could not be read; the others are answered.
+    Example: surefind search photos.index cat.jpg -k 10 --where label=cat
+    """
+    from surefind.cli.queries import Queries, complain
+    from surefind.search.index import Index
+
+    if as_json and as_csv:
+        raise InvalidArgument(
+            "--json, --csv", expected="one of them", got="both", fix="leave one out"
+        )
+    asked = Queries(queries)
+    with Index.open(folder, engine=engine) as index:
+        for warning in index.warnings:
+            complain(f"warning: {warning}")
+        options = {
+            "k": k, "ranking": ranking, "where": where or None, "radius": radius, "expand": expand
+        }  # fmt: skip
+        found = asked.as_views(index, options) if views else asked.one_by_one(index, options)
+        if as_json:
+            _print_json(folder, found)
+        elif as_csv:
+            _print_csv(found)
+        else:
+            _print_tables(found, pictures=pictures)
+    if asked.unread:
+        raise typer.Exit(1)
+
+
+def _print_json(folder: Path, found: "Iterator[Answer]") -> None:
+    from surefind.search.tables import result_as_dict
+
+    results = [result_as_dict(answer.result) for answer in found]
+    print(json.dumps({"index": str(folder), "results": results}, allow_nan=False))
+
+
+def _print_csv(found: "Iterator[Answer]") -> None:
+    from surefind.search.printable import printable_lines
+    from surefind.search.tables import csv_header, results_as_csv
+
+    show = printable_lines if sys.stdout.isatty() else str
+    print(csv_header(), end="")
+    for answer in found:
+        print(show(results_as_csv([answer.result])), end="")
+
+
+def _print_tables(found: "Iterator[Answer]", *, pictures: bool) -> None:
+    from rich.console import Console
+
+    from surefind.cli.preview import can_show, preview
+    from surefind.search.tables import hits_table, query_heading
+
+    console = Console()
+    pictures = pictures and can_show(console)
+    for result, source in found:
+        shown = preview(source) if pictures and source is not None else None
+        console.print(query_heading(result, shown))
+        if not result.hits:
+            console.print("nothing found", end="\n\n")
+            continue
+        previews = [preview(hit.path) for hit in result.hits] if pictures else None
+        console.print(hits_table(result, previews))

@@ -1,0 +1,56 @@
+"""surefind verify: is an index still what was written?"""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def verify(
+    folder: Annotated[Path, typer.Argument(metavar="INDEX", help="A folder of surefind index.")],
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Go back to the last version that is whole.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    engine: Annotated[
+        str | None, typer.Option(help="The engine's URL, where it needs a password or has moved.")
+    ] = None,
+) -> None:
+    """Read all of an index and check it; exit with 1 if anything is wrong.
+
+    Example: surefind verify photos.index
+    """
+    from surefind.engines.opening import is_url
+    from surefind.search.index import Index
+    from surefind.search.printable import printable
+
+    repaired: str | None = None
+    with Index.open(folder, engine=engine) as index:
+        problems = index.verify()
+        if problems and repair:
+            repaired = index.repair()
+            problems = index.verify()
+        images, on_server = len(index), is_url(index.describe()["engine"])
+    if as_json:
+        findings = {"images": images, "problems": problems, "repaired": repaired}
+        print(json.dumps({"index": str(folder)} | findings))
+    else:
+        if repaired is not None:
+            print(f"repaired: {printable(repaired)}")
+        if not problems:
+            print(f"{images:,} images, everything as it was written")
+        for problem in problems:
+            print(printable(problem))
+        if problems:
+            print(f"  fix: {_remedy(folder, repair=repair, on_server=on_server)}")
+    if problems:
+        raise typer.Exit(1)
+
+
+def _remedy(folder: Path, *, repair: bool, on_server: bool) -> str:
+    if on_server:
+        return "restore the server's data from a backup, or make the index again"
+    if repair:
+        return "restore the folder from a copy, or make the index again"
+    return f"surefind verify {folder} --repair goes back to the last version that is whole"

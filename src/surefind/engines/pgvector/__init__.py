@@ -1,0 +1,1 @@
+"""Rows in a PostgreSQL table, searched by its extension pgvector."""

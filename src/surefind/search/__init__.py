@@ -1,0 +1,1 @@
+"""Searching: an index of images, and hits that say how sure they are."""

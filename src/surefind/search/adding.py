@@ -1,0 +1,135 @@
+"""Images into an engine, chunk by chunk: what is known is skipped, what is bad is reported."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from surefind.encoders.encoding import ImageEncoder
+from surefind.engines.engine import Engine, Rows
+from surefind.errors import InvalidArgument
+from surefind.images.loading import Rejection, TooManyRejected
+from surefind.search.pictures import Pictures, digest_of
+
+CHUNK = 1024  # images encoded and made durable at a time: so much is lost by a kill at most
+
+
+class Added(NamedTuple):
+    """What became of the images."""
+
+    added: int = 0  # new ones and replaced ones
+    known: int = 0  # were there already, with the same content
+    replaced: int = 0  # were there with another content
+    duplicates: tuple[tuple[str, str], ...] = ()  # left out: same content as the second id
+    rejected: tuple[Rejection, ...] = ()
+    stopped: bool = False  # before all were looked at
+
+    def plus(self, other: "Added") -> "Added":
+        return Added(
+            self.added + other.added,
+            self.known + other.known,
+            self.replaced + other.replaced,
+            self.duplicates + other.duplicates,
+            self.rejected + other.rejected,
+            self.stopped or other.stopped,
+        )
+
+
+class Policy(NamedTuple):
+    """What to do with images that are special."""
+
+    keep_duplicates: bool = False
+    replace: bool = False  # an image whose id is known but whose content is another
+    max_bad_share: float = 0.05
+
+
+def add_pictures(
+    engine: Engine,
+    encoder: ImageEncoder,
+    pictures: Pictures,
+    *,
+    policy: Policy,
+    progress: Callable[[int], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> Added:
+    """Each chunk is durable before the next is begun, so that a second run goes on from there."""
+    total = Added()
+    for start in range(0, len(pictures), CHUNK):
+        if should_stop is not None and should_stop():
+            return total._replace(stopped=True)
+        chunk = pictures[start : start + CHUNK]
+        tell = None if progress is None else _from(start, progress)
+        total = total.plus(_add_chunk(engine, encoder, chunk, policy, first=start, progress=tell))
+        if len(total.rejected) > policy.max_bad_share * len(pictures) + 1e-9:
+            raise TooManyRejected(
+                total.rejected, total=len(pictures), max_bad_share=policy.max_bad_share
+            )
+        if progress is not None:
+            progress(start + len(chunk))
+    return total
+
+
+def _add_chunk(
+    engine: Engine,
+    encoder: ImageEncoder,
+    chunk: Pictures,
+    policy: Policy,
+    *,
+    first: int,
+    progress: Callable[[int], None] | None,
+) -> Added:
+    digests = [digest_of(source) for source in chunk.sources]
+    known = engine.digests_of(chunk.ids)
+    fresh = [row for row, name in enumerate(chunk.ids) if known.get(name) != (digests[row] or None)]
+    replaced = [chunk.ids[row] for row in fresh if chunk.ids[row] in known and digests[row]]
+    if replaced and not policy.replace:
+        raise already_there(replaced)
+    rows: list[int] = fresh
+    duplicates: tuple[tuple[str, str], ...] = ()
+    if not policy.keep_duplicates:
+        rows, duplicates = _without_duplicates(engine, chunk, fresh, digests, set(replaced))
+    encoded = encoder.encode_all(
+        [chunk.sources[row] for row in rows], max_bad_share=1.0, progress=progress
+    )
+    kept = [rows[row] for row in encoded.rows.tolist()]
+    engine.add(
+        Rows(
+            ids=tuple(chunk.ids[row] for row in kept),
+            embeddings=encoded.embeddings,
+            digests=tuple(digests[row] for row in kept),
+            metadata=tuple(chunk.metadata[row] for row in kept),
+        )
+    )
+    return Added(
+        added=len(kept),
+        known=len(chunk) - len(fresh),
+        replaced=len({chunk.ids[row] for row in kept} & set(replaced)),
+        duplicates=duplicates,
+        rejected=tuple(bad._replace(row=first + rows[bad.row]) for bad in encoded.rejected),
+    )
+
+
+def already_there(ids: list[str]) -> InvalidArgument:
+    return InvalidArgument(
+        "ids",
+        expected="new ids, or known images unchanged",
+        got=f"{len(ids)} that are there with another content, such as {ids[0]!r}",
+        fix="replace=True (--replace) if the images changed, else other ids (--prefix)",
+    )
+
+
+def _without_duplicates(
+    engine: Engine, chunk: Pictures, rows: list[int], digests: list[str], replaced: set[str]
+) -> tuple[list[int], tuple[tuple[str, str], ...]]:
+    first = engine.ids_of([digests[row] for row in rows if digests[row]])
+    kept, duplicates = [], []
+    for row in rows:
+        name, digest = chunk.ids[row], digests[row]
+        other = first.setdefault(digest, name) if digest else name
+        if other == name or name in replaced:
+            kept.append(row)
+        else:
+            duplicates.append((name, other))
+    return kept, tuple(duplicates)
+
+
+def _from(start: int, progress: Callable[[int], None]) -> Callable[[int], None]:
+    return lambda done: progress(start + done)

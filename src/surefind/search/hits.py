@@ -1,0 +1,47 @@
+"""What a search returns: hits, each with what is known about its distance."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from surefind.engines.where import Metadata
+
+
+@dataclass(frozen=True)
+class Hit:
+    """An image that was found. Distances are squared."""
+
+    id: str
+    path: str | None  # of the image when it was indexed
+    distance: float  # of the means
+    expected_distance: float
+    std: float  # how far the true squared distance may be from the expected one
+    var: float  # of the found image; 1/kappa on the sphere
+    p_nearest: float  # that this is truly the nearest of the hits
+    metadata: Metadata
+    p_within: float | None = None  # that it is within the radius that was asked for
+    confidence: float | None = None  # calibrated; none until the index is calibrated
+
+    def as_dict(self) -> dict[str, Any]:
+        return {name: _plain(value) for name, value in vars(self).items()}
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """The hits of one query, nearest first."""
+
+    query: str  # its path, or what stands for it
+    hits: tuple[Hit, ...]
+    query_var: float
+    ranking: str  # expected or mean
+    confidence: float | None = None
+    verdict: str | None = None  # none until the index is calibrated
+
+    def as_dict(self) -> dict[str, Any]:
+        facts = dict(vars(self))
+        facts["hits"] = [hit.as_dict() for hit in self.hits]
+        return facts
+
+
+def _plain(value: object) -> object:
+    return dict(value) if isinstance(value, Mapping) else value

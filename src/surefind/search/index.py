@@ -1,0 +1,426 @@
+"""An index: rows in an engine, and the encoder that made them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self, overload
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+import surefind
+from surefind.choices import check_choice
+from surefind.embeddings import Embeddings
+from surefind.encoders.encoder import Encoder
+from surefind.encoders.encoding import ImageEncoder
+from surefind.encoders.saving import read_config
+from surefind.engines.engine import Engine, EngineError, Rows
+from surefind.engines.opening import create_engine, open_engine, without_password
+from surefind.engines.space import Space
+from surefind.engines.where import Metadata, Where
+from surefind.errors import InvalidArgument, InvalidFile, SurefindError
+from surefind.functional import fuse
+from surefind.images.decode import ImageSource
+from surefind.search.adding import Added, Policy, add_pictures, already_there
+from surefind.search.folder import EMBEDDED, IndexFolder
+from surefind.search.hits import SearchResult
+from surefind.search.nearest import Nearest
+from surefind.search.pictures import Images, name_of, pictures_of
+from surefind.search.question import Question, Wanted, answer, find, wanted_rows
+
+DUPLICATES = ("skip", "keep")
+
+
+class Index:
+    """Images to search in. Made by `create` or `create_empty`, read by `open`."""
+
+    def __init__(
+        self, folder: IndexFolder, engine: Engine, encoder: ImageEncoder | None = None
+    ) -> None:
+        self._folder, self._engine, self._given_encoder = folder, engine, encoder
+
+    @classmethod
+    def create(
+        cls,
+        folder: str | Path,
+        encoder: ImageEncoder,
+        images: Images | None = None,
+        *,
+        engine: str = EMBEDDED,
+        kind: str = "auto",
+        ranking: str = "expected",
+        duplicates: str = "skip",
+        max_bad_share: float = 0.05,
+        progress: Callable[[int], None] | None = None,
+    ) -> Self:
+        """An index of images, in a folder or with its rows on a server.
+
+        `engine` is faiss, `pgvector://...` or `milvus://...`; `ranking` is the order that is
+        native to the engine, the other stays available. The encoder is kept in the folder.
+        """
+        index = cls.create_empty(
+            folder,
+            _space_of(encoder, ranking),
+            fingerprint=encoder.fingerprint,
+            engine=engine,
+            kind=kind,
+            encoder=encoder,
+        )
+        if images is not None:
+            index.add(images, duplicates=duplicates, max_bad_share=max_bad_share, progress=progress)
+        return index
+
+    @classmethod
+    def create_empty(
+        cls,
+        folder: str | Path,
+        space: Space,
+        *,
+        fingerprint: str,
+        engine: str = EMBEDDED,
+        kind: str = "auto",
+        encoder: ImageEncoder | None = None,
+    ) -> Self:
+        """An index for embeddings that come from elsewhere, known by a fingerprint.
+
+        What a server already holds under that name is joined, if the same model made it.
+        """
+        place = IndexFolder(Path(folder))
+        if place.exists():
+            raise InvalidFile(
+                f"{folder} holds an index already",
+                fix="open it to add to it, or choose another folder",
+            )
+        place.make()
+        if isinstance(encoder, Encoder):
+            encoder.save(place.model)
+        facts = {
+            "fingerprint": fingerprint,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "surefind": surefind.__version__,
+        }
+        opened = _join_or_create(place.place(engine), space, facts, kind)
+        place.write(engine)
+        return cls(place, opened, encoder)
+
+    @classmethod
+    def open(
+        cls,
+        folder: str | Path,
+        *,
+        engine: str | None = None,
+        encoder: ImageEncoder | None = None,
+    ) -> Self:
+        """An index that was made before.
+
+        `engine` replaces the URL in the folder, which has no password; `encoder` the saved one.
+        """
+        place = IndexFolder(Path(folder))
+        written = place.read()
+        opened = open_engine(place.place(engine or written))
+        index = cls(place, opened, encoder)
+        if encoder is not None:
+            index._check_model(encoder.fingerprint, "the given encoder")
+        elif place.model.exists():
+            index._check_model(read_config(place.model).fingerprint, str(place.model))
+        return index
+
+    @property
+    def space(self) -> Space:
+        return self._engine.space
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the model that made the rows."""
+        return str(self._engine.facts["fingerprint"])
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return self._engine.warnings
+
+    @cached_property
+    def encoder(self) -> ImageEncoder:
+        if self._given_encoder is not None:
+            return self._given_encoder
+        if not self._folder.model.exists():
+            raise InvalidFile(
+                f"{self._folder.path} has no model: its embeddings came from elsewhere",
+                fix="search with embeddings, or open it with encoder=...",
+            )
+        encoder = Encoder.load(self._folder.model)
+        self._check_model(encoder.fingerprint, str(self._folder.model))
+        return encoder
+
+    def __len__(self) -> int:
+        return self._engine.count()
+
+    def count(self, where: Where | None = None) -> int:
+        return self._engine.count(where)
+
+    def add(
+        self,
+        images: Images,
+        *,
+        ids: Sequence[str] | None = None,
+        metadata: Sequence[Metadata] | None = None,
+        duplicates: str = "skip",
+        replace: bool = False,
+        max_bad_share: float = 0.05,
+        progress: Callable[[int], None] | None = None,
+        should_stop: Callable[[], bool] | None = None,
+    ) -> Added:
+        """Encode images and keep them; those that are there already cost next to nothing.
+
+        A catalog, a folder, a table or images one by one. An image with the content of another is
+        left out and reported unless `duplicates` is keep. A known id with another content is an
+        error unless `replace`. Stopped in the middle, a second call goes on.
+        """
+        check_choice("duplicates", duplicates, DUPLICATES)
+        pictures = pictures_of(images, ids, metadata)
+        if not len(pictures):
+            raise SurefindError("no images to add", fix="name a folder or files with images")
+        policy = Policy(
+            keep_duplicates=duplicates == "keep", replace=replace, max_bad_share=max_bad_share
+        )
+        return add_pictures(
+            self._engine,
+            self.encoder,
+            pictures,
+            policy=policy,
+            progress=progress,
+            should_stop=should_stop,
+        )
+
+    def add_embeddings(
+        self,
+        embeddings: Embeddings,
+        ids: Sequence[str],
+        *,
+        metadata: Sequence[Metadata] | None = None,
+        digests: Sequence[str] | None = None,
+        fingerprint: str | None = None,
+        replace: bool = False,
+    ) -> None:
+        """Keep embeddings of the index's model, which `fingerprint` proves where it is given."""
+        if fingerprint is not None:
+            self._check_model(fingerprint, "what made the embeddings")
+        self.space.check(embeddings)
+        if not replace and (known := list(self._engine.digests_of(ids))):
+            raise already_there(known)
+        self._engine.add(
+            Rows(
+                ids=tuple(ids),
+                embeddings=embeddings.detach().to("cpu").to(torch.float32),
+                digests=tuple(digests) if digests is not None else ("",) * len(ids),
+                metadata=tuple(metadata) if metadata is not None else ({},) * len(ids),
+            )
+        )
+
+    def remove(self, ids: Sequence[str]) -> int:
+        """Forget images; how many of them there were."""
+        return self._engine.remove([ids] if isinstance(ids, str) else ids)
+
+    @overload  # a text is a path, though it is a sequence of texts as well
+    def search(  # type: ignore[overload-overlap]
+        self,
+        queries: ImageSource,
+        k: int = ...,
+        *,
+        ranking: str | None = ...,
+        where: Wanted = ...,
+        radius: float | None = ...,
+        expand: int = ...,
+    ) -> SearchResult: ...
+
+    @overload
+    def search(
+        self,
+        queries: Sequence[ImageSource] | Embeddings,
+        k: int = ...,
+        *,
+        ranking: str | None = ...,
+        where: Wanted = ...,
+        radius: float | None = ...,
+        expand: int = ...,
+    ) -> list[SearchResult]: ...
+
+    def search(
+        self,
+        queries: ImageSource | Sequence[ImageSource] | Embeddings,
+        k: int = 5,
+        *,
+        ranking: str | None = None,
+        where: Wanted = None,
+        radius: float | None = None,
+        expand: int = 0,
+    ) -> SearchResult | list[SearchResult]:
+        """The k nearest images of one query (a result) or of several (a list of results).
+
+        A query is a path, the bytes of a file, a picture or an embedding. `ranking` is expected or
+        mean; `where` such as "label=cat"; with `radius`, each hit says how likely it is within.
+        `expand` lets so many neighbours help the query, each by its certainty. Asked for more than
+        there are, all are returned.
+        """
+        asked = self._question(k, ranking, where, radius=radius, expand=expand)
+        if isinstance(queries, Embeddings):
+            names = [f"embedding {row}" for row in range(len(queries))]
+            return answer(self._engine, queries, names, asked)
+        if isinstance(queries, str | Path | bytes | Image.Image | np.ndarray | Tensor):
+            return answer(self._engine, self.encoder.encode(queries), [name_of(queries)], asked)[0]
+        names = [name_of(source) for source in queries]
+        return answer(self._engine, self.encoder.encode(queries), names, asked)
+
+    def search_views(
+        self,
+        views: Sequence[ImageSource] | Embeddings,
+        k: int = 5,
+        *,
+        ranking: str | None = None,
+        where: Wanted = None,
+        radius: float | None = None,
+        expand: int = 0,
+        correlation: float = 0.0,
+    ) -> SearchResult:
+        """The k nearest images of one item that is seen in several pictures.
+
+        The surer a picture, the more it counts. Pictures that are alike repeat themselves:
+        `correlation` 1 makes all of them count as one.
+        """
+        if not len(views):
+            raise InvalidArgument(
+                "views", expected="at least one", got="none", fix="give a picture"
+            )
+        asked = self._question(k, ranking, where, radius=radius, expand=expand)
+        encoded = views if isinstance(views, Embeddings) else self.encoder.encode(views)
+        fused = fuse(encoded, correlation=correlation)
+        return answer(self._engine, fused, [f"{len(encoded)} views"], asked)[0]
+
+    def nearest(
+        self,
+        query: Embeddings,
+        k: int = 5,
+        *,
+        ranking: str | None = None,
+        where: Wanted = None,
+    ) -> Nearest:
+        """The same search in arrays, without what makes a hit readable: for many queries."""
+        return find(self._engine, query, self._question(k, ranking, where))
+
+    def ids(self, near: Nearest) -> list[list[str]]:
+        """The ids behind an answer of `nearest`, one list per query."""
+        found = near.found
+        flat = [row[:count] for row, count in zip(near.keys, found, strict=True)]
+        names = iter(self._engine.rows(np.concatenate(flat)).ids if len(flat) else ())
+        return [[next(names) for _ in range(count)] for count in found]
+
+    def snapshot(self, folder: str | Path, *, kind: str = "auto") -> "Index":
+        """A copy in a folder of its own, as the index is at this moment, whatever its engine."""
+        encoder = self.encoder if self._has_model else None
+        copy = type(self).create_empty(
+            folder, self.space, fingerprint=self.fingerprint, kind=kind, encoder=encoder
+        )
+        for block in self._engine.scan():
+            copy._engine.add(self._engine.rows(block.keys))
+        return copy
+
+    def refresh(self) -> bool:
+        """See what other processes wrote; True if there was anything."""
+        return self._engine.refresh()
+
+    def compact(self) -> None:
+        """Put the rows in their best form for searching; a graph where there are many."""
+        self._engine.compact()
+
+    def verify(self) -> list[str]:
+        """What is wrong with the index, after reading all of it."""
+        problems = self._engine.verify()
+        if self._has_model:
+            try:
+                _ = self.encoder
+            except SurefindError as error:
+                problems.append(error.problem)
+        return problems
+
+    def repair(self) -> str:
+        """Go back to the last version that is whole; says what was done."""
+        repair = getattr(self._engine, "repair", None)
+        if repair is None:
+            raise EngineError(
+                "this engine repairs itself", fix="restore the server's data from a backup"
+            )
+        return str(repair())
+
+    def describe(self) -> dict[str, Any]:
+        """What is in it, for people."""
+        return {
+            "folder": str(self._folder.path),
+            "engine": without_password(self._folder.read()),
+            "images": len(self),
+            "family": self.space.family,
+            "dim": self.space.dim,
+            "ranking": self.space.ranking,
+            **self._engine.facts,
+            **self._engine.describe(),
+            "warnings": list(self.warnings),
+        }
+
+    def close(self) -> None:
+        self._engine.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    @property
+    def _has_model(self) -> bool:
+        return self._given_encoder is not None or self._folder.model.exists()
+
+    def _check_model(self, fingerprint: str, whose: str) -> None:
+        if fingerprint != self.fingerprint:
+            raise InvalidArgument(
+                "model",
+                expected=f"the one that made the index, {self.fingerprint[:12]}",
+                got=f"{fingerprint[:12]} ({whose})",
+                fix="use that model, or make an index with this one",
+            )
+
+    def _question(
+        self,
+        k: int,
+        ranking: str | None,
+        where: Wanted,
+        *,
+        radius: float | None = None,
+        expand: int = 0,
+    ) -> Question:
+        ranking = self.space.ranking if ranking is None else ranking
+        return Question(k, ranking, wanted_rows(where), radius=radius, expand=expand)
+
+
+def _space_of(encoder: ImageEncoder, ranking: str) -> Space:
+    empty = encoder.empty()
+    return Space(empty.family, empty.dim, ranking)
+
+
+def _join_or_create(place: str, space: Space, facts: Mapping[str, Any], kind: str) -> Engine:
+    try:
+        engine = open_engine(place)
+    except SurefindError as missing:
+        try:
+            return create_engine(place, space, facts, kind=kind)
+        except SurefindError as error:
+            raise error from missing
+    if engine.facts.get("fingerprint") != facts["fingerprint"] or engine.space != space:
+        engine.close()
+        raise InvalidArgument(
+            "engine",
+            expected="a place that is new, or holds rows of the same model and ranking",
+            got=f"{without_password(place)}, made with another",
+            fix="choose another folder, table or collection",
+        )
+    return engine

@@ -1,0 +1,149 @@
+"""Results of a search as a table for people, rows of CSV, or JSON; nothing is printed here."""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+from surefind.search.hits import Hit, SearchResult
+from surefind.search.printable import printable, shortened
+
+COLUMNS = (
+    "query",
+    "query_var",
+    "ranking",
+    "verdict",
+    "rank",
+    "id",
+    "path",
+    "distance",
+    "expected_distance",
+    "std",
+    "var",
+    "p_nearest",
+    "p_within",
+    "confidence",
+    "metadata",  # as JSON
+)
+NARROWEST = 12  # cells left of an id when the terminal is small
+
+
+def result_as_dict(result: SearchResult) -> dict[str, Any]:
+    """Everything that is known, fit for JSON: a number that is none becomes null."""
+    return {name: _plain(value) for name, value in result.as_dict().items()}
+
+
+def results_as_csv(results: Iterable[SearchResult]) -> str:
+    """A line per hit, without a header; empty where nothing is known."""
+    return _lines([row[name] for name in COLUMNS] for row in _rows(results))
+
+
+def csv_header() -> str:
+    return _lines([COLUMNS])
+
+
+def hits_table(result: SearchResult, previews: Sequence[RenderableType] | None = None) -> Table:
+    """A row per hit; `previews`, one per hit, stand beside the ranks."""
+    hits = result.hits
+    labelled = any("label" in hit.metadata for hit in hits)
+    within = any(hit.p_within is not None for hit in hits)
+    calibrated = any(hit.confidence is not None for hit in hits)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("#", justify="right", vertical="middle")
+    if previews is not None:
+        table.add_column("", no_wrap=True)
+    table.add_column("id", vertical="middle")
+    if labelled:
+        table.add_column("label", vertical="middle")
+    for name in ("distance", "expected ± std", "P(nearest)"):
+        table.add_column(name, justify="right", no_wrap=True, vertical="middle")
+    for name, shown in (("P(within)", within), ("confidence", calibrated)):
+        if shown:
+            table.add_column(name, justify="right", no_wrap=True, vertical="middle")
+    for rank, hit in enumerate(hits):
+        table.add_row(
+            str(rank + 1),
+            *([previews[rank]] if previews is not None else []),
+            Shortened(hit.id),
+            *([Shortened(str(hit.metadata.get("label", "")))] if labelled else []),
+            *_numbers(hit),
+            *([_share(hit.p_within)] if within else []),
+            *([_share(hit.confidence)] if calibrated else []),
+        )
+    return table
+
+
+def query_heading(result: SearchResult, preview: RenderableType | None = None) -> Table:
+    """What was asked, and how sure its embedding is."""
+    text = Text.assemble(
+        (printable(result.query), "bold"),
+        f"\nvar {_digits(result.query_var, 3)} · by {result.ranking} distance",
+    )
+    if result.verdict is not None:
+        text.append(f"\n{result.verdict}, confidence {_share(result.confidence)}")
+    heading = Table.grid(padding=(0, 1))
+    heading.add_row(*([] if preview is None else [preview]), text)
+    return heading
+
+
+class Shortened:
+    """Text that is cut in the middle where a table has no room for it; markup means nothing."""
+
+    def __init__(self, text: str) -> None:
+        self.text = printable(text)
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        whole = Text(self.text).cell_len
+        return Measurement(min(NARROWEST, whole), whole).with_maximum(options.max_width)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        yield Text(shortened(self.text, options.max_width), no_wrap=True, overflow="crop")
+
+
+def _numbers(hit: Hit) -> tuple[str, str, str]:
+    return (
+        _digits(hit.distance, 4),
+        f"{_digits(hit.expected_distance, 4)} ± {_digits(hit.std, 2)}",
+        _share(hit.p_nearest),
+    )
+
+
+def _digits(value: float, count: int) -> str:
+    """So many digits, whatever the size."""
+    return f"{value:#.{count}g}".rstrip(".")
+
+
+def _share(probability: float | None) -> str:
+    return "" if probability is None else f"{probability:.3f}"
+
+
+def _rows(results: Iterable[SearchResult]) -> Iterator[dict[str, Any]]:
+    for result in results:
+        facts = result_as_dict(result)
+        shared = {name: facts[name] for name in ("query", "query_var", "ranking", "verdict")}
+        for rank, hit in enumerate(facts["hits"]):
+            yield shared | hit | {"rank": rank + 1, "metadata": json.dumps(hit["metadata"])}
+
+
+def _lines(rows: Iterable[Iterable[object]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return value

@@ -1,0 +1,340 @@
+"""What all engines promise, tried on each of them."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from galleries import FAMILIES, random_embeddings, random_rows
+from memory_engine import MemoryEngine
+
+from surefind.embeddings import Gaussians
+from surefind.engines.engine import Rows
+from surefind.engines.space import Space
+from surefind.engines.where import Condition, Where
+from surefind.errors import InvalidArgument
+
+DIM = 12
+ODD_IDS = (
+    "plain",
+    "with space",
+    "quote \" and ' and \\",
+    "line\nbreak\ttab",
+    "ünïcode/ß/漢字/😀",
+    '"] or true or id in ["',
+    "'; DROP TABLE surefind; --",
+    "%s %(x)s {0}",
+    "[red]markup[/red]",
+    "x" * 1024,
+    "é" * 512,
+    " ",
+)
+
+
+def ids_of(engine, keys) -> list[str]:
+    return list(engine.rows(keys).ids)
+
+
+def found_ids(engine, query, k, where=None) -> list[list[str]]:
+    found = engine.search(engine.space.asking(query), k, where)
+    return [
+        ids_of(engine, keys[np.isfinite(distance)])
+        for keys, distance in zip(found.keys, found.distance, strict=True)
+    ]
+
+
+def twin(rows: Rows, space: Space) -> MemoryEngine:
+    engine = MemoryEngine(space)
+    engine.add(rows)
+    return engine
+
+
+def assert_equal_rows(got: Rows, want: Rows) -> None:
+    assert got.ids == want.ids
+    assert got.digests == want.digests
+    assert json.dumps(got.metadata, sort_keys=True) == json.dumps(want.metadata, sort_keys=True)
+    assert type(got.embeddings) is type(want.embeddings)
+    assert torch.allclose(got.embeddings.mean, want.embeddings.mean, atol=1e-6)
+    assert torch.allclose(got.embeddings.spread, want.embeddings.spread, rtol=1e-6)
+
+
+def test_an_empty_engine_answers(make):
+    engine = make()
+    assert engine.count() == 0
+    assert engine.var_range() == (np.inf, 0)
+    assert not np.isfinite(engine.search(np.zeros((2, DIM + 1), "f4"), 3).distance).any()
+    assert sum(len(block.keys) for block in engine.scan()) == 0
+    assert engine.remove(["nobody"]) == 0
+    assert engine.verify() == []
+
+
+def test_facts_and_space_come_back(make):
+    engine = make(Space("von-mises-fisher", DIM, "mean"))
+    again = make.again()
+    assert again.space == Space("von-mises-fisher", DIM, "mean")
+    assert dict(again.facts) == dict(engine.facts)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("ranking", ["expected", "mean"])
+def test_search_finds_what_brute_force_finds(make, family, ranking):
+    space = Space(family, DIM, ranking)
+    rows = random_rows(150, DIM, 0, family=family)
+    engine = make(space)
+    engine.add(rows)
+    query = random_embeddings(9, DIM, 1, family=family)
+    assert engine.exact
+    assert found_ids(engine, query, 7) == found_ids(twin(rows, space), query, 7)
+
+
+def test_distances_are_squared_and_ascend(make):
+    engine = make()
+    rows = random_rows(40, DIM, 0)
+    engine.add(rows)
+    query = random_embeddings(3, DIM, 1)
+    found = engine.search(engine.space.asking(query), 40)
+    want = twin(rows, engine.space).search(engine.space.asking(query), 40)
+    assert np.allclose(found.distance, want.distance, atol=1e-5)
+    assert np.all(np.diff(found.distance, axis=1) >= 0)
+    assert np.allclose(np.sort(found.var), np.sort(want.var), rtol=1e-6)
+    apart = ((found.vectors - engine.space.asking(query)[:, None]) ** 2).sum(axis=2)
+    assert np.allclose(apart, found.distance, atol=1e-5)
+
+
+def test_more_neighbours_than_rows_gives_all_of_them_once(make):
+    engine = make()
+    engine.add(random_rows(5, DIM, 0))
+    query = random_embeddings(2, DIM, 1)
+    for found in found_ids(engine, query, 50):
+        assert sorted(found) == [f"row-{n}" for n in range(5)]
+
+
+def test_rows_come_back_as_they_were_given(make):
+    engine = make()
+    rows = random_rows(30, DIM, 0)
+    engine.add(rows)
+    back = make.again() if make.new_place else engine
+    keys = np.concatenate([block.keys for block in back.scan()])
+    names = ids_of(back, keys)
+    order = [names.index(name) for name in rows.ids]
+    assert_equal_rows(back.rows(keys[order]), rows)
+
+
+def test_odd_ids_and_metadata_survive(make):
+    engine = make()
+    metadata = [
+        {"text": name[:300], "number": number, "real": float(number), "yes": number % 2 == 0}
+        for number, name in enumerate(ODD_IDS)
+    ]
+    metadata[0] |= {"long": "y" * 5000, "minus": -(2**53) + 1, "small": 1e-300, "large": 1.5e300}
+    embeddings = random_embeddings(len(ODD_IDS), DIM, 0)
+    rows = Rows(ODD_IDS, embeddings, ("",) * len(ODD_IDS), tuple(metadata))
+    engine.add(rows)
+    assert engine.digests_of(ODD_IDS) == dict.fromkeys(ODD_IDS, "")
+    keys = np.concatenate([block.keys for block in engine.scan()])
+    names = ids_of(engine, keys)
+    back = engine.rows(keys[[names.index(name) for name in ODD_IDS]])
+    assert_equal_rows(back, rows)
+    assert [type(v) for v in back.metadata[3].values()] == [
+        type(v) for v in rows.metadata[3].values()
+    ]
+    for name in ODD_IDS:
+        assert engine.remove([name]) == 1
+    assert engine.count() == 0
+
+
+def test_a_known_id_is_replaced(make):
+    engine = make()
+    engine.add(random_rows(20, DIM, 0))
+    changed = random_rows(5, DIM, 99)
+    engine.add(changed)
+    assert engine.count() == 20
+    assert found_ids(engine, changed.embeddings, 1)[0] in ([name] for name in changed.ids)
+    kept = engine.digests_of(changed.ids)
+    assert tuple(kept[name] for name in changed.ids) == changed.digests
+
+
+def test_no_rows_change_nothing(make):
+    engine = make()
+    engine.add(random_rows(4, DIM, 0))
+    engine.add(random_rows(0, DIM, 0))
+    assert engine.count() == 4
+
+
+def test_removed_rows_are_never_found(make):
+    engine = make()
+    rows = random_rows(60, DIM, 0)
+    engine.add(rows)
+    gone = [f"row-{n}" for n in range(0, 60, 2)]
+    assert engine.remove([*gone, *gone, "nobody"]) == 30
+    assert engine.count() == 30
+    for found in found_ids(engine, rows.embeddings[:10], 60):
+        assert sorted(found) == sorted(set(rows.ids) - set(gone))
+    assert engine.digests_of(gone) == {}
+    assert engine.ids_of([d for n, d in enumerate(rows.digests) if n % 2 == 0 and d]) == {}
+
+
+def test_a_removed_id_can_come_back(make):
+    engine = make()
+    rows = random_rows(10, DIM, 0)
+    engine.add(rows)
+    engine.remove(rows.ids)
+    engine.add(rows)
+    assert engine.count() == 10
+    assert found_ids(engine, rows.embeddings[:1], 1) in ([[name]] for name in rows.ids)
+
+
+def test_digests_find_ids(make):
+    engine = make()
+    rows = random_rows(30, DIM, 0)
+    engine.add(rows)
+    want = {digest: name for name, digest in zip(rows.ids, rows.digests, strict=True) if digest}
+    assert engine.ids_of([*want, "0" * 64]) == want
+    assert engine.ids_of([]) == {}
+    assert engine.digests_of([]) == {}
+    assert engine.digests_of(["row-1", "nobody"]) == {"row-1": rows.digests[1]}
+
+
+def test_a_scan_sees_every_row_once(make):
+    engine = make()
+    rows = random_rows(70, DIM, 0)
+    engine.add(rows)
+    blocks = list(engine.scan())
+    names = [name for block in blocks for name in ids_of(engine, block.keys)]
+    assert sorted(names) == sorted(rows.ids)
+    var = np.concatenate([block.var for block in blocks])
+    assert np.isclose(var.sum(), engine.space.var(rows.embeddings).sum(), rtol=1e-6)
+    low, high = engine.var_range()
+    assert low <= var.min() <= var.max() <= high
+
+
+CONDITIONS = (
+    "label=a",
+    "label != a",
+    "label in a,c",
+    "label > a",
+    "label <= b",
+    "year=2003",
+    "year != 2003",
+    "year >= 2004",
+    "year < 2002.5",
+    "year in 2001,2006",
+    "weight > 3.25",
+    "weight = 1",
+    "weight != 1",
+    "blurred = true",
+    "blurred != true",
+    "blurred in true,false",
+    "year = x",
+    "label = 5",
+    "blurred = 1",
+    "label != 5",
+    "year != x",
+    "nothing = 1",
+    "nothing != 1",
+    "var < 0.04",
+    "var >= 0.04",
+)
+
+
+def test_conditions_mean_the_same_everywhere(make):
+    engine = make()
+    rows = random_rows(80, DIM, 0)
+    engine.add(rows)
+    reference = twin(rows, engine.space)
+    query = random_embeddings(2, DIM, 1)
+    for written in CONDITIONS:
+        where = Where.parse([written])
+        assert engine.count(where) == reference.count(where), written
+        assert found_ids(engine, query, 9, where) == found_ids(reference, query, 9, where), written
+        scanned = sum(len(block.keys) for block in engine.scan(where))
+        assert scanned == reference.count(where), written
+
+
+def test_conditions_add_up(make):
+    engine = make()
+    rows = random_rows(80, DIM, 0)
+    engine.add(rows)
+    where = Where.parse(["label in a,b", "year > 2001", "var < 0.06", "blurred = false"])
+    assert engine.count(where) == twin(rows, engine.space).count(where) > 0
+
+
+def test_hostile_values_in_conditions_are_only_values(make):
+    engine = make()
+    values = ['" or 1 == 1 or "', "' OR TRUE --", "%", "\\", "a\nb", "{x}", "😀"]
+    rows = Rows(
+        tuple(map(str, range(len(values)))),
+        random_embeddings(len(values), DIM, 0),
+        ("",) * len(values),
+        tuple({"text": value} for value in values),
+    )
+    engine.add(rows)
+    for number, value in enumerate(values):
+        where = Where((Condition("text", "=", value),))
+        assert found_ids(engine, rows.embeddings[:1], 9, where) == [[str(number)]]
+    assert engine.count(Where((Condition("text", "in", tuple(values)),))) == len(values)
+
+
+def test_what_was_written_is_there_when_opened_again(make):
+    engine = make()
+    rows = random_rows(50, DIM, 0)
+    engine.add(rows)
+    engine.remove(["row-3"])
+    again = make.again()
+    assert again.count() == 49
+    query = random_embeddings(4, DIM, 1)
+    assert found_ids(again, query, 10) == found_ids(engine, query, 10)
+
+
+def test_another_that_is_open_sees_writes_after_refreshing(make):
+    engine = make()
+    other = make.again()
+    engine.add(random_rows(8, DIM, 0))
+    other.refresh()
+    assert other.count() == 8
+
+
+@pytest.mark.parametrize("kind", ["hnsw", "ivf"])
+def test_approximate_kinds_find_nearly_everything(make, kind):
+    rows = random_rows(3000, DIM, 0)
+    engine = make(kind=kind)
+    engine.add(rows)
+    engine.compact()
+    query = random_embeddings(30, DIM, 1)
+    got, want = found_ids(engine, query, 10), found_ids(twin(rows, engine.space), query, 10)
+    shared = sum(len(set(g) & set(w)) for g, w in zip(got, want, strict=True))
+    assert shared >= 0.97 * 300
+    assert engine.verify() == []
+
+
+def test_verify_finds_nothing_wrong_after_many_changes(make):
+    engine = make()
+    for step in range(4):
+        engine.add(random_rows(30, DIM, step, prefix=f"step{step % 3}"))
+        engine.remove([f"step{step % 3}-{n}" for n in range(step)])
+    engine.compact()
+    assert engine.verify() == []
+    assert engine.count() == sum(len(block.keys) for block in engine.scan())
+
+
+def test_describing_shows_no_password_and_is_json(make):
+    assert "secret" not in json.dumps(make().describe())
+
+
+def test_another_dimension_is_refused_and_nothing_is_lost(make):
+    engine = make()
+    engine.add(random_rows(5, DIM, 0))
+    with pytest.raises(InvalidArgument, match="dimensions"):
+        engine.add(random_rows(3, DIM + 1, 1, prefix="other"))
+    assert engine.count() == 5
+
+
+def test_values_that_are_not_finite_never_reach_an_engine(make):
+    engine = make()
+    engine.add(random_rows(5, DIM, 0))
+    for bad in (float("nan"), float("inf"), 1e30):
+        mean = torch.zeros(1, DIM)
+        mean[0, 3] = bad
+        with pytest.raises(InvalidArgument):
+            engine.add(Rows(("bad",), Gaussians(mean, torch.ones(1)), ("",), ({},)))
+    assert engine.count() == 5
