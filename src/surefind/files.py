@@ -1,8 +1,13 @@
 """Files written whole or not at all, and folders that can be written to."""
 
+import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from os import fsync
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import BinaryIO
 
 from surefind.errors import InvalidFile
 
@@ -11,15 +16,10 @@ ROOM = "choose a folder that exists, is writable and has free space"
 
 def write_whole(path: Path, content: bytes | memoryview, *, fix: str = ROOM) -> None:
     """An older file of that name stays until the new one is on the disk."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with unfinished.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
+        with whole_file(path) as file:
+            put(file, content)
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
         raise InvalidFile(f"cannot write {path}: {error.strerror}", fix=fix) from error
 
 
@@ -33,3 +33,37 @@ def make_writable(folder: Path) -> None:
         raise InvalidFile(
             f"cannot write {folder}: {error.strerror}", fix="choose a writable folder"
         ) from error
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to fill, which takes its name when the block ends, or is gone if that fails."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with unfinished.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+        sync_folder(path.parent)
+    except BaseException:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+        raise
+
+
+def put(file: BinaryIO, content: bytes | memoryview) -> None:
+    """Where all bytes pass that must reach the disk; tests let it fail."""
+    file.write(content)
+
+
+def sync_folder(folder: Path) -> None:
+    """A new name in a folder survives a power cut only when the folder itself is on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some network disks cannot; their renames are durable
+            raise
+    finally:
+        os.close(descriptor)

@@ -55,11 +55,11 @@ def make(request: pytest.FixtureRequest) -> Iterator[Maker]:
         folder = request.getfixturevalue("tmp_path")
         maker = Maker(lambda number: str(folder / str(number)))
     elif request.param == "pgvector":
-        url = request.getfixturevalue("postgres_url")
-        maker = Maker(lambda number: f"{url}{'&' if '?' in url else '?'}table=contract_{number}")
+        server = request.getfixturevalue("postgres")
+        maker = Maker(lambda number: server.url(table=f"contract_{number}"))
     else:
-        url = request.getfixturevalue("milvus_url")
-        maker = Maker(lambda number: f"{url}?collection=contract_{number}")
+        server = request.getfixturevalue("milvus")
+        maker = Maker(lambda number: f"{server.url}?collection=contract_{number}")
     yield maker
     for engine in maker.made:
         engine.close()

@@ -140,8 +140,8 @@ class PostgresServer:
         return name
 
     def fresh_url(self) -> str:
-        """A table that is not there yet, in a new database."""
-        return self.url(self.database())
+        """A table that is not there yet."""
+        return self.url(table=f"test_{next(self._numbers)}")
 
     def run(self, *statements: str, database: str = "postgres") -> list[tuple[Any, ...]]:
         """As superuser, each in its own transaction; the rows of the last one."""

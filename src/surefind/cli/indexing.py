@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -14,9 +15,9 @@ from surefind.cli.sharing import Together
 from surefind.datasets import read_catalog
 from surefind.encoders.encoder import Encoder
 from surefind.engines.engine import KINDS
-from surefind.engines.opening import without_password
-from surefind.functional.search_bounds import RANKINGS
+from surefind.engines.opening import SCHEMES, is_url, without_password
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
+from surefind.functional.search_bounds import RANKINGS
 from surefind.images.catalog import Catalog
 from surefind.images.loading import TooManyRejected
 from surefind.search.adding import Added
@@ -50,6 +51,9 @@ class Request:
         check_choice("--duplicates", self.duplicates, DUPLICATES)
         if self.ranking is not None:
             check_choice("--ranking", self.ranking, RANKINGS)
+        if self.engine is not None:
+            known = tuple(name for name in SCHEMES if is_url(self.engine) != (name == EMBEDDED))
+            check_choice("--engine", self.engine.partition("://")[0], known)
         if not 0 <= self.max_bad_share <= 1:
             raise InvalidArgument(
                 "--max-bad-share",
@@ -70,7 +74,6 @@ class Outcome(NamedTuple):
 
     def as_dict(self) -> dict[str, Any]:
         facts = self.added._asdict() | {
-            "stopped": bool(self.added.stopped),
             "rejected": [{"path": bad.path, "reason": bad.reason} for bad in self.added.rejected],
         }
         rate = round(self.added.added / self.seconds, 1) if self.seconds else None
@@ -94,7 +97,7 @@ def run(request: Request, world: World, *, should_stop: Callable[[], bool], tell
         ours = together.attempt(
             lambda: _add(index, share, request, should_stop=should_stop, tell=tell)
         )
-        added = sum(together.gather(ours), Added())
+        added = reduce(Added.plus, together.gather(ours))
         if not added.added + added.known and len(added.rejected) == len(catalog) > 0:
             raise _nothing_read(request, added)
         removed = 0
@@ -178,12 +181,14 @@ def _refuse_other_folders(output: Path) -> None:
     """An index is not made among files of another kind, such as the images themselves."""
     folder = IndexFolder(output)
     begun = {folder.model.name, Path(folder.place(EMBEDDED)).name}  # by a run that was killed
-    if output.is_dir():
-        others = [path.name for path in output.iterdir() if path.name[0] != "."]
-        if set(others) - begun:
-            raise InvalidFile(
-                f"{output} is no index, and is not empty", fix="name a new folder with -o"
-            )
+    try:
+        others = {path.name for path in output.iterdir() if path.name[0] != "."} - begun
+    except OSError:
+        return  # not there; what else may be wrong is told when the folder is made
+    if others:
+        raise InvalidFile(
+            f"{output} is no index, and is not empty", fix="name a new folder with -o"
+        )
 
 
 def _nothing_read(request: Request, added: Added) -> SurefindError:

@@ -8,13 +8,15 @@ from rich.text import Text
 from surefind.images.decode import ImageRejected, ImageSource, decode_picture
 
 COLUMNS, LINES = 12, 6  # of characters, which are twice as high as wide
+NARROWEST = 72  # terminal in which there is room for pictures beside the rest
 _UPPER_HALF = "▀"
 
 
 def can_show(console: Console) -> bool:
-    """Whether pictures would be seen: a terminal with true colour and the character for it."""
+    """Whether pictures would be seen: a terminal that is wide, in true colour, with Unicode."""
     return (
         console.is_terminal
+        and console.width >= NARROWEST
         and console.color_system == "truecolor"
         and not console.no_color
         and console.encoding.lower().startswith("utf")

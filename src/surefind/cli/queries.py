@@ -66,7 +66,7 @@ class Queries:
         for name in self.written:
             if name == STDIN:
                 yield name, _stdin()
-            elif Path(name).is_dir():
+            elif _is_folder(name):
                 try:
                     yield from ((str(Path(name, path)),) * 2 for path in find_images(Path(name)))
                 except InvalidFile as error:
@@ -85,6 +85,13 @@ class Queries:
     def _pass_over(self, name: str, reason: str) -> None:
         self.unread += 1
         complain(f"{name}: {reason}" if name else reason)
+
+
+def _is_folder(name: str) -> bool:
+    try:
+        return Path(name).is_dir()
+    except OSError:  # too long a name, or not to be looked at: decoding will say so
+        return False
 
 
 def _stdin() -> bytes:

@@ -19,14 +19,14 @@ def search(
     queries: Annotated[
         list[str],
         typer.Argument(
-            metavar="QUERY...", help="Image files, folders of images, or - for an image on stdin."
+            metavar="QUERY", help="Image files, folders of images, or - for an image on stdin."
         ),
     ],
     k: Annotated[
         int, typer.Option("-k", min=1, help="Hits per query; all if there are fewer.")
     ] = 5,
     ranking: Annotated[
-        str | None, typer.Option(help="By expected distance or by mean distance.")
+        str | None, typer.Option(help="By expected or mean distance; the index's own if not given.")
     ] = None,
     where: Annotated[
         list[str] | None,
@@ -103,11 +103,12 @@ def _print_tables(found: "Iterator[Answer]", *, pictures: bool) -> None:
 
     console = Console()
     pictures = pictures and can_show(console)
-    for result, source in found:
+    for number, (result, source) in enumerate(found):
+        if number:
+            console.print()
         shown = preview(source) if pictures and source is not None else None
         console.print(query_heading(result, shown))
-        if not result.hits:
-            console.print("nothing found", end="\n\n")
-            continue
+        if shown is not None:
+            console.print()
         previews = [preview(hit.path) for hit in result.hits] if pictures else None
-        console.print(hits_table(result, previews))
+        console.print(hits_table(result, previews) if result.hits else "nothing found")

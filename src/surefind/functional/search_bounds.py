@@ -11,6 +11,7 @@ from surefind.functional.sphere import sphere_terms
 Array = NDArray[np.float64]
 
 RANKINGS = ("expected", "mean")
+_ROUNDING = 8 * float(np.finfo(np.float64).eps)
 
 
 def ranking_keys(
@@ -25,12 +26,16 @@ def ranking_keys(
     The query's own variance is left out: it does not change the order. `var` (Q, K) is 1/kappa on
     the sphere. From differences, in float64: |x|^2 + |y|^2 - 2 x'y has no digits for what is close.
     """
-    _check(family, ranking)
     away = query[:, None] - means
     between: Array = np.einsum("qkd,qkd->qk", away, away)
+    return keys_between(between, var, dim=means.shape[-1], family=family, ranking=ranking)
+
+
+def keys_between(between: Array, var: Array, *, dim: int, family: str, ranking: str) -> Array:
+    """`ranking_keys` from squared distances of means; the two arguments broadcast."""
+    _check(family, ranking)
     if ranking == "mean":
         return between
-    dim = means.shape[-1]
     if family == Gaussians.family:
         expected: Array = between + dim * var
     else:
@@ -44,33 +49,37 @@ def other_bound(
 ) -> Array:
     r"""The least key in the other ranking of whatever has a key of at least `unseen` in `native`.
 
-    With v (1/kappa on the sphere) anywhere in `var_range`, and L = max(A c) or max(c):
+    With v (1/kappa on the sphere) anywhere in `var_range`, w = 1 - unseen/2, and A falling with v:
 
-        Gaussians, expected -> mean:   unseen - D v_high, at least 0
-        Gaussians, mean -> expected:   unseen + D v_low
-        sphere, expected -> mean:      A c <= w = 1 - unseen/2, so c <= w / A_low where w > 0, and
-                                       c <= w / A_high where w < 0
-        sphere, mean -> expected:      c <= w, so A c <= A_high w where w > 0, else A_low w
+        Gaussians, expected to mean:  unseen - D v_high, at least 0
+        Gaussians, mean to expected:  unseen + D v_low
+        sphere, expected to mean:     2 - 2 c,    A c <= w:  c = w / A_low, where w < 0  w / A_high
+        sphere, mean to expected:     2 - 2 A c,    c <= w:  A c = w A_high, where w < 0  w A_low
 
-    A falls with v. Infinite where nothing is unseen: where `unseen` is, or the range is empty.
+    Infinite where nothing is unseen: where `unseen` is, or the range is empty. Lower than these by
+    what rounds off in float64.
     """
     _check(family, native)
     low, high = var_range
-    unseen = np.asarray(unseen, dtype=np.float64)
-    if low > high:
-        return np.full_like(unseen, np.inf)
-    if family == Gaussians.family:
-        if native == "expected":
-            return np.maximum(unseen - dim * high, 0)
-        return np.maximum(unseen, 0) + dim * low
-    longest, shortest = _length(np.array([low, high]), dim)
+    nothing = np.isposinf(unseen) | (low > high)
+    least = np.where(nothing, 0.0, unseen)
+    if nothing.all():
+        bound = least
+    elif family == Gaussians.family:
+        least = least - _ROUNDING * (np.abs(least) + dim * high)
+        bound = np.maximum(least - dim * high if native == "expected" else least, 0)
+        bound = bound + (dim * low if native == "mean" else 0)
+    else:
+        least = least - _ROUNDING * (np.abs(least) + 2)
+        bound = _sphere_bound(least, native, *_length(np.array([high, low]), dim))
+    return np.where(nothing, np.inf, bound)
+
+
+def _sphere_bound(unseen: Array, native: str, shortest: float, longest: float) -> Array:
     most = np.clip(1 - unseen / 2, -1, 1)
     if native == "expected":
-        cos = np.clip(most / np.where(most > 0, shortest, longest), -1, 1)
-        bound = 2 - 2 * cos
-    else:
-        bound = 2 - 2 * most * np.where(most > 0, longest, shortest)
-    return np.where(np.isposinf(unseen), np.inf, bound)
+        return 2 - 2 * np.clip(most / np.where(most > 0, shortest, longest), -1, 1)
+    return 2 - 2 * most * np.where(most > 0, longest, shortest)
 
 
 def _length(var: Array, dim: int) -> Array:

@@ -34,6 +34,12 @@ class Nearest(NamedTuple):
         return self.at((line, order))
 
     @staticmethod
+    def nothing(width: int) -> "Nearest":
+        """The answer to no queries."""
+        empty = np.empty((0, 0))
+        return Nearest(empty.astype(np.int64), empty, np.empty((0, 0, width), np.float32), empty)
+
+    @staticmethod
     def below(parts: Sequence["Nearest"]) -> "Nearest":
         """The queries of one part after those of the other."""
         width = max(part.keys.shape[1] for part in parts)

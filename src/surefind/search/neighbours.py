@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.embeddings import Embeddings
-from surefind.engines.engine import Engine, Found
+from surefind.engines.engine import Block, Engine, Found
 from surefind.engines.where import Where
-from surefind.functional.search_bounds import other_bound, ranking_keys
+from surefind.functional.search_bounds import keys_between, other_bound, ranking_keys
 from surefind.search.nearest import Nearest
 
 SPARE = 8  # fetched beyond k, so that rounding seldom asks for a second search
-GROWTH = 4
+GROWTH = 8
+QUERIES_AT_ONCE = 256
 FARTHEST = 4096  # fetched at most; where that proves nothing, every row is looked at
 LARGE_K = 1000  # from here on it is worth counting how many there are
 NUMBERS_AT_ONCE = 8_000_000  # of candidates' vectors: 64 MB in float64
@@ -31,6 +32,8 @@ def nearest(
     """
     if k > LARGE_K:
         k = min(k, engine.count())
+    if not len(query):
+        return Nearest.nothing(engine.space.width)
     return _Asking(engine, query, k, ranking=ranking, where=where).answer()
 
 
@@ -121,15 +124,28 @@ class _Asking:
 
     def _look_at_everything(self, rows: NDArray[np.int64]) -> None:
         """The k nearest of all rows, one block of the gallery after the other."""
-        best: Nearest | None = None
-        for block in self.engine.scan(self.where):
-            size = max(1, NUMBERS_AT_ONCE // (len(rows) * self.space.width))
-            for start in range(0, len(block.keys), size):
-                keys, vectors, var = (column[start : start + size] for column in block)
-                found = Found(
-                    *(np.broadcast_to(x, (len(rows), *x.shape)) for x in (keys, var, vectors, var))
-                )
-                part = Nearest(found.keys, self._keys(rows, found), found.vectors, found.var)
-                best = (part if best is None else Nearest.beside([best, part])).first(self.k)
-        if best is not None:
-            self.parts.append((rows, best))
+        for start in range(0, len(rows), QUERIES_AT_ONCE):
+            some = rows[start : start + QUERIES_AT_ONCE]
+            best: Nearest | None = None
+            for block in self.engine.scan(self.where):
+                near = self._nearest_of(some, block)
+                best = near if best is None else Nearest.beside([best, near]).first(self.k)
+            if best is not None:
+                self.parts.append((some, best))
+
+    def _nearest_of(self, rows: NDArray[np.int64], block: Block) -> Nearest:
+        """The k nearest of one block; found by a product, then computed from differences."""
+        query, means = self.means[rows], self.space.means(block.vectors).astype(np.float64)
+        between = np.square(means).sum(axis=1) - 2 * (query @ means.T)
+        between += np.square(query).sum(axis=1)[:, None]
+        keys = keys_between(
+            between, block.var, dim=self.space.dim, family=self.space.family, ranking=self.ranking
+        )
+        wide = min(self.k + SPARE, len(block.var))
+        order = np.argpartition(keys, wide - 1, axis=1)[:, :wide]
+        exact = ranking_keys(
+            query, means[order], block.var[order], family=self.space.family, ranking=self.ranking
+        )
+        return Nearest(block.keys[order], exact, block.vectors[order], block.var[order]).first(
+            self.k
+        )

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from rich import box
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderableType
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
@@ -51,33 +51,37 @@ def csv_header() -> str:
 
 
 def hits_table(result: SearchResult, previews: Sequence[RenderableType] | None = None) -> Table:
-    """A row per hit; `previews`, one per hit, stand beside the ranks."""
-    hits = result.hits
-    labelled = any("label" in hit.metadata for hit in hits)
-    within = any(hit.p_within is not None for hit in hits)
-    calibrated = any(hit.confidence is not None for hit in hits)
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("#", justify="right", vertical="middle")
+    """A row per hit; with `previews`, one per hit, the rows are high enough to stack columns."""
+    hits, stacked = result.hits, previews is not None
+    labels = [str(hit.metadata.get("label", "")) for hit in hits] if _labelled(hits) else None
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), leading=int(stacked))
+    columns: list[Sequence[RenderableType]] = []
+
+    def add(name: str, cells: Sequence[RenderableType], justify: JustifyMethod = "right") -> None:
+        table.add_column(name, justify=justify, no_wrap=justify == "right", vertical="middle")
+        columns.append(cells)
+
+    add("#", [str(rank + 1) for rank in range(len(hits))])
     if previews is not None:
-        table.add_column("", no_wrap=True)
-    table.add_column("id", vertical="middle")
-    if labelled:
-        table.add_column("label", vertical="middle")
-    for name in ("distance", "expected ± std", "P(nearest)"):
-        table.add_column(name, justify="right", no_wrap=True, vertical="middle")
-    for name, shown in (("P(within)", within), ("confidence", calibrated)):
-        if shown:
-            table.add_column(name, justify="right", no_wrap=True, vertical="middle")
-    for rank, hit in enumerate(hits):
-        table.add_row(
-            str(rank + 1),
-            *([previews[rank]] if previews is not None else []),
-            Shortened(hit.id),
-            *([Shortened(str(hit.metadata.get("label", "")))] if labelled else []),
-            *_numbers(hit),
-            *([_share(hit.p_within)] if within else []),
-            *([_share(hit.confidence)] if calibrated else []),
-        )
+        add("", previews, "left")
+    ids: list[RenderableType] = [Shortened(hit.id) for hit in hits]
+    if labels is not None and stacked:
+        below = [Shortened(label, style="dim") for label in labels]
+        add("id, label", [Group(*pair) for pair in zip(ids, below, strict=True)], "left")
+    else:
+        add("id", ids, "left")
+        if labels is not None:
+            add("label", [Shortened(label) for label in labels], "left")
+    add("distance", [_digits(hit.distance, 4) for hit in hits])
+    gap = "\n" if stacked else " "
+    add(f"expected{gap}± std", [_expected(hit, gap) for hit in hits])
+    add("P(nearest)", [_share(hit.p_nearest) for hit in hits])
+    if any(hit.p_within is not None for hit in hits):
+        add("P(within)", [_share(hit.p_within) for hit in hits])
+    if any(hit.confidence is not None for hit in hits):
+        add("confidence", [_share(hit.confidence) for hit in hits])
+    for row in zip(*columns, strict=True):
+        table.add_row(*row)
     return table
 
 
@@ -97,23 +101,23 @@ def query_heading(result: SearchResult, preview: RenderableType | None = None) -
 class Shortened:
     """Text that is cut in the middle where a table has no room for it; markup means nothing."""
 
-    def __init__(self, text: str) -> None:
-        self.text = printable(text)
+    def __init__(self, text: str, *, style: str = "") -> None:
+        self.text, self.style = printable(text), style
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
         whole = Text(self.text).cell_len
         return Measurement(min(NARROWEST, whole), whole).with_maximum(options.max_width)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
-        yield Text(shortened(self.text, options.max_width), no_wrap=True, overflow="crop")
+        yield Text(shortened(self.text, options.max_width), style=self.style, no_wrap=True)
 
 
-def _numbers(hit: Hit) -> tuple[str, str, str]:
-    return (
-        _digits(hit.distance, 4),
-        f"{_digits(hit.expected_distance, 4)} ± {_digits(hit.std, 2)}",
-        _share(hit.p_nearest),
-    )
+def _labelled(hits: Sequence[Hit]) -> bool:
+    return any("label" in hit.metadata for hit in hits)
+
+
+def _expected(hit: Hit, gap: str) -> str:
+    return f"{_digits(hit.expected_distance, 4)}{gap}± {_digits(hit.std, 2)}"
 
 
 def _digits(value: float, count: int) -> str:

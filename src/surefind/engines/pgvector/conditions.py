@@ -62,15 +62,11 @@ def _test(condition: Condition, parameters: dict[str, Any]) -> Composable:
         same = [_contains(condition.field, value, parameters) for value in condition.values]
         return SQL("({})").format(SQL(" OR ").join(same))
     found = SQL("fields -> {}::text").format(_placed(condition.field, parameters))
-    like = SQL("jsonb_typeof({}) = {}").format(
-        found, _placed(KINDS[condition.kind], parameters)
-    )
+    like = SQL("jsonb_typeof({}) = {}").format(found, _placed(KINDS[condition.kind], parameters))
     return SQL("({} AND {})").format(like, _compared(condition, found, parameters))
 
 
-def _compared(
-    condition: Condition, found: Composed, parameters: dict[str, Any]
-) -> Composable:
+def _compared(condition: Condition, found: Composed, parameters: dict[str, Any]) -> Composable:
     """Of a field whose value is known to be of the condition's kind."""
     (value,) = condition.values
     if condition.op == "!=":

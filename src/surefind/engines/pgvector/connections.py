@@ -40,6 +40,13 @@ class Connections:
         with self.borrowed() as connection, connection.transaction():
             yield connection
 
+    @contextmanager
+    def snapshot(self) -> Iterator[Connection]:
+        """A transaction that sees the database as it is at one moment, and writes nothing."""
+        with self.transaction() as connection:
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            yield connection
+
     def close(self) -> None:
         self._closing()
 

@@ -11,7 +11,7 @@ from surefind.engines.engine import EngineError
 try:
     import psycopg
     from psycopg import sql
-    from psycopg.conninfo import conninfo_to_dict
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
     from psycopg.pq import Conninfo, Format, TransactionStatus
     from psycopg.types import TypeInfo
     from psycopg.types.string import ByteaBinaryLoader, BytesBinaryDumper
@@ -21,17 +21,15 @@ except ImportError as missing:
     ) from missing
 
 Connection = psycopg.Connection[tuple[Any, ...]]
-Cursor = psycopg.Cursor[tuple[Any, ...]]
-ServerCursor = psycopg.ServerCursor[tuple[Any, ...]]
 DatabaseError = psycopg.Error
 IDLE = TransactionStatus.IDLE
 READ_COMMITTED = psycopg.IsolationLevel.READ_COMMITTED
-REPEATABLE_READ = psycopg.IsolationLevel.REPEATABLE_READ
 Composable = sql.Composable
 Composed = sql.Composed
 SQL = sql.SQL
 Identifier = sql.Identifier
 Placeholder = sql.Placeholder
+Literal = sql.Literal
 
 KNOWN_PARAMETERS = tuple(option.keyword.decode() for option in Conninfo.get_defaults())
 _HEAD = np.dtype([("width", ">u2"), ("unused", ">u2")])
@@ -52,7 +50,7 @@ def connect(parameters: Mapping[str, str]) -> Connection:
     Nothing is prepared: a plan that was made for any vector and any k passes the graph by.
     """
     connection: Connection = psycopg.connect(
-        **parameters, autocommit=True, prepare_threshold=None
+        make_conninfo(**parameters), autocommit=True, prepare_threshold=None
     )
     try:
         connection.isolation_level = READ_COMMITTED  # whatever the server's default is

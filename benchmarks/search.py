@@ -1,0 +1,150 @@
+"""Searching an index beside bare faiss on the same data; opening, adding, and both rankings.
+
+python benchmarks/search.py [--images 100000] [--dim 512] [--rounds 5]     table, and a JSON file
+"""
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import faiss
+import numpy as np
+import torch
+from galleries import made_up
+from measure import interleaved, write
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+import surefind as sf
+from surefind.engines.embedded.graph import LINKS, LOOK, LOOK_BUILDING
+from surefind.engines.space import Space
+
+K, QUERIES = 10, 1000
+RESULTS = Path(__file__).parent / "results"
+
+
+def build(folder: Path, gallery: sf.Gaussians, kind: str, *, ranking: str = "expected") -> sf.Index:
+    """An index made in ten thousands, compacted and opened again."""
+    space = Space("gaussian", gallery.dim, ranking)
+    index = sf.Index.create_empty(folder, space, fingerprint="benchmark", kind=kind)
+    for start in range(0, len(gallery), 10_000):
+        some = gallery[start : start + 10_000]
+        index.add_embeddings(some, [str(start + row) for row in range(len(some))])
+    index.compact()
+    index.close()
+    return sf.Index.open(folder)
+
+
+def bare_hnsw(means: NDArray[np.float32]) -> Any:
+    index = faiss.IndexHNSWFlat(means.shape[1], LINKS)
+    index.hnsw.efConstruction, index.hnsw.efSearch = LOOK_BUILDING, LOOK
+    index.add(means)
+    return index
+
+
+def recall(found: list[list[str]], true: list[list[str]]) -> float:
+    shared = [len(set(a) & set(b)) / len(b) for a, b in zip(found, true, strict=True)]
+    return float(np.mean(shared))
+
+
+def seconds(run: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def bytes_in(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def opening_and_adding(folder: Path, extra: sf.Gaussians) -> dict[str, float]:
+    """Seconds to open with every byte checked, and what adding a thousand costs."""
+    opened = [seconds(lambda: sf.Index.open(folder).close()) for _ in range(3)]
+    index, before = sf.Index.open(folder), bytes_in(folder)
+    added = seconds(
+        lambda: index.add_embeddings(extra, [f"new {row}" for row in range(len(extra))])
+    )
+    grown = bytes_in(folder) - before
+    return {
+        "open, seconds": float(np.median(opened)),
+        "add 1,000, seconds": added,
+        "add 1,000, MB written": grown / 1e6,
+        "all of it, MB": before / 1e6,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--images", type=int, default=100_000)
+    parser.add_argument("--dim", type=int, default=512)
+    parser.add_argument("--rounds", type=int, default=5)
+    arguments = parser.parse_args()
+    gallery = made_up(arguments.images, arguments.dim)
+    query = made_up(QUERIES, arguments.dim, seed=1)
+    means, asking = gallery.mean.numpy(), query.mean.numpy()
+    flat = faiss.IndexFlatL2(arguments.dim)
+    flat.add(means)
+    graph = bare_hnsw(means)
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        index = {kind: build(folder / kind, gallery, kind) for kind in ("flat", "hnsw", "ivf")}
+        by_mean = build(folder / "mean", gallery, "flat", ranking="mean")
+        run: dict[str, Callable[[], object]] = {
+            "faiss flat, means": lambda: flat.search(asking, K),
+            "index flat, expected distance": lambda: index["flat"].nearest(query, K),
+            "index flat, means (native)": lambda: by_mean.nearest(query, K),
+            "index flat, hits with evidence": lambda: index["flat"].search(query, K),
+            "index flat, the other ranking": lambda: index["flat"].nearest(
+                query, K, ranking="mean"
+            ),
+            "faiss HNSW, means": lambda: graph.search(asking, K),
+            "index HNSW, expected distance": lambda: index["hnsw"].nearest(query, K),
+            "index IVF, expected distance": lambda: index["ivf"].nearest(query, K),
+        }
+        taken = interleaved(run, rounds=arguments.rounds, warmup=1)
+        true = index["flat"].ids(index["flat"].nearest(query, K))
+        exact_means = [[str(n) for n in row] for row in flat.search(asking, K)[1]]
+        found = {
+            "index HNSW, expected distance": recall(
+                index["hnsw"].ids(index["hnsw"].nearest(query, K)), true
+            ),
+            "index IVF, expected distance": recall(
+                index["ivf"].ids(index["ivf"].nearest(query, K)), true
+            ),
+            "faiss HNSW, means": recall(
+                [[str(n) for n in row] for row in graph.search(asking, K)[1]], exact_means
+            ),
+        }
+        more = opening_and_adding(folder / "flat", made_up(1000, arguments.dim, seed=2))
+    baseline = {
+        name: "faiss HNSW, means" if "HNSW" in name else "faiss flat, means" for name in run
+    }
+    table = Table("", "queries/s", "of bare faiss", f"recall@{K}")
+    for name, time_taken in taken.items():
+        table.add_row(
+            name,
+            f"{QUERIES / time_taken:,.0f}",
+            f"{taken[baseline[name]] / time_taken:.2f}",
+            f"{found[name]:.4f}" if name in found else "1",
+        )
+    Console().print(table)
+    for name, value in more.items():
+        print(f"{name}: {value:.3f}")
+    write(
+        {
+            "settings": vars(arguments) | {"threads": torch.get_num_threads(), "k": K},
+            "queries_per_second": {name: QUERIES / value for name, value in taken.items()},
+            "of_bare_faiss": {name: taken[baseline[name]] / taken[name] for name in taken},
+            "recall": found,
+            **more,
+        },
+        RESULTS / "search.json",
+    )
+
+
+if __name__ == "__main__":
+    main()

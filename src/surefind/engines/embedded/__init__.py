@@ -1,0 +1,1 @@
+"""The default engine: a folder that survives kills, full disks and flipped bits, and faiss."""

@@ -1,0 +1,133 @@
+"""One process's hold on an index: the version that it sees, and its turns at writing."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from threading import Lock
+
+from surefind.engines.embedded.changing import Change, changed
+from surefind.engines.embedded.damage import Damaged
+from surefind.engines.embedded.folder import Folder
+from surefind.engines.embedded.lock import writer_lock
+from surefind.engines.embedded.publishing import clean
+from surefind.engines.embedded.recovery import Opened, open_newest, read_pointer
+from surefind.engines.embedded.repairing import repair
+from surefind.engines.embedded.snapshot import Snapshot
+from surefind.engines.embedded.verifying import problems
+from surefind.engines.engine import EngineError
+from surefind.errors import InvalidFile
+
+_ROOM = "free some space or make the folder writable, then do it again"
+
+
+class Session:
+    """Searches in other threads go on with the version that they began with."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+        self._lock = Lock()  # of `_opened`, never held for long
+        self._opened: Opened | None = open_newest(folder)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self._now.snapshot
+
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        return self._now.troubles
+
+    def refresh(self) -> bool:
+        """See what other writers did; True if anything changed."""
+        before = self._now
+        with suppress(Damaged):
+            pointer = read_pointer(self.folder)
+            same = (before.snapshot.manifest.version, before.snapshot.sha256)
+            if not before.troubles and same == (pointer.version, pointer.sha256):
+                return False
+        after = self._reopen()
+        return (after.snapshot.sha256, after.troubles) != (before.snapshot.sha256, before.troubles)
+
+    @contextmanager
+    def writing(self) -> Iterator[Snapshot]:
+        """The newest version, to be changed by nobody else while the block runs."""
+        base = self.snapshot
+        try:
+            with writer_lock(self.folder):
+                base = self._base()
+                try:
+                    yield base
+                except BaseException:
+                    with suppress(InvalidFile, EngineError):
+                        clean(self.folder, self._reopen().snapshot.manifest)
+                    raise
+        except OSError as error:
+            same = self.snapshot.sha256 == base.sha256
+            state = "it is as it was" if same else "the change may not outlast a power cut"
+            raise EngineError(
+                f"cannot write the index in {self.folder.path}: {error.strerror}; {state}",
+                fix=_ROOM,
+            ) from error
+
+    def change(self, base: Snapshot, change: Change) -> None:
+        """Within `writing`: the next version, which is what this process sees from then on."""
+        after = changed(self.folder, base, change)
+        if after is not base:
+            self._see(Opened(after, ()))
+            clean(self.folder, after.manifest)
+
+    def repair(self) -> list[str]:
+        try:
+            with writer_lock(self.folder):
+                done = repair(self.folder)
+                clean(self.folder, self._reopen().snapshot.manifest)
+        except OSError as error:
+            raise EngineError(
+                f"cannot repair the index in {self.folder.path}: {error.strerror}", fix=_ROOM
+            ) from error
+        return done
+
+    def verify(self) -> list[str]:
+        """What is wrong on the disk; looked at again if a writer was at work meanwhile."""
+        while True:
+            before = self._pointed()
+            found = problems(self.folder)
+            if not found or self._pointed() == before:
+                return found
+
+    def close(self) -> None:
+        self._opened = None
+
+    @property
+    def _now(self) -> Opened:
+        opened = self._opened
+        if opened is None:
+            raise EngineError("the index was closed", fix="open it again")
+        return opened
+
+    def _base(self) -> Snapshot:
+        """What the next change starts from, with leftovers of a killed writer removed."""
+        opened = self._reopen()
+        if opened.troubles:
+            raise EngineError(
+                "the index can be read but not written: " + "; ".join(opened.troubles),
+                fix="make the version that is served the newest one: call repair()",
+            )
+        clean(self.folder, opened.snapshot.manifest)
+        return opened.snapshot
+
+    def _reopen(self) -> Opened:
+        return self._see(open_newest(self.folder, known=self._now.snapshot.parts))
+
+    def _see(self, opened: Opened) -> Opened:
+        """A reader that was slower than a writer does not turn the clock back."""
+        with self._lock:
+            now = self._now
+            older = opened.snapshot.manifest.version < now.snapshot.manifest.version
+            if not older or opened.troubles:
+                self._opened = opened
+        return opened
+
+    def _pointed(self) -> str | None:
+        try:
+            return read_pointer(self.folder).sha256
+        except InvalidFile:
+            return None

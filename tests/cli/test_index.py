@@ -1,0 +1,286 @@
+"""surefind index as a user calls it."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pictures import write_pictures
+
+from surefind.encoders import Encoder
+from surefind.search import adding
+from surefind.search.index import Index
+
+IMAGES = 20  # of the fixture
+
+
+def started(folder: Path, *arguments: object, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "surefind", *map(str, arguments)],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"} | environment,
+    )
+
+
+def test_the_first_minute(model: Path, gallery: Path, tmp_path: Path):
+    process = started(tmp_path, "index", model, gallery, "-o", "photos.index")
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert f"{IMAGES} images added in " in out
+    assert "images/s" in out
+    assert f"photos.index: {IMAGES} images" in out
+    assert err == ""
+    with Index.open(tmp_path / "photos.index") as index:
+        assert len(index) == IMAGES
+        assert index.search(gallery / "class01" / "2.png").hits[0].id == "class01/2.png"
+
+
+def test_a_second_run_adds_what_is_new(surefind, model: Path, photos: Path):
+    surefind("index", model, photos, "-o", "made")
+    write_pictures(photos / "more", classes=1, per_class=2, seed=5)
+    done = surefind("index", model, photos, "-o", "made", "--json")
+    told = json.loads(done.out)
+    assert (told["added"], told["known"], told["images"]) == (2, IMAGES, IMAGES + 2)
+    done = surefind("index", model, photos, "-o", "made")
+    assert done.code == 0
+    assert "0 images added" in done.out
+    assert f"{IMAGES + 2} were there already" in done.out
+
+
+def test_json_tells_what_became_of_every_image(surefind, model: Path, photos: Path):
+    shutil.copy(photos / "class00" / "0.png", photos / "class00" / "copy.png")
+    (photos / "class01" / "broken.png").write_bytes(b"no picture")
+    done = surefind("index", model, photos, "-o", "made", "--json")
+    told = json.loads(done.out)
+    assert done.code == 0
+    assert told["index"] == "made"
+    assert (told["added"], told["known"], told["replaced"]) == (IMAGES, 0, 0)
+    assert told["duplicates"] == [["class00/copy.png", "class00/0.png"]]
+    assert [Path(bad["path"]).name for bad in told["rejected"]] == ["broken.png"]
+    assert told["rejected"][0]["reason"]
+    assert (told["stopped"], told["removed"]) == (False, 0)
+    assert told["seconds"] > 0 and told["images_per_second"] > 0
+
+
+def test_copies_and_bad_images_are_named(surefind, model: Path, photos: Path):
+    shutil.copy(photos / "class00" / "0.png", photos / "class00" / "[red]\x1bcopy.png")
+    (photos / "class01" / "broken.png").write_bytes(b"no picture")
+    out = surefind("index", model, photos, "-o", "made").out
+    assert "class00/0.png is class00/[red]�copy.png" in out or "[red]�copy.png is" in out
+    assert "1 could not be read:" in out
+    assert "broken.png: " in out
+    assert "\x1b" not in out
+
+
+def test_copies_are_kept_on_request(surefind, model: Path, photos: Path):
+    shutil.copy(photos / "class00" / "0.png", photos / "class00" / "copy.png")
+    done = surefind("index", model, photos, "-o", "made", "--duplicates", "keep", "--json")
+    assert json.loads(done.out)["images"] == IMAGES + 1
+
+
+def test_changed_images_are_replaced_only_on_request(surefind, model: Path, photos: Path):
+    surefind("index", model, photos, "-o", "made")
+    other = write_pictures(photos.parent / "other", classes=1, per_class=1, seed=7)
+    shutil.copy(other / "class00" / "0.png", photos / "class00" / "0.png")
+    done = surefind("index", model, photos, "-o", "made")
+    assert done.code == 1
+    assert "--replace" in done.err
+    told = json.loads(surefind("index", model, photos, "-o", "made", "--replace", "--json").out)
+    assert (told["replaced"], told["known"], told["images"]) == (1, IMAGES - 1, IMAGES)
+
+
+def test_a_prefix_keeps_equal_names_apart(surefind, model: Path, photos: Path, tmp_path: Path):
+    other = write_pictures(tmp_path / "other", classes=1, per_class=2, seed=7)
+    surefind("index", model, photos, "-o", "made")
+    done = surefind("index", model, other, "-o", "made", "--prefix", "other/")
+    assert done.code == 0
+    with Index.open(tmp_path / "made") as index:
+        assert len(index) == IMAGES + 2
+        assert index.search(other / "class00" / "0.png").hits[0].id == "other/class00/0.png"
+
+
+def test_what_is_removed_is_not_added_again(surefind, model: Path, photos: Path, tmp_path: Path):
+    surefind("index", model, photos, "-o", "made")
+    gone = ["--remove", "class00/0.png", "--remove", "class03/4.png"]
+    done = surefind("index", model, photos, "-o", "made", *gone)
+    assert "2 removed" in done.out
+    with Index.open(tmp_path / "made") as index:
+        assert len(index) == IMAGES - 2
+        found = index.search(photos / "class00" / "0.png", k=IMAGES).hits
+        assert "class00/0.png" not in {hit.id for hit in found}
+
+
+def test_too_many_bad_images_are_one_error(surefind, model: Path, photos: Path):
+    for name in ("a", "b", "c"):
+        (photos / "class01" / f"{name}.png").write_text(f"no picture: {name}")
+    done = surefind("index", model, photos, "-o", "made")
+    assert done.code == 1
+    assert done.err.startswith("error: 3 of 23 images cannot be used")
+    assert "--max-bad-share 1" in done.err
+    assert surefind("index", model, photos, "-o", "made", "--max-bad-share", "1").code == 0
+
+
+def test_a_folder_of_which_nothing_can_be_read_is_one_error(surefind, model: Path, tmp_path: Path):
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "a.png").write_bytes(b"no picture")
+    done = surefind("index", model, "bad", "-o", "made", "--max-bad-share", "1")
+    assert done.code == 1
+    assert "none of the 1 images could be read" in done.err
+    assert "surefind check bad" in done.err
+
+
+def test_another_model_is_refused_and_the_index_stays(
+    surefind, model: Path, gallery: Path, photos: Path, tmp_path: Path
+):
+    surefind("index", model, gallery, "-o", "made")
+    other = Encoder.load(model)
+    other.mean_head.linear.weight.data += 0.1
+    other.save(tmp_path / "other")
+    write_pictures(photos / "more", classes=1, per_class=2, seed=5)
+    done = surefind("index", "other", photos, "-o", "made")
+    assert done.code == 1
+    assert "the one that made the index" in done.err
+    with Index.open(tmp_path / "made") as index:
+        assert len(index) == IMAGES
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--ranking", "mean"], "--ranking: expected expected, as made was made"),
+        (["--engine", "pgvector://localhost/db"], "--engine: expected faiss"),
+    ],
+)
+def test_an_index_is_continued_as_it_was_made(surefind, model, gallery, arguments, message):
+    surefind("index", model, gallery, "-o", "made")
+    done = surefind("index", model, gallery, "-o", "made", *arguments)
+    assert done.code == 1
+    assert message in done.err
+    same = ["--ranking", "expected", "--engine", "faiss", "--kind", "auto"]
+    assert surefind("index", model, gallery, "-o", "made", *same).code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--kind", "hsnw"], "did you mean 'hnsw'"),
+        (["--ranking", "means"], "did you mean 'mean'"),
+        (["--duplicates", "drop"], "--duplicates: expected one of skip, keep"),
+        (["--max-bad-share", "2"], "a share in [0, 1]"),
+        (["--max-bad-share", "nan"], "a share in [0, 1]"),
+        (["--engine", "pgvektor://me:secret@x"], "did you mean 'pgvector'"),
+        (["--engine", "faiss://x"], "--engine: expected one of pgvector, milvus"),
+        (["--engine", "fais"], "did you mean 'faiss'"),
+    ],
+)
+def test_bad_options_are_one_message_and_nothing_is_made(
+    surefind, model, gallery, tmp_path, arguments, message
+):
+    done = surefind("index", model, gallery, "-o", "made", *arguments)
+    assert done.code == 1
+    assert message in done.err
+    assert "fix:" in done.err
+    assert "secret" not in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bad_places_are_one_message_and_nothing_is_made(surefind, model, gallery, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").touch()
+    for place, message in (
+        ((model, "empty", "-o", "made"), "empty: no images"),
+        ((model, "nowhere", "-o", "made"), "no such file or folder"),
+        ((gallery, gallery, "-o", "made"), "holds no model"),
+        ((model, gallery, "-o", "file/made"), "cannot write"),
+    ):
+        done = surefind("index", *place)
+        assert done.code == 1
+        assert message in done.err
+    assert {path.name for path in tmp_path.iterdir()} == {"empty", "file"}
+
+
+def test_an_index_is_not_made_among_other_files(surefind, model: Path, photos: Path):
+    done = surefind("index", model, photos, "-o", photos)
+    assert done.code == 1
+    assert "is no index, and is not empty" in done.err
+    assert not (photos / "index.json").exists()
+
+
+def test_ctrl_c_finishes_a_chunk_and_the_same_command_goes_on(
+    surefind, model: Path, gallery: Path, monkeypatch
+):
+    monkeypatch.setattr(adding, "CHUNK", 8)
+    read = adding.digest_of
+
+    def interrupted(source):
+        if Path(source).parts[-2:] == ("class02", "0.png"):  # in the second chunk
+            signal.raise_signal(signal.SIGINT)
+        return read(source)
+
+    monkeypatch.setattr(adding, "digest_of", interrupted)
+    done = surefind("index", model, gallery, "-o", "made")
+    assert done.code == 130
+    assert "stopped; run the same command again to go on" in done.out
+    assert "made: 16 images" in done.out
+    monkeypatch.setattr(adding, "digest_of", read)
+    told = json.loads(surefind("index", model, gallery, "-o", "made", "--json").out)
+    assert (told["added"], told["known"], told["images"]) == (IMAGES - 16, 16, IMAGES)
+
+
+@pytest.mark.parametrize(("option", "times"), [("--compact", 1), ("--no-compact", 0)])
+def test_everything_is_put_in_its_best_form_unless_told_not_to(
+    surefind, model, gallery, monkeypatch, option, times
+):
+    calls = []
+    compact = Index.compact
+    monkeypatch.setattr(Index, "compact", lambda index: (calls.append(1), compact(index)))
+    surefind("index", model, gallery, "-o", "made", option)
+    assert len(calls) == times
+
+
+def test_progress_without_a_terminal_is_a_line_now_and_then(surefind, model, gallery, monkeypatch):
+    monkeypatch.setattr("surefind.cli.index.SECONDS_BETWEEN_LINES", -1.0)
+    done = surefind("index", model, gallery, "-o", "made", "--json")
+    assert json.loads(done.out)["added"] == IMAGES
+    assert f"{IMAGES} of {IMAGES} · " in done.err
+
+
+def together(folder: Path, *arguments: object, processes: int = 2) -> list[tuple[int, str, str]]:
+    """What torchrun does: the same command in several processes that know each other."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = str(listener.getsockname()[1])
+    world = {"WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    runs = [started(folder, *arguments, **world, RANK=str(rank)) for rank in range(processes)]
+    said = [one.communicate(timeout=100) for one in runs]
+    return [(one.returncode, *texts) for one, texts in zip(runs, said, strict=True)]
+
+
+def test_two_processes_share_the_images(model: Path, gallery: Path, tmp_path: Path):
+    command = ("index", model, gallery, "-o", "made", "--json")
+    (code, out, err), (other_code, other_out, other_err) = together(tmp_path, *command)
+    assert (code, other_code) == (0, 0), err + other_err
+    assert other_out == ""
+    told = json.loads(out)
+    assert (told["added"], told["images"]) == (IMAGES, IMAGES)
+    with Index.open(tmp_path / "made") as index:
+        assert index.verify() == []
+        for picture in ("class00/0.png", "class03/4.png"):
+            assert index.search(gallery / picture).hits[0].id == picture
+
+
+def test_an_error_of_one_process_is_told_once_and_ends_all(model: Path, photos: Path):
+    for name in ("a", "b"):  # in the share of the second process
+        (photos / "class03" / f"{name}.png").write_text(f"no picture: {name}")
+    first, second = together(photos.parent, "index", model, "photos", "-o", "made")
+    assert (first[0], second[0]) == (1, 1)
+    assert "error: 2 of 11 images cannot be used" in first[2]
+    assert second[1:] == ("", "")

@@ -1,0 +1,238 @@
+"""surefind search as a user calls it."""
+
+import csv
+import io
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from surefind.search.index import Index
+
+IMAGES = 20  # of the fixture
+
+
+def results(out: str) -> list[dict]:
+    return json.loads(out)["results"]
+
+
+def test_the_first_minute(finished: Path, gallery: Path, tmp_path: Path):
+    done = subprocess.run(
+        [sys.executable, "-m", "surefind", "search", finished, gallery / "class01" / "2.png"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert lines[0].endswith("class01/2.png")
+    assert lines[1].startswith("var ")
+    assert "P(nearest)" in lines[2]
+    assert lines[4].split()[:3] == ["1", "class01/2.png", "class01"]
+    assert len(lines) == 9
+    assert "▀" not in done.stdout
+
+
+def test_json_holds_everything(surefind, finished: Path, gallery: Path):
+    query = gallery / "class01" / "2.png"
+    done = surefind("search", finished, query, "-k", "3", "--radius", "1", "--json")
+    assert json.loads(done.out)["index"] == str(finished)
+    (found,) = results(done.out)
+    assert found["query"] == str(query)
+    assert found["ranking"] == "expected" and found["query_var"] > 0
+    assert [set(hit) for hit in found["hits"]] == [
+        {
+            "id", "path", "distance", "expected_distance", "std", "var", "p_nearest", "p_within",
+            "metadata", "confidence",
+        }
+    ] * 3  # fmt: skip
+    first = found["hits"][0]
+    assert (first["id"], first["path"]) == ("class01/2.png", str(query))
+    assert first["metadata"]["label"] == "class01"
+    assert first["distance"] == pytest.approx(0, abs=1e-6)
+    assert 0 < first["p_within"] <= 1
+
+
+def test_csv_has_a_line_per_hit(surefind, finished: Path, gallery: Path):
+    queries = (gallery / "class00" / "0.png", gallery / "class02" / "1.png")
+    done = surefind("search", finished, *queries, "-k", "2", "--csv")
+    rows = list(csv.DictReader(io.StringIO(done.out)))
+    assert [row["query"] for row in rows] == [str(query) for query in queries for _ in range(2)]
+    assert [row["rank"] for row in rows] == ["1", "2", "1", "2"]
+    assert rows[2]["id"] == "class02/1.png"
+
+
+def test_a_folder_asks_with_all_its_images(surefind, finished: Path, gallery: Path):
+    found = results(surefind("search", finished, gallery / "class03", "-k", "1", "--json").out)
+    assert [one["hits"][0]["id"] for one in found] == [f"class03/{n}.png" for n in range(5)]
+
+
+def test_many_queries_are_answered_in_order(surefind, finished: Path, gallery: Path):
+    found = results(surefind("search", finished, gallery, gallery, "-k", "1", "--json").out)
+    assert [Path(one["query"]).name for one in found] == [f"{n}.png" for n in range(5)] * 8
+    assert all(one["query"].endswith(one["hits"][0]["id"]) for one in found)
+
+
+def test_an_image_on_stdin_asks(surefind, finished: Path, gallery: Path, monkeypatch):
+    content = (gallery / "class01" / "4.png").read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    (found,) = results(surefind("search", finished, "-", "--json").out)
+    assert found["query"] == "-"
+    assert found["hits"][0]["id"] == "class01/4.png"
+
+
+@pytest.mark.parametrize("form", [[], ["--json"], ["--csv"]])
+def test_an_unreadable_query_is_told_and_the_others_are_answered(
+    surefind, finished: Path, photos: Path, form: list[str]
+):
+    bad = photos / "bad\x1b.png"
+    bad.write_bytes(b"no picture")
+    (photos / "none").mkdir()
+    long = "a" * 5000
+    queries = (photos / "class00/0.png", bad, "gone.png", photos / "none", long, photos / "class01")
+    done = surefind("search", finished, *queries, "-k", "1", *form)
+    assert done.code == 1
+    told = sorted(Path(line).name for line in done.err.splitlines())
+    assert told == sorted(
+        [
+            f"{long}: cannot be read: file name too long",
+            "bad�.png: not an image",
+            "gone.png: no such file",
+            "none: no images",
+        ]
+    )
+    answered = done.out.count("class00/0.png") + done.out.count("class01/")
+    assert answered >= 6
+
+
+def test_views_of_one_item_are_one_query(surefind, finished: Path, gallery: Path, tmp_path: Path):
+    (tmp_path / "bad.png").write_bytes(b"no picture")
+    ask = ("search", finished, gallery / "class02", "--views", "-k", "5", "--json")
+    done = surefind(*ask)
+    (found,) = results(done.out)
+    assert done.code == 0
+    assert {hit["metadata"]["label"] for hit in found["hits"]} == {"class02"}
+    (single,) = results(surefind(*ask[:2], gallery / "class02" / "0.png", "--json").out)
+    assert found["query_var"] < single["query_var"]
+    assert surefind(*ask, "bad.png").code == 1
+
+
+def test_nothing_readable_answers_nothing(surefind, finished: Path):
+    for options in (["--json"], ["--json", "--views"]):
+        done = surefind("search", finished, "gone.png", *options)
+        assert done.code == 1
+        assert results(done.out) == []
+
+
+def test_options_reach_the_index(surefind, finished: Path, gallery: Path):
+    query = gallery / "class00" / "0.png"
+
+    def ids(*options: str) -> list[str]:
+        (found,) = results(surefind("search", finished, query, *options, "--json").out)
+        return [hit["id"] for hit in found["hits"]]
+
+    with Index.open(finished) as index:
+        mean = index.search(query, ranking="mean", k=7)
+        expanded = index.search(query, expand=3)
+    assert ids("--ranking", "mean", "-k", "7") == [hit.id for hit in mean.hits]
+    assert ids("--expand", "3") == [hit.id for hit in expanded.hits]
+    assert ids("--where", "label=class02", "--where", "var>0", "-k", "9") == sorted(
+        ids("--where", "label=class02", "-k", "9"), key=ids("-k", "20").index
+    )
+    assert ids("--where", "label=class02", "--where", "label=class01") == []
+
+
+def test_asked_for_more_than_there_are_all_are_returned(surefind, finished: Path, gallery: Path):
+    query = gallery / "class00" / "0.png"
+    for k in (IMAGES, 10**9, 10**30):
+        (found,) = results(surefind("search", finished, query, "-k", k, "--json").out)
+        assert len({hit["id"] for hit in found["hits"]}) == IMAGES
+
+
+@pytest.mark.parametrize("k", ["0", "-1", "a", "1.5", ""])
+def test_a_k_that_is_no_count_is_one_clear_error(surefind, finished: Path, gallery: Path, k: str):
+    done = surefind("search", finished, gallery / "class00" / "0.png", "-k", k)
+    assert done.code == 2
+    assert "Invalid value for '-k'" in done.err
+    assert done.out == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--where", "label"], "where: expected FIELD OP VALUE"),
+        (["--ranking", "means"], "did you mean 'mean'"),
+        (["--radius", "-1"], "radius: expected a positive number"),
+        (["--radius", "nan"], "radius: expected a positive number"),
+        (["--json", "--csv"], "--json, --csv: expected one of them"),
+    ],
+)
+def test_bad_options_are_one_message_with_a_remedy(surefind, finished, gallery, options, message):
+    done = surefind("search", finished, gallery / "class00" / "0.png", *options)
+    assert done.code == 1
+    assert message in done.err
+    assert "fix:" in done.err
+    assert done.out == ""
+
+
+def test_nothing_found_is_said(surefind, finished: Path, gallery: Path):
+    done = surefind("search", finished, gallery / "class00" / "0.png", "--where", "label=no")
+    assert done.code == 0
+    assert "nothing found" in done.out
+
+
+def test_warnings_of_the_index_go_to_stderr(surefind, finished, gallery, monkeypatch):
+    monkeypatch.setattr(Index, "warnings", ("version 7\x1b is damaged",))
+    done = surefind("search", finished, gallery / "class00" / "0.png", "--json")
+    assert done.err == "warning: version 7� is damaged\n"
+    assert len(results(done.out)) == 1
+
+
+@pytest.fixture
+def true_colour(monkeypatch) -> None:
+    for name, value in (("FORCE_COLOR", "1"), ("COLORTERM", "truecolor"), ("COLUMNS", "100")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+
+def test_a_terminal_with_true_colour_shows_pictures(surefind, finished, gallery, true_colour):
+    query = gallery / "class00" / "0.png"
+    shown = surefind("search", finished, query, "-k", "2").out
+    assert shown.count("▀") == 3 * 12 * 6  # the query and two hits
+    assert "▀" not in surefind("search", finished, query, "-k", "2", "--no-preview").out
+    assert "▀" not in surefind("search", finished, query, "-k", "2", "--csv").out
+
+
+def test_pictures_that_are_gone_are_left_out(
+    surefind, model: Path, photos: Path, gallery: Path, true_colour
+):
+    surefind("index", model, photos, "-o", "made")
+    shutil.rmtree(photos / "class01")
+    (photos / "class00" / "1.png").write_bytes(b"no picture")
+    done = surefind("search", "made", gallery / "class00" / "0.png", "-k", str(IMAGES))
+    assert done.code == 0
+    assert done.out.count("▀") == (1 + IMAGES - 6) * 12 * 6
+    assert "class01/0.png" in done.out
+
+
+def test_names_are_shown_as_they_are(surefind, model: Path, photos: Path, true_colour):
+    (photos / "class00" / "0.png").rename(photos / "class00" / "[red]:x: \x1b[2Jé.png")
+    surefind("index", model, photos, "-o", "made")
+    query = photos / "class00" / "[red]:x: \x1b[2Jé.png"
+    done = surefind("search", "made", query, "-k", "1")
+    assert "class00/[red]:x: �[2Jé.png" in done.out
+    assert "\x1b[2J" not in done.out
+
+
+def test_a_name_that_is_no_unicode_is_told(surefind, finished: Path, gallery: Path, tmp_path: Path):
+    name = "caf\udce9.png"  # as Python reads the bytes of another encoding
+    shutil.copy(gallery / "class00" / "0.png", tmp_path / name)
+    for form in ([], ["--csv"], ["--json"]):
+        done = surefind("search", finished, name, "-k", "1", *form)
+        assert done.code == 0
+        assert "class00/0.png" in done.out

@@ -1,0 +1,234 @@
+"""Searches find what a loop over all rows finds; a graph finds nearly all of it."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+
+import surefind as sf
+from surefind.engines.engine import Rows
+from surefind.engines.opening import create_engine
+from surefind.engines.pgvector import searching
+from surefind.engines.pgvector.conditions import clause
+from surefind.engines.pgvector.driver import SQL, to_sent
+from surefind.engines.space import Space
+from surefind.engines.where import Condition, Where
+
+KINDS = ("flat", "hnsw", "ivf")
+
+
+def clustered(count: int, dim: int) -> Rows:
+    """As embeddings are: some fifty groups."""
+    generator = torch.Generator().manual_seed(1)
+    centres = torch.randn(50, dim, generator=generator)
+    group = torch.arange(count) % 50
+    mean = centres[group] + 0.4 * torch.randn(count, dim, generator=generator)
+    var = 0.01 + 0.1 * torch.rand(count, generator=generator)
+    metadata = tuple({"group": int(g), "rare": n % 500 == 0} for n, g in enumerate(group))
+    ids = tuple(f"{number}" for number in range(count))
+    return Rows(ids, sf.Gaussians(mean, var), ("",) * count, metadata)
+
+
+@pytest.fixture(scope="module")
+def gallery() -> Rows:
+    return clustered(4000, 24)
+
+
+@pytest.fixture(scope="module")
+def engines(server, gallery):
+    made = {}
+    for kind in KINDS:
+        engine = create_engine(server.fresh_url(), Space("gaussian", 24), {}, kind=kind)
+        engine.add(gallery)
+        engine.compact()
+        made[kind] = engine
+    yield made
+    for engine in made.values():
+        engine.close()
+
+
+@pytest.fixture(scope="module")
+def queries(engines, gallery) -> np.ndarray:
+    return engines["flat"].space.asking(gallery.embeddings[:40]) + np.float32(0.05)
+
+
+def true_distances(engine, gallery: Rows, queries: np.ndarray) -> np.ndarray:
+    stored = engine.space.stored(gallery.embeddings).astype(np.float64)
+    return np.square(queries[:, None].astype(np.float64) - stored).sum(-1)
+
+
+def ids(engine, keys: np.ndarray) -> list[list[int]]:
+    return [[int(name) for name in engine.rows(row).ids] for row in keys]
+
+
+def test_only_a_flat_engine_is_exact(engines):
+    assert {kind: engine.exact for kind, engine in engines.items()} == {
+        "flat": True,
+        "hnsw": False,
+        "ivf": False,
+    }
+    assert [engine.describe()["kind"] for engine in engines.values()] == list(KINDS)
+
+
+@pytest.mark.parametrize("k", [1, 10, 700])
+def test_flat_search_equals_a_loop(k, engines, gallery, queries):
+    distances = true_distances(engines["flat"], gallery, queries)
+    found = engines["flat"].search(queries, k)
+    of_hits = np.take_along_axis(distances, np.array(ids(engines["flat"], found.keys)), axis=1)
+    np.testing.assert_allclose(of_hits, np.sort(distances, axis=1)[:, :k], rtol=1e-5)
+    np.testing.assert_allclose(found.distance, of_hits, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_vectors_and_variances_are_those_of_the_hits(kind, engines, gallery, queries):
+    engine = engines[kind]
+    found = engine.search(queries, 7)
+    rows = np.array(ids(engine, found.keys))
+    np.testing.assert_array_equal(found.vectors, engine.space.stored(gallery.embeddings)[rows])
+    np.testing.assert_array_equal(found.var, engine.space.var(gallery.embeddings)[rows])
+
+
+@pytest.mark.parametrize("kind", ["hnsw", "ivf"])
+@pytest.mark.parametrize("k", [10, 300, 1500])
+def test_an_index_finds_nearly_all_of_the_nearest(kind, k, engines, gallery, queries):
+    engine = engines[kind]
+    order = np.argsort(true_distances(engine, gallery, queries), axis=1)[:, :k]
+    found = engine.search(queries, k)
+    assert found.keys.shape == (len(queries), k)
+    assert (np.diff(found.distance, axis=1) >= 0).all()
+    same = [len({*a} & {*b}) for a, b in zip(order, ids(engine, found.keys), strict=True)]
+    assert np.mean(same) / k >= 0.99
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "condition",
+    [Condition("group", "=", 3), Condition("rare", "=", True), Condition("var", "<", 0.0103)],
+)
+def test_conditions_leave_as_many_hits_as_there_are_rows(
+    kind, condition, engines, gallery, queries
+):
+    where = Where((condition,))
+    var = gallery.embeddings.spread.double().tolist()
+    rows = zip(gallery.metadata, var, strict=True)
+    fitting = {row for row, (data, one) in enumerate(rows) if where.holds(data, one)}
+    found = engines[kind].search(queries, 80, where)
+    assert found.keys.shape == (len(queries), min(80, len(fitting)))
+    assert np.isfinite(found.distance).all()
+    assert all({*row} <= fitting for row in ids(engines[kind], found.keys))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_more_than_there_are_gives_all(kind, engines, gallery, queries):
+    found = engines[kind].search(queries[:2], engines[kind].most)
+    assert [sorted(row) for row in ids(engines[kind], found.keys)] == [[*range(4000)]] * 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_conditions_that_nothing_satisfies_give_no_columns(kind, engines, queries):
+    found = engines[kind].search(queries, 5, Where((Condition("group", "=", "text"),)))
+    assert found.keys.shape == found.distance.shape == found.var.shape == (40, 0)
+    assert found.vectors.shape == (40, 0, 25)
+
+
+def test_no_queries_give_no_rows(engines, queries):
+    assert engines["flat"].search(queries[:0], 5).vectors.shape == (0, 0, 25)
+
+
+def test_queries_beyond_one_block_are_all_answered(engines, queries, monkeypatch):
+    whole = engines["flat"].search(queries, 5)
+    monkeypatch.setattr("surefind.engines.pgvector.searching.QUERIES_AT_ONCE", 7)
+    np.testing.assert_array_equal(engines["flat"].search(queries, 5).keys, whole.keys)
+
+
+@pytest.mark.parametrize("kind", ["auto", *KINDS])
+def test_an_empty_engine_finds_nothing_before_and_after_compacting(kind, make_engine):
+    engine = make_engine(kind=kind)
+    for _ in range(2):
+        assert engine.search(np.zeros((3, 9), np.float32), 5).keys.shape == (3, 0)
+        engine.compact()
+
+
+@pytest.mark.parametrize("kind", ["hnsw", "ivf"])
+def test_rows_added_after_compacting_are_found(kind, make_engine, make_rows):
+    engine = make_engine(kind=kind)
+    engine.add(make_rows(count=300))
+    engine.compact()
+    late = make_rows("late")
+    engine.add(late)
+    (keys,) = engine.search(engine.space.stored(late.embeddings), 1).keys
+    assert engine.rows(keys).ids == ("late",)
+
+
+def test_an_engine_that_is_exact_stays_so_when_another_builds_a_graph(
+    make_engine, make_rows, reopen
+):
+    engine = make_engine(kind="hnsw")
+    engine.add(make_rows(count=500))
+    assert engine.exact
+    reopen().compact()
+    assert engine.exact
+    assert "hnsw" not in plan(engine)
+    assert engine.refresh()
+    assert not engine.exact
+    assert "hnsw" in plan(engine)
+
+
+def plan(engine) -> str:
+    """How the server would search, with its indexes named for their method."""
+    statement = searching.nearest(engine._place, clause(None), engine._index)
+    vectors = to_sent(np.zeros((1, engine.space.width), np.float32))
+    with engine._connections.transaction() as connection:
+        connection.execute("SET LOCAL enable_seqscan = off")  # few rows make it cheap
+        lines = connection.execute(
+            SQL("EXPLAIN {}").format(statement), {"vectors": vectors, "k": 5}
+        ).fetchall()
+        names = connection.execute(
+            "SELECT relname, amname FROM pg_class JOIN pg_am ON pg_am.oid = relam"
+        ).fetchall()
+    used = "\n".join(line for (line,) in lines)
+    return "\n".join(method for name, method in names if f"using {name} " in used)
+
+
+@pytest.mark.parametrize(("kind", "method"), [("hnsw", "hnsw"), ("ivf", "ivfflat")])
+def test_searches_go_by_the_index_that_was_asked_for(kind, method, engines):
+    assert method in plan(engines[kind])
+
+
+def test_auto_builds_a_graph_when_there_are_many_rows(make_engine, make_rows, monkeypatch):
+    engine = make_engine(kind="auto")
+    engine.add(make_rows(count=60))
+    engine.compact()
+    assert engine.exact
+    monkeypatch.setattr("surefind.engines.pgvector.vector_index.MANY", 60)
+    engine.compact()
+    assert engine.describe()["kind"] == "hnsw"
+    assert not engine.exact
+
+
+def test_cells_are_made_anew_when_the_rows_have_outgrown_them(make_engine, make_rows, monkeypatch):
+    monkeypatch.setattr("surefind.engines.pgvector.vector_index.lists_for", lambda count: count // 9)
+    engine = make_engine(kind="ivf")
+    engine.add(make_rows(count=90))
+    engine.compact()
+    assert engine._index.lists == 10
+    engine.add(make_rows(count=360))
+    engine.compact()
+    assert engine._index.lists == 40
+    (many,) = engine.search(np.zeros((1, 9), np.float32), 500).keys
+    assert len(many) == 360
+
+
+def test_compacting_twice_at_once_builds_one_graph(make_engine, make_rows, reopen):
+    engine = make_engine(kind="hnsw")
+    engine.add(make_rows(count=300))
+    with ThreadPoolExecutor(2) as threads:
+        for done in [threads.submit(one.compact) for one in (engine, reopen())]:
+            done.result()
+    with engine._connections.borrowed() as connection:
+        ((number,),) = connection.execute(
+            "SELECT count(*) FROM pg_indexes WHERE tablename = %s AND indexdef LIKE '%%hnsw%%'",
+            [engine._place.table],
+        ).fetchall()
+    assert number == 1

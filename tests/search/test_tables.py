@@ -1,0 +1,149 @@
+"""Results for people and for programs."""
+
+import csv
+import io
+import json
+import math
+from dataclasses import replace
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from surefind.search.hits import Hit, SearchResult
+from surefind.search.printable import printable, printable_lines, shortened
+from surefind.search.tables import (
+    COLUMNS,
+    csv_header,
+    hits_table,
+    query_heading,
+    result_as_dict,
+    results_as_csv,
+)
+
+LONG = "holidays/" * 20 + "the-last.jpg"
+
+
+def hit(name: str = "a.jpg", **changed) -> Hit:
+    facts = {
+        "path": f"/photos/{name}",
+        "distance": 0.0123,
+        "expected_distance": 1.5,
+        "std": 0.25,
+        "var": 0.01,
+        "p_nearest": 0.75,
+        "p_within": None,
+        "metadata": {"label": "cat"},
+    }
+    return Hit(id=name, **facts | changed)
+
+
+def result(*hits: Hit, **changed) -> SearchResult:
+    return SearchResult(
+        **{"query": "q.jpg", "hits": hits, "query_var": 0.02, "ranking": "expected"} | changed
+    )
+
+
+def drawn(renderable: object, width: int = 100, **options) -> str:
+    console = Console(file=io.StringIO(), width=width, **options)
+    console.print(renderable)
+    return console.file.getvalue()
+
+
+def test_a_row_tells_everything_about_a_hit():
+    lines = drawn(hits_table(result(hit(), hit("b.jpg")))).splitlines()
+    words = [" ".join(line.split()) for line in lines]
+    assert words[0] == "# id label distance expected ± std P(nearest)"
+    assert words[2] == "1 a.jpg cat 0.01230 1.500 ± 0.25 0.750"
+    assert lines[3].split()[:2] == ["2", "b.jpg"]
+
+
+def test_columns_of_which_nothing_is_known_are_left_out():
+    plain = drawn(hits_table(result(hit(metadata={}))))
+    assert "label" not in plain and "P(within)" not in plain and "confidence" not in plain
+    whole = drawn(hits_table(result(hit(p_within=0.5), hit(confidence=0.9))))
+    assert "label" in whole and "P(within)" in whole and "confidence" in whole
+
+
+def test_markup_emoji_codes_and_escapes_in_names_mean_nothing():
+    name = "[red]x[/] :smile:\x1b[31m\u202e.jpg"
+    found = result(hit(name, metadata={"label": "[bold]b"}), query="[link=x]q")
+    shown = drawn(hits_table(found), force_terminal=True, color_system="truecolor", _environ={})
+    assert "[red]x[/] :smile:�[31m�.jpg" in shown
+    assert "[bold]b" in shown
+    assert "[link=x]q" in drawn(query_heading(found))
+
+
+@pytest.mark.parametrize(
+    ("previews", "width"), [(False, 70), (False, 200), (True, 72), (True, 80), (True, 200)]
+)
+def test_a_long_id_is_cut_in_the_middle_and_the_table_fits(previews: bool, width: int):
+    found = result(hit(LONG, p_within=0.5), hit("写真/" * 50), hit())
+    pictures = [Text("▀" * 12 + "\n" + "▀" * 12, no_wrap=True)] * 3 if previews else None
+    lines = drawn(hits_table(found, pictures), width).splitlines()
+    assert max(map(cell_len, lines)) <= width
+    cut = next(line for line in lines if line.lstrip("1 ▀").startswith("h"))
+    assert cut.split("…")[1].split()[0].endswith(".jpg")
+
+
+def test_previews_stand_beside_stacked_columns():
+    found = result(hit(), hit("b.jpg"))
+    shown = drawn(hits_table(found, [Text("PICTURE\n" * 3), Text("")]), 80)
+    assert shown.count("PICTURE") == 3
+    assert "id, label" in shown
+    assert "± 0.25" in shown
+
+
+def test_the_heading_tells_the_verdict_once_there_is_one():
+    assert "unsure" not in drawn(query_heading(result(hit())))
+    told = drawn(query_heading(result(hit(), verdict="unsure", confidence=0.4)))
+    assert "unsure, confidence 0.400" in told
+
+
+def test_csv_has_a_line_per_hit_that_reads_back():
+    name = 'comma, "quote"\nline.jpg'
+    found = [result(hit(name, p_within=0.5)), result(query="nothing"), result(hit("b"), hit("c"))]
+    rows = list(csv.DictReader(io.StringIO(csv_header() + results_as_csv(found))))
+    assert [row["id"] for row in rows] == [name, "b", "c"]
+    assert [row["rank"] for row in rows] == ["1", "1", "2"]
+    assert float(rows[0]["expected_distance"]) == 1.5
+    assert (rows[0]["p_within"], rows[1]["p_within"], rows[0]["confidence"]) == ("0.5", "", "")
+    assert json.loads(rows[0]["metadata"]) == {"label": "cat"}
+    assert tuple(rows[0]) == COLUMNS
+
+
+def test_json_holds_everything_and_only_numbers_that_json_knows():
+    found = result(hit(std=math.inf, metadata={"year": 2020, "seen": True}))
+    facts = json.loads(json.dumps(result_as_dict(found), allow_nan=False))
+    assert facts["hits"][0].pop("std") is None
+    assert facts["hits"][0] == {
+        name: value for name, value in found.hits[0].as_dict().items() if name != "std"
+    }
+    assert {**facts, "hits": ()} == replace(found, hits=()).as_dict() | {"hits": ()}
+
+
+@pytest.mark.parametrize("char", ["\x1b", "\x9b", "\n", "\t", "\x7f", "\u202e", "\u2028", "\udc80"])
+def test_what_a_terminal_obeys_or_cannot_write_is_replaced(char: str):
+    assert printable(f"a{char}b") == "a�b"
+
+
+@pytest.mark.parametrize("text", ["写真 ñ é.jpg", "👩‍👧.png", "[red]", "a b"])
+def test_what_people_write_stays(text: str):
+    assert printable(text) == text
+
+
+def test_lines_stay_lines():
+    assert printable_lines("a\x1b\nb") == "a�\nb"
+
+
+@pytest.mark.parametrize("text", ["a.jpg", LONG, "写真" * 30, ""])
+@pytest.mark.parametrize("width", [1, 2, 3, 12, 13, 40])
+def test_shortened_text_fits_and_keeps_both_ends(text: str, width: int):
+    short = shortened(text, width)
+    assert cell_len(short) <= width
+    if short != text:
+        start, end = short.split("…")
+        assert text.startswith(start) and text.endswith(end)
+        assert cell_len(text) > width
+        assert width - cell_len(short) <= 1  # a wide character may not fit
