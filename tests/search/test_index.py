@@ -69,6 +69,14 @@ def test_several_queries_give_as_many_results(index, photos):
     assert [result.hits[0].path for result in results] == [str(path) for path in some]
 
 
+def test_queries_may_share_hits(index, photos):
+    some = [files(photos)[0]] * 3
+    results = index.search(some, k=20)
+    assert len({tuple(hit.id for hit in result.hits) for result in results}) == 1
+    near = index.nearest(index.encoder.encode(some), 20)
+    assert index.ids(near) == [[hit.id for hit in result.hits] for result in results]
+
+
 def test_hits_carry_what_the_formulas_say(index, photos):
     picture = files(photos)[0]
     result = index.search(picture, k=2, radius=1.0)

@@ -69,12 +69,13 @@ class MilvusServer:
     def start(self) -> None:
         """On the ports it had before, or on free ones."""
         if self.ports:
-            self._start()
+            self._run()
             return
         for attempt in range(1, ATTEMPTS + 1):
             self.ports = free_ports()
             try:
-                self._start()
+                self._configure()
+                self._run()
                 return
             except NotStarted:
                 if attempt == ATTEMPTS:
@@ -88,8 +89,7 @@ class MilvusServer:
             self.process.wait()
             self.process = None
 
-    def _start(self) -> None:
-        self._configure()
+    def _run(self) -> None:
         environment = {
             **os.environ,
             "DEPLOY_MODE": "STANDALONE",

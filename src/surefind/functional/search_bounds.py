@@ -1,5 +1,7 @@
 """What an engine's own order proves about the other ranking, so that a search can stop."""
 
+from math import prod
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -11,6 +13,7 @@ from surefind.functional.sphere import sphere_terms
 Array = NDArray[np.float64]
 
 RANKINGS = ("expected", "mean")
+_NUMBERS_AT_ONCE = 65_536  # of differences, so that they stay in a core's cache
 _ROUNDING = 8 * float(np.finfo(np.float64).eps)
 
 
@@ -26,8 +29,12 @@ def ranking_keys(
     The query's own variance is left out: it does not change the order. `var` (Q, K) is 1/kappa on
     the sphere. From differences, in float64: |x|^2 + |y|^2 - 2 x'y has no digits for what is close.
     """
-    away = query[:, None] - means
-    between: Array = np.einsum("qkd,qkd->qk", away, away)
+    between = np.empty(means.shape[:2])
+    step = max(1, _NUMBERS_AT_ONCE // max(1, prod(means.shape[1:])))
+    for start in range(0, len(query), step):
+        rows = slice(start, start + step)
+        away = query[rows, None] - means[rows]
+        np.einsum("qkd,qkd->qk", away, away, out=between[rows])
     return keys_between(between, var, dim=means.shape[-1], family=family, ranking=ranking)
 
 

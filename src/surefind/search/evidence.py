@@ -43,7 +43,8 @@ def _hits(
 ) -> list[tuple[Hit, ...]]:
     """Of queries that all found as many."""
     per_query = near.keys.shape[1]
-    rows = engine.rows(near.keys.reshape(-1))
+    keys, place = np.unique(near.keys, return_inverse=True)  # queries share hits
+    rows = engine.rows(keys)
     gallery = engine.space.embeddings(
         near.vectors.reshape(-1, engine.space.width), near.var.reshape(-1)
     )
@@ -59,7 +60,7 @@ def _hits(
         columns["p_within"] = hit_match_probability(query, gallery, radius, per_query=per_query)
     numbers = {name: column.flatten().tolist() for name, column in columns.items()}
     numbers["var"] = near.var.reshape(-1).tolist()
-    hits = _rows_to_hits(rows, numbers)
+    hits = _rows_to_hits(rows, place.reshape(-1).tolist(), numbers)
     return [tuple(hits[start : start + per_query]) for start in range(0, len(hits), per_query)]
 
 
@@ -72,16 +73,17 @@ def _shares(query: Embeddings, gallery: Embeddings, per_query: int) -> Tensor:
     return torch.nn.functional.pad(shares, (0, per_query - MOST_HITS))
 
 
-def _rows_to_hits(rows: Rows, numbers: dict[str, list[float]]) -> list[Hit]:
+def _rows_to_hits(rows: Rows, places: list[int], numbers: dict[str, list[float]]) -> list[Hit]:
     hits = []
-    for row, (name, metadata) in enumerate(zip(rows.ids, rows.metadata, strict=True)):
+    for number, place in enumerate(places):
+        metadata = rows.metadata[place]
         path = metadata.get("path")
         hits.append(
             Hit(
-                id=name,
+                id=rows.ids[place],
                 path=None if path is None else str(path),
                 metadata=metadata,
-                **{column: values[row] for column, values in numbers.items()},
+                **{column: values[number] for column, values in numbers.items()},
             )
         )
     return hits

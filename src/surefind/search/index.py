@@ -311,10 +311,10 @@ class Index:
 
     def ids(self, near: Nearest) -> list[list[str]]:
         """The ids behind an answer of `nearest`, one list per query."""
-        found = near.found
-        flat = [row[:count] for row, count in zip(near.keys, found, strict=True)]
-        names = iter(self._engine.rows(np.concatenate(flat)).ids if len(flat) else ())
-        return [[next(names) for _ in range(count)] for count in found]
+        found = np.isfinite(near.ranked_by)
+        keys, place = np.unique(near.keys[found], return_inverse=True)
+        names = iter(np.array(self._engine.rows(keys).ids, dtype=object)[place])
+        return [[next(names) for _ in range(count)] for count in near.found]
 
     def snapshot(self, folder: str | Path, *, kind: str = "auto") -> "Index":
         """A copy in a folder of its own, as the index is at this moment, whatever its engine."""

@@ -42,6 +42,8 @@ class Nearest(NamedTuple):
     @staticmethod
     def below(parts: Sequence["Nearest"]) -> "Nearest":
         """The queries of one part after those of the other."""
+        if len(parts) == 1:
+            return parts[0]
         width = max(part.keys.shape[1] for part in parts)
         return _join([part._widened(width) for part in parts], axis=0)
 

@@ -16,6 +16,8 @@ from surefind.engines.space import Space
 from surefind.engines.where import Condition, Where
 
 KINDS = ("flat", "hnsw", "ivf")
+# With so few rows the server would rather look at all of them.
+FORCED = "&options=-c%20enable_seqscan%3Doff%20-c%20enable_bitmapscan%3Doff"
 
 
 def clustered(count: int, dim: int) -> Rows:
@@ -39,7 +41,7 @@ def gallery() -> Rows:
 def engines(server, gallery):
     made = {}
     for kind in KINDS:
-        engine = create_engine(server.fresh_url(), Space("gaussian", 24), {}, kind=kind)
+        engine = create_engine(server.fresh_url() + FORCED, Space("gaussian", 24), {}, kind=kind)
         engine.add(gallery)
         engine.compact()
         made[kind] = engine
@@ -180,7 +182,7 @@ def plan(engine) -> str:
     statement = searching.nearest(engine._place, clause(None), engine._index)
     vectors = to_sent(np.zeros((1, engine.space.width), np.float32))
     with engine._connections.transaction() as connection:
-        connection.execute("SET LOCAL enable_seqscan = off")  # few rows make it cheap
+        connection.execute("SET LOCAL enable_seqscan = off")
         lines = connection.execute(
             SQL("EXPLAIN {}").format(statement), {"vectors": vectors, "k": 5}
         ).fetchall()

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from surefind.engines.embedded.library import faiss
 from surefind.engines.embedded.selecting import Selection
 
-BLAS_FROM = 20  # queries at once; faiss multiplies matrices from there on, unless rows are chosen
+GATHERED_FROM = 4  # queries at once; of chosen rows faiss itself multiplies no matrices
 GATHERED_BYTES = 64 * 2**20
 
 Vectors = NDArray[np.float32]
@@ -44,7 +44,7 @@ class Flat:
     def search(self, query: Vectors, k: int, chosen: Selection | None = None) -> Nearest:
         if chosen is None:
             return found_by_faiss(*self._search_all(query, min(k, len(self.vectors))))
-        if len(query) < BLAS_FROM and self.index is not None:
+        if len(query) < GATHERED_FROM and self.index is not None:
             only = faiss.SearchParameters(sel=chosen.selector())
             return found_by_faiss(*self.index.search(query, min(k, chosen.count), params=only))
         return self._search_gathered(query, min(k, chosen.count), chosen)

@@ -1,0 +1,277 @@
+"""Many at once: writers, readers, threads, abandoned work, connections that die."""
+
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+
+from surefind.engines.engine import EngineError
+from surefind.engines.pgvector import writing
+
+
+def count_of(blocks) -> int:
+    return sum(len(block.keys) for block in blocks)
+
+
+def open_transactions(server) -> list[tuple]:
+    return server.run(
+        "SELECT state, query FROM pg_stat_activity WHERE application_name = 'surefind'"
+        " AND state <> 'idle'"
+    )
+
+
+def end_connections(server) -> None:
+    server.run(
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+        " WHERE application_name = 'surefind'"
+    )
+
+
+def test_writers_of_the_same_rows_do_not_wait_for_each_other(make_engine, make_rows, reopen):
+    first, second = make_engine(), reopen()
+    names = [f"row {number}" for number in range(200)]
+    old = make_rows(*names, metadata={"by": 1})
+    new = make_rows(*reversed(names), metadata={"by": 2})
+
+    def work(engine, rows) -> None:
+        for turn in range(8):
+            engine.add(rows)
+            if turn % 3 == 0:
+                engine.remove(rows.ids[:100])
+        engine.add(rows)
+
+    with ThreadPoolExecutor(2) as threads:
+        for done in [threads.submit(work, first, old), threads.submit(work, second, new)]:
+            done.result()
+    assert first.count() == 200
+    keys = [key for block in first.scan() for key in block.keys]
+    assert len({row["by"] for row in first.rows(keys).metadata}) == 1  # whole calls, not pieces
+
+
+def test_an_add_that_fails_midway_leaves_nothing(make_engine, make_rows, monkeypatch):
+    engine = make_engine()
+    engine.add(make_rows("row 0", metadata={"old": True}))
+    monkeypatch.setattr(writing, "NUMBERS_AT_ONCE", 90)
+    sent = []
+
+    def damaged(vectors):
+        sent.append(len(vectors))
+        return to_sent(vectors if len(sent) < 3 else vectors[:, 1:])
+
+    to_sent = writing.to_sent
+    monkeypatch.setattr(writing, "to_sent", damaged)
+    with pytest.raises(EngineError, match="expected 9 dimensions"):
+        engine.add(make_rows(count=50))
+    assert sent == [10, 10, 10]
+    assert engine.count() == 1
+    ((key,),) = [block.keys for block in engine.scan()]
+    assert engine.rows([key]).metadata == ({"old": True},)
+
+
+def test_a_scan_sees_one_moment_while_others_write(make_engine, make_rows, monkeypatch):
+    monkeypatch.setattr("surefind.engines.pgvector.reading.NUMBERS_AT_ONCE", 90)
+    engine = make_engine()
+    engine.add(make_rows(count=50))
+    blocks = engine.scan()
+    seen = len(next(blocks).keys)
+    engine.remove([f"row {number}" for number in range(40)])
+    engine.add(make_rows("late"))
+    assert seen + count_of(blocks) == 50
+    assert count_of(engine.scan()) == 11
+
+
+def test_an_abandoned_scan_leaves_no_open_transaction(make_engine, make_rows, server, monkeypatch):
+    monkeypatch.setattr("surefind.engines.pgvector.reading.NUMBERS_AT_ONCE", 90)
+    engine = make_engine()
+    engine.add(make_rows(count=50))
+    blocks = engine.scan()
+    next(blocks)
+    assert [state for state, _ in open_transactions(server)] == ["idle in transaction"]
+    del blocks
+    assert open_transactions(server) == []
+    assert count_of(engine.scan()) == 50
+
+
+def test_closing_during_a_scan_ends_its_connection_too(
+    make_engine, make_rows, server, monkeypatch
+):
+    monkeypatch.setattr("surefind.engines.pgvector.reading.NUMBERS_AT_ONCE", 90)
+    engine = make_engine()
+    engine.add(make_rows(count=50))
+    blocks = engine.scan()
+    next(blocks)
+    engine.close()
+    assert count_of(blocks) == 40
+    await_connections(server, 0)
+
+
+def await_connections(server, number: int) -> None:
+    """A server forgets a connection a moment after it was closed."""
+    statement = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'surefind'"
+    deadline = time.monotonic() + 20
+    while server.run(statement) != [(number,)]:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_an_engine_that_is_forgotten_closes_its_connections(make_rows, server, url):
+    from surefind.engines.opening import create_engine
+    from surefind.engines.space import Space
+
+    engine = create_engine(url, Space("gaussian", 8), {})
+    engine.count()
+    await_connections(server, 1)
+    del engine
+    await_connections(server, 0)
+
+
+def test_threads_search_and_add_at_once(make_engine, make_rows):
+    engine = make_engine()
+    rows = make_rows(count=300)
+    engine.add(rows)
+    asked = engine.space.asking(rows.embeddings)
+    expected = engine.search(asked, 3).keys
+
+    def work(number: int) -> bool:
+        if number % 4 == 0:
+            engine.add(make_rows(f"far {number}"))
+        part = slice(number * 10, number * 10 + 10)
+        return np.array_equal(engine.search(asked[part], 1).keys, expected[part, :1])
+
+    with ThreadPoolExecutor(6) as threads:
+        assert sum(threads.map(work, range(30))) >= 25  # a new row may be the nearest
+    assert engine.count() == 308
+
+
+def test_refresh_tells_of_others_and_not_of_oneself(make_engine, make_rows, reopen):
+    engine, other = make_engine(), reopen()
+    assert not engine.refresh()
+    engine.add(make_rows("a"))
+    assert not engine.refresh()
+    assert other.refresh()
+    assert not other.refresh()
+    other.remove(["nothing"])
+    assert not engine.refresh()
+    other.remove(["a"])
+    engine.add(make_rows("b"))
+    assert engine.refresh()
+    assert not engine.refresh()
+
+
+def test_a_connection_that_dies_between_calls_is_replaced_unseen(make_engine, make_rows, server):
+    engine = make_engine()
+    engine.add(make_rows("a"))
+    end_connections(server)
+    assert engine.count() == 1
+    server.restart()
+    engine.add(make_rows("b"))
+    assert engine.count() == 2
+
+
+def test_a_connection_lost_in_the_middle_is_an_error_and_the_next_call_works(
+    make_engine, make_rows, server, monkeypatch
+):
+    monkeypatch.setattr("surefind.engines.pgvector.reading.NUMBERS_AT_ONCE", 90)
+    engine = make_engine()
+    engine.add(make_rows(count=50))
+    blocks = engine.scan()
+    next(blocks)
+    end_connections(server)
+    with pytest.raises(EngineError, match="shuts down or restarts|was lost") as caught:
+        next(blocks)
+    assert "call again" in caught.value.fix
+    assert engine.count() == 50
+
+
+def test_an_add_whose_connection_dies_leaves_nothing_and_can_be_repeated(
+    make_engine, make_rows, server, monkeypatch
+):
+    engine = make_engine()
+    put = writing.put
+    rows = make_rows(count=20)
+
+    def dying(*arguments) -> None:
+        put(*arguments)
+        end_connections(server)
+
+    monkeypatch.setattr(writing, "put", dying)
+    with pytest.raises(EngineError, match="shuts down or restarts|was lost"):
+        engine.add(rows)
+    monkeypatch.undo()
+    assert engine.count() == 0
+    engine.add(rows)
+    assert engine.count() == 20
+
+
+def test_a_server_that_was_away_is_found_again(make_engine, make_rows, server):
+    engine = make_engine()
+    engine.add(make_rows("a"))
+    server.stop()
+    try:
+        for _ in range(2):
+            with pytest.raises(EngineError, match="cannot connect") as caught:
+                engine.count()
+            assert "start the server" in caught.value.fix
+    finally:
+        server.start()
+    assert engine.count() == 1
+
+
+def test_a_child_process_does_not_use_the_connections_of_its_parent(
+    make_engine, make_rows, monkeypatch
+):
+    engine = make_engine()
+    engine.add(make_rows("a"))
+    (kept,) = engine._connections._free
+    with monkeypatch.context() as child:
+        child.setattr(os, "getpid", lambda: -1)
+        with engine._connections.borrowed() as connection:
+            assert connection is not kept
+    assert not kept.closed
+    assert engine.count() == 1
+
+
+def test_rows_are_on_the_disk_even_where_the_database_does_not_ask_for_it(
+    make_engine, make_rows, url, monkeypatch
+):
+    from surefind.engines.opening import open_engine
+
+    make_engine()
+    engine = open_engine(url + "&options=-c%20synchronous_commit%3Doff")
+    settings = []
+    put = writing.put
+
+    def watched(connection, *others) -> None:
+        put(connection, *others)
+        settings.extend(connection.execute("SHOW synchronous_commit").fetchone())
+
+    monkeypatch.setattr(writing, "put", watched)
+    engine.add(make_rows("a"))
+    engine.close()
+    assert settings == ["on"]
+
+
+def test_searches_return_the_rows_of_one_moment(make_engine, make_rows):
+    """Keys, vectors and variances of a hit belong together while it is being replaced."""
+    engine = make_engine(dim=2)
+    versions = [make_rows("a", dim=2) for _ in range(2)]
+    engine.add(versions[0])
+    pairs = {
+        (tuple(engine.space.stored(v.embeddings)[0]), float(engine.space.var(v.embeddings)[0]))
+        for v in versions
+    }
+
+    def replace() -> None:
+        for turn in range(40):
+            engine.add(versions[turn % 2])
+
+    with ThreadPoolExecutor(1) as threads:
+        writer = threads.submit(replace)
+        while not writer.done():
+            found = engine.search(torch.zeros(1, 3).numpy(), 5)
+            assert found.keys.shape == (1, 1)
+            assert (tuple(found.vectors[0, 0]), float(found.var[0, 0])) in pairs
+        writer.result()
