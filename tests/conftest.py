@@ -1,4 +1,4 @@
-"""Shared by all tests: how to draw embeddings, and servers that are started when first asked for."""
+"""Shared by all tests: how to draw embeddings, and servers that start when first asked for."""
 
 from collections.abc import Iterator
 

@@ -26,7 +26,8 @@ MAY_IMPORT = {
 }
 MAY_IMPORT["training"] = {*MAY_IMPORT, "encoders"}
 MAY_IMPORT["engines"] = {"errors", "choices", "files", "embeddings", "functional"}
-MAY_IMPORT["search"] = {"engines", "encoders", *MAY_IMPORT["encoders"], "datasets", "functional", "metrics"}
+MAY_IMPORT["search"] = {*MAY_IMPORT["encoders"], "functional", "metrics", "datasets"}
+MAY_IMPORT["search"] |= {"encoders", "engines"}
 MAY_IMPORT["reports"] = {*MAY_IMPORT["search"], "search", "datasets", "losses", "training"}
 MAY_IMPORT["serve"] = MAY_IMPORT["reports"] - {"training", "losses"} | {"reports"}
 MAY_IMPORT["cli"] = {*MAY_IMPORT}

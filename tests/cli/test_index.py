@@ -71,10 +71,12 @@ def test_json_tells_what_became_of_every_image(surefind, model: Path, photos: Pa
 
 
 def test_copies_and_bad_images_are_named(surefind, model: Path, photos: Path):
-    shutil.copy(photos / "class00" / "0.png", photos / "class00" / "[red]\x1bcopy.png")
+    shutil.copy(
+        photos / "class00" / "0.png", photos / "class00" / "[red]\x1bcopy.png"
+    )  # sorts last
     (photos / "class01" / "broken.png").write_bytes(b"no picture")
     out = surefind("index", model, photos, "-o", "made").out
-    assert "class00/0.png is class00/[red]�copy.png" in out or "[red]�copy.png is" in out
+    assert "1 left out as copies of others:\n  class00/[red]�copy.png is class00/0.png" in out
     assert "1 could not be read:" in out
     assert "broken.png: " in out
     assert "\x1b" not in out
@@ -244,6 +246,15 @@ def test_everything_is_put_in_its_best_form_unless_told_not_to(
     monkeypatch.setattr(Index, "compact", lambda index: (calls.append(1), compact(index)))
     surefind("index", model, gallery, "-o", "made", option)
     assert len(calls) == times
+
+
+def test_warnings_of_the_index_go_to_stderr(surefind, model, gallery, monkeypatch):
+    monkeypatch.setattr(Index, "warnings", ("version 7\x1b is damaged",))
+    done = surefind("index", model, gallery, "-o", "made")
+    assert "warning: version 7� is damaged\n" in done.err
+    assert "warning" not in done.out
+    told = json.loads(surefind("index", model, gallery, "-o", "made", "--json").out)
+    assert told["warnings"] == ["version 7\x1b is damaged"]
 
 
 def test_progress_without_a_terminal_is_a_line_now_and_then(surefind, model, gallery, monkeypatch):

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from pictures import write_pictures
 
 from surefind.search.index import Index
 
@@ -45,6 +46,21 @@ def test_a_flipped_bit_in_the_model_is_found(surefind, made: Path):
     done = surefind("verify", made, "--json")
     assert done.code == 1
     assert json.loads(done.out)["problems"]
+
+
+def test_repair_goes_back_to_the_last_whole_version(
+    surefind, model: Path, photos: Path, made: Path
+):
+    write_pictures(photos / "more", classes=1, per_class=2, seed=5)
+    surefind("index", model, photos, "-o", made, "--no-compact")
+    damage(max((made / "store").rglob("*.segment"), key=lambda path: path.stat().st_mtime_ns))
+    done = surefind("verify", made)
+    assert (done.code, "checksum" in done.out) == (1, True)
+    done = surefind("verify", made, "--repair")
+    assert done.code == 0
+    assert "repaired: " in done.out
+    assert done.out.endswith("20 images, everything as it was written\n")
+    assert surefind("verify", made).code == 0
 
 
 def test_what_was_repaired_is_checked_again(surefind, finished: Path, monkeypatch):

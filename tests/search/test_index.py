@@ -354,7 +354,25 @@ def test_an_unreadable_query_is_refused(index, tmp_path):
         index.search(tmp_path / "x.jpg")
 
 
-@pytest.mark.parametrize("engine", ["qdrant://x", "pg://x", "faiss://x"])
+def test_copies_of_an_unreadable_picture_are_unreadable_too(index, tmp_path):
+    folder = tmp_path / "empty files"
+    folder.mkdir()
+    for name in "abc":
+        (folder / f"{name}.png").touch()
+    report = index.add(folder, max_bad_share=1.0)
+    assert (len(report.rejected), report.duplicates, report.added) == (3, (), 0)
+
+
+def test_a_file_whose_name_is_not_text_is_rejected(index, tmp_path, photos):
+    folder = tmp_path / "odd names"
+    folder.mkdir()
+    odd = folder / "b\udcff.png"
+    odd.write_bytes(files(photos)[0].read_bytes()[:-1] + b"x")
+    report = index.add([odd], max_bad_share=1.0)
+    assert [bad.reason for bad in report.rejected] == ["its name is not a text: rename it"]
+
+
+@pytest.mark.parametrize("engine", ["fais", "qdrant://x", "pg://x", "faiss://x"])
 def test_an_unknown_engine_is_refused_with_those_that_are_known(tmp_path, encoder, engine):
     with pytest.raises(sf.InvalidArgument, match="faiss, pgvector"):
         Index.create(tmp_path / "index", encoder, engine=engine)

@@ -5,9 +5,9 @@ import pytest
 import torch
 from galleries import FAMILIES, random_embeddings
 from memory_engine import MemoryEngine
-from surefind.engines.embedded.engine import create
 
 from surefind.embeddings import Embeddings, Gaussians, VonMisesFisher
+from surefind.engines.embedded.engine import create
 from surefind.engines.engine import Engine, Found, Rows
 from surefind.engines.space import Space
 from surefind.engines.where import Where

@@ -7,7 +7,6 @@ interface and cannot be told otherwise.
 import os
 import random
 import shutil
-import signal
 import socket
 import subprocess
 import sys

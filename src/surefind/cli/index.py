@@ -62,7 +62,8 @@ def index(
     Stop it whenever you like: the same command goes on where it was. Under torchrun the processes
     share the images. Example: surefind index model photos/ -o photos.index
     """
-    from surefind.cli.indexing import Request, run
+    from surefind.cli.index_request import Request
+    from surefind.cli.indexing import run
     from surefind.training.world import World
 
     request = Request(
@@ -120,6 +121,8 @@ def _tell(outcome: "Outcome") -> None:
     if added.stopped:
         print("stopped; run the same command again to go on")
     print(f"{outcome.folder}: {outcome.images:,} images")
+    for warning in outcome.warnings:
+        print(f"warning: {printable(warning)}", file=sys.stderr)
 
 
 @contextmanager

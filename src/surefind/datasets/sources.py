@@ -66,7 +66,7 @@ def find_reader(source: str | Path) -> tuple[Reader, Path]:
     """
     if source == "glyphs":
         return READERS["glyphs"], glyphs_folder()
-    if Path(source).exists():
+    if _exists(Path(source)):
         return READERS[_recognise(Path(source))], Path(source)
     name, colon, place = str(source).partition(":")
     if not colon or len(name) < 2 or "/" in name:  # one letter: a drive of Windows
@@ -82,6 +82,13 @@ def find_reader(source: str | Path) -> tuple[Reader, Path]:
     if not place:
         raise _not_found(name)
     return READERS[name], Path(place).expanduser()
+
+
+def _exists(place: Path) -> bool:
+    try:
+        return place.exists()
+    except OSError:  # a name that no file can have, a folder that may not be looked into
+        return False
 
 
 def _recognise(place: Path) -> str:

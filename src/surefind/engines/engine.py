@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from surefind.embeddings import Embeddings
 from surefind.engines.space import Space
-from surefind.engines.where import Metadata, Where, check_metadata
+from surefind.engines.where import Metadata, Where, check_metadata, check_value
 from surefind.errors import InvalidArgument, SurefindError
 
 KINDS = ("flat", "hnsw", "ivf")  # how an engine looks: at everything, along a graph, in cells
@@ -45,13 +45,14 @@ class Rows:
                 "ids", expected="one id per row", got="an id twice", fix="remove one of the rows"
             )
         for name in self.ids:
-            if not name or "\0" in name or len(name.encode()) > LONGEST_ID:
+            if not name or "\0" in name or len(name.encode(errors="replace")) > LONGEST_ID:
                 raise InvalidArgument(
                     "ids",
                     expected=f"texts of 1 to {LONGEST_ID} bytes",
                     got=repr(name[:80]),
                     fix="shorten the id",
                 )
+            check_value("ids", name)
         check_metadata(self.metadata)
 
     def __len__(self) -> int:

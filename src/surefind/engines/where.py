@@ -25,6 +25,7 @@ COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
     "in": lambda found, values: found in values,
 }
+_KEPT = re.compile("[^\\0\ud800-\udfff]*", re.DOTALL)  # texts that every engine can keep
 VAR = "var"  # the field that every row has: its variance, 1/kappa on the sphere
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _WRITTEN = re.compile(rf"\s*({NAME.pattern})\s*(!=|<=|>=|=|<|>|\bin\b)\s*(.*?)\s*", re.DOTALL)
@@ -132,7 +133,7 @@ def check_name(name: object) -> None:
 
 def check_value(name: str, value: object) -> None:
     """Refuse what not every engine can keep and compare."""
-    if isinstance(value, str) and "\0" not in value:
+    if isinstance(value, str) and _KEPT.fullmatch(value):
         return
     if isinstance(value, int) and abs(value) < 2**53:
         return

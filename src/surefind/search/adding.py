@@ -7,7 +7,7 @@ from surefind.encoders.encoding import ImageEncoder
 from surefind.engines.engine import Engine, Rows
 from surefind.errors import InvalidArgument
 from surefind.images.loading import Rejection, TooManyRejected
-from surefind.search.pictures import Pictures, digest_of
+from surefind.search.pictures import Pictures, digest_of, name_of
 
 CHUNK = 1024  # images encoded and made durable at a time: so much is lost by a kill at most
 
@@ -77,15 +77,20 @@ def _add_chunk(
     progress: Callable[[int], None] | None,
 ) -> Added:
     digests = [digest_of(source) for source in chunk.sources]
-    known = engine.digests_of(chunk.ids)
-    fresh = [row for row, name in enumerate(chunk.ids) if known.get(name) != (digests[row] or None)]
-    replaced = [chunk.ids[row] for row in fresh if chunk.ids[row] in known and digests[row]]
+    unnamed = [row for row, name in enumerate(chunk.ids) if not _is_text(name)]
+    known = engine.digests_of([name for name in chunk.ids if _is_text(name)])
+    fresh = [
+        row
+        for row, name in enumerate(chunk.ids)
+        if known.get(name) != (digests[row] or None) and row not in unnamed
+    ]
+    replaced = {chunk.ids[row] for row in fresh if chunk.ids[row] in known and digests[row]}
     if replaced and not policy.replace:
-        raise already_there(replaced)
-    rows: list[int] = fresh
-    duplicates: tuple[tuple[str, str], ...] = ()
+        raise already_there(sorted(replaced))
+    copies: dict[int, str] = {}
     if not policy.keep_duplicates:
-        rows, duplicates = _without_duplicates(engine, chunk, fresh, digests, set(replaced))
+        copies = _copies(engine, chunk, fresh, digests, replaced)
+    rows = [row for row in fresh if row not in copies]
     encoded = encoder.encode_all(
         [chunk.sources[row] for row in rows], max_bad_share=1.0, progress=progress
     )
@@ -98,12 +103,21 @@ def _add_chunk(
             metadata=tuple(chunk.metadata[row] for row in kept),
         )
     )
+    reasons = {rows[bad.row]: bad.reason for bad in encoded.rejected}
+    reasons |= dict.fromkeys(unnamed, "its name is not a text: rename it")
+    by_id = {chunk.ids[row]: reason for row, reason in reasons.items()}
+    reasons |= {row: by_id[other] for row, other in copies.items() if other in by_id}
     return Added(
         added=len(kept),
-        known=len(chunk) - len(fresh),
-        replaced=len({chunk.ids[row] for row in kept} & set(replaced)),
-        duplicates=duplicates,
-        rejected=tuple(bad._replace(row=first + rows[bad.row]) for bad in encoded.rejected),
+        known=len(chunk) - len(fresh) - len(unnamed),
+        replaced=len({chunk.ids[row] for row in kept} & replaced),
+        duplicates=tuple(
+            (chunk.ids[row], other) for row, other in copies.items() if row not in reasons
+        ),
+        rejected=tuple(
+            Rejection(first + row, name_of(chunk.sources[row]), reasons[row])
+            for row in sorted(reasons)
+        ),
     )
 
 
@@ -116,19 +130,27 @@ def already_there(ids: list[str]) -> InvalidArgument:
     )
 
 
-def _without_duplicates(
+def _copies(
     engine: Engine, chunk: Pictures, rows: list[int], digests: list[str], replaced: set[str]
-) -> tuple[list[int], tuple[tuple[str, str], ...]]:
+) -> dict[int, str]:
+    """Rows with the content of another image, and the id of that."""
     first = engine.ids_of([digests[row] for row in rows if digests[row]])
-    kept, duplicates = [], []
+    copies = {}
     for row in rows:
         name, digest = chunk.ids[row], digests[row]
         other = first.setdefault(digest, name) if digest else name
-        if other == name or name in replaced:
-            kept.append(row)
-        else:
-            duplicates.append((name, other))
-    return kept, tuple(duplicates)
+        if other != name and name not in replaced:
+            copies[row] = other
+    return copies
+
+
+def _is_text(name: str) -> bool:
+    """False for the name of a file that is not UTF-8, which no engine can keep."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _from(start: int, progress: Callable[[int], None]) -> Callable[[int], None]:

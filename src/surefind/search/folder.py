@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from surefind.engines.opening import is_url, without_password
-from surefind.errors import InvalidFile
+from surefind.errors import InvalidArgument, InvalidFile
 from surefind.files import make_writable, write_whole
 
 SCHEMA = 1
@@ -29,7 +29,16 @@ class IndexFolder:
 
     def place(self, engine: str) -> str:
         """Where an engine finds its rows: a URL, or a folder in here."""
-        return engine if is_url(engine) else str(self.path / "store")
+        if is_url(engine):
+            return engine
+        if engine != EMBEDDED:
+            raise InvalidArgument(
+                "engine",
+                expected="faiss, pgvector://... or milvus://...",
+                got=repr(engine),
+                fix="use faiss, which needs no server",
+            )
+        return str(self.path / "store")
 
     def exists(self) -> bool:
         return self.file.exists()

@@ -351,19 +351,21 @@ class Index:
             raise EngineError(
                 "this engine repairs itself", fix="restore the server's data from a backup"
             )
-        return str(repair())
+        return "; ".join(repair()) or "there was nothing to repair"
 
     def describe(self) -> dict[str, Any]:
         """What is in it, for people."""
+        engine = self._engine.describe()
+        images = engine.pop("rows", None) or len(self)
         return {
             "folder": str(self._folder.path),
-            "engine": without_password(self._folder.read()),
-            "images": len(self),
+            "images": images,
             "family": self.space.family,
             "dim": self.space.dim,
             "ranking": self.space.ranking,
             **self._engine.facts,
-            **self._engine.describe(),
+            **engine,
+            "engine": without_password(self._folder.read()),
             "warnings": list(self.warnings),
         }
 

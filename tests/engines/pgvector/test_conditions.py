@@ -17,7 +17,7 @@ VALUES: tuple[Value, ...] = (
     *(0.0, -0.0, 1.0, 0.1, 0.30000000000000004, 1e20, 1e-320, -1.5e300, 9007199254740993.0),
     *(True, False),
     *("", "1", "true", "a", "A", "B", "b", "ä", "Z", "zz", "a b", "1.0", "null", "{}", "[1]"),
-    *('q"uo\'te', "back\\slash", "line\nbreak", "\t", "%s", "%(k)s", "\u200b", "é", "e\u0301"),
+    *("q\"uo'te", "back\\slash", "line\nbreak", "\t", "%s", "%(k)s", "\u200b", "é", "e\u0301"),
     *("😀", "\uffff", "'; DROP TABLE surefind; --", "{where}", "x" * 3000),
 )
 VARIANCES = (1e-12, 0.1, 0.5, 1.0, 3.0, 1e9)

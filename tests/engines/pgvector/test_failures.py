@@ -27,7 +27,9 @@ def database(server) -> str:
 def guarded(server, database) -> str:
     """A user who needs a password; returns its name."""
     server.run(f"CREATE ROLE guarded LOGIN PASSWORD '{PASSWORD}'")
-    server.run("CREATE EXTENSION vector", "GRANT CREATE ON SCHEMA public TO guarded", database=database)
+    server.run(
+        "CREATE EXTENSION vector", "GRANT CREATE ON SCHEMA public TO guarded", database=database
+    )
     return "guarded"
 
 
@@ -46,7 +48,9 @@ def test_a_missing_package_is_named_with_its_extra():
         "try: open_engine('pgvector://db/photos')\n"
         "except EngineError as error: print(error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert "pip install 'surefind[pgvector]'" in done.stdout
 
 

@@ -38,7 +38,8 @@ def test_metadata_come_back_exactly_with_their_types(make_engine, make_rows):
 
 
 @pytest.mark.parametrize(
-    "name", ["a/b.jpg", "😀", "'; DROP TABLE surefind; --", "a\nb", " ", "é", "\x7f\x01", "i" * 1024]
+    "name",
+    ["a/b.jpg", "😀", "'; DROP TABLE surefind; --", "a\nb", " ", "é", "\x7f\x01", "i" * 1024],
 )
 def test_odd_ids_are_kept_and_removed(name, make_engine, make_rows):
     engine = make_engine()

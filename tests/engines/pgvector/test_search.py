@@ -210,7 +210,9 @@ def test_auto_builds_a_graph_when_there_are_many_rows(make_engine, make_rows, mo
 
 
 def test_cells_are_made_anew_when_the_rows_have_outgrown_them(make_engine, make_rows, monkeypatch):
-    monkeypatch.setattr("surefind.engines.pgvector.vector_index.lists_for", lambda count: count // 9)
+    monkeypatch.setattr(
+        "surefind.engines.pgvector.vector_index.lists_for", lambda count: count // 9
+    )
     engine = make_engine(kind="ivf")
     engine.add(make_rows(count=90))
     engine.compact()
@@ -234,3 +236,23 @@ def test_compacting_twice_at_once_builds_one_graph(make_engine, make_rows, reope
             [engine._place.table],
         ).fetchall()
     assert number == 1
+
+
+def test_queries_that_a_graph_gives_up_on_are_answered_by_looking_at_all(server, gallery, queries):
+    hasty = FORCED + "%20-c%20hnsw.max_scan_tuples%3D1"
+    engine = create_engine(server.fresh_url() + hasty, Space("gaussian", 24), {}, kind="hnsw")
+    engine.add(gallery)
+    engine.compact()
+    where = clause(Where((Condition("group", "=", 3),)))
+    alone = searching._hits(
+        engine._connections, queries, np.arange(40), k=70, clause=where, index=engine._index
+    )
+    short = np.bincount(alone["query"], minlength=40) < 70
+    assert short.any()
+    found = engine.search(queries, 70, Where((Condition("group", "=", 3),)))
+    engine.close()
+    distances = true_distances(engine, gallery, queries)
+    distances[:, [row["group"] != 3 for row in gallery.metadata]] = np.inf
+    nearest = np.sort(distances, axis=1)[:, :70]
+    assert np.isfinite(found.distance).all() and found.keys.shape == (40, 70)
+    np.testing.assert_allclose(found.distance[short], nearest[short], rtol=1e-5)

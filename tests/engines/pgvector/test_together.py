@@ -95,9 +95,7 @@ def test_an_abandoned_scan_leaves_no_open_transaction(make_engine, make_rows, se
     assert count_of(engine.scan()) == 50
 
 
-def test_closing_during_a_scan_ends_its_connection_too(
-    make_engine, make_rows, server, monkeypatch
-):
+def test_closing_during_a_scan_ends_its_connection_too(make_engine, make_rows, server, monkeypatch):
     monkeypatch.setattr("surefind.engines.pgvector.reading.NUMBERS_AT_ONCE", 90)
     engine = make_engine()
     engine.add(make_rows(count=50))

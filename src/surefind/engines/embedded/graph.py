@@ -11,7 +11,7 @@ import numpy as np
 
 from surefind.engines.embedded.container import Bytes, mapped
 from surefind.engines.embedded.damage import Damaged
-from surefind.engines.embedded.flat import Flat, Nearest, Vectors, found_by_faiss
+from surefind.engines.embedded.flat import GATHERED_FROM, Flat, Nearest, Vectors, found_by_faiss
 from surefind.engines.embedded.folder import Folder
 from surefind.engines.embedded.library import faiss
 from surefind.engines.embedded.manifest import Kept
@@ -21,8 +21,9 @@ from surefind.engines.embedded.writing import hashed_file, new_name
 
 LINKS, LOOK_BUILDING, LOOK = 32, 128, 160  # HNSW: M, efConstruction, efSearch
 CELLS, TRAINED_ON = 4, 64  # IVF: cells per square root of the rows; rows per cell to learn them
-LEAST_PROBES, PROBED = 16, 0.1  # IVF: cells that are looked into, a share of them
-WORTHWHILE = 0.1  # share of the rows; who must look at more looks at all
+LEAST_PROBES, PROBED = 16, 0.1  # IVF: cells that are looked into, and as a share of all
+# What things cost, in rows of a matrix product (measured at 513 dimensions):
+STEP, ONE_BY_ONE = 375, 12  # a step along the graph; a row that is compared with one query
 _BLOCK = 16_384  # rows handed to faiss at once
 
 
@@ -44,21 +45,30 @@ class Graph:
         return self.kept.name.rpartition(".")[2]
 
     def search(self, query: Vectors, k: int, chosen: Selection | None = None) -> Nearest:
-        flat, rows = self._segment.flat, len(self._segment)
-        count, share = (rows, 1.0) if chosen is None else (chosen.count, chosen.share)
+        """Looks at every vector where that is quicker: few rows, many queries at once, large k."""
+        count = len(self._segment) if chosen is None else chosen.count
         k = min(k, count)
-        look = max(LOOK, 2 * k) / share  # faiss spends it on rows that are not chosen, too
-        if share < WORTHWHILE or look > WORTHWHILE * rows:
-            return flat.search(query, k, chosen)
-        selector = None if chosen is None else chosen.selector()
-        if self.kind == "hnsw":
-            how = faiss.SearchParametersHNSW(efSearch=int(look), sel=selector)
-        else:
-            probes = max(LEAST_PROBES, PROBED * self._index.nlist) / share
-            how = faiss.SearchParametersIVF(
-                nprobe=min(int(probes), self._index.nlist), sel=selector
-            )
+        how, cost = self._way(k, chosen)
+        if cost > count * (ONE_BY_ONE if len(query) < GATHERED_FROM else 1):
+            return self._segment.flat.search(query, k, chosen)
         return found_by_faiss(*self._index.search(query, k, params=how))
+
+    def _way(self, k: int, chosen: Selection | None) -> tuple[Any, float]:
+        """How to search, and what it costs per query.
+
+        The fewer rows are chosen, the further away the nearest of them are.
+        """
+        if chosen is None:
+            selector, count, share = None, len(self._segment), 1.0
+        else:
+            selector, count, share = chosen.selector(), chosen.count, chosen.share
+        if self.kind == "hnsw":
+            look = int(max(LOOK, 2 * k) / share)
+            return faiss.SearchParametersHNSW(efSearch=look, sel=selector), look * STEP
+        cells = self._index.nlist
+        probed = min(1.0, max(PROBED, LEAST_PROBES / cells, 4 * k / count) / share)
+        how = faiss.SearchParametersIVF(nprobe=int(probed * cells), sel=selector)
+        return how, probed * count * ONE_BY_ONE
 
 
 def write_graph(folder: Folder, segment: Segment, kind: str) -> Kept:
@@ -85,7 +95,7 @@ def _built(vectors: Vectors, kind: str) -> Any:
     else:
         cells = int(CELLS * rows**0.5)
         index = faiss.IndexIVFFlat(faiss.IndexFlatL2(width), width, cells)
-        index.cp.min_points_per_centroid, index.cp.seed = 1, 0
+        index.cp.min_points_per_centroid, index.cp.seed, index.cp.niter = 1, 0, 10
         random = np.random.default_rng(0)
         sample = random.choice(rows, min(rows, TRAINED_ON * cells), replace=False)
         index.train(vectors[np.sort(sample)])

@@ -28,9 +28,7 @@ SELECT nspname, relname FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
 JOIN pg_am ON pg_am.oid = relam JOIN pg_namespace ON pg_namespace.oid = relnamespace
 WHERE indrelid = to_regclass(quote_ident(%s)) AND amname = ANY(%s)
 """
-HNSW = SQL(
-    "CREATE INDEX ON {table} USING hnsw (vector vector_l2_ops) WITH (ef_construction = 128)"
-)
+HNSW = SQL("CREATE INDEX ON {table} USING hnsw (vector vector_l2_ops) WITH (ef_construction = 128)")
 IVF = SQL("CREATE INDEX ON {table} USING ivfflat (vector vector_l2_ops) WITH (lists = {lists})")
 
 
@@ -74,7 +72,9 @@ def present(connection: Connection, place: Place, kind: str) -> VectorIndex | No
         return None
     method, options = found
     settings = dict(option.split("=") for option in options.split(",") if option)
-    return VectorIndex(next(name for name in METHODS if METHODS[name] == method), int(settings.get("lists", "0")))
+    return VectorIndex(
+        next(name for name in METHODS if METHODS[name] == method), int(settings.get("lists", "0"))
+    )
 
 
 def ensure(connection: Connection, place: Place, *, kind: str, width: int) -> None:

@@ -1,0 +1,1 @@
+"""An engine on a Milvus server, for galleries that outgrow one machine."""

@@ -1,0 +1,188 @@
+"""Whatever was done to an index, it answers as a plain dictionary does."""
+
+import json
+
+import numpy as np
+import pytest
+from galleries import random_rows
+from memory_engine import MemoryEngine
+from stores import DIM, FACTS, QUERIES, SPACE, answers, contents, made, opened, some_rows
+
+from surefind.engines.embedded import building
+from surefind.engines.embedded.engine import EmbeddedEngine, create
+from surefind.engines.engine import Rows
+from surefind.engines.space import Space
+from surefind.engines.where import Where
+
+WHERE = Where.parse(["label in a,b", "year<2005"])
+pytestmark = pytest.mark.usefixtures("small_tiers")
+
+
+def chosen(rows: Rows, numbers: np.ndarray) -> Rows:
+    return Rows(
+        tuple(rows.ids[n] for n in numbers),
+        rows.embeddings[numbers.tolist()],
+        tuple(rows.digests[n] for n in numbers),
+        tuple(rows.metadata[n] for n in numbers),
+    )
+
+
+def same(engine: EmbeddedEngine, model: MemoryEngine) -> None:
+    assert contents(engine) == contents(model)
+    assert answers(engine) == answers(model)
+    assert engine.count(WHERE) == model.count(WHERE)
+    low, high = engine.var_range()
+    assert (low <= model.var_range()[0] and high >= model.var_range()[1]) or not model.kept
+    keys = np.concatenate([np.empty(0, int), *(block.keys for block in engine.scan())])
+    ids = engine.rows(keys).ids
+    assert engine.digests_of([*ids, "nobody"]) == model.digests_of(ids)
+    digests = [digest for digest in model.digests_of(ids).values() if digest]
+    assert engine.ids_of([*digests, "0" * 64, "", "no digest"]) == model.ids_of(digests)
+    found, wanted = engine.search(QUERIES, 50, WHERE), model.search(QUERIES, 50, WHERE)
+    np.testing.assert_allclose(found.distance, wanted.distance, atol=1e-5)
+    np.testing.assert_allclose(found.var, wanted.var)
+    assert np.array_equal(found.vectors, wanted.vectors)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_random_history_ends_as_in_a_dictionary(place, seed: int):
+    random = np.random.default_rng(seed)
+    engine, model = made(place), MemoryEngine(SPACE, FACTS)
+    for step in range(40):
+        chance = random.random()
+        if chance < 0.6:
+            pool = some_rows(40, seed=100 * seed + step)
+            rows = chosen(pool, random.permutation(40)[: random.integers(0, 12)])
+            engine.add(rows)
+            model.add(rows)
+        elif chance < 0.9:
+            gone = [f"row-{n}" for n in random.integers(0, 50, random.integers(1, 15))]
+            assert engine.remove(gone) == model.remove(gone)
+        else:
+            engine.compact()
+        if random.random() < 0.3:
+            engine.close()
+            engine = opened(place)
+        if step % 5 == 4:
+            same(engine, model)
+            assert engine.verify() == []
+    same(opened(place), model)
+    assert engine.describe()["segments"] < 12
+
+
+def test_segments_merge_by_themselves_and_keys_stay_in_order(place):
+    engine = made(place)
+    for step in range(30):
+        engine.add(some_rows(2, step, prefix=f"step-{step}"))
+        keys = np.concatenate([part.segment.key for part in engine._session.snapshot.parts])
+        assert len(set(keys)) == 2 * (step + 1)
+    parts = engine._session.snapshot.parts
+    assert len(parts) < 8
+    assert all((np.diff(part.segment.key) > 0).all() for part in parts)
+    assert engine.verify() == []
+
+
+def test_a_row_that_is_replaced_moves_to_its_newest_place(place):
+    engine = made(place)
+    engine.add(some_rows(5, 1))
+    engine.add(some_rows(2, 2))
+    assert engine.count() == 5
+    newest = random_rows(2, DIM, 2)
+    assert engine.digests_of(["row-1"]) == {"row-1": newest.digests[1]}
+    found = engine.search(SPACE.asking(newest.embeddings), 1)
+    assert engine.rows(found.keys[:, 0]).ids == ("row-0", "row-1")
+
+
+def test_replacing_every_row_leaves_one_segment(place):
+    engine = made(place)
+    engine.add(some_rows(5, 1))
+    engine.add(some_rows(5, 2))
+    assert engine.describe()["segments"] == 1 and engine.describe()["removed"] == 0
+
+
+def test_a_segment_with_many_dead_rows_is_written_anew(place):
+    engine = made(place)
+    engine.add(some_rows(10, 1))
+    engine.remove([f"row-{n}" for n in range(3)])
+    assert engine.describe()["removed"] == 3
+    engine.remove(["row-3"])
+    assert engine.describe()["removed"] == 0 and engine.count() == 6
+
+
+def test_removing_everything_leaves_an_empty_index_that_can_be_filled(place):
+    engine = made(place)
+    engine.add(some_rows(5, 1))
+    assert engine.remove([f"row-{n}" for n in range(5)] * 2) == 5
+    assert engine.count() == 0 and engine.describe()["segments"] == 0
+    assert engine.var_range() == (np.inf, 0.0)
+    assert engine.search(QUERIES, 3).keys.shape == (5, 0)
+    engine.compact()
+    engine.add(some_rows(3, 2))
+    assert opened(place).count() == 3 and engine.verify() == []
+
+
+def test_keys_are_never_given_out_again(place):
+    engine = made(place)
+    engine.add(some_rows(3, 1))
+    engine.remove(["row-0", "row-1", "row-2"])
+    engine.add(some_rows(1, 1))
+    assert list(next(engine.scan()).keys) == [3]
+
+
+def test_what_changes_nothing_makes_no_version(place):
+    engine = made(place)
+    engine.add(some_rows(3, 1))
+    version = engine.describe()["version"]
+    engine.add(some_rows(0, 1))
+    assert engine.remove(["nobody", "\ud800"]) == 0
+    engine.compact()
+    assert engine.describe()["version"] == version
+
+
+def test_compacting_puts_everything_into_one_segment(place):
+    engine, model = made(place), MemoryEngine(SPACE, FACTS)
+    for seed in range(4):
+        for each in (engine, model):
+            each.add(some_rows(30 + 10 * seed, seed, prefix=f"p{seed}"))
+    engine.remove(["p0-1", "p3-7"])
+    model.remove(["p0-1", "p3-7"])
+    engine.compact()
+    assert engine.describe()["segments"] == 1 and engine.describe()["removed"] == 0
+    same(engine, model)
+
+
+@pytest.mark.parametrize("kind", ["hnsw", "ivf"])
+def test_histories_with_graphs_keep_all_rows(place, monkeypatch, kind: str):
+    monkeypatch.setattr(building, "GRAPH_FROM", 20)
+    engine, model = create(str(place), SPACE, FACTS, kind=kind), MemoryEngine(SPACE, FACTS)
+    for seed in range(8):
+        for each in (engine, model):
+            each.add(some_rows(25, seed, prefix=f"p{seed % 5}"))
+            each.remove([f"p{seed % 5}-{n}" for n in range(seed)])
+    assert not engine.exact
+    assert contents(opened(place)) == contents(model)
+    assert engine.verify() == []
+    engine.compact()
+    assert contents(opened(place)) == contents(model) and engine.describe()["kind"] == kind
+
+
+def test_rows_of_the_sphere_come_back(place):
+    space = Space("von-mises-fisher", DIM)
+    engine = create(str(place), space, FACTS, kind="flat")
+    rows = random_rows(9, DIM, 1, family="von-mises-fisher")
+    engine.add(rows)
+    found = opened(place).rows(next(engine.scan()).keys)
+    assert found.ids == rows.ids
+    np.testing.assert_allclose(found.embeddings.mean, rows.embeddings.mean, atol=1e-6)
+    np.testing.assert_allclose(found.embeddings.spread, rows.embeddings.spread, rtol=1e-6)
+
+
+def test_texts_of_every_sort_come_back(place):
+    ids = ("ä" * 500, "x" * 1024, '"quoted"\n\t', "😀/\\", "..", " ")
+    rows = some_rows(len(ids), 1)
+    metadata = tuple({"text": name * 3, "n": -(2**52), "f": 1e-300, "b": False} for name in ids)
+    made(place).add(Rows(ids, rows.embeddings, rows.digests, metadata))
+    found = opened(place).rows(np.arange(len(ids)))
+    assert found.ids == ids
+    assert json.dumps(found.metadata) == json.dumps(metadata)
+    assert all(type(row["b"]) is bool and type(row["n"]) is int for row in found.metadata)
