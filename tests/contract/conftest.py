@@ -40,14 +40,21 @@ class Maker:
         return self.made[-1]
 
 
-@pytest.fixture(
-    params=[
-        "memory",
-        "faiss",
-        "pgvector",
-        pytest.param("milvus", marks=pytest.mark.milvus),
-    ]
-)
+KEPT = ("faiss", "pgvector", pytest.param("milvus", marks=pytest.mark.milvus))
+
+
+@pytest.fixture(params=KEPT)
+def engine(request: pytest.FixtureRequest) -> str:
+    """What an index is told: faiss, or the URL of a place that is new."""
+    number = next(NUMBER)
+    if request.param == "faiss":
+        return "faiss"
+    if request.param == "pgvector":
+        return request.getfixturevalue("postgres").url(table=f"index_{number}")
+    return f"{request.getfixturevalue('milvus').url}?collection=index_{number}"
+
+
+@pytest.fixture(params=["memory", *KEPT])
 def make(request: pytest.FixtureRequest) -> Iterator[Maker]:
     if request.param == "memory":
         maker = Maker(None)

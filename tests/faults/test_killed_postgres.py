@@ -45,6 +45,8 @@ class Writer:
                 try:
                     self.engine.add(batch(self.acknowledged))
                     self.acknowledged += 1
+                    asked = self.engine.space.stored(batch(0).embeddings[:1])
+                    assert self.engine.search(asked, 3).keys.shape == (1, 3)
                 except EngineError as error:
                     self.errors.append(error)
                     time.sleep(0.02)

@@ -13,12 +13,13 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,6 +59,7 @@ class MilvusServer:
     programs: Path  # where the server was unpacked; can be shared
     user: str = "root"
     password: str = "Milvus"
+    settings: Mapping[str, Any] = field(default_factory=dict)  # besides SETTINGS
     ports: dict[str, int] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = None
 
@@ -113,7 +115,7 @@ class MilvusServer:
     def _configure(self) -> None:
         config = import_module("milvus").MilvusServerConfig(data_dir=str(self.folder))
         config.set("authorization_enabled", True)
-        for name, value in SETTINGS.items():
+        for name, value in {**SETTINGS, **self.settings}.items():
             config.set(name, value)
         config.update(**{name: port for name, port in self.ports.items() if "_port" in name})
         config.resolve()
@@ -148,18 +150,26 @@ class MilvusServer:
 
 
 @contextmanager
-def milvus_server(folder: Path, *, programs: Path | None = None) -> Iterator[MilvusServer]:
-    """A server whose data are in `folder`; unpacking its programs takes most of the time."""
+def milvus_server(
+    folder: Path, *, like: MilvusServer | None = None, settings: Mapping[str, Any] | None = None
+) -> Iterator[MilvusServer]:
+    """A server whose data are in `folder` as long as it runs; its log stays.
+
+    Most of the time goes into unpacking its programs, which it can share: `like` another.
+    """
     if find_spec("milvus") is None or find_spec("pymilvus") is None:
         pytest.skip("needs the packages milvus and pymilvus")
-    programs = programs or folder / "programs"
+    programs = like.programs if like else folder / "programs"
     import_module("milvus")._initialize_data_files(str(programs))
-    server = MilvusServer(folder / "server", programs)
+    server = MilvusServer(folder / "server", programs, settings=settings or {})
     try:
         server.start()
         yield server
     finally:
         server.kill()
+        shutil.rmtree(server.folder / "data", ignore_errors=True)
+        if like is None:
+            shutil.rmtree(programs, ignore_errors=True)
 
 
 def free_ports() -> dict[str, int]:

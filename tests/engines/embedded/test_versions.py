@@ -139,39 +139,38 @@ def test_files_of_others_are_left_alone(place):
     assert all((place / name).read_text() == "mine" for name in theirs)
 
 
-def test_a_reader_that_loses_the_race_with_cleaning_looks_again(place, monkeypatch):
-    writer, raced = filled(place), []
+@pytest.fixture
+def overtaken(place, monkeypatch):
+    """Whatever version a reader is about to load is cleaned away first, so many times."""
+    writer, left = filled(place), [3]
     real = recovery.load
 
     def late(*given, **named):
-        if len(raced) < 3:  # the version that was just read about is cleaned away
-            raced.append(1)
+        if left[0] > 0:
+            times, left[0] = left[0], 0  # the writer itself is not overtaken
             writer.compact()
-            writer.add(some_rows(3, len(raced), prefix=f"race-{len(raced)}"))
+            writer.add(some_rows(30, times))
             writer.compact()
+            left[0] = times - 1
         return real(*given, **named)
 
     monkeypatch.setattr(recovery, "load", late)
+    return writer, left
+
+
+def test_a_reader_that_loses_the_race_with_cleaning_looks_again(overtaken):
+    writer, left = overtaken
     found = open_newest(writer._session.folder)
-    assert len(raced) == 3 and found.troubles == ()
+    assert left == [0] and found.troubles == ()
     assert found.snapshot.manifest.version == writer.describe()["version"]
 
 
-def test_a_race_that_never_ends_is_one_clear_error(place, monkeypatch):
-    writer = filled(place)
-    real = recovery.load
+def test_a_race_that_never_ends_is_one_clear_error(overtaken, monkeypatch):
+    writer, left = overtaken
     monkeypatch.setattr(recovery, "_ATTEMPTS", 3)
-
-    def late(*given, **named):
-        writer.compact()
-        for seed in (1, 2):
-            writer.add(some_rows(20, seed))
-        return real(*given, **named)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(recovery, "load", late)
-        with pytest.raises(EngineError, match="try again later"):
-            open_newest(writer._session.folder)
+    left[0] = 10
+    with pytest.raises(EngineError, match="try again later"):
+        open_newest(writer._session.folder)
 
 
 def test_a_slow_reader_does_not_turn_the_clock_back(place):

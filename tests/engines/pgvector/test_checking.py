@@ -98,3 +98,26 @@ def test_an_engine_describes_itself(make_engine, make_rows, server, table):
     assert description["bytes"] > 10_000
     assert re.fullmatch(r"PostgreSQL \d+\.\d+", description["server"])
     assert re.fullmatch(r"pgvector \d+\.\d+\.\d+", description["extension"])
+
+
+def test_auto_warns_that_there_will_be_no_graph(make_engine):
+    assert "too wide for a graph" in make_engine(dim=2000).warnings[0]
+
+
+def test_an_engine_in_order_has_no_warnings(make_engine, make_rows):
+    engine = make_engine(kind="hnsw")
+    engine.add(make_rows(count=50))
+    assert engine.refresh() is False
+    assert engine.warnings == ()
+
+
+def test_rows_that_wait_for_compacting_are_warned_about(make_engine, make_rows, monkeypatch):
+    monkeypatch.setattr("surefind.engines.pgvector.about.SLOW", 50)
+    engine = make_engine(kind="hnsw")
+    engine.add(make_rows(count=50))
+    with engine._connections.borrowed() as connection:
+        connection.execute("ANALYZE")
+    engine.refresh()
+    assert "compact the index" in engine.warnings[0]
+    engine.compact()
+    assert engine.warnings == ()

@@ -7,8 +7,10 @@ import torch
 
 import surefind as sf
 from surefind.engines.engine import Rows
+from surefind.engines.opening import create_engine
 from surefind.engines.pgvector.conditions import clause
 from surefind.engines.pgvector.engine import PgvectorEngine
+from surefind.engines.space import Space
 from surefind.engines.where import COMPARE, Condition, Value, Where
 from surefind.errors import InvalidArgument
 
@@ -35,9 +37,6 @@ def gallery(server) -> Rows:
 
 @pytest.fixture(scope="module")
 def engine(server, gallery: Rows):
-    from surefind.engines.opening import create_engine
-    from surefind.engines.space import Space
-
     engine = create_engine(server.fresh_url(), Space("gaussian", 3), {}, kind="flat")
     engine.add(gallery)
     yield engine
@@ -113,6 +112,19 @@ def test_values_never_become_part_of_the_statement():
     statement = text.text.as_string()
     assert "evil" not in statement and "fie" not in statement.replace("fields", "")
     assert sum("evil" in str(value) for value in text.parameters.values()) == 2
+
+
+def test_texts_are_ordered_by_code_point_whatever_the_language_of_the_database(engine, gallery):
+    """Which other languages a machine has is not known here, so the statement is looked at."""
+    text = clause(Where((Condition("field", "<", "a"),))).text.as_string()
+    assert '->> %(value_2)s::text) COLLATE "C" < ' in text
+    with engine._connections.borrowed() as connection:
+        columns = connection.execute(
+            "SELECT column_name FROM information_schema.columns WHERE table_name = %s"
+            " AND collation_name = 'C'",
+            [engine._place.table],
+        ).fetchall()
+    assert {("id",), ("digest",)} <= {*columns}
 
 
 def test_a_text_that_is_not_unicode_is_refused(engine):

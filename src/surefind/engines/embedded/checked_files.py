@@ -9,6 +9,7 @@ from pathlib import Path
 from surefind.engines.embedded.damage import Damaged, unreadable
 from surefind.engines.embedded.folder import Folder
 from surefind.engines.embedded.manifest import Kept
+from surefind.errors import InvalidFile
 
 
 class CheckedFiles:
@@ -24,7 +25,7 @@ class CheckedFiles:
     def get(self, kept: Kept) -> BufferedReader:
         """The file from its start, if its size and its checksum are right."""
         path, file = self.path(kept), self._files[kept.name]
-        if isinstance(file, Damaged):
+        if isinstance(file, InvalidFile):
             raise file
         try:
             size = file.seek(0, 2)
@@ -40,7 +41,7 @@ class CheckedFiles:
             raise unreadable(path, error) from error
         return file
 
-    def _open(self, kept: Kept) -> BufferedReader | Damaged:
+    def _open(self, kept: Kept) -> BufferedReader | InvalidFile:
         try:
             return self._stack.enter_context(self.path(kept).open("rb"))
         except OSError as error:

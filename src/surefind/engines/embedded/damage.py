@@ -1,5 +1,6 @@
 """What is wrong with a file of an index, said in the same way everywhere."""
 
+import errno
 from pathlib import Path
 
 from surefind.errors import InvalidFile
@@ -21,7 +22,12 @@ class Missing(Damaged):
         super().__init__(path, "it is missing")
 
 
-def unreadable(path: Path, error: OSError) -> Damaged:
+def unreadable(path: Path, error: OSError) -> InvalidFile:
+    """Damage, or a passing trouble of this process: no reason to fall back on an older version."""
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return Missing(path)
-    return Damaged(path, f"it cannot be read: {error.strerror}")
+    if error.errno in (errno.EIO, errno.EISDIR, errno.ENXIO, errno.ELOOP):
+        return Damaged(path, f"it cannot be read: {error.strerror}")
+    return InvalidFile(
+        f"cannot read {path}: {error.strerror}", fix="make it readable, then open the index again"
+    )

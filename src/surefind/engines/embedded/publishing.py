@@ -34,12 +34,14 @@ def clean(folder: Folder, manifest: Manifest) -> None:
 
     Only who holds the lock may do it. Whoever has older files open keeps them.
     """
+    kept = [manifest]
+    if manifest.parent is not None:
+        with suppress(Damaged):  # what is damaged is of no use to anybody
+            kept.append(read_manifest(folder, manifest.parent)[0])
     needed = {folder.store, folder.current}
-    with suppress(Damaged):
-        for version in (manifest, _parent(folder, manifest)):
-            if version is not None:
-                needed.add(folder.manifest(version.version))
-                needed.update(folder.file(file.name) for file in version.files)
+    for version in kept:
+        needed.add(folder.manifest(version.version))
+        needed.update(folder.file(file.name) for file in version.files)
     with suppress(OSError):
         for path in folder.files():
             if path not in needed or is_leftover(path):
@@ -55,7 +57,3 @@ def check_room(folder: Folder, size: int) -> None:
             f"{(size + RESERVE) / 2**20:.0f} MB are needed; the index is as it was",
             fix="free some space, then do it again",
         )
-
-
-def _parent(folder: Folder, manifest: Manifest) -> Manifest | None:
-    return None if manifest.parent is None else read_manifest(folder, manifest.parent)[0]

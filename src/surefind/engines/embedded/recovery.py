@@ -118,5 +118,5 @@ def _told(snapshot: Snapshot, troubles: list[str], pointer: Pointer | None) -> t
 def _pointed(folder: Folder) -> bytes | None:
     try:
         return read_small(folder.current)
-    except Damaged:
+    except InvalidFile:
         return None

@@ -57,7 +57,7 @@ class Session:
                     yield base
                 except BaseException:
                     with suppress(InvalidFile, EngineError):
-                        clean(self.folder, self._reopen().snapshot.manifest)
+                        self._clean(self._reopen())
                     raise
         except OSError as error:
             same = self.snapshot.sha256 == base.sha256
@@ -78,7 +78,7 @@ class Session:
         try:
             with writer_lock(self.folder):
                 done = repair(self.folder)
-                clean(self.folder, self._reopen().snapshot.manifest)
+                self._clean(self._reopen())
         except OSError as error:
             raise EngineError(
                 f"cannot repair the index in {self.folder.path}: {error.strerror}", fix=_ROOM
@@ -111,8 +111,13 @@ class Session:
                 "the index can be read but not written: " + "; ".join(opened.troubles),
                 fix="make the version that is served the newest one: call repair()",
             )
-        clean(self.folder, opened.snapshot.manifest)
+        self._clean(opened)
         return opened.snapshot
+
+    def _clean(self, opened: Opened) -> None:
+        """Never while anything is damaged: what looks needless then may be all that is left."""
+        if not opened.troubles:
+            clean(self.folder, opened.snapshot.manifest)
 
     def _reopen(self) -> Opened:
         return self._see(open_newest(self.folder, known=self._now.snapshot.parts))

@@ -59,8 +59,8 @@ def _file_problems(folder: Folder, manifest: Manifest) -> list[str]:
         for kept in manifest.files:
             try:
                 files.get(kept)
-            except Damaged as damage:
-                found.append(damage.problem)
+            except InvalidFile as error:
+                found.append(error.problem)
     return found
 
 

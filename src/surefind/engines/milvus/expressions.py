@@ -41,11 +41,11 @@ def portions(texts: Iterable[str], at_most: int = IDS_AT_ONCE) -> Iterator[list[
     for text in dict.fromkeys(texts):
         if not _possible(text):
             continue
-        if some and (len(some) == at_most or size + len(text) > BYTES_AT_ONCE):
+        size += len(text.encode())
+        if some and (len(some) == at_most or size > BYTES_AT_ONCE):
             yield some
-            some, size = [], 0
+            some, size = [], len(text.encode())
         some.append(text)
-        size += 4 * len(text)
     if some:
         yield some
 

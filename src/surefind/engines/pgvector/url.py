@@ -10,7 +10,14 @@ from surefind.errors import InvalidArgument
 
 FORM = "pgvector://user:password@host:port/database?table=name"
 REGISTRY = "surefind_indexes"  # the table that lists all indexes
-DEFAULTS = {"application_name": "surefind", "connect_timeout": "10"}
+DEFAULTS = {
+    "application_name": "surefind",
+    "connect_timeout": "10",
+    "keepalives_idle": "30",  # a server that vanished is noticed within a minute, not in hours
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "60000",
+}
 REFUSED = ("replication", "sslkeylogfile")  # speaks another protocol; writes secrets to a file
 _PARTS = re.compile(r"pgvector://((?:[^@/]*@)?[^@?]*)(?:\?(.*))?", re.DOTALL)
 _TABLE = re.compile(r"[a-z_][a-z0-9_]{0,47}")

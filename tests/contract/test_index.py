@@ -1,0 +1,100 @@
+"""An index of pictures on every engine: the same answers, and one clear error each."""
+
+import numpy as np
+import pytest
+from galleries import random_embeddings
+from pictures import write_pictures
+
+import surefind as sf
+from surefind.engines.opening import without_password
+from surefind.engines.space import Space
+from surefind.search.index import Index
+
+
+@pytest.fixture(scope="module")
+def encoder() -> sf.Encoder:
+    return sf.Encoder.create(sf.EncoderConfig(backbone="tiny", dim=16), seed=1).eval()
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    return write_pictures(tmp_path_factory.mktemp("photos"), classes=4, per_class=5)
+
+
+@pytest.fixture
+def index(tmp_path, encoder, photos, engine):
+    with Index.create(tmp_path / "index", encoder, photos, engine=engine, kind="flat") as made:
+        yield made
+
+
+def test_hits_are_those_of_the_embedded_engine(index, tmp_path, encoder, photos):
+    with Index.create(tmp_path / "local", encoder, photos, kind="flat") as local:
+        for ranking in ("expected", "mean"):
+            for where in (None, "label=class01", ["var<0.1", "label != class02"]):
+                query = sorted(photos.rglob("*.png"))[7]
+                asked = {"k": 6, "ranking": ranking, "where": where, "radius": 1.0}
+                got, want = index.search(query, **asked), local.search(query, **asked)
+                assert [hit.id for hit in got.hits] == [hit.id for hit in want.hits]
+                for one, other in zip(got.hits, want.hits, strict=True):
+                    assert one.expected_distance == pytest.approx(other.expected_distance)
+                    assert one.p_nearest == pytest.approx(other.p_nearest, abs=1e-6)
+                    assert one.metadata == other.metadata
+
+
+def test_both_rankings_equal_brute_force_whichever_is_native(tmp_path, engine):
+    """Wide variances, so that the other ranking needs a proof or a look at everything."""
+    gallery, query = random_embeddings(300, 8, 0, spread=1.5), random_embeddings(5, 8, 1)
+    with Index.create_empty(
+        tmp_path / "index", Space("gaussian", 8), fingerprint="x", engine=engine, kind="flat"
+    ) as index:
+        index.add_embeddings(gallery, [str(n) for n in range(300)])
+        for ranking in ("expected", "mean"):
+            expected = sf.functional.expected_distance(query, gallery)
+            means = sf.functional.squared_distances(query.mean, gallery.mean)
+            want = np.argsort((expected if ranking == "expected" else means).numpy(), axis=1)[:, :9]
+            got = index.ids(index.nearest(query, 9, ranking=ranking))
+            assert got == [[str(n) for n in row] for row in want]
+
+
+def test_it_opens_again_and_goes_on(index, tmp_path, encoder, photos, engine):
+    assert index.remove(["class00/0.png"]) == 1
+    with Index.open(tmp_path / "index", engine=engine if "://" in engine else None) as again:
+        assert len(again) == 19
+        assert again.add(photos).added == 1
+        assert again.fingerprint == encoder.fingerprint
+        assert again.verify() == []
+        again.compact()
+        assert len(again.search(next(photos.rglob("*.png")), k=100).hits) == 20
+
+
+def test_the_folder_keeps_no_password(index, tmp_path, engine):
+    written = (tmp_path / "index" / "index.json").read_text()
+    assert without_password(engine) in written
+    if without_password(engine) != engine:
+        assert engine not in written
+
+
+def test_a_second_folder_joins_the_same_place_only_with_the_same_model(
+    index, tmp_path, encoder, engine
+):
+    if engine == "faiss":
+        pytest.skip("a folder is its own place")
+    with Index.create(tmp_path / "second", encoder, engine=engine, kind="flat") as second:
+        assert len(second) == 20
+    other = sf.Encoder.create(sf.EncoderConfig(backbone="tiny", dim=16), seed=2)
+    with pytest.raises(sf.InvalidArgument, match="made with another"):
+        Index.create(tmp_path / "third", other, engine=engine, kind="flat")
+
+
+def test_a_snapshot_lives_in_a_folder(index, tmp_path, photos):
+    with index.snapshot(tmp_path / "copy") as copy:
+        assert len(copy) == 20
+    with Index.open(tmp_path / "copy") as local:
+        assert local.describe()["engine"] == "faiss"
+        assert local.search(next(photos.rglob("*.png"))).hits
+
+
+def test_duplicates_are_found_by_content(index, photos):
+    picture = sorted(photos.rglob("*.png"))[3]
+    report = index.add([picture.read_bytes()], ids=["copy"])
+    assert report.duplicates == (("copy", picture.relative_to(photos).as_posix()),)

@@ -1,0 +1,240 @@
+"""Rows go to the server in batches and come back as they were."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from galleries import random_embeddings, random_rows
+
+import surefind as sf
+from surefind.engines.engine import Rows
+from surefind.engines.milvus import reading, searching, writing
+from surefind.engines.space import Space
+from surefind.errors import InvalidArgument
+
+HOSTILE = (
+    *('"', "'", "\\", '\\"', "\\\\", "\\n", "\n", "\r\n", "\t", "\b\f", "\x01\x1f\x7f", " ", "  "),
+    *(
+        '"] or true or id in ["',
+        '" or id != "',
+        "') or 1=1 --",
+        "x\\",
+        '\\" or true',
+        "${x}",
+        "{0}",
+    ),
+    *(
+        "é",
+        "e\u0301",
+        "ß",
+        "漢字",
+        "😀",
+        "👩‍👩‍👧",
+        "\uffff",
+        "\U0010ffff",
+        "\u2028",
+        "\u202e",
+        "\ufeff",
+    ),
+    *("%", "_", "a%", "*", "null", "true", "1", "x" * 1024, "é" * 512, "😀" * 256, "../../etc"),
+)
+
+
+def rows_of(ids, *, metadata=None, digests=None, seed=0) -> Rows:
+    return Rows(
+        tuple(ids),
+        random_embeddings(len(ids), 4, seed),
+        tuple(digests or ("",) * len(ids)),
+        tuple(metadata or ({},) * len(ids)),
+    )
+
+
+def keys(*ids):
+    return np.array(ids, dtype=object)
+
+
+@pytest.mark.milvus
+def test_hostile_ids_are_only_ids(engine):
+    rows = rows_of(HOSTILE, metadata=[{"text": name} for name in HOSTILE])
+    engine.add(rows)
+    assert engine.count() == len(HOSTILE)
+    assert engine.rows(keys(*reversed(HOSTILE))).ids == tuple(reversed(HOSTILE))
+    assert engine.digests_of(HOSTILE) == dict.fromkeys(HOSTILE, "")
+    for name in HOSTILE:
+        assert list(engine.digests_of([name])) == [name]
+    for number, name in enumerate(HOSTILE, start=1):
+        assert engine.remove([name]) == 1
+        assert engine.count() == len(HOSTILE) - number
+
+
+@pytest.mark.milvus
+def test_hostile_digests_are_only_digests(engine):
+    odd = [name for name in HOSTILE if len(name.encode()) <= 64]
+    engine.add(rows_of([f"row {number}" for number in range(len(odd))], digests=odd))
+    assert engine.ids_of(odd) == {digest: f"row {number}" for number, digest in enumerate(odd)}
+    assert engine.ids_of(['x"] or digest in ["%', "", "\0"]) == {}
+
+
+@pytest.mark.milvus
+@pytest.mark.parametrize("stored", [False, True], ids=["in memory", "in the store"])
+def test_metadata_keep_their_types_and_digits(engine, stored):
+    given = {
+        "text": 'ünï "q" \\ \n 😀',
+        "empty": "",
+        "whole": 2**53 - 1,
+        "minus": -(2**53) + 1,
+        "zero": 0,
+        "one": 1.0,
+        "real": 0.1 + 0.2,
+        "small": 5e-324,
+        "large": 1.7976931348623157e308,
+        "round": 1e22,
+        "yes": True,
+        "no": False,
+    }
+    engine.add(rows_of(["a"], metadata=[given]))
+    if stored:
+        engine.compact()
+    back = engine.rows(keys("a")).metadata[0]
+    assert {name: repr(value) for name, value in back.items()} == {
+        name: repr(value) for name, value in given.items()
+    }
+
+
+@pytest.mark.milvus
+def test_variances_keep_all_their_digits(engine):
+    var = torch.tensor([1e-12, 1 / 3, 0.1, 12345.678, 1e9], dtype=torch.float32)
+    rows = Rows(tuple("abcde"), sf.Gaussians(torch.ones(5, 4), var), ("",) * 5, ({},) * 5)
+    engine.add(rows)
+    assert torch.equal(engine.rows(keys(*"abcde")).embeddings.spread, var)
+    (block,) = engine.scan()
+    assert np.array_equal(block.var, var.double().numpy())
+    assert engine.var_range() == (var.double().min().item(), var.double().max().item())
+
+
+@pytest.mark.milvus
+def test_many_rows_go_in_several_batches(engine, monkeypatch):
+    monkeypatch.setattr(writing, "BATCH", 10_000)
+    rows = random_rows(500, 4, 0)
+    batches = list(writing.batches(rows, engine.space))
+    assert len(batches) > 5
+    assert [row["id"] for batch in batches for row in batch] == list(rows.ids)
+    engine.add(rows)
+    assert engine.count() == 500
+    assert engine.rows(keys("row-0", "row-499")).metadata == (rows.metadata[0], rows.metadata[499])
+
+
+@pytest.mark.milvus
+def test_rows_added_twice_are_replaced_and_counted_once(engine):
+    for seed in range(5):
+        engine.add(random_rows(300, 4, seed))
+        assert engine.count() == 300
+    last = random_rows(300, 4, 4)
+    back = engine.rows(keys(*last.ids))
+    assert back.digests == last.digests
+    assert torch.equal(back.embeddings.mean, last.embeddings.mean)
+
+
+@pytest.mark.milvus
+def test_removed_rows_are_gone_at_once(engine):
+    rows = random_rows(100, 4, 0)
+    engine.add(rows)
+    asking = engine.space.asking(rows.embeddings)
+    left = set(rows.ids)
+    for number in range(0, 100, 10):
+        gone = rows.ids[number : number + 10]
+        assert engine.remove(gone) == 10
+        left -= set(gone)
+        assert {*engine.search(asking, 100).keys.ravel()} == left
+        assert engine.count() == len(left)
+
+
+@pytest.mark.milvus
+def test_a_scan_sees_more_rows_than_a_page(engine):
+    count = searching.AT_ONCE + 5000
+    ids = tuple(f"{number:x}" for number in range(count))
+    mean = torch.randn(count, 4, generator=torch.Generator().manual_seed(0))
+    var = torch.linspace(0.1, 9, count)
+    engine.add(Rows(ids, sf.Gaussians(mean, var), ("",) * count, ({},) * count))
+    blocks = list(engine.scan())
+    assert len(blocks) > 1
+    seen = [name for block in blocks for name in block.keys]
+    assert len(seen) == count and set(seen) == set(ids)
+    place = {name: number for number, name in enumerate(ids)}
+    order = [place[name] for name in seen]
+    vectors = np.concatenate([block.vectors for block in blocks])
+    assert np.array_equal(vectors, engine.space.stored(sf.Gaussians(mean, var))[order])
+    assert engine.var_range() == (float(var[0]), float(var[-1]))
+    assert engine.remove(ids) == count and engine.count() == 0
+
+
+@pytest.mark.milvus
+def test_the_range_of_variances_follows_the_rows(engine):
+    assert engine.var_range() == (np.inf, 0.0)
+    for name, var, want in (("a", 2.0, (2, 2)), ("b", 8.0, (2, 8)), ("c", 0.5, (0.5, 8))):
+        embeddings = sf.Gaussians(torch.zeros(1, 4), torch.tensor([var]))
+        engine.add(Rows((name,), embeddings, ("",), ({},)))
+        assert engine.var_range() == want
+
+
+@pytest.mark.milvus
+def test_a_digest_is_found_behind_many_rows_of_another(engine, monkeypatch):
+    monkeypatch.setattr(reading, "AT_ONCE", 10)
+    ids = [f"{number:03}" for number in range(50)]
+    engine.add(rows_of([*ids, "z"], digests=["a"] * 50 + ["b"]))
+    found = engine.ids_of(["a", "b", "c"])
+    assert set(found) == {"a", "b"}
+    assert found["a"] in ids and found["b"] == "z"
+
+
+@pytest.mark.milvus
+@pytest.mark.parametrize(
+    ("metadata", "digest", "message"),
+    [
+        ({"text": "x" * 65_000}, "", "at most 65000 bytes"),
+        ({"text": "é" * 32_500}, "", "at most 65000 bytes"),
+        ({"text": "\ud800"}, "", "UTF-8"),
+        ({}, "d" * 65, "at most 64 bytes"),
+    ],
+)
+def test_a_row_that_is_too_large_is_refused_with_all_others(engine, metadata, digest, message):
+    rows = rows_of(["good", "bad"], metadata=[{}, metadata], digests=["", digest])
+    with pytest.raises(InvalidArgument, match=message) as refused:
+        engine.add(rows)
+    assert "'bad'" in str(refused.value)
+    assert engine.count() == 0
+
+
+@pytest.mark.milvus
+def test_the_largest_metadata_are_kept(engine):
+    texts = ["x" * 64_900, "é" * 32_400, '"' * 32_400, "\x01" * 10_800]
+    given = [{"text": text} for text in texts]
+    ids = [str(number) for number in range(4)]
+    engine.add(rows_of(ids, metadata=given))
+    assert engine.rows(keys(*ids)).metadata == tuple(given)
+
+
+@pytest.mark.milvus
+def test_the_widest_vectors_are_kept_and_found(make):
+    engine = make(space=Space("gaussian", 32_767))
+    rows = Rows(
+        ids=tuple(f"{number:02}" for number in range(40)),
+        embeddings=random_embeddings(40, 32_767, 0),
+        digests=("",) * 40,
+        metadata=({},) * 40,
+    )
+    engine.add(rows)
+    assert len(list(writing.batches(rows, engine.space))) > 1
+    found = engine.search(engine.space.asking(rows.embeddings[:2]), 40)
+    assert sorted(found.keys[1]) == list(rows.ids)
+    assert engine.verify() == []
+    assert 40 < engine.most < 1000
+
+
+@pytest.mark.milvus
+def test_describing_is_json_without_the_password(milvus, engine):
+    engine.add(random_rows(3, 4, 0))
+    told = engine.describe()
+    assert milvus.password not in json.dumps(told)
+    assert told["rows"] == 3 and told["kind"] == "flat" and "2.3" in told["server"]

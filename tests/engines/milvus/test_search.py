@@ -1,0 +1,163 @@
+"""Searches: exact where every row is looked at, nearly so along a graph or in cells."""
+
+import numpy as np
+import pytest
+import torch
+
+import surefind as sf
+from surefind.engines.engine import Rows
+from surefind.engines.milvus import searching, vector_index
+from surefind.engines.milvus.decoding import hits_of
+from surefind.engines.milvus.url import parse
+from surefind.engines.opening import open_engine
+from surefind.engines.space import Space
+
+SPACE = Space("gaussian", 16)
+
+
+def gallery(count, *, dim=16, seed=0):
+    """Clusters, as embeddings of classes are."""
+    draw = torch.Generator().manual_seed(seed)
+    centres = 3 * torch.randn(60, dim, generator=draw)
+    mean = centres[torch.randint(60, (count,), generator=draw)]
+    mean = mean + 0.5 * torch.randn(count, dim, generator=draw)
+    return sf.Gaussians(mean, 0.01 + torch.rand(count, generator=draw))
+
+
+def rows_of(embeddings) -> Rows:
+    count = len(embeddings)
+    ids = tuple(f"{number:06}" for number in range(count))
+    metadata = tuple({"third": number % 3} for number in range(count))
+    return Rows(ids, embeddings, ("",) * count, metadata)
+
+
+def nearest(space, gallery, query, k):
+    """By brute force in float64."""
+    vectors, asking = (x.astype(np.float64) for x in (space.stored(gallery), space.asking(query)))
+    distance = ((asking[:, None] - vectors[None]) ** 2).sum(axis=2)
+    return np.sort(distance, axis=1)[:, :k], np.argsort(distance, axis=1)[:, :k]
+
+
+def recall(engine, gallery, query, k=10) -> float:
+    found = engine.search(engine.space.asking(query), k)
+    _, want = nearest(engine.space, gallery, query, k)
+    same = [
+        len({*map(int, got)} & {*wanted.tolist()})
+        for got, wanted in zip(found.keys, want, strict=True)
+    ]
+    return sum(same) / want.size
+
+
+@pytest.mark.milvus
+def test_flat_misses_nothing_before_and_after_compacting(make):
+    embeddings, query = gallery(6000), gallery(40, seed=1)
+    engine = make(space=SPACE, kind="flat")
+    engine.add(rows_of(embeddings))
+    want, _ = nearest(SPACE, embeddings, query, 50)
+    for _ in range(2):
+        found = engine.search(SPACE.asking(query), 50)
+        assert np.allclose(found.distance, want, rtol=1e-4, atol=1e-4)
+        engine.compact()
+    assert engine.exact and engine.describe()["kind"] == "flat"
+
+
+@pytest.mark.milvus
+@pytest.mark.parametrize("kind", ["hnsw", "ivf"])
+def test_approximate_kinds_miss_next_to_nothing(make, kind):
+    embeddings, query = gallery(6000), gallery(100, seed=1)
+    engine = make(space=SPACE, kind=kind)
+    engine.add(rows_of(embeddings))
+    engine.compact()
+    assert recall(engine, embeddings, query) >= 0.99
+    assert not engine.exact and engine.describe()["kind"] == kind
+
+
+@pytest.mark.milvus
+def test_auto_has_a_graph_once_there_are_many_rows(make, new_url, monkeypatch):
+    monkeypatch.setattr(vector_index, "MANY", 2000)
+    url = new_url()
+    embeddings, query = gallery(3000), gallery(50, seed=1)
+    engine = make(url, space=SPACE)
+    engine.add(rows_of(embeddings[:1500]))
+    engine.compact()
+    assert engine.exact and engine.warnings == ()
+    other = open_engine(url)
+    engine.add(rows_of(embeddings))
+    assert other.refresh()
+    assert other.exact and "compact" in other.warnings[0]
+    engine.compact()
+    assert not engine.exact and engine.describe()["kind"] == "hnsw"
+    assert recall(engine, embeddings, query) >= 0.99
+    assert engine.verify() == []
+    assert other.refresh() and not other.exact and other.warnings == ()
+    other.close()
+
+
+@pytest.mark.milvus
+def test_many_queries_are_answered_in_blocks(engine, monkeypatch):
+    monkeypatch.setattr(searching, "EASY_ANSWER", 50_000)
+    embeddings, query = gallery(200, dim=4), gallery(70, dim=4, seed=1)
+    engine.add(rows_of(embeddings))
+    found = engine.search(engine.space.asking(query), 5)
+    want, order = nearest(engine.space, embeddings, query, 5)
+    assert np.allclose(found.distance, want, rtol=1e-4, atol=1e-5)
+    assert found.vectors.shape == (70, 5, 5)
+    stored, var = engine.space.stored(embeddings), engine.space.var(embeddings)
+    names = np.array(found.keys, dtype=int)
+    assert np.array_equal(found.vectors, stored[names])
+    assert np.array_equal(found.var, var[names])
+    assert np.mean(names == order) > 0.99
+
+
+@pytest.mark.milvus
+def test_the_most_neighbours_can_be_asked_for(engine):
+    count = searching.AT_ONCE + 100
+    engine.add(rows_of(gallery(count, dim=4)))
+    found = engine.search(np.zeros((2, 5), np.float32), engine.most)
+    assert engine.most == searching.AT_ONCE == found.keys.shape[1]
+    assert len({*found.keys[0]}) == engine.most
+
+
+@pytest.mark.milvus
+def test_where_fewer_are_found_distances_are_infinite(engine):
+    engine.add(rows_of(gallery(5, dim=4)))
+    found = engine.search(np.zeros((3, 5), np.float32), 9)
+    assert found.keys.shape == (3, 5) and np.isfinite(found.distance).all()
+    assert engine.search(np.zeros((0, 5), np.float32), 9).keys.shape == (0, 0)
+
+
+@pytest.mark.milvus
+def test_vectors_are_the_same_taken_together_and_one_by_one(milvus, engine):
+    """pymilvus shows them together in an attribute that it may lose one day."""
+    pymilvus = pytest.importorskip("pymilvus")
+    engine.add(rows_of(gallery(50, dim=4)))
+    place = parse(milvus.url)
+    client = pymilvus.MilvusClient(
+        f"http://{place.server}", user=place.user, password=place.password
+    )
+
+    def ask():
+        return client.search(
+            "kept", [[0.0] * 5, [1.0] * 5], limit=7, output_fields=["vector", "var"]
+        )
+
+    together, one_by_one = hits_of(ask(), 5), hits_of([list(hits) for hits in ask()], 5)
+    client.close()
+    for fast, plain in zip(together, one_by_one, strict=True):
+        assert fast.ids == plain.ids and len(fast.ids) == 7
+        assert np.array_equal(fast.vectors, plain.vectors)
+        assert np.array_equal(fast.var, plain.var)
+        assert np.array_equal(fast.distance, plain.distance)
+
+
+@pytest.mark.parametrize(
+    ("width", "most"), [(2, 16_384), (513, 16_384), (2049, 6_482), (32_768, 454)]
+)
+def test_the_largest_answer_fits_into_a_message(width, most):
+    assert searching.most(width) == most
+    assert most * (4 * width + 1024 + 32) < 64 * 2**20
+
+
+def test_a_graph_is_searched_wider_for_more_neighbours():
+    efs = [vector_index.asking("hnsw", k)["ef"] for k in (1, 50, 51, 16_384)]
+    assert efs == [100, 100, 102, 32_768]
