@@ -23,7 +23,7 @@ import surefind as sf
 from surefind.engines.embedded.graph import LINKS, LOOK, LOOK_BUILDING
 from surefind.engines.space import Space
 
-K, QUERIES = 10, 1000
+K, QUERIES, ONES = 10, 1000, 100
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -77,6 +77,11 @@ def opening_and_adding(folder: Path, extra: sf.Gaussians) -> dict[str, float]:
     }
 
 
+def baseline_of(name: str) -> str:
+    kind = "HNSW" if "HNSW" in name else "flat"
+    return f"faiss {kind}, {'one by one' if 'one by one' in name else 'means'}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--images", type=int, default=100_000)
@@ -93,6 +98,7 @@ def main() -> None:
         folder = Path(place)
         index = {kind: build(folder / kind, gallery, kind) for kind in ("flat", "hnsw", "ivf")}
         by_mean = build(folder / "mean", gallery, "flat", ranking="mean")
+        ones = list(query[:ONES])
         run: dict[str, Callable[[], object]] = {
             "faiss flat, means": lambda: flat.search(asking, K),
             "index flat, expected distance": lambda: index["flat"].nearest(query, K),
@@ -104,6 +110,11 @@ def main() -> None:
             "faiss HNSW, means": lambda: graph.search(asking, K),
             "index HNSW, expected distance": lambda: index["hnsw"].nearest(query, K),
             "index IVF, expected distance": lambda: index["ivf"].nearest(query, K),
+            "faiss flat, one by one": lambda: [flat.search(row[None], K) for row in asking[:ONES]],
+            "index flat, one by one": lambda: [index["flat"].nearest(q, K) for q in ones],
+            "faiss HNSW, one by one": lambda: [graph.search(row[None], K) for row in asking[:ONES]],
+            "index HNSW, one by one": lambda: [index["hnsw"].nearest(q, K) for q in ones],
+            "index IVF, one by one": lambda: [index["ivf"].nearest(q, K) for q in ones],
         }
         taken = interleaved(run, rounds=arguments.rounds, warmup=1)
         true = index["flat"].ids(index["flat"].nearest(query, K))
@@ -120,25 +131,21 @@ def main() -> None:
             ),
         }
         more = opening_and_adding(folder / "flat", made_up(1000, arguments.dim, seed=2))
-    baseline = {
-        name: "faiss HNSW, means" if "HNSW" in name else "faiss flat, means" for name in run
-    }
+    asked = {name: ONES if "one by one" in name else QUERIES for name in run}
+    speed = {name: asked[name] / taken[name] for name in run}
+    ratio = {name: speed[name] / speed[baseline_of(name)] for name in run}
     table = Table("", "queries/s", "of bare faiss", f"recall@{K}")
-    for name, time_taken in taken.items():
-        table.add_row(
-            name,
-            f"{QUERIES / time_taken:,.0f}",
-            f"{taken[baseline[name]] / time_taken:.2f}",
-            f"{found[name]:.4f}" if name in found else "1",
-        )
+    for name in run:
+        right = f"{found[name]:.4f}" if name in found else "" if "one by one" in name else "1"
+        table.add_row(name, f"{speed[name]:,.0f}", f"{ratio[name]:.2f}", right)
     Console().print(table)
     for name, value in more.items():
         print(f"{name}: {value:.3f}")
     write(
         {
             "settings": vars(arguments) | {"threads": torch.get_num_threads(), "k": K},
-            "queries_per_second": {name: QUERIES / value for name, value in taken.items()},
-            "of_bare_faiss": {name: taken[baseline[name]] / taken[name] for name in taken},
+            "queries_per_second": speed,
+            "of_bare_faiss": ratio,
             "recall": found,
             **more,
         },

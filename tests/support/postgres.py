@@ -33,6 +33,7 @@ SETTINGS = {
     "max_connections": "40",
     "log_checkpoints": "off",
     "checkpoint_timeout": "1h",
+    "dynamic_shared_memory_type": "mmap",  # in its folder, so that nothing stays after a kill
 }
 if sys.platform == "linux":  # after a kill; file by file it takes a second
     SETTINGS["recovery_init_sync_method"] = "syncfs"
@@ -69,7 +70,6 @@ class PostgresServer:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = self.port or free.getsockname()[1]
-        (self.data / "postmaster.pid").unlink(missing_ok=True)
         command = [self._programs / "postgres", "-D", self.data, "-p", str(self.port)]
         command += ["-h", "127.0.0.1", "-k", self.data]
         for name, value in SETTINGS.items():
@@ -85,8 +85,11 @@ class PostgresServer:
             time.sleep(0.01)
 
     def _ready(self) -> bool:
+        """By the file in which a server keeps its state; one that was killed leaves it behind."""
+        assert self.process is not None
         with suppress(FileNotFoundError):
-            return (self.data / "postmaster.pid").read_text().rstrip().endswith("ready")
+            lines = (self.data / "postmaster.pid").read_text().split()
+            return lines[:1] == [str(self.process.pid)] and lines[-1] == "ready"
         return False
 
     def stop(self) -> None:
@@ -184,6 +187,5 @@ def postgres_server(version: int | None = None) -> Iterator[PostgresServer]:
         server.start()
         yield server
     finally:
-        if server.process is not None:
-            server.kill()
+        server.stop()
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,10 +1,10 @@
 """The one door to engines: a folder, `pgvector://...` or `milvus://...`."""
 
+import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit, urlunsplit
 
 from surefind.choices import check_choice, nearest
 from surefind.engines.engine import KINDS, Engine
@@ -43,12 +43,13 @@ def is_url(place: str | Path) -> bool:
 
 
 def without_password(place: str) -> str:
-    """A URL fit to be shown and written down."""
-    parts = urlsplit(place)
-    if parts.password is None:
-        return place
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit(parts._replace(netloc=f"{parts.username}@{host}"))
+    """A URL fit to be shown and written down, even if it is not a proper one.
+
+    >>> without_password("milvus://me:p/w@d@host:1/?password=x&collection=c")
+    'milvus://me@host:1/?collection=c'
+    """
+    shown = re.sub(r"://([^:@/]*):.*@", r"://\1@", place, flags=re.DOTALL)
+    return re.sub(r"([?&])password=[^&]*&?", r"\1", shown).rstrip("?&")
 
 
 def _makers(place: str) -> _Makers:

@@ -42,10 +42,10 @@ class Condition:
     def __post_init__(self) -> None:
         check_name(self.field)
         check_choice("op", self.op, tuple(COMPARE))
-        if (self.op == "in") != isinstance(self.value, tuple):
+        if (self.op == "in") != isinstance(self.value, tuple) or self.value == ():
             raise InvalidArgument(
                 "value",
-                expected="a tuple with 'in', a single value with other comparisons",
+                expected="some values with 'in', a single one with other comparisons",
                 got=f"{self.op} {self.value!r}",
                 fix="write Condition('label', 'in', ('a', 'b'))",
             )

@@ -16,9 +16,9 @@ from surefind.functional.search_bounds import keys_between, other_bound, ranking
 from surefind.search.nearest import Nearest
 
 SPARE = 8  # fetched beyond k, so that rounding seldom asks for a second search
-GROWTH = 8
+GROWTH = 16
 QUERIES_AT_ONCE = 256
-FARTHEST = 4096  # fetched at most; where that proves nothing, every row is looked at
+FETCHED_SHARE, LEAST_FARTHEST, FARTHEST = 64, 512, 16_384  # one row in 64 is fetched at most
 LARGE_K = 1000  # from here on it is worth counting how many there are
 NUMBERS_AT_ONCE = 16_000_000  # of candidates' vectors: 64 MB
 
@@ -61,7 +61,6 @@ class _Asking:
 
     def _ask(self, rows: NDArray[np.int64], fetch: int) -> None:
         """Fetch so many for these queries; ask again for those where that proves nothing."""
-        last = fetch >= min(self.engine.most, max(FARTHEST, self.k))
         fetch = min(fetch, self.engine.most)
         size = max(1, NUMBERS_AT_ONCE // (fetch * self.space.width))
         unproven = []
@@ -76,10 +75,15 @@ class _Asking:
             self.parts.append((some[proven], near.first(self.k)))
             unproven.append(some[~proven])
         rest = np.concatenate(unproven)
-        if len(rest) and last:
-            self._look_at_everything(rest)
-        elif len(rest):
+        if len(rest) and fetch * GROWTH <= self._worth_fetching():
             self._ask(rest, fetch * GROWTH)
+        elif len(rest):
+            self._look_at_everything(rest)
+
+    def _worth_fetching(self) -> int:
+        """Beyond this, looking at every row once costs less."""
+        share = self.engine.count() // FETCHED_SHARE
+        return min(self.engine.most, max(LEAST_FARTHEST, min(share, FARTHEST)))
 
     def _keys(self, rows: NDArray[np.int64], found: Found) -> NDArray[np.float64]:
         """What the candidates are ranked by, in float64; infinite where there is none."""

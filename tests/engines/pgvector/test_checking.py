@@ -66,8 +66,21 @@ def test_an_index_over_ids_that_lacks_rows_is_found(make_engine, make_rows, serv
     )
     assert engine.verify() == [
         "1 row has an id that another row has.",
+        "10 rows are noted where 12 are: compact the index.",
         "The index over ids knows 10 of 12 rows: REINDEX the table.",
     ]
+
+
+def test_rows_that_others_removed_are_counted_anew_when_compacting(
+    make_engine, make_rows, server, table
+):
+    engine = make_engine()
+    engine.add(make_rows(count=10))
+    server.run(f"DELETE FROM {table} WHERE id < 'row 4'")
+    assert engine.verify() == ["10 rows are noted where 6 are: compact the index."]
+    engine.compact()
+    assert engine.verify() == []
+    assert engine.count() == 6
 
 
 def test_damage_on_the_disk_is_found(make_engine, make_rows, server, table):

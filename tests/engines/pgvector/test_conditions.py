@@ -12,7 +12,6 @@ from surefind.engines.pgvector.conditions import clause
 from surefind.engines.pgvector.engine import PgvectorEngine
 from surefind.engines.space import Space
 from surefind.engines.where import COMPARE, Condition, Value, Where
-from surefind.errors import InvalidArgument
 
 VALUES: tuple[Value, ...] = (
     *(0, 1, -1, 2**53 - 1, -(2**53) + 1),
@@ -125,8 +124,3 @@ def test_texts_are_ordered_by_code_point_whatever_the_language_of_the_database(e
             [engine._place.table],
         ).fetchall()
     assert {("id",), ("digest",)} <= {*columns}
-
-
-def test_a_text_that_is_not_unicode_is_refused(engine):
-    with pytest.raises(InvalidArgument, match="UTF-8"):
-        engine.count(Where((Condition("field", "=", "half \ud83d"),)))

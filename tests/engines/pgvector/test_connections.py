@@ -82,9 +82,10 @@ def test_an_add_whose_connection_dies_leaves_nothing_and_can_be_repeated(
     put = writing.put
     rows = make_rows(count=20)
 
-    def dying(*arguments) -> None:
-        put(*arguments)
+    def dying(*arguments) -> int:
+        new = put(*arguments)
         end_connections(server)
+        return new
 
     monkeypatch.setattr(writing, "put", dying)
     with pytest.raises(EngineError, match="shuts down or restarts|was lost"):

@@ -10,7 +10,6 @@ from surefind.engines.space import Space
 from surefind.errors import InvalidArgument, SurefindError
 
 SPACE = Space("gaussian", 8)
-PASSWORD = "right/password"
 
 
 def failing(call, *arguments) -> SurefindError:
@@ -35,8 +34,9 @@ def test_nothing_is_created_over_a_table_of_others(server, url):
     assert server.run(f"SELECT * FROM {table}") == [("kept",)]
 
 
-def test_an_index_that_is_not_there_is_answered_with_a_near_name(server, database):
-    assert "create it first" in failing(open_engine, server.url(server.database())).fix
+def test_an_index_that_is_not_there_is_answered_with_a_near_name(server):
+    database = server.database()
+    assert "create it first" in failing(open_engine, server.url(database)).fix
     create_engine(server.url(database, table="products"), SPACE, {}).close()
     error = failing(open_engine, server.url(database, table="product"))
     assert "there is no index product" in error.problem and "?table=products" in error.fix
@@ -136,6 +136,6 @@ def test_an_index_that_was_made_anew_is_not_mistaken_for_the_old_one(
 def test_a_table_that_was_dropped_by_hand_is_missed(server, url, make_engine):
     engine = make_engine()
     server.run(f"DROP TABLE {url.rpartition('=')[2]}")
-    error = failing(engine.count)
+    error = failing(engine.var_range)
     assert isinstance(error, EngineError) and "is gone" in error.problem
     make_engine()  # the line in the list that was left behind is in nobody's way

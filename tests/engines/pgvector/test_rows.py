@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-import surefind as sf
 from surefind.engines.engine import EngineError, Rows
 from surefind.engines.opening import create_engine
 from surefind.engines.space import Space
@@ -155,20 +154,6 @@ def test_vectors_of_any_width_are_kept_beside_large_metadata(dim, make_engine, m
     found = engine.rows(keys_of(engine))
     assert torch.equal(found.embeddings.mean, rows.embeddings.mean)
     assert found.metadata == rows.metadata
-
-
-def test_metadata_that_are_not_unicode_are_refused_and_nothing_is_added(make_engine, make_rows):
-    engine = make_engine()
-    good, bad = make_rows("a"), make_rows("b", metadata={"name": "half \ud83d"})
-    both = Rows(
-        ("a", "b"),
-        sf.Gaussians.cat([good.embeddings, bad.embeddings]),
-        ("", ""),
-        (*good.metadata, *bad.metadata),
-    )
-    with pytest.raises(InvalidArgument, match="UTF-8"):
-        engine.add(both)
-    assert engine.count() == 0
 
 
 def test_embeddings_of_another_model_are_refused(make_engine, make_rows):

@@ -41,6 +41,7 @@ def test_writers_of_the_same_rows_do_not_wait_for_each_other(make_engine, make_r
         for done in [threads.submit(work, first, old), threads.submit(work, second, new)]:
             done.result()
     assert first.count() == 200
+    assert first.verify() == []
     keys = [key for block in first.scan() for key in block.keys]
     assert len({row["by"] for row in first.rows(keys).metadata}) == 1  # whole calls, not pieces
 
@@ -148,9 +149,9 @@ def test_rows_are_on_the_disk_even_where_the_database_does_not_ask_for_it(
     settings = []
     put = writing.put
 
-    def watched(connection, *others) -> None:
-        put(connection, *others)
+    def watched(connection, *others) -> int:
         settings.extend(connection.execute("SHOW synchronous_commit").fetchone())
+        return put(connection, *others)
 
     monkeypatch.setattr(writing, "put", watched)
     engine.add(make_rows("a"))

@@ -19,9 +19,9 @@ from surefind.engines.embedded.segment import Segment
 from surefind.engines.embedded.selecting import Selection
 from surefind.engines.embedded.writing import hashed_file, new_name
 
-LINKS, LOOK_BUILDING, LOOK = 32, 128, 160  # HNSW: M, efConstruction, efSearch
+LINKS, LOOK_BUILDING, LOOK = 32, 128, 320  # HNSW: M, efConstruction, efSearch
 CELLS, TRAINED_ON = 4, 64  # IVF: cells per square root of the rows; rows per cell to learn them
-LEAST_PROBES, PROBED = 16, 0.1  # IVF: cells that are looked into, and as a share of all
+LEAST_PROBES, PROBED = 16, 0.25  # IVF: cells that are looked into, and as a share of all
 # What things cost, in rows of a matrix product (measured at 513 dimensions):
 STEP, ONE_BY_ONE = 375, 12  # a step along the graph; a row that is compared with one query
 _BLOCK = 16_384  # rows handed to faiss at once

@@ -22,7 +22,7 @@ def unseal(path: Path, content: bytes) -> dict[str, Any]:
         facts = json.loads(content)
         sealed = facts.pop(_SEAL)
         # the whole text is compared: JSON has several ways to write the same facts
-        if sealed == _checksum(facts) and content == seal(facts):
+        if sealed == _checksum(facts) and content == _written({**facts, _SEAL: sealed}):
             return dict(facts)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise Damaged(path, "it is not the JSON that was written") from error
@@ -42,7 +42,7 @@ def read_small(path: Path) -> bytes:
 
 
 def _written(facts: Mapping[str, Any]) -> bytes:
-    return (json.dumps(facts, sort_keys=True, indent=1, allow_nan=False) + "\n").encode()
+    return (json.dumps(facts, sort_keys=True, allow_nan=False) + "\n").encode()
 
 
 def _checksum(facts: Mapping[str, Any]) -> str:

@@ -31,7 +31,8 @@ class HashedFile:
             self.write(block)
 
     def pad_to(self, offset: int) -> None:
-        self.write(bytes(offset - self.size))
+        if offset > self.size:
+            self.write(bytes(offset - self.size))
 
     @property
     def sha256(self) -> str:

@@ -8,42 +8,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.choices import check_choice
-from surefind.engines.engine import KINDS, LONGEST_ID, Block, EngineError, Found, Keys, Rows
-from surefind.engines.milvus import checking, entry, failures, reading, searching, writing
+from surefind.engines.engine import KINDS, Block, EngineError, Found, Keys, Rows
+from surefind.engines.milvus import checking, entry, making, reading, searching, writing
 from surefind.engines.milvus import vector_index as indexes
 from surefind.engines.milvus.driver import Collection
 from surefind.engines.milvus.expressions import expression
-from surefind.engines.milvus.url import Place, parse
+from surefind.engines.milvus.url import parse
 from surefind.engines.space import Space
 from surefind.engines.where import Where
-from surefind.errors import InvalidArgument
 
-WIDEST = 32_768  # numbers in a vector
 UNKNOWN = (np.inf, 0.0)  # the range of no variances
 
 
 def create(place: str, space: Space, facts: Mapping[str, Any], *, kind: str) -> "MilvusEngine":
     check_choice("kind", kind, ("auto", *KINDS))
     where = parse(place)
-    if space.width > WIDEST:
-        raise InvalidArgument(
-            "dim",
-            expected=f"at most {WIDEST} numbers in a vector, Milvus's limit",
-            got=str(space.width),
-            fix="use a model with fewer dimensions, or another engine",
-        )
-    new = entry.new_entry(space, facts, kind)
-    description = entry.written(new)
+    making.check_width(space.width)
+    description = entry.written(entry.new_entry(space, facts, kind))
     collection = Collection(where)
     try:
-        if collection.exists():
-            raise _there_already(where)
-        collection.create(
-            description,
-            space.width,
-            longest_id=LONGEST_ID,
-            longest_digest=writing.LONGEST_DIGEST,
-        )
+        making.make(collection, description, space.width)
         return MilvusEngine(collection)
     except BaseException:
         collection.close()
@@ -62,15 +46,13 @@ def open_place(place: str) -> "MilvusEngine":
 class MilvusEngine:
     """Opened by `create` and `open_place`. Several threads may use it.
 
-    Reads see all that this process wrote; what others wrote they see after a moment, and for
-    certain after `refresh`. When the server goes away the call raises `EngineError`; the next one
-    connects anew.
+    Reads see all that was written here; what others wrote they see after a moment, and for certain
+    after `refresh`. When the server goes away the call raises `EngineError`; the next one connects
+    anew.
     """
 
     def __init__(self, collection: Collection) -> None:
         self._collection, self._place = collection, collection.place
-        if not collection.exists():
-            raise failures.missing(self._place)
         self._entry = entry.read(collection.description(), self._place)
         self._kind = indexes.ensure(collection, self._entry.kind)
         self._var_range = UNKNOWN
@@ -113,9 +95,7 @@ class MilvusEngine:
         return removed
 
     def search(self, vectors: NDArray[np.float32], k: int, where: Where | None = None) -> Found:
-        return searching.search(
-            self._collection, vectors, k, expression=expression(where), kind=self._kind
-        )
+        return searching.search(self._collection, vectors, k, expression=expression(where))
 
     def rows(self, keys: Keys) -> Rows:
         return reading.rows(self._collection, keys, self.space)
@@ -194,10 +174,3 @@ class MilvusEngine:
                 f"the collection at {self._place.shown} was dropped, and another made",
                 fix="open the index again",
             )
-
-
-def _there_already(place: Place) -> EngineError:
-    return EngineError(
-        f"there is a collection at {place.shown} already",
-        fix="open it to add to it, or name another collection in the URL",
-    )

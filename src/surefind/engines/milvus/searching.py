@@ -19,14 +19,14 @@ def most(width: int) -> int:
 
 
 def search(
-    collection: Collection, vectors: NDArray[np.float32], k: int, *, expression: str, kind: str
+    collection: Collection, vectors: NDArray[np.float32], k: int, *, expression: str
 ) -> Found:
     width = vectors.shape[1]
     at_once = max(1, min(AT_ONCE, EASY_ANSWER // (k * _bytes_per_hit(width))))
     hits: list[Hits] = []
     for start in range(0, len(vectors), at_once):
         some = vectors[start : start + at_once]
-        hits += collection.search(some, k, expression=expression, asking=asking(kind, k))
+        hits += collection.search(some, k, expression=expression, asking=asking(k))
     return _found(hits, width)
 
 

@@ -24,11 +24,12 @@ TYPES = {
 }
 
 
-def asking(kind: str, k: int) -> dict[str, Any]:
-    """How hard to look for k rows."""
-    if kind == "hnsw":
-        return {"ef": min(max(100, 2 * k), FARTHEST)}
-    return {"nprobe": 128} if kind == "ivf" else {}
+def asking(k: int) -> dict[str, Any]:
+    """How hard to look for k rows: along a graph, in how many cells.
+
+    Milvus takes what its index understands, which someone else may have built meanwhile.
+    """
+    return {"ef": min(max(100, 2 * k), FARTHEST), "nprobe": 128}
 
 
 def ensure(collection: Collection, asked: str) -> str:

@@ -62,19 +62,10 @@ def _batches(rows: Rows, space: Space, sizes: Sequence[int]) -> Iterator[list[Ro
 
 def _size(name: str, digest: str, metadata: Metadata) -> int:
     """About as many bytes as the row takes besides its vector."""
-    try:
-        text = json.dumps(dict(metadata), ensure_ascii=False).encode()
-        known = len(name.encode()) + len(digest.encode())
-    except UnicodeEncodeError as error:
-        raise InvalidArgument(
-            "metadata",
-            expected="texts that UTF-8 can write",
-            got=f"half a surrogate pair in the row {name[:80]!r}",
-            fix="replace it: text.encode('utf-8', 'replace').decode()",
-        ) from error
+    length = len(json.dumps(dict(metadata), ensure_ascii=False).encode())
     for what, size, most in (
-        ("metadata", len(text), LONGEST_METADATA),
-        ("digests", len(digest.encode()), LONGEST_DIGEST),
+        ("metadata", length, LONGEST_METADATA),
+        ("digests", len(digest), LONGEST_DIGEST),
     ):
         if size > most:
             raise InvalidArgument(
@@ -83,4 +74,4 @@ def _size(name: str, digest: str, metadata: Metadata) -> int:
                 got=f"{size} in the row {name[:80]!r}",
                 fix="keep long texts elsewhere",
             )
-    return known + len(text) + 100
+    return len(name) + length + 200

@@ -1,9 +1,8 @@
 """Everything that is wrong with the rows of an index, in sentences."""
 
 from surefind.engines.pgvector.driver import SQL, Connection, DatabaseError, Literal
-from surefind.engines.pgvector.tables import named
+from surefind.engines.pgvector.tables import Entry, count, named
 from surefind.engines.pgvector.url import Place
-from surefind.engines.space import Space
 
 DAMAGE = "XX00"  # how the SQLSTATEs of damaged data begin
 FAULTS = {  # with the condition that a bad row satisfies
@@ -27,18 +26,18 @@ WHERE indrelid = to_regclass(quote_ident(%s)) AND NOT (indisvalid AND indisready
 """
 
 
-def check(connection: Connection, place: Place, space: Space) -> list[str]:
+def check(connection: Connection, place: Place, entry: Entry) -> list[str]:
     """Inside a transaction that sees one moment; reads every row."""
     try:
-        return [*_bad_rows(connection, place, space), *_bad_indexes(connection, place)]
+        return [*_bad_rows(connection, place, entry), *_bad_indexes(connection, place)]
     except DatabaseError as error:
         if error.sqlstate is None or not error.sqlstate.startswith(DAMAGE):
             raise
         return [f"The server found damage: {error.diag.message_primary}."]
 
 
-def _bad_rows(connection: Connection, place: Place, space: Space) -> list[str]:
-    width = Literal(space.width)
+def _bad_rows(connection: Connection, place: Place, entry: Entry) -> list[str]:
+    width = Literal(entry.space.width)
     tests = [
         SQL("count(*) FILTER (WHERE {})").format(fault.format(width=width))
         for fault in FAULTS.values()
@@ -52,6 +51,9 @@ def _bad_rows(connection: Connection, place: Place, space: Space) -> list[str]:
     ]
     if ids < rows:
         wrong.append(f"{_rows(rows - ids)} an id that another row has.")
+    noted = count(connection, place, entry.number)
+    if noted != rows:
+        wrong.append(f"{noted} rows are noted where {rows} are: compact the index.")
     connection.execute(WITH_INDEX)
     statement = SQL("SELECT count(*) FROM {table} WHERE id >= ''")
     ((by_index,),) = connection.execute(named(statement, place)).fetchall()

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from surefind.engines.pgvector.driver import SQL, Composable, Composed, Placeholder
 from surefind.engines.where import VAR, Condition, Value, Where
-from surefind.errors import InvalidArgument
 
 KINDS = {"string": "string", "number": "number", "bool": "boolean"}  # as jsonb calls them
 COMPARISONS: dict[str, Composable] = {
@@ -42,22 +41,9 @@ def storable(text: str) -> bool:
         return False
 
 
-def check_storable(name: str, text: str) -> None:
-    if not storable(text):
-        raise InvalidArgument(
-            name,
-            expected="text that can be written as UTF-8",
-            got=ascii(text[:80]),
-            fix="correct the text: text.encode('utf-8', 'replace').decode()",
-        )
-
-
 def _test(condition: Condition, parameters: dict[str, Any]) -> Composable:
     if condition.field == VAR:
         return _test_of_var(condition, parameters)
-    for value in condition.values:
-        if isinstance(value, str):
-            check_storable(condition.field, value)
     if condition.op in ("=", "in"):
         same = [_contains(condition.field, value, parameters) for value in condition.values]
         return SQL("({})").format(SQL(" OR ").join(same))

@@ -21,7 +21,7 @@ from surefind.engines.pgvector import (
 )
 from surefind.engines.pgvector.conditions import clause
 from surefind.engines.pgvector.connections import Connections
-from surefind.engines.pgvector.driver import SQL
+from surefind.engines.pgvector.driver import SQL, Connection
 from surefind.engines.pgvector.url import parse
 from surefind.engines.space import Space
 from surefind.engines.where import Where
@@ -100,10 +100,10 @@ class PgvectorEngine:
         self.space.check(rows.embeddings)
         with self._connections.transaction() as connection:
             connection.execute(writing.DURABLE)
-            for block in writing.blocks(rows, self.space):
-                writing.put(connection, self._place, block)
-            changes = tables.count_change(connection, self._place, self._entry.number)
-        self._note(changes)
+            blocks = writing.blocks(rows, self.space)
+            new = sum(writing.put(connection, self._place, block) for block in blocks)
+            changes = self._note_change(connection, new)
+        self._see(changes)
 
     def remove(self, ids: Sequence[str]) -> int:
         with self._connections.transaction() as connection:
@@ -111,8 +111,8 @@ class PgvectorEngine:
             removed = writing.remove(connection, self._place, ids)
             if not removed:
                 return 0
-            changes = tables.count_change(connection, self._place, self._entry.number)
-        self._note(changes)
+            changes = self._note_change(connection, -removed)
+        self._see(changes)
         return removed
 
     def search(self, vectors: NDArray[np.float32], k: int, where: Where | None = None) -> Found:
@@ -133,7 +133,10 @@ class PgvectorEngine:
         return reading.ids_of(self._connections, digests)
 
     def count(self, where: Where | None = None) -> int:
-        return reading.count(self._connections, clause(where))
+        if where is not None:
+            return reading.count(self._connections, clause(where))
+        with self._connections.borrowed() as connection:
+            return tables.count(connection, self._place, self._entry.number)
 
     def var_range(self) -> tuple[float, float]:
         return reading.var_range(self._connections)
@@ -159,6 +162,8 @@ class PgvectorEngine:
             vector_index.ensure(
                 connection, self._place, kind=self._entry.kind, width=self.space.width
             )
+        with self._connections.transaction() as connection:
+            tables.count_anew(connection, self._place, self._entry.number)
         with self._connections.borrowed() as connection:
             connection.execute(tables.named(SQL("VACUUM (ANALYZE) {table}"), self._place))
             self._index = vector_index.present(connection, self._place, self._entry.kind)
@@ -171,7 +176,7 @@ class PgvectorEngine:
 
     def verify(self) -> list[str]:
         with self._connections.snapshot() as connection:
-            return checking.check(connection, self._place, self.space)
+            return checking.check(connection, self._place, self._entry)
 
     def drop(self) -> None:
         """Remove the index and all its rows from the database."""
@@ -182,7 +187,10 @@ class PgvectorEngine:
     def close(self) -> None:
         self._connections.close()
 
-    def _note(self, changes: int) -> None:
+    def _note_change(self, connection: Connection, more: int) -> int:
+        return tables.note_change(connection, self._place, self._entry.number, more=more)
+
+    def _see(self, changes: int) -> None:
         """An own write is no news, unless others wrote since the last look."""
         if changes == self._seen + 1:
             self._seen = changes

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from surefind.engines.engine import Found
 from surefind.engines.pgvector.conditions import Clause
 from surefind.engines.pgvector.connections import Connections
-from surefind.engines.pgvector.driver import SQL, Composed, Connection, from_sent, to_sent
+from surefind.engines.pgvector.driver import SQL, Composed, from_sent, to_sent
 from surefind.engines.pgvector.tables import named
 from surefind.engines.pgvector.url import Place
 from surefind.engines.pgvector.vector_index import VectorIndex, probes_for
@@ -84,9 +84,9 @@ def _hits(
     for start in range(0, len(queries), size):
         chosen = queries[start : start + size]
         asked = {"vectors": to_sent(vectors[chosen]), "k": k, **clause.parameters}
-        with connections.borrowed() as connection:
-            rows = _answer(connection, statement, asked, effort)
-        hits = _received(rows, width)
+        with connections.transaction() as connection, connection.cursor(binary=True) as cursor:
+            connection.execute(SETTINGS, effort)
+            hits = _received(cursor.execute(statement, asked).fetchall(), width)
         hits["query"] = chosen[hits["query"] - 1]
         blocks.append(hits)
     return np.concatenate(blocks)
@@ -96,17 +96,6 @@ def nearest(place: Place, clause: Clause, index: VectorIndex | None) -> Composed
     """The statement, with parameters `vectors`, `k` and those of the clause."""
     order = BY_LOOKING_AT_ALL if index is None else BY_INDEX
     return named(NEAREST, place, where=clause.text, order=order)
-
-
-def _answer(
-    connection: Connection, statement: Composed, asked: dict[str, Any], effort: dict[str, str]
-) -> list[tuple[Any, ...]]:
-    """In one round trip."""
-    with connection.cursor(binary=True) as cursor:
-        with connection.pipeline(), connection.transaction():
-            connection.execute(SETTINGS, effort)
-            cursor.execute(statement, asked)
-        return cursor.fetchall()
 
 
 def _layout(width: int) -> np.dtype[np.void]:

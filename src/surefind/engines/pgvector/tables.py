@@ -31,6 +31,7 @@ CREATE TABLE IF NOT EXISTS {registry} (
     facts text NOT NULL,
     kind text NOT NULL,
     changes bigint NOT NULL DEFAULT 0, -- one more with every write
+    rows bigint NOT NULL DEFAULT 0, -- to count a million takes longer than to search among them
     created timestamptz NOT NULL DEFAULT now()
 )""")
 # `metadata` is given back as it was written (jsonb would turn 1e20 into an integer), `fields` is
@@ -136,29 +137,36 @@ def entry(connection: Connection, place: Place) -> Entry:
     return Entry(number, Space(**json.loads(space)), json.loads(facts), kind, changes, created)
 
 
-def count_change(connection: Connection, place: Place, number: int) -> int:
+def note_change(connection: Connection, place: Place, number: int, *, more: int) -> int:
     """Told last in a transaction that writes; returns how many there have been.
 
     Others who write wait here until this one has committed, which is a moment.
     """
-    found = connection.execute(
-        named(
-            SQL(
-                "UPDATE {registry} SET changes = changes + 1 WHERE name = %s AND number = %s"
-                " RETURNING changes"
-            ),
-            place,
-        ),
-        [place.table, number],
-    ).fetchone()
-    if found is None:
-        raise made_anew(place)
-    return int(found[0])
+    statement = SQL(
+        "UPDATE {registry} SET changes = changes + 1, rows = rows + %s"
+        " WHERE name = %s AND number = %s RETURNING changes"
+    )
+    return _one(connection, place, statement, [more, place.table, number])
+
+
+def count(connection: Connection, place: Place, number: int) -> int:
+    """As noted by those who wrote."""
+    statement = SQL("SELECT rows FROM {registry} WHERE name = %s AND number = %s")
+    return _one(connection, place, statement, [place.table, number])
+
+
+def count_anew(connection: Connection, place: Place, number: int) -> None:
+    """Inside a transaction; those who write wait with their last step, so that none is missed."""
+    statement = SQL("SELECT rows FROM {registry} WHERE name = %s AND number = %s FOR NO KEY UPDATE")
+    noted = _one(connection, place, statement, [place.table, number])
+    found = connection.execute(named(SQL("SELECT count(*) FROM {table}"), place)).fetchone()
+    if found is not None and found != (noted,):
+        note_change(connection, place, number, more=found[0] - noted)
 
 
 def drop(connection: Connection, place: Place, number: int) -> None:
     one_at_a_time(connection)
-    count_change(connection, place, number)  # not another one of that name
+    note_change(connection, place, number, more=0)  # not another one of that name
     connection.execute(SHORT_WAIT)
     connection.execute(named(SQL("DROP TABLE IF EXISTS {table}"), place))
     connection.execute(named(SQL("DELETE FROM {registry} WHERE name = %s"), place), [place.table])
@@ -166,6 +174,13 @@ def drop(connection: Connection, place: Place, number: int) -> None:
 
 def made_anew(place: Place) -> EngineError:
     return EngineError(f"{place.shown} was dropped or made anew meanwhile", fix="open it again")
+
+
+def _one(connection: Connection, place: Place, statement: SQL, values: list[Any]) -> int:
+    found = connection.execute(named(statement, place), values).fetchone()
+    if found is None:
+        raise made_anew(place)
+    return int(found[0])
 
 
 def _names(connection: Connection, place: Place) -> list[str]:

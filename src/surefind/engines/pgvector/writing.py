@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from surefind.engines.engine import Rows
-from surefind.engines.pgvector.conditions import check_storable, storable
+from surefind.engines.pgvector.conditions import storable
 from surefind.engines.pgvector.driver import SQL, Connection, to_sent
 from surefind.engines.pgvector.tables import named
 from surefind.engines.pgvector.url import Place
@@ -17,12 +17,15 @@ NUMBERS_AT_ONCE = 2**21  # of the vectors in one statement: 8 MB
 
 # Twice as quick as COPY into a temporary table and from there.
 PUT = SQL("""
+WITH put AS (
 INSERT INTO {table} (id, vector, var, digest, metadata)
 SELECT * FROM unnest(%(ids)b::text[], %(vectors)b::vector[], %(var)b::float8[],
     %(digests)b::text[], %(metadata)b::text[]) AS given (id, vector, var, digest, metadata)
 ORDER BY id COLLATE "C"
 ON CONFLICT (id) DO UPDATE SET vector = excluded.vector, var = excluded.var,
     digest = excluded.digest, metadata = excluded.metadata
+RETURNING xmax = 0 AS new -- a row that was there was locked first
+) SELECT count(*) FILTER (WHERE new) FROM put
 """)
 # Rows are always taken in the order of their ids: two writers never wait for each other.
 REMOVE = SQL("""
@@ -53,8 +56,10 @@ def blocks(rows: Rows, space: Space) -> Iterator[dict[str, Any]]:
         }
 
 
-def put(connection: Connection, place: Place, block: Mapping[str, Any]) -> None:
-    connection.execute(named(PUT, place), block)
+def put(connection: Connection, place: Place, block: Mapping[str, Any]) -> int:
+    """Returns how many are new."""
+    ((new,),) = connection.execute(named(PUT, place), block).fetchall()
+    return int(new)
 
 
 def remove(connection: Connection, place: Place, ids: Sequence[str]) -> int:
@@ -64,6 +69,4 @@ def remove(connection: Connection, place: Place, ids: Sequence[str]) -> int:
 
 
 def _written(metadata: Mapping[str, Any]) -> str:
-    text = json.dumps(dict(metadata), ensure_ascii=False, allow_nan=False)
-    check_storable("metadata", text)
-    return text
+    return json.dumps(dict(metadata), ensure_ascii=False, allow_nan=False)

@@ -1,0 +1,129 @@
+"""Several engines at one collection, in one process or two."""
+
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from galleries import random_rows
+
+from surefind.engines.engine import EngineError
+from surefind.engines.milvus import vector_index
+from surefind.engines.milvus.driver import Collection
+from surefind.engines.milvus.url import parse
+from surefind.engines.opening import create_engine, open_engine
+from surefind.engines.space import Space
+
+pytestmark = pytest.mark.milvus
+
+ELSEWHERE = """
+import sys
+sys.path.insert(0, sys.argv[2])
+from galleries import random_rows
+from surefind.engines.opening import open_engine
+engine = open_engine(sys.argv[1])
+engine.add(random_rows(20, 4, 0, prefix="elsewhere"))
+engine.remove(["here-1"])
+"""
+
+
+def test_what_another_process_wrote_is_seen_after_refreshing(milvus, engine, request):
+    engine.add(random_rows(5, 4, 0, prefix="here"))
+    engine.refresh()
+    support = str(request.config.rootpath / "tests" / "support")
+    url = f"{milvus.url}?collection=kept"
+    subprocess.run([sys.executable, "-c", ELSEWHERE, url, support], check=True)
+    assert engine.refresh()
+    assert engine.count() == 24
+    found = engine.search(np.zeros((1, 5), np.float32), 100)
+    assert {name.split("-")[0] for name in found.keys[0]} == {"here", "elsewhere"}
+    assert "here-1" not in found.keys[0]
+
+
+def test_refreshing_tells_whether_rows_came_or_went(milvus, engine):
+    other = open_engine(f"{milvus.url}?collection=kept")
+    assert not other.refresh()
+    engine.add(random_rows(5, 4, 0))
+    assert other.refresh() and not other.refresh()
+    engine.remove(["row-1"])
+    assert other.refresh() and not other.refresh()
+    assert other.remove(["row-2"]) == 1
+    assert not other.refresh()
+    other.close()
+
+
+def test_writers_in_threads_lose_nothing(engine):
+    def write(number: int) -> None:
+        for step in range(5):
+            engine.add(random_rows(20, 4, step, prefix=f"{number}-{step}"))
+            assert engine.remove([f"{number}-{step}-3"]) == 1
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert engine.count() == 4 * 5 * 19
+    assert engine.verify() == []
+
+
+def test_a_collection_made_anew_is_not_taken_for_the_old_one(milvus, new_url, make):
+    url = new_url()
+    old, same = make(url), open_engine(url)
+    old.add(random_rows(5, 4, 0))
+    old.drop()
+    with pytest.raises(EngineError, match="no collection"):
+        same.refresh()
+    with pytest.raises(EngineError, match="closed"):
+        old.count()
+    make(url)
+    with pytest.raises(EngineError, match="another made"):
+        same.refresh()
+    with pytest.raises(EngineError, match="another made"):
+        same.drop()
+    same.close()
+
+
+def test_only_one_of_two_creates_a_collection(new_url, monkeypatch):
+    url = new_url()
+    first = create_engine(url, Space("gaussian", 4), {"who": "first"})
+    looks = iter([False])  # it looked before the first had made it
+    monkeypatch.setattr(Collection, "exists", lambda self: next(looks, True))
+    with pytest.raises(EngineError, match="already"):
+        create_engine(url, Space("gaussian", 4), {"who": "second"})
+    monkeypatch.undo()
+    again = open_engine(url)
+    assert again.facts["who"] == "first"
+    again.close()
+    first.drop()
+
+
+def test_an_index_lost_between_two_builds_is_built_when_opened(new_url, make, monkeypatch):
+    monkeypatch.setattr(vector_index, "MANY", 50)
+    url = new_url()
+    engine = make(url)
+    engine.add(random_rows(60, 4, 0))
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Collection, "build_index", killed)
+    with pytest.raises(KeyboardInterrupt):
+        engine.compact()
+    monkeypatch.undo()
+    assert Collection(parse(url)).index() is None
+    again = open_engine(url)
+    assert again.count() == 60 and again.exact
+    assert np.isfinite(again.search(np.zeros((1, 5), np.float32), 60).distance).sum() == 60
+    again.close()
+
+
+def test_a_released_collection_is_loaded_when_read(new_url, make):
+    url = new_url()
+    engine = make(url)
+    engine.add(random_rows(6, 4, 0))
+    other = Collection(parse(url))
+    other._call("release", "release_collection")
+    other.close()
+    assert engine.count() == 6

@@ -1,0 +1,72 @@
+"""Conditions: what they mean, how they are written, what is refused."""
+
+import pytest
+
+from surefind.engines.where import Condition, Where
+from surefind.errors import InvalidArgument
+
+
+@pytest.mark.parametrize(
+    ("written", "condition"),
+    [
+        ("label=cat", Condition("label", "=", "cat")),
+        (" label != two words ", Condition("label", "!=", "two words")),
+        ("year>=2020", Condition("year", ">=", 2020)),
+        ("weight < 2.5", Condition("weight", "<", 2.5)),
+        ("blurred = true", Condition("blurred", "=", True)),
+        ("label = 'true'", Condition("label", "=", "true")),
+        ('label = "a=b"', Condition("label", "=", "a=b")),
+        ("label in cat, dog", Condition("label", "in", ("cat", "dog"))),
+        ("index = 1", Condition("index", "=", 1)),
+        ("var<=1e-3", Condition("var", "<=", 1e-3)),
+    ],
+)
+def test_conditions_are_read_as_written(written, condition):
+    assert Where.parse([written]).conditions == (condition,)
+
+
+@pytest.mark.parametrize("written", ["", "label", "label=", "=x", "a b = 1", "1a=2", "label ~ x"])
+def test_what_is_no_condition_is_refused(written):
+    with pytest.raises(InvalidArgument, match="where: expected FIELD OP VALUE"):
+        Where.parse([written])
+
+
+@pytest.mark.parametrize(
+    ("field", "op", "value"),
+    [
+        ("x", "like", "a"),
+        ("x", "in", "a"),
+        ("x", "in", ()),
+        ("x", "=", ("a",)),
+        ("x", "in", ("a", 1)),
+        ("x", "<", True),
+        ("var", "=", "small"),
+        ("x", "=", float("nan")),
+        ("x", "=", 2**60),
+        ("x", "=", "a\0b"),
+        ("x", "=", "\ud800"),
+        ("x; drop", "=", 1),
+    ],
+)
+def test_conditions_that_not_every_engine_could_answer_are_refused(field, op, value):
+    with pytest.raises(InvalidArgument):
+        Condition(field, op, value)
+
+
+@pytest.mark.parametrize("op", ["=", "!=", "<", ">="])
+def test_a_missing_field_or_another_kind_satisfies_nothing(op):
+    condition = Condition("year", op, 2020)
+    assert not condition.holds({}, 1.0)
+    assert not condition.holds({"year": "2020"}, 1.0)
+    assert not Condition("flag", "=", 1).holds({"flag": True}, 1.0)
+
+
+def test_a_whole_number_equals_the_real_one():
+    assert Condition("year", "=", 2020.0).holds({"year": 2020}, 1.0)
+
+
+def test_the_range_of_variances_is_what_conditions_leave():
+    where = Where.parse(["var > 0.2", "var <= 0.5", "label = x"])
+    assert where.var_range(0.0, 1.0) == (0.2, 0.5)
+    assert Where.parse(["var in 0.3,0.4"]).var_range(0.0, 1.0) == (0.3, 0.4)
+    assert Where.parse(["var != 0.3"]).var_range(0.0, 1.0) == (0.0, 1.0)

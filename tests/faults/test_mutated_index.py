@@ -1,0 +1,16 @@
+"""Thousands of damaged index folders: an error or the right answer, nothing else."""
+
+import logging
+
+import pytest
+from mutating import outcomes
+
+FINE = {"damaged", "refused", "warned", "right answer"}
+
+
+@pytest.mark.faults
+def test_ten_thousand_damaged_folders_give_an_error_or_the_right_answer(tmp_path):
+    found = outcomes(tmp_path, count=10_000, first=1_000)
+    logging.getLogger(__name__).info("outcomes: %s", dict(found.most_common()))
+    assert found.total() == 10_000
+    assert set(found) <= FINE
