@@ -157,7 +157,7 @@ def test_another_model_is_refused_and_the_index_stays(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--ranking", "mean"], "--ranking: expected expected, as made was made"),
+        (["--ranking", "expected"], "--ranking: expected mean, as made was made"),
         (["--engine", "pgvector://localhost/db"], "--engine: expected faiss"),
     ],
 )
@@ -166,7 +166,7 @@ def test_an_index_is_continued_as_it_was_made(surefind, model, gallery, argument
     done = surefind("index", model, gallery, "-o", "made", *arguments)
     assert done.code == 1
     assert message in done.err
-    same = ["--ranking", "expected", "--engine", "faiss", "--kind", "auto"]
+    same = ["--ranking", "mean", "--engine", "faiss", "--kind", "auto"]
     assert surefind("index", model, gallery, "-o", "made", *same).code == 0
 
 

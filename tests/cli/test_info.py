@@ -13,7 +13,7 @@ def test_info_tells_what_is_in_an_index(surefind, finished: Path, model: Path):
     told = dict(line.split(maxsplit=1) for line in done.out.splitlines())
     assert told["images"] == "20"
     assert told["fingerprint"] == Encoder.load(model).fingerprint
-    assert (told["family"], told["dim"], told["ranking"]) == ("gaussian", "15", "expected")
+    assert (told["family"], told["dim"], told["ranking"]) == ("gaussian", "15", "mean")
     assert (told["engine"], told["kind"]) == ("faiss", "flat")
     assert "created" in told and "version" in told
     assert told["bytes"].endswith(("kB", "MB"))

@@ -15,7 +15,7 @@ from surefind.errors import InvalidArgument, InvalidFile
 from surefind.functional.search_bounds import RANKINGS
 from surefind.images.catalog import Catalog
 from surefind.search.folder import EMBEDDED, IndexFolder
-from surefind.search.index import DUPLICATES, Index
+from surefind.search.index import DEFAULT_RANKING, DUPLICATES, Index
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def open_index(request: Request) -> tuple[Catalog, Index]:
         encoder,
         engine=request.engine or EMBEDDED,
         kind=request.kind,
-        ranking=request.ranking or RANKINGS[0],
+        ranking=request.ranking or DEFAULT_RANKING,
     )
 
 

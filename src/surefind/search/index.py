@@ -32,6 +32,7 @@ from surefind.search.pictures import Images, name_of, pictures_of
 from surefind.search.question import Question, Wanted, answer, find, wanted_rows
 
 DUPLICATES = ("skip", "keep")
+DEFAULT_RANKING = "mean"  # no model that was measured retrieves better by expected distance
 
 
 class Index:
@@ -51,15 +52,16 @@ class Index:
         *,
         engine: str = EMBEDDED,
         kind: str = "auto",
-        ranking: str = "expected",
+        ranking: str = DEFAULT_RANKING,
         duplicates: str = "skip",
         max_bad_share: float = 0.05,
         progress: Callable[[int], None] | None = None,
     ) -> Self:
         """An index of images, in a folder or with its rows on a server.
 
-        `engine` is faiss, `pgvector://...` or `milvus://...`; `ranking` is the order that is
-        native to the engine, the other stays available. The encoder is kept in the folder.
+        `engine` is faiss, `pgvector://...` or `milvus://...`; `ranking` (mean or expected) is the
+        order that is native to the engine, the other stays available. The encoder is kept in the
+        folder.
         """
         index = cls.create_empty(
             folder,

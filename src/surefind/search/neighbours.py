@@ -99,7 +99,8 @@ class _Asking:
         """Which queries have their k nearest among the candidates."""
         if self._was_all(found, fetch) or (self.native and not self.engine.exact):
             return np.ones(len(rows), dtype=bool)
-        last = found.distance[:, -1].astype(np.float64)
+        ended = ~np.isfinite(found.distance[:, -1])  # there were no more
+        last = np.where(ended, 0, found.distance[:, -1]).astype(np.float64)
         unseen = last - self._rounding(rows, last)
         if not self.native:
             unseen = other_bound(
@@ -110,7 +111,8 @@ class _Asking:
                 var_range=self.var_range,
             )
         kth = np.partition(keys, self.k - 1, axis=1)[:, self.k - 1]
-        return ~np.isfinite(last) | (kth <= unseen)
+        proven: NDArray[np.bool_] = ended | (kth <= unseen)
+        return proven
 
     def _was_all(self, found: Found, fetch: int) -> bool:
         columns = found.keys.shape[1]

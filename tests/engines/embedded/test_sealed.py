@@ -15,6 +15,7 @@ from surefind.errors import InvalidFile
 PATH = Path("some.json")
 STORE = {
     "schema": 1,
+    "identity": "0" * 32,
     "family": "gaussian",
     "dim": 3,
     "ranking": "mean",

@@ -11,6 +11,7 @@ from stores import FACTS, QUERIES, SPACE, answers, contents, filled, made, opene
 from surefind.engines.embedded import recovery
 from surefind.engines.embedded.recovery import open_newest
 from surefind.engines.engine import EngineError
+from surefind.errors import InvalidFile
 
 
 def versions(place) -> list[str]:
@@ -198,3 +199,23 @@ def test_distances_and_vectors_belong_to_the_rows_found(place):
     rows = engine.rows(found.keys[0])
     np.testing.assert_allclose(found.var[0], rows.embeddings.spread, rtol=1e-6)
     assert np.array_equal(found.vectors[0], SPACE.stored(rows.embeddings))
+
+
+def test_an_index_made_anew_in_the_same_folder_is_not_mistaken_for_the_old_one(place):
+    engine = filled(place)
+    shutil.rmtree(place)
+    filled(place)
+    for use in (engine.refresh, engine.compact, lambda: engine.add(some_rows(1, 1))):
+        with pytest.raises(EngineError, match="open it again"):
+            use()
+    assert engine.count() == opened(place).count() == 28
+
+
+def test_a_folder_that_is_gone_is_one_clear_error(place):
+    engine = filled(place)
+    shutil.rmtree(place)
+    with pytest.raises(InvalidFile, match="holds no index"):
+        engine.refresh()
+    with pytest.raises(EngineError, match="cannot write"):
+        engine.add(some_rows(1, 1))
+    assert engine.count() == 28  # what is open stays

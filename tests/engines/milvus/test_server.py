@@ -29,7 +29,8 @@ def alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    return Path(f"/proc/{pid}/stat").read_text().split(")")[1].split()[0] != "Z"
+    state = Path(f"/proc/{pid}/stat")
+    return not state.exists() or state.read_text().split(")")[1].split()[0] != "Z"
 
 
 def test_two_servers_run_side_by_side_and_end(milvus, tmp_path):

@@ -1,6 +1,7 @@
 """A new, empty index in a folder."""
 
 import json
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ def make(folder: Folder, space: Space, facts: Mapping[str, Any], *, kind: str) -
     check_choice("kind", kind, ("auto", *KINDS))
     store = Store.model_validate(
         {
+            "identity": secrets.token_hex(16),
             "family": space.family,
             "dim": space.dim,
             "ranking": space.ranking,

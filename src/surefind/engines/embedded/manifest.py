@@ -24,6 +24,7 @@ class Store(_Record):
     """What an index is from its creation on; every manifest has a copy."""
 
     schema_: Annotated[int, Field(alias="schema", ge=SCHEMA, le=SCHEMA)] = SCHEMA
+    identity: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]  # no two indexes are made with one
     family: str
     dim: Annotated[int, Field(ge=1, lt=2**31)]
     ranking: str

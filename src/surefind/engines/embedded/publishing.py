@@ -10,6 +10,7 @@ from surefind.engines.embedded.manifest import Manifest, Pointer, Store, dump
 from surefind.engines.embedded.sealed import seal
 from surefind.engines.embedded.writing import write_file
 from surefind.engines.engine import EngineError
+from surefind.errors import InvalidFile
 
 RESERVE = 2**20  # bytes that stay free: manifests, and what the file system needs itself
 
@@ -35,17 +36,18 @@ def clean(folder: Folder, manifest: Manifest) -> None:
     Only who holds the lock may do it. Whoever has older files open keeps them.
     """
     kept = [manifest]
-    if manifest.parent is not None:
-        with suppress(Damaged):  # what is damaged is of no use to anybody
-            kept.append(read_manifest(folder, manifest.parent)[0])
-    needed = {folder.store, folder.current}
-    for version in kept:
-        needed.add(folder.manifest(version.version))
-        needed.update(folder.file(file.name) for file in version.files)
-    with suppress(OSError):
+    with suppress(InvalidFile, OSError):
+        if manifest.parent is not None:
+            with suppress(Damaged):  # what is damaged is of no use to anybody
+                kept.append(read_manifest(folder, manifest.parent)[0])
+        needed = {folder.store, folder.current}
+        for version in kept:
+            needed.add(folder.manifest(version.version))
+            needed.update(folder.file(file.name) for file in version.files)
         for path in folder.files():
             if path not in needed or is_leftover(path):
-                path.unlink()
+                with suppress(OSError):
+                    path.unlink()
 
 
 def check_room(folder: Folder, size: int) -> None:

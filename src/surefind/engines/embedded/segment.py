@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +12,8 @@ from surefind.engines.embedded.columns import Columns, Hashes, Ints, Texts
 from surefind.engines.embedded.container import columns_of, mapped
 from surefind.engines.embedded.damage import Damaged
 from surefind.engines.embedded.flat import Flat
-from surefind.engines.embedded.selecting import Mask, name_of, satisfying
+from surefind.engines.embedded.selecting import Mask, Remembered, name_of, satisfying
 from surefind.engines.where import Metadata, Where
-
-_MASKS = 32  # conditions whose answers are remembered
 
 
 class Segment:
@@ -35,7 +33,7 @@ class Segment:
             raise Damaged(path, f"it holds {self.vectors.shape} numbers, not {(rows, width)}")
         self._check_columns()
         self.flat = Flat(self.vectors, before=columns["preface"], content=content)
-        self._masks: dict[Any, Mask] = {}
+        self._masks = Remembered[Mask]()
 
     def __len__(self) -> int:
         return len(self.key)
@@ -50,17 +48,8 @@ class Segment:
         )
 
     def satisfying(self, where: Where) -> Mask:
-        name = name_of(where)
-        mask = self._masks.get(name)
-        if mask is None:
-            try:
-                mask = satisfying(where, self.metadata, self.var)
-            except (ValueError, TypeError, AttributeError, RecursionError) as error:
-                raise Damaged(self.path, "its metadata is not readable") from error
-            if len(self._masks) >= _MASKS:
-                self._masks.pop(next(iter(self._masks)), None)
-            self._masks[name] = mask
-        return mask
+        """The rows that satisfy all conditions."""
+        return self._masks.get(name_of(where), lambda: self._satisfying(where))
 
     def rows_with_id(self, ids: Sequence[bytes], hashes: Hashes) -> Iterator[tuple[int, int]]:
         """(position in `ids`, row) of each that is here, removed or not."""
@@ -99,6 +88,12 @@ class Segment:
         except (ValueError, RecursionError) as error:
             raise Damaged(self.path, f"the metadata of row {row} is not readable") from error
         return found
+
+    def _satisfying(self, where: Where) -> Mask:
+        try:
+            return satisfying(where, self.metadata, self.var)
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise Damaged(self.path, "its metadata is not readable") from error
 
     def _looked_up(self, name: str, hashes: Hashes) -> Iterator[tuple[int, int]]:
         known, rows = self._columns[f"{name}_hash"], self._columns[f"{name}_row"]

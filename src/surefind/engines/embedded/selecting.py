@@ -1,9 +1,10 @@
 """Which rows of a segment a search may find."""
 
 import json
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from functools import cached_property
-from typing import Any
+from threading import Lock
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,30 @@ class Selection:
     @cached_property
     def _packed(self) -> NDArray[np.uint8]:
         return np.packbits(self.mask, bitorder="little")
+
+
+T = TypeVar("T")
+
+
+class Remembered(Generic[T]):
+    """The last few answers to a question that takes long; for several threads at once."""
+
+    def __init__(self, most: int = 32) -> None:
+        self._answers: dict[Hashable, T] = {}
+        self._lock, self._most = Lock(), most
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    def get(self, name: Hashable, answer: Callable[[], T]) -> T:
+        found = self._answers.get(name)
+        if found is None:
+            found = answer()
+            with self._lock:
+                self._answers[name] = found
+                if len(self._answers) > self._most:
+                    del self._answers[next(iter(self._answers))]
+        return found
 
 
 def name_of(where: Where) -> Hashable:

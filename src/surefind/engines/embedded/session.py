@@ -16,6 +16,7 @@ from surefind.engines.embedded.verifying import problems
 from surefind.engines.engine import EngineError
 from surefind.errors import InvalidFile
 
+_LOOKS = 20  # at a folder that changes meanwhile
 _ROOM = "free some space or make the folder writable, then do it again"
 
 
@@ -87,11 +88,12 @@ class Session:
 
     def verify(self) -> list[str]:
         """What is wrong on the disk; looked at again if a writer was at work meanwhile."""
-        while True:
+        for _ in range(_LOOKS):
             before = self._pointed()
             found = problems(self.folder)
             if not found or self._pointed() == before:
-                return found
+                break
+        return found
 
     def close(self) -> None:
         self._opened = None
@@ -120,7 +122,13 @@ class Session:
             clean(self.folder, opened.snapshot.manifest)
 
     def _reopen(self) -> Opened:
-        return self._see(open_newest(self.folder, known=self._now.snapshot.parts))
+        now = self.snapshot
+        opened = open_newest(self.folder, known=now.parts)
+        if opened.snapshot.manifest.store != now.manifest.store:
+            raise EngineError(
+                f"another index was made in {self.folder.path} meanwhile", fix="open it again"
+            )
+        return self._see(opened)
 
     def _see(self, opened: Opened) -> Opened:
         """A reader that was slower than a writer does not turn the clock back."""

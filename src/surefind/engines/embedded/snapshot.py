@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +11,8 @@ from surefind.engines.embedded.flat import Nearest, Vectors
 from surefind.engines.embedded.graph import Graph
 from surefind.engines.embedded.manifest import Manifest, Piece
 from surefind.engines.embedded.segment import Segment
-from surefind.engines.embedded.selecting import Mask, Selection, name_of
+from surefind.engines.embedded.selecting import Mask, Remembered, Selection, name_of
 from surefind.engines.where import Where
-
-_SELECTIONS = 32  # that are remembered
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,22 +23,19 @@ class Part:
     segment: Segment
     alive: Mask | None  # None if no row was removed
     graph: Graph | None
-    _selections: dict[Any, Selection] = field(default_factory=dict)
+    _selections: Remembered[Selection] = field(default_factory=Remembered)
 
     def selection(self, where: Where | None) -> Selection | None:
         """The rows that may be found; None if that is all of them."""
         if where is None and self.alive is None:
             return None
         name = None if where is None else name_of(where)
-        found = self._selections.get(name)
-        if found is None:
-            masks = [] if self.alive is None else [self.alive]
-            masks += [] if where is None else [self.segment.satisfying(where)]
-            found = Selection(np.logical_and.reduce(masks))
-            if len(self._selections) >= _SELECTIONS:
-                self._selections.pop(next(iter(self._selections)), None)
-            self._selections[name] = found
-        return found
+        return self._selections.get(name, lambda: self._selected(where))
+
+    def _selected(self, where: Where | None) -> Selection:
+        masks = [] if self.alive is None else [self.alive]
+        masks += [] if where is None else [self.segment.satisfying(where)]
+        return Selection(np.logical_and.reduce(masks))
 
     def rows(self, where: Where | None = None) -> Ints:
         """The rows that may be found, ascending."""

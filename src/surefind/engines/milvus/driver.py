@@ -95,7 +95,11 @@ class Collection:
         Milvus's own ways are slow ("Strong": each read waits 0.2 s or more) or forget what was
         removed ("Session", in 2.3). This way only the first read waits.
         """
-        now = int(self._do("tell the time", "alloc_timestamp"))
+        client = self._opened()
+        try:  # MilvusClient does not offer it, the connection inside does
+            now = int(client._get_connection().alloc_timestamp(timeout=self.place.timeout))
+        except self._refusals as error:
+            raise failures.explained(error, self.place, "tell the time") from error
         with self._lock:
             self._since = max(self._since, now)
 
@@ -174,14 +178,17 @@ class Collection:
         return self._do(doing, name, self.place.collection, *arguments, **named)
 
     def _do(self, doing: str, name: str, *arguments: Any, **named: Any) -> Any:
-        if self._client is None:
-            raise EngineError(f"the engine at {self.place.shown} is closed", fix="open it again")
+        client = self._opened()
         named.setdefault("timeout", self.place.timeout)
         try:
-            owner = self._client if hasattr(self._client, name) else self._client._get_connection()
-            return getattr(owner, name)(*arguments, **named)
+            return getattr(client, name)(*arguments, **named)
         except self._refusals as error:
             raise failures.explained(error, self.place, doing) from error
+
+    def _opened(self) -> Any:
+        if self._client is None:
+            raise EngineError(f"the engine at {self.place.shown} is closed", fix="open it again")
+        return self._client
 
 
 def _packages() -> tuple[Any, tuple[type[Exception], ...]]:

@@ -84,6 +84,8 @@ class MilvusEngine:
 
     def add(self, rows: Rows) -> None:
         """Batch by batch: whatever stops it, whole batches of some megabytes are there."""
+        if not len(rows):
+            return
         for batch in writing.batches(rows, self.space):
             self._seen = None
             self._collection.upsert(batch)

@@ -1,0 +1,241 @@
+"""What the embedded engine takes, and what it says to the rest."""
+
+import hashlib
+import math
+from threading import Thread
+
+import numpy as np
+import pytest
+import torch
+from stores import (
+    DIM,
+    FACTS,
+    QUERIES,
+    SPACE,
+    answers,
+    contents,
+    filled,
+    made,
+    opened,
+    some_rows,
+)
+
+from surefind.embeddings import Gaussians
+from surefind.engines.embedded import columns, engine, reading, searching
+from surefind.engines.embedded.engine import EmbeddedEngine, create
+from surefind.engines.engine import EngineError, Rows
+from surefind.engines.opening import create_engine, open_engine
+from surefind.errors import InvalidArgument, InvalidFile
+
+
+def test_a_folder_is_opened_by_the_one_door(place):
+    create_engine(str(place), SPACE, FACTS).add(some_rows(3, 1))
+    found = open_engine(str(place))
+    assert isinstance(found, EmbeddedEngine) and found.count() == 3
+
+
+def test_an_index_is_not_made_over_another(place):
+    wanted = contents(filled(place))
+    with pytest.raises(InvalidFile, match="already"):
+        made(place)
+    assert contents(opened(place)) == wanted
+
+
+def test_an_index_that_lost_its_first_file_is_not_taken_for_an_empty_folder(place):
+    filled(place)
+    (place / "store.json").unlink()
+    with pytest.raises(InvalidFile, match="already"):
+        made(place)
+    assert opened(place).count() == 28
+
+
+def test_an_index_is_not_made_in_a_file(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(InvalidFile, match="cannot make an index"):
+            made(place)
+
+
+@pytest.mark.parametrize("facts", [{"a": object()}, {"a": math.nan}, {"a": {1, 2}}])
+def test_facts_must_be_json(place, facts):
+    with pytest.raises(InvalidArgument, match="facts"):
+        create(str(place), SPACE, facts, kind="flat")
+    assert not place.exists()
+
+
+def test_an_unknown_kind_is_answered_with_the_nearest(place):
+    with pytest.raises(InvalidArgument, match="did you mean 'hnsw'"):
+        create(str(place), SPACE, FACTS, kind="hsnw")
+
+
+@pytest.mark.parametrize("k", [0, -1, True, 1.0, "a", None])
+def test_a_count_that_is_none_is_refused(place, k):
+    with pytest.raises(InvalidArgument, match="k: expected"):
+        filled(place).search(QUERIES, k)
+
+
+@pytest.mark.parametrize("k", [28, 29, 10**9, np.int64(1000)])
+def test_more_than_there_is_gives_all(place, k):
+    found = filled(place).search(QUERIES, k)
+    assert found.keys.shape == (5, 28) and np.isfinite(found.distance).all()
+
+
+@pytest.mark.parametrize(
+    "vectors",
+    [
+        np.zeros((2, 3), "f4"),
+        np.zeros(DIM + 1, "f4"),
+        np.zeros((2, DIM + 1), int),
+        np.full((2, DIM + 1), np.nan, "f4"),
+        np.full((2, DIM + 1), np.inf, "f4"),
+        [["a"] * (DIM + 1)],
+    ],
+)
+def test_queries_that_cannot_be_are_refused(place, vectors):
+    with pytest.raises(InvalidArgument, match="vectors"):
+        filled(place).search(vectors, 1)
+
+
+def test_no_query_gives_no_answer(place):
+    found = filled(place).search(QUERIES[:0], 3)
+    assert found.keys.shape == (0, 3) and found.vectors.shape == (0, 3, DIM + 1)
+
+
+def test_queries_of_other_layouts_are_taken(place):
+    found = filled(place)
+    wanted = found.search(QUERIES, 3).keys
+    for other in (QUERIES.astype("f8"), np.asfortranarray(QUERIES), np.repeat(QUERIES, 2, 0)[::2]):
+        assert np.array_equal(found.search(other, 3).keys, wanted)
+
+
+@pytest.mark.parametrize("keys", [[999], [-1], ["a"], [0.5], [[0]], [2**63]])
+def test_keys_that_name_no_row_are_refused(place, keys):
+    with pytest.raises(InvalidArgument, match="keys"):
+        filled(place).rows(np.array(keys))
+
+
+def test_the_key_of_a_removed_row_names_no_row(place):
+    found = filled(place)
+    key = found.search(QUERIES, 1).keys[0]
+    found.remove(found.rows(key).ids)
+    with pytest.raises(InvalidArgument, match="search again"):
+        found.rows(key)
+
+
+def test_rows_come_in_the_order_of_the_keys(place):
+    found = filled(place)
+    keys = np.concatenate([block.keys for block in found.scan()])[::-1]
+    by_one = [found.rows(keys[n : n + 1]).ids[0] for n in range(len(keys))]
+    assert list(found.rows(keys).ids) == by_one
+    assert len(found.rows(np.array([]))) == 0
+
+
+@pytest.mark.parametrize("digest", ["a", "A" * 64, "g" * 64, "0" * 63, "ü" * 64])
+def test_a_digest_that_is_none_is_refused(place, digest: str):
+    rows = some_rows(1, 1)
+    with pytest.raises(InvalidArgument, match="sha256"):
+        made(place).add(Rows(rows.ids, rows.embeddings, (digest,), rows.metadata))
+
+
+def test_embeddings_of_another_model_are_refused(place):
+    other = Gaussians(torch.zeros(1, DIM + 1), torch.ones(1))
+    with pytest.raises(InvalidArgument, match="as in the index"):
+        made(place).add(Rows(("a",), other, ("",), ({},)))
+
+
+@pytest.mark.parametrize("name", ["stored", "var"])
+def test_numbers_that_would_poison_a_search_are_refused(place, monkeypatch, name: str):
+    found = filled(place)
+    wrong = np.full((2, DIM + 1) if name == "stored" else 2, np.nan, "f4")
+    monkeypatch.setattr(columns.Space, name, lambda *_: wrong)
+    with pytest.raises(InvalidArgument, match="finite"):
+        found.add(some_rows(2, 1))
+    assert found.count() == 28
+
+
+def test_ids_whose_hashes_are_the_same_are_told_apart(place, monkeypatch):
+    for module in (columns, engine):
+        monkeypatch.setattr(module, "hashes", lambda ids: np.zeros(len(ids), "<u8"), raising=False)
+    monkeypatch.setattr("surefind.engines.embedded.snapshot.hashes", columns.hashes)
+    found = made(place)
+    found.add(some_rows(9, 1))
+    found.add(some_rows(3, 2))
+    assert found.count() == 9
+    assert found.remove(["row-5", "row-99"]) == 1
+    wanted = some_rows(9, 1).digests[7]
+    assert found.digests_of(["row-7", "row-5"]) == {"row-7": wanted}
+
+
+def test_digests_that_begin_alike_are_told_apart(place):
+    rows, begin = some_rows(3, 1), "0" * 63
+    digests = tuple(begin + end for end in "abc")
+    found = made(place)
+    found.add(Rows(rows.ids, rows.embeddings, digests, rows.metadata))
+    assert found.ids_of([begin + "b", begin + "d"]) == {begin + "b": "row-1"}
+    found.remove(["row-1"])
+    assert found.ids_of([begin + "b"]) == {}
+
+
+def test_of_rows_with_one_digest_an_id_that_lives_is_named(place):
+    digest = hashlib.sha256(b"same").hexdigest()
+    found = made(place)
+    for seed, prefix in enumerate("abc"):
+        rows = some_rows(1, seed, prefix=prefix)
+        found.add(Rows(rows.ids, rows.embeddings, (digest,), rows.metadata))
+    found.remove(["c-0"])
+    assert found.ids_of([digest]) == {digest: "b-0"}
+
+
+def test_queries_and_scans_in_blocks_give_the_same(place, monkeypatch):
+    found = filled(place)
+    wanted, whole = found.search(QUERIES, 6), contents(found)
+    monkeypatch.setattr(searching, "_AT_ONCE", 2)
+    monkeypatch.setattr(reading, "_BLOCK_BYTES", 100)
+    again = found.search(QUERIES, 6)
+    assert all(np.array_equal(a, b) for a, b in zip(again, wanted, strict=True))
+    assert contents(found) == whole
+
+
+def test_a_description_tells_size_version_and_kind(place):
+    found = filled(place).describe()
+    assert found["place"] == str(place) and found["chosen"] == found["kind"] == "flat"
+    assert (found["version"], found["rows"], found["segments"]) == (4, 28, 3)
+    assert found["bytes"] == sum(
+        path.stat().st_size for path in place.rglob("*") if path.is_file() and path.name != "lock"
+    )
+
+
+def test_an_empty_index_answers(place):
+    found = made(place)
+    assert (found.count(), found.most, found.exact) == (0, 1, True)
+    assert found.search(QUERIES, 3).keys.shape == (5, 0)
+    assert list(found.scan()) == [] and found.verify() == []
+    assert found.digests_of(["a"]) == {} and found.ids_of(["0" * 64]) == {}
+
+
+def test_a_closed_index_says_so(place):
+    found = filled(place)
+    found.close()
+    for use in (found.count, lambda: found.search(QUERIES, 1), lambda: found.add(some_rows(1, 1))):
+        with pytest.raises(EngineError, match="closed"):
+            use()
+
+
+def test_threads_search_while_one_writes(place):
+    found, wrong = filled(place), []
+
+    def look() -> None:
+        for _ in range(60):
+            seen = found.search(QUERIES, 28)
+            if not np.isfinite(seen.distance[:, :20]).all():
+                wrong.append(seen)
+
+    threads = [Thread(target=look) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for seed in range(12):
+        found.add(some_rows(20, seed + 10))
+        found.refresh()
+    for thread in threads:
+        thread.join()
+    assert not wrong and answers(found) == answers(opened(place))
