@@ -11,12 +11,16 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
-demo: setup  ## the tour: look around, train on the glyphs, evaluate, report; rows of a table, a toy, the figures
+demo: setup  ## the tour: look around, train on the glyphs, index, search, evaluate, report; rows of a table, a toy, the figures
 	$(BIN)/surefind doctor
 	$(BIN)/surefind check glyphs
 	rm -rf demo
 	$(BIN)/surefind train glyphs -o demo/model
 	$(BIN)/python examples/glyphs.py demo/model --picture demo/surest.png
+	$(BIN)/surefind index demo/model glyphs -o demo/index
+	$(BIN)/surefind info demo/index
+	$(BIN)/surefind search demo/index "$$($(BIN)/python -c 'from surefind.datasets import read_catalog as r; print(r("glyphs").file(-1))')" -k 3
+	$(BIN)/surefind verify demo/index
 	$(BIN)/surefind evaluate demo/model glyphs -o demo/report
 	$(BIN)/surefind reproduce glyphs -o demo/table --rows triplet,tripreg --set schedule.steps=100
 	$(BIN)/python examples/toy.py
@@ -45,6 +49,8 @@ bench: setup  ## side by side with peers; ratios, and JSON in benchmarks/results
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/encode.py
 	$(BIN)/python benchmarks/evaluate.py
+	$(BIN)/python benchmarks/search.py
+	$(BIN)/python benchmarks/growth.py
 
 faults: setup  ## long runs of extreme inputs
 	$(BIN)/python -m pytest -m faults

@@ -3,6 +3,7 @@
 import errno
 import shutil
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,20 +23,17 @@ WRITES: dict[str, Write] = {
     "remove": lambda engine: engine.remove(["row-1", "other-2"]),
     "compact": lambda engine: engine.compact(),
 }
-FAULTS = [
-    pytest.param(errno.ENOSPC, False, id="full once"),
-    pytest.param(errno.EACCES, True, id="forbidden"),
-    pytest.param(errno.ENOSPC, True, id="full", marks=pytest.mark.faults),
-    pytest.param(errno.EIO, False, id="broken", marks=pytest.mark.faults),
+FAULTS = {
+    "full once": (errno.ENOSPC, False),
+    "full": (errno.ENOSPC, True),
+    "forbidden": (errno.EACCES, True),
+    "broken": (errno.EIO, False),
+}
+QUICK = {("add", "forbidden"), ("add", "full once"), ("merge", "full once"), ("remove", "full")}
+CASES = [
+    pytest.param(*case, marks=() if case in QUICK else pytest.mark.faults, id=" and ".join(case))
+    for case in product(WRITES, FAULTS)
 ]
-
-
-@pytest.fixture(params=WRITES)
-def write(request, monkeypatch) -> Write:
-    monkeypatch.setattr(building, "GRAPH_FROM", 15)
-    if request.param == "merge":
-        request.getfixturevalue("small_tiers")
-    return WRITES[request.param]
 
 
 @pytest.fixture(scope="module")
@@ -60,10 +58,14 @@ def both(stored: Path, tmp_path: Path, write: Write) -> tuple[Contents, Contents
     return before, contents(engine)
 
 
-@pytest.mark.parametrize(("code", "on"), FAULTS)
+@pytest.mark.parametrize(("name", "fault"), CASES)
 def test_whichever_step_fails_the_index_is_whole_and_can_be_written_again(
-    stored, tmp_path, write, code: int, on: bool
+    request, monkeypatch, stored, tmp_path, name: str, fault: str
 ):
+    monkeypatch.setattr(building, "GRAPH_FROM", 15)
+    if name == "merge":
+        request.getfixturevalue("small_tiers")
+    write, (code, on) = WRITES[name], FAULTS[fault]
     before, after = both(stored, tmp_path, write)
     failed = 0
     for step, place in enumerate(copies(stored, tmp_path)):
@@ -89,7 +91,7 @@ def test_whichever_step_fails_the_index_is_whole_and_can_be_written_again(
     assert failed >= 9
 
 
-@pytest.mark.parametrize(("code", "on"), FAULTS)
+@pytest.mark.parametrize(("code", "on"), FAULTS.values(), ids=FAULTS)
 def test_whichever_step_of_making_fails_it_can_be_made_again(tmp_path, code: int, on: bool):
     failed = 0
     for step in range(100):

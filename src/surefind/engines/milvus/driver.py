@@ -33,8 +33,7 @@ class Collection:
 
     def __init__(self, place: Place) -> None:
         self.place = place
-        self._pymilvus, refusals = _packages()
-        self._refusals: tuple[type[Exception], ...] = refusals
+        self._pymilvus, self._refusals = _packages()
         self._since, self._lock = 0, Lock()  # a moment by the server's clock
         try:
             self._client: Any = self._pymilvus.MilvusClient(
@@ -95,9 +94,9 @@ class Collection:
         Milvus's own ways are slow ("Strong": each read waits 0.2 s or more) or forget what was
         removed ("Session", in 2.3). This way only the first read waits.
         """
-        client = self._opened()
-        try:  # MilvusClient does not offer it, the connection inside does
-            now = int(client._get_connection().alloc_timestamp(timeout=self.place.timeout))
+        connection = self._opened()._get_connection()  # MilvusClient itself does not offer it
+        try:
+            now = int(connection.alloc_timestamp(timeout=self.place.timeout))
         except self._refusals as error:
             raise failures.explained(error, self.place, "tell the time") from error
         with self._lock:
@@ -164,10 +163,8 @@ class Collection:
         self._call("write everything to its store", "flush", timeout=LOADING)
 
     def _read(self, doing: str, name: str, **arguments: Any) -> Any:
-        if self._since:
-            arguments |= {"consistency_level": "Customized", "guarantee_timestamp": self._since}
-        else:
-            arguments |= {"consistency_level": "Strong"}  # a server that does not tell the time
+        arguments["consistency_level"] = "Customized" if self._since else "Strong"
+        arguments["guarantee_timestamp"] = self._since  # 0: the server did not tell the time
         try:
             return self._call(doing, name, **arguments)
         except failures.NotLoaded:  # the server restarted, or someone released it
