@@ -57,23 +57,23 @@ def seconds(run: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def bytes_in(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+def sizes_in(folder: Path) -> dict[Path, int]:
+    return {path: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
 
 
 def opening_and_adding(folder: Path, extra: sf.Gaussians) -> dict[str, float]:
     """Seconds to open with every byte checked, and what adding a thousand costs."""
     opened = [seconds(lambda: sf.Index.open(folder).close()) for _ in range(3)]
-    index, before = sf.Index.open(folder), bytes_in(folder)
-    added = seconds(
-        lambda: index.add_embeddings(extra, [f"new {row}" for row in range(len(extra))])
-    )
-    grown = bytes_in(folder) - before
+    index, before = sf.Index.open(folder), sizes_in(folder)
+    names = [f"new {row}" for row in range(len(extra))]
+    added = seconds(lambda: index.add_embeddings(extra, names))
+    after = sizes_in(folder)
+    new = sum(size for path, size in after.items() if path not in before)
     return {
         "open, seconds": float(np.median(opened)),
         "add 1,000, seconds": added,
-        "add 1,000, MB written": grown / 1e6,
-        "all of it, MB": before / 1e6,
+        "add 1,000, MB written": new / 1e6,
+        "all of it, MB": sum(after.values()) / 1e6,
     }
 
 

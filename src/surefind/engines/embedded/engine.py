@@ -3,6 +3,7 @@
 import copy
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ class EmbeddedEngine:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    @property
+    @cached_property
     def space(self) -> Space:
         return self._snapshot.manifest.store.space
 

@@ -22,8 +22,9 @@ from surefind.engines.embedded.writing import hashed_file, new_name
 LINKS, LOOK_BUILDING, LOOK = 32, 128, 320  # HNSW: M, efConstruction, efSearch
 CELLS, TRAINED_ON = 4, 64  # IVF: cells per square root of the rows; rows per cell to learn them
 LEAST_PROBES, PROBED = 16, 0.25  # IVF: cells that are looked into, and as a share of all
-# What things cost, in rows of a matrix product (measured at 513 dimensions):
-STEP, ONE_BY_ONE = 375, 12  # a step along the graph; a row that is compared with one query
+# What things cost, in rows of a large matrix product (measured at 513 dimensions):
+STEP, ONE_BY_ONE = 550, 12  # a step along the graph; a row that is compared with one query
+READING = 30  # a row that is brought to the processor, however many queries it is compared with
 _BLOCK = 16_384  # rows handed to faiss at once
 
 
@@ -49,7 +50,7 @@ class Graph:
         count = len(self._segment) if chosen is None else chosen.count
         k = min(k, count)
         how, cost = self._way(k, chosen)
-        if cost > count * (ONE_BY_ONE if len(query) < GATHERED_FROM else 1):
+        if cost > count * _cost_of_row(len(query)):
             return self._segment.flat.search(query, k, chosen)
         return found_by_faiss(*self._index.search(query, k, params=how))
 
@@ -69,6 +70,11 @@ class Graph:
         probed = min(1.0, max(PROBED, LEAST_PROBES / cells, 4 * k / count) / share)
         how = faiss.SearchParametersIVF(nprobe=int(probed * cells), sel=selector)
         return how, probed * count * ONE_BY_ONE
+
+
+def _cost_of_row(queries: int) -> float:
+    """Per query, when all rows are looked at."""
+    return ONE_BY_ONE if queries < GATHERED_FROM else 1 + READING / queries
 
 
 def write_graph(folder: Folder, segment: Segment, kind: str) -> Kept:
