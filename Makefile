@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup browser demo test check format bench faults clean
+.PHONY: setup browser demo test test-milvus check format bench faults clean
 setup: $(READY)
 
 $(READY): pyproject.toml constraints.txt
@@ -32,7 +32,10 @@ browser:  ## chromium for the tests of pages; without it they are skipped
 		(apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium >/dev/null)
 
 test: setup browser  ## all tests but the long ones
-	$(BIN)/python -m pytest -m "not faults"
+	$(BIN)/python -m pytest -m "not faults and not milvus"
+
+test-milvus: setup  ## the Milvus engine's own tests: conditions, failures, killed servers
+	$(BIN)/python -m pytest -m milvus tests/engines/milvus
 
 check: setup  ## everything a reviewer would ask: format, lint, types
 	$(BIN)/ruff format --check .

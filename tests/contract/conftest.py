@@ -40,7 +40,7 @@ class Maker:
         return self.made[-1]
 
 
-KEPT = ("faiss", "pgvector", pytest.param("milvus", marks=pytest.mark.milvus))
+KEPT = ("faiss", "pgvector", "milvus")
 
 
 @pytest.fixture(params=KEPT)

@@ -10,7 +10,7 @@ FINE = {"damaged", "refused", "warned", "right answer"}
 
 @pytest.mark.faults
 def test_ten_thousand_damaged_folders_give_an_error_or_the_right_answer(tmp_path):
-    found = outcomes(tmp_path, count=10_000, first=1_000)
+    found = outcomes(tmp_path, range(1_000, 11_000))
     logging.getLogger(__name__).info("outcomes: %s", dict(found.most_common()))
     assert found.total() == 10_000
     assert set(found) <= FINE

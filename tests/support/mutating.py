@@ -1,8 +1,10 @@
 """Index folders with damaged files, and what comes of opening them."""
 
 import json
+import secrets
 import shutil
 from collections import Counter
+from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -27,9 +29,11 @@ Right = list[list[list[str]]]
 def prepared(root: Path) -> tuple[list[Path], list[Right]]:
     """Indexes with files of every sort, and the right answers of the versions of each."""
     places, right = [], []
+    building.GRAPH_FROM = 15
+    names = count()
+    secrets.token_hex = lambda size: f"{next(names):0{2 * size}x}"  # the same for a seed each time
     for kind in ("hnsw", "ivf"):
         place = root / kind
-        building.GRAPH_FROM = 15
         filled(place, kind=kind)
         older = shutil.copytree(place, root / f"{kind} without its newest version")
         newest = json.loads((older / "CURRENT").read_text())["version"]
@@ -115,10 +119,10 @@ def try_some(root: str, seeds: range, pipe: Connection) -> None:
     pipe.send("end")
 
 
-def outcomes(root: Path, *, count: int, first: int = 0) -> Counter[str]:
+def outcomes(root: Path, seeds: range) -> Counter[str]:
     """How often each came about; in a child, so that a crash is seen."""
-    child, pipe = start(try_some, str(root), range(first, first + count))
+    child, pipe = start(try_some, str(root), seeds)
     said = received(pipe)
     child.join()
-    assert child.exitcode == 0 and said[-1] == "end", f"the child died after {said[-1]}"
+    assert child.exitcode == 0, f"exit code {child.exitcode} after {said[-1]}"
     return Counter(said[1:-1:2])

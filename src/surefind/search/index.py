@@ -97,14 +97,14 @@ class Index:
                 fix="open it to add to it, or choose another folder",
             )
         place.make()
-        if isinstance(encoder, Encoder):
-            encoder.save(place.model)
         facts = {
             "fingerprint": fingerprint,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "surefind": surefind.__version__,
         }
         opened = _join_or_create(place.place(engine), space, facts, kind)
+        if isinstance(encoder, Encoder):
+            encoder.save(place.model)
         place.write(engine)
         return cls(place, opened, encoder)
 

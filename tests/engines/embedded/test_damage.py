@@ -245,13 +245,18 @@ def test_verify_reads_what_is_written_in_the_files(tmp_path, monkeypatch):
         vectors = gathered._sources[0].vectors
         vectors[2, 1] = np.nan
         gathered._sources[0].var[3] = -1
+        gathered._sources[0] = gathered._sources[0]._replace(id_hash=np.arange(6, dtype="u8"))
         return real(folder, gathered)
 
     with monkeypatch.context() as patch:
         patch.setattr(building, "write_segment", broken)
         engine.add(rows)
     found = " ".join(engine.verify())
-    assert "not finite" in found and "not positive" in found
+    assert "not finite" in found and "not positive" in found and "does not lead" in found
+
+
+def test_verify_finds_ids_that_belong_to_two_rows(tmp_path, monkeypatch):
+    engine = filled(tmp_path / "index")
     monkeypatch.setattr("surefind.engines.embedded.engine._found", lambda *_: ({}, 0))
     engine.add(some_rows(2, 1))
     assert any("belongs to 2 rows" in problem for problem in engine.verify())

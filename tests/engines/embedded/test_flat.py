@@ -76,7 +76,7 @@ def test_a_faiss_that_cannot_view_memory_is_no_obstacle(place, monkeypatch):
     vectors = np.random.default_rng(0).random((10, 4), dtype="f4")
     before = np.frombuffer(preface(10, 4), np.uint8)
     monkeypatch.delattr(faiss, "ZeroCopyIOReader")
-    found = Flat(vectors, before=before, content=vectors).search(vectors, 1)
+    found = Flat(vectors, before=before).search(vectors, 1)
     assert np.array_equal(found.rows[:, 0], np.arange(10))
 
 

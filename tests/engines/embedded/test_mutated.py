@@ -6,6 +6,6 @@ FINE = {"damaged", "refused", "warned", "right answer"}
 
 
 def test_three_hundred_damaged_folders_give_an_error_or_the_right_answer(tmp_path):
-    found = outcomes(tmp_path, count=300)
+    found = outcomes(tmp_path, range(300))
     assert found.total() == 300
     assert set(found) <= FINE

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from stores import FACTS, QUERIES, SPACE, answers, contents, filled, made, opened, some_rows
 
-from surefind.engines.embedded import recovery
+from surefind.engines.embedded import recovery, session
 from surefind.engines.embedded.recovery import open_newest
 from surefind.engines.engine import EngineError
 from surefind.errors import InvalidFile
@@ -174,12 +174,33 @@ def test_a_race_that_never_ends_is_one_clear_error(overtaken, monkeypatch):
         open_newest(writer._session.folder)
 
 
-def test_a_slow_reader_does_not_turn_the_clock_back(place):
+def test_a_slow_refresh_does_not_turn_the_clock_back(place, monkeypatch):
     engine = filled(place)
-    old = open_newest(engine._session.folder)
+    opened(place).add(some_rows(1, 8, prefix="elsewhere"))
+
+    def slow(folder, *, known):
+        found = open_newest(folder, known=known)
+        with monkeypatch.context() as patch:
+            patch.setattr(session, "open_newest", open_newest)
+            engine.add(some_rows(1, 9, prefix="meanwhile"))  # in another thread
+        return found
+
+    monkeypatch.setattr(session, "open_newest", slow)
+    engine.refresh()
+    assert engine.count() == 30
+
+
+def test_a_folder_restored_from_an_older_copy_is_followed(place, tmp_path):
+    engine = filled(place)
+    copy = shutil.copytree(place, tmp_path / "copy")
+    wanted = contents(engine)
+    for seed in range(3):
+        engine.add(some_rows(1, seed, prefix=f"new-{seed}"))
+    shutil.rmtree(place)
+    shutil.copytree(copy, place)
+    assert engine.refresh() and contents(engine) == wanted
     engine.add(some_rows(1, 9, prefix="new"))
-    engine._session._see(old)
-    assert engine.count() == 29
+    assert engine.count() == len(wanted) + 1 and engine.verify() == []
 
 
 def test_a_copy_of_the_folder_is_an_index(place, tmp_path):

@@ -34,7 +34,7 @@ def add_until_it_fails(engine) -> dict[int, Rows]:
 
 def test_what_was_acknowledged_survives_a_killed_server(milvus, tmp_path):
     with milvus_server(tmp_path, like=milvus, settings=SOON) as server:
-        engine = create_engine(f"{server.url}?timeout=5", Space("gaussian", DIM), {"a": 1})
+        engine = create_engine(server.url, Space("gaussian", DIM), {"a": 1})
         stopper = threading.Timer(1.0, server.process.kill)
         stopper.start()
         acknowledged = add_until_it_fails(engine)

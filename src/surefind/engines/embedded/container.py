@@ -73,9 +73,8 @@ def layout(shape: Shape) -> Layout:
     }
     columns, end = {}, 0
     for name, (dtype, size) in wanted.items():
-        start = _aligned(end + (shape.preface if name == "preface" else 0))
-        if name == "preface":
-            start -= shape.preface  # it ends where the vectors begin
+        before = shape.preface if name == "preface" else 0  # it ends where the vectors begin
+        start = _aligned(end + before) - before
         columns[name] = Column(dtype, size, start)
         end = start + columns[name].nbytes
     header = _header(shape, columns)

@@ -36,9 +36,9 @@ def preface(rows: int, width: int) -> bytes:
 class Flat:
     """All vectors of a segment."""
 
-    def __init__(self, vectors: Vectors, *, before: NDArray[np.uint8], content: Any) -> None:
-        """`before` is what the file has in front of the vectors, `content` the whole of it."""
-        self.vectors, self._content = vectors, content
+    def __init__(self, vectors: Vectors, *, before: NDArray[np.uint8]) -> None:
+        """`before` is what the file has in front of the vectors."""
+        self.vectors = vectors  # which also keeps the file mapped
         self.index = _viewed(vectors, before)  # None if this faiss cannot
 
     def search(self, query: Vectors, k: int, chosen: Selection | None = None) -> Nearest:

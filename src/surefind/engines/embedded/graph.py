@@ -13,6 +13,7 @@ from surefind.engines.embedded.container import Bytes, mapped
 from surefind.engines.embedded.damage import Damaged
 from surefind.engines.embedded.flat import GATHERED_FROM, Flat, Nearest, Vectors, found_by_faiss
 from surefind.engines.embedded.folder import Folder
+from surefind.engines.embedded.graph_format import Unfit, check_hnsw, check_ivf
 from surefind.engines.embedded.library import faiss
 from surefind.engines.embedded.manifest import Kept
 from surefind.engines.embedded.segment import Segment
@@ -23,7 +24,7 @@ LINKS, LOOK_BUILDING, LOOK = 32, 128, 320  # HNSW: M, efConstruction, efSearch
 CELLS, TRAINED_ON = 4, 64  # IVF: cells per square root of the rows; rows per cell to learn them
 LEAST_PROBES, PROBED = 16, 0.25  # IVF: cells that are looked into, and as a share of all
 # What things cost, in rows of a large matrix product (measured at 513 dimensions):
-STEP, ONE_BY_ONE = 550, 12  # a step along the graph; a row that is compared with one query
+STEP, ONE_BY_ONE = 350, 12  # a step along the graph; a row that is compared with one query
 READING = 30  # a row that is brought to the processor, however many queries it is compared with
 _BLOCK = 16_384  # rows handed to faiss at once
 
@@ -112,31 +113,31 @@ def _built(vectors: Vectors, kind: str) -> Any:
 
 def _read(path: Path, content: Bytes, flat: Flat) -> Any:
     """A graph that faiss takes and that fits the vectors: one that does not could crash."""
-    wanted = faiss.IndexHNSWFlat if path.suffix == ".hnsw" else faiss.IndexIVFFlat
-    skipped = faiss.IO_FLAG_SKIP_STORAGE if wanted is faiss.IndexHNSWFlat else 0
-    reader = faiss.ZeroCopyIOReader(faiss.swig_ptr(content), content.nbytes)
+    rows, width = flat.vectors.shape
+    hnsw = path.suffix == ".hnsw"
     try:
-        index = faiss.read_index(reader, skipped | faiss.IO_FLAG_MMAP_IFC)
-    except (RuntimeError, MemoryError) as error:
-        raise Damaged(path, "faiss cannot read it") from error
-    fits = isinstance(index, wanted) and (index.ntotal, index.d) == flat.vectors.shape
-    if not fits or index.metric_type != faiss.METRIC_L2 or not _sound(index):
-        raise Damaged(path, "it does not belong to its segment")
-    if skipped:
+        if hnsw:
+            check_hnsw(content, rows=rows, width=width, links=LINKS)
+        else:
+            check_ivf(content, rows=rows, width=width)
+        reader = faiss.ZeroCopyIOReader(faiss.swig_ptr(content), content.nbytes)
+        flags = faiss.IO_FLAG_SKIP_STORAGE if hnsw else 0
+        index = faiss.read_index(reader, flags | faiss.IO_FLAG_MMAP_IFC)
+    except (Unfit, RuntimeError, MemoryError) as error:
+        raise Damaged(path, "it is not a graph of its segment") from error
+    if not _leads_to_rows(index):
+        raise Damaged(path, "it leads to rows that do not exist")
+    if hnsw:
         index.storage, index.own_fields = flat.stored(), False
     return index
 
 
-def _sound(index: Any) -> bool:
+def _leads_to_rows(index: Any) -> bool:
     """What faiss itself does not check when it reads."""
     if isinstance(index, faiss.IndexHNSWFlat):
         start = index.hnsw.entry_point
         return start >= 0 and bool(index.hnsw.levels.at(start) - 1 == index.hnsw.max_level)
-    cells, middles = index.invlists, faiss.downcast_index(index.quantizer)
-    if not isinstance(middles, faiss.IndexFlatL2) or cells.nlist != index.nlist:
-        return False
+    cells = index.invlists
     sizes = [cells.list_size(cell) for cell in range(index.nlist)]
     rows = [faiss.rev_swig_ptr(cells.get_ids(c), size) for c, size in enumerate(sizes) if size]
-    inside = all(some.min() >= 0 and some.max() < index.ntotal for some in rows)
-    shape = (index.nlist, index.d)
-    return inside and sum(sizes) == index.ntotal and (middles.ntotal, middles.d) == shape
+    return all(some.min() >= 0 and some.max() < index.ntotal for some in rows)

@@ -8,7 +8,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.embedded.columns import Columns, Hashes, Ints, Texts
+from surefind.engines.embedded.columns import Columns, Hashes, Ints, Texts, digest_hashes, hashes
 from surefind.engines.embedded.container import columns_of, mapped
 from surefind.engines.embedded.damage import Damaged
 from surefind.engines.embedded.flat import Flat
@@ -22,8 +22,7 @@ class Segment:
     def __init__(self, path: Path, file: BinaryIO, *, rows: int, width: int) -> None:
         """Maps the file; what its columns say is checked, as they are followed without looking."""
         self.path = path
-        content = mapped(path, file)
-        self._columns = columns = columns_of(path, content)
+        self._columns = columns = columns_of(path, mapped(path, file))
         self.id = Texts(columns["id_offset"], columns["id"])
         self.metadata = Texts(columns["metadata_offset"], columns["metadata"])
         self.key: Ints = columns["key"]
@@ -32,7 +31,7 @@ class Segment:
         if self.vectors.shape != (rows, width):
             raise Damaged(path, f"it holds {self.vectors.shape} numbers, not {(rows, width)}")
         self._check_columns()
-        self.flat = Flat(self.vectors, before=columns["preface"], content=content)
+        self.flat = Flat(self.vectors, before=columns["preface"])
         self._masks = Remembered[Mask]()
 
     def __len__(self) -> int:
@@ -40,7 +39,7 @@ class Segment:
 
     def columns(self) -> Columns:
         """All rows, to be copied from."""
-        id_hash = np.empty(len(self), np.uint64)
+        id_hash = np.zeros(len(self), np.uint64)
         id_hash[self._columns["id_row"]] = self._columns["id_hash"]
         has_digest, digest = self._columns["has_digest"], self._columns["digest"]
         return Columns(
@@ -51,17 +50,17 @@ class Segment:
         """The rows that satisfy all conditions."""
         return self._masks.get(name_of(where), lambda: self._satisfying(where))
 
-    def rows_with_id(self, ids: Sequence[bytes], hashes: Hashes) -> Iterator[tuple[int, int]]:
+    def rows_with_id(self, ids: Sequence[bytes], hashed: Hashes) -> Iterator[tuple[int, int]]:
         """(position in `ids`, row) of each that is here, removed or not."""
-        for asked, row in self._looked_up("id", hashes):
+        for asked, row in self._looked_up("id", hashed):
             if self.id[row] == ids[asked]:
                 yield asked, row
 
     def rows_with_digest(
-        self, digests: Sequence[bytes], hashes: Hashes
+        self, digests: Sequence[bytes], hashed: Hashes
     ) -> Iterator[tuple[int, int]]:
         """(position in `digests`, row) of each that is here, removed or not."""
-        for asked, row in self._looked_up("digest", hashes):
+        for asked, row in self._looked_up("digest", hashed):
             if self._columns["digest"][row].tobytes() == digests[asked]:
                 yield asked, row
 
@@ -89,36 +88,45 @@ class Segment:
             raise Damaged(self.path, f"the metadata of row {row} is not readable") from error
         return found
 
+    def all_can_be_found(self) -> bool:
+        """Whether every id and every digest leads to its row."""
+        columns = self._columns
+        known = np.flatnonzero(columns["has_digest"])
+        ids = [self.id[row] for row in range(len(self))]
+        return (
+            np.array_equal(hashes(ids), self.columns().id_hash)
+            and np.array_equal(np.sort(columns["id_row"]), np.arange(len(self)))
+            and np.array_equal(np.sort(columns["digest_row"]), known)
+            and np.array_equal(
+                digest_hashes(columns["digest"][columns["digest_row"]]), columns["digest_hash"]
+            )
+        )
+
     def _satisfying(self, where: Where) -> Mask:
         try:
             return satisfying(where, self.metadata, self.var)
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise Damaged(self.path, "its metadata is not readable") from error
 
-    def _looked_up(self, name: str, hashes: Hashes) -> Iterator[tuple[int, int]]:
+    def _looked_up(self, name: str, hashed: Hashes) -> Iterator[tuple[int, int]]:
         known, rows = self._columns[f"{name}_hash"], self._columns[f"{name}_row"]
-        first, last = (np.searchsorted(known, hashes, side) for side in ("left", "right"))
+        first, last = (np.searchsorted(known, hashed, side) for side in ("left", "right"))
         for asked in np.flatnonzero(first < last).tolist():
             yield from ((asked, int(row)) for row in rows[first[asked] : last[asked]])
 
     def _check_columns(self) -> None:
-        columns, n = self._columns, len(self)
-        ascending = all(
-            bool(
-                (column[1:] > column[:-1]).all() if strictly else (column[1:] >= column[:-1]).all()
-            )
-            for column, strictly in (
-                (self.key, True),
-                (self.id.offset, True),
-                (self.metadata.offset, True),
-                (columns["id_hash"], False),
-                (columns["digest_hash"], False),
+        rising = (self.key, self.id.offset, self.metadata.offset)
+        sorted_ = (self._columns["id_hash"], self._columns["digest_hash"])
+        rows = (self._columns["id_row"], self._columns["digest_row"])
+        sound = (
+            self.key[0] >= 0
+            and all((column[1:] > column[:-1]).all() for column in rising)
+            and all((column[1:] >= column[:-1]).all() for column in sorted_)
+            and all((column < len(self)).all() for column in rows)
+            and all(
+                texts.offset[0] == 0 and texts.offset[-1] == len(texts.content)
+                for texts in (self.id, self.metadata)
             )
         )
-        filled = all(
-            texts.offset[0] == 0 and texts.offset[-1] == len(texts.content)
-            for texts in (self.id, self.metadata)
-        )
-        inside = all((columns[f"{name}_row"] < n).all() for name in ("id", "digest"))
-        if not (ascending and filled and inside and n > 0 and self.key[0] >= 0):
+        if not sound:
             raise Damaged(self.path, "its columns contradict each other")

@@ -40,11 +40,12 @@ class Session:
         """See what other writers did; True if anything changed."""
         before = self._now
         with suppress(Damaged):
-            pointer = read_pointer(self.folder)
-            same = (before.snapshot.manifest.version, before.snapshot.sha256)
-            if not before.troubles and same == (pointer.version, pointer.sha256):
+            if not before.troubles and read_pointer(self.folder).sha256 == before.snapshot.sha256:
                 return False
-        after = self._reopen()
+        after = self._newest()
+        with self._lock:
+            if self._opened is before:  # else a writer in another thread knows better
+                self._opened = after
         return (after.snapshot.sha256, after.troubles) != (before.snapshot.sha256, before.troubles)
 
     @contextmanager
@@ -121,22 +122,22 @@ class Session:
         if not opened.troubles:
             clean(self.folder, opened.snapshot.manifest)
 
-    def _reopen(self) -> Opened:
+    def _newest(self) -> Opened:
+        """What is on the disk; what is open already is not read again."""
         now = self.snapshot
         opened = open_newest(self.folder, known=now.parts)
         if opened.snapshot.manifest.store != now.manifest.store:
             raise EngineError(
                 f"another index was made in {self.folder.path} meanwhile", fix="open it again"
             )
-        return self._see(opened)
+        return opened
+
+    def _reopen(self) -> Opened:
+        return self._see(self._newest())
 
     def _see(self, opened: Opened) -> Opened:
-        """A reader that was slower than a writer does not turn the clock back."""
         with self._lock:
-            now = self._now
-            older = opened.snapshot.manifest.version < now.snapshot.manifest.version
-            if not older or opened.troubles:
-                self._opened = opened
+            self._opened = opened
         return opened
 
     def _pointed(self) -> str | None:

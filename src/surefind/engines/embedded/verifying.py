@@ -92,6 +92,8 @@ def _part_problems(part: Part) -> Iterator[str]:
             segment.id_of(row)
     except Damaged:
         yield "an id is not a text"
+    if not segment.all_can_be_found():
+        yield "an id or a digest does not lead to its row"
 
 
 def _repeated_ids(snapshot: Snapshot) -> Iterator[str]:

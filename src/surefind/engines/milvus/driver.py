@@ -72,9 +72,7 @@ class Collection:
         schema.add_field("var", types.DOUBLE)
         schema.add_field("digest", types.VARCHAR, max_length=longest_digest)
         schema.add_field("metadata", types.JSON)
-        self._call(
-            "create the collection", "create_collection", schema=schema, consistency_level="Strong"
-        )
+        self._call("create it", "create_collection", schema=schema, consistency_level="Strong")
 
     def drop(self) -> None:
         self._call("drop the collection", "drop_collection")

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 from surefind.choices import nearest
+from surefind.engines.engine import unreadable_url
 from surefind.errors import InvalidArgument
 
 FORM = "milvus://user:password@host:port/database?collection=name"
@@ -47,12 +48,12 @@ def parse(url: str) -> Place:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError:
-        raise _unreadable() from None  # the cause may show a password
+        raise unreadable_url(FORM) from None  # the cause may show a password
     beyond = parts.path + parts.query + parts.fragment
     if parts.scheme != "milvus" or not host or parts.fragment or "@" in beyond:
-        raise _unreadable()
+        raise unreadable_url(FORM)
     if not _HOST.fullmatch(host) or port == 0 or "@" in parts.netloc.rpartition("@")[0]:
-        raise _unreadable()
+        raise unreadable_url(FORM)
     settings = _settings(parts)
     return Place(
         host=host,
@@ -120,12 +121,3 @@ def _seconds(written: str) -> float:
             fix="leave it out for 60 seconds",
         )
     return seconds
-
-
-def _unreadable() -> InvalidArgument:
-    return InvalidArgument(
-        "engine",
-        expected=FORM,
-        got="a URL that cannot be read (not shown, as it may hold a password)",
-        fix="percent-encode special characters in user and password: @ is %40, / is %2F, % is %25",
-    )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from urllib.parse import quote, unquote
 
 from surefind.choices import nearest
+from surefind.engines.engine import unreadable_url
 from surefind.engines.pgvector.driver import KNOWN_PARAMETERS, DatabaseError, read_url
 from surefind.errors import InvalidArgument
 
@@ -53,7 +54,7 @@ def parse(url: str) -> Place:
     """Everything but `table` is libpq's, as in postgresql://...; so are PGPASSWORD and .pgpass."""
     parts = _PARTS.fullmatch(url)
     if parts is None:
-        raise _unreadable()
+        raise unreadable_url(FORM)
     others, tables = [], []
     for part in filter(None, (parts[2] or "").split("&")):
         name, _, value = part.partition("=")
@@ -65,9 +66,9 @@ def parse(url: str) -> Place:
     try:
         parameters = read_url(f"postgresql://{parts[1]}?{'&'.join(others)}")
     except DatabaseError:
-        raise _unreadable() from None  # the cause may show a password
+        raise unreadable_url(FORM) from None  # the cause may show a password
     if not _PORTS.fullmatch(parameters.get("port", "")):
-        raise _unreadable()
+        raise unreadable_url(FORM)
     if len(tables) > 1:
         raise InvalidArgument(
             "table", expected="one table", got=", ".join(map(repr, tables)), fix="leave one"
@@ -96,12 +97,3 @@ def _check_parameter(name: str) -> None:
             got=repr(name[:80]),
             fix=f"did you mean {near}=...?" if near else "leave it out",
         )
-
-
-def _unreadable() -> InvalidArgument:
-    return InvalidArgument(
-        "engine",
-        expected=FORM,
-        got="a URL that cannot be read (not shown, as it may hold a password)",
-        fix="percent-encode special characters in user and password: @ is %40, / is %2F, % is %25",
-    )
