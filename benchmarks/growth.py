@@ -18,7 +18,7 @@ from search import RESULTS, K, build, seconds, sizes_in
 
 import surefind as sf
 from surefind.reports.figures.palette import OURS, WRONG
-from surefind.reports.figures.panels import caption, panels
+from surefind.reports.figures.panels import caption, key, panels
 from surefind.reports.figures.saving import save
 
 DIM, QUERIES = 128, 200
@@ -63,14 +63,19 @@ def memory_of_searching(folder: Path) -> float:
 def draw(results: dict[str, list[dict[str, float]]], sizes: list[int], path: Path) -> None:
     figure: Figure
     figure, axes = panels(1, 3, height=2.8)
-    for axis, name in zip(axes[0], ("build, seconds", "one query, ms", "queries/s"), strict=True):
+    titles = {
+        "build, seconds": "building, seconds",
+        "one query, ms": "one query, ms",
+        "queries/s": f"queries/s, {QUERIES} at once",
+    }
+    for axis, (name, title) in zip(axes[0], titles.items(), strict=True):
         for kind, colour in zip(KINDS, (OURS, WRONG), strict=True):
             values = [row[name] for row in results[kind]]
             axis.plot(sizes[: len(values)], values, "o-", color=colour, label=kind, markersize=3)
         axis.set_xscale("log")
         axis.set_yscale("log")
-        caption(axis, name, x=f"vectors of {DIM} dimensions")
-    axes[0, 0].legend(frameon=False)
+        caption(axis, title, x=f"vectors of {DIM} dimensions")
+    key(axes[0, 0])
     save(figure, path)
 
 
