@@ -15,7 +15,7 @@ from surefind.engines.where import Where
 from surefind.functional.search_bounds import keys_between, other_bound, ranking_keys
 from surefind.search.nearest import Nearest
 
-SPARE = 8  # fetched beyond k, so that rounding seldom asks for a second search
+SPARE = 3  # fetched beyond k, so that rounding seldom asks for a second search
 GROWTH = 16
 QUERIES_AT_ONCE = 256
 FETCHED_SHARE, LEAST_FARTHEST, FARTHEST = 64, 512, 16_384  # one row in 64 is fetched at most

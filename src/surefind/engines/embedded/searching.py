@@ -64,7 +64,9 @@ def _fill(found: Found, block: slice, near: _Candidates, parts: list[Part]) -> N
     found.distance[block] = near.distance
     for number, part in enumerate(parts):
         here = (near.part == number) & np.isfinite(near.distance)
-        row = near.row[here]
-        found.keys[block][here] = part.segment.key[row]
-        found.vectors[block][here] = part.segment.vectors[row]
-        found.var[block][here] = part.segment.var[row]
+        of_part = ((found.keys, part.segment.key), (found.vectors, part.segment.vectors))
+        for column, kept in (*of_part, (found.var, part.segment.var)):
+            if here.all():  # one copy instead of two; clip: without another to look for errors
+                np.take(kept, near.row, axis=0, out=column[block], mode="clip")
+            else:
+                column[block][here] = kept[near.row[here]]
