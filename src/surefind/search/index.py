@@ -1,7 +1,6 @@
 """An index: rows in an engine, and the encoder that made them."""
 
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, overload
@@ -11,14 +10,13 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-import surefind
 from surefind.choices import check_choice
 from surefind.embeddings import Embeddings
 from surefind.encoders.encoder import Encoder
 from surefind.encoders.encoding import ImageEncoder
 from surefind.encoders.saving import read_config
 from surefind.engines.engine import Engine, EngineError, Rows
-from surefind.engines.opening import create_engine, open_engine, without_password
+from surefind.engines.opening import open_engine, without_password
 from surefind.engines.space import Space
 from surefind.engines.where import Metadata, Where
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
@@ -27,6 +25,7 @@ from surefind.images.decode import ImageSource
 from surefind.search.adding import Added, Policy, add_pictures, already_there
 from surefind.search.folder import EMBEDDED, IndexFolder
 from surefind.search.hits import SearchResult
+from surefind.search.making import make_index, space_of
 from surefind.search.nearest import Nearest
 from surefind.search.pictures import Images, name_of, pictures_of
 from surefind.search.question import Question, Wanted, answer, find, wanted_rows
@@ -65,7 +64,7 @@ class Index:
         """
         index = cls.create_empty(
             folder,
-            _space_of(encoder, ranking),
+            space_of(encoder, ranking),
             fingerprint=encoder.fingerprint,
             engine=engine,
             kind=kind,
@@ -90,22 +89,14 @@ class Index:
 
         What a server already holds under that name is joined, if the same model made it.
         """
-        place = IndexFolder(Path(folder))
-        if place.exists():
-            raise InvalidFile(
-                f"{folder} holds an index already",
-                fix="open it to add to it, or choose another folder",
-            )
-        place.make()
-        facts = {
-            "fingerprint": fingerprint,
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "surefind": surefind.__version__,
-        }
-        opened = _join_or_create(place.place(engine), space, facts, kind)
-        if isinstance(encoder, Encoder):
-            encoder.save(place.model)
-        place.write(engine)
+        place, opened = make_index(
+            IndexFolder(Path(folder)),
+            space,
+            fingerprint=fingerprint,
+            engine=engine,
+            kind=kind,
+            encoder=encoder,
+        )
         return cls(place, opened, encoder)
 
     @classmethod
@@ -404,27 +395,3 @@ class Index:
     ) -> Question:
         ranking = self.space.ranking if ranking is None else ranking
         return Question(k, ranking, wanted_rows(where), radius=radius, expand=expand)
-
-
-def _space_of(encoder: ImageEncoder, ranking: str) -> Space:
-    empty = encoder.empty()
-    return Space(empty.family, empty.dim, ranking)
-
-
-def _join_or_create(place: str, space: Space, facts: Mapping[str, Any], kind: str) -> Engine:
-    try:
-        engine = open_engine(place)
-    except SurefindError as missing:
-        try:
-            return create_engine(place, space, facts, kind=kind)
-        except SurefindError as error:
-            raise error from missing
-    if engine.facts.get("fingerprint") != facts["fingerprint"] or engine.space != space:
-        engine.close()
-        raise InvalidArgument(
-            "engine",
-            expected="a place that is new, or holds rows of the same model and ranking",
-            got=f"{without_password(place)}, made with another",
-            fix="choose another folder, table or collection",
-        )
-    return engine
