@@ -19,7 +19,7 @@ demo: setup  ## the tour: look around, train on the glyphs, index, search, evalu
 	$(BIN)/python examples/glyphs.py demo/model --picture demo/surest.png
 	$(BIN)/surefind index demo/model glyphs -o demo/index
 	$(BIN)/surefind info demo/index
-	$(BIN)/surefind search demo/index "$$($(BIN)/python -c 'from surefind.datasets import read_catalog as r; print(r("glyphs").file(-1))')" -k 3
+	$(BIN)/surefind search demo/index "$$($(BIN)/python -c 'from surefind.datasets import open_dataset as o; print(o("glyphs").test.file(40))')" -k 3
 	$(BIN)/surefind verify demo/index
 	$(BIN)/surefind evaluate demo/model glyphs -o demo/report
 	$(BIN)/surefind reproduce glyphs -o demo/table --rows triplet,tripreg --set schedule.steps=100
