@@ -198,7 +198,7 @@ def test_queries_and_scans_in_blocks_give_the_same(place, monkeypatch):
 
 def test_a_description_tells_size_version_and_kind(place):
     found = filled(place).describe()
-    assert found["place"] == str(place) and found["chosen"] == found["kind"] == "flat"
+    assert found["place"] == str(place) and found["asked_kind"] == found["kind"] == "flat"
     assert (found["version"], found["rows"], found["segments"]) == (4, 28, 3)
     assert found["bytes"] == sum(
         path.stat().st_size for path in place.rglob("*") if path.is_file() and path.name != "lock"

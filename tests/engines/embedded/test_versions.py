@@ -51,7 +51,7 @@ def test_space_facts_and_kind_are_kept(place):
     made(place, kind="auto")
     engine = opened(place)
     assert (engine.space, dict(engine.facts)) == (SPACE, FACTS)
-    assert engine.describe()["chosen"] == "auto"
+    assert engine.describe()["asked_kind"] == "auto"
     engine.facts["nested"]["a"].append("changed")
     assert dict(engine.facts) == FACTS
 

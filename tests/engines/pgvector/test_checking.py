@@ -107,7 +107,7 @@ def test_an_engine_describes_itself(make_engine, make_rows, server, table):
     assert description["engine"] == "pgvector"
     assert description["place"].endswith(f"table={table}")
     assert (description["table"], description["rows"]) == (table, 10)
-    assert (description["kind"], description["kind asked for"]) == ("flat", "auto")
+    assert (description["kind"], description["asked_kind"]) == ("flat", "auto")
     assert description["bytes"] > 10_000
     assert re.fullmatch(r"PostgreSQL \d+\.\d+", description["server"])
     assert re.fullmatch(r"pgvector \d+\.\d+\.\d+", description["extension"])

@@ -130,7 +130,7 @@ def test_space_facts_and_kind_are_there_when_opened_again(make_engine, reopen):
     opened = reopen()
     assert opened.space == Space("gaussian", 8)
     assert repr(dict(opened.facts)) == repr(facts)
-    assert opened.describe()["kind asked for"] == "ivf"
+    assert opened.describe()["asked_kind"] == "ivf"
 
 
 def test_many_rows_go_in_several_statements(make_engine, make_rows, monkeypatch):

@@ -90,7 +90,7 @@ def describe(folder: Folder, snapshot: Snapshot) -> dict[str, Any]:
         "engine": "faiss",
         "place": str(folder.path),
         "kind": "+".join(sorted(kinds)) or "flat",
-        "chosen": manifest.store.kind,
+        "asked_kind": manifest.store.kind,
         "version": manifest.version,
         "rows": manifest.living,
         "removed": sum(piece.removed for piece in manifest.pieces),

@@ -152,7 +152,7 @@ class MilvusEngine:
             "place": self._place.shown,
             "collection": self._place.collection,
             "kind": self._kind,
-            "kind asked for": self._entry.kind,
+            "asked_kind": self._entry.kind,
             "rows": self.count(),
             "server": f"Milvus {self._collection.server_version()}",
         }

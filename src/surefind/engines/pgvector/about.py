@@ -50,7 +50,7 @@ def describe(
         "place": place.shown,
         "table": place.table,
         "kind": index.kind if index else "flat",
-        "kind asked for": entry.kind,
+        "asked_kind": entry.kind,
         "bytes": size,
         "server": f"PostgreSQL {server}",
         "extension": f"pgvector {extension.version(connection)}",
