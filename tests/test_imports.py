@@ -91,6 +91,11 @@ def test_using_a_loss_loads_no_search_plotting_or_server():
     assert not heavy & loaded_by("import surefind as sf; sf.losses.BayesianTripletLoss()")
 
 
+def test_asking_a_command_for_help_loads_nothing_heavy():
+    heavy = {"torch", "numpy", "faiss", "matplotlib", "timm", "psycopg", "pymilvus", "fastapi"}
+    assert not heavy & loaded_by("import surefind.cli.main")
+
+
 def test_public_names_are_there_and_listed():
     for name in surefind.__all__:
         assert getattr(surefind, name) is not None

@@ -2,11 +2,12 @@
 
 import json
 from collections import Counter
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from surefind.images.loading import Rejection
+if TYPE_CHECKING:
+    from surefind.images.loading import Rejection
 
 
 def check(
@@ -54,7 +55,7 @@ def check(
 
 
 def _tell(
-    images: int, sizes: Counter[str], small: list[str], rejected: list[Rejection], shown: int
+    images: int, sizes: Counter[str], small: list[str], rejected: "list[Rejection]", shown: int
 ) -> None:
     print(f"{images} images, {images - len(rejected)} usable")
     if sizes:
