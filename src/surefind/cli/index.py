@@ -87,11 +87,9 @@ def index(
             outcome = run(request, world, should_stop=stop, tell=tell)
     finally:
         world.leave()
-    if not world.writes:
-        pass  # torchrun: one process tells
-    elif as_json:
+    if world.writes and as_json:  # of torchrun's processes one tells
         print(json.dumps(outcome.as_dict()))
-    else:
+    elif world.writes:
         _tell(outcome)
     if outcome.added.stopped:
         raise typer.Exit(130)

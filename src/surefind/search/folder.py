@@ -1,10 +1,9 @@
 """The folder of an index: its engine, the model that made it, and perhaps the vectors."""
 
-import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from surefind.engines.embedded.sealed import read_small, seal, unseal
 from surefind.engines.opening import is_url, without_password
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.files import make_writable, write_whole
@@ -47,36 +46,20 @@ class IndexFolder:
         make_writable(self.path)
 
     def write(self, engine: str) -> None:
-        facts: dict[str, object] = {"schema": SCHEMA, "engine": without_password(engine)}
-        content = json.dumps(facts | {"checksum": _checksum(facts)}, indent=2)
-        write_whole(self.file, content.encode() + b"\n")
+        facts = {"schema": SCHEMA, "engine": without_password(engine)}
+        write_whole(self.file, seal(facts))
 
     def read(self) -> str:
         """The engine that holds the rows."""
-        again = "restore the file from a copy, or make the index again: surefind index"
-        try:
-            facts = json.loads(self.file.read_bytes())
-            checksum = facts.pop("checksum")
-        except FileNotFoundError as error:
+        if not self.file.exists():
             raise InvalidFile(
                 f"{self.path} holds no index: {self.file.name} is missing",
                 fix="name a folder that `surefind index` made; if that was stopped, run it again",
-            ) from error
-        except OSError as error:
+            )
+        facts = unseal(self.file, read_small(self.file))
+        if facts.get("schema") != SCHEMA:
             raise InvalidFile(
-                f"cannot read {self.file}: {error.strerror}", fix="check its permissions"
-            ) from error
-        except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-            raise InvalidFile(f"{self.file} is damaged: {error}", fix=again) from error
-        if checksum != _checksum(facts):
-            raise InvalidFile(f"{self.file} was changed after it was written", fix=again)
-        if facts["schema"] != SCHEMA:
-            raise InvalidFile(
-                f"{self.file} has schema {facts['schema']}, this version reads {SCHEMA}",
+                f"{self.file} has schema {facts.get('schema')!r}, this version reads {SCHEMA}",
                 fix="open it with the version of surefind that wrote it",
             )
         return str(facts["engine"])
-
-
-def _checksum(facts: dict[str, object]) -> str:
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
