@@ -2,9 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from surefind.search.confidence.calibration import Calibration
 
 
 def info(
@@ -14,7 +17,7 @@ def info(
         str | None, typer.Option(help="The engine's URL, where it needs a password or has moved.")
     ] = None,
 ) -> None:
-    """Tell how many images an index has, which model made them and how they are kept.
+    """Tell how many images an index has, which model made them, and what its calibration promises.
 
     Example: surefind info photos.index
     """
@@ -22,16 +25,42 @@ def info(
     from surefind.search.printable import printable
 
     with Index.open(folder, engine=engine) as index:
-        facts = index.describe()
+        facts, calibration = index.describe(), index.calibration
+    change = _change(calibration, facts["images"])
+    if change is not None:
+        facts["warnings"].append(change)
     if as_json:
         print(json.dumps(facts, default=str))
         return
-    warnings = facts.pop("warnings", [])
+    warnings = facts.pop("warnings")
+    facts |= _calibration(calibration, folder)
+    if calibration is not None:
+        warnings += calibration.origin.remarks
     width = max(map(len, facts))
     for name, value in facts.items():
         print(f"{name:{width}s}  {printable(_written(name, value))}")
     for warning in warnings:
         print(f"warning: {printable(warning)}")
+
+
+def _change(calibration: "Calibration | None", images: int) -> str | None:
+    from surefind.search.sentences import gallery_change
+
+    return None if calibration is None else gallery_change(calibration, images)
+
+
+def _calibration(calibration: "Calibration | None", folder: Path) -> dict[str, str]:
+    """In place of its numbers, what it says."""
+    from surefind.search.sentences import foreign_rule, made_with, promised, shown
+
+    if calibration is None:
+        return {"calibration": f"not calibrated: surefind calibrate {folder} DATA"}
+    return {
+        "calibration": made_with(calibration),
+        "promise": promised(calibration.promise),
+        "showing": shown(calibration.showing),
+        "foreign": foreign_rule(calibration),
+    }
 
 
 def _written(name: str, value: Any) -> str:

@@ -5,6 +5,7 @@ from io import TextIOWrapper
 
 import typer
 
+from surefind.cli.calibrate import calibrate
 from surefind.cli.check import check
 from surefind.cli.doctor import doctor
 from surefind.cli.evaluate import evaluate
@@ -26,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for command in (
-    train, evaluate, index, search, info, verify, reproduce, check, recipes, doctor,
+    train, evaluate, index, calibrate, search, info, verify, reproduce, check, recipes, doctor,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(figures_app, name="figures")

@@ -12,6 +12,9 @@ from surefind.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from surefind.cli.queries import Answer
+    from surefind.search.confidence.calibration import Calibration
+
+EXIT_CODES = {"match": 0, "unsure": 3, "foreign": 4}  # of several queries the worst counts
 
 
 def search(
@@ -48,9 +51,10 @@ def search(
         str | None, typer.Option(help="The engine's URL, where it needs a password or has moved.")
     ] = None,
 ) -> None:
-    """Find the nearest images, and say how sure that is.
+    """Find the nearest images, and say how sure that is once the index is calibrated.
 
-    Exits with 1 when a query could not be read; the others are answered.
+    Exits with 0 for a match, 3 if a query is unsure, 4 if one is foreign; with 1 when a query
+    could not be read, the others are answered. Without a calibration there is no verdict.
     Example: surefind search photos.index cat.jpg -k 10 --where label=cat
     """
     from surefind.cli.queries import Queries, complain
@@ -61,6 +65,7 @@ def search(
             "--json, --csv", expected="one of them", got="both", fix="leave one out"
         )
     asked = Queries(queries)
+    worst = _Worst()
     with Index.open(folder, engine=engine) as index:
         for warning in index.warnings:
             complain(f"warning: {warning}")
@@ -68,14 +73,29 @@ def search(
             "k": k, "ranking": ranking, "where": where or None, "radius": radius, "expand": expand
         }  # fmt: skip
         found = asked.as_views(index, options) if views else asked.one_by_one(index, options)
+        found = worst.of(found)
         if as_json:
             _print_json(folder, found)
         elif as_csv:
             _print_csv(found)
         else:
-            _print_tables(found, pictures=pictures)
+            _print_tables(found, pictures=pictures, calibration=index.calibration)
+            _print_calibration(index.calibration, images=len(index))
     if asked.unread:
         raise typer.Exit(1)
+    if worst.code:
+        raise typer.Exit(worst.code)
+
+
+class _Worst:
+    """The exit code of answers that pass by."""
+
+    code = 0
+
+    def of(self, found: "Iterator[Answer]") -> "Iterator[Answer]":
+        for answer in found:
+            self.code = max(self.code, EXIT_CODES.get(answer.result.verdict or "match", 0))
+            yield answer
 
 
 def _print_json(folder: Path, found: "Iterator[Answer]") -> None:
@@ -95,7 +115,9 @@ def _print_csv(found: "Iterator[Answer]") -> None:
         print(show(results_as_csv([answer.result])), end="")
 
 
-def _print_tables(found: "Iterator[Answer]", *, pictures: bool) -> None:
+def _print_tables(
+    found: "Iterator[Answer]", *, pictures: bool, calibration: "Calibration | None"
+) -> None:
     from rich.console import Console
 
     from surefind.cli.preview import can_show, preview
@@ -107,8 +129,23 @@ def _print_tables(found: "Iterator[Answer]", *, pictures: bool) -> None:
         if number:
             console.print()
         shown = preview(source) if pictures and source is not None else None
-        console.print(query_heading(result, shown))
+        console.print(query_heading(result, shown, calibration=calibration))
         if shown is not None:
             console.print()
         previews = [preview(hit.path) for hit in result.hits] if pictures else None
         console.print(hits_table(result, previews) if result.hits else "nothing found")
+
+
+def _print_calibration(calibration: "Calibration | None", *, images: int) -> None:
+    """What the verdicts rest on."""
+    from surefind.cli.queries import complain
+    from surefind.search.printable import printable
+    from surefind.search.sentences import gallery_change, made_with, promised
+
+    if calibration is None:
+        return
+    print(f"\ncalibrated: {printable(made_with(calibration))}")
+    if calibration.promise.threshold is not None:
+        print(promised(calibration.promise))
+    if (change := gallery_change(calibration, images)) is not None:
+        complain(f"warning: {change}")

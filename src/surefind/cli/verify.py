@@ -2,9 +2,13 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from surefind.errors import SurefindError
+    from surefind.search.index import Index
 
 
 def verify(
@@ -22,6 +26,7 @@ def verify(
     Example: surefind verify photos.index
     """
     from surefind.engines.opening import is_url
+    from surefind.search.folder import IndexFolder
     from surefind.search.index import Index
     from surefind.search.printable import printable
 
@@ -31,7 +36,8 @@ def verify(
         if problems and repair:
             repaired = index.repair()
             problems = index.verify()
-        images, on_server = len(index), is_url(index.describe()["engine"])
+        calibration = _wrong_calibration(index)
+        images, on_server = len(index), is_url(IndexFolder(folder).read())
     if as_json:
         findings = {"images": images, "problems": problems, "repaired": repaired}
         print(json.dumps({"index": str(folder)} | findings))
@@ -42,10 +48,23 @@ def verify(
             print(f"{images:,} images, everything as it was written")
         for problem in problems:
             print(printable(problem))
-        if problems:
+        if calibration is not None and problems == [calibration.problem]:
+            print(f"  fix: {calibration.fix}")
+        elif problems:
             print(f"  fix: {_remedy(folder, repair=repair, on_server=on_server)}")
     if problems:
         raise typer.Exit(1)
+
+
+def _wrong_calibration(index: "Index") -> "SurefindError | None":
+    """What is wrong with it, which no older version of the rows would repair."""
+    from surefind.errors import SurefindError
+
+    try:
+        index.calibration  # noqa: B018
+    except SurefindError as error:
+        return error
+    return None
 
 
 def _remedy(folder: Path, *, repair: bool, on_server: bool) -> str:

@@ -23,6 +23,10 @@ class IndexFolder:
         return self.path / "model"
 
     @property
+    def calibration(self) -> Path:
+        return self.path / "calibration"
+
+    @property
     def file(self) -> Path:
         return self.path / "index.json"
 

@@ -20,7 +20,7 @@ class Hit:
     p_nearest: float  # that this is truly the nearest of the hits
     metadata: Metadata
     p_within: float | None = None  # that it is within the radius that was asked for
-    confidence: float | None = None  # calibrated; none until the index is calibrated
+    confidence: float | None = None  # that it is a match; none until the index is calibrated
 
     def as_dict(self) -> dict[str, Any]:
         return {name: _plain(value) for name, value in vars(self).items()}
@@ -34,8 +34,11 @@ class SearchResult:
     hits: tuple[Hit, ...]
     query_var: float
     ranking: str  # expected or mean
-    confidence: float | None = None
-    verdict: str | None = None  # none until the index is calibrated
+    confidence: float | None = None  # that the first hit is a match
+    verdict: str | None = None  # match, unsure or foreign; none until the index is calibrated
+    novelty_p_value: float | None = None  # how many of those that belong here are as strange
+    show: int | None = None  # so many hits hold a match as often as was asked of the calibration
+    uncalibrated: str | None = None  # why there is no confidence
 
     def as_dict(self) -> dict[str, Any]:
         facts = dict(vars(self))

@@ -1,6 +1,7 @@
 """An index: rows in an engine, and the encoder that made them."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, overload
@@ -21,14 +22,34 @@ from surefind.engines.space import Space
 from surefind.engines.where import Metadata, Where
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 from surefind.functional import fuse
+from surefind.images.catalog import Catalog
 from surefind.images.decode import ImageSource
 from surefind.search.adding import Added, Policy, add_pictures, already_there
+from surefind.search.asking import answer, find, shift_of
+from surefind.search.calibrating import (
+    Progress,
+    calibrate_engine,
+    embedded_queries,
+    learned_doubt,
+    own_queries,
+    picture_queries,
+)
+from surefind.search.confidence.calibrated import Calibrated
+from surefind.search.confidence.calibration import Calibration
+from surefind.search.confidence.fitting import Wishes
+from surefind.search.confidence.saving import (
+    check_origin,
+    read_calibration,
+    write_calibration,
+)
+from surefind.search.confidence.shift import Shift
 from surefind.search.folder import EMBEDDED, IndexFolder
 from surefind.search.hits import SearchResult
 from surefind.search.making import make_index, space_of
 from surefind.search.nearest import Nearest
+from surefind.search.neighbourhoods import Neighbourhoods
 from surefind.search.pictures import Images, name_of, pictures_of
-from surefind.search.question import Question, Wanted, answer, find, wanted_rows
+from surefind.search.question import Question, Wanted, uncalibrated, wanted_rows
 
 DUPLICATES = ("skip", "keep")
 DEFAULT_RANKING = "mean"  # no model that was measured retrieves better by expected distance
@@ -260,11 +281,11 @@ class Index:
         asked = self._question(k, ranking, where, radius=radius, expand=expand)
         if isinstance(queries, Embeddings):
             names = [f"embedding {row}" for row in range(len(queries))]
-            return answer(self._engine, queries, names, asked)
+            return self._answer(queries, names, asked)
         if isinstance(queries, str | Path | bytes | Image.Image | np.ndarray | Tensor):
-            return answer(self._engine, self.encoder.encode(queries), [name_of(queries)], asked)[0]
+            return self._answer(self.encoder.encode(queries), [name_of(queries)], asked)[0]
         names = [name_of(source) for source in queries]
-        return answer(self._engine, self.encoder.encode(queries), names, asked)
+        return self._answer(self.encoder.encode(queries), names, asked)
 
     def search_views(
         self,
@@ -289,7 +310,80 @@ class Index:
         asked = self._question(k, ranking, where, radius=radius, expand=expand)
         encoded = views if isinstance(views, Embeddings) else self.encoder.encode(views)
         fused = fuse(encoded, correlation=correlation)
-        return answer(self._engine, fused, [f"{len(encoded)} views"], asked)[0]
+        return self._answer(fused, [f"{len(encoded)} views"], asked, views=len(encoded))[0]
+
+    def calibrate(
+        self,
+        labelled: Catalog | str | Path | Embeddings | None = None,
+        *,
+        labels: Sequence[object] | None = None,
+        wishes: Wishes | None = None,
+        learn_doubt: bool = True,
+        seed: int = 0,
+        progress: Progress = lambda *_: None,
+    ) -> Calibration:
+        """Learn from labelled queries how sure a hit is; from then on every search says so.
+
+        The queries are a catalog or a source of one, embeddings with `labels`, or, if none are
+        given, the images of the index, each asked of the others. Their classes should be ones
+        that the model was not trained with: those it knows too well. `learn_doubt` also learns
+        which images are vague. What was calibrated before is replaced.
+        """
+        if isinstance(labelled, Embeddings):
+            self.space.check(labelled)
+            queries, source = embedded_queries(labelled, labels, seed=seed), "embeddings"
+        elif labelled is not None:
+            source = str(labelled.root if isinstance(labelled, Catalog) else labelled)
+            queries = picture_queries(
+                self._engine, self.encoder, labelled, seed=seed, progress=progress
+            )
+        else:
+            queries, source = own_queries(self._engine, seed=seed), "the index itself"
+        calibrated = calibrate_engine(
+            self._engine,
+            queries,
+            wishes or Wishes(),
+            ranking=self.space.ranking,
+            source=source,
+            doubt=learned_doubt(queries, seed=seed, progress=progress) if learn_doubt else None,
+            progress=progress,
+        )
+        self._keep(calibrated)
+        return calibrated.calibration
+
+    def shift(self, queries: Sequence[ImageSource] | Embeddings) -> tuple[Shift, ...]:
+        """In what queries, which need no labels, are unlike those of the calibration."""
+        query = queries if isinstance(queries, Embeddings) else self.encoder.encode(queries)
+        if self.calibrated is None:
+            raise InvalidArgument(
+                "index",
+                expected="a calibrated index",
+                got=f"{self._folder.path}, which is not calibrated",
+                fix=f"surefind calibrate {self._folder.path} DATA",
+            )
+        return shift_of(self._engine, self.calibrated, query)
+
+    def adopt(self, calibrated: Calibrated) -> None:
+        """Use the calibration of another gallery of the same model, searched in the same order.
+
+        It holds as far as the galleries are alike; queries of one's own are better.
+        """
+        around = Neighbourhoods.of(self._engine, ranking=self.space.ranking)
+        check_origin(calibrated.calibration.origin, self.fingerprint, self.space.ranking)
+        self._keep(replace(calibrated, neighbourhoods=around))
+
+    @cached_property
+    def calibrated(self) -> Calibrated | None:
+        """What makes hits say how sure they are; none until the index is calibrated."""
+        if not self._folder.calibration.exists():
+            return None
+        return read_calibration(
+            self._folder.calibration, fingerprint=self.fingerprint, ranking=self.space.ranking
+        )
+
+    @property
+    def calibration(self) -> Calibration | None:
+        return None if self.calibrated is None else self.calibrated.calibration
 
     def nearest(
         self,
@@ -317,10 +411,13 @@ class Index:
         )
         for block in self._engine.scan():
             copy._engine.add(self._engine.rows(block.keys))
+        if self.calibrated is not None:
+            copy._keep(self.calibrated)
         return copy
 
     def refresh(self) -> bool:
         """See what other processes wrote; True if there was anything."""
+        self.__dict__.pop("calibrated", None)
         return self._engine.refresh()
 
     def compact(self) -> None:
@@ -330,9 +427,9 @@ class Index:
     def verify(self) -> list[str]:
         """What is wrong with the index, after reading all of it."""
         problems = self._engine.verify()
-        if self._has_model:
+        for part in ("encoder",) * self._has_model + ("calibrated",):
             try:
-                _ = self.encoder
+                getattr(self, part)
             except SurefindError as error:
                 problems.append(error.problem)
         return problems
@@ -359,6 +456,7 @@ class Index:
             **self._engine.facts,
             **engine,
             "engine": without_password(self._folder.read()),
+            "calibration": None if self.calibration is None else self.calibration.summary(),
             "warnings": list(self.warnings),
         }
 
@@ -370,6 +468,25 @@ class Index:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    def _keep(self, calibrated: Calibrated) -> None:
+        write_calibration(self._folder.calibration, calibrated)
+        self.__dict__.pop("calibrated", None)
+
+    def _answer(
+        self, query: Embeddings, names: Sequence[str], question: Question, *, views: int = 1
+    ) -> list[SearchResult]:
+        calibrated = self.calibrated
+        reason = uncalibrated(
+            question,
+            native=self.space.ranking,
+            views=views,
+            folder=str(self._folder.path) if calibrated is None else None,
+        )
+        if reason is None:
+            return answer(self._engine, query, names, question, calibrated=calibrated)
+        results = answer(self._engine, query, names, question)
+        return [replace(result, uncalibrated=reason) for result in results]
 
     @property
     def _has_model(self) -> bool:

@@ -1,4 +1,4 @@
-"""What is asked of an index, and its answer."""
+"""What is asked of an index."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,18 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from surefind.choices import check_choice
-from surefind.embeddings import Embeddings
-from surefind.engines.engine import Engine
 from surefind.engines.where import Where
 from surefind.errors import InvalidArgument
-from surefind.functional import expand
 from surefind.functional.search_bounds import RANKINGS
-from surefind.search.evidence import describe_hits
-from surefind.search.hits import SearchResult
-from surefind.search.nearest import Nearest
-from surefind.search.neighbours import nearest
-
-QUERIES_AT_ONCE = 1024
 
 Wanted = Where | Sequence[str] | str | None
 
@@ -56,42 +47,19 @@ def wanted_rows(where: Wanted) -> Where | None:
     return Where.parse([where] if isinstance(where, str) else where)
 
 
-def answer(
-    engine: Engine, query: Embeddings, names: Sequence[str], question: Question
-) -> list[SearchResult]:
-    """One result per query."""
-    engine.space.check(query)
-    results: list[SearchResult] = []
-    for start in range(0, len(query), QUERIES_AT_ONCE):
-        some = query[start : start + QUERIES_AT_ONCE]
-        if question.expand:
-            some = _expanded(engine, some, question)
-        results += describe_hits(
-            engine,
-            some,
-            find(engine, some, question),
-            names=names[start : start + QUERIES_AT_ONCE],
-            ranking=question.ranking,
-            radius=question.radius,
-        )
-    return results
-
-
-def find(engine: Engine, query: Embeddings, question: Question) -> Nearest:
-    engine.space.check(query)
-    return nearest(engine, query, int(question.k), ranking=question.ranking, where=question.where)
-
-
-def _expanded(engine: Engine, query: Embeddings, question: Question) -> Embeddings:
-    near = nearest(engine, query, question.expand, ranking=question.ranking, where=question.where)
-    changed = query.mean.clone(), query.spread.clone()
-    for count in np.unique(near.found[near.found > 0]).tolist():
-        rows = np.flatnonzero(near.found == count)
-        others = engine.space.embeddings(
-            near.vectors[rows, :count].reshape(-1, engine.space.width),
-            near.var[rows, :count].reshape(-1),
-        )
-        own = expand(query[rows.tolist()], others.to(query.mean.dtype))
-        for whole, part in zip(changed, (own.mean, own.spread), strict=True):
-            whole[rows] = part
-    return query.replace(*changed)
+def uncalibrated(
+    question: Question, *, native: str, views: int = 1, folder: str | None = None
+) -> str | None:
+    """Why an answer has no confidence; `folder` is that of an index that is not calibrated."""
+    if folder is not None:
+        return f"not calibrated yet: surefind calibrate {folder} DATA"
+    reasons = {
+        "where": question.where is not None,
+        "expand": question.expand > 0,
+        f"ranking={question.ranking}": question.ranking != native,
+        "several views": views > 1,
+    }
+    for what, asked in reasons.items():
+        if asked:
+            return f"no confidence with {what}: the calibration is of plain searches"
+    return None

@@ -13,14 +13,20 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from surefind.search.confidence.calibration import Calibration
+from surefind.search.confidence.verdict import FOREIGN, MATCH, UNSURE
 from surefind.search.hits import Hit, SearchResult
 from surefind.search.printable import printable, shortened
+from surefind.search.sentences import confidence_of, how_many_to_look_at, meaning, sure
 
 COLUMNS = (
     "query",
     "query_var",
     "ranking",
     "verdict",
+    "novelty_p_value",
+    "show",
+    "uncalibrated",
     "rank",
     "id",
     "path",
@@ -33,6 +39,8 @@ COLUMNS = (
     "confidence",
     "metadata",  # as JSON
 )
+OF_QUERY = COLUMNS[: COLUMNS.index("rank")]  # the same for all of its hits
+VERDICT_STYLES = {MATCH: "bold green", UNSURE: "bold yellow", FOREIGN: "bold magenta"}
 NARROWEST = 12  # cells left of an id when the terminal is small
 
 
@@ -51,7 +59,10 @@ def csv_header() -> str:
 
 
 def hits_table(result: SearchResult, previews: Sequence[RenderableType] | None = None) -> Table:
-    """A row per hit; with `previews`, one per hit, the rows are high enough to stack columns."""
+    """A row per hit; with `previews`, one per hit, the rows are high enough to stack columns.
+
+    No probability is shown that is not calibrated, unless it was asked for by a radius.
+    """
     hits, stacked = result.hits, previews is not None
     labels = [str(hit.metadata.get("label", "")) for hit in hits] if _labelled(hits) else None
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), leading=int(stacked))
@@ -75,24 +86,33 @@ def hits_table(result: SearchResult, previews: Sequence[RenderableType] | None =
     add("distance", [_digits(hit.distance, 4) for hit in hits])
     gap = "\n" if stacked else " "
     add(f"expected{gap}± std", [_expected(hit, gap) for hit in hits])
-    add("P(nearest)", [_share(hit.p_nearest) for hit in hits])
     if any(hit.p_within is not None for hit in hits):
         add("P(within)", [_share(hit.p_within) for hit in hits])
     if any(hit.confidence is not None for hit in hits):
-        add("confidence", [_share(hit.confidence) for hit in hits])
+        add("confidence", [sure(hit.confidence) for hit in hits])
     for row in zip(*columns, strict=True):
         table.add_row(*row)
     return table
 
 
-def query_heading(result: SearchResult, preview: RenderableType | None = None) -> Table:
-    """What was asked, and how sure its embedding is."""
+def query_heading(
+    result: SearchResult,
+    preview: RenderableType | None = None,
+    *,
+    calibration: Calibration | None = None,
+) -> Table:
+    """What was asked, the verdict, and how sure that is; or why there is none."""
     text = Text.assemble(
         (printable(result.query), "bold"),
         f"\nvar {_digits(result.query_var, 3)} · by {result.ranking} distance",
     )
     if result.verdict is not None:
-        text.append(f"\n{result.verdict}, confidence {_share(result.confidence)}")
+        text.append(f"\n{result.verdict}", VERDICT_STYLES[result.verdict])
+        text.append(f": {meaning(result, calibration)}\n{confidence_of(result)}")
+        if (advice := how_many_to_look_at(result, calibration)) is not None:
+            text.append(f"\n{advice}")
+    elif result.uncalibrated is not None:
+        text.append(f"\n{printable(result.uncalibrated)}", "dim")
     heading = Table.grid(padding=(0, 1))
     heading.add_row(*([] if preview is None else [preview]), text)
     return heading
@@ -132,7 +152,7 @@ def _share(probability: float | None) -> str:
 def _rows(results: Iterable[SearchResult]) -> Iterator[dict[str, Any]]:
     for result in results:
         facts = result_as_dict(result)
-        shared = {name: facts[name] for name in ("query", "query_var", "ranking", "verdict")}
+        shared = {name: facts[name] for name in OF_QUERY}
         for rank, hit in enumerate(facts["hits"]):
             yield shared | hit | {"rank": rank + 1, "metadata": json.dumps(hit["metadata"])}
 

@@ -1,0 +1,68 @@
+"""Are promised precisions kept? Over many random splits into calibration and test queries."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surefind.search.confidence.promise import promise_precision
+from surefind.search.evidence.seen import Numbers
+
+PRECISION, PROBABILITY = 0.9, 0.9
+
+
+class Kept(NamedTuple):
+    """Of one confidence, over all splits."""
+
+    promised: float  # share of splits in which anything could be promised
+    kept: float  # share of splits in which the other half has the precision, or none is promised
+    kept_in_all: float  # the same, judged on all queries: what a calibration is a sample of
+    precision: float  # mean over splits, of the other half
+    coverage: float  # mean over splits, of the other half
+
+
+def kept_promises(
+    confidence: Numbers,
+    right: NDArray[np.bool_],
+    groups: NDArray[np.int64],
+    *,
+    by: str,
+    splits: int,
+) -> Kept:
+    """Half of the classes (or queries) calibrate, the other half is judged."""
+    draw = np.random.default_rng(0)
+    units = groups if by == "class" else np.arange(len(groups))
+    found = []
+    for _ in range(splits):
+        names = draw.permutation(np.unique(units))
+        ours = np.isin(units, names[: len(names) // 2])
+        promise = promise_precision(
+            confidence[ours],
+            right[ours],
+            groups[ours],
+            precision=PRECISION,
+            probability=PROBABILITY,
+            by="class" if by == "class" else "query",
+        )
+        found.append(_judged(promise.threshold, confidence, right, ~ours))
+    promised, rest, everywhere, precision, coverage = np.array(found).T
+    return Kept(
+        float(promised.mean()),
+        float(rest.mean()),
+        float(everywhere.mean()),
+        float(np.nanmean(precision)) if promised.any() else float("nan"),
+        float(coverage.mean()),
+    )
+
+
+def _judged(
+    threshold: float | None,
+    confidence: Numbers,
+    right: NDArray[np.bool_],
+    rest: NDArray[np.bool_],
+) -> tuple[float, ...]:
+    if threshold is None:
+        return 0.0, 1.0, 1.0, np.nan, 0.0
+    sure = confidence >= threshold
+    of_rest, of_all = (float(right[sure & some].mean()) for some in (rest, rest | True))
+    return 1.0, of_rest >= PRECISION, of_all >= PRECISION, of_rest, float(sure[rest].mean())

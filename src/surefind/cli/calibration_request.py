@@ -1,0 +1,138 @@
+"""What `surefind calibrate` is asked for, and the two things it does: fit, and check queries."""
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from surefind.choices import check_choice
+from surefind.cli.progress import Tell
+from surefind.datasets import open_dataset, read_catalog
+from surefind.errors import InvalidArgument, SurefindError
+from surefind.files import make_writable
+from surefind.images.catalog import Catalog
+from surefind.images.loading import Rejection
+from surefind.metrics.checks import check_number
+from surefind.search.confidence.calibration import Calibration
+from surefind.search.confidence.fitting import Wishes
+from surefind.search.confidence.recalibration import RECALIBRATIONS
+from surefind.search.confidence.shift import Shift
+from surefind.search.index import Index
+
+PARTS = ("all", "train", "val", "test")
+
+
+@dataclass(frozen=True)
+class Request:
+    """The arguments of the command."""
+
+    folder: Path
+    data: str | None = None
+    part: str = "all"
+    wishes: Wishes = field(default_factory=Wishes)
+    learn_doubt: bool = True
+    plot: Path | None = None
+    engine: str | None = None
+
+    def __post_init__(self) -> None:
+        """Before the work, not after it."""
+        for name in ("precision", "probability", "miss"):
+            value = getattr(self.wishes, name)
+            check_number(f"--{name}", value, "a share between 0 and 1", lambda x: 0 < x < 1)
+        rate = self.wishes.foreign_rate
+        check_number("--foreign-rate", rate, "a share from 0 to below 1", lambda x: 0 <= x < 1)
+        check_choice("--recalibration", self.wishes.recalibration, RECALIBRATIONS)
+        check_choice("--part", self.part, PARTS)
+        if self.data is None and self.part != "all":
+            raise InvalidArgument(
+                "--part",
+                expected="data to take it of",
+                got="none",
+                fix="name DATA after INDEX, or leave --part out",
+            )
+        if self.plot is not None:
+            _check_plot(self.plot)
+
+
+class Checked(NamedTuple):
+    """In what queries are unlike those of a calibration."""
+
+    queries: int
+    shifts: tuple[Shift, ...]
+    rejected: tuple[Rejection, ...]
+    calibration: Calibration
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "queries": self.queries,
+            "shifts": [asdict(shift) for shift in self.shifts],
+            "rejected": [{"path": bad.path, "reason": bad.reason} for bad in self.rejected],
+            "calibrated": self.calibration.origin.created,
+        }
+
+
+def fit(request: Request, tell: Tell) -> Calibration:
+    with Index.open(request.folder, engine=request.engine) as index:
+        return index.calibrate(
+            _labelled(request),
+            wishes=request.wishes,
+            learn_doubt=request.learn_doubt,
+            progress=tell,
+        )
+
+
+def check_queries(request: Request, tell: Tell) -> Checked:
+    """Encode queries, which need no labels, and compare them with those of the calibration."""
+    if request.data is None:
+        raise InvalidArgument(
+            "DATA",
+            expected="queries to check",
+            got="none",
+            fix=f"surefind calibrate {request.folder} QUERIES --check",
+        )
+    with Index.open(request.folder, engine=request.engine) as index:
+        if index.calibration is None:
+            raise SurefindError(
+                f"{request.folder} is not calibrated",
+                fix=f"surefind calibrate {request.folder} DATA, with labelled queries",
+            )
+        files = _asking(_catalog(request.data, request.part)).files
+        encoded = index.encoder.encode_all(
+            files, progress=lambda done: tell("encoding", done, len(files))
+        )
+        shifts = index.shift(encoded.embeddings)
+        return Checked(len(encoded.rows), shifts, tuple(encoded.rejected), index.calibration)
+
+
+def _labelled(request: Request) -> Catalog | str | None:
+    """All of the data by its name, which is written down; a part as its images."""
+    if request.data is None or request.part == "all":
+        return request.data
+    return _catalog(request.data, request.part)
+
+
+def _catalog(data: str, part: str) -> Catalog:
+    if part == "all":
+        return read_catalog(data)
+    catalog: Catalog = getattr(open_dataset(data), part)
+    if not len(catalog):
+        raise InvalidArgument(
+            "--part",
+            expected="images in it",
+            got=f"none in {part} of {data}",
+            fix="choose another part",
+        )
+    return catalog
+
+
+def _asking(catalog: Catalog) -> Catalog:
+    """Where data tells queries from a gallery, the queries."""
+    return catalog.select(np.flatnonzero(catalog.queries)) if any(catalog.queries) else catalog
+
+
+def _check_plot(path: Path) -> None:
+    from surefind.reports.figures.saving import check_ending
+
+    check_ending(path)
+    make_writable(path.parent)

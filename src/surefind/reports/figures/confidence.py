@@ -1,0 +1,131 @@
+"""A calibration in two panels: is it as sure as it is right, and what does abstaining gain?"""
+
+from typing import Any
+
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from scipy.stats import binomtest  # type: ignore[import-untyped]
+from torch import Tensor
+
+from surefind.metrics import expected_calibration_error, reliability_bins, risk_coverage
+from surefind.reports.figures.palette import GREY, INK, OURS, SERIES
+from surefind.reports.figures.panels import SMALL, caption, key, panels
+from surefind.search.confidence.calibration import Calibration
+from surefind.search.confidence.promise import Promise
+
+FUSED, BASELINE = "confidence", "nearest distance"
+_LOOKS: dict[str, dict[str, Any]] = {
+    FUSED: {"color": OURS, "linestyle": "-", "marker": "o", "clip_on": False},
+    BASELINE: {"color": SERIES[3], "linestyle": "--", "marker": "s", "clip_on": False},
+}
+_NOISE = 0.1  # below this share of queries the curves jump; they set no limit of the axis
+
+
+def draw_confidence(calibration: Calibration) -> Figure:
+    """Of first hits, each judged by a fit to other classes."""
+    curve = calibration.curve
+    right = torch.tensor(curve.right)
+    said = {
+        FUSED: torch.tensor(curve.confidence, dtype=torch.float64),
+        BASELINE: torch.tensor(curve.baseline, dtype=torch.float64),
+    }
+    figure, ((left, other),) = panels(1, 2, height=4.4, title=_title(calibration))
+    _draw_reliability(left, said, right)
+    _draw_risk(other, said, right, calibration.promise)
+    return figure
+
+
+def _title(calibration: Calibration) -> str:
+    origin = calibration.origin
+    return (
+        f"{origin.queries:,} queries of {origin.classes:,} classes, {origin.created[:10]}; "
+        "each judged by a fit to other classes"
+    )
+
+
+def _draw_reliability(axis: Axes, said: dict[str, Tensor], right: Tensor) -> None:
+    """Bins of equally many queries, with the interval that so many independent ones allow."""
+    axis.plot([0, 1], [0, 1], ":", color=GREY, linewidth=1, label="as sure as right")
+    for name, sure in said.items():
+        bins = reliability_bins(sure, right.double(), definition="probability")
+        error = expected_calibration_error(sure, right.double(), definition="probability")
+        filled = bins.weight > 0
+        x, y, n = bins.confidence[filled], bins.outcome[filled], bins.weight[filled]
+        if name == FUSED:
+            axis.vlines(x, *_intervals(y, n), color=OURS, linewidth=1, alpha=0.5)
+        axis.plot(x, y, markersize=4, label=f"{name}, ECE {error:.3f}", **_LOOKS[name])
+    caption(
+        axis,
+        "As sure as right?",
+        x="confidence, in bins of equally many",
+        y="share of right first hits",
+    )
+    axis.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    key(axis, loc="upper left")
+
+
+def _intervals(share: Tensor, count: Tensor) -> tuple[list[float], list[float]]:
+    """Wilson's, 95 %."""
+    found = [
+        binomtest(round(p * n), round(n)).proportion_ci(method="wilson")
+        for p, n in zip(share.tolist(), count.tolist(), strict=True)
+    ]
+    return [interval.low for interval in found], [interval.high for interval in found]
+
+
+def _draw_risk(axis: Axes, said: dict[str, Tensor], right: Tensor, promise: Promise) -> None:
+    top = 1 - promise.precision
+    for name, sure in said.items():
+        curve = risk_coverage(sure, right)
+        label = f"{name}, AURC {curve.area:.3f}"
+        look = _LOOKS[name] | {"marker": ""}
+        axis.plot(curve.coverage, curve.risk, label=label, **look)
+        top = max(top, float(curve.risk[curve.coverage >= _NOISE].max()))
+    allowed = f"{promise.precision:g} right"
+    axis.axhline(1 - promise.precision, color=GREY, linestyle=":", linewidth=1, label=allowed)
+    caption(
+        axis,
+        _promise_title(promise),
+        x="share of queries answered, the surest first",
+        y="share of wrong first hits",
+    )
+    axis.set(xlim=(0, 1), ylim=(0, 1.4 * top))  # room for the legend
+    _mark(axis, promise)
+    key(axis, loc="upper left")
+
+
+def _promise_title(promise: Promise) -> str:
+    if promise.threshold is None:
+        return f"Precision {promise.precision:g} cannot be promised"
+    return (
+        f"Precision {promise.precision:g} is promised with probability {promise.probability:g}\n"
+        f"from confidence {promise.threshold:.3f} on: {100 * promise.coverage:.0f} % of queries"
+    )
+
+
+def _mark(axis: Axes, promise: Promise) -> None:
+    """Where the promise ends, below the legend."""
+    if promise.threshold is None:
+        return
+    wrong, high = 1 - promise.right / promise.selected, 0.6 * axis.get_ylim()[1]
+    axis.vlines(promise.coverage, 0, high, color=INK, linewidth=0.9)
+    axis.plot(
+        promise.coverage,
+        wrong,
+        marker="D",
+        color=INK,
+        markersize=5,
+        linestyle="",
+        clip_on=False,
+        label="the promise ends",
+    )
+    axis.annotate(
+        f"confidence {promise.threshold:.3f}",
+        (promise.coverage, high),
+        textcoords="offset points",
+        xytext=(0, 2),
+        ha="left" if promise.coverage < 0.5 else "right",
+        fontsize=SMALL,
+        color=INK,
+    )

@@ -1,0 +1,81 @@
+"""A question to an index, and its answer."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from surefind.embeddings import Embeddings
+from surefind.engines.engine import Engine
+from surefind.functional import expand
+from surefind.search.confidence.calibrated import Calibrated
+from surefind.search.confidence.fitting import usual_columns
+from surefind.search.confidence.shift import Shift, compare
+from surefind.search.describing import describe_hits
+from surefind.search.evidence.seen import NEIGHBOURS
+from surefind.search.hits import SearchResult
+from surefind.search.nearest import Nearest
+from surefind.search.neighbours import nearest
+from surefind.search.question import Question
+
+QUERIES_AT_ONCE = 1024
+
+
+def answer(
+    engine: Engine,
+    query: Embeddings,
+    names: Sequence[str],
+    question: Question,
+    *,
+    calibrated: Calibrated | None = None,
+) -> list[SearchResult]:
+    """One result per query; with a calibration, its hits say how sure they are."""
+    engine.space.check(query)
+    wide = question if calibrated is None else replace(question, k=max(question.k, NEIGHBOURS))
+    results: list[SearchResult] = []
+    for start in range(0, len(query), QUERIES_AT_ONCE):
+        some = query[start : start + QUERIES_AT_ONCE]
+        if question.expand:
+            some = _expanded(engine, some, question)
+        results += describe_hits(
+            engine,
+            some,
+            find(engine, some, wide),
+            names=names[start : start + QUERIES_AT_ONCE],
+            question=question,
+            calibrated=calibrated,
+        )
+    return results
+
+
+def shift_of(engine: Engine, calibrated: Calibrated, query: Embeddings) -> tuple[Shift, ...]:
+    """In what these queries are unlike those of the calibration."""
+    ranking = calibrated.calibration.origin.ranking
+    near = find(engine, query, Question(NEIGHBOURS, ranking))
+    near, query = near.at(near.found == NEIGHBOURS), query[(near.found == NEIGHBOURS).nonzero()[0]]
+    keys, places = np.unique(near.keys, return_inverse=True)
+    rows, places = engine.rows(keys), places.reshape(near.keys.shape)
+    seen = calibrated.see(engine, query, near, rows=rows, places=places)
+    model = calibrated.calibration.model
+    now = usual_columns(seen, model.names, model.confidence(seen)[:, 0])
+    return compare(calibrated.calibration.usual, now)
+
+
+def find(engine: Engine, query: Embeddings, question: Question) -> Nearest:
+    engine.space.check(query)
+    return nearest(engine, query, int(question.k), ranking=question.ranking, where=question.where)
+
+
+def _expanded(engine: Engine, query: Embeddings, question: Question) -> Embeddings:
+    near = nearest(engine, query, question.expand, ranking=question.ranking, where=question.where)
+    changed = query.mean.clone(), query.spread.clone()
+    for count in np.unique(near.found[near.found > 0]).tolist():
+        rows = np.flatnonzero(near.found == count)
+        others = engine.space.embeddings(
+            near.vectors[rows, :count].reshape(-1, engine.space.width),
+            near.var[rows, :count].reshape(-1),
+        )
+        own = expand(query[rows.tolist()], others.to(query.mean.dtype))
+        for whole, part in zip(changed, (own.mean, own.spread), strict=True):
+            whole[rows] = part
+    return query.replace(*changed)

@@ -1,0 +1,171 @@
+"""From labelled queries to a calibrated index."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from surefind.datasets import read_catalog
+from surefind.embeddings import Embeddings
+from surefind.encoders.encoding import ImageEncoder
+from surefind.engines.engine import Engine
+from surefind.engines.where import Metadata
+from surefind.errors import InvalidArgument
+from surefind.images.catalog import Catalog
+from surefind.search.confidence.calibrated import Calibrated
+from surefind.search.confidence.calibration import Origin
+from surefind.search.confidence.fitting import Wishes, fit_calibration
+from surefind.search.confidence.observed import Observed, check_enough
+from surefind.search.confidence.observing import Doubt, LabelledQueries, observe
+from surefind.search.confidence.shift import check_calibration_data
+from surefind.search.confidence.truth import classes_of, is_labelled
+from surefind.search.doubt.fitting import fit_variance_heads
+from surefind.search.neighbourhoods import Neighbourhoods
+from surefind.search.pictures import digest_of, pictures_of
+
+STEPS = 150  # of learning which images are vague
+MOST_QUERIES = 5000  # asked of an index; of more, as many are drawn at random
+
+
+Progress = Callable[[str, int, int], None]  # what is done, how much of it, of how much
+
+
+def calibrate_engine(
+    engine: Engine,
+    queries: LabelledQueries,
+    wishes: Wishes,
+    *,
+    ranking: str,
+    source: str,
+    doubt: Doubt | None = None,
+    progress: Progress = lambda *_: None,
+) -> Calibrated:
+    """Ask labelled queries, and fit a calibration to what was found."""
+    neighbourhoods = Neighbourhoods.of(
+        engine,
+        ranking=ranking,
+        progress=lambda done: progress("looking around every image", done, engine.count()),
+    )
+    total = len(queries.facts)
+    doubt = doubt or Doubt(None, np.zeros((total, 2)))
+    observed = observe(
+        engine,
+        queries,
+        neighbourhoods,
+        ranking=ranking,
+        doubt=doubt,
+        progress=lambda done: progress("asking labelled queries", done, total),
+    )
+    check_enough(observed)
+    origin = _origin(engine, observed, ranking=ranking, source=source)
+    return Calibrated(fit_calibration(observed, origin, wishes), neighbourhoods, doubt.heads)
+
+
+def own_queries(engine: Engine, *, seed: int = 0) -> LabelledQueries:
+    """The labelled rows of the index itself, each to be asked of the others."""
+    keys = np.concatenate([block.keys for block in engine.scan()] or [np.empty(0, np.int64)])
+    drawn = np.sort(_drawn(len(keys), MOST_QUERIES, seed))
+    rows = engine.rows(keys[drawn])
+    return _queries(rows.embeddings, rows.metadata, rows.ids)
+
+
+def picture_queries(
+    engine: Engine,
+    encoder: ImageEncoder,
+    labelled: Catalog | str | Path,
+    *,
+    seed: int = 0,
+    progress: Progress = lambda *_: None,
+) -> LabelledQueries:
+    """Labelled images; those that are in the index are not their own hits."""
+    catalog = labelled if isinstance(labelled, Catalog) else read_catalog(labelled)
+    if catalog.queries:
+        catalog = catalog.select(np.flatnonzero(catalog.queries))
+    catalog = catalog.select(np.sort(_drawn(len(catalog), MOST_QUERIES, seed)))
+    pictures = pictures_of(catalog, None, None)
+    total = len(pictures)
+    encoded = encoder.encode_all(
+        pictures.sources, progress=lambda done: progress("encoding", done, total)
+    )
+    kept = encoded.rows.tolist()
+    digests = [digest_of(pictures.sources[row]) for row in kept]
+    inside = engine.ids_of(digests)
+    names = [inside.get(digest, "") for digest in digests]
+    return _queries(encoded.embeddings, [pictures.metadata[row] for row in kept], names)
+
+
+def embedded_queries(
+    query: Embeddings, labels: Sequence[object] | None, *, seed: int = 0
+) -> LabelledQueries:
+    """Embeddings of images that are not in the index."""
+    if labels is None or len(labels) != len(query):
+        raise InvalidArgument(
+            "labels",
+            expected=f"{len(query)}, one for each query",
+            got="none" if labels is None else str(len(labels)),
+            fix="say what each query shows: calibrate(embeddings, labels=...)",
+        )
+    rows = np.sort(_drawn(len(query), MOST_QUERIES, seed)).tolist()
+    facts = [{"label": str(labels[row])} for row in rows]
+    return _queries(query[rows], facts, [""] * len(rows))
+
+
+def _queries(
+    embeddings: Embeddings, facts: Sequence[Metadata], itself: Sequence[str]
+) -> LabelledQueries:
+    known = np.array([row for row, fact in enumerate(facts) if is_labelled(fact)], dtype=np.int64)
+    if not len(known):
+        raise InvalidArgument(
+            "labelled",
+            expected="queries with labels (or places), so that a hit can be right or wrong",
+            got=f"{len(facts)} without",
+            fix="use a folder with a sub-folder per class, or a table with a label column",
+        )
+    embeddings = embeddings.detach().to("cpu").to(torch.float32)
+    queries = LabelledQueries(embeddings, facts, itself, np.zeros(len(facts), np.int64)).at(known)
+    return queries._replace(groups=classes_of(queries.facts))
+
+
+def learned_doubt(
+    queries: LabelledQueries, *, seed: int = 0, progress: Progress = lambda *_: None
+) -> Doubt | None:
+    """Heads that say how vague a query is; what is said here comes from heads of other classes."""
+    if not all("label" in facts for facts in queries.facts):
+        return None  # places are no classes
+    fitted = fit_variance_heads(
+        queries.embeddings.mean,
+        queries.groups,
+        steps=STEPS,
+        seed=seed,
+        progress=lambda done: progress("learning which images are vague", done, STEPS),
+    )
+    both = torch.stack([fitted.log_var, fitted.disagreement], dim=1)
+    return Doubt(fitted.heads, both.double().numpy())
+
+
+def _origin(engine: Engine, observed: Observed, *, ranking: str, source: str) -> Origin:
+    return Origin(
+        fingerprint=str(engine.facts["fingerprint"]),
+        ranking=ranking,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        source=source,
+        queries=len(observed.match),
+        classes=observed.classes,
+        without_match=int((~observed.belongs).sum()),
+        gallery=observed.gallery,
+        remarks=check_calibration_data(
+            observed.match[:, 0],
+            observed.groups,
+            has_match=observed.belongs,
+            gallery_then=observed.gallery,
+            gallery_now=observed.gallery,
+        ),
+    )
+
+
+def _drawn(total: int, most: int, seed: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    if total <= most:
+        return np.arange(total)
+    return np.random.default_rng(seed).choice(total, most, replace=False)

@@ -1,0 +1,1 @@
+"""From evidence to numbers a user can threshold."""

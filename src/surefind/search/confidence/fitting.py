@@ -1,0 +1,79 @@
+"""From labelled queries to a calibration."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from surefind.search.confidence.calibration import FOREIGN_RATE, Calibration, Origin
+from surefind.search.confidence.model import fit_confidence
+from surefind.search.confidence.novelty import novelty_of
+from surefind.search.confidence.observed import Observed, check_enough, novelty_values
+from surefind.search.confidence.promise import promise_precision
+from surefind.search.confidence.quality import curve_of, quality_of
+from surefind.search.confidence.shift import quantiles_of
+from surefind.search.confidence.showing import showing_rule
+from surefind.search.evidence.columns import COLUMNS, evidence
+from surefind.search.evidence.seen import Numbers, Seen
+
+_STILL = 1e-6  # what varies less was not learned
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What is asked of a calibration."""
+
+    precision: float = 0.95  # of what is called a match
+    probability: float = 0.9  # that this is kept
+    miss: float = 0.1  # how often no match may be among the hits that are shown
+    foreign_rate: float = FOREIGN_RATE
+    recalibration: str = "beta"
+
+
+def fit_calibration(observed: Observed, origin: Origin, wishes: Wishes) -> Calibration:
+    """Confidence, novelty, promise and size of the answer; all judged across classes."""
+    check_enough(observed)
+    names = columns_of(observed.seen)
+    fitted = fit_confidence(
+        observed.seen,
+        observed.match,
+        observed.groups,
+        names=names,
+        recalibration=wishes.recalibration,
+    )
+    first = fitted.confidence[:, 0]
+    curve = curve_of(fitted.confidence, observed)
+    values = novelty_values(observed.seen)
+    return Calibration(
+        origin=origin,
+        model=fitted.model,
+        novelty=novelty_of(values[observed.belongs]),
+        promise=promise_precision(
+            first,
+            observed.match[:, 0],
+            observed.groups,
+            precision=wishes.precision,
+            probability=wishes.probability,
+        ),
+        showing=showing_rule(fitted.confidence, observed.match, observed.groups, miss=wishes.miss),
+        curve=curve,
+        quality=quality_of(curve),
+        usual=quantiles_of(usual_columns(observed.seen, names, first)),
+        foreign_rate=wishes.foreign_rate,
+    )
+
+
+def columns_of(seen: Seen) -> tuple[str, ...]:
+    """The columns that can say anything: those of a variance only where it was learned."""
+    there = {"distances", "density", "overlap"}
+    if np.ptp(np.log(seen.query_var)) > _STILL:
+        there.add("variance")
+    for number, source in enumerate(("doubt", "disagreement")):
+        if np.ptp(seen.doubt[:, number]) > _STILL:
+            there.add(source)
+    return tuple(name for name, column in COLUMNS.items() if column.source in there)
+
+
+def usual_columns(seen: Seen, names: tuple[str, ...], confidence: Numbers) -> dict[str, Numbers]:
+    """What was seen of first hits, to compare later queries with."""
+    first = evidence(seen, names)[:, 0]
+    return dict(zip(names, first.T, strict=True)) | {"confidence": confidence}

@@ -1,0 +1,92 @@
+"""A calibration in a folder: JSON that names the files it belongs with, by their digests."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TypeVar
+
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+
+from surefind.engines.embedded.sealed import read_small, seal, unseal
+from surefind.errors import InvalidFile, SurefindError
+from surefind.files import make_writable, write_whole
+from surefind.search.confidence.calibrated import Calibrated
+from surefind.search.confidence.calibration import Calibration, Origin
+from surefind.search.doubt.heads import VarianceHeads
+from surefind.search.neighbourhoods import Neighbourhoods
+from surefind.settings import parse
+
+SCHEMA = 1
+FILE = "calibration.json"
+AGAIN = "calibrate again: surefind calibrate INDEX DATA"
+
+T = TypeVar("T")
+
+
+def write_calibration(folder: Path, calibrated: Calibrated) -> None:
+    """Replace what is there; whenever this stops, the folder holds the old or the new, whole."""
+    make_writable(folder)
+    parts = {"neighbourhoods": calibrated.neighbourhoods.to_bytes()}
+    if calibrated.heads is not None:
+        parts["doubt"] = save(calibrated.heads.tensors())
+    names = {what: f"{what}-{_digest(content)}.safetensors" for what, content in parts.items()}
+    for what, content in parts.items():
+        write_whole(folder / names[what], content)
+    facts = {"schema": SCHEMA, "files": names, "calibration": asdict(calibrated.calibration)}
+    write_whole(folder / FILE, seal(facts))
+    for old in folder.glob("*.safetensors"):
+        if old.name not in names.values():
+            old.unlink(missing_ok=True)
+
+
+def read_calibration(folder: Path, *, fingerprint: str, ranking: str) -> Calibrated:
+    """What `write_calibration` wrote, if it is for the rows of that model in that order."""
+    path = folder / FILE
+    try:
+        facts = unseal(path, read_small(path))
+    except SurefindError as error:
+        raise InvalidFile(error.problem, fix=AGAIN) from error
+    if facts.get("schema") != SCHEMA:
+        raise InvalidFile(
+            f"{path} has schema {facts.get('schema')!r}, this version reads {SCHEMA}", fix=AGAIN
+        )
+    calibration = parse(Calibration, facts["calibration"], where=str(path))
+    check_origin(calibration.origin, fingerprint, ranking)
+    names = facts["files"]
+    heads = None
+    if "doubt" in names:
+        heads = _read(
+            folder / names["doubt"], lambda content: VarianceHeads.from_tensors(load(content))
+        )
+    neighbourhoods = _read(folder / names["neighbourhoods"], Neighbourhoods.from_bytes)
+    return Calibrated(calibration, neighbourhoods, heads)
+
+
+def check_origin(origin: Origin, fingerprint: str, ranking: str) -> None:
+    """Refuse the calibration of rows of another model, or in another order."""
+    if (origin.fingerprint, origin.ranking) != (fingerprint, ranking):
+        raise InvalidFile(
+            f"this is the calibration of another index: model {origin.fingerprint[:12]} by "
+            f"{origin.ranking} distance, this index has {fingerprint[:12]} by {ranking}",
+            fix=AGAIN,
+        )
+
+
+def _read(path: Path, make: Callable[[bytes], T]) -> T:
+    """From a file that is the one its name says."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InvalidFile(f"cannot read {path}: {error.strerror}", fix=AGAIN) from error
+    if _digest(content) != path.stem.partition("-")[2]:
+        raise InvalidFile(f"{path} is damaged", fix=AGAIN)
+    try:
+        return make(content)
+    except (SafetensorError, KeyError, ValueError) as error:
+        raise InvalidFile(f"{path} cannot be read: {error}", fix=AGAIN) from error
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:32]

@@ -1,0 +1,70 @@
+"""Which rows of a gallery match a query: by label, or by place."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree  # type: ignore[import-untyped]
+
+from surefind.engines.engine import Engine
+from surefind.engines.where import Metadata
+from surefind.errors import InvalidArgument
+
+RADIUS = 25.0  # metres; nearer places are the same
+
+Flags = NDArray[np.bool_]
+
+
+def facts_of(engine: Engine) -> list[Metadata]:
+    """What is known about all rows."""
+    return [facts for block in engine.scan() for facts in engine.rows(block.keys).metadata]
+
+
+def is_labelled(facts: Metadata) -> bool:
+    return "label" in facts or {"east", "north"} <= facts.keys()
+
+
+def matching(query: Metadata, rows: Sequence[Metadata]) -> Flags:
+    """Which rows match, (n,)."""
+    if "label" in query:
+        return np.array([row.get("label") == query["label"] for row in rows], dtype=bool)
+    here = _place(query)
+    return np.array([np.hypot(*(_place(row) - here)) <= RADIUS for row in rows], dtype=bool)
+
+
+def has_match(
+    queries: Sequence[Metadata], gallery: Sequence[Metadata], *, in_gallery: Flags
+) -> Flags:
+    """Which queries have a match besides themselves, (Q,)."""
+    if all("label" in facts for facts in queries):
+        counts = Counter(facts.get("label") for facts in gallery)
+        found = np.array([counts[facts["label"]] for facts in queries])
+        return np.asarray(found > in_gallery)
+    tree = cKDTree(np.array([_place(facts) for facts in gallery]))
+    near = tree.query_ball_point(
+        np.array([_place(facts) for facts in queries]), RADIUS, return_length=True
+    )
+    return np.asarray(near > in_gallery)
+
+
+def classes_of(queries: Sequence[Metadata]) -> NDArray[np.int64]:
+    """A number for each class; places are each on their own."""
+    if all("label" in facts for facts in queries):
+        return np.unique([str(facts["label"]) for facts in queries], return_inverse=True)[1]
+    return np.arange(len(queries))
+
+
+def check_labelled(gallery: Sequence[Metadata]) -> None:
+    known = sum(map(is_labelled, gallery))
+    if not known:
+        raise InvalidArgument(
+            "index",
+            expected="images with labels (or places), so that a hit can be right or wrong",
+            got=f"{len(gallery)} images without",
+            fix="index a folder with a sub-folder per class, or a table with a label column",
+        )
+
+
+def _place(facts: Metadata) -> NDArray[np.float64]:
+    return np.array([facts.get("east", np.nan), facts.get("north", np.nan)], dtype=np.float64)

@@ -1,0 +1,51 @@
+"""From the nearest rows of an engine to what was seen around a query and its hits."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surefind.embeddings import Embeddings
+from surefind.engines.space import Space
+from surefind.functional import hit_distances
+from surefind.search.evidence.seen import NEIGHBOURS, Numbers, Seen
+from surefind.search.nearest import Nearest
+
+
+def see(
+    space: Space,
+    query: Embeddings,
+    near: Nearest,
+    *,
+    around: Numbers,
+    doubt: Numbers,
+    near_doubt: Numbers,
+) -> Seen:
+    """Of queries with K or more rows each, nearest first; `around` is of the hits, (Q, H, K)."""
+    near = near.at((slice(None), slice(NEIGHBOURS)))
+    hits = around.shape[1]
+    gallery = space.embeddings(near.vectors.reshape(-1, space.width), near.var.reshape(-1))
+    distances = hit_distances(query, gallery, per_query=NEIGHBOURS)
+    distance = distances.distance.numpy()
+    means = gallery.mean.numpy().reshape(len(query), NEIGHBOURS, -1)
+    away = means - query.mean.detach().cpu().float().numpy()[:, None]  # small: digits are kept
+    return Seen(
+        distance=distance[:, :hits],
+        profile=np.sort(distance, axis=1),
+        between=_between(away, hits),
+        around=around,
+        expected=distances.expected.numpy()[:, :hits],
+        std=distances.std.numpy()[:, :hits],
+        query_var=space.var(query),
+        var=near.var[:, :hits],
+        doubt=doubt,
+        near_doubt=near_doubt,
+    )
+
+
+def _between(away: NDArray[np.float32], hits: int) -> Numbers:
+    """Squared distances from each hit to all neighbours, (Q, H, K)."""
+    squares = np.square(away).sum(axis=-1)
+    products = away[:, :hits] @ away.transpose(0, 2, 1)
+    between = squares[:, :hits, None] + squares[:, None] - 2 * products
+    own = np.arange(hits)
+    between[:, own, own] = 0
+    return np.asarray(np.maximum(between, 0), dtype=np.float64)

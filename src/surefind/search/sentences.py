@@ -1,0 +1,147 @@
+"""What a calibration promises and what a verdict means, in plain sentences."""
+
+from surefind.search.confidence.calibration import Calibration
+from surefind.search.confidence.promise import Promise
+from surefind.search.confidence.shift import GALLERY_CHANGE
+from surefind.search.confidence.showing import Showing
+from surefind.search.confidence.verdict import FOREIGN, MATCH
+from surefind.search.hits import SearchResult
+
+NOTHING_PROMISED = "Confidence is shown, but nothing is called a match."
+
+
+def made_with(calibration: Calibration) -> str:
+    """When, and with what."""
+    origin = calibration.origin
+    return (
+        f"{origin.created[:10]}, {origin.queries:,} queries of {origin.classes:,} classes "
+        f"({origin.source})"
+    )
+
+
+def promised(promise: Promise) -> str:
+    """The precision that holds, or why none does."""
+    if promise.threshold is None:
+        return _not_promised(promise)
+    return (
+        f"Of what is called a match, at least {asked(promise.precision)} is right, with "
+        f"probability {asked(promise.probability)}: confidence from {sure(promise.threshold)}, "
+        f"which answers {measured(promise.coverage)} of the queries."
+    )
+
+
+def _not_promised(promise: Promise) -> str:
+    most = f"the most that can be promised is about {promise.best:g}"
+    if not promise.best:
+        most = "no lower precision can be promised either"
+    more = "more queries like these would hardly do: the surest hits are too often wrong"
+    if promise.enough is not None:
+        more = f"about {promise.enough:,} queries would do"
+    return (
+        f"Cannot promise {promise.precision:g} with {promise.queries:,} queries of "
+        f"{promise.groups:,} classes: {most}; {more}. {NOTHING_PROMISED}"
+    )
+
+
+def shown(showing: Showing) -> str:
+    """How many hits it takes to show a match as often as was asked."""
+    if showing.level is None:
+        return (
+            f"Even all {showing.most} hits cannot be sure to hold a match in "
+            f"{asked(1 - showing.miss)} of queries: these allow a miss of "
+            f"{measured(showing.reached)} at the least; ask for that, or label more classes."
+        )
+    return (
+        f"A match is among the hits to look at in at least {asked(1 - showing.miss)} of queries, "
+        f"on average over classes: {showing.mean_size:.1f} of {showing.most} hits in the mean."
+    )
+
+
+def foreign_rule(calibration: Calibration) -> str:
+    """What is called foreign; nothing is where too few queries belong to the gallery."""
+    rate, known = calibration.foreign_rate, calibration.novelty.queries
+    if not rate:
+        return "Nothing is called foreign: no query that belongs here may be called so."
+    if rate * (known + 1) < 1:
+        return (
+            f"Nothing is called foreign: {known:,} queries that belong here are too few to say "
+            f"what {asked(rate)} of them is."
+        )
+    return f"Of the queries that belong here, at most {asked(rate)} is called foreign."
+
+
+def gallery_change(calibration: Calibration, images: int) -> str | None:
+    """A warning once the gallery is not the one that was calibrated any more."""
+    then = calibration.origin.gallery
+    change = images / then - 1
+    if abs(change) <= GALLERY_CHANGE:
+        return None
+    return (
+        f"the gallery has {images:,} images and had {then:,} when calibrated ({change:+.0%}): "
+        "calibrate again"
+    )
+
+
+def meaning(result: SearchResult, calibration: Calibration | None = None) -> str:
+    """What the verdict says of the query, after the word itself."""
+    if result.verdict == FOREIGN:
+        rarely = measured(result.novelty_p_value or 0.0)
+        return f"stranger than all but {rarely} of the queries that belong here"
+    if result.verdict == MATCH:
+        return "the first hit is sure enough to be called one"
+    if calibration is not None and calibration.promise.threshold is None:
+        return "no precision could be promised, so nothing is called a match"
+    begins = "" if calibration is None else f" ({sure(calibration.promise.threshold)} is)"
+    return f"the first hit is not sure enough to be called a match{begins}"
+
+
+def confidence_of(result: SearchResult) -> str:
+    """Of the first hit; that of a foreign query was learned from others."""
+    belonging = ", if the query did belong here" if result.verdict == FOREIGN else ""
+    return f"confidence {sure(result.confidence)} that the first hit is a match{belonging}"
+
+
+def how_many_to_look_at(result: SearchResult, calibration: Calibration | None) -> str | None:
+    """Where more than the first hit is worth a look, how many are."""
+    if calibration is None or calibration.showing.level is None:
+        return None
+    if result.show is None or result.show < 2 or result.verdict == FOREIGN:
+        return None
+    often = asked(1 - calibration.showing.miss)
+    more = ", more than are listed" if result.show > len(result.hits) else ""
+    return (
+        f"look at the first {result.show} hits{more}: a match is among so many "
+        f"in at least {often} of queries"
+    )
+
+
+def sure(confidence: float | None) -> str:
+    """Never as if it were certain.
+
+    >>> sure(0.25), sure(0.9999), sure(None)
+    ('0.250', '>0.999', '')
+    """
+    if confidence is None:
+        return ""
+    if confidence < 0.0005:
+        return "<0.001"
+    return ">0.999" if confidence >= 0.9995 else f"{confidence:.3f}"
+
+
+def asked(share: float) -> str:
+    """A share that was asked for, as it was asked for.
+
+    >>> asked(0.9), asked(0.9995), asked(1 - 0.1)
+    ('90 %', '99.95 %', '90 %')
+    """
+    return f"{100 * share:g} %"
+
+
+def measured(share: float) -> str:
+    """Two digits.
+
+    >>> measured(0.412), measured(0.0031), measured(0.999)
+    ('41 %', '0.31 %', '99.9 %')
+    """
+    percent = 100 * share
+    return f"{percent:.2g} %" if percent < 99 else f"{percent:.3g} %"

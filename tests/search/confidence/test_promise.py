@@ -1,0 +1,222 @@
+"""A promised precision, against plain loops, populations whose precision is known, closed cases."""
+
+import json
+from dataclasses import asdict
+from math import log
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from scipy.stats import binom
+
+import surefind as sf
+from surefind.search.confidence.promise import GROWTH, STARTS, promise_precision
+
+POPULATION = 400_000
+
+
+def draw(rng, classes, size, *, effect):
+    """Queries whose confidence knows nothing of how hard their class is."""
+    groups = np.repeat(np.arange(classes), size)
+    logit = rng.normal(0.5, 2, classes * size)
+    wrong_by = rng.normal(0, effect, classes)[groups]
+    right = rng.random(len(groups)) < expit(logit + wrong_by)
+    return expit(logit), right, groups
+
+
+def precision_from(*, effect):
+    """Precision of the population at and above a threshold."""
+    confidence, right, _ = draw(np.random.default_rng(0), POPULATION // 4, 4, effect=effect)
+    order = np.argsort(-confidence)
+    precision = np.cumsum(right[order]) / np.arange(1, POPULATION + 1)
+    ordered = -confidence[order]
+    return lambda threshold: precision[max(np.searchsorted(ordered, -threshold), 500)]
+
+
+def share_kept(*, classes, size, effect, by, draws=250, precision=0.9, probability=0.8):
+    """How often the population keeps the promise, and how often there is one."""
+    truth, rng = precision_from(effect=effect), np.random.default_rng(1)
+    kept = made = 0
+    for _ in range(draws):
+        queries = draw(rng, classes, size, effect=effect)
+        promise = promise_precision(*queries, precision=precision, probability=probability, by=by)
+        made += promise.threshold is not None
+        kept += promise.threshold is None or truth(promise.threshold) >= precision
+    return kept, made
+
+
+@pytest.mark.parametrize(
+    ("classes", "size", "effect", "by"),
+    [(600, 1, 0.0, "query"), (600, 1, 0.0, "class"), (80, 15, 1.2, "class")],
+)
+def test_the_promise_is_kept_as_often_as_stated(classes, size, effect, by):
+    kept, made = share_kept(classes=classes, size=size, effect=effect, by=by)
+    assert kept >= binom.ppf(0.01, 250, 0.8)
+    assert made > 100  # a promise never made is always kept
+
+
+def test_counting_queries_breaks_a_promise_when_errors_come_in_classes():
+    setting = {"classes": 20, "size": 100, "effect": 1.5, "precision": 0.8}
+    assert share_kept(**setting, by="query")[0] < binom.ppf(0.01, 250, 0.8)
+    assert share_kept(**setting, by="class")[0] >= binom.ppf(0.01, 250, 0.8)
+
+
+def loop_promise(confidence, right, *, precision, probability):
+    """The lowest threshold rejected, written as it is described."""
+    ordered = sorted(confidence, reverse=True)
+    counts, wanted = {len(ordered)}, 1.0
+    while wanted < len(ordered):
+        tied = ordered[int(wanted) - 1]
+        counts.add(sum(value >= tied for value in ordered))
+        wanted *= GROWTH
+    part = (1 - probability) / STARTS
+    counts = sorted(counts)
+    tested = [n for n in counts if precision**n <= part] or counts[-1:]
+    starts = [i * len(tested) // STARTS for i in range(STARTS)]
+    alpha, threshold = 0.0, None
+    for i, n in enumerate(tested):
+        alpha += part * starts.count(i)
+        wrong = sum(not r for c, r in zip(confidence, right, strict=True) if c >= ordered[n - 1])
+        if binom.cdf(wrong, n, 1 - precision) <= alpha:
+            threshold = ordered[n - 1]
+        else:
+            alpha = 0.0
+    return threshold
+
+
+@pytest.mark.parametrize("decimals", [1, 2, 8])
+@pytest.mark.parametrize("precision", [0.6, 0.8, 0.9, 0.95])
+def test_the_walk_agrees_with_a_plain_loop(decimals, precision):
+    rng = np.random.default_rng(decimals)
+    found = set()
+    for queries in (20, 60, 300, 1000):
+        confidence = rng.beta(8, 1, queries).round(decimals)
+        right = rng.random(queries) < confidence
+        wanted = loop_promise(confidence, right, precision=precision, probability=0.9)
+        promise = promise_precision(
+            confidence, right, np.arange(queries), precision=precision, by="query"
+        )
+        assert promise.threshold == wanted
+        found.add(wanted is None)
+    assert False in found
+
+
+@pytest.mark.parametrize("precision", [0.5, 0.9, 0.99])
+def test_queries_all_right_and_tied_allow_a_promise_exactly_from_the_closed_count(precision):
+    fewest = int(np.ceil(log(0.1) / log(precision)))
+    for queries, promised in ((fewest - 1, False), (fewest, True)):
+        promise = promise_precision(
+            np.full(queries, 0.7),
+            np.ones(queries, bool),
+            np.arange(queries),
+            precision=precision,
+            by="query",
+        )
+        assert (promise.threshold is not None) == promised
+        assert promise.coverage == float(promised)
+
+
+def test_the_threshold_selects_what_the_promise_says():
+    confidence, right, groups = draw(np.random.default_rng(3), 60, 20, effect=0.5)
+    promise = promise_precision(confidence, right, groups, precision=0.9)
+    chosen = confidence >= promise.threshold
+    assert promise.selected == chosen.sum() and promise.right == right[chosen].sum()
+    assert promise.coverage == chosen.mean()
+    assert (promise.queries, promise.groups, promise.by) == (1200, 60, "class")
+    assert promise.design_effect > 1
+
+
+def test_what_cannot_be_promised_says_what_could():
+    confidence, right, groups = draw(np.random.default_rng(4), 200, 1, effect=0.0)
+    promise = promise_precision(confidence, right, groups, precision=0.95, by="query")
+    assert promise.threshold is None and promise.selected == 0 and promise.coverage == 0
+    assert 0.5 <= promise.best < 0.95
+    lower = promise_precision(confidence, right, groups, precision=promise.best, by="query")
+    assert lower.threshold is not None
+
+
+def test_no_higher_precision_is_offered_than_one_that_cannot_be_promised():
+    rng = np.random.default_rng(0)
+    confidence = rng.random(3000)
+    queries = confidence, rng.random(3000) < confidence, rng.integers(0, 100, 3000)
+    assert promise_precision(*queries, precision=0.975).threshold is not None
+    lower = promise_precision(*queries, precision=0.97)  # walks other steps, and stumbles
+    assert lower.threshold is None and lower.best < 0.97
+
+
+def test_about_as_many_queries_as_it_says_would_do():
+    rng, needed, promised = np.random.default_rng(5), [], []
+    while len(needed) < 60:
+        few = draw(rng, 200, 1, effect=0.0)
+        enough = promise_precision(*few, precision=0.95, by="query").enough
+        if enough is not None:
+            needed.append(enough)
+            more = draw(rng, min(enough, 20_000), 1, effect=0.0)
+            promised.append(promise_precision(*more, precision=0.95, by="query").threshold)
+    assert min(needed) > 200
+    assert 0.3 < np.mean([threshold is not None for threshold in promised]) < 0.9
+
+
+def test_when_everything_is_wrong_no_number_of_queries_is_named():
+    confidence = np.linspace(0, 1, 50)
+    promise = promise_precision(
+        confidence, np.zeros(50, bool), np.arange(50), precision=0.9, by="query"
+    )
+    assert (promise.threshold, promise.enough, promise.best) == (None, None, 0.0)
+
+
+def test_a_single_class_promises_nothing_about_others():
+    queries = np.linspace(0, 1, 500), np.ones(500, bool), np.zeros(500)
+    assert promise_precision(*queries, precision=0.8).threshold is None
+    assert promise_precision(*queries, precision=0.8, by="query").threshold is not None
+
+
+def test_a_class_for_each_query_is_counting_queries():
+    confidence, right, groups = draw(np.random.default_rng(6), 500, 1, effect=0.0)
+    by_class, by_query = (
+        promise_precision(confidence, right, groups, precision=0.9, by=by)
+        for by in ("class", "query")
+    )
+    assert by_class.threshold == by_query.threshold is not None
+
+
+def test_the_order_and_the_names_of_classes_do_not_matter():
+    confidence, right, groups = draw(np.random.default_rng(7), 50, 20, effect=1.0)
+    shuffled = np.random.default_rng(0).permutation(1000)
+    named = np.array([f"class {99 - g}" for g in groups])
+    first = promise_precision(confidence, right, groups, precision=0.8)
+    second = promise_precision(
+        confidence[shuffled], right[shuffled], named[shuffled], precision=0.8
+    )
+    assert first == second and first.threshold is not None
+
+
+def test_a_promise_survives_json():
+    promise = promise_precision(*draw(np.random.default_rng(8), 50, 4, effect=0.0), precision=0.8)
+    assert type(promise)(**json.loads(json.dumps(asdict(promise)))) == promise
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"precision": 1.0},
+        {"precision": 0},
+        {"probability": 1.0},
+        {"by": "image"},
+        {"confidence": np.array([0.5, np.nan])},
+        {"confidence": np.array([0.5, 1.1])},
+        {"confidence": np.array([0.5])},
+        {"right": np.array([1, 0])},
+        {"groups": np.array([1])},
+        {"confidence": np.ones(0), "right": np.ones(0, bool), "groups": np.ones(0)},
+    ],
+)
+def test_what_cannot_be_used_is_refused_with_a_remedy(change):
+    good = {
+        "confidence": np.array([0.5, 0.6]),
+        "right": np.array([True, False]),
+        "groups": np.array([0, 1]),
+        "precision": 0.9,
+    }
+    with pytest.raises(sf.errors.InvalidArgument, match="fix:"):
+        promise_precision(**good | change)

@@ -1,0 +1,175 @@
+"""How many hits to show, against plain loops over levels and populations drawn again and again."""
+
+import json
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+import surefind as sf
+from surefind.search.confidence.showing import Showing, how_many, showing_rule
+
+
+def draw(rng, classes, size, *, hits=8, effect=0.0):
+    """Hits whose confidence falls with the rank and knows nothing of how hard their class is."""
+    groups = np.repeat(np.arange(classes), size)
+    logit = rng.normal(0.8, 1.2, (len(groups), 1)) - 0.2 * np.arange(hits)
+    wrong_by = rng.normal(0, effect, classes)[groups][:, None]
+    return expit(logit), rng.random(logit.shape) < expit(logit + wrong_by), groups
+
+
+def loop_size(confidence, level):
+    chance = 1.0
+    for k, p in enumerate(confidence.tolist(), start=1):
+        chance *= 1 - p
+        if 1 - chance >= level:
+            return k
+    return len(confidence)
+
+
+def loop_risk(confidence, match, groups, level):
+    """(G R + 1) / (G + 1) for one level."""
+    losses = {}
+    for row, found, name in zip(confidence, match, groups.tolist(), strict=True):
+        losses.setdefault(name, []).append(not found[: loop_size(row, level)].any())
+    risk = np.mean([np.mean(loss) for loss in losses.values()])
+    return (len(losses) * risk + 1) / (len(losses) + 1)
+
+
+def mean_miss(*, classes, size, effect, draws=400):
+    """Mean share of misses in classes that were not calibrated with, and its standard error."""
+    rng, misses = np.random.default_rng(0), []
+    for _ in range(draws):
+        rule = showing_rule(*draw(rng, classes, size, effect=effect), miss=0.2)
+        assert rule.level is not None  # or nothing is promised
+        confidence, match, _ = draw(rng, 40, size, effect=effect)
+        shown = np.arange(8) < how_many(confidence, rule)[:, None]
+        misses.append(1 - (shown & match).any(1).mean())
+    return np.mean(misses), np.std(misses) / draws**0.5
+
+
+@pytest.mark.parametrize(("size", "effect"), [(1, 0.0), (6, 1.0)])
+def test_the_expected_share_of_misses_is_kept(size, effect):
+    mean, error = mean_miss(classes=40, size=size, effect=effect)
+    assert mean <= 0.2 + 3 * error
+    assert mean > 0.12  # nor are far too many shown
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_level_is_the_smallest_that_a_plain_loop_allows(seed):
+    rng = np.random.default_rng(seed)
+    confidence, match, groups = draw(rng, 25, 4, effect=0.5)
+    keep = rng.random(100) < 0.8  # classes of unequal size
+    queries = confidence[keep].round(1), match[keep], groups[keep]
+    rule = showing_rule(*queries, miss=0.25)
+    assert loop_risk(*queries, rule.level) <= 0.25
+    assert rule.level > 0 and loop_risk(*queries, np.nextafter(rule.level, 0)) > 0.25
+
+
+def test_sizes_agree_with_a_plain_loop():
+    confidence = draw(np.random.default_rng(1), 200, 1)[0].round(1)
+    rule = showing_rule(*draw(np.random.default_rng(2), 50, 1))
+    for level in (0.0, 0.3, 0.7, 0.99, rule.level):
+        wanted = [loop_size(row, level) for row in confidence]
+        assert how_many(confidence, replace(rule, level=level)).tolist() == wanted
+
+
+def test_with_one_query_per_class_it_is_ordinary_risk_control():
+    confidence = np.linspace(0.1, 0.9, 9)[:, None].repeat(2, 1)
+    match = np.array([[False, True]]).repeat(9, 0)
+    rule = showing_rule(confidence, match, np.arange(9), miss=0.3)
+    # (misses + 1) / 10 <= 0.3: two may be missed, those of the surest top hit
+    assert rule.level == np.nextafter(confidence[6, 0], 1)
+    assert rule.mean_size == (7 * 2 + 2) / 9
+    assert rule.reached == pytest.approx(0.1)
+
+
+def test_nothing_more_than_the_top_hit_is_shown_when_it_always_matches():
+    confidence, match = np.full((30, 3), 0.2), np.ones((30, 3), bool)
+    rule = showing_rule(confidence, match, np.arange(30))
+    assert rule.level == 0 and rule.mean_size == 1
+    assert how_many(confidence, rule).tolist() == [1] * 30
+
+
+def test_a_share_that_all_hits_do_not_reach_has_no_level_and_shows_them_all():
+    confidence, match = np.full((18, 3), 0.9), np.ones((18, 3), bool)
+    match[:3] = False
+    rule = showing_rule(confidence, match, np.arange(18), miss=0.2)
+    assert rule.level is None and rule.mean_size == 3
+    assert rule.reached == pytest.approx(4 / 19)
+    assert how_many(confidence, rule).tolist() == [3] * 18
+    assert showing_rule(confidence, match, np.arange(18), miss=0.22).level is not None
+
+
+def test_few_classes_cannot_promise_few_misses():
+    confidence, match = np.full((800, 3), 0.9), np.ones((800, 3), bool)
+    assert showing_rule(confidence, match, np.arange(800) % 8, miss=0.1).level is None
+    assert showing_rule(confidence, match, np.arange(800) % 9, miss=0.1).level == 0
+
+
+def test_a_share_reached_exactly_is_reached_whatever_the_rounding():
+    for misses in range(1, 12):  # of 19 classes with 3 queries, 1 of them missed in some
+        match = np.ones((57, 2), bool)
+        match[: 3 * misses : 3] = False
+        miss = (misses / 3 + 1) / 20
+        rule = showing_rule(np.full((57, 2), 0.5), match, np.arange(57) // 3, miss=miss)
+        assert rule.level is not None
+
+
+def test_a_class_counts_once_however_many_queries_it_has():
+    confidence, match, groups = draw(np.random.default_rng(3), 30, 1)
+    copies = np.where(groups == 0, 50, 1)
+    rule = showing_rule(confidence, match, groups, miss=0.2)
+    again = showing_rule(*(x.repeat(copies, 0) for x in (confidence, match, groups)), miss=0.2)
+    assert rule.level == again.level is not None
+
+
+def test_hits_beyond_those_calibrated_are_not_shown():
+    confidence, match, groups = draw(np.random.default_rng(4), 50, 1)
+    rule = showing_rule(confidence[:, :3], match[:, :3], groups, miss=0.4)
+    unsure = np.full((2, 8), 1e-3)
+    assert rule.level > 0.1 and how_many(unsure, rule).tolist() == [3, 3]
+
+
+def test_a_certain_hit_that_is_wrong_makes_the_rule_show_more():
+    confidence = np.tile([1.0, 0.5], (20, 1))
+    match = np.tile([False, True], (20, 1))
+    rule = showing_rule(confidence, match, np.arange(20))
+    assert how_many(confidence, rule).tolist() == [2] * 20
+
+
+def test_a_rule_survives_json():
+    rule = showing_rule(*draw(np.random.default_rng(5), 40, 2))
+    assert Showing(**json.loads(json.dumps(asdict(rule)))) == rule
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"miss": 0},
+        {"miss": 1.0},
+        {"confidence": np.full((4, 2), np.nan)},
+        {"confidence": np.full((4, 2), 1.5)},
+        {"confidence": np.ones(4)},
+        {"confidence": np.ones((4, 0)), "match": np.ones((4, 0), bool)},
+        {"match": np.ones((4, 3), bool)},
+        {"match": np.ones((4, 2))},
+        {"groups": np.arange(3)},
+    ],
+)
+def test_what_cannot_be_used_is_refused_with_a_remedy(change):
+    good = {
+        "confidence": np.ones((4, 2)),
+        "match": np.ones((4, 2), bool),
+        "groups": np.arange(4),
+        "miss": 0.2,
+    }
+    with pytest.raises(sf.errors.InvalidArgument, match="fix:"):
+        showing_rule(**good | change)
+
+
+def test_fewer_hits_than_calibrated_are_refused():
+    rule = showing_rule(*draw(np.random.default_rng(6), 40, 2))
+    with pytest.raises(sf.errors.InvalidArgument, match="k=8"):
+        how_many(np.ones((1, 5)), rule)
