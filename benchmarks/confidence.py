@@ -131,7 +131,10 @@ def measure(features: FeatureSet, splits: int) -> dict[str, Any]:
         confidences[label] = fitted.model.confidence(test.observed.seen)[:, 0]
         rows[label] = judged(confidences[label], right, groups)
     promises = {
-        (label, by): kept_promises(confidences[label], right, groups, by=by, splits=splits)
+        (label, by, of): kept_promises(
+            confidences[label], right, groups, by=by, next_half=of == "the next half", splits=splits
+        )
+        for of in ("the next half", "the long run")
         for by in ("class", "query")
         for label in ("nearest distance", "fused: all")
     }
@@ -184,14 +187,14 @@ def markdown(found: Mapping[str, Mapping[str, Any]]) -> str:
         lines.append(f"| {name} | {right} | {shown(result['novelty'], 4)} | {bars} |")
     lines += [
         "",
-        "| features | split by | confidence | promised | kept, other half | kept, all queries "
-        "| precision | coverage |",
+        "| features | a promise about | split by | confidence | promised | kept | precision "
+        "| coverage |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for name, result in found.items():
-        for (label, by), kept in result["promises"].items():
+        for (label, by, of), kept in result["promises"].items():
             cells = " | ".join(f"{value:.3f}" for value in kept)
-            lines.append(f"| {name} | {by} | {label} | {cells} |")
+            lines.append(f"| {name} | {of} | {by} | {label} | {cells} |")
     return "\n".join(lines) + "\n"
 
 

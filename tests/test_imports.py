@@ -26,9 +26,10 @@ MAY_IMPORT = {
 }
 MAY_IMPORT["training"] = {*MAY_IMPORT, "encoders"}
 MAY_IMPORT["engines"] = {"errors", "choices", "files", "embeddings", "functional"}
-MAY_IMPORT["search"] = {*MAY_IMPORT["encoders"], "functional", "metrics", "datasets"}
+MAY_IMPORT["search"] = {*MAY_IMPORT["encoders"], "functional", "metrics", "datasets", "losses"}
 MAY_IMPORT["search"] |= {"encoders", "engines"}
-MAY_IMPORT["reports"] = {*MAY_IMPORT["search"], "search", "datasets", "losses", "training"}
+MAY_IMPORT["upgrade"] = {*MAY_IMPORT["search"], "search"}
+MAY_IMPORT["reports"] = {*MAY_IMPORT["upgrade"], "upgrade", "training"}
 MAY_IMPORT["serve"] = MAY_IMPORT["reports"] - {"training", "losses"} | {"reports"}
 MAY_IMPORT["cli"] = {*MAY_IMPORT}
 MAY_IMPORT["__main__"] = {"cli"}

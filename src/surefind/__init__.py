@@ -14,10 +14,13 @@ if TYPE_CHECKING:
     from surefind.encoders.encoder import Encoder
     from surefind.errors import InvalidArgument, InvalidFile, SurefindError
     from surefind.images.decode import ImageRejected
+    from surefind.search.confidence.fitting import Wishes
     from surefind.search.hits import Hit, SearchResult
     from surefind.search.index import Index
     from surefind.training.loop import train
     from surefind.training.recipe import Recipe
+    from surefind.upgrade.calibrate import calibrate
+    from surefind.upgrade.upgrade import Upgrade
 
 __version__ = "0.1.0.dev0"
 
@@ -30,6 +33,9 @@ _HOME = {
     "Index": "surefind.search.index",
     "Recipe": "surefind.training.recipe",
     "SearchResult": "surefind.search.hits",
+    "Upgrade": "surefind.upgrade.upgrade",
+    "Wishes": "surefind.search.confidence.fitting",
+    "calibrate": "surefind.upgrade.calibrate",
     "open_dataset": "surefind.datasets",
     "train": "surefind.training.loop",
     "Gaussians": "surefind.embeddings",
@@ -55,7 +61,10 @@ __all__ = [
     "Recipe",
     "SearchResult",
     "SurefindError",
+    "Upgrade",
     "VonMisesFisher",
+    "Wishes",
+    "calibrate",
     "functional",
     "losses",
     "metrics",

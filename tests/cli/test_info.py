@@ -3,8 +3,16 @@
 import json
 from pathlib import Path
 
+import pytest
+from calibrations import make_calibrated_index
+
 from surefind.encoders import Encoder
 from surefind.search.index import Index
+
+
+@pytest.fixture(scope="module")
+def calibrated(model: Path, tmp_path_factory) -> Path:
+    return make_calibrated_index(tmp_path_factory.mktemp("calibrated"), model) / "index"
 
 
 def test_info_tells_what_is_in_an_index(surefind, finished: Path, model: Path):
@@ -37,3 +45,32 @@ def test_a_folder_without_an_index_is_one_error(surefind, gallery: Path):
             assert done.code == 1
             assert "holds no index" in done.err
             assert "fix:" in done.err
+
+
+def test_an_index_that_is_not_calibrated_says_how_it_becomes_so(surefind, finished: Path):
+    told = dict(line.split(maxsplit=1) for line in surefind("info", finished).out.splitlines())
+    assert told["calibration"] == f"not calibrated: surefind calibrate {finished} DATA"
+    assert "promise" not in told
+    assert json.loads(surefind("info", finished, "--json").out)["calibration"] is None
+
+
+def test_a_calibration_is_told_with_its_date_and_its_promise(surefind, calibrated: Path):
+    told = dict(line.split(maxsplit=1) for line in surefind("info", calibrated).out.splitlines())
+    with Index.open(calibrated) as index:
+        assert index.calibration is not None
+        origin = index.calibration.origin
+    queries = calibrated.with_name("queries")
+    assert told["calibration"] == f"{origin.created[:10]}, 288 queries of 24 classes ({queries})"
+    assert told["promise"].startswith("Of what is called a match, at least 80 % is right")
+    assert "of queries" in told["showing"] and "called foreign" in told["foreign"]
+    assert "warning:" not in told
+    facts = json.loads(surefind("info", calibrated, "--json").out)
+    assert facts["calibration"]["origin"]["queries"] == 288
+
+
+def test_what_weakens_a_promise_is_a_warning(surefind, calibrated: Path, monkeypatch):
+    with Index.open(calibrated) as index:
+        assert index.calibrated is not None
+        object.__setattr__(index.calibration.origin, "remarks", ("only 4\x1b classes",))
+        monkeypatch.setattr(Index, "calibrated", index.calibrated)
+    assert "warning: only 4� classes" in surefind("info", calibrated).out

@@ -9,10 +9,28 @@ import sys
 from pathlib import Path
 
 import pytest
+from calibrations import make_calibrated_index, write_foreign_picture
 
 from surefind.search.index import Index
 
 IMAGES = 20  # of the fixture
+
+
+@pytest.fixture(scope="module")
+def calibrated(model: Path, tmp_path_factory) -> Path:
+    """A folder with a calibrated index, its queries, and a query that belongs elsewhere."""
+    folder = make_calibrated_index(tmp_path_factory.mktemp("calibrated"), model)
+    write_foreign_picture(folder / "foreign.png")
+    return folder
+
+
+def query_with(verdict: str, folder: Path) -> Path:
+    """The first query that comes to this."""
+    if verdict == "foreign":
+        return folder / "foreign.png"
+    with Index.open(folder / "index") as index:
+        found = index.search(sorted((folder / "queries" / "class00").iterdir()))
+    return next(Path(result.query) for result in found if result.verdict == verdict)
 
 
 def results(out: str) -> list[dict]:
@@ -31,9 +49,9 @@ def test_the_first_minute(finished: Path, gallery: Path, tmp_path: Path):
     lines = done.stdout.splitlines()
     assert lines[0].endswith("class01/2.png")
     assert lines[1].startswith("var ")
-    assert "P(nearest)" in lines[2]
+    assert lines[2].split() == ["#", "id", "label", "distance", "expected", "±", "std"]
     assert lines[4].split()[:3] == ["1", "class01/2.png", "class01"]
-    assert len(lines) == 9
+    assert lines[9:] == ["", f"not calibrated yet: surefind calibrate {finished} DATA"]
     assert "▀" not in done.stdout
 
 
@@ -236,3 +254,84 @@ def test_a_name_that_is_no_unicode_is_told(surefind, finished: Path, gallery: Pa
         done = surefind("search", finished, name, "-k", "1", *form)
         assert done.code == 0
         assert "class00/0.png" in done.out
+
+
+def test_nothing_that_looks_like_a_probability_is_shown_before_calibration(
+    surefind, finished: Path, gallery: Path
+):
+    query = gallery / "class00" / "0.png"
+    shown = surefind("search", finished, query, "-k", "20").out
+    for word in ("P(", "%", "probab", "confidence"):
+        assert word not in shown
+    assert "P(within)" in surefind("search", finished, query, "--radius", "1").out
+
+
+@pytest.mark.parametrize(
+    ("verdict", "code", "meaning"),
+    [
+        ("match", 0, "the first hit is sure enough to be called one"),
+        ("unsure", 3, "the first hit is not sure enough to be called a match (0."),
+        ("foreign", 4, "stranger than all but 0."),
+    ],
+)
+def test_a_verdict_is_a_word_and_an_exit_code(
+    surefind, calibrated: Path, verdict: str, code: int, meaning: str
+):
+    done = surefind("search", calibrated / "index", query_with(verdict, calibrated), "-k", "2")
+    assert (done.code, done.err) == (code, "")
+    lines = done.out.splitlines()
+    assert lines[2].startswith(f"{verdict}: {meaning}")
+    assert " that the first hit is a match" in lines[3]
+    assert lines[4].split()[-1] == "confidence"
+    assert lines[-2].startswith("calibrated: 20")
+    assert "288 queries of 24 classes" in lines[-2]
+    assert "at least 80 % is right, with probability 90 %" in lines[-1]
+
+
+@pytest.mark.parametrize("form", [[], ["--json"], ["--csv"]])
+def test_of_several_queries_the_worst_verdict_counts(surefind, calibrated: Path, form: list[str]):
+    match, unsure, foreign = (
+        query_with(verdict, calibrated) for verdict in ("match", "unsure", "foreign")
+    )
+    search = ("search", calibrated / "index", *form)
+    assert surefind(*search, match, match).code == 0
+    assert surefind(*search, unsure, match).code == 3
+    assert surefind(*search, match, foreign, unsure).code == 4
+    assert surefind(*search, foreign, "gone.png").code == 1
+
+
+def test_json_and_csv_tell_the_verdict(surefind, calibrated: Path):
+    search = ("search", calibrated / "index", calibrated / "foreign.png", "-k", "2")
+    (found,) = results(surefind(*search, "--json").out)
+    assert found["verdict"] == "foreign"
+    assert found["novelty_p_value"] == pytest.approx(1 / 289)
+    assert found["confidence"] == found["hits"][0]["confidence"]
+    assert found["uncalibrated"] is None
+    for row in csv.DictReader(io.StringIO(surefind(*search, "--csv").out)):
+        assert (row["verdict"], row["show"]) == ("foreign", str(found["show"]))
+        assert float(row["novelty_p_value"]) == found["novelty_p_value"]
+
+
+def test_a_search_the_calibration_is_not_of_says_so_and_exits_with_0(surefind, calibrated: Path):
+    query = query_with("unsure", calibrated)
+    done = surefind("search", calibrated / "index", query, "--where", "label=class00")
+    assert done.code == 0
+    assert "no confidence with where: the calibration is of plain searches" in done.out
+    assert "P(" not in done.out and "is right" not in done.out
+
+
+def test_why_there_is_no_confidence_is_told_once(surefind, finished: Path, gallery: Path):
+    done = surefind("search", finished, gallery, "-k", "1")
+    assert done.out.count("not calibrated yet") == 1
+
+
+def test_a_gallery_that_has_grown_is_a_warning(
+    surefind, calibrated: Path, model: Path, gallery: Path, tmp_path: Path
+):
+    shutil.copytree(calibrated / "index", tmp_path / "index")
+    more = calibrated / "queries"
+    surefind("index", model, more, "-o", "index", "--prefix", "more/")
+    for command in (("search", "index", more / "class00" / "0.png"), ("info", "index")):
+        done = surefind(*command)
+        said = "the gallery has 432 images and had 144 when calibrated (+200%): calibrate again"
+        assert f"warning: {said}" in done.out + done.err

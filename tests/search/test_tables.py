@@ -4,13 +4,16 @@ import csv
 import io
 import json
 import math
+import re
 from dataclasses import replace
 
 import pytest
+from calibrations import make_calibration
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from surefind.search.confidence.verdict import VERDICTS
 from surefind.search.hits import Hit, SearchResult
 from surefind.search.printable import printable, printable_lines, shortened
 from surefind.search.tables import (
@@ -54,8 +57,8 @@ def drawn(renderable: object, width: int = 100, **options) -> str:
 def test_a_row_tells_everything_about_a_hit():
     lines = drawn(hits_table(result(hit(), hit("b.jpg")))).splitlines()
     words = [" ".join(line.split()) for line in lines]
-    assert words[0] == "# id label distance expected ± std P(nearest)"
-    assert words[2] == "1 a.jpg cat 0.01230 1.500 ± 0.25 0.750"
+    assert words[0] == "# id label distance expected ± std"
+    assert words[2] == "1 a.jpg cat 0.01230 1.500 ± 0.25"
     assert lines[3].split()[:2] == ["2", "b.jpg"]
 
 
@@ -95,10 +98,40 @@ def test_previews_stand_beside_stacked_columns():
     assert "± 0.25" in shown
 
 
-def test_the_heading_tells_the_verdict_once_there_is_one():
-    assert "unsure" not in drawn(query_heading(result(hit())))
-    told = drawn(query_heading(result(hit(), verdict="unsure", confidence=0.4)))
-    assert "unsure, confidence 0.400" in told
+def test_no_probability_is_shown_that_is_not_calibrated():
+    shown = drawn(query_heading(result(hit()))) + drawn(hits_table(result(hit(), hit("b.jpg"))))
+    assert "0.75" not in shown and "P(" not in shown and "confidence" not in shown
+
+
+@pytest.mark.parametrize("verdict", VERDICTS)
+def test_the_heading_tells_the_verdict_in_a_word_and_in_colour(verdict: str):
+    found = result(hit(), verdict=verdict, confidence=0.4, novelty_p_value=0.003, show=1)
+    plain = drawn(query_heading(found)).splitlines()
+    assert plain[2].startswith(f"{verdict}: ")
+    assert plain[3].startswith("confidence 0.400 that the first hit is a match")
+    coloured = drawn(
+        query_heading(found), force_terminal=True, color_system="standard", _environ={}
+    )
+    beside = drawn(query_heading(found, Text("PICTURE")))
+    assert "PICTURE" in beside and f"{verdict}: " in beside
+    assert re.search(rf"\x1b\[1;3\dm{verdict}\x1b\[0m", coloured)
+
+
+def test_no_confidence_is_shown_as_certain():
+    cells = [hit(confidence=value) for value in (0.9999, 0.0001, 0.5)]
+    lines = drawn(hits_table(result(*cells, hit()))).splitlines()
+    assert [line.split()[-1] for line in lines[2:5]] == [">0.999", "<0.001", "0.500"]
+
+
+def test_a_hit_without_confidence_has_an_empty_cell():
+    lines = drawn(hits_table(result(hit(confidence=0.5), hit("b.jpg")))).splitlines()
+    assert lines[3].rstrip().endswith("0.25")
+
+
+def test_the_heading_tells_how_many_hits_to_look_at():
+    found = result(hit(), hit("b.jpg"), verdict="unsure", confidence=0.4, show=2)
+    told = drawn(query_heading(found, calibration=make_calibration()))
+    assert "look at the first 2 hits: a match is among so many in at least 90 %" in told
 
 
 def test_csv_has_a_line_per_hit_that_reads_back():
@@ -110,7 +143,20 @@ def test_csv_has_a_line_per_hit_that_reads_back():
     assert float(rows[0]["expected_distance"]) == 1.5
     assert (rows[0]["p_within"], rows[1]["p_within"], rows[0]["confidence"]) == ("0.5", "", "")
     assert json.loads(rows[0]["metadata"]) == {"label": "cat"}
+    assert (rows[0]["novelty_p_value"], rows[0]["show"], rows[0]["uncalibrated"]) == ("", "", "")
     assert tuple(rows[0]) == COLUMNS
+
+
+def test_csv_tells_the_verdict_with_every_hit_and_each_hits_own_confidence():
+    found = result(
+        hit(confidence=0.4), hit("b", confidence=0.2),
+        confidence=0.4, verdict="unsure", novelty_p_value=0.5, show=2,
+    )  # fmt: skip
+    rows = list(csv.DictReader(io.StringIO(csv_header() + results_as_csv([found]))))
+    assert [row["confidence"] for row in rows] == ["0.4", "0.2"]
+    assert {(row["verdict"], row["novelty_p_value"], row["show"]) for row in rows} == {
+        ("unsure", "0.5", "2")
+    }
 
 
 def test_json_holds_everything_and_only_numbers_that_json_knows():

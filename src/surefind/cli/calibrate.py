@@ -20,14 +20,18 @@ def calibrate(
     data: Annotated[
         str | None,
         typer.Argument(
+            metavar="DATA",
             help="Labelled queries: a folder, a CSV, NAME:FOLDER, or 'glyphs'; "
-            "without them the images of the index are asked, each of the others."
+            "without them the images of the index are asked, each of the others.",
         ),
     ] = None,
     precision: Annotated[
         float, typer.Option(help="Of what is called a match, this share is to be right,")
     ] = 0.95,
-    probability: Annotated[float, typer.Option(help="with this probability.")] = 0.9,
+    probability: Annotated[float, typer.Option(help="with this probability,")] = 0.9,
+    ahead: Annotated[
+        int | None, typer.Option(min=1, help="of so many queries to come; else in the long run.")
+    ] = None,
     miss: Annotated[
         float, typer.Option(help="How often no match may be among the hits to look at.")
     ] = 0.1,
@@ -69,7 +73,14 @@ def calibrate(
         raise InvalidArgument(
             "--check, --plot", expected="one of them", got="both", fix="leave one out"
         )
-    wishes = Wishes(precision, probability, miss, foreign_rate, recalibration)
+    wishes = Wishes(
+        precision=precision,
+        probability=probability,
+        ahead=ahead,
+        miss=miss,
+        foreign_rate=foreign_rate,
+        recalibration=recalibration,
+    )
     request = Request(folder, data, part, wishes, learn_doubt=doubt, plot=plot, engine=engine)
     kept = _check(request, as_json=as_json) if check else _fit(request, as_json=as_json)
     if not kept:
@@ -96,11 +107,11 @@ def _fit(request: "Request", *, as_json: bool) -> bool:
 def _check(request: "Request", *, as_json: bool) -> bool:
     """Whether queries are like those of the calibration."""
     from surefind.cli.calibration_report import print_check
-    from surefind.cli.calibration_request import check_queries
+    from surefind.cli.calibration_request import compare_queries
     from surefind.cli.progress import stages
 
     with stages() as tell:
-        checked = check_queries(request, tell)
+        checked = compare_queries(request, tell)
     if as_json:
         print(json.dumps({"index": str(request.folder)} | checked.as_dict()))
     else:

@@ -13,10 +13,9 @@ from surefind.errors import InvalidArgument, SurefindError
 from surefind.files import make_writable
 from surefind.images.catalog import Catalog
 from surefind.images.loading import Rejection
-from surefind.metrics.checks import check_number
 from surefind.search.confidence.calibration import Calibration
-from surefind.search.confidence.fitting import Wishes
-from surefind.search.confidence.recalibration import RECALIBRATIONS
+from surefind.search.confidence.fitting import Wishes, check_wishes
+from surefind.search.confidence.observed import check_queries
 from surefind.search.confidence.shift import Shift
 from surefind.search.index import Index
 
@@ -37,12 +36,7 @@ class Request:
 
     def __post_init__(self) -> None:
         """Before the work, not after it."""
-        for name in ("precision", "probability", "miss"):
-            value = getattr(self.wishes, name)
-            check_number(f"--{name}", value, "a share between 0 and 1", lambda x: 0 < x < 1)
-        rate = self.wishes.foreign_rate
-        check_number("--foreign-rate", rate, "a share from 0 to below 1", lambda x: 0 <= x < 1)
-        check_choice("--recalibration", self.wishes.recalibration, RECALIBRATIONS)
+        check_wishes(self.wishes)
         check_choice("--part", self.part, PARTS)
         if self.data is None and self.part != "all":
             raise InvalidArgument(
@@ -82,7 +76,7 @@ def fit(request: Request, tell: Tell) -> Calibration:
         )
 
 
-def check_queries(request: Request, tell: Tell) -> Checked:
+def compare_queries(request: Request, tell: Tell) -> Checked:
     """Encode queries, which need no labels, and compare them with those of the calibration."""
     if request.data is None:
         raise InvalidArgument(
@@ -107,9 +101,23 @@ def check_queries(request: Request, tell: Tell) -> Checked:
 
 def _labelled(request: Request) -> Catalog | str | None:
     """All of the data by its name, which is written down; a part as its images."""
-    if request.data is None or request.part == "all":
-        return request.data
-    return _catalog(request.data, request.part)
+    if request.data is None:
+        return None
+    catalog = _catalog(request.data, request.part)
+    _check_labels(_asking(catalog), request.data)
+    return request.data if request.part == "all" else catalog
+
+
+def _check_labels(catalog: Catalog, data: str) -> None:
+    """What is certain not to do, before a single image is encoded."""
+    if not catalog.labels and not catalog.positions:
+        raise InvalidArgument(
+            "DATA",
+            expected="images with labels (or places), so that a hit can be right or wrong",
+            got=f"{len(catalog)} without in {data}",
+            fix="use a folder with a sub-folder per class, or a table with a label column",
+        )
+    check_queries(catalog.codes if catalog.labels else np.arange(len(catalog)))
 
 
 def _catalog(data: str, part: str) -> Catalog:

@@ -20,8 +20,13 @@ SECONDS_BETWEEN_LINES = 10.0  # of progress, where there is no terminal
 
 
 def index(
-    model: Annotated[Path, typer.Argument(help="A model folder of surefind train.")],
-    images: Annotated[str, typer.Argument(help="A folder, a CSV, NAME:FOLDER, or 'glyphs'.")],
+    model: Annotated[
+        Path, typer.Argument(help="A model of surefind train, or of surefind upgrade.")
+    ],
+    images: Annotated[
+        str,
+        typer.Argument(help="A folder, a CSV, NAME:FOLDER, or 'glyphs'; of an upgrade, vectors."),
+    ],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The index: a new folder, or one to add to.")
     ],
@@ -65,6 +70,7 @@ def index(
     from surefind.cli.index_request import Request
     from surefind.cli.indexing import run
     from surefind.training.world import World
+    from surefind.upgrade.upgrade import is_upgrade
 
     request = Request(
         model=model,
@@ -80,6 +86,11 @@ def index(
         max_bad_share=max_bad_share,
         compact=compact,
     )
+    if is_upgrade(model):
+        from surefind.cli.vectors import index_vectors
+
+        _print(index_vectors(request), as_json=as_json)
+        return
     stop = StopRequest()
     world = World.join()
     try:
@@ -87,12 +98,17 @@ def index(
             outcome = run(request, world, should_stop=stop, tell=tell)
     finally:
         world.leave()
-    if world.writes and as_json:  # of torchrun's processes one tells
-        print(json.dumps(outcome.as_dict()))
-    elif world.writes:
-        _tell(outcome)
+    if world.writes:  # of torchrun's processes one tells
+        _print(outcome, as_json=as_json)
     if outcome.added.stopped:
         raise typer.Exit(130)
+
+
+def _print(outcome: "Outcome", *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(outcome.as_dict()))
+    else:
+        _tell(outcome)
 
 
 def _tell(outcome: "Outcome") -> None:

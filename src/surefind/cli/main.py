@@ -16,6 +16,7 @@ from surefind.cli.recipes import recipes
 from surefind.cli.reproduce import reproduce
 from surefind.cli.search import search
 from surefind.cli.train import train
+from surefind.cli.upgrade import upgrade
 from surefind.cli.verify import verify
 from surefind.errors import SurefindError
 from surefind.search.printable import printable_lines
@@ -27,7 +28,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for command in (
-    train, evaluate, index, calibrate, search, info, verify, reproduce, check, recipes, doctor,
+    train, upgrade, evaluate, index, calibrate, search, info, verify,
+    reproduce, check, recipes, doctor,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(figures_app, name="figures")

@@ -58,14 +58,17 @@ def search(
     Example: surefind search photos.index cat.jpg -k 10 --where label=cat
     """
     from surefind.cli.queries import Queries, complain
+    from surefind.cli.vectors import VectorQueries
     from surefind.search.index import Index
+    from surefind.upgrade.upgrade import Upgrade
 
     if as_json and as_csv:
         raise InvalidArgument(
             "--json, --csv", expected="one of them", got="both", fix="leave one out"
         )
-    asked = Queries(queries)
-    worst = _Worst()
+    upgrade = Upgrade.of_index(folder)
+    asked = Queries(queries) if upgrade is None else VectorQueries(upgrade, queries)
+    told = _Told()
     with Index.open(folder, engine=engine) as index:
         for warning in index.warnings:
             complain(f"warning: {warning}")
@@ -73,28 +76,35 @@ def search(
             "k": k, "ranking": ranking, "where": where or None, "radius": radius, "expand": expand
         }  # fmt: skip
         found = asked.as_views(index, options) if views else asked.one_by_one(index, options)
-        found = worst.of(found)
+        found = told.watch(found)
         if as_json:
             _print_json(folder, found)
         elif as_csv:
             _print_csv(found)
         else:
             _print_tables(found, pictures=pictures, calibration=index.calibration)
-            _print_calibration(index.calibration, images=len(index))
+            _print_footer(told, index.calibration, images=len(index))
     if asked.unread:
         raise typer.Exit(1)
-    if worst.code:
-        raise typer.Exit(worst.code)
+    if told.code:
+        raise typer.Exit(told.code)
 
 
-class _Worst:
-    """The exit code of answers that pass by."""
+class _Told:
+    """What answers that pass by come to."""
 
-    code = 0
+    def __init__(self) -> None:
+        self.code, self.judged = 0, False
+        self.reasons: dict[str, None] = {}  # why some have no confidence, each once
 
-    def of(self, found: "Iterator[Answer]") -> "Iterator[Answer]":
+    def watch(self, found: "Iterator[Answer]") -> "Iterator[Answer]":
         for answer in found:
-            self.code = max(self.code, EXIT_CODES.get(answer.result.verdict or "match", 0))
+            verdict, reason = answer.result.verdict, answer.result.uncalibrated
+            if verdict is not None:
+                self.judged = True
+                self.code = max(self.code, EXIT_CODES[verdict])
+            if reason is not None:
+                self.reasons[reason] = None
             yield answer
 
 
@@ -136,15 +146,19 @@ def _print_tables(
         console.print(hits_table(result, previews) if result.hits else "nothing found")
 
 
-def _print_calibration(calibration: "Calibration | None", *, images: int) -> None:
-    """What the verdicts rest on."""
+def _print_footer(told: _Told, calibration: "Calibration | None", *, images: int) -> None:
+    """What the verdicts rest on, or why there are none."""
     from surefind.cli.queries import complain
     from surefind.search.printable import printable
     from surefind.search.sentences import gallery_change, made_with, promised
 
-    if calibration is None:
+    if told.judged or told.reasons:
+        print()
+    for reason in told.reasons:
+        print(printable(reason))
+    if calibration is None or not told.judged:
         return
-    print(f"\ncalibrated: {printable(made_with(calibration))}")
+    print(printable(f"calibrated: {made_with(calibration)}"))
     if calibration.promise.threshold is not None:
         print(promised(calibration.promise))
     if (change := gallery_change(calibration, images)) is not None:

@@ -11,7 +11,7 @@ from surefind.errors import InvalidFile, SurefindError
 
 def read_parquet(file: Path) -> tuple[list[str], list[list[str]]]:
     """Column names and rows, every value as text; a missing value is empty text."""
-    parquet = _package("pyarrow.parquet", file)
+    parquet = pyarrow_package("pyarrow.parquet", file)
     try:
         table = parquet.read_table(file)
     except (OSError, ValueError) as error:  # pyarrow's own errors are children of these
@@ -25,12 +25,13 @@ def read_parquet(file: Path) -> tuple[list[str], list[list[str]]]:
 def to_parquet(columns: Mapping[str, Any]) -> bytes:
     """The content of a file with these columns of equal length, each of one type."""
     content = io.BytesIO()
-    table = _package("pyarrow", "the table").table(dict(columns))
-    _package("pyarrow.parquet", "the table").write_table(table, content)
+    table = pyarrow_package("pyarrow", "the table").table(dict(columns))
+    pyarrow_package("pyarrow.parquet", "the table").write_table(table, content)
     return content.getvalue()
 
 
-def _package(name: str, file: Path | str) -> Any:
+def pyarrow_package(name: str, file: Path | str) -> Any:
+    """A module of it, or an error that says how to get it."""
     try:
         return import_module(name)
     except ImportError as error:

@@ -13,6 +13,7 @@ from torch.nn import functional
 from surefind.embeddings import Embeddings, Gaussians, VonMisesFisher
 from surefind.encoders import saving
 from surefind.encoders.backbone import Backbone, build_backbone
+from surefind.encoders.classes import read_classes, write_classes
 from surefind.encoders.config import EncoderConfig
 from surefind.encoders.encoding import ImageEncoder
 from surefind.encoders.fingerprint import fingerprint
@@ -82,6 +83,7 @@ class Encoder(ImageEncoder, nn.Module):
         saved = saving.read_config(Path(folder))
         encoder = cls.create(saved.config)
         encoder.load_state_dict(saving.read_weights(Path(folder), saved, encoder.state_dict()))
+        encoder.trained_with = read_classes(Path(folder))
         return encoder.eval()
 
     def save(self, folder: str | Path, *, card: Mapping[str, object] | str | None = None) -> None:
@@ -90,6 +92,7 @@ class Encoder(ImageEncoder, nn.Module):
         `card` is what the model card should tell about the training.
         """
         saving.write_model(Path(folder), self.config, self.state_dict(), card=card)
+        write_classes(Path(folder), self.trained_with)
 
     @property
     def fingerprint(self) -> str:

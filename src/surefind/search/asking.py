@@ -7,10 +7,11 @@ import numpy as np
 
 from surefind.embeddings import Embeddings
 from surefind.engines.engine import Engine
+from surefind.errors import InvalidArgument
 from surefind.functional import expand
 from surefind.search.confidence.calibrated import Calibrated
 from surefind.search.confidence.fitting import usual_columns
-from surefind.search.confidence.shift import Shift, compare
+from surefind.search.confidence.shift import FEWEST, Shift, compare
 from surefind.search.describing import describe_hits
 from surefind.search.evidence.seen import NEIGHBOURS
 from surefind.search.hits import SearchResult
@@ -52,7 +53,15 @@ def shift_of(engine: Engine, calibrated: Calibrated, query: Embeddings) -> tuple
     """In what these queries are unlike those of the calibration."""
     ranking = calibrated.calibration.origin.ranking
     near = find(engine, query, Question(NEIGHBOURS, ranking))
-    near, query = near.at(near.found == NEIGHBOURS), query[(near.found == NEIGHBOURS).nonzero()[0]]
+    enough = np.flatnonzero(near.found == NEIGHBOURS)
+    if len(enough) < FEWEST:
+        raise InvalidArgument(
+            "queries",
+            expected=f"at least {FEWEST} queries that find {NEIGHBOURS} images each",
+            got=f"{len(enough)} of {len(query)}",
+            fix="gather more queries before comparing: a few differ by chance",
+        )
+    near, query = near.at(enough), query[enough.tolist()]
     keys, places = np.unique(near.keys, return_inverse=True)
     rows, places = engine.rows(keys), places.reshape(near.keys.shape)
     seen = calibrated.see(engine, query, near, rows=rows, places=places)

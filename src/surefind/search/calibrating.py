@@ -9,6 +9,7 @@ import torch
 
 from surefind.datasets import read_catalog
 from surefind.embeddings import Embeddings
+from surefind.encoders.classes import class_codes
 from surefind.encoders.encoding import ImageEncoder
 from surefind.engines.engine import Engine
 from surefind.engines.where import Metadata
@@ -16,11 +17,17 @@ from surefind.errors import InvalidArgument
 from surefind.images.catalog import Catalog
 from surefind.search.confidence.calibrated import Calibrated
 from surefind.search.confidence.calibration import Origin
-from surefind.search.confidence.fitting import Wishes, fit_calibration
-from surefind.search.confidence.observed import Observed, check_enough
-from surefind.search.confidence.observing import Doubt, LabelledQueries, observe
+from surefind.search.confidence.fitting import Wishes, check_wishes, fit_calibration
+from surefind.search.confidence.observed import Observed, check_enough, check_queries
+from surefind.search.confidence.observing import (
+    Doubt,
+    LabelledQueries,
+    checked_gallery,
+    observe,
+)
 from surefind.search.confidence.shift import check_calibration_data
 from surefind.search.confidence.truth import classes_of, is_labelled
+from surefind.search.doubt.checking import FEWEST_CLASSES
 from surefind.search.doubt.fitting import fit_variance_heads
 from surefind.search.neighbourhoods import Neighbourhoods
 from surefind.search.pictures import digest_of, pictures_of
@@ -40,9 +47,15 @@ def calibrate_engine(
     ranking: str,
     source: str,
     doubt: Doubt | None = None,
+    trained_with: frozenset[str] = frozenset(),
     progress: Progress = lambda *_: None,
 ) -> Calibrated:
-    """Ask labelled queries, and fit a calibration to what was found."""
+    """Ask labelled queries, and fit a calibration to what was found.
+
+    `trained_with` are the codes of the classes that the model knows too well.
+    """
+    check_wishes(wishes)
+    checked_gallery(engine)
     neighbourhoods = Neighbourhoods.of(
         engine,
         ranking=ranking,
@@ -59,7 +72,8 @@ def calibrate_engine(
         progress=lambda done: progress("asking labelled queries", done, total),
     )
     check_enough(observed)
-    origin = _origin(engine, observed, ranking=ranking, source=source)
+    known = _known_too_well(queries, trained_with)
+    origin = _origin(engine, observed, ranking=ranking, source=source, remarks=known)
     return Calibrated(fit_calibration(observed, origin, wishes), neighbourhoods, doubt.heads)
 
 
@@ -108,7 +122,7 @@ def embedded_queries(
             fix="say what each query shows: calibrate(embeddings, labels=...)",
         )
     rows = np.sort(_drawn(len(query), MOST_QUERIES, seed)).tolist()
-    facts = [{"label": str(labels[row])} for row in rows]
+    facts = [{"label": str(labels[row])} if _is_known(labels[row]) else {} for row in rows]
     return _queries(query[rows], facts, [""] * len(rows))
 
 
@@ -120,20 +134,28 @@ def _queries(
         raise InvalidArgument(
             "labelled",
             expected="queries with labels (or places), so that a hit can be right or wrong",
-            got=f"{len(facts)} without",
+            got=f"{len(facts)} without" if facts else "no queries",
             fix="use a folder with a sub-folder per class, or a table with a label column",
         )
     embeddings = embeddings.detach().to("cpu").to(torch.float32)
     queries = LabelledQueries(embeddings, facts, itself, np.zeros(len(facts), np.int64)).at(known)
-    return queries._replace(groups=classes_of(queries.facts))
+    groups = classes_of(queries.facts)
+    check_queries(groups)
+    return queries._replace(groups=groups)
+
+
+def _is_known(label: object) -> bool:
+    """Tables have nan, None or nothing where a label is missing."""
+    return label is not None and label != "" and label == label
 
 
 def learned_doubt(
     queries: LabelledQueries, *, seed: int = 0, progress: Progress = lambda *_: None
 ) -> Doubt | None:
     """Heads that say how vague a query is; what is said here comes from heads of other classes."""
-    if not all("label" in facts for facts in queries.facts):
-        return None  # places are no classes
+    pairs = int((np.bincount(queries.groups) > 1).sum())
+    if pairs < FEWEST_CLASSES or not all("label" in facts for facts in queries.facts):
+        return None  # places are no classes, and classes of one query have no positives
     fitted = fit_variance_heads(
         queries.embeddings.mean,
         queries.groups,
@@ -145,7 +167,21 @@ def learned_doubt(
     return Doubt(fitted.heads, both.double().numpy())
 
 
-def _origin(engine: Engine, observed: Observed, *, ranking: str, source: str) -> Origin:
+def _known_too_well(queries: LabelledQueries, trained_with: frozenset[str]) -> tuple[str, ...]:
+    """A remark if the model was trained with classes of the queries."""
+    classes = class_codes(facts["label"] for facts in queries.facts if "label" in facts)
+    known = len(classes & trained_with)
+    if not known:
+        return ()
+    return (
+        f"{known} of the {len(classes)} classes were used to train the model, which is surer of "
+        "them than it will be of others: calibrate with classes it never saw, unless these are all",
+    )
+
+
+def _origin(
+    engine: Engine, observed: Observed, *, ranking: str, source: str, remarks: tuple[str, ...]
+) -> Origin:
     return Origin(
         fingerprint=str(engine.facts["fingerprint"]),
         ranking=ranking,
@@ -155,7 +191,8 @@ def _origin(engine: Engine, observed: Observed, *, ranking: str, source: str) ->
         classes=observed.classes,
         without_match=int((~observed.belongs).sum()),
         gallery=observed.gallery,
-        remarks=check_calibration_data(
+        remarks=remarks
+        + check_calibration_data(
             observed.match[:, 0],
             observed.groups,
             has_match=observed.belongs,

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from surefind.choices import check_choice
 from surefind.embeddings import Embeddings
+from surefind.encoders.classes import read_classes
 from surefind.encoders.encoder import Encoder
 from surefind.encoders.encoding import ImageEncoder
 from surefind.encoders.saving import read_config
@@ -39,6 +40,7 @@ from surefind.search.confidence.calibration import Calibration
 from surefind.search.confidence.fitting import Wishes
 from surefind.search.confidence.saving import (
     check_origin,
+    has_calibration,
     read_calibration,
     write_calibration,
 )
@@ -137,9 +139,9 @@ class Index:
         opened = open_engine(place.place(engine or written))
         index = cls(place, opened, encoder)
         if encoder is not None:
-            index._check_model(encoder.fingerprint, "the given encoder")
+            index.check_model(encoder.fingerprint, "the given encoder")
         elif place.model.exists():
-            index._check_model(read_config(place.model).fingerprint, str(place.model))
+            index.check_model(read_config(place.model).fingerprint, str(place.model))
         return index
 
     @property
@@ -165,7 +167,7 @@ class Index:
                 fix="search with embeddings, or open it with encoder=...",
             )
         encoder = Encoder.load(self._folder.model)
-        self._check_model(encoder.fingerprint, str(self._folder.model))
+        self.check_model(encoder.fingerprint, str(self._folder.model))
         return encoder
 
     def __len__(self) -> int:
@@ -220,7 +222,7 @@ class Index:
     ) -> None:
         """Keep embeddings of the index's model, which `fingerprint` proves where it is given."""
         if fingerprint is not None:
-            self._check_model(fingerprint, "what made the embeddings")
+            self.check_model(fingerprint, "what made the embeddings")
         self.space.check(embeddings)
         if not replace and (known := list(self._engine.digests_of(ids))):
             raise already_there(known)
@@ -232,6 +234,10 @@ class Index:
                 metadata=tuple(metadata) if metadata is not None else ({},) * len(ids),
             )
         )
+
+    def known(self, ids: Sequence[str]) -> set[str]:
+        """Those of the ids that are in the index."""
+        return set(self._engine.digests_of(ids))
 
     def remove(self, ids: Sequence[str]) -> int:
         """Forget images; how many of them there were."""
@@ -346,6 +352,7 @@ class Index:
             ranking=self.space.ranking,
             source=source,
             doubt=learned_doubt(queries, seed=seed, progress=progress) if learn_doubt else None,
+            trained_with=self._trained_with,
             progress=progress,
         )
         self._keep(calibrated)
@@ -368,14 +375,14 @@ class Index:
 
         It holds as far as the galleries are alike; queries of one's own are better.
         """
-        around = Neighbourhoods.of(self._engine, ranking=self.space.ranking)
         check_origin(calibrated.calibration.origin, self.fingerprint, self.space.ranking)
+        around = Neighbourhoods.of(self._engine, ranking=self.space.ranking)
         self._keep(replace(calibrated, neighbourhoods=around))
 
     @cached_property
     def calibrated(self) -> Calibrated | None:
         """What makes hits say how sure they are; none until the index is calibrated."""
-        if not self._folder.calibration.exists():
+        if not has_calibration(self._folder.calibration):
             return None
         return read_calibration(
             self._folder.calibration, fingerprint=self.fingerprint, ranking=self.space.ranking
@@ -489,10 +496,17 @@ class Index:
         return [replace(result, uncalibrated=reason) for result in results]
 
     @property
+    def _trained_with(self) -> frozenset[str]:
+        if self._given_encoder is not None:
+            return self._given_encoder.trained_with
+        return read_classes(self._folder.model)
+
+    @property
     def _has_model(self) -> bool:
         return self._given_encoder is not None or self._folder.model.exists()
 
-    def _check_model(self, fingerprint: str, whose: str) -> None:
+    def check_model(self, fingerprint: str, whose: str) -> None:
+        """Refuse what another model made."""
         if fingerprint != self.fingerprint:
             raise InvalidArgument(
                 "model",

@@ -12,6 +12,7 @@ from surefind.search.evidence.seen import NEIGHBOURS
 from surefind.search.neighbours import nearest
 
 WIDTH = NEIGHBOURS + 1  # one more: a query that is in the gallery is left out
+ROWS_AT_ONCE = 1024  # their neighbours' vectors are in memory, 20 times as many
 
 Distances = NDArray[np.float32]
 
@@ -27,18 +28,23 @@ class Neighbourhoods:
         return len(self.codes)
 
     @classmethod
+    def empty(cls) -> "Neighbourhoods":
+        return cls(np.empty(0, np.uint64), np.empty((0, WIDTH), np.float32))
+
+    @classmethod
     def of(
         cls, engine: Engine, *, ranking: str, progress: Callable[[int], None] | None = None
     ) -> "Neighbourhoods":
         """Of all rows as they are now, block by block."""
         codes, distances, done = [np.empty(0, np.uint64)], [np.empty((0, WIDTH), np.float32)], 0
         for block in engine.scan():
-            rows = engine.rows(block.keys)
-            codes.append(_codes(rows.ids))
-            distances.append(distances_around(engine, block.keys, ranking=ranking))
-            done += len(rows)
-            if progress is not None:
-                progress(done)
+            for start in range(0, len(block.keys), ROWS_AT_ONCE):
+                keys = block.keys[start : start + ROWS_AT_ONCE]
+                codes.append(_codes(engine.rows(keys).ids))
+                distances.append(distances_around(engine, keys, ranking=ranking))
+                done += len(keys)
+                if progress is not None:
+                    progress(done)
         return cls(np.concatenate(codes), np.concatenate(distances))
 
     def around(self, ids: Sequence[str]) -> Distances:

@@ -23,8 +23,9 @@ def promised(promise: Promise) -> str:
     """The precision that holds, or why none does."""
     if promise.threshold is None:
         return _not_promised(promise)
+    among = "" if promise.ahead is None else f" among the next {promise.ahead:,} queries"
     return (
-        f"Of what is called a match, at least {asked(promise.precision)} is right, with "
+        f"Of what is called a match{among}, at least {asked(promise.precision)} is right, with "
         f"probability {asked(promise.probability)}: confidence from {sure(promise.threshold)}, "
         f"which answers {measured(promise.coverage)} of the queries."
     )

@@ -100,8 +100,8 @@ def query_heading(
     preview: RenderableType | None = None,
     *,
     calibration: Calibration | None = None,
-) -> Table:
-    """What was asked, the verdict, and how sure that is; or why there is none."""
+) -> RenderableType:
+    """What was asked, the verdict, and how sure that is."""
     text = Text.assemble(
         (printable(result.query), "bold"),
         f"\nvar {_digits(result.query_var, 3)} · by {result.ranking} distance",
@@ -111,10 +111,10 @@ def query_heading(
         text.append(f": {meaning(result, calibration)}\n{confidence_of(result)}")
         if (advice := how_many_to_look_at(result, calibration)) is not None:
             text.append(f"\n{advice}")
-    elif result.uncalibrated is not None:
-        text.append(f"\n{printable(result.uncalibrated)}", "dim")
+    if preview is None:
+        return text
     heading = Table.grid(padding=(0, 1))
-    heading.add_row(*([] if preview is None else [preview]), text)
+    heading.add_row(preview, text)
     return heading
 
 

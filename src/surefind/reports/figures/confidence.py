@@ -61,7 +61,7 @@ def _draw_reliability(axis: Axes, said: dict[str, Tensor], right: Tensor) -> Non
         x="confidence, in bins of equally many",
         y="share of right first hits",
     )
-    axis.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    axis.set(xlim=(0, 1), ylim=(0, 1), box_aspect=1)
     key(axis, loc="upper left")
 
 
@@ -90,7 +90,7 @@ def _draw_risk(axis: Axes, said: dict[str, Tensor], right: Tensor, promise: Prom
         x="share of queries answered, the surest first",
         y="share of wrong first hits",
     )
-    axis.set(xlim=(0, 1), ylim=(0, 1.4 * top))  # room for the legend
+    axis.set(xlim=(0, 1), ylim=(0, 1.4 * top), box_aspect=1)  # room for the legend
     _mark(axis, promise)
     key(axis, loc="upper left")
 

@@ -49,15 +49,15 @@ class Calibrated:
         rows: Rows,
         places: NDArray[np.int64],
     ) -> Seen:
-        keys = np.empty(len(rows), dtype=near.keys.dtype)
-        keys[places] = near.keys[:, :NEIGHBOURS]
+        used, first, places = np.unique(places, return_index=True, return_inverse=True)
+        keys, ids = near.keys[:, :NEIGHBOURS].reshape(-1)[first], [rows.ids[row] for row in used]
         ranking = self.calibration.origin.ranking
-        around = known_around(engine, self.neighbourhoods, keys, rows.ids, ranking=ranking)
+        around = known_around(engine, self.neighbourhoods, keys, ids, ranking=ranking)
         return see(
             engine.space,
             query,
             near,
-            around=around[places, :NEIGHBOURS].astype(np.float64),
+            around=around[places.reshape(len(query), -1), :NEIGHBOURS].astype(np.float64),
             doubt=doubt_of(self.heads, query),
             near_doubt=self._near_doubt(engine.space, near),
         )

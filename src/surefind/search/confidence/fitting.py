@@ -4,12 +4,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from surefind.choices import check_choice
+from surefind.metrics.checks import check_number
 from surefind.search.confidence.calibration import FOREIGN_RATE, Calibration, Origin
 from surefind.search.confidence.model import fit_confidence
 from surefind.search.confidence.novelty import novelty_of
 from surefind.search.confidence.observed import Observed, check_enough, novelty_values
 from surefind.search.confidence.promise import promise_precision
 from surefind.search.confidence.quality import curve_of, quality_of
+from surefind.search.confidence.recalibration import RECALIBRATIONS
 from surefind.search.confidence.shift import quantiles_of
 from surefind.search.confidence.showing import showing_rule
 from surefind.search.evidence.columns import COLUMNS, evidence
@@ -24,9 +27,21 @@ class Wishes:
 
     precision: float = 0.95  # of what is called a match
     probability: float = 0.9  # that this is kept
+    ahead: int | None = None  # by the next so many queries; None: in the long run
     miss: float = 0.1  # how often no match may be among the hits that are shown
     foreign_rate: float = FOREIGN_RATE
     recalibration: str = "beta"
+
+
+def check_wishes(wishes: Wishes) -> None:
+    """Before the work, not after it."""
+    for name in ("precision", "probability", "miss"):
+        check_number(
+            name, getattr(wishes, name), "a share between 0 and 1", lambda share: 0 < share < 1
+        )
+    rate = wishes.foreign_rate
+    check_number("foreign_rate", rate, "a share from 0 to below 1", lambda share: 0 <= share < 1)
+    check_choice("recalibration", wishes.recalibration, RECALIBRATIONS)
 
 
 def fit_calibration(observed: Observed, origin: Origin, wishes: Wishes) -> Calibration:
@@ -53,6 +68,7 @@ def fit_calibration(observed: Observed, origin: Origin, wishes: Wishes) -> Calib
             observed.groups,
             precision=wishes.precision,
             probability=wishes.probability,
+            ahead=wishes.ahead,
         ),
         showing=showing_rule(fitted.confidence, observed.match, observed.groups, miss=wishes.miss),
         curve=curve,

@@ -11,7 +11,7 @@ from surefind.search.evidence.seen import Numbers, Seen
 
 LEAST_QUERIES = 50
 LEAST_CLASSES = 4
-LEAST_OF_EACH = 10  # right first hits, and wrong ones
+LEAST_OF_EACH = 5  # right first hits, and wrong ones
 
 
 class Observed(NamedTuple):
@@ -30,21 +30,28 @@ class Observed(NamedTuple):
 
 def check_enough(observed: Observed) -> None:
     """Refuse what no confidence can be fitted to, saying how much is missing."""
-    right = int(observed.match[:, 0].sum()) if len(observed.match) else 0
-    counts = {
-        "labelled queries": (len(observed.match), LEAST_QUERIES),
-        "classes": (observed.classes, LEAST_CLASSES),
-        "queries whose first hit is right": (right, LEAST_OF_EACH),
-        "queries whose first hit is wrong": (len(observed.match) - right, LEAST_OF_EACH),
-    }
-    for what, (found, least) in counts.items():
-        if found < least:
-            raise InvalidArgument(
-                "labelled",
-                expected=f"at least {least} {what}",
-                got=f"{found} (of {len(observed.match)} queries of {observed.classes} classes)",
-                fix=f"label {least - found} more: queries of several classes, easy and hard ones",
-            )
+    check_queries(observed.groups)
+    right = int(observed.match[:, 0].sum())
+    counts = {"right": right, "wrong": len(observed.match) - right}
+    for what, found in counts.items():
+        what = f"queries whose first hit is {what}"
+        _require(what, found, LEAST_OF_EACH, observed.groups)
+
+
+def check_queries(groups: NDArray[np.int64]) -> None:
+    """The part of it that is known before any query is asked."""
+    _require("labelled queries", len(groups), LEAST_QUERIES, groups)
+    _require("classes", len(np.unique(groups)), LEAST_CLASSES, groups)
+
+
+def _require(what: str, found: int, least: int, groups: NDArray[np.int64]) -> None:
+    if found < least:
+        raise InvalidArgument(
+            "labelled",
+            expected=f"at least {least} {what}",
+            got=f"{found} (of {len(groups)} queries of {len(np.unique(groups))} classes)",
+            fix=f"label {least - found} more: queries of several classes, easy and hard ones",
+        )
 
 
 def novelty_values(seen: Seen) -> Numbers:

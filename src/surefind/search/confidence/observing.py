@@ -48,6 +48,20 @@ class Doubt(NamedTuple):
     of_queries: Numbers  # (Q, 2), log variance and disagreement
 
 
+def checked_gallery(engine: Engine) -> list[Metadata]:
+    """What is known about the rows, if they are enough and labelled."""
+    gallery = facts_of(engine)
+    check_labelled(gallery)
+    if len(gallery) < LEAST_GALLERY:
+        raise InvalidArgument(
+            "index",
+            expected=f"at least {LEAST_GALLERY} images",
+            got=str(len(gallery)),
+            fix="add images before it is calibrated",
+        )
+    return gallery
+
+
 def observe(
     engine: Engine,
     queries: LabelledQueries,
@@ -58,15 +72,7 @@ def observe(
     progress: Callable[[int], None] | None = None,
 ) -> Observed:
     """Each query's first hits; a query that is in the index is not its own hit."""
-    gallery = facts_of(engine)
-    check_labelled(gallery)
-    if len(gallery) < LEAST_GALLERY:
-        raise InvalidArgument(
-            "index",
-            expected=f"at least {LEAST_GALLERY} images",
-            got=str(len(gallery)),
-            fix="add images before it is calibrated",
-        )
+    gallery = checked_gallery(engine)
     unseen = dict(zip(queries.itself, doubt.of_queries[:, 0].tolist(), strict=True))
     seen, match = [], []
     for start in range(0, len(queries.facts), QUERIES_AT_ONCE):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from surefind.choices import check_choice
 from surefind.errors import InvalidArgument
-from surefind.metrics.checks import check_number
+from surefind.metrics.checks import check_number, check_whole
 from surefind.search.confidence.binomial import (
     Values,
     classes_within,
@@ -41,6 +41,7 @@ class Promise:
     groups: int  # classes of the queries
     design_effect: float  # queries of one class count as this many times fewer
     by: By  # what is drawn independently
+    ahead: int | None  # queries to come for which it holds; None: in the long run
     enough: int | None  # about how many queries would do, when these do not
     best: float  # highest precision these data allow, 0 if none; a hint: chosen after looking
 
@@ -53,6 +54,7 @@ def promise_precision(
     precision: float,
     probability: float = 0.9,
     by: By = "class",
+    ahead: int | None = None,
 ) -> Promise:
     r"""The lowest threshold whose precision holds with the stated probability.
 
@@ -66,14 +68,22 @@ def promise_precision(
     a start has not lost is added to the next one it reaches (Wiens 2003), so that the chance of
     any wrong rejection stays below 1 - probability. By query that is exact where surer queries are
     wrong no more often; by class it is as good as the effective size.
+
+    That is a promise about the long run. Of `ahead` queries to come, the share that is right also
+    varies: their promise counts the Q queries as Q ahead / (Q + ahead), as a difference of two
+    shares varies like one of so many.
     """
     check_number("precision", precision, "a share between 0 and 1", lambda x: 0 < x < 1)
     check_number("probability", probability, "a share between 0 and 1", lambda x: 0 < x < 1)
     check_choice("by", by, ("query", "class"))
+    if ahead is not None:
+        check_whole("ahead", ahead)
     confidence, right, codes = _checked(confidence, right, groups)
     order = np.argsort(-confidence, kind="stable")
     delta = 1 - probability
     ladder = _climb(confidence[order], ~right[order], codes[order], level=delta / STARTS, by=by)
+    if ahead is not None:
+        ladder = ladder.for_the_next(ahead)
     step = _walk(ladder, precision, delta)
     selected = 0 if step is None else int(ladder.n[step])
     return Promise(
@@ -87,6 +97,7 @@ def promise_precision(
         groups=int(codes.max()) + 1,
         design_effect=float(ladder.deff[-1 if step is None else step]),
         by=by,
+        ahead=ahead,
         enough=_enough(ladder, precision, delta) if step is None else None,
         best=_best(ladder, precision, delta, promised=step is not None),
     )
@@ -99,6 +110,11 @@ class _Ladder(NamedTuple):
     risk: Values
     size: Values  # of as many independent queries
     deff: Values
+    worth: float = 1.0  # of a query, when the noise of those to come counts as well
+
+    def for_the_next(self, ahead: int) -> "_Ladder":
+        worth = ahead / (int(self.n[-1]) + ahead)
+        return self._replace(size=self.size * worth, worth=worth)
 
     def p_values(self, precision: float, *, times: Values | float = 1.0) -> Values:
         size = self.size * times
@@ -132,7 +148,7 @@ def _walk(ladder: _Ladder, precision: float, delta: float) -> int | None:
     """
     part = delta / STARTS
     fewest = np.log(part) / np.log(precision)
-    first = min(int(np.searchsorted(ladder.n, fewest)), len(ladder.n) - 1)
+    first = min(int(np.searchsorted(ladder.n * ladder.worth, fewest)), len(ladder.n) - 1)
     starts = [first + (len(ladder.n) - first) * start // STARTS for start in range(STARTS)]
     p_values = ladder.p_values(precision).tolist()
     allowed, last = 0.0, None

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TypeVar
@@ -38,7 +39,13 @@ def write_calibration(folder: Path, calibrated: Calibrated) -> None:
     write_whole(folder / FILE, seal(facts))
     for old in folder.glob("*.safetensors"):
         if old.name not in names.values():
-            old.unlink(missing_ok=True)
+            with suppress(OSError):  # the new one is in place; the next time will remove it
+                old.unlink()
+
+
+def has_calibration(folder: Path) -> bool:
+    """A first one that could not be written leaves a folder without."""
+    return (folder / FILE).exists()
 
 
 def read_calibration(folder: Path, *, fingerprint: str, ranking: str) -> Calibrated:

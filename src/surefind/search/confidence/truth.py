@@ -22,13 +22,13 @@ def facts_of(engine: Engine) -> list[Metadata]:
 
 
 def is_labelled(facts: Metadata) -> bool:
-    return "label" in facts or {"east", "north"} <= facts.keys()
+    return "label" in facts or _has_place(facts)
 
 
 def matching(query: Metadata, rows: Sequence[Metadata]) -> Flags:
     """Which rows match, (n,)."""
     if "label" in query:
-        return np.array([row.get("label") == query["label"] for row in rows], dtype=bool)
+        return np.array([_label(row) == _label(query) for row in rows], dtype=bool)
     here = _place(query)
     return np.array([np.hypot(*(_place(row) - here)) <= RADIUS for row in rows], dtype=bool)
 
@@ -38,10 +38,11 @@ def has_match(
 ) -> Flags:
     """Which queries have a match besides themselves, (Q,)."""
     if all("label" in facts for facts in queries):
-        counts = Counter(facts.get("label") for facts in gallery)
-        found = np.array([counts[facts["label"]] for facts in queries])
+        counts = Counter(map(_label, gallery))
+        found = np.array([counts[_label(facts)] for facts in queries])
         return np.asarray(found > in_gallery)
-    tree = cKDTree(np.array([_place(facts) for facts in gallery]))
+    known = [_place(facts) for facts in gallery if _has_place(facts)]
+    tree = cKDTree(np.array(known).reshape(-1, 2))
     near = tree.query_ball_point(
         np.array([_place(facts) for facts in queries]), RADIUS, return_length=True
     )
@@ -64,6 +65,15 @@ def check_labelled(gallery: Sequence[Metadata]) -> None:
             got=f"{len(gallery)} images without",
             fix="index a folder with a sub-folder per class, or a table with a label column",
         )
+
+
+def _label(facts: Metadata) -> str | None:
+    """As a text: 3 in a table is the class "3" of a folder."""
+    return str(facts["label"]) if "label" in facts else None
+
+
+def _has_place(facts: Metadata) -> bool:
+    return {"east", "north"} <= facts.keys()
 
 
 def _place(facts: Metadata) -> NDArray[np.float64]:

@@ -29,9 +29,10 @@ def class_codes(labels: Labels) -> Tensor:
     return torch.as_tensor(codes, dtype=torch.int64)
 
 
-def check_fit(vectors: Tensor, codes: Tensor, *, heads: int, steps: int) -> None:
+def check_fit(vectors: Tensor, codes: Tensor, *, heads: object, steps: object) -> None:
     """Refuse what no heads can be fitted to."""
-    _check_vectors(vectors)
+    _check_tensor(vectors)
+    _check_numbers(vectors)
     _require(
         len(codes) == len(vectors),
         "labels",
@@ -60,17 +61,22 @@ def check_fit(vectors: Tensor, codes: Tensor, *, heads: int, steps: int) -> None
     _require(whole, "steps", "a whole number of at least 1", repr(steps), "e.g. steps=150")
 
 
-def _check_vectors(vectors: Tensor) -> None:
-    floating = isinstance(vectors, Tensor) and vectors.is_floating_point()
+def _check_tensor(vectors: object) -> None:
+    got = type(vectors).__name__
+    usable = False
+    if isinstance(vectors, Tensor):
+        got = f"{vectors.dtype} {tuple(vectors.shape)}"
+        usable = vectors.is_floating_point() and vectors.ndim == 2 and vectors.shape[1] > 0
     _require(
-        floating and vectors.ndim == 2 and vectors.shape[1] > 0,
+        usable,
         "vectors",
         "a floating-point tensor (N, D)",
-        f"{vectors.dtype} {tuple(vectors.shape)}"
-        if isinstance(vectors, Tensor)
-        else type(vectors).__name__,
+        got,
         "convert them: torch.as_tensor(vectors).float(), one row per vector",
     )
+
+
+def _check_numbers(vectors: Tensor) -> None:
     usable = (vectors.abs() <= LARGEST).all(dim=1)  # not so for nan
     _require(
         bool(usable.all()),

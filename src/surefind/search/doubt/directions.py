@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from sklearn.decomposition import PCA  # type: ignore[import-untyped]
 from torch import Tensor
 
 from surefind.errors import InvalidArgument
@@ -33,6 +32,9 @@ class Directions(NamedTuple):
 
 def find_directions(vectors: Tensor, *, most: int, seed: int) -> Directions:
     """At most `most` principal directions of vectors (N, D)."""
+    # Not at the top: heads are read at every search, found once.
+    from sklearn.decomposition import PCA  # type: ignore[import-untyped]
+
     some = _some(vectors, seed).double().numpy()
     if not np.ptp(some, axis=0).any():
         raise InvalidArgument(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from surefind.embeddings import Gaussians
+from surefind.embeddings import LARGEST_SPREAD, SMALLEST_SPREAD, Gaussians
 from surefind.losses import BayesianTripletLoss
 from surefind.search.doubt.bags import halve_classes
 from surefind.search.doubt.checking import Labels, check_fit, class_codes
@@ -42,9 +42,9 @@ def fit_variance_heads(
 
         minimise  -log P(|a - p|^2 < |a - n|^2)  over var, means fixed, centred
 
-    over hard triplets, along `COMPARED` principal directions: an isotropic Gaussian has the same
-    variance along each of them as in the whole space. Labels choose the triplets and nothing
-    else; the directions are those of all vectors. `progress` is told the number of steps done.
+    over hard triplets, along K <= `COMPARED` principal directions, which hold all the noise there
+    is: D var in the whole space. Labels choose the triplets and nothing else; the directions are
+    those of all vectors. `progress` is told the number of steps done.
     """
     codes = class_codes(labels)
     check_fit(vectors, codes, heads=heads, steps=steps)
@@ -60,7 +60,7 @@ def fit_variance_heads(
         rows = sees[:, head].nonzero().squeeze(1)
         pools.append((hard_triplets(means, codes, rows, generator=generator), generator))
     with torch.enable_grad():
-        _learn(made, made.inputs(vectors), means, pools, directions.scale, steps, progress)
+        _learn(made, made.inputs(vectors), means, pools, _unit(directions), steps, progress)
     made.requires_grad_(False).eval()
     return _judge(made, vectors, ~sees)
 
@@ -68,8 +68,14 @@ def fit_variance_heads(
 def _start(vectors: Tensor, directions: Directions, *, heads: int, seed: int) -> VarianceHeads:
     """Noise begins as large as distances are: D var = a typical squared distance."""
     read = directions.first(min(READ, len(vectors) // PER_DIRECTION))
-    initial = math.log(directions.scale / directions.axes.shape[1])
+    initial = math.log(directions.scale / vectors.shape[1])
     return VarianceHeads.start(vectors, read, heads=heads, initial=initial, seed=seed)
+
+
+def _unit(directions: Directions) -> float:
+    """The variance per dimension of vectors that is 1 along each direction, in their units."""
+    dim, compared = directions.axes.shape
+    return directions.scale * compared / dim
 
 
 def _learn(
@@ -77,7 +83,7 @@ def _learn(
     inputs: Tensor,
     means: Tensor,
     pools: list[tuple[HardTriplets, torch.Generator]],
-    scale: float,
+    unit: float,
     steps: int,
     progress: Callable[[int], None] | None,
 ) -> None:
@@ -90,11 +96,11 @@ def _learn(
     triplets = tuple(sides[:, side].flatten() for side in range(3))
     for step in range(steps):
         rows = torch.stack([pool.draw(TRIPLETS, generator).flatten() for pool, generator in pools])
-        var = (heads.read(inputs[rows]) - math.log(scale)).exp()
+        var = (heads.read(inputs[rows]) - math.log(unit)).exp()
         embeddings = Gaussians(means[rows.flatten()], var.flatten())
         cost: Tensor = loss(embeddings, triplets=triplets) * len(heads)
         optimizer.zero_grad()
-        cost.backward()  # type: ignore[no-untyped-call]
+        cost.backward()
         optimizer.step()
         if progress is not None:
             progress(step + 1)
@@ -104,4 +110,5 @@ def _learn(
 def _judge(heads: VarianceHeads, vectors: Tensor, unseen: Tensor) -> Fitted:
     log_var: Tensor = heads(vectors)
     mean = (log_var * unseen).sum(1) / unseen.sum(1)
+    mean = mean.clamp(math.log(SMALLEST_SPREAD), math.log(LARGEST_SPREAD))  # as `var` is
     return Fitted(heads, mean, spread_over_heads(log_var, unseen))

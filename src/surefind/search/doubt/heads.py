@@ -104,7 +104,8 @@ class VarianceHeads(nn.Module):
     @torch.no_grad()
     def var(self, vectors: Tensor) -> Tensor:
         """How vague each vector is: the geometric mean over heads, (N,)."""
-        return self(vectors).mean(dim=1).exp().clamp(SMALLEST_SPREAD, LARGEST_SPREAD)
+        log_var: Tensor = self(vectors).mean(dim=1)
+        return log_var.exp().clamp(SMALLEST_SPREAD, LARGEST_SPREAD)
 
     @torch.no_grad()
     def disagreement(self, vectors: Tensor) -> Tensor:
@@ -138,7 +139,8 @@ class VarianceHeads(nn.Module):
             raise _damaged("projection is missing or not a matrix")
         if weight is None or weight.ndim != 3:
             raise _damaged("weight_in is missing or not three-dimensional")
-        return cls(*projection.shape, weight.shape[0], hidden=weight.shape[2])
+        dim, directions = projection.shape
+        return cls(dim, directions, weight.shape[0], hidden=weight.shape[2])
 
     def _split(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
         """Whitened coordinates (N, P), and log(|rest|^2 + floor) (N,) of what they leave out."""

@@ -11,6 +11,7 @@ from surefind.search.evidence.seen import Numbers, Seen
 SMALLEST = 1e-6  # of the distance to the farthest neighbour; what is nearer is a duplicate
 TINY = float(np.finfo(np.float64).tiny)
 LARGEST = 50.0  # standard deviations
+ROUNDING = 1e-5  # of distances in float32, relative: the last neighbour is one all the same
 SOURCES = ("distances", "density", "overlap", "variance", "doubt", "disagreement")
 
 
@@ -82,7 +83,7 @@ def _rank_back(logs: _Logs) -> Numbers:
 def _shared(count: int, logs: _Logs) -> Numbers:
     """The share of the query's nearest that are also among the hit's nearest."""
     count = min(count, logs.width)
-    radius = logs.seen.around[..., count - 1, None] * (1 + 1e-6)
+    radius = logs.seen.around[..., count - 1, None] * (1 + ROUNDING)
     both = (logs.seen.between[..., :count] <= radius) & logs.others[:, :count]
     return np.asarray(both.mean(axis=-1))
 

@@ -1,0 +1,75 @@
+"""What evidence and confidence cost a search.
+
+python benchmarks/calibrated_search.py [--count 100000] [--dim 512] [--index FOLDER]
+"""
+
+import argparse
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from galleries import made_up, made_up_classes
+from measure import interleaved, write
+
+import surefind as sf
+from surefind.engines.space import Space
+
+RESULTS = Path(__file__).parent / "results"
+BATCHES = (1, 16, 256)
+QUERIES = 256
+
+
+def calibrated_index(folder: Path, count: int, dim: int) -> sf.Index:
+    """Made and calibrated once; looking around every image takes most of the time."""
+    if folder.exists():
+        return sf.Index.open(folder)
+    gallery, labels = made_up_classes(count, dim)
+    index = sf.Index.create_empty(
+        folder, Space(gallery.family, dim, "mean"), fingerprint="benchmark", kind="flat"
+    )
+    facts = [{"label": str(label)} for label in labels.tolist()]
+    index.add_embeddings(gallery, [str(row) for row in range(count)], metadata=facts)
+    queries, classes = made_up_classes(3000, dim, seed=1)
+    index.calibrate(queries, labels=classes.tolist(), wishes=sf.Wishes(precision=0.8))
+    return index
+
+
+def ask(index: sf.Index, queries: sf.Embeddings, batch: int) -> None:
+    for start in range(0, len(queries), batch):
+        index.search(queries[start : start + batch], k=10)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=100_000)
+    parser.add_argument("--dim", type=int, default=512)
+    parser.add_argument("--index", type=Path, help="kept there, to be measured again")
+    parser.add_argument("--rounds", type=int, default=7)
+    arguments = parser.parse_args()
+    found = {}
+    with TemporaryDirectory() as folder:
+        place = arguments.index or Path(folder) / "index"
+        index = calibrated_index(place, arguments.count, arguments.dim)
+        plain = sf.Index.open(place)
+        plain.__dict__["calibrated"] = None  # the same index, as if it were not calibrated
+        for batch in BATCHES:
+            queries = made_up(min(QUERIES, 16 * batch), arguments.dim, seed=2)
+            times = interleaved(
+                {
+                    "plain": partial(ask, plain, queries, batch),
+                    "calibrated": partial(ask, index, queries, batch),
+                },
+                rounds=arguments.rounds,
+                warmup=1,
+            )
+            ratio = times["calibrated"] / times["plain"]
+            each = {name: 1000 * value / len(queries) for name, value in times.items()}
+            found[f"{batch} at a time"] = {"ratio": ratio, "ms per query": each}
+            print(
+                f"{batch:4} at a time: {ratio:.3f} x", {n: f"{v:.2f} ms" for n, v in each.items()}
+            )
+    write({"count": arguments.count, "calibrated_search": found}, RESULTS / "calibrated.json")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""surefind upgrade: uncertainty and confidence for vectors that one already has."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from surefind.cli.calibrate import NOT_KEPT
+
+
+def upgrade(
+    vectors: Annotated[
+        Path, typer.Argument(help="Labelled vectors: a .npz, .npy or .parquet file.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="A folder for the upgrade.")],
+    precision: Annotated[
+        float, typer.Option(help="Of what is called a match, this share is to be right,")
+    ] = 0.95,
+    probability: Annotated[float, typer.Option(help="with this probability.")] = 0.9,
+    vectors_name: Annotated[
+        str | None, typer.Option("--vectors", help="Array or column of the vectors.")
+    ] = None,
+    labels_name: Annotated[
+        str | None, typer.Option("--labels", help="Array or column of the labels.")
+    ] = None,
+    variance: Annotated[
+        bool,
+        typer.Option("--variance/--no-variance", help="Learn how vague each vector is."),
+    ] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Give vectors of any model a variance and a calibrated confidence; they stay as they are.
+
+    Exits with 3 when the precision cannot be promised. Then: surefind index OUTPUT GALLERY.npz -o
+    INDEX, and surefind search INDEX QUERIES.npz. Example: surefind upgrade clip.npz -o clip.model
+    """
+    from surefind.cli.calibration_report import print_calibration
+    from surefind.cli.progress import stages
+    from surefind.errors import InvalidFile
+    from surefind.files import make_writable
+    from surefind.search.confidence.fitting import Wishes, check_wishes
+    from surefind.upgrade.calibrate import calibrate
+    from surefind.upgrade.vectors import read_vectors
+
+    wishes = Wishes(precision=precision, probability=probability)
+    check_wishes(wishes)
+    given = read_vectors(vectors, vectors=vectors_name, labels=labels_name)
+    if not given.labels:
+        raise InvalidFile(
+            f"{vectors} has no labels, so that nothing can be learned from it",
+            fix="add an array of labels, one per vector, or name it: --labels NAME",
+        )
+    make_writable(output)
+    with stages() as tell:
+        made = calibrate(
+            given.values, given.labels, wishes=wishes, learn_doubt=variance, progress=tell
+        )
+    made.save(output)
+    if as_json:
+        print(json.dumps({"model": str(output), **made.calibration.summary()}))
+    else:
+        print_calibration(output, made.calibration)
+    if made.calibration.promise.threshold is None:
+        raise typer.Exit(NOT_KEPT)

@@ -1,0 +1,1 @@
+"""Uncertainty for vectors that someone else's model made."""

@@ -1,0 +1,179 @@
+"""Uncertainty for vectors that one already has, from any model: they stay as they are."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from surefind.embeddings import Gaussians
+from surefind.encoders.encoder import POINT_VAR
+from surefind.engines.embedded.sealed import read_small, seal, unseal
+from surefind.engines.space import Space
+from surefind.engines.where import Metadata
+from surefind.errors import InvalidArgument, InvalidFile
+from surefind.files import make_writable, write_whole
+from surefind.search.confidence.calibrated import Calibrated
+from surefind.search.confidence.calibration import Calibration
+from surefind.search.confidence.saving import read_calibration, write_calibration
+from surefind.search.doubt.heads import VarianceHeads
+from surefind.search.folder import EMBEDDED
+from surefind.search.index import Index
+from surefind.search.neighbourhoods import Neighbourhoods
+
+SCHEMA = 1
+RANKING = "mean"
+FILE, CALIBRATION, IN_INDEX = "upgrade.json", "calibration", "upgrade"
+
+Values = NDArray[np.floating] | Tensor
+
+
+@dataclass(frozen=True)
+class Upgrade:
+    """Heads that say how vague a vector is, and a calibration. Made by `surefind.calibrate`."""
+
+    dim: int
+    calibrated: Calibrated
+
+    @property
+    def calibration(self) -> Calibration:
+        return self.calibrated.calibration
+
+    @property
+    def heads(self) -> VarianceHeads | None:
+        return self.calibrated.heads
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return fingerprint_of(self.dim, self.heads)
+
+    def embed(self, vectors: Values) -> Gaussians:
+        """Vectors (N, D) as they are, each with its variance."""
+        mean = as_vectors(vectors, self.dim)
+        if self.heads is None:
+            return Gaussians(mean, mean.new_full((len(mean),), POINT_VAR))
+        return Gaussians(mean, self.heads.var(mean))
+
+    def index(
+        self,
+        folder: str | Path,
+        vectors: Values,
+        *,
+        ids: Sequence[str] | None = None,
+        labels: Sequence[object] | None = None,
+        metadata: Sequence[Metadata] | None = None,
+        engine: str = EMBEDDED,
+        kind: str = "auto",
+    ) -> Index:
+        """A calibrated index of vectors, to be asked with `embed(queries)`.
+
+        The calibration is that of the labelled vectors; `index.calibrate()` makes one for this
+        gallery, if it has labels.
+        """
+        embeddings = self.embed(vectors)
+        names = [f"row {row}" for row in range(len(embeddings))] if ids is None else list(ids)
+        facts = _facts(len(embeddings), labels, metadata)
+        index = self.make_index(folder, engine=engine, kind=kind)
+        index.add_embeddings(embeddings, names, metadata=facts)
+        index.adopt(self.calibrated)
+        return index
+
+    def make_index(
+        self, folder: str | Path, *, engine: str = EMBEDDED, kind: str = "auto"
+    ) -> Index:
+        """An empty index for `embed(vectors)`, not calibrated yet."""
+        index = Index.create_empty(
+            folder,
+            Space(Gaussians.family, self.dim, RANKING),
+            fingerprint=self.fingerprint,
+            engine=engine,
+            kind=kind,
+        )
+        self.save(Path(folder) / IN_INDEX)
+        return index
+
+    def save(self, folder: str | Path) -> None:
+        """Write it to a folder; what is about one gallery alone is left out."""
+        place = Path(folder)
+        make_writable(place)
+        without = replace(self.calibrated, neighbourhoods=Neighbourhoods.empty())
+        write_calibration(place / CALIBRATION, without)
+        facts = {"schema": SCHEMA, "dim": self.dim, "fingerprint": self.fingerprint}
+        write_whole(place / FILE, seal(facts))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "Upgrade":
+        place = Path(folder)
+        path = place / FILE
+        if not path.exists():
+            raise InvalidFile(
+                f"{place} holds no upgrade: {FILE} is missing",
+                fix="name the folder that `surefind upgrade` wrote",
+            )
+        facts = unseal(path, read_small(path))
+        if facts.get("schema") != SCHEMA:
+            raise InvalidFile(
+                f"{path} has schema {facts.get('schema')!r}, this version reads {SCHEMA}",
+                fix="upgrade the vectors again",
+            )
+        calibrated = read_calibration(
+            place / CALIBRATION, fingerprint=facts["fingerprint"], ranking=RANKING
+        )
+        made = cls(int(facts["dim"]), calibrated)
+        if made.fingerprint != facts["fingerprint"]:
+            raise InvalidFile(
+                f"{place} is put together of two upgrades", fix="upgrade the vectors again"
+            )
+        return made
+
+    @classmethod
+    def of_index(cls, folder: str | Path) -> "Upgrade | None":
+        """That of an index of vectors; none for an index of images."""
+        place = Path(folder) / IN_INDEX
+        return cls.load(place) if place.exists() else None
+
+
+def is_upgrade(folder: str | Path) -> bool:
+    return (Path(folder) / FILE).exists()
+
+
+def fingerprint_of(dim: int, heads: VarianceHeads | None) -> str:
+    """Of what `embed` computes."""
+    digest = hashlib.sha256(f"vectors of {dim} dimensions\n".encode())
+    tensors: Mapping[str, Tensor] = {} if heads is None else heads.tensors()
+    for name in sorted(tensors):
+        digest.update(f"{name} {tuple(tensors[name].shape)}\n".encode())
+        digest.update(tensors[name].contiguous().numpy().data)
+    return digest.hexdigest()
+
+
+def as_vectors(vectors: Values, dim: int | None = None) -> Tensor:
+    """(N, D) float32, refused if it is anything else."""
+    given = torch.as_tensor(vectors).detach().cpu()
+    if given.ndim != 2 or dim not in (None, given.shape[1]) or not len(given):
+        raise InvalidArgument(
+            "vectors",
+            expected=f"vectors of one model, (N, {'D' if dim is None else dim})",
+            got=f"shape {tuple(given.shape)}",
+            fix="one row per image; queries from the model that made the gallery",
+        )
+    return given.float()
+
+
+def _facts(
+    count: int, labels: Sequence[object] | None, metadata: Sequence[Metadata] | None
+) -> list[Metadata]:
+    for name, column in (("labels", labels), ("metadata", metadata)):
+        if column is not None and len(column) != count:
+            raise InvalidArgument(
+                name, expected=f"{count}, one per vector", got=str(len(column)), fix="give all"
+            )
+    facts = [dict(given) for given in metadata] if metadata is not None else [{}] * count
+    if labels is None:
+        return list(facts)
+    return [{**known, "label": str(label)} for known, label in zip(facts, labels, strict=True)]

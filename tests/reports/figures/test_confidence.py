@@ -1,0 +1,79 @@
+"""A calibration drawn: reliability, and risk over coverage with the promise."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from calibrations import PROMISE, make_calibration
+from matplotlib.axes import Axes
+
+from surefind.reports.figures.confidence import draw_confidence
+from surefind.reports.figures.saving import save
+
+NO_PROMISE = replace(PROMISE, threshold=None, coverage=0.0, selected=0, right=0)
+
+
+def lines(axis: Axes) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    return {
+        str(line.get_label()).split(",")[0]: (
+            np.asarray(line.get_xdata()),
+            np.asarray(line.get_ydata()),
+        )
+        for line in axis.get_lines()
+    }
+
+
+def test_reliability_agrees_with_bins_made_by_hand():
+    calibration = make_calibration()
+    left, _ = draw_confidence(calibration).axes
+    curve = calibration.curve
+    for name, said in (("confidence", curve.confidence), ("nearest distance", curve.baseline)):
+        order = np.argsort(said)
+        x = [np.mean(np.array(said)[rows]) for rows in np.array_split(order, 10)]
+        y = [np.mean(np.array(curve.right)[rows]) for rows in np.array_split(order, 10)]
+        drawn = lines(left)[name]
+        np.testing.assert_allclose(drawn[0], x)
+        np.testing.assert_allclose(drawn[1], y)
+
+
+def test_risk_agrees_with_a_loop():
+    calibration = make_calibration()
+    _, other = draw_confidence(calibration).axes
+    errors, risks = 0, []
+    for answered, row in enumerate(np.argsort(-np.array(calibration.curve.confidence)), start=1):
+        errors += not calibration.curve.right[row]
+        risks.append(errors / answered)
+    coverage, risk = lines(other)["confidence"]
+    np.testing.assert_allclose(risk, risks)
+    np.testing.assert_allclose(coverage, np.arange(1, 401) / 400)
+
+
+def test_the_promise_is_marked_where_it_ends():
+    _, other = draw_confidence(make_calibration()).axes
+    found = lines(other)
+    assert found["the promise ends"][0].tolist() == [0.41]
+    assert found["the promise ends"][1].tolist() == pytest.approx([1 - 326 / 333])
+    np.testing.assert_allclose(found["0.95 right"][1], 0.05)
+    assert "from confidence 0.830 on: 41 % of queries" in other.get_title(loc="left")
+
+
+def test_without_a_promise_nothing_is_marked_and_the_title_says_so():
+    _, other = draw_confidence(make_calibration(promise=NO_PROMISE)).axes
+    assert "the promise ends" not in lines(other)
+    assert other.get_title(loc="left") == "Precision 0.95 cannot be promised"
+
+
+def test_the_figure_tells_what_it_was_made_with():
+    figure = draw_confidence(make_calibration())
+    told = figure.get_suptitle()
+    assert "812 queries of 40 classes, 2026-11-16" in told
+    assert "fit to other classes" in told
+
+
+@pytest.mark.parametrize("alike", [0.5, 0.9999])
+def test_confidences_that_are_all_alike_are_drawn(tmp_path: Path, alike: float):
+    curve = make_calibration().curve
+    same = replace(curve, confidence=(alike,) * 400, baseline=(alike,) * 400)
+    save(draw_confidence(make_calibration(curve=same)), tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 0

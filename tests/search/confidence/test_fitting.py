@@ -1,0 +1,175 @@
+"""A calibration from what was observed: which columns, what is refused, what it is worth."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from calibrations import ORIGIN
+from clusters import clusters, observed_clusters
+
+import surefind as sf
+from surefind.search.confidence.fitting import (
+    Wishes,
+    check_wishes,
+    columns_of,
+    fit_calibration,
+    usual_columns,
+)
+from surefind.search.confidence.novelty import novelty_of
+from surefind.search.confidence.observed import Observed, check_enough, novelty_values
+from surefind.search.confidence.promise import promise_precision
+from surefind.search.evidence.columns import COLUMNS, evidence
+
+
+@pytest.fixture(scope="module")
+def observed(tmp_path_factory) -> Observed:
+    return observed_clusters(tmp_path_factory.mktemp("seen") / "store", *clusters(vague=True))
+
+
+@pytest.fixture(scope="module")
+def calibration(observed):
+    return fit_calibration(observed, ORIGIN, Wishes(precision=0.7))
+
+
+def some(observed: Observed, rows) -> Observed:
+    rows = np.asarray(rows)
+    return Observed(
+        observed.seen.at(rows),
+        observed.match[rows],
+        observed.groups[rows],
+        observed.belongs[rows],
+        observed.gallery,
+    )
+
+
+def sources_of(seen) -> set[str]:
+    return {COLUMNS[name].source for name in columns_of(seen)}
+
+
+def test_only_columns_that_can_say_anything_are_used(observed):
+    always = {"distances", "density", "overlap"}
+    assert sources_of(observed.seen) == always | {"variance"}
+    constant = observed.seen._replace(query_var=np.full(len(observed.match), 0.3))
+    assert sources_of(constant) == always
+    doubt = np.random.default_rng(0).normal(size=(len(observed.match), 2))
+    assert sources_of(constant._replace(doubt=doubt)) == always | {"doubt", "disagreement"}
+    doubt[:, 1] = 0.7
+    assert sources_of(constant._replace(doubt=doubt)) == always | {"doubt"}
+
+
+def test_columns_keep_their_order(observed):
+    names = columns_of(observed.seen)
+    assert list(names) == [name for name in COLUMNS if name in names]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (slice(0, 40), r"at least 50 labelled queries, got 40 \(of 40 queries of 4 classes\)"),
+        (slice(0, 36), r"at least 50 labelled queries, got 36 \(of 36 queries of 3 classes\)"),
+        (slice(0, 0), "at least 50 labelled queries, got 0"),
+    ],
+)
+def test_too_few_queries_are_refused_with_how_many_there_are(observed, rows, message):
+    with pytest.raises(sf.InvalidArgument, match=message):
+        check_enough(some(observed, np.arange(288)[rows]))
+
+
+def test_too_few_classes_are_refused_with_how_many_there_are(observed):
+    few = observed._replace(groups=observed.groups % 3)
+    with pytest.raises(sf.InvalidArgument, match=r"at least 4 classes, got 3 \(of 288.*\n.*1 more"):
+        check_enough(few)
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_queries_that_are_all_right_or_all_wrong_are_refused(observed, right):
+    match = np.full_like(observed.match, right)
+    match[:9, 0] = not right
+    what = "wrong" if right else "right"
+    wanted = f"at least 10 queries whose first hit is {what}, got 9.*\n.*label 1 more"
+    with pytest.raises(sf.InvalidArgument, match=wanted):
+        check_enough(observed._replace(match=match))
+    match[:10, 0] = not right
+    check_enough(observed._replace(match=match))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"precision": 95},
+        {"precision": 0.0},
+        {"probability": 1.0},
+        {"miss": -0.1},
+        {"foreign_rate": 1.0},
+        {"foreign_rate": float("nan")},
+        {"recalibration": "platt"},
+    ],
+)
+def test_wishes_that_make_no_sense_are_refused_by_name(wrong):
+    with pytest.raises(sf.InvalidArgument, match=next(iter(wrong))):
+        check_wishes(replace(Wishes(), **wrong))
+
+
+def test_usual_wishes_and_no_foreign_queries_at_all_are_fine():
+    check_wishes(Wishes())
+    check_wishes(Wishes(foreign_rate=0.0))
+
+
+def test_the_promise_rests_on_judgements_across_classes(observed, calibration):
+    curve = calibration.curve
+    wanted = promise_precision(
+        np.array(curve.confidence),
+        observed.match[:, 0],
+        observed.groups,
+        precision=0.7,
+        probability=0.9,
+    )
+    assert calibration.promise == wanted
+    assert list(curve.right) == observed.match[:, 0].tolist()
+
+
+def test_what_is_said_anew_differs_from_what_was_said_across_classes(observed, calibration):
+    """Else the promise would rest on a fit to the same classes."""
+    anew = calibration.model.confidence(observed.seen)[:, 0]
+    assert np.abs(anew - np.array(calibration.curve.confidence)).max() > 0.01
+
+
+def test_novelty_is_that_of_queries_that_belong(observed):
+    lonely = observed._replace(belongs=observed.groups != 5)
+    found = fit_calibration(lonely, ORIGIN, Wishes()).novelty
+    assert found == novelty_of(novelty_values(observed.seen)[observed.groups != 5])
+
+
+def test_novelty_is_the_logarithm_of_the_nearest_distance(observed):
+    wanted = np.log(observed.seen.profile[:, 0])
+    assert novelty_values(observed.seen) == pytest.approx(wanted)
+    duplicate = observed.seen._replace(profile=np.zeros_like(observed.seen.profile))
+    assert np.isfinite(novelty_values(duplicate)).all()
+
+
+def test_better_than_the_nearest_distance_and_it_says_so(calibration):
+    quality = calibration.quality
+    assert quality.auroc > quality.baseline_auroc
+    assert quality.brier < quality.baseline_brier
+
+
+def test_usual_columns_are_those_of_first_hits(observed):
+    names = ("alike", "distance")
+    found = usual_columns(observed.seen, names, np.arange(288.0))
+    assert set(found) == {*names, "confidence"}
+    assert np.array_equal(found["alike"], evidence(observed.seen, ["alike"])[:, 0, 0])
+    assert np.array_equal(found["confidence"], np.arange(288.0))
+
+
+def test_a_judgement_is_made_of_the_parts(observed, calibration):
+    judged = calibration.judge(observed.seen)
+    assert np.array_equal(judged.confidence, calibration.model.confidence(observed.seen))
+    strange = novelty_values(observed.seen)
+    assert np.array_equal(judged.belongs, calibration.novelty.p_value(strange))
+    threshold = calibration.promise.threshold
+    for sure, belongs, verdict in zip(
+        judged.confidence[:, 0], judged.belongs, judged.verdict, strict=True
+    ):
+        wanted = "match" if threshold is not None and sure >= threshold else "unsure"
+        assert verdict == ("foreign" if belongs <= 0.01 else wanted)
+    assert ((judged.show >= 1) & (judged.show <= 20)).all()

@@ -1,0 +1,88 @@
+"""Overlapping clusters with labels: retrieval that is often right and often wrong."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from stores import made
+
+from surefind.embeddings import Gaussians
+from surefind.engines.engine import Engine, Rows
+from surefind.engines.space import Space
+from surefind.search.calibrating import own_queries
+from surefind.search.confidence.observed import Observed
+from surefind.search.confidence.observing import Doubt, observe
+from surefind.search.index import Index
+from surefind.search.neighbourhoods import Neighbourhoods
+
+DIM = 6
+FINGERPRINT = "c" * 64
+SPACE = Space("gaussian", DIM, "mean")
+
+
+def clusters(
+    classes: int = 24, per_class: int = 12, *, seed: int = 0, vague: bool = False
+) -> tuple[Gaussians, list[str]]:
+    """Classes in four regions of very different scale, so that a distance alone says little.
+
+    With 24 classes the first hit is right in 60 to 80 % of queries. With `vague`, some images lie
+    farther from their class than others, and their variance says so.
+    """
+    random = np.random.default_rng(seed)
+    region = np.arange(classes).repeat(per_class) % 4
+    scale = np.exp(-region)[:, None]
+    centres = random.normal(size=(classes, DIM)).repeat(per_class, axis=0)
+    centres[:, 0] += 10 * region / scale[:, 0]
+    width = np.exp(random.uniform(-1.0, 0.4, classes)).repeat(per_class)[:, None]
+    doubt = random.uniform(0.2, 1.8, (len(centres), 1)) if vague else np.ones((len(centres), 1))
+    mean = scale * (centres + width * doubt * random.normal(size=centres.shape))
+    labels = [f"class {code}" for code in np.arange(classes).repeat(per_class)]
+    return gaussians(mean, var=0.01 * (scale * doubt)[:, 0] ** 2), labels
+
+
+def thirds(
+    classes: int = 24, per_class: int = 36, *, seed: int = 0
+) -> list[tuple[Gaussians, list[str]]]:
+    """A gallery, and two sets of queries of the same classes."""
+    embeddings, labels = clusters(classes, per_class, seed=seed)
+    parts = [list(range(part, len(labels), 3)) for part in range(3)]
+    return [(embeddings[rows], [labels[row] for row in rows]) for rows in parts]
+
+
+def gaussians(mean: np.ndarray, *, var: np.ndarray | float = 0.01) -> Gaussians:
+    spread = np.broadcast_to(var, len(mean)).astype(np.float32)
+    return Gaussians(torch.from_numpy(mean.astype(np.float32)), torch.from_numpy(spread.copy()))
+
+
+def rows_of(embeddings: Gaussians, labels: list[str], *, prefix: str = "row") -> Rows:
+    names = tuple(f"{prefix}-{n}" for n in range(len(labels)))
+    facts = tuple({"label": label} for label in labels)
+    return Rows(names, embeddings, ("",) * len(names), facts)
+
+
+def cluster_engine(place: Path, embeddings: Gaussians, labels: list[str]) -> Engine:
+    engine = made(place, space=SPACE)
+    engine.add(rows_of(embeddings, labels))
+    return engine
+
+
+def observed_clusters(place: Path, embeddings: Gaussians, labels: list[str]) -> Observed:
+    """Every image asked of the others."""
+    engine = cluster_engine(place, embeddings, labels)
+    return observe(
+        engine,
+        own_queries(engine),
+        Neighbourhoods.of(engine, ranking="mean"),
+        ranking="mean",
+        doubt=Doubt(None, np.zeros((len(labels), 2))),
+    )
+
+
+def cluster_index(
+    folder: Path, embeddings: Gaussians, labels: list[str], *, engine: str = "faiss"
+) -> Index:
+    """An index of all of them that is not calibrated."""
+    index = Index.create_empty(folder, SPACE, fingerprint=FINGERPRINT, engine=engine, kind="flat")
+    rows = rows_of(embeddings, labels)
+    index.add_embeddings(rows.embeddings, rows.ids, metadata=rows.metadata)
+    return index

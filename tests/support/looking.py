@@ -1,0 +1,67 @@
+"""What a search sees, found by looking at everything, one distance at a time."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from surefind.embeddings import Gaussians
+from surefind.functional import distance_variance, expected_distance
+from surefind.search.evidence.seen import NEIGHBOURS, Seen
+
+
+class Looked(NamedTuple):
+    """What was seen, and the rows behind it."""
+
+    seen: Seen
+    hits: list[list[int]]  # of each query, nearest first
+    lists: list[list[list[int]]]  # of each query and hit, the hit's own neighbours
+
+
+def squared(one: np.ndarray, other: np.ndarray) -> float:
+    return float(((one - other) ** 2).sum())
+
+
+def nearest_rows(
+    point: np.ndarray, means: np.ndarray, *, but: Sequence[int], count: int
+) -> list[int]:
+    away = np.square(means - point).sum(axis=1)
+    rows = [row for row in range(len(means)) if row not in but]
+    return sorted(rows, key=lambda row: away[row])[:count]
+
+
+def look(gallery: Gaussians, query: Gaussians, *, itself: Sequence[int] | None = None) -> Looked:
+    """`itself`: the row that each query is in the gallery, which then is as if it were not."""
+    means, points = gallery.mean.double().numpy(), query.mean.double().numpy()
+    var, query_var = gallery.var.double().numpy(), query.var.double().numpy()
+    wide = query.to(torch.float64), gallery.to(torch.float64)
+    expected = expected_distance(*wide).numpy()
+    std = distance_variance(*wide).sqrt().numpy()
+    hits, lists = [], []
+    for number, point in enumerate(points):
+        out = [] if itself is None else [itself[number]]
+        own = nearest_rows(point, means, but=out, count=NEIGHBOURS)
+        hits.append(own)
+        lists.append([nearest_rows(means[x], means, but=[*out, x], count=NEIGHBOURS) for x in own])
+    pairs = list(zip(points, hits, strict=True))
+    distance = np.array([[squared(point, means[x]) for x in own] for point, own in pairs])
+    between = [[[squared(means[x], means[o]) for o in own] for x in own] for own in hits]
+    around = [
+        [[squared(means[x], means[o]) for o in its] for x, its in zip(own, them, strict=True)]
+        for own, them in zip(hits, lists, strict=True)
+    ]
+    rows = np.arange(len(hits))[:, None], np.array(hits)
+    seen = Seen(
+        distance=distance,
+        profile=distance.copy(),
+        between=np.array(between),
+        around=np.array(around),
+        expected=expected[rows],
+        std=std[rows],
+        query_var=query_var,
+        var=var[np.array(hits)],
+        doubt=np.zeros((len(hits), 2)),
+        near_doubt=np.zeros(len(hits)),
+    )
+    return Looked(seen, hits, lists)
