@@ -17,10 +17,16 @@ demo: setup  ## the tour: look around, train on the glyphs, index, search, evalu
 	rm -rf demo
 	$(BIN)/surefind train glyphs -o demo/model
 	$(BIN)/python examples/glyphs.py demo/model --picture demo/surest.png
-	$(BIN)/surefind index demo/model glyphs -o demo/index
+	$(BIN)/python examples/queries.py demo/queries
+	$(BIN)/surefind index demo/model glyphs --part test --remove test/U+0394/012.png --remove test/U+0292/007.png -o demo/index
+	$(BIN)/surefind calibrate demo/index --precision 0.8 --foreign-rate 0.05 --plot demo/confidence.png || test $$? = 3
 	$(BIN)/surefind info demo/index
-	$(BIN)/surefind search demo/index "$$($(BIN)/python -c 'from surefind.datasets import open_dataset as o; print(o("glyphs").test.file(40))')" -k 3
+	$(BIN)/surefind search demo/index demo/queries -k 3 || test $$? -ge 3
 	$(BIN)/surefind verify demo/index
+	$(BIN)/python examples/vectors.py demo
+	$(BIN)/surefind upgrade demo/labelled.npz -o demo/vectors-model --precision 0.7 || test $$? = 3
+	$(BIN)/surefind index demo/vectors-model demo/gallery.npz -o demo/vectors-index
+	$(BIN)/surefind search demo/vectors-index demo/asked.npz -k 3 || test $$? -ge 3
 	$(BIN)/surefind evaluate demo/model glyphs -o demo/report
 	$(BIN)/surefind reproduce glyphs -o demo/table --rows triplet,tripreg --set schedule.steps=100
 	$(BIN)/python examples/toy.py

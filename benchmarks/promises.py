@@ -15,7 +15,8 @@ class Kept(NamedTuple):
     """Of one confidence, over all splits; nothing promised is nothing broken."""
 
     promised: float  # share of splits in which anything could be promised
-    kept: float  # share of splits in which what was promised holds
+    kept_by_half: float  # share of splits in which the other half has the precision
+    kept_by_all: float  # the same of all queries, of which both halves are samples
     precision: float  # mean over splits with a promise, of the other half
     coverage: float  # mean over splits, of the other half
 
@@ -29,11 +30,7 @@ def kept_promises(
     next_half: bool,
     splits: int,
 ) -> Kept:
-    """Half of the classes (or queries) calibrate.
-
-    A promise for the next half is judged on that; one for the long run on all queries, of which
-    both halves are samples.
-    """
+    """Half of the classes (or queries) calibrate, for the next half or for the long run."""
     draw = np.random.default_rng(0)
     units = groups if by == "class" else np.arange(len(groups))
     found = []
@@ -49,11 +46,12 @@ def kept_promises(
             by="class" if by == "class" else "query",
             ahead=int((~ours).sum()) if next_half else None,
         )
-        found.append(_judged(promise.threshold, confidence, right, ~ours, next_half))
-    promised, kept, precision, coverage = np.array(found).T
+        found.append(_judged(promise.threshold, confidence, right, ~ours))
+    promised, by_half, by_all, precision, coverage = np.array(found).T
     return Kept(
         float(promised.mean()),
-        float(kept.mean()),
+        float(by_half.mean()),
+        float(by_all.mean()),
         float(np.nanmean(precision)) if promised.any() else float("nan"),
         float(coverage.mean()),
     )
@@ -64,11 +62,9 @@ def _judged(
     confidence: Numbers,
     right: NDArray[np.bool_],
     rest: NDArray[np.bool_],
-    next_half: bool,
 ) -> tuple[float, ...]:
     if threshold is None:
-        return 0.0, 1.0, np.nan, 0.0
+        return 0.0, 1.0, 1.0, np.nan, 0.0
     sure = confidence >= threshold
-    of_rest, of_all = (right[sure & some].mean() for some in (rest, rest | True))
-    kept = (of_rest if next_half else of_all) >= PRECISION
-    return 1.0, float(kept), float(of_rest), float(sure[rest].mean())
+    of_rest, of_all = (float(right[sure & some].mean()) for some in (rest, rest | True))
+    return 1.0, of_rest >= PRECISION, of_all >= PRECISION, of_rest, float(sure[rest].mean())

@@ -42,6 +42,7 @@ def print_check(checked: Checked) -> None:
         print(f"  {printable(shift.message)}")
     if len(checked.shifts) > LISTED:
         print(f"  and {len(checked.shifts) - LISTED} more, less so (all with --json)")
+    print("the promise may not hold for them: calibrate with some of them")
 
 
 def _table(quality: Quality) -> Table:

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from surefind.choices import check_choice
+from surefind.cli.parts import PARTS, part_of
 from surefind.cli.progress import Tell
-from surefind.datasets import open_dataset, read_catalog
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.files import make_writable
 from surefind.images.catalog import Catalog
@@ -18,8 +18,6 @@ from surefind.search.confidence.fitting import Wishes, check_wishes
 from surefind.search.confidence.observed import check_queries
 from surefind.search.confidence.shift import Shift
 from surefind.search.index import Index
-
-PARTS = ("all", "train", "val", "test")
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,7 @@ def compare_queries(request: Request, tell: Tell) -> Checked:
                 f"{request.folder} is not calibrated",
                 fix=f"surefind calibrate {request.folder} DATA, with labelled queries",
             )
-        files = _asking(_catalog(request.data, request.part)).files
+        files = _asking(part_of(request.data, request.part)).files
         encoded = index.encoder.encode_all(
             files, progress=lambda done: tell("encoding", done, len(files))
         )
@@ -103,7 +101,7 @@ def _labelled(request: Request) -> Catalog | str | None:
     """All of the data by its name, which is written down; a part as its images."""
     if request.data is None:
         return None
-    catalog = _catalog(request.data, request.part)
+    catalog = part_of(request.data, request.part)
     _check_labels(_asking(catalog), request.data)
     return request.data if request.part == "all" else catalog
 
@@ -118,20 +116,6 @@ def _check_labels(catalog: Catalog, data: str) -> None:
             fix="use a folder with a sub-folder per class, or a table with a label column",
         )
     check_queries(catalog.codes if catalog.labels else np.arange(len(catalog)))
-
-
-def _catalog(data: str, part: str) -> Catalog:
-    if part == "all":
-        return read_catalog(data)
-    catalog: Catalog = getattr(open_dataset(data), part)
-    if not len(catalog):
-        raise InvalidArgument(
-            "--part",
-            expected="images in it",
-            got=f"none in {part} of {data}",
-            fix="choose another part",
-        )
-    return catalog
 
 
 def _asking(catalog: Catalog) -> Catalog:

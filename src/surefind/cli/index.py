@@ -30,6 +30,7 @@ def index(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The index: a new folder, or one to add to.")
     ],
+    part: Annotated[str, typer.Option(help="all of the data, train, val or test.")] = "all",
     engine: Annotated[
         str | None,
         typer.Option(
@@ -76,6 +77,7 @@ def index(
         model=model,
         images=images,
         output=output,
+        part=part,
         engine=engine,
         kind=kind,
         ranking=ranking,

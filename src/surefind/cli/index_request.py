@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from surefind.choices import check_choice
-from surefind.datasets import read_catalog
+from surefind.cli.parts import PARTS, part_of
 from surefind.encoders.encoder import Encoder
 from surefind.engines.engine import KINDS
 from surefind.engines.opening import SCHEMES, is_url, without_password
@@ -25,6 +25,7 @@ class Request:
     model: Path
     images: str
     output: Path
+    part: str = "all"
     engine: str | None = None
     kind: str = "auto"
     ranking: str | None = None
@@ -38,6 +39,7 @@ class Request:
     def __post_init__(self) -> None:
         """Before anything is made."""
         check_choice("--kind", self.kind, ("auto", *KINDS))
+        check_choice("--part", self.part, PARTS)
         check_choice("--duplicates", self.duplicates, DUPLICATES)
         if self.ranking is not None:
             check_choice("--ranking", self.ranking, RANKINGS)
@@ -55,14 +57,14 @@ class Request:
 
 def open_index(request: Request) -> tuple[Catalog, Index]:
     """What is to be added, and the index: made, or continued."""
-    catalog = read_catalog(request.images)
+    catalog = part_of(request.images, request.part)
     catalog = replace(catalog, ids=tuple(request.prefix + name for name in catalog.ids))
     left_out = set(request.remove)
     catalog = catalog.select([row for row, id_ in enumerate(catalog.ids) if id_ not in left_out])
     encoder = Encoder.load(request.model).to(_device())
     if IndexFolder(request.output).exists():
         return catalog, _continue(request, encoder)
-    _refuse_other_folders(request.output)
+    refuse_other_folders(request.output)
     return catalog, Index.create(
         request.output,
         encoder,
@@ -94,7 +96,7 @@ def _continue(request: Request, encoder: Encoder) -> Index:
     return index
 
 
-def _refuse_other_folders(output: Path) -> None:
+def refuse_other_folders(output: Path) -> None:
     """An index is not made among files of another kind, such as the images themselves."""
     folder = IndexFolder(output)
     begun = {folder.model.name, Path(folder.place(EMBEDDED)).name}  # by a run that was killed

@@ -6,7 +6,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from surefind.cli.index_request import Request
+from surefind.cli.index_request import Request, refuse_other_folders
 from surefind.cli.indexing import Outcome
 from surefind.cli.queries import Answer, complain
 from surefind.engines.where import Metadata
@@ -14,7 +14,8 @@ from surefind.errors import InvalidArgument, SurefindError
 from surefind.search.adding import Added
 from surefind.search.folder import EMBEDDED, IndexFolder
 from surefind.search.index import Index
-from surefind.upgrade.upgrade import Upgrade
+from surefind.upgrade.given import as_vectors
+from surefind.upgrade.upgrade import IN_INDEX, RANKING, Upgrade, is_upgrade
 from surefind.upgrade.vectors import read_vectors
 
 AT_ONCE = 1024  # queries
@@ -22,21 +23,13 @@ AT_ONCE = 1024  # queries
 
 def index_vectors(request: Request) -> Outcome:
     """Make an index of a file of vectors, or add those that are new."""
+    _check_ranking(request)
     upgrade, given = Upgrade.load(request.model), read_vectors(request.images)
+    as_vectors(given.values, upgrade.dim)  # before anything is made
     started = perf_counter()
-    known: set[str] = set()
-    made = not IndexFolder(request.output).exists()
-    if made:
-        index = upgrade.make_index(
-            request.output, engine=request.engine or EMBEDDED, kind=request.kind
-        )
-    else:
-        index = Index.open(request.output, engine=request.engine)
-        index.check_model(upgrade.fingerprint, str(request.model))
-    with index:
+    with _open(request, upgrade) as index:
         names = [request.prefix + name for name in given.ids]
-        if not request.replace:
-            known = index.known(names)
+        known = set() if request.replace else index.known(names)
         left_out = known | set(request.remove)
         rows = [row for row, name in enumerate(names) if name not in left_out]
         facts: list[Metadata] = [
@@ -52,11 +45,35 @@ def index_vectors(request: Request) -> Outcome:
         removed = index.remove(request.remove) if request.remove else 0
         if request.compact:
             index.compact()
-        if made:
+        if index.calibration is None:
             index.adopt(upgrade.calibrated)
         added = Added(added=len(rows), known=len(known))
         seconds = perf_counter() - started
         return Outcome(request.output, len(index), added, removed, seconds, index.warnings)
+
+
+def _open(request: Request, upgrade: Upgrade) -> Index:
+    """The index: made, or continued, also where a run was killed while making it."""
+    if not IndexFolder(request.output).exists():
+        refuse_other_folders(request.output)
+        return upgrade.make_index(
+            request.output, engine=request.engine or EMBEDDED, kind=request.kind
+        )
+    index = Index.open(request.output, engine=request.engine)
+    index.check_model(upgrade.fingerprint, str(request.model))
+    if not is_upgrade(request.output / IN_INDEX):
+        upgrade.save(request.output / IN_INDEX)
+    return index
+
+
+def _check_ranking(request: Request) -> None:
+    if request.ranking not in (None, RANKING):
+        raise InvalidArgument(
+            "--ranking",
+            expected=f"{RANKING}, in which vectors were calibrated",
+            got=str(request.ranking),
+            fix="leave it out: a search can ask for either ranking",
+        )
 
 
 @dataclass

@@ -32,7 +32,7 @@ class McDropoutEncoder(ImageEncoder):
                 fix="50 is usual",
             )
         self.encoder, self.passes, self.seed = encoder, passes, seed
-        self.preprocessing = encoder.preprocessing
+        self.preprocessing, self.trained_with = encoder.preprocessing, encoder.trained_with
         self._dropping = {part for part in encoder.modules() if _drops(part)}
         if not self._dropping:
             raise InvalidArgument(

@@ -77,6 +77,25 @@ def calibrate_engine(
     return Calibrated(fit_calibration(observed, origin, wishes), neighbourhoods, doubt.heads)
 
 
+def labelled_queries(
+    engine: Engine,
+    encoder: Callable[[], ImageEncoder],
+    labelled: Catalog | str | Path | Embeddings | None,
+    *,
+    labels: Sequence[object] | None = None,
+    seed: int = 0,
+    progress: Progress = lambda *_: None,
+) -> tuple[LabelledQueries, str]:
+    """Embeddings with labels, images, or the rows of the index itself; and what they are called."""
+    if labelled is None:
+        return own_queries(engine, seed=seed), "the index itself"
+    if isinstance(labelled, Embeddings):
+        engine.space.check(labelled)
+        return embedded_queries(labelled, labels, seed=seed), "embeddings"
+    source = str(labelled.root if isinstance(labelled, Catalog) else labelled)
+    return picture_queries(engine, encoder(), labelled, seed=seed, progress=progress), source
+
+
 def own_queries(engine: Engine, *, seed: int = 0) -> LabelledQueries:
     """The labelled rows of the index itself, each to be asked of the others."""
     keys = np.concatenate([block.keys for block in engine.scan()] or [np.empty(0, np.int64)])

@@ -30,10 +30,8 @@ from surefind.search.asking import answer, find, shift_of
 from surefind.search.calibrating import (
     Progress,
     calibrate_engine,
-    embedded_queries,
+    labelled_queries,
     learned_doubt,
-    own_queries,
-    picture_queries,
 )
 from surefind.search.confidence.calibrated import Calibrated
 from surefind.search.confidence.calibration import Calibration
@@ -335,16 +333,14 @@ class Index:
         that the model was not trained with: those it knows too well. `learn_doubt` also learns
         which images are vague. What was calibrated before is replaced.
         """
-        if isinstance(labelled, Embeddings):
-            self.space.check(labelled)
-            queries, source = embedded_queries(labelled, labels, seed=seed), "embeddings"
-        elif labelled is not None:
-            source = str(labelled.root if isinstance(labelled, Catalog) else labelled)
-            queries = picture_queries(
-                self._engine, self.encoder, labelled, seed=seed, progress=progress
-            )
-        else:
-            queries, source = own_queries(self._engine, seed=seed), "the index itself"
+        queries, source = labelled_queries(
+            self._engine,
+            lambda: self.encoder,
+            labelled,
+            labels=labels,
+            seed=seed,
+            progress=progress,
+        )
         calibrated = calibrate_engine(
             self._engine,
             queries,
@@ -360,7 +356,6 @@ class Index:
 
     def shift(self, queries: Sequence[ImageSource] | Embeddings) -> tuple[Shift, ...]:
         """In what queries, which need no labels, are unlike those of the calibration."""
-        query = queries if isinstance(queries, Embeddings) else self.encoder.encode(queries)
         if self.calibrated is None:
             raise InvalidArgument(
                 "index",
@@ -368,6 +363,7 @@ class Index:
                 got=f"{self._folder.path}, which is not calibrated",
                 fix=f"surefind calibrate {self._folder.path} DATA",
             )
+        query = queries if isinstance(queries, Embeddings) else self.encoder.encode(queries)
         return shift_of(self._engine, self.calibrated, query)
 
     def adopt(self, calibrated: Calibrated) -> None:

@@ -15,10 +15,12 @@ from surefind.engines.opening import create_engine
 from surefind.engines.space import Space
 from surefind.errors import InvalidArgument
 from surefind.search.calibrating import STEPS, Progress, calibrate_engine, own_queries
-from surefind.search.confidence.fitting import Wishes
+from surefind.search.confidence.fitting import Wishes, check_wishes
+from surefind.search.confidence.observed import check_queries
 from surefind.search.confidence.observing import Doubt
 from surefind.search.doubt.fitting import Fitted, fit_variance_heads
-from surefind.upgrade.upgrade import RANKING, Upgrade, Values, as_vectors, fingerprint_of
+from surefind.upgrade.given import Values, as_texts, as_vectors
+from surefind.upgrade.upgrade import RANKING, Upgrade, fingerprint_of
 
 
 def calibrate(
@@ -35,6 +37,8 @@ def calibrate(
     The labelled vectors search one another. Classes should be ones that the model was not trained
     with. `learn_doubt` learns heads that say how vague a vector is; without, there is no variance.
     """
+    wishes = wishes or Wishes()
+    check_wishes(wishes)
     mean = as_vectors(vectors)
     names = _checked_labels(labels, len(mean))
     fitted = None
@@ -54,7 +58,7 @@ def calibrate(
         calibrated = calibrate_engine(
             engine,
             queries,
-            wishes or Wishes(),
+            wishes,
             ranking=RANKING,
             source=f"{len(mean)} labelled vectors",
             doubt=Doubt(heads, _doubt(fitted, rows)),
@@ -89,15 +93,10 @@ def _doubt(
     return torch.stack([fitted.log_var, fitted.disagreement], dim=1)[rows].double().numpy()
 
 
-def _checked_labels(labels: Sequence[object] | None, count: int) -> list[str]:
-    if labels is None or len(labels) != count:
-        raise InvalidArgument(
-            "labels",
-            expected=f"{count}, one per vector",
-            got="none" if labels is None else str(len(labels)),
-            fix="say what each vector shows; equal labels are matches",
-        )
-    missing = sum(label is None or label != label or str(label) == "" for label in labels)
+def _checked_labels(labels: Sequence[object], count: int) -> list[str]:
+    """All that can be known to be missing before the work."""
+    names = as_texts(labels, count)
+    missing = names.count("")
     if missing:
         raise InvalidArgument(
             "labels",
@@ -105,4 +104,5 @@ def _checked_labels(labels: Sequence[object] | None, count: int) -> list[str]:
             got=f"{missing} of {count} missing",
             fix="leave out the vectors whose label is not known",
         )
-    return [str(label) for label in labels]
+    check_queries(np.unique(names, return_inverse=True)[1])
+    return names

@@ -6,17 +6,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from surefind.embeddings import Gaussians
 from surefind.encoders.encoder import POINT_VAR
 from surefind.engines.embedded.sealed import read_small, seal, unseal
+from surefind.engines.engine import Rows
 from surefind.engines.space import Space
 from surefind.engines.where import Metadata
-from surefind.errors import InvalidArgument, InvalidFile
+from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 from surefind.files import make_writable, write_whole
 from surefind.search.confidence.calibrated import Calibrated
 from surefind.search.confidence.calibration import Calibration
@@ -25,12 +23,12 @@ from surefind.search.doubt.heads import VarianceHeads
 from surefind.search.folder import EMBEDDED
 from surefind.search.index import Index
 from surefind.search.neighbourhoods import Neighbourhoods
+from surefind.upgrade.given import Values, as_texts, as_vectors
 
 SCHEMA = 1
 RANKING = "mean"
 FILE, CALIBRATION, IN_INDEX = "upgrade.json", "calibration", "upgrade"
-
-Values = NDArray[np.floating] | Tensor
+AGAIN = "restore it from a copy, or upgrade the vectors again: surefind upgrade VECTORS -o FOLDER"
 
 
 @dataclass(frozen=True)
@@ -76,8 +74,9 @@ class Upgrade:
         gallery, if it has labels.
         """
         embeddings = self.embed(vectors)
-        names = [f"row {row}" for row in range(len(embeddings))] if ids is None else list(ids)
+        names = [str(name) for name in ids] if ids is not None else _row_names(len(embeddings))
         facts = _facts(len(embeddings), labels, metadata)
+        Rows(tuple(names), embeddings, ("",) * len(names), tuple(facts))  # refused before the work
         index = self.make_index(folder, engine=engine, kind=kind)
         index.add_embeddings(embeddings, names, metadata=facts)
         index.adopt(self.calibrated)
@@ -115,20 +114,28 @@ class Upgrade:
                 f"{place} holds no upgrade: {FILE} is missing",
                 fix="name the folder that `surefind upgrade` wrote",
             )
+        try:
+            made = cls._read(place)
+        except SurefindError as error:
+            raise InvalidFile(
+                f"{place} holds no whole upgrade: {error.problem}", fix=AGAIN
+            ) from error
+        return made
+
+    @classmethod
+    def _read(cls, place: Path) -> "Upgrade":
+        path = place / FILE
         facts = unseal(path, read_small(path))
         if facts.get("schema") != SCHEMA:
             raise InvalidFile(
-                f"{path} has schema {facts.get('schema')!r}, this version reads {SCHEMA}",
-                fix="upgrade the vectors again",
+                f"{path} has schema {facts.get('schema')!r}, this version reads {SCHEMA}", fix=AGAIN
             )
         calibrated = read_calibration(
             place / CALIBRATION, fingerprint=facts["fingerprint"], ranking=RANKING
         )
         made = cls(int(facts["dim"]), calibrated)
         if made.fingerprint != facts["fingerprint"]:
-            raise InvalidFile(
-                f"{place} is put together of two upgrades", fix="upgrade the vectors again"
-            )
+            raise InvalidFile("it is put together of two upgrades", fix=AGAIN)
         return made
 
     @classmethod
@@ -152,28 +159,21 @@ def fingerprint_of(dim: int, heads: VarianceHeads | None) -> str:
     return digest.hexdigest()
 
 
-def as_vectors(vectors: Values, dim: int | None = None) -> Tensor:
-    """(N, D) float32, refused if it is anything else."""
-    given = torch.as_tensor(vectors).detach().cpu()
-    if given.ndim != 2 or dim not in (None, given.shape[1]) or not len(given):
-        raise InvalidArgument(
-            "vectors",
-            expected=f"vectors of one model, (N, {'D' if dim is None else dim})",
-            got=f"shape {tuple(given.shape)}",
-            fix="one row per image; queries from the model that made the gallery",
-        )
-    return given.float()
+def _row_names(count: int) -> list[str]:
+    return [f"row {row}" for row in range(count)]
 
 
 def _facts(
     count: int, labels: Sequence[object] | None, metadata: Sequence[Metadata] | None
 ) -> list[Metadata]:
-    for name, column in (("labels", labels), ("metadata", metadata)):
-        if column is not None and len(column) != count:
-            raise InvalidArgument(
-                name, expected=f"{count}, one per vector", got=str(len(column)), fix="give all"
-            )
-    facts = [dict(given) for given in metadata] if metadata is not None else [{}] * count
-    if labels is None:
-        return list(facts)
-    return [{**known, "label": str(label)} for known, label in zip(facts, labels, strict=True)]
+    """What is known of each vector; one whose label is missing has none."""
+    if metadata is not None and len(metadata) != count:
+        raise InvalidArgument(
+            "metadata", expected=f"{count}, one per vector", got=str(len(metadata)), fix="give all"
+        )
+    facts: Sequence[Metadata] = metadata if metadata is not None else [{}] * count
+    texts = [""] * count if labels is None else as_texts(labels, count)
+    return [
+        {**known, "label": text} if text else dict(known)
+        for known, text in zip(facts, texts, strict=True)
+    ]

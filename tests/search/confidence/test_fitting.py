@@ -16,7 +16,12 @@ from surefind.search.confidence.fitting import (
     usual_columns,
 )
 from surefind.search.confidence.novelty import novelty_of
-from surefind.search.confidence.observed import Observed, check_enough, novelty_values
+from surefind.search.confidence.observed import (
+    LEAST_OF_EACH,
+    Observed,
+    check_enough,
+    novelty_values,
+)
 from surefind.search.confidence.promise import promise_precision
 from surefind.search.evidence.columns import COLUMNS, evidence
 
@@ -84,12 +89,13 @@ def test_too_few_classes_are_refused_with_how_many_there_are(observed):
 @pytest.mark.parametrize("right", [True, False])
 def test_queries_that_are_all_right_or_all_wrong_are_refused(observed, right):
     match = np.full_like(observed.match, right)
-    match[:9, 0] = not right
+    match[: LEAST_OF_EACH - 1, 0] = not right
     what = "wrong" if right else "right"
-    wanted = f"at least 10 queries whose first hit is {what}, got 9.*\n.*label 1 more"
+    least = LEAST_OF_EACH
+    wanted = f"at least {least} queries .* first hit is {what}, got {least - 1}.*\n.*label 1 more"
     with pytest.raises(sf.InvalidArgument, match=wanted):
         check_enough(observed._replace(match=match))
-    match[:10, 0] = not right
+    match[:LEAST_OF_EACH, 0] = not right
     check_enough(observed._replace(match=match))
 
 

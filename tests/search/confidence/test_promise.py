@@ -220,3 +220,62 @@ def test_what_cannot_be_used_is_refused_with_a_remedy(change):
     }
     with pytest.raises(sf.errors.InvalidArgument, match="fix:"):
         promise_precision(**good | change)
+
+
+def kept_by_the_next(count, *, ahead, draws=250, **drawn):
+    """How often the next so many queries keep a promise of 0.9, and how often there is one."""
+    rng, kept, made = np.random.default_rng(2), 0, 0
+    size = drawn["size"]
+    for _ in range(draws):
+        queries = draw(rng, 6000 // size, size, effect=drawn["effect"])
+        promise = promise_precision(*queries, precision=0.9, by=drawn["by"], ahead=ahead)
+        confidence, right, _ = draw(rng, count // size, size, effect=drawn["effect"])
+        chosen = confidence >= (np.inf if promise.threshold is None else promise.threshold)
+        made += promise.threshold is not None
+        kept += not chosen.any() or right[chosen].mean() >= 0.9
+    return kept, made
+
+
+@pytest.mark.parametrize(
+    "drawn",
+    [{"size": 1, "effect": 0.0, "by": "query"}, {"size": 10, "effect": 0.8, "by": "class"}],
+)
+def test_the_next_queries_keep_the_promise_that_is_made_for_them(drawn):
+    kept, made = kept_by_the_next(1000, ahead=1000, **drawn)
+    assert kept >= binom.ppf(0.01, 250, 0.9)
+    assert made > 150
+    assert kept_by_the_next(1000, ahead=None, **drawn)[0] < binom.ppf(0.01, 250, 0.9)
+
+
+def threshold_of(queries, **asked):
+    promise = promise_precision(*queries, **asked)
+    return np.inf if promise.threshold is None else promise.threshold
+
+
+def test_a_promise_for_queries_to_come_is_never_easier_than_for_the_long_run():
+    rng, harder = np.random.default_rng(9), 0
+    for _ in range(60):
+        total, classes = int(rng.integers(20, 3000)), int(rng.integers(5, 200))
+        logit = rng.normal(rng.uniform(0, 2), 2, total)
+        queries = expit(logit), rng.random(total) < expit(logit), rng.integers(0, classes, total)
+        precision = float(rng.choice([0.6, 0.8, 0.9, 0.95]))
+        long_run = threshold_of(queries, precision=precision)
+        soon = [threshold_of(queries, precision=precision, ahead=10**n) for n in (9, 3, 2)]
+        assert soon[0] == long_run <= min(soon)
+        harder += soon[-1] > long_run
+    assert harder > 20
+
+
+def test_where_the_long_run_cannot_be_promised_no_queries_to_come_are():
+    rng = np.random.default_rng(0)
+    confidence = rng.random(3000)
+    queries = confidence, rng.random(3000) < confidence, rng.integers(0, 100, 3000)
+    for ahead in (None, 30_000, 100_000):  # a walk that begins elsewhere does not stumble
+        assert threshold_of(queries, precision=0.97, ahead=ahead) == np.inf
+
+
+@pytest.mark.parametrize("ahead", [0, -5, 2.5, True, "many", np.nan])
+def test_a_number_of_queries_to_come_that_is_none_is_refused(ahead):
+    queries = np.array([0.5, 0.6]), np.array([True, False]), np.array([0, 1])
+    with pytest.raises(sf.errors.InvalidArgument, match="ahead: expected a whole number"):
+        promise_precision(*queries, precision=0.9, ahead=ahead)

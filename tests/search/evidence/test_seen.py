@@ -29,6 +29,12 @@ def test_of_a_query_that_is_too_far_to_be_a_neighbour_the_nearest_others_stay():
     assert np.array_equal(without_query(around, np.array(30.0)), around[:-1])
 
 
+def test_a_query_too_vague_to_be_a_neighbour_takes_nobodys_place():
+    """In expected order it may be nearer than some neighbours and yet not be one of them."""
+    around = np.arange(1.0, 22.0)
+    assert np.array_equal(without_query(around, np.array(7.5)), around[:-1])
+
+
 @pytest.mark.parametrize("place", [0, 7, 20])
 def test_the_one_at_the_distance_of_the_query_is_left_out(place):
     around = np.arange(1.0, 22.0)

@@ -108,13 +108,16 @@ class _Ladder(NamedTuple):
 
     n: NDArray[np.int64]
     risk: Values
-    size: Values  # of as many independent queries
+    independent: Values  # as many queries that are
     deff: Values
     worth: float = 1.0  # of a query, when the noise of those to come counts as well
 
+    @property
+    def size(self) -> Values:
+        return self.independent * self.worth
+
     def for_the_next(self, ahead: int) -> "_Ladder":
-        worth = ahead / (int(self.n[-1]) + ahead)
-        return self._replace(size=self.size * worth, worth=worth)
+        return self._replace(worth=ahead / (int(self.n[-1]) + ahead))
 
     def p_values(self, precision: float, *, times: Values | float = 1.0) -> Values:
         size = self.size * times
@@ -145,14 +148,21 @@ def _walk(ladder: _Ladder, precision: float, delta: float) -> int | None:
     """The last step at which too many errors are ruled out.
 
     It begins where no error at all would be enough; of fewer queries only all together are tried.
+    What holds for queries to come is to hold in the long run as well: that walk begins elsewhere,
+    and may stumble where this one does not.
     """
+    end: int | None = len(ladder.n) - 1
+    if ladder.worth < 1:
+        end = _walk(ladder._replace(worth=1.0), precision, delta)
+    if end is None:
+        return None
     part = delta / STARTS
     fewest = np.log(part) / np.log(precision)
     first = min(int(np.searchsorted(ladder.n * ladder.worth, fewest)), len(ladder.n) - 1)
     starts = [first + (len(ladder.n) - first) * start // STARTS for start in range(STARTS)]
     p_values = ladder.p_values(precision).tolist()
     allowed, last = 0.0, None
-    for step in range(first, len(p_values)):
+    for step in range(first, end + 1):
         allowed += part * starts.count(step)
         if p_values[step] <= allowed:
             last = step

@@ -81,8 +81,7 @@ def _shift(name: str, reference: Sequence[float], now: Values, columns: int) -> 
         how = "are larger than" if larger else "are smaller than"
     message = (
         f"{name.replace('_', ' ')}: values {how} when calibrated, "
-        f"median {medians[0]:.3g} now and {medians[1]:.3g} then; "
-        "the promise may not hold for such queries, calibrate with some of them"
+        f"median {medians[0]:.3g} now and {medians[1]:.3g} then"
     )
     p_value = min(1.0, float(result.pvalue) * columns)
     return Shift(name, float(result.statistic), p_value, message)

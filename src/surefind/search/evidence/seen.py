@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 NEIGHBOURS = 20  # K, of a query and of a hit, which say how crowded it is there
+ROUNDING = 1e-4  # of a distance that was stored and one that was not, relative
 
 Numbers = NDArray[np.float64]
 
@@ -36,10 +37,11 @@ class Seen(NamedTuple):
 def without_query(around: Numbers, distance: Numbers) -> Numbers:
     """The neighbours of hits, (..., K + 1) to (..., K), when the query is in the gallery itself.
 
-    The query is the neighbour at its distance (...,), or too far away to be one of them.
+    The query is the neighbour at its distance (...,); where there is none, it is too far away to
+    be one of them, or too vague.
     """
-    own = np.abs(around - distance[..., None]).argmin(axis=-1)
-    too_far = distance > around[..., -1] * (1 + 1e-5)
-    own = np.where(too_far, around.shape[-1] - 1, own)
+    gap = np.abs(around - distance[..., None])
+    there = gap.min(axis=-1) <= ROUNDING * distance
+    own = np.where(there, gap.argmin(axis=-1), around.shape[-1] - 1)
     places = np.arange(around.shape[-1] - 1)
     return np.take_along_axis(around, places + (places >= own[..., None]), axis=-1)

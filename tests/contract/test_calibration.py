@@ -1,0 +1,70 @@
+"""A calibrated index on every engine: the same confidence as the plainest engine gives."""
+
+import pytest
+from clusters import FINGERPRINT, SPACE, cluster_index, rows_of, thirds
+from memory_engine import MemoryEngine
+
+from surefind.search.asking import answer
+from surefind.search.calibrating import calibrate_engine, embedded_queries
+from surefind.search.confidence.fitting import Wishes
+from surefind.search.confidence.verdict import VERDICTS
+from surefind.search.hits import SearchResult
+from surefind.search.index import Index
+from surefind.search.question import Question
+
+GALLERY, (KNOWN, LABELS), (FRESH, _) = thirds(classes=24, per_class=18, seed=6)
+LATE = rows_of(FRESH[60:90], ["late"] * 30, prefix="late")
+WISHES = Wishes(precision=0.7, probability=0.5, foreign_rate=0.05)  # all verdicts occur
+
+
+def plain_answers(*, late: bool = False) -> list[SearchResult]:
+    """Without an index: all in memory."""
+    engine = MemoryEngine(SPACE, {"fingerprint": FINGERPRINT})
+    engine.add(rows_of(*GALLERY))
+    queries = embedded_queries(KNOWN, LABELS)
+    made = calibrate_engine(engine, queries, WISHES, ranking="mean", source="memory")
+    if late:
+        engine.add(LATE)
+    question = Question(25, "mean")
+    return answer(engine, FRESH[:60], [""] * 60, question, calibrated=made)
+
+
+def assert_alike(found: list[SearchResult], wanted: list[SearchResult]) -> None:
+    for one, other in zip(found, wanted, strict=True):
+        assert [hit.id for hit in one.hits] == [hit.id for hit in other.hits]
+        sure, plain = ([hit.confidence for hit in its.hits] for its in (one, other))
+        assert sure[:20] == pytest.approx(plain[:20], abs=1e-5)
+        assert sure[20:] == [None] * 5
+        assert (one.verdict, one.show) == (other.verdict, other.show)
+        assert one.novelty_p_value == pytest.approx(other.novelty_p_value)
+
+
+def test_confidence_and_verdict_are_those_of_the_plainest_engine(tmp_path, engine):
+    with cluster_index(tmp_path / "index", *GALLERY, engine=engine) as index:
+        index.calibrate(KNOWN, labels=LABELS, wishes=WISHES, learn_doubt=False)
+        wanted = plain_answers()
+        assert {result.verdict for result in wanted} == set(VERDICTS)
+        assert_alike(index.search(FRESH[:60], k=25), wanted)
+    url = engine if "://" in engine else None
+    with Index.open(tmp_path / "index", engine=url) as again:
+        assert_alike(again.search(FRESH[:60], k=25), wanted)
+
+
+def test_rows_that_come_later_are_judged_alike(tmp_path, engine):
+    with cluster_index(tmp_path / "index", *GALLERY, engine=engine) as index:
+        index.calibrate(KNOWN, labels=LABELS, wishes=WISHES, learn_doubt=False)
+        index.add_embeddings(LATE.embeddings, LATE.ids, metadata=LATE.metadata)
+        found = index.search(FRESH[:60], k=25)
+    assert any(hit.id.startswith("late") for result in found for hit in result.hits)
+    assert_alike(found, plain_answers(late=True))
+
+
+def test_own_rows_are_asked_alike(tmp_path, engine):
+    with cluster_index(tmp_path / "index", *GALLERY, engine=engine) as index:
+        found = index.calibrate(learn_doubt=False)
+    with cluster_index(tmp_path / "local", *GALLERY) as local:
+        wanted = local.calibrate(learn_doubt=False)
+    assert found.quality.right == wanted.quality.right
+    assert sorted(found.curve.confidence) == pytest.approx(
+        sorted(wanted.curve.confidence), abs=1e-3
+    )

@@ -1,0 +1,277 @@
+"""What an index is calibrated with, and what is refused and leaves everything as it was."""
+
+import errno
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from clusters import DIM, FINGERPRINT, SPACE, cluster_index, clusters, gaussians, rows_of, thirds
+from pictures import write_pictures
+
+import surefind as sf
+from surefind import files
+from surefind.engines.space import Space
+from surefind.images.catalog import Catalog
+from surefind.search import calibrating
+from surefind.search.calibrating import picture_queries
+from surefind.search.confidence.fitting import Wishes
+from surefind.search.index import Index
+
+(GALLERY, LABELS), (KNOWN, KNOWN_LABELS), (FRESH, _) = thirds(classes=40, seed=3)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("made") / "index"
+    with cluster_index(folder, GALLERY, LABELS) as index:
+        index.calibrate(KNOWN, labels=KNOWN_LABELS, learn_doubt=False)
+    return folder
+
+
+@pytest.fixture
+def index(made, tmp_path) -> Index:
+    """A copy of its own for each test."""
+    return Index.open(shutil.copytree(made, tmp_path / "index"))
+
+
+@pytest.fixture(scope="module")
+def encoder() -> sf.Encoder:
+    return sf.Encoder.create(sf.EncoderConfig(backbone="tiny", dim=16), seed=1).eval()
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory) -> Catalog:
+    """72 pictures; every third has the label of another class, so that hits are often wrong."""
+    root = write_pictures(tmp_path_factory.mktemp("photos"), classes=12, per_class=6)
+    paths = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.png"))
+    labels = [f"class{(row // 6 + (row % 3 == 0)) % 12:02d}" for row in range(72)]
+    return Catalog(root, tuple(paths), labels=tuple(labels))
+
+
+def answers(index: Index, queries) -> list[tuple]:
+    return [(result.confidence, result.verdict) for result in index.search(queries)]
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def copied(catalog: Catalog, folder: Path) -> Catalog:
+    """The same pictures elsewhere, under other names."""
+    names = [f"{row}.png" for row in range(len(catalog))]
+    folder.mkdir()
+    for path, name in zip(catalog.files, names, strict=True):
+        shutil.copy(path, folder / name)
+    return Catalog(folder, tuple(names), labels=catalog.labels)
+
+
+def test_pictures_that_are_in_the_index_are_not_their_own_hits(tmp_path, encoder, catalog):
+    """Known by their content: so they give what the rows of the index themselves give."""
+    index = Index.create(tmp_path / "index", encoder, catalog)
+    own = index.calibrate(learn_doubt=False)
+    elsewhere = copied(catalog, tmp_path / "copies")
+    pictures = index.calibrate(elsewhere, learn_doubt=False)
+    assert pictures.origin.source == str(tmp_path / "copies")
+    assert own.quality.right < 0.9  # 1 if they were their own hits
+    assert pictures.curve.right == own.curve.right
+    assert pictures.curve.confidence == pytest.approx(own.curve.confidence, abs=1e-3)
+
+
+def test_pictures_in_the_index_and_others_are_told_apart(tmp_path, encoder, catalog):
+    inside = catalog.select(range(0, 72, 2))
+    index = Index.create(tmp_path / "index", encoder, inside)
+    queries = picture_queries(index._engine, encoder, copied(catalog, tmp_path / "copies"))
+    wanted = ["" if row % 2 else catalog.ids[row] for row in range(72)]
+    assert list(queries.itself) == wanted
+    assert [facts["label"] for facts in queries.facts] == list(catalog.labels)
+
+
+def test_a_folder_is_a_source_of_labelled_pictures(tmp_path, encoder, catalog):
+    index = Index.create(tmp_path / "index", encoder, catalog)
+    calibration = index.calibrate(catalog.root, learn_doubt=False)
+    assert calibration.origin.source == str(catalog.root)
+    assert (calibration.origin.queries, calibration.origin.classes) == (72, 12)
+
+
+def test_of_a_catalog_with_queries_only_those_are_asked(tmp_path, encoder, catalog):
+    index = Index.create(tmp_path / "index", encoder, catalog)
+    asks = replace(catalog, queries=tuple(row < 60 for row in range(72)))
+    assert index.calibrate(asks, learn_doubt=False).origin.queries == 60
+
+
+def test_pictures_without_labels_are_refused(tmp_path, encoder, catalog):
+    index = Index.create(tmp_path / "index", encoder, catalog)
+    with pytest.raises(sf.InvalidArgument, match=r"queries with labels.*got 72 without"):
+        index.calibrate(replace(catalog, labels=()), learn_doubt=False)
+    assert index.calibration is None
+
+
+def test_own_rows_are_asked_of_the_others(tmp_path):
+    index = cluster_index(tmp_path / "index", GALLERY, LABELS)
+    origin = index.calibrate(learn_doubt=False).origin
+    assert (origin.queries, origin.classes, origin.gallery) == (len(LABELS), 40, len(LABELS))
+    assert (origin.source, origin.without_match) == ("the index itself", 0)
+    assert 0.5 < index.calibration.quality.right < 0.8  # 1 if they were their own hits
+
+
+def test_progress_is_told_by_name(tmp_path):
+    told: dict[str, tuple[int, int]] = {}
+    index = cluster_index(tmp_path / "index", *clusters())
+    index.calibrate(learn_doubt=False, progress=lambda what, *count: told.update({what: count}))
+    assert told == {
+        "looking around every image": (288, 288),
+        "asking labelled queries": (288, 288),
+    }
+
+
+def test_learned_doubt_is_kept_and_used(tmp_path, monkeypatch):
+    monkeypatch.setattr(calibrating, "STEPS", 30)
+    index = cluster_index(tmp_path / "index", *clusters(vague=True))
+    calibration = index.calibrate(seed=1)
+    assert {"doubt", "near_doubt", "disagreement"} <= set(calibration.model.names)
+    assert index.calibrated.heads is not None
+    query = clusters(seed=9)[0][:20]
+    assert answers(Index.open(tmp_path / "index"), query) == answers(index, query)
+    again = cluster_index(tmp_path / "again", *clusters(vague=True)).calibrate(seed=1)
+    assert again.model == calibration.model
+
+
+def test_one_query_of_each_class_is_enough_though_no_doubt_is_learned(tmp_path):
+    gallery, known, _ = thirds(classes=60, seed=5)
+    index = cluster_index(tmp_path / "index", *gallery)
+    first = [known[1].index(f"class {code}") for code in range(60)]
+    index.calibrate(known[0][first], labels=[known[1][row] for row in first])
+    assert index.calibrated.heads is None
+    assert index.calibration.origin.classes == 60
+
+
+def test_labels_may_be_numbers_on_both_sides(tmp_path):
+    index = Index.create_empty(tmp_path / "index", SPACE, fingerprint=FINGERPRINT)
+    codes, known = ([int(label[6:]) for label in some] for some in (LABELS, KNOWN_LABELS))
+    names = [str(row) for row in range(len(codes))]
+    index.add_embeddings(GALLERY, names, metadata=[{"label": code} for code in codes])
+    numbers = index.calibrate(KNOWN, labels=np.array(known), learn_doubt=False)
+    texts = cluster_index(tmp_path / "texts", GALLERY, LABELS)
+    other = texts.calibrate(KNOWN, labels=KNOWN_LABELS, learn_doubt=False)
+    assert numbers.quality.right == other.quality.right
+
+
+def test_queries_without_a_label_are_left_out(index):
+    labels = [None, float("nan"), "", *KNOWN_LABELS[3:]]
+    assert index.calibrate(KNOWN, labels=labels, learn_doubt=False).origin.queries == 477
+
+
+def test_an_index_in_expected_order_is_calibrated_in_that_order(tmp_path):
+    space = Space("gaussian", DIM, "expected")
+    index = Index.create_empty(tmp_path / "index", space, fingerprint=FINGERPRINT)
+    rows = rows_of(*clusters(vague=True))
+    index.add_embeddings(rows.embeddings, rows.ids, metadata=rows.metadata)
+    assert index.calibrate(learn_doubt=False).origin.ranking == "expected"
+    assert index.search(FRESH[:1])[0].confidence is not None
+    assert index.search(FRESH[:1], ranking="mean")[0].confidence is None
+
+
+def test_places_serve_as_labels(tmp_path):
+    index = Index.create_empty(tmp_path / "index", SPACE, fingerprint=FINGERPRINT)
+    codes = [int(label[6:]) for label in LABELS]
+    facts = [{"east": 100.0 * code, "north": 0.0} for code in codes]
+    facts[0] = {}
+    index.add_embeddings(GALLERY, [str(n) for n in range(len(codes))], metadata=facts)
+    origin = index.calibrate().origin
+    assert (origin.queries, origin.classes) == (len(codes) - 1, len(codes) - 1)
+
+
+def unlabelled(folder: Path) -> Index:
+    index = Index.create_empty(folder, SPACE, fingerprint=FINGERPRINT)
+    index.add_embeddings(GALLERY, [str(n) for n in range(len(LABELS))])
+    return index
+
+
+@pytest.mark.parametrize("learn_doubt", [True, False])
+@pytest.mark.parametrize(
+    ("queries", "labels", "message"),
+    [
+        (KNOWN[:10], KNOWN_LABELS[:10], "at least 50 labelled queries, got 10"),
+        (KNOWN[:60], ["cat"] * 60, "at least 4 classes, got 1 .of 60 queries"),
+        (KNOWN, None, "expected 480, one for each query, got none"),
+        (KNOWN, KNOWN_LABELS[:7], "expected 480, one for each query, got 7"),
+        (KNOWN, [None] * 480, "queries with labels.*got 480 without"),
+        (KNOWN[:0], [], "queries with labels.*got no queries"),
+        (KNOWN, [f"other {n % 9}" for n in range(480)], "first hit is right, got 0"),
+        (GALLERY, LABELS, "first hit is wrong, got 0"),
+        (gaussians(torch.zeros(60, 3).numpy()), LABELS[:60], "dimensions, as in the index"),
+    ],
+)
+def test_queries_that_will_not_do_are_one_clear_error_and_nothing_is_written(
+    index, tmp_path, queries, labels, message, learn_doubt
+):
+    before = files_in(tmp_path / "index" / "calibration")
+    with pytest.raises(sf.InvalidArgument, match=message):
+        index.calibrate(queries, labels=labels, learn_doubt=learn_doubt)
+    assert files_in(tmp_path / "index" / "calibration") == before
+    assert index.search(FRESH[:1])[0].confidence is not None
+
+
+def test_wishes_that_make_no_sense_are_refused_before_the_work(index, tmp_path):
+    before = files_in(tmp_path / "index" / "calibration")
+    told: list[str] = []
+    with pytest.raises(sf.InvalidArgument, match="foreign_rate.*below 1, got 5"):
+        index.calibrate(
+            wishes=Wishes(foreign_rate=5),
+            learn_doubt=False,
+            progress=lambda what, *_: told.append(what),
+        )
+    assert told == []
+    assert files_in(tmp_path / "index" / "calibration") == before
+
+
+def test_an_index_without_labels_is_refused_before_the_work(tmp_path):
+    index = unlabelled(tmp_path / "index")
+    with pytest.raises(sf.InvalidArgument, match=r"labels.*got 480 without"):
+        index.calibrate()
+    told: list[str] = []
+    with pytest.raises(sf.InvalidArgument, match="got 480 images without"):
+        index.calibrate(
+            KNOWN,
+            labels=KNOWN_LABELS,
+            learn_doubt=False,
+            progress=lambda what, *_: told.append(what),
+        )
+    assert told == []
+    assert not (tmp_path / "index" / "calibration").exists()
+
+
+def test_an_empty_index_and_one_that_is_too_small_are_refused(tmp_path):
+    empty = Index.create_empty(tmp_path / "empty", SPACE, fingerprint=FINGERPRINT)
+    with pytest.raises(sf.InvalidArgument, match="got no queries"):
+        empty.calibrate()
+    small = cluster_index(tmp_path / "small", GALLERY[:21], LABELS[:21])
+    with pytest.raises(sf.InvalidArgument, match="at least 22 images, got 21"):
+        small.calibrate(KNOWN, labels=KNOWN_LABELS, learn_doubt=False)
+
+
+@pytest.mark.parametrize("room", [0, 1])
+def test_a_disk_that_is_full_leaves_an_index_that_searches_as_before(
+    index, tmp_path, monkeypatch, room
+):
+    wanted = answers(index, FRESH[:5])
+    plain = cluster_index(tmp_path / "plain", *clusters())
+    real, written = files.put, []
+
+    def put(file, content):
+        written.append(content)
+        if len(written) > room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(file, content)
+
+    monkeypatch.setattr(files, "put", put)
+    for its in (index, plain):
+        written.clear()
+        with pytest.raises(sf.InvalidFile, match="cannot write.*No space left"):
+            its.calibrate(learn_doubt=False)
+    assert answers(Index.open(tmp_path / "index"), FRESH[:5]) == wanted
+    result = Index.open(tmp_path / "plain").search(FRESH[:1])[0]
+    assert result.uncalibrated.startswith("not calibrated yet")
