@@ -1,0 +1,172 @@
+"""sf.calibrate: from labelled vectors to an upgrade, or one error that says what is needed."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import spearmanr
+from sklearn.metrics import roc_auc_score
+from vague_vectors import vague_vectors
+
+import surefind as sf
+from surefind.upgrade import calibrate as calibrate_module
+
+
+@pytest.mark.parametrize("seed", [100, 101])
+def test_confidence_tells_right_from_wrong_in_classes_never_seen_better_than_distance(
+    upgrade, tmp_path, seed
+):
+    fresh = vague_vectors(seed=seed)
+    gallery, asked = slice(0, None, 2), slice(1, None, 2)
+    index = upgrade.index(tmp_path / "index", fresh.vectors[gallery], labels=fresh.labels[gallery])
+    results = index.search(upgrade.embed(fresh.vectors[asked]), k=1)
+    first = [result.hits[0] for result in results]
+    right = [
+        hit.metadata["label"] == str(label)
+        for hit, label in zip(first, fresh.labels[asked], strict=True)
+    ]
+    by_distance = roc_auc_score(right, [-hit.distance for hit in first])
+    assert roc_auc_score(right, [result.confidence for result in results]) > by_distance + 0.15
+
+
+def test_vaguer_vectors_of_classes_never_seen_have_more_variance(known, fresh):
+    """One coordinate shows how vague a vector is; nothing says which, nor what it means."""
+    told, asked = (
+        np.column_stack([one.vectors, one.noise]).astype(np.float32) for one in (known, fresh)
+    )
+    var = sf.calibrate(told, known.labels).embed(asked).var
+    assert spearmanr(var, fresh.noise).statistic > 0.4
+
+
+def test_it_says_what_it_was_made_with(upgrade, known):
+    origin = upgrade.calibration.origin
+    assert (origin.queries, origin.classes, origin.gallery) == (360, 30, 360)
+    assert origin.source == "360 labelled vectors"
+    assert origin.fingerprint == upgrade.fingerprint
+    assert upgrade.calibration.promise.precision == 0.8
+    quality = upgrade.calibration.quality
+    itself = np.square(known.vectors[:, None] - known.vectors).sum(axis=2)
+    np.fill_diagonal(itself, np.inf)
+    nearest = known.labels[itself.argmin(axis=1)]
+    assert quality.right == pytest.approx((nearest == known.labels).mean())
+
+
+def test_learned_doubt_is_evidence_and_without_it_there_is_none(upgrade, plain):
+    of_doubt = {"doubt", "near_doubt", "disagreement"}
+    assert of_doubt <= set(upgrade.calibration.model.names)
+    assert upgrade.heads is not None
+    assert not of_doubt & set(plain.calibration.model.names)
+    assert plain.heads is None
+
+
+@pytest.mark.parametrize("learn_doubt", [True, False])
+def test_the_same_seed_gives_the_same_upgrade(known, upgrade, other, plain, learn_doubt):
+    again = sf.calibrate(known.vectors, known.labels, learn_doubt=learn_doubt)
+    first = upgrade if learn_doubt else plain
+    assert again.fingerprint == first.fingerprint
+    assert again.calibration.model == first.calibration.model
+    assert other.fingerprint != upgrade.fingerprint
+
+
+@pytest.mark.parametrize(
+    "labels_as",
+    [
+        list,
+        torch.as_tensor,
+        lambda labels: labels[:, None],
+        lambda labels: [f"class {n}" for n in labels],
+    ],
+)
+def test_labels_may_be_numbers_text_or_a_column(known, plain, labels_as):
+    made = sf.calibrate(known.vectors, labels_as(known.labels), learn_doubt=False)
+    assert made.calibration.quality == plain.calibration.quality
+
+
+def test_vectors_are_not_touched(known):
+    vectors = known.vectors.copy()
+    vectors.flags.writeable = False  # as those of a file that is mapped into memory
+    sf.calibrate(vectors, known.labels)
+    np.testing.assert_array_equal(vectors, known.vectors)
+
+
+def test_progress_is_told_by_name(known):
+    told = {}
+    sf.calibrate(
+        known.vectors, known.labels, progress=lambda what, *count: told.update({what: count})
+    )
+    steps = calibrate_module.STEPS
+    assert told == {
+        "learning which vectors are vague": (steps, steps),
+        "looking around every image": (360, 360),
+        "asking labelled queries": (360, 360),
+    }
+
+
+def with_number(vectors, value):
+    changed = vectors.copy()
+    changed[[3, 7], 2] = value
+    return changed
+
+
+UNUSABLE = {
+    "nan": (
+        lambda x, y: (with_number(x, np.nan), y),
+        r"vectors: expected finite.*2 of 360 .*row 3\)",
+    ),
+    "infinite": (lambda x, y: (with_number(x, np.inf), y), "vectors: expected finite"),
+    "too large": (lambda x, y: (x.astype(float) * 1e300, y), "vectors: .*at most 1e.06, got 360"),
+    "text": (lambda x, y: (x.astype(str), y), "vectors: expected .*real numbers.*got ndarray of"),
+    "complex": (lambda x, y: (x * 1j, y), "vectors: expected .*real numbers.*complex"),
+    "none": (lambda _, y: (None, y), "vectors: expected .*real numbers.*got NoneType"),
+    "ragged": (lambda _, y: ([[1.0], [1.0, 2.0]], y), "vectors: expected .*real numbers"),
+    "one vector": (lambda x, y: (x[0], y), r"vectors: expected .*\(N, D\), got shape \(16,\)"),
+    "no vectors": (lambda x, y: (x[:0], y[:0]), r"vectors: .* got shape \(0, 16\)"),
+    "no dimension": (lambda x, y: (x[:, :0], y), r"vectors: .* got shape \(360, 0\)"),
+    "no labels": (lambda x, _: (x, None), "labels: expected 360, one per vector, got none"),
+    "few labels": (lambda x, y: (x, y[:5]), "labels: expected 360, one per vector, got 5"),
+    "many labels": (lambda x, y: (x, np.stack([y, y])), "expected 360, one per vector, got 720"),
+    "label None": (lambda x, y: (x, [None, *y[1:]]), "a label for every vector, got 1 of 360"),
+    "label nan": (lambda x, y: (x, [*y[:-2], np.nan, np.nan]), "every vector, got 2 of 360"),
+    "label blank": (lambda x, y: (x, ["", *y[1:]]), "a label for every vector, got 1 of 360"),
+    "one class": (lambda x, y: (x, y * 0), "at least 4 classes, got 1"),
+    "three classes": (lambda x, y: (x, y % 3), "at least 4 classes, got 3"),
+    "too few": (lambda x, y: (x[::8], y[::8]), "at least 50 labelled queries, got 45 "),
+    "very few": (lambda x, y: (x[:10], y[:10]), "at least 50 labelled queries, got 10 "),
+    "no two alike": (
+        lambda x, _: (x, range(360)),
+        "4 classes with two vectors|whose first hit is right, got 0",
+    ),
+    "never wrong": (
+        lambda x, y: (x[:30].repeat(12, axis=0), y),
+        "whose first hit is wrong, got 0",
+    ),
+}
+
+
+@pytest.mark.parametrize("learn_doubt", [True, False])
+@pytest.mark.parametrize("name", UNUSABLE)
+def test_what_cannot_be_used_is_one_error_that_says_what_is_needed(known, name, learn_doubt):
+    change, message = UNUSABLE[name]
+    vectors, labels = change(known.vectors, known.labels)
+    with pytest.raises(sf.InvalidArgument, match=f"(?s){message}.*fix: "):
+        sf.calibrate(vectors, labels, learn_doubt=learn_doubt)
+
+
+@pytest.mark.parametrize("name", ["one class", "too few", "label None"])
+def test_what_is_missing_is_told_before_the_work(known, name):
+    told = []
+    vectors, labels = UNUSABLE[name][0](known.vectors, known.labels)
+    with pytest.raises(sf.InvalidArgument):
+        sf.calibrate(vectors, labels, progress=lambda *what: told.append(what))
+    assert told == []
+
+
+def test_wishes_that_make_no_sense_are_refused_before_the_work(known):
+    told = []
+    with pytest.raises(sf.InvalidArgument, match="precision: expected a share.*got 95"):
+        sf.calibrate(
+            known.vectors,
+            known.labels,
+            wishes=sf.Wishes(precision=95),
+            progress=lambda *what: told.append(what),
+        )
+    assert told == []

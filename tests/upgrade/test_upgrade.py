@@ -1,0 +1,326 @@
+"""An upgrade at work: vectors stay as they are, are indexed, searched, saved and read again."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from stores import flip_bit
+
+import surefind as sf
+from surefind.encoders.encoder import POINT_VAR
+from surefind.engines.embedded.sealed import seal, unseal
+from surefind.engines.space import Space
+from surefind.search.confidence.verdict import VERDICTS
+from surefind.upgrade.upgrade import FILE
+
+
+@pytest.fixture
+def folder(upgrade, tmp_path) -> Path:
+    upgrade.save(tmp_path / "upgrade")
+    return tmp_path / "upgrade"
+
+
+@pytest.fixture
+def index(upgrade, known, tmp_path):
+    with upgrade.index(tmp_path / "index", known.vectors, labels=known.labels) as made:
+        yield made
+
+
+def verdicts(index: sf.Index, query: sf.Gaussians) -> list[tuple]:
+    return [(result.verdict, result.confidence) for result in index.search(query)]
+
+
+# vectors and their variance
+
+
+@pytest.mark.parametrize(
+    "given_as",
+    [
+        lambda values: values,
+        torch.from_numpy,
+        lambda values: values.astype(np.float64),
+        lambda values: values.astype(">f4"),
+        lambda values: values[::-1].copy()[::-1],
+        lambda values: np.asfortranarray(values),
+        lambda values: torch.from_numpy(values).requires_grad_(),
+        lambda values: values.tolist(),
+    ],
+)
+def test_vectors_are_the_means_bit_for_bit(upgrade, fresh, given_as):
+    embedded = upgrade.embed(given_as(fresh.vectors.copy()))
+    assert embedded.mean.dtype == torch.float32
+    assert embedded.mean.numpy().tobytes() == fresh.vectors.tobytes()
+
+
+def test_vectors_that_cannot_be_written_to_are_read_without_a_warning(upgrade, fresh):
+    vectors = fresh.vectors.copy()
+    vectors.flags.writeable = False
+    assert torch.equal(upgrade.embed(vectors).var, upgrade.embed(fresh.vectors).var)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e5])
+def test_variances_are_positive_and_finite_and_differ(upgrade, fresh, scale):
+    var = upgrade.embed(fresh.vectors * scale).var
+    assert var.shape == (360,)
+    assert ((var > 0) & var.isfinite()).all()
+    if scale == 1:
+        assert len(var.unique()) > 300
+
+
+def test_one_vector_has_the_variance_it_has_among_others(upgrade, fresh):
+    alone = upgrade.embed(fresh.vectors[5:6]).var
+    torch.testing.assert_close(alone, upgrade.embed(fresh.vectors).var[5:6])
+
+
+def test_without_learned_doubt_all_vectors_are_points_and_hits_have_a_confidence(
+    plain, known, fresh, tmp_path
+):
+    embedded = plain.embed(fresh.vectors)
+    assert embedded.var.unique().tolist() == [pytest.approx(POINT_VAR)]
+    with plain.index(tmp_path / "index", known.vectors) as index:
+        sure = [confidence for _, confidence in verdicts(index, embedded[:50])]
+    assert all(0 < confidence < 1 for confidence in sure)
+    assert np.ptp(sure) > 0.1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda x: x[:, :7], r"\(N, 16\), got shape \(360, 7\)"),
+        (lambda x: x[0], r"\(N, 16\), got shape \(16,\)"),
+        (lambda x: x[:0], r"\(N, 16\), got shape \(0, 16\)"),
+        (lambda x: x * np.nan, "360 of 360 rows with others"),
+        (lambda x: x * np.float32(1e9), "finite numbers of at most"),
+        (lambda x: x > 0, "got ndarray of bool"),
+        (lambda x: torch.from_numpy(x) > 0, "got a tensor of torch.bool"),
+        (lambda x: torch.from_numpy(x).to_sparse(), "got a tensor of torch.float32, .*sparse"),
+    ],
+)
+def test_queries_of_another_kind_are_one_error(upgrade, plain, fresh, change, message):
+    for one in (upgrade, plain):
+        with pytest.raises(sf.InvalidArgument, match=f"(?s)vectors: .*{message}.*fix: "):
+            one.embed(change(fresh.vectors))
+
+
+# an index
+
+
+def test_an_index_is_calibrated_and_its_hits_have_confidence_and_verdict(index, upgrade, fresh):
+    assert index.calibration == upgrade.calibration
+    results = index.search(upgrade.embed(fresh.vectors[:40]), k=3)
+    assert {result.verdict for result in results} <= set(VERDICTS)
+    for result in results:
+        assert result.uncalibrated is None
+        assert len(result.hits) == 3
+        assert all(0 < hit.confidence < 1 for hit in result.hits)
+        assert result.confidence == result.hits[0].confidence
+
+
+def test_clear_queries_match_and_those_far_away_are_foreign(index, upgrade, known):
+    clear = known.noise < 0.4
+    called = [one[0] for one in verdicts(index, upgrade.embed(known.vectors[clear]))]
+    assert called.count("match") > 0.8 * len(called)
+    far = [one[0] for one in verdicts(index, upgrade.embed(known.vectors + 1000))]
+    assert set(far) == {"foreign"}
+
+
+def test_ids_labels_and_metadata_are_kept(upgrade, known, tmp_path):
+    facts = [{"year": 2000 + row % 20} for row in range(360)]
+    with upgrade.index(
+        tmp_path / "index",
+        known.vectors,
+        ids=np.arange(360) + 7,
+        labels=known.labels,
+        metadata=facts,
+    ) as index:
+        hits = [result.hits[0] for result in index.search(upgrade.embed(known.vectors), k=1)]
+    assert [hit.id for hit in hits] == [str(row + 7) for row in range(360)]
+    assert [dict(hit.metadata) for hit in hits] == [
+        {**fact, "label": str(label)} for fact, label in zip(facts, known.labels, strict=True)
+    ]
+
+
+def test_a_label_that_is_missing_is_no_label(upgrade, known, tmp_path):
+    labels = [None, float("nan"), "", *known.labels[3:]]
+    with upgrade.index(tmp_path / "index", known.vectors, labels=labels) as index:
+        results = index.search(upgrade.embed(known.vectors[:4]), k=1)
+        assert [dict(result.hits[0].metadata) for result in results] == [{}, {}, {}, {"label": "0"}]
+        assert index.calibrate(learn_doubt=False).origin.queries == 357
+
+
+def test_rows_have_names_where_none_are_given(index, upgrade, known):
+    results = index.search(upgrade.embed(known.vectors[[0, 359]]), k=1)
+    assert [result.hits[0].id for result in results] == ["row 0", "row 359"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"ids": ["a"]}, "as many ids as embeddings"),
+        ({"ids": ["a"] * 360}, "an id twice"),
+        ({"labels": [1, 2]}, "labels: expected 360, one per vector, got 2"),
+        ({"metadata": [{}]}, "metadata: expected 360, one per vector, got 1"),
+        ({"vectors": np.ones((360, 3), np.float32)}, r"\(N, 16\), got shape \(360, 3\)"),
+    ],
+)
+def test_what_cannot_be_indexed_leaves_no_folder_behind(upgrade, known, tmp_path, wrong, message):
+    with pytest.raises(sf.InvalidArgument, match=message):
+        upgrade.index(tmp_path / "index", **{"vectors": known.vectors} | wrong)
+    assert not (tmp_path / "index").exists()
+
+
+def test_an_index_opened_later_finds_its_upgrade(index, upgrade, fresh, tmp_path):
+    wanted = verdicts(index, upgrade.embed(fresh.vectors))
+    index.close()
+    found = sf.Upgrade.of_index(tmp_path / "index")
+    with sf.Index.open(tmp_path / "index") as opened:
+        assert opened.fingerprint == found.fingerprint == upgrade.fingerprint
+        assert verdicts(opened, found.embed(fresh.vectors)) == wanted
+
+
+def test_an_index_of_images_has_no_upgrade(tmp_path):
+    sf.Index.create_empty(tmp_path / "index", Space("gaussian", 4), fingerprint="f" * 64).close()
+    assert sf.Upgrade.of_index(tmp_path / "index") is None
+
+
+def test_vectors_of_another_upgrade_are_refused(index, other, known, tmp_path):
+    embedded = other.embed(known.vectors)
+    with pytest.raises(sf.InvalidArgument, match="model: expected the one that made the index"):
+        index.add_embeddings(
+            embedded, [f"b{row}" for row in range(360)], fingerprint=other.fingerprint
+        )
+    assert len(index) == 360
+    with pytest.raises(sf.InvalidFile, match="calibration of another index"):
+        index.adopt(other.calibrated)
+
+
+def test_an_empty_index_can_be_filled_and_calibrated_by_hand(upgrade, known, fresh, tmp_path):
+    with upgrade.make_index(tmp_path / "index") as index:
+        assert (len(index), index.calibration) == (0, None)
+        for part in range(2):
+            names = [f"{part}-{row}" for row in range(180)]
+            index.add_embeddings(upgrade.embed(known.vectors[part::2]), names)
+        index.adopt(upgrade.calibrated)
+        assert index.search(upgrade.embed(fresh.vectors[:1]))[0].confidence is not None
+
+
+def test_an_index_is_not_made_over_another(index, upgrade, other, known, tmp_path):
+    with pytest.raises(sf.InvalidFile, match="holds an index already"):
+        other.index(tmp_path / "index", known.vectors)
+    assert sf.Upgrade.of_index(tmp_path / "index").fingerprint == upgrade.fingerprint
+
+
+def test_it_is_calibrated_anew_for_a_gallery_with_labels(index, upgrade):
+    calibration = index.calibrate(learn_doubt=False)
+    assert calibration.origin.source == "the index itself"
+    assert index.calibration.origin != upgrade.calibration.origin
+
+
+# a folder
+
+
+@pytest.mark.parametrize("which", ["upgrade", "plain"])
+def test_what_is_saved_is_read(request, which, known, fresh, tmp_path):
+    made = request.getfixturevalue(which)
+    made.save(tmp_path / "saved")
+    found = sf.Upgrade.load(tmp_path / "saved")
+    assert found.dim == made.dim
+    assert found.fingerprint == made.fingerprint
+    assert found.calibration == made.calibration
+    ours, theirs = made.embed(fresh.vectors), found.embed(fresh.vectors)
+    assert torch.equal(ours.mean, theirs.mean)
+    assert torch.equal(ours.var, theirs.var)
+    with (
+        made.index(tmp_path / "a", known.vectors) as first,
+        found.index(tmp_path / "b", known.vectors) as second,
+    ):
+        assert verdicts(first, ours) == verdicts(second, theirs)
+
+
+def test_saving_again_replaces_the_older_one(folder, other):
+    other.save(folder)
+    assert sf.Upgrade.load(folder).fingerprint == other.fingerprint
+    assert len(list((folder / "calibration").iterdir())) == 3
+
+
+def test_a_folder_tells_nothing_about_the_vectors_it_was_made_with(folder, known):
+    content = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+    assert known.vectors[0].tobytes() not in content
+    assert not any(path.suffix not in (".json", ".safetensors") for path in folder.rglob("*.*"))
+
+
+FILES = [FILE, "calibration/calibration.json", "calibration/doubt-*", "calibration/neighbour*"]
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("name", FILES)
+def test_one_flipped_bit_is_found(folder, name, seed):
+    (path,) = folder.glob(name)
+    flip_bit(path, seed=seed)
+    with pytest.raises(
+        sf.InvalidFile, match=f"(?s)no whole upgrade: .*{path.stem}.*upgrade the vectors again"
+    ):
+        sf.Upgrade.load(folder)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_missing_file_is_named(folder, name):
+    (path,) = folder.glob(name)
+    path.unlink()
+    with pytest.raises(sf.InvalidFile, match=f"(?s){path.stem}.*fix: .*surefind upgrade"):
+        sf.Upgrade.load(folder)
+
+
+def test_a_folder_that_is_no_upgrade_is_refused(tmp_path):
+    for place in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(sf.InvalidFile, match="holds no upgrade: upgrade.json is missing"):
+            sf.Upgrade.load(place)
+
+
+@pytest.mark.parametrize("part", [FILE, "calibration"])
+@pytest.mark.parametrize("second", ["other", "plain"])
+def test_a_folder_put_together_of_two_is_refused(request, folder, tmp_path, part, second):
+    request.getfixturevalue(second).save(tmp_path / "second")
+    (shutil.rmtree if part == "calibration" else Path.unlink)(folder / part)
+    (tmp_path / "second" / part).rename(folder / part)
+    with pytest.raises(sf.InvalidFile, match="(?s)no whole upgrade.*another.*upgrade the vectors"):
+        sf.Upgrade.load(folder)
+
+
+def test_heads_of_another_in_the_place_of_its_own_are_refused(folder, other, tmp_path):
+    other.save(tmp_path / "second")
+    (mine,), (theirs,) = (
+        place.glob("calibration/doubt-*") for place in (folder, tmp_path / "second")
+    )
+    mine.write_bytes(theirs.read_bytes())
+    with pytest.raises(sf.InvalidFile, match="doubt-.*is damaged"):
+        sf.Upgrade.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"schema": 99}, "schema 99, this version reads 1"),
+        ({"schema": None}, "schema None, this version reads 1"),
+        ({"dim": 17}, "put together of two upgrades"),
+    ],
+)
+def test_a_description_of_something_else_is_refused(folder, changed, message):
+    facts = unseal(folder / FILE, (folder / FILE).read_bytes())
+    (folder / FILE).write_bytes(seal(facts | changed))
+    with pytest.raises(sf.InvalidFile, match=f"(?s){message}.*upgrade the vectors again"):
+        sf.Upgrade.load(folder)
+
+
+def test_a_damaged_upgrade_of_an_index_is_one_error(index, tmp_path):
+    flip_bit(tmp_path / "index" / "upgrade" / FILE)
+    with pytest.raises(sf.InvalidFile, match="no whole upgrade"):
+        sf.Upgrade.of_index(tmp_path / "index")
+
+
+def test_a_place_that_cannot_be_written_to_is_one_error(upgrade, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(sf.InvalidFile, match="cannot write .*file"):
+        upgrade.save(tmp_path / "file")
