@@ -7,6 +7,7 @@ from looking import nearest_rows, squared
 from memory_engine import MemoryEngine
 from stores import made
 
+from surefind.engines.embedded.engine import create
 from surefind.engines.engine import Rows
 from surefind.engines.space import Space
 from surefind.search import neighbourhoods as module
@@ -31,8 +32,13 @@ def brute_force(rows: Rows, row: int, count: int = WIDTH) -> list[float]:
     return [squared(means[row], means[other]) for other in near]
 
 
-def keys_of(engine):
-    return np.concatenate([block.keys for block in engine.scan()])
+def keys_of(engine, ids=None):
+    """Of all rows as they are scanned, or of those with these ids."""
+    keys = np.concatenate([block.keys for block in engine.scan()])
+    if ids is None:
+        return keys
+    key_of = dict(zip(engine.rows(keys).ids, keys, strict=True))
+    return np.array([key_of[name] for name in ids])
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -41,7 +47,7 @@ def test_they_are_those_of_brute_force(tmp_path, family):
     engine = engine_with(tmp_path / "store", rows, family=family)
     around = Neighbourhoods.of(engine, ranking="mean")
     assert len(around) == 50
-    for row, found in enumerate(around.around(rows.ids)):
+    for row, found in enumerate(around.around(keys_of(engine, rows.ids))):
         assert found == pytest.approx(brute_force(rows, row), rel=1e-5)
 
 
@@ -49,7 +55,7 @@ def test_by_expected_distance_they_are_the_means_of_the_expected_neighbours(tmp_
     rows = random_rows(60, DIM, seed=1)
     engine = MemoryEngine(space(ranking="expected"))
     engine.add(rows)
-    found = Neighbourhoods.of(engine, ranking="expected").around(rows.ids)
+    found = Neighbourhoods.of(engine, ranking="expected").around(keys_of(engine, rows.ids))
     means, var = rows.embeddings.mean.double().numpy(), rows.embeddings.var.double().numpy()
     for row, its in enumerate(found):
         to_all = [squared(means[row], other) for other in means]
@@ -77,34 +83,67 @@ def test_rows_that_came_later_are_looked_at_when_they_are_hit(tmp_path):
     fresh = Neighbourhoods.of(engine, ranking="mean")
     keys = keys_of(engine)
     ids = engine.rows(keys).ids
-    found = known_around(engine, before, keys, ids, ranking="mean")
+    found = known_around(engine, before, keys, ranking="mean")
     new = np.array([name.startswith("late") for name in ids])
     assert new.sum() == 8
-    assert found[new] == pytest.approx(fresh.around(ids)[new])
-    assert np.array_equal(found[~new], before.around(ids)[~new])
+    assert found[new] == pytest.approx(fresh.around(keys)[new])
+    assert np.array_equal(found[~new], before.around(keys)[~new])
 
 
-def test_an_unknown_id_has_no_distances(tmp_path):
+def test_an_unknown_row_has_no_distances(tmp_path):
     rows = random_rows(30, DIM, seed=5)
-    around = Neighbourhoods.of(engine_with(tmp_path / "store", rows), ranking="mean")
-    found = around.around(["nobody", "row-7", "row-77"])
+    engine = engine_with(tmp_path / "store", rows)
+    around = Neighbourhoods.of(engine, ranking="mean")
+    found = around.around(np.array([10**6, keys_of(engine, ["row-7"])[0], 77]))
     assert np.isnan(found[[0, 2]]).all()
     assert found[1] == pytest.approx(brute_force(rows, 7), rel=1e-5)
+
+
+def test_a_row_that_was_replaced_is_looked_at_again(tmp_path):
+    rows = random_rows(40, DIM, seed=3)
+    engine = engine_with(tmp_path / "store", rows)
+    before = Neighbourhoods.of(engine, ranking="mean")
+    other = random_rows(1, DIM, seed=9).embeddings
+    engine.add(Rows(rows.ids[:1], other, ("",), ({},)))
+    key = keys_of(engine, rows.ids[:1])
+    found = known_around(engine, before, key, ranking="mean")
+    assert found == pytest.approx(Neighbourhoods.of(engine, ranking="mean").around(key))
+
+
+def test_those_of_another_gallery_are_not_taken_for_its_own(tmp_path):
+    first, second = (
+        create(str(tmp_path / name), space(), {"gallery": name}, kind="flat")
+        for name in ("first", "second")
+    )
+    first.add(random_rows(40, DIM, seed=1))
+    second.add(random_rows(40, DIM, seed=2))
+    others = Neighbourhoods.of(first, ranking="mean")
+    keys = keys_of(second)
+    found = known_around(second, others, keys, ranking="mean")
+    assert np.array_equal(found, Neighbourhoods.of(second, ranking="mean").around(keys))
+
+
+def test_keys_may_be_texts():
+    texts = np.array(["one", "two", "three"], dtype=object)
+    distances = np.arange(3 * WIDTH, dtype=np.float32).reshape(3, WIDTH)
+    known = Neighbourhoods(module.codes_of(texts), distances)
+    assert np.array_equal(known.around(texts[::-1]), distances[::-1])
 
 
 def test_an_empty_gallery_knows_nobody(tmp_path):
     empty = Neighbourhoods.of(made(tmp_path / "store", space=space()), ranking="mean")
     assert len(empty) == 0
-    assert np.isnan(empty.around(["row-1"])).all()
+    assert np.isnan(empty.around(np.array([1]))).all()
     assert len(Neighbourhoods.from_bytes(empty.to_bytes())) == 0
 
 
 def test_bytes_bring_back_the_same(tmp_path):
     rows = random_rows(30, DIM, seed=6)
-    around = Neighbourhoods.of(engine_with(tmp_path / "store", rows), ranking="mean")
+    engine = engine_with(tmp_path / "store", rows)
+    around = Neighbourhoods.of(engine, ranking="mean")
     again = Neighbourhoods.from_bytes(around.to_bytes())
     assert np.array_equal(again.codes, around.codes)
-    assert np.array_equal(again.around(rows.ids), around.around(rows.ids))
+    assert np.array_equal(again.around(keys_of(engine)), around.around(keys_of(engine)))
     assert again.to_bytes() == around.to_bytes()
 
 
@@ -113,8 +152,9 @@ def test_duplicates_are_at_distance_zero_and_a_row_is_not_its_own_neighbour(tmp_
     rows = random_rows(60, DIM, seed=7)
     chosen = np.repeat(np.arange(60 // copies), copies).tolist()
     rows = Rows(rows.ids, rows.embeddings[chosen], rows.digests, rows.metadata)
-    found = Neighbourhoods.of(engine_with(tmp_path / "store", rows), ranking="mean")
-    for row, its in enumerate(found.around(rows.ids)):
+    engine = engine_with(tmp_path / "store", rows)
+    found = Neighbourhoods.of(engine, ranking="mean")
+    for row, its in enumerate(found.around(keys_of(engine, rows.ids))):
         assert (its == 0).sum() == min(copies - 1, WIDTH)
         assert its == pytest.approx(brute_force(rows, row), rel=1e-5, abs=1e-9)
 
@@ -122,8 +162,9 @@ def test_duplicates_are_at_distance_zero_and_a_row_is_not_its_own_neighbour(tmp_
 @pytest.mark.parametrize("count", [1, 2, 10, 21, 22])
 def test_where_there_are_fewer_neighbours_the_last_one_is_repeated(tmp_path, count):
     rows = random_rows(count, DIM, seed=8)
-    found = Neighbourhoods.of(engine_with(tmp_path / "store", rows), ranking="mean")
-    for row, its in enumerate(found.around(rows.ids)):
+    engine = engine_with(tmp_path / "store", rows)
+    found = Neighbourhoods.of(engine, ranking="mean")
+    for row, its in enumerate(found.around(keys_of(engine, rows.ids))):
         near = brute_force(rows, row) or [0.0]
         wanted = (near + [near[-1]] * WIDTH)[:WIDTH]
         assert its == pytest.approx(wanted, rel=1e-5)

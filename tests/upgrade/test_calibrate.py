@@ -8,6 +8,8 @@ from sklearn.metrics import roc_auc_score
 from vague_vectors import vague_vectors
 
 import surefind as sf
+from surefind.search.doubt.fitting import Fitted, fit_variance_heads
+from surefind.search.evidence.columns import COLUMNS
 from surefind.upgrade import calibrate as calibrate_module
 
 
@@ -51,11 +53,25 @@ def test_it_says_what_it_was_made_with(upgrade, known):
 
 
 def test_learned_doubt_is_evidence_and_without_it_there_is_none(upgrade, plain):
-    of_doubt = {"doubt", "near_doubt", "disagreement"}
-    assert of_doubt <= set(upgrade.calibration.model.names)
-    assert upgrade.heads is not None
-    assert not of_doubt & set(plain.calibration.model.names)
-    assert plain.heads is None
+    learned = {"variance", "doubt", "disagreement"}
+    sources = [
+        {COLUMNS[name].source for name in made.calibration.model.names} for made in (upgrade, plain)
+    ]
+    assert learned <= sources[0]
+    assert not learned & sources[1]
+    assert upgrade.heads is not None and plain.heads is None
+
+
+def test_what_is_known_of_a_vector_stays_with_it(known, plain, monkeypatch):
+    """Heads that know everything make confidence perfect, unless they are asked of other rows."""
+    away = np.square(known.vectors[:, None] - known.vectors).sum(axis=2)
+    np.fill_diagonal(away, np.inf)
+    wrong = torch.from_numpy(known.labels[away.argmin(axis=1)] != known.labels).float()
+    heads = fit_variance_heads(torch.from_numpy(known.vectors), known.labels, steps=1).heads
+    told = Fitted(heads, log_var=wrong, disagreement=torch.zeros(360))
+    monkeypatch.setattr(calibrate_module, "fit_variance_heads", lambda *_, **__: told)
+    made = sf.calibrate(known.vectors, known.labels)
+    assert made.calibration.quality.auroc > 0.98 > plain.calibration.quality.auroc + 0.03
 
 
 @pytest.mark.parametrize("learn_doubt", [True, False])

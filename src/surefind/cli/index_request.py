@@ -15,7 +15,8 @@ from surefind.errors import InvalidArgument, InvalidFile
 from surefind.functional.search_bounds import RANKINGS
 from surefind.images.catalog import Catalog
 from surefind.search.folder import EMBEDDED, IndexFolder
-from surefind.search.index import DEFAULT_RANKING, DUPLICATES, Index
+from surefind.search.gallery import DEFAULT_RANKING, DUPLICATES
+from surefind.search.index import Index
 
 
 @dataclass(frozen=True)

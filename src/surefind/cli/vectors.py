@@ -15,7 +15,7 @@ from surefind.search.adding import Added
 from surefind.search.folder import EMBEDDED, IndexFolder
 from surefind.search.index import Index
 from surefind.upgrade.given import as_vectors
-from surefind.upgrade.upgrade import IN_INDEX, RANKING, Upgrade, is_upgrade
+from surefind.upgrade.upgrade import RANKING, Upgrade, is_upgrade
 from surefind.upgrade.vectors import read_vectors
 
 AT_ONCE = 1024  # queries
@@ -61,8 +61,8 @@ def _open(request: Request, upgrade: Upgrade) -> Index:
         )
     index = Index.open(request.output, engine=request.engine)
     index.check_model(upgrade.fingerprint, str(request.model))
-    if not is_upgrade(request.output / IN_INDEX):
-        upgrade.save(request.output / IN_INDEX)
+    if not is_upgrade(IndexFolder(request.output).upgrade):
+        upgrade.save(IndexFolder(request.output).upgrade)
     return index
 
 

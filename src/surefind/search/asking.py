@@ -62,9 +62,7 @@ def shift_of(engine: Engine, calibrated: Calibrated, query: Embeddings) -> tuple
             fix="gather more queries before comparing: a few differ by chance",
         )
     near, query = near.at(enough), query[enough.tolist()]
-    keys, places = np.unique(near.keys, return_inverse=True)
-    rows, places = engine.rows(keys), places.reshape(near.keys.shape)
-    seen = calibrated.see(engine, query, near, rows=rows, places=places)
+    seen = calibrated.see(engine, query, near)
     model = calibrated.calibration.model
     now = usual_columns(seen, model.names, model.confidence(seen)[:, 0])
     return compare(calibrated.calibration.usual, now)

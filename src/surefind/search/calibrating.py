@@ -87,6 +87,13 @@ def labelled_queries(
     progress: Progress = lambda *_: None,
 ) -> tuple[LabelledQueries, str]:
     """Embeddings with labels, images, or the rows of the index itself; and what they are called."""
+    if labels is not None and not isinstance(labelled, Embeddings):
+        raise InvalidArgument(
+            "labels",
+            expected="none, unless queries are embeddings",
+            got=str(len(labels)),
+            fix="the labels of images are those of their catalog; of an index, in its metadata",
+        )
     if labelled is None:
         return own_queries(engine, seed=seed), "the index itself"
     if isinstance(labelled, Embeddings):

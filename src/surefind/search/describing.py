@@ -68,15 +68,15 @@ def _describe(
     calibrated: Calibrated | None,
 ) -> list[_Described]:
     """Of queries that all found as many."""
-    keys, places = np.unique(near.keys, return_inverse=True)  # queries share hits
-    rows, places = engine.rows(keys), places.reshape(near.keys.shape)
     hits = min(int(question.k), near.keys.shape[1])
-    numbers = _numbers(engine, query, near.at((slice(None), slice(hits))), question.radius)
+    first = near.at((slice(None), slice(hits)))
+    keys, places = np.unique(first.keys, return_inverse=True)  # queries share hits
+    numbers = _numbers(engine, query, first, question.radius)
     judged = None
     if calibrated is not None and near.keys.shape[1] >= NEIGHBOURS:
-        judged = calibrated.judge(engine, query, near, rows=rows, places=places[:, :NEIGHBOURS])
+        judged = calibrated.judge(engine, query, near)
         numbers["confidence"] = _padded(judged.confidence, hits)
-    made = _rows_to_hits(rows, places[:, :hits].reshape(-1).tolist(), numbers)
+    made = _rows_to_hits(engine.rows(keys), places.reshape(-1).tolist(), numbers)
     verdicts = _verdicts(judged, len(query), calibrated)
     return [
         _Described(tuple(made[row * hits : (row + 1) * hits]), verdict)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import copytree
 
 from surefind.engines.embedded.sealed import read_small, seal, unseal
 from surefind.engines.opening import is_url, without_password
@@ -27,6 +28,11 @@ class IndexFolder:
         return self.path / "calibration"
 
     @property
+    def upgrade(self) -> Path:
+        """Of an index of vectors: what gives them their variance."""
+        return self.path / "upgrade"
+
+    @property
     def file(self) -> Path:
         return self.path / "index.json"
 
@@ -42,6 +48,10 @@ class IndexFolder:
                 fix="use faiss, which needs no server",
             )
         return str(self.path / "store")
+
+    def copy_upgrade(self, other: "IndexFolder") -> None:
+        if self.upgrade.exists():
+            copytree(self.upgrade, other.upgrade)
 
     def exists(self) -> bool:
         return self.file.exists()

@@ -1,31 +1,21 @@
-"""An index: rows in an engine, and the encoder that made them."""
+"""An index: images to search in, and what is known about how sure a hit is."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, overload
 
 import numpy as np
-import torch
 from PIL import Image
 from torch import Tensor
 
-from surefind.choices import check_choice
 from surefind.embeddings import Embeddings
 from surefind.encoders.classes import read_classes
-from surefind.encoders.encoder import Encoder
-from surefind.encoders.encoding import ImageEncoder
-from surefind.encoders.saving import read_config
-from surefind.engines.engine import Engine, EngineError, Rows
-from surefind.engines.opening import open_engine, without_password
-from surefind.engines.space import Space
-from surefind.engines.where import Metadata, Where
-from surefind.errors import InvalidArgument, InvalidFile, SurefindError
+from surefind.errors import InvalidArgument
 from surefind.functional import fuse
 from surefind.images.catalog import Catalog
 from surefind.images.decode import ImageSource
-from surefind.search.adding import Added, Policy, add_pictures, already_there
 from surefind.search.asking import answer, find, shift_of
 from surefind.search.calibrating import (
     Progress,
@@ -43,203 +33,16 @@ from surefind.search.confidence.saving import (
     write_calibration,
 )
 from surefind.search.confidence.shift import Shift
-from surefind.search.folder import EMBEDDED, IndexFolder
+from surefind.search.gallery import Gallery, problem_of
 from surefind.search.hits import SearchResult
-from surefind.search.making import make_index, space_of
 from surefind.search.nearest import Nearest
 from surefind.search.neighbourhoods import Neighbourhoods
-from surefind.search.pictures import Images, name_of, pictures_of
+from surefind.search.pictures import name_of
 from surefind.search.question import Question, Wanted, uncalibrated, wanted_rows
 
-DUPLICATES = ("skip", "keep")
-DEFAULT_RANKING = "mean"  # no model that was measured retrieves better by expected distance
 
-
-class Index:
+class Index(Gallery):
     """Images to search in. Made by `create` or `create_empty`, read by `open`."""
-
-    def __init__(
-        self, folder: IndexFolder, engine: Engine, encoder: ImageEncoder | None = None
-    ) -> None:
-        self._folder, self._engine, self._given_encoder = folder, engine, encoder
-
-    @classmethod
-    def create(
-        cls,
-        folder: str | Path,
-        encoder: ImageEncoder,
-        images: Images | None = None,
-        *,
-        engine: str = EMBEDDED,
-        kind: str = "auto",
-        ranking: str = DEFAULT_RANKING,
-        duplicates: str = "skip",
-        max_bad_share: float = 0.05,
-        progress: Callable[[int], None] | None = None,
-    ) -> Self:
-        """An index of images, in a folder or with its rows on a server.
-
-        `engine` is faiss, `pgvector://...` or `milvus://...`; `ranking` (mean or expected) is the
-        order that is native to the engine, the other stays available. The encoder is kept in the
-        folder.
-        """
-        index = cls.create_empty(
-            folder,
-            space_of(encoder, ranking),
-            fingerprint=encoder.fingerprint,
-            engine=engine,
-            kind=kind,
-            encoder=encoder,
-        )
-        if images is not None:
-            index.add(images, duplicates=duplicates, max_bad_share=max_bad_share, progress=progress)
-        return index
-
-    @classmethod
-    def create_empty(
-        cls,
-        folder: str | Path,
-        space: Space,
-        *,
-        fingerprint: str,
-        engine: str = EMBEDDED,
-        kind: str = "auto",
-        encoder: ImageEncoder | None = None,
-    ) -> Self:
-        """An index for embeddings that come from elsewhere, known by a fingerprint.
-
-        What a server already holds under that name is joined, if the same model made it.
-        """
-        place, opened = make_index(
-            IndexFolder(Path(folder)),
-            space,
-            fingerprint=fingerprint,
-            engine=engine,
-            kind=kind,
-            encoder=encoder,
-        )
-        return cls(place, opened, encoder)
-
-    @classmethod
-    def open(
-        cls,
-        folder: str | Path,
-        *,
-        engine: str | None = None,
-        encoder: ImageEncoder | None = None,
-    ) -> Self:
-        """An index that was made before.
-
-        `engine` replaces the URL in the folder, which has no password; `encoder` the saved one.
-        """
-        place = IndexFolder(Path(folder))
-        written = place.read()
-        opened = open_engine(place.place(engine or written))
-        index = cls(place, opened, encoder)
-        if encoder is not None:
-            index.check_model(encoder.fingerprint, "the given encoder")
-        elif place.model.exists():
-            index.check_model(read_config(place.model).fingerprint, str(place.model))
-        return index
-
-    @property
-    def space(self) -> Space:
-        return self._engine.space
-
-    @property
-    def fingerprint(self) -> str:
-        """Of the model that made the rows."""
-        return str(self._engine.facts["fingerprint"])
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        return self._engine.warnings
-
-    @cached_property
-    def encoder(self) -> ImageEncoder:
-        if self._given_encoder is not None:
-            return self._given_encoder
-        if not self._folder.model.exists():
-            raise InvalidFile(
-                f"{self._folder.path} has no model: its embeddings came from elsewhere",
-                fix="search with embeddings, or open it with encoder=...",
-            )
-        encoder = Encoder.load(self._folder.model)
-        self.check_model(encoder.fingerprint, str(self._folder.model))
-        return encoder
-
-    def __len__(self) -> int:
-        return self._engine.count()
-
-    def count(self, where: Where | None = None) -> int:
-        return self._engine.count(where)
-
-    def add(
-        self,
-        images: Images,
-        *,
-        ids: Sequence[str] | None = None,
-        metadata: Sequence[Metadata] | None = None,
-        duplicates: str = "skip",
-        replace: bool = False,
-        max_bad_share: float = 0.05,
-        progress: Callable[[int], None] | None = None,
-        should_stop: Callable[[], bool] | None = None,
-    ) -> Added:
-        """Encode images and keep them; those that are there already cost next to nothing.
-
-        A catalog, a folder, a table or images one by one. An image with the content of another is
-        left out and reported unless `duplicates` is keep. A known id with another content is an
-        error unless `replace`. Stopped in the middle, a second call goes on.
-        """
-        check_choice("duplicates", duplicates, DUPLICATES)
-        pictures = pictures_of(images, ids, metadata)
-        if not len(pictures):
-            raise SurefindError("no images to add", fix="name a folder or files with images")
-        policy = Policy(
-            keep_duplicates=duplicates == "keep", replace=replace, max_bad_share=max_bad_share
-        )
-        return add_pictures(
-            self._engine,
-            self.encoder,
-            pictures,
-            policy=policy,
-            progress=progress,
-            should_stop=should_stop,
-        )
-
-    def add_embeddings(
-        self,
-        embeddings: Embeddings,
-        ids: Sequence[str],
-        *,
-        metadata: Sequence[Metadata] | None = None,
-        digests: Sequence[str] | None = None,
-        fingerprint: str | None = None,
-        replace: bool = False,
-    ) -> None:
-        """Keep embeddings of the index's model, which `fingerprint` proves where it is given."""
-        if fingerprint is not None:
-            self.check_model(fingerprint, "what made the embeddings")
-        self.space.check(embeddings)
-        if not replace and (known := list(self._engine.digests_of(ids))):
-            raise already_there(known)
-        self._engine.add(
-            Rows(
-                ids=tuple(ids),
-                embeddings=embeddings.detach().to("cpu").to(torch.float32),
-                digests=tuple(digests) if digests is not None else ("",) * len(ids),
-                metadata=tuple(metadata) if metadata is not None else ({},) * len(ids),
-            )
-        )
-
-    def known(self, ids: Sequence[str]) -> set[str]:
-        """Those of the ids that are in the index."""
-        return set(self._engine.digests_of(ids))
-
-    def remove(self, ids: Sequence[str]) -> int:
-        """Forget images; how many of them there were."""
-        return self._engine.remove([ids] if isinstance(ids, str) else ids)
 
     @overload  # a text is a path, though it is a sequence of texts as well
     def search(  # type: ignore[overload-overlap]
@@ -316,6 +119,17 @@ class Index:
         fused = fuse(encoded, correlation=correlation)
         return self._answer(fused, [f"{len(encoded)} views"], asked, views=len(encoded))[0]
 
+    def nearest(
+        self,
+        query: Embeddings,
+        k: int = 5,
+        *,
+        ranking: str | None = None,
+        where: Wanted = None,
+    ) -> Nearest:
+        """The same search in arrays, without what makes a hit readable: for many queries."""
+        return find(self._engine, query, self._question(k, ranking, where))
+
     def calibrate(
         self,
         labelled: Catalog | str | Path | Embeddings | None = None,
@@ -354,27 +168,6 @@ class Index:
         self._keep(calibrated)
         return calibrated.calibration
 
-    def shift(self, queries: Sequence[ImageSource] | Embeddings) -> tuple[Shift, ...]:
-        """In what queries, which need no labels, are unlike those of the calibration."""
-        if self.calibrated is None:
-            raise InvalidArgument(
-                "index",
-                expected="a calibrated index",
-                got=f"{self._folder.path}, which is not calibrated",
-                fix=f"surefind calibrate {self._folder.path} DATA",
-            )
-        query = queries if isinstance(queries, Embeddings) else self.encoder.encode(queries)
-        return shift_of(self._engine, self.calibrated, query)
-
-    def adopt(self, calibrated: Calibrated) -> None:
-        """Use the calibration of another gallery of the same model, searched in the same order.
-
-        It holds as far as the galleries are alike; queries of one's own are better.
-        """
-        check_origin(calibrated.calibration.origin, self.fingerprint, self.space.ranking)
-        around = Neighbourhoods.of(self._engine, ranking=self.space.ranking)
-        self._keep(replace(calibrated, neighbourhoods=around))
-
     @cached_property
     def calibrated(self) -> Calibrated | None:
         """What makes hits say how sure they are; none until the index is calibrated."""
@@ -388,89 +181,47 @@ class Index:
     def calibration(self) -> Calibration | None:
         return None if self.calibrated is None else self.calibrated.calibration
 
-    def nearest(
-        self,
-        query: Embeddings,
-        k: int = 5,
-        *,
-        ranking: str | None = None,
-        where: Wanted = None,
-    ) -> Nearest:
-        """The same search in arrays, without what makes a hit readable: for many queries."""
-        return find(self._engine, query, self._question(k, ranking, where))
+    def adopt(self, calibrated: Calibrated) -> None:
+        """Use the calibration of another gallery of the same model, searched in the same order.
 
-    def ids(self, near: Nearest) -> list[list[str]]:
-        """The ids behind an answer of `nearest`, one list per query."""
-        found = np.isfinite(near.ranked_by)
-        keys, place = np.unique(near.keys[found], return_inverse=True)
-        names = iter(np.array(self._engine.rows(keys).ids, dtype=object)[place])
-        return [[next(names) for _ in range(count)] for count in near.found]
+        It holds as far as the galleries are alike; queries of one's own are better.
+        """
+        check_origin(calibrated.calibration.origin, self.fingerprint, self.space.ranking)
+        around = Neighbourhoods.of(self._engine, ranking=self.space.ranking)
+        self._keep(replace(calibrated, neighbourhoods=around))
 
-    def snapshot(self, folder: str | Path, *, kind: str = "auto") -> "Index":
+    def shift(self, queries: Sequence[ImageSource] | Embeddings) -> tuple[Shift, ...]:
+        """In what queries, which need no labels, are unlike those of the calibration."""
+        if self.calibrated is None:
+            raise InvalidArgument(
+                "index",
+                expected="a calibrated index",
+                got=f"{self._folder.path}, which is not calibrated",
+                fix=f"surefind calibrate {self._folder.path} DATA",
+            )
+        query = queries if isinstance(queries, Embeddings) else self.encoder.encode(queries)
+        return shift_of(self._engine, self.calibrated, query)
+
+    def snapshot(self, folder: str | Path, *, kind: str = "auto") -> Self:
         """A copy in a folder of its own, as the index is at this moment, whatever its engine."""
-        encoder = self.encoder if self._has_model else None
-        copy = type(self).create_empty(
-            folder, self.space, fingerprint=self.fingerprint, kind=kind, encoder=encoder
-        )
-        for block in self._engine.scan():
-            copy._engine.add(self._engine.rows(block.keys))
+        copy = super().snapshot(folder, kind=kind)
         if self.calibrated is not None:
-            copy._keep(self.calibrated)
+            copy.adopt(self.calibrated)
         return copy
 
     def refresh(self) -> bool:
         """See what other processes wrote; True if there was anything."""
         self.__dict__.pop("calibrated", None)
-        return self._engine.refresh()
-
-    def compact(self) -> None:
-        """Put the rows in their best form for searching; a graph where there are many."""
-        self._engine.compact()
+        return super().refresh()
 
     def verify(self) -> list[str]:
         """What is wrong with the index, after reading all of it."""
-        problems = self._engine.verify()
-        for part in ("encoder",) * self._has_model + ("calibrated",):
-            try:
-                getattr(self, part)
-            except SurefindError as error:
-                problems.append(error.problem)
-        return problems
-
-    def repair(self) -> str:
-        """Go back to the last version that is whole; says what was done."""
-        repair = getattr(self._engine, "repair", None)
-        if repair is None:
-            raise EngineError(
-                "this engine repairs itself", fix="restore the server's data from a backup"
-            )
-        return "; ".join(repair()) or "there was nothing to repair"
+        return super().verify() + problem_of(lambda: self.calibrated)
 
     def describe(self) -> dict[str, Any]:
         """What is in it, for people."""
-        engine = self._engine.describe()
-        images = engine.pop("rows", None) or len(self)
-        return {
-            "folder": str(self._folder.path),
-            "images": images,
-            "family": self.space.family,
-            "dim": self.space.dim,
-            "ranking": self.space.ranking,
-            **self._engine.facts,
-            **engine,
-            "engine": without_password(self._folder.read()),
-            "calibration": None if self.calibration is None else self.calibration.summary(),
-            "warnings": list(self.warnings),
-        }
-
-    def close(self) -> None:
-        self._engine.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
+        known = None if self.calibration is None else self.calibration.summary()
+        return super().describe() | {"calibration": known}
 
     def _keep(self, calibrated: Calibrated) -> None:
         write_calibration(self._folder.calibration, calibrated)
@@ -491,26 +242,6 @@ class Index:
         results = answer(self._engine, query, names, question)
         return [replace(result, uncalibrated=reason) for result in results]
 
-    @property
-    def _trained_with(self) -> frozenset[str]:
-        if self._given_encoder is not None:
-            return self._given_encoder.trained_with
-        return read_classes(self._folder.model)
-
-    @property
-    def _has_model(self) -> bool:
-        return self._given_encoder is not None or self._folder.model.exists()
-
-    def check_model(self, fingerprint: str, whose: str) -> None:
-        """Refuse what another model made."""
-        if fingerprint != self.fingerprint:
-            raise InvalidArgument(
-                "model",
-                expected=f"the one that made the index, {self.fingerprint[:12]}",
-                got=f"{fingerprint[:12]} ({whose})",
-                fix="use that model, or make an index with this one",
-            )
-
     def _question(
         self,
         k: int,
@@ -522,3 +253,9 @@ class Index:
     ) -> Question:
         ranking = self.space.ranking if ranking is None else ranking
         return Question(k, ranking, wanted_rows(where), radius=radius, expand=expand)
+
+    @property
+    def _trained_with(self) -> frozenset[str]:
+        if self._given_encoder is not None:
+            return self._given_encoder.trained_with
+        return read_classes(self._folder.model)

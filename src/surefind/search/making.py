@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
+from uuid import uuid4
 
 import surefind
 from surefind.encoders.encoder import Encoder
@@ -32,6 +33,7 @@ def make_index(
     folder.make()
     facts = {
         "fingerprint": fingerprint,
+        "gallery": uuid4().hex,  # its keys mean nothing in another
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "surefind": surefind.__version__,
     }

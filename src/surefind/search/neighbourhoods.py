@@ -1,7 +1,7 @@
 """How far every image of a gallery is from its own neighbours: the density around a hit."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +18,14 @@ Distances = NDArray[np.float32]
 
 
 class Neighbourhoods:
-    """Distances to the nearest others, found by the id of an image."""
+    """Distances to the nearest others, found by an engine's key of the row."""
 
-    def __init__(self, codes: NDArray[np.uint64], distances: Distances) -> None:
+    def __init__(
+        self, codes: NDArray[np.uint64], distances: Distances, *, gallery: str = ""
+    ) -> None:
         order = np.argsort(codes)
         self.codes, self.distances = codes[order], distances[order]
+        self.gallery = gallery  # which one: keys mean nothing in another
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -40,16 +43,16 @@ class Neighbourhoods:
         for block in engine.scan():
             for start in range(0, len(block.keys), ROWS_AT_ONCE):
                 keys = block.keys[start : start + ROWS_AT_ONCE]
-                codes.append(_codes(engine.rows(keys).ids))
+                codes.append(codes_of(keys))
                 distances.append(distances_around(engine, keys, ranking=ranking))
                 done += len(keys)
                 if progress is not None:
                     progress(done)
-        return cls(np.concatenate(codes), np.concatenate(distances))
+        return cls(np.concatenate(codes), np.concatenate(distances), gallery=_gallery_of(engine))
 
-    def around(self, ids: Sequence[str]) -> Distances:
-        """(n, WIDTH); nan for images that are not known."""
-        wanted = _codes(ids)
+    def around(self, keys: Keys) -> Distances:
+        """(n, WIDTH); nan for rows that are not known."""
+        wanted = codes_of(keys)
         found = np.full((len(wanted), WIDTH), np.nan, dtype=np.float32)
         if len(self):
             place = np.minimum(np.searchsorted(self.codes, wanted), len(self) - 1)
@@ -58,24 +61,24 @@ class Neighbourhoods:
         return found
 
     def to_bytes(self) -> bytes:
-        return save({"codes": self.codes.view(np.int64), "distances": self.distances})
+        name = np.frombuffer(self.gallery.encode(), dtype=np.uint8)
+        codes = self.codes.view(np.int64)
+        return save({"codes": codes, "distances": self.distances, "gallery": name})
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "Neighbourhoods":
         tensors = load(content)
-        return cls(tensors["codes"].view(np.uint64), tensors["distances"])
+        name = tensors["gallery"].tobytes().decode()
+        return cls(tensors["codes"].view(np.uint64), tensors["distances"], gallery=name)
 
 
 def known_around(
-    engine: Engine,
-    neighbourhoods: Neighbourhoods,
-    keys: Keys,
-    ids: Sequence[str],
-    *,
-    ranking: str,
+    engine: Engine, neighbourhoods: Neighbourhoods, keys: Keys, *, ranking: str
 ) -> Distances:
     """Around rows, (n, WIDTH): those that came after the calibration are looked at now."""
-    around = neighbourhoods.around(ids)
+    if neighbourhoods.gallery != _gallery_of(engine):
+        neighbourhoods = Neighbourhoods.empty()
+    around = neighbourhoods.around(keys)
     new = np.isnan(around[:, 0])
     if new.any():
         around[new] = distances_around(engine, keys[new], ranking=ranking)
@@ -100,7 +103,14 @@ def distances_around(engine: Engine, keys: Keys, *, ranking: str) -> Distances:
     return padded.astype(np.float32)
 
 
-def _codes(ids: Sequence[str]) -> NDArray[np.uint64]:
-    """64 bits of each id: among a million ids two are alike once in 40 million galleries."""
-    digests = b"".join(hashlib.blake2b(name.encode(), digest_size=8).digest() for name in ids)
+def _gallery_of(engine: Engine) -> str:
+    return str(engine.facts.get("gallery", ""))
+
+
+def codes_of(keys: Keys) -> NDArray[np.uint64]:
+    """Numbers as they are; of texts 64 bits, of which no two are alike among millions."""
+    if np.issubdtype(keys.dtype, np.integer):
+        return keys.astype(np.uint64)
+    texts = (str(key).encode() for key in keys)
+    digests = b"".join(hashlib.blake2b(text, digest_size=8).digest() for text in texts)
     return np.frombuffer(digests, dtype="<u8").astype(np.uint64)

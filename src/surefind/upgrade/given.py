@@ -23,12 +23,12 @@ def as_vectors(vectors: Values, dim: int | None = None) -> Tensor:
             got=f"shape {tuple(given.shape)}",
             fix="one row per image; queries from the model that made the gallery",
         )
-    bad = ~(given.abs() <= LARGEST).all(dim=1)  # so for nan, too
-    if bad.any():
+    bad = (~(given.abs() <= LARGEST).all(dim=1)).nonzero()  # so for nan, too
+    if len(bad):
         raise InvalidArgument(
             "vectors",
             expected=f"finite numbers of at most {LARGEST:g}",
-            got=f"{int(bad.sum())} of {len(bad)} rows with others (first: row {int(bad.int().argmax())})",
+            got=f"{len(bad)} of {len(given)} rows with others (first: row {int(bad[0])})",
             fix="leave those rows out, and look at how they were made",
         )
     return given

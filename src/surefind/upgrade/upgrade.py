@@ -20,14 +20,14 @@ from surefind.search.confidence.calibrated import Calibrated
 from surefind.search.confidence.calibration import Calibration
 from surefind.search.confidence.saving import read_calibration, write_calibration
 from surefind.search.doubt.heads import VarianceHeads
-from surefind.search.folder import EMBEDDED
+from surefind.search.folder import EMBEDDED, IndexFolder
 from surefind.search.index import Index
 from surefind.search.neighbourhoods import Neighbourhoods
 from surefind.upgrade.given import Values, as_texts, as_vectors
 
 SCHEMA = 1
 RANKING = "mean"
-FILE, CALIBRATION, IN_INDEX = "upgrade.json", "calibration", "upgrade"
+FILE, CALIBRATION = "upgrade.json", "calibration"
 AGAIN = "restore it from a copy, or upgrade the vectors again: surefind upgrade VECTORS -o FOLDER"
 
 
@@ -93,7 +93,7 @@ class Upgrade:
             engine=engine,
             kind=kind,
         )
-        self.save(Path(folder) / IN_INDEX)
+        self.save(IndexFolder(Path(folder)).upgrade)
         return index
 
     def save(self, folder: str | Path) -> None:
@@ -141,7 +141,7 @@ class Upgrade:
     @classmethod
     def of_index(cls, folder: str | Path) -> "Upgrade | None":
         """That of an index of vectors; none for an index of images."""
-        place = Path(folder) / IN_INDEX
+        place = IndexFolder(Path(folder)).upgrade
         return cls.load(place) if place.exists() else None
 
 

@@ -54,7 +54,8 @@ class Pair:
 NAIVE = {
     "distance": lambda pair: log(pair.distance),
     "next": lambda pair: log(pair.behind()),
-    **{f"query_to_{k}": lambda pair, k=k: log(pair.to_query(k)) for k in (1, 5, 10, 20)},
+    **{f"query_to_{k}": lambda pair, k=k: log(pair.to_query(k)) for k in (5, 10, 20)},
+    "behind": lambda pair: log(pair.distance / pair.to_query(1)),
     "thinning": lambda pair: pair.thinning(),
     "rank": lambda pair: log(pair.rank),
     **{f"hit_to_{k}": lambda pair, k=k: log(pair.to_hit(k)) for k in (1, 5, 10, 20)},

@@ -4,11 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from surefind.embeddings import Embeddings
-from surefind.engines.engine import Engine, Rows
+from surefind.engines.engine import Engine
 from surefind.engines.space import Space
 from surefind.search.confidence.calibration import Calibration, Judged
 from surefind.search.doubt.heads import VarianceHeads, spread_over_heads
@@ -28,31 +27,14 @@ class Calibrated:
     neighbourhoods: Neighbourhoods
     heads: VarianceHeads | None = None  # none where they could not be learned
 
-    def judge(
-        self,
-        engine: Engine,
-        query: Embeddings,
-        near: Nearest,
-        *,
-        rows: Rows,
-        places: NDArray[np.int64],
-    ) -> Judged:
-        """Of queries with at least NEIGHBOURS hits; `places` (Q, NEIGHBOURS) are in `rows`."""
-        return self.calibration.judge(self.see(engine, query, near, rows=rows, places=places))
+    def judge(self, engine: Engine, query: Embeddings, near: Nearest) -> Judged:
+        """Of queries with at least NEIGHBOURS hits."""
+        return self.calibration.judge(self.see(engine, query, near))
 
-    def see(
-        self,
-        engine: Engine,
-        query: Embeddings,
-        near: Nearest,
-        *,
-        rows: Rows,
-        places: NDArray[np.int64],
-    ) -> Seen:
-        used, first, places = np.unique(places, return_index=True, return_inverse=True)
-        keys, ids = near.keys[:, :NEIGHBOURS].reshape(-1)[first], [rows.ids[row] for row in used]
+    def see(self, engine: Engine, query: Embeddings, near: Nearest) -> Seen:
+        keys, places = np.unique(near.keys[:, :NEIGHBOURS], return_inverse=True)
         ranking = self.calibration.origin.ranking
-        around = known_around(engine, self.neighbourhoods, keys, ids, ranking=ranking)
+        around = known_around(engine, self.neighbourhoods, keys, ranking=ranking)
         return see(
             engine.space,
             query,

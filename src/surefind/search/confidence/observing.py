@@ -109,7 +109,7 @@ def _ask(
     near = Nearest(place, np.where(own, np.inf, near.ranked_by), near.vectors, near.var)
     near = near.first(NEIGHBOURS)
     place = near.keys
-    all_around = known_around(engine, neighbourhoods, keys, rows.ids, ranking=ranking)
+    all_around = known_around(engine, neighbourhoods, keys, ranking=ranking)
     around = all_around[place].astype(np.float64)
     inside = np.array([name != "" for name in queries.itself])
     of_rows = log_var_of(doubt.heads, rows.embeddings.mean)

@@ -123,7 +123,7 @@ def _ahead(logs: _Logs) -> Numbers:
 COLUMNS: dict[str, Column] = {
     "distance": Column("distances", -1, lambda logs: logs.distance),
     "next": Column("distances", 1, _next),
-    "query_to_1": Column("distances", 0, partial(_query_to, 1)),
+    "behind": Column("distances", -1, lambda logs: logs.distance - logs.profile[:, :1]),
     "query_to_5": Column("distances", 0, partial(_query_to, 5)),
     "query_to_10": Column("distances", 0, partial(_query_to, 10)),
     "query_to_20": Column("distances", 0, partial(_query_to, 20)),

@@ -43,9 +43,7 @@ def see(
 
 def _between(away: NDArray[np.float32], hits: int) -> Numbers:
     """Squared distances from each hit to all neighbours, (Q, H, K)."""
-    squares = np.square(away).sum(axis=-1)
-    products = away[:, :hits] @ away.transpose(0, 2, 1)
-    between = squares[:, :hits, None] + squares[:, None] - 2 * products
-    own = np.arange(hits)
-    between[:, own, own] = 0
-    return np.asarray(np.maximum(between, 0), dtype=np.float64)
+    products = (away @ away.transpose(0, 2, 1)).astype(np.float64)
+    squares = np.einsum("qkk->qk", products)
+    between = squares[:, :hits, None] + squares[:, None] - 2 * products[:, :hits]
+    return np.asarray(np.maximum(between, 0, out=between))

@@ -1,0 +1,288 @@
+"""surefind upgrade, index and search with vectors of another model, as a user calls them."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from vague_vectors import vague_vectors
+
+import surefind as sf
+from surefind.cli.index_request import Request
+from surefind.cli.vectors import index_vectors
+from surefind.upgrade import calibrate as calibrate_module
+
+KNOWN = vague_vectors(seed=0)
+IN_GALLERY, ASKED = slice(0, None, 2), slice(1, None, 2)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """An upgrade, an index of it, and files of vectors; not to be changed."""
+    folder = tmp_path_factory.mktemp("vectors")
+    wishes = sf.Wishes(precision=0.8)
+    upgrade = sf.calibrate(KNOWN.vectors, KNOWN.labels, wishes=wishes, learn_doubt=False)
+    upgrade.save(folder / "model")
+    names = [f"item {row}" for row in range(180)]
+    gallery = KNOWN.vectors[IN_GALLERY], KNOWN.labels[IN_GALLERY]
+    np.savez(folder / "labelled.npz", vectors=KNOWN.vectors, labels=KNOWN.labels)
+    np.savez(folder / "gallery.npz", vectors=gallery[0], labels=gallery[1], ids=names)
+    index_vectors(Request(folder / "model", str(folder / "gallery.npz"), folder / "index"))
+    queries = KNOWN.vectors[ASKED]
+    with sf.Index.open(folder / "index") as index:
+        results = index.search(upgrade.embed(queries))
+    for verdict in ("match", "unsure"):
+        rows = [row for row, result in enumerate(results) if result.verdict == verdict]
+        np.savez(folder / f"{verdict}.npz", vectors=queries[rows[:5]])
+    np.savez(folder / "foreign.npz", vectors=queries[:3] + 1000)
+    np.savez(folder / "narrow.npz", vectors=queries[:, :7])
+    np.savez(folder / "unlabelled.npz", vectors=KNOWN.vectors)
+    torch.save(torch.from_numpy(KNOWN.vectors), folder / "vectors.pt")
+    return folder
+
+
+@pytest.fixture
+def place(made: Path, tmp_path: Path, surefind) -> Path:
+    """The folder in which commands run."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch) -> None:
+    monkeypatch.setattr(calibrate_module, "STEPS", 5)
+
+
+# upgrade
+
+
+def test_from_a_file_of_vectors_to_verdicts(surefind, place: Path):
+    upgraded = surefind("upgrade", "labelled.npz", "-o", "new/model", "--precision", "0.8")
+    assert upgraded.code == 0, upgraded.err
+    assert upgraded.out.splitlines()[0].startswith("new/model, 360 images: calibrated 20")
+    assert "360 queries of 30 classes (360 labelled vectors)" in upgraded.out
+    assert "at least 80 % is right, with probability 90 %" in upgraded.out
+    assert "learning which vectors are vague" in upgraded.err
+    indexed = surefind("index", "new/model", "gallery.npz", "-o", "new/index")
+    assert (indexed.code, indexed.out.splitlines()[-1]) == (0, "new/index: 180 images")
+    found = surefind("search", "new/index", "foreign.npz")
+    assert found.code == 4
+    assert found.out.count("foreign") >= 3
+    assert "foreign.npz: row 0" in found.out
+    assert "Of what is called a match, at least 80 % is right" in found.out
+
+
+@pytest.mark.parametrize(
+    ("files", "code"),
+    [
+        (["match.npz"], 0),
+        (["unsure.npz"], 3),
+        (["foreign.npz"], 4),
+        (["match.npz", "unsure.npz"], 3),
+        (["foreign.npz", "match.npz", "unsure.npz"], 4),
+    ],
+)
+def test_the_worst_verdict_is_the_exit_code(surefind, place: Path, files: list[str], code: int):
+    assert surefind("search", "index", *files).code == code
+
+
+def test_a_gallery_of_another_size_than_that_of_the_upgrade_is_told(surefind, place: Path):
+    done = surefind("search", "index", "match.npz")
+    assert "warning: the gallery has 180 images and had 360 when calibrated" in done.err
+
+
+def test_json_of_an_upgrade_is_its_summary(surefind, place: Path):
+    done = surefind("upgrade", "labelled.npz", "-o", "new", "--precision", "0.8", "--json")
+    told = json.loads(done.out)
+    assert told.pop("model") == "new"
+    assert told == json.loads(json.dumps(sf.Upgrade.load("new").calibration.summary()))
+    assert told["origin"]["queries"] == 360
+    assert "doubt" in told["columns"]
+
+
+def test_without_a_variance_vectors_stay_points(surefind, place: Path):
+    done = surefind("upgrade", "labelled.npz", "-o", "new", "--no-variance", "--json")
+    assert "doubt" not in json.loads(done.out)["columns"]
+    assert sf.Upgrade.load("new").heads is None
+    assert "learning" not in done.err
+
+
+def test_arrays_can_be_named(surefind, place: Path):
+    np.savez("odd.npz", a=KNOWN.vectors, b=KNOWN.vectors, c=KNOWN.labels)
+    options = ("-o", "new", "--no-variance", "--precision", "0.8", "--json")
+    done = surefind("upgrade", "odd.npz", "--vectors", "b", "--labels", "c", *options)
+    assert (done.code, json.loads(done.out)["origin"]["classes"]) == (0, 30)
+    assert surefind("upgrade", "odd.npz", *options).code == 1
+
+
+def test_a_precision_that_cannot_be_promised_exits_with_3_and_the_upgrade_is_kept(
+    surefind, place: Path
+):
+    options = ("--precision", "0.999", "--no-variance")
+    done = surefind("upgrade", "labelled.npz", "-o", "new", *options)
+    assert done.code == 3
+    assert "Cannot promise 0.999 with 360 queries of 30 classes" in done.out
+    assert surefind("index", "new", "gallery.npz", "-o", "other").code == 0
+    assert surefind("search", "other", "match.npz").code == 3
+
+
+UNUSABLE = {
+    "unlabelled.npz": "unlabelled.npz has no labels, so that nothing can be learned from it",
+    "vectors.pt": "vectors are read from .npz, .npy, .parquet, not .pt",
+    "nowhere.npz": "nowhere.npz is not there",
+    "few.npz": "expected at least 50 labelled queries, got 45",
+    "one.npz": "expected at least 4 classes, got 1",
+    "missing.npz": "2 of 360 labels are missing (first: row 1)",
+    "nan.npz": "1 of 360 vectors hold nan",
+}
+
+
+@pytest.mark.parametrize("name", UNUSABLE)
+def test_vectors_that_will_not_do_are_one_error_with_a_remedy(surefind, place: Path, name: str):
+    labels, broken = KNOWN.labels.astype(float), KNOWN.vectors.copy()
+    labels[[1, 5]], broken[0, 0] = np.nan, np.nan
+    np.savez("few.npz", vectors=KNOWN.vectors[::8], labels=KNOWN.labels[::8])
+    np.savez("one.npz", vectors=KNOWN.vectors, labels=KNOWN.labels * 0)
+    np.savez("missing.npz", vectors=KNOWN.vectors, labels=labels)
+    np.savez("nan.npz", vectors=broken, labels=KNOWN.labels)
+    done = surefind("upgrade", name, "-o", "new")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("error: ") and "fix: " in done.err
+    assert UNUSABLE[name] in done.err
+    assert not Path("new/upgrade.json").exists()
+
+
+@pytest.mark.parametrize("option", ["--precision=1.5", "--probability=0"])
+def test_bad_options_are_one_error_before_any_work(surefind, place: Path, option: str):
+    done = surefind("upgrade", "labelled.npz", "-o", "new", option)
+    assert (done.code, done.out) == (1, "")
+    assert "expected a share between 0 and 1" in done.err
+    assert "learning" not in done.err and not Path("new").exists()
+
+
+# index
+
+
+def test_running_index_twice_adds_nothing(surefind, place: Path):
+    before = sf.Index.open("index").calibration
+    done = surefind("index", "model", "gallery.npz", "-o", "index", "--json")
+    told = json.loads(done.out)
+    assert (done.code, told["added"], told["known"], told["images"]) == (0, 0, 180, 180)
+    with sf.Index.open("index") as index:
+        assert (len(index), index.calibration) == (180, before)
+
+
+def test_new_vectors_are_added_and_found(surefind, place: Path):
+    done = surefind("index", "model", "match.npz", "-o", "index", "--prefix", "new/", "--json")
+    told = json.loads(done.out)
+    assert (told["added"], told["known"], told["images"]) == (5, 0, 185)
+    found = json.loads(surefind("search", "index", "match.npz", "-k", "1", "--json").out)
+    assert [result["hits"][0]["id"] for result in found["results"]] == [
+        f"new/row {row}" for row in range(5)
+    ]
+
+
+def test_vectors_can_be_left_out_and_forgotten(surefind, place: Path):
+    done = surefind("index", "model", "gallery.npz", "-o", "index", "--remove", "item 3", "--json")
+    told = json.loads(done.out)
+    assert (told["removed"], told["images"]) == (1, 179)
+
+
+def test_an_index_that_was_not_finished_is_finished_by_the_next_run(surefind, place: Path):
+    upgrade = sf.Upgrade.load("model")
+    upgrade.make_index("killed").close()
+    shutil.rmtree("killed/upgrade")
+    assert surefind("index", "model", "gallery.npz", "-o", "killed").code == 0
+    assert surefind("search", "killed", "match.npz").code == 0
+
+
+def test_another_upgrade_is_refused(surefind, place: Path):
+    sf.calibrate(KNOWN.vectors, KNOWN.labels).save("other")
+    done = surefind("index", "other", "match.npz", "-o", "index")
+    assert (done.code, done.out) == (1, "")
+    assert "model: expected the one that made the index" in done.err
+    assert len(sf.Index.open("index")) == 180
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["narrow.npz", "-o", "new"], "expected vectors of one model, (N, 16), got shape (180, 7)"),
+        (["vectors.pt", "-o", "new"], "not .pt"),
+        (["gallery.npz", "-o", "new", "--ranking", "expected"], "--ranking: expected mean"),
+        (["gallery.npz", "-o", "photos"], "photos is no index, and is not empty"),
+    ],
+)
+def test_what_cannot_be_indexed_is_one_error_and_makes_nothing(
+    surefind, place: Path, arguments: list[str], message: str
+):
+    Path("photos").mkdir()
+    Path("photos/cat.jpg").write_bytes(b"a picture")
+    done = surefind("index", "model", *arguments)
+    assert (done.code, done.out) == (1, "")
+    assert message in done.err and "fix: " in done.err
+    assert not Path("new").exists()
+    assert [path.name for path in Path("photos").iterdir()] == ["cat.jpg"]
+
+
+def test_a_damaged_upgrade_is_one_error(surefind, place: Path):
+    content = bytearray(Path("model/upgrade.json").read_bytes())
+    content[20] ^= 1
+    Path("model/upgrade.json").write_bytes(content)
+    done = surefind("index", "model", "gallery.npz", "-o", "new")
+    assert (done.code, done.out) == (1, "")
+    assert "model holds no whole upgrade" in done.err
+    assert "upgrade the vectors again: surefind upgrade" in done.err
+
+
+# search
+
+
+def test_json_of_a_search_says_how_sure_each_hit_is(surefind, place: Path):
+    done = surefind("search", "index", "unsure.npz", "foreign.npz", "-k", "2", "--json")
+    results = json.loads(done.out)["results"]
+    assert [result["query"] for result in results] == [
+        *(f"unsure.npz: row {row}" for row in range(5)),
+        *(f"foreign.npz: row {row}" for row in range(3)),
+    ]
+    assert [result["verdict"] for result in results] == ["unsure"] * 5 + ["foreign"] * 3
+    for result in results:
+        assert len(result["hits"]) == 2
+        assert result["confidence"] == result["hits"][0]["confidence"]
+        assert result["hits"][0]["id"].startswith("item ")
+
+
+def test_the_command_line_says_what_the_library_says(surefind, place: Path):
+    told = json.loads(surefind("search", "index", "match.npz", "--json").out)["results"]
+    upgrade = sf.Upgrade.of_index("index")
+    assert upgrade is not None
+    with sf.Index.open("index") as index, np.load("match.npz") as file:
+        wanted = index.search(upgrade.embed(file["vectors"]))
+    assert [result["confidence"] for result in told] == [one.confidence for one in wanted]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("narrow.npz", "narrow.npz: vectors: expected vectors of one model, (N, 16)"),
+        ("vectors.pt", "not .pt"),
+        ("nowhere.npz", "nowhere.npz is not there"),
+    ],
+)
+def test_queries_that_cannot_be_read_are_told_and_the_others_answered(
+    surefind, place: Path, name: str, message: str
+):
+    done = surefind("search", "index", name, "match.npz", "--json")
+    assert done.code == 1
+    assert message in done.err
+    assert [one["query"] for one in json.loads(done.out)["results"]] == [
+        f"match.npz: row {row}" for row in range(5)
+    ]
+
+
+def test_several_views_are_refused_with_another_way(surefind, place: Path):
+    done = surefind("search", "index", "match.npz", "--views")
+    assert (done.code, done.out) == (1, "")
+    assert "--views: expected pictures of one item" in done.err and "search_views" in done.err

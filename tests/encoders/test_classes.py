@@ -1,0 +1,173 @@
+"""Which classes a model was trained with: kept with it, read with it, and used as a warning."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from calibrations import CLASSES, write_noisy_pictures
+
+import surefind as sf
+from surefind.encoders import Encoder
+from surefind.encoders.classes import FILE, class_codes, read_classes, write_classes
+from surefind.encoders.mc_dropout import McDropoutEncoder
+from surefind.images.preprocess import Preprocessing
+
+SMALL = Preprocessing(size=16)
+
+
+def names(count: int) -> list[str]:
+    """Of the classes of noisy pictures."""
+    return [f"class{number:02d}" for number in range(count)]
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory) -> Path:
+    return write_noisy_pictures(tmp_path_factory.mktemp("classes") / "photos", per_class=6, seed=0)
+
+
+def remark_of(index: sf.Index, *labelled, **options) -> str | None:
+    """What a calibration says of classes that the model knows."""
+    remarks = index.calibrate(*labelled, learn_doubt=False, **options).origin.remarks
+    found = [remark for remark in remarks if "used to train the model" in remark]
+    assert len(found) < 2
+    return found[0] if found else None
+
+
+# codes and their file
+
+
+def test_a_code_is_the_beginning_of_a_hash_of_the_name():
+    assert class_codes(["cat"]) == {hashlib.sha256(b"cat").hexdigest()[:16]}
+
+
+def test_codes_do_not_depend_on_order_repetition_or_how_numbers_are_kept():
+    assert class_codes([3, 1, 2, 2, 1]) == class_codes(["1", "2", "3"])
+    assert class_codes(np.array([1, 2, 3])) == class_codes((2, 3, 1))
+    assert len(class_codes(names(20))) == 20
+    assert class_codes([]) == frozenset()
+
+
+def test_codes_that_are_written_are_read(tmp_path):
+    codes = class_codes(["a", "ü", ""])
+    write_classes(tmp_path, codes)
+    assert read_classes(tmp_path) == codes
+
+
+def test_no_codes_leave_no_file_and_take_an_older_one_away(tmp_path):
+    write_classes(tmp_path, class_codes(["a"]))
+    write_classes(tmp_path, frozenset())
+    assert list(tmp_path.iterdir()) == []
+    write_classes(tmp_path, frozenset())
+    assert read_classes(tmp_path) == frozenset()
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b"[1]", b'["a", null]', b'"a"', b"\xff\xfe", b"[" * 100_000]
+)
+def test_a_damaged_file_is_one_error_that_says_what_it_is_for(tmp_path, content):
+    (tmp_path / FILE).write_bytes(content)
+    with pytest.raises(
+        sf.InvalidFile, match="(?s)classes.json is not the list.*delete it: it only"
+    ):
+        read_classes(tmp_path)
+
+
+def test_a_file_that_cannot_be_read_is_one_error(tmp_path):
+    (tmp_path / FILE).mkdir()
+    with pytest.raises(sf.InvalidFile, match="classes.json is not the list"):
+        read_classes(tmp_path)
+
+
+# with a model
+
+
+def test_a_model_knows_no_classes_until_it_is_told(tiny):
+    assert tiny().trained_with == frozenset()
+
+
+def test_a_saved_model_remembers_its_classes_but_not_their_names(tiny, tmp_path):
+    encoder = tiny()
+    encoder.trained_with = class_codes(["Jane Doe", "cat"])
+    encoder.save(tmp_path)
+    assert Encoder.load(tmp_path).trained_with == class_codes(["cat", "Jane Doe"])
+    for path in tmp_path.iterdir():
+        assert b"Jane" not in path.read_bytes()
+    assert json.loads((tmp_path / FILE).read_text()) == sorted(encoder.trained_with)
+
+
+def test_a_model_saved_over_another_does_not_inherit_its_classes(tiny, tmp_path):
+    encoder = tiny()
+    encoder.trained_with = class_codes(["cat"])
+    encoder.save(tmp_path)
+    tiny(seed=1).save(tmp_path)
+    assert Encoder.load(tmp_path).trained_with == frozenset()
+
+
+def test_classes_are_not_part_of_the_fingerprint(tiny):
+    encoder = tiny()
+    before = encoder.fingerprint
+    encoder.trained_with = class_codes(["cat"])
+    assert encoder.fingerprint == before
+
+
+def test_a_model_with_dropout_knows_the_classes_of_the_one_inside(tiny):
+    encoder = tiny(dropout=0.2)
+    encoder.trained_with = class_codes(["cat"])
+    assert McDropoutEncoder(encoder, passes=2).trained_with == class_codes(["cat"])
+
+
+def test_a_model_with_a_damaged_list_is_not_loaded(tiny, tmp_path):
+    tiny().save(tmp_path)
+    (tmp_path / FILE).write_text("?")
+    with pytest.raises(sf.InvalidFile, match="classes.json"):
+        Encoder.load(tmp_path)
+
+
+# with an index
+
+
+@pytest.fixture
+def index(tiny, pictures, tmp_path):
+    """Of all classes; the model was trained with seven of them, and with one that is not there."""
+    encoder = tiny(preprocessing=SMALL)
+    encoder.trained_with = class_codes([*names(7), "another"])
+    with sf.Index.create(tmp_path / "index", encoder, pictures) as made:
+        yield made
+
+
+def test_calibrating_with_classes_of_the_training_is_remarked_with_how_many(index):
+    remark = remark_of(index)
+    assert remark is not None
+    assert remark.startswith(f"7 of the {CLASSES} classes were used to train the model")
+    assert "calibrate with classes it never saw" in remark
+
+
+def test_an_index_opened_later_remarks_it_as_well(index, tmp_path):
+    wanted = remark_of(index)
+    index.close()
+    with sf.Index.open(tmp_path / "index") as opened:
+        assert remark_of(opened) == wanted is not None
+        assert wanted in opened.calibration.origin.remarks
+
+
+def test_embeddings_and_pictures_are_looked_at_alike(index, pictures, tmp_path):
+    queries = write_noisy_pictures(tmp_path / "queries", per_class=4, seed=1)
+    files = sorted(queries.rglob("*.png"))
+    labels = [path.parent.name for path in files]
+    of_pictures = remark_of(index, queries)
+    of_embeddings = remark_of(index, index.encoder.encode(files), labels=labels)
+    assert of_pictures == of_embeddings is not None
+
+
+def test_classes_that_the_model_never_saw_are_not_remarked(tiny, pictures, tmp_path):
+    encoder = tiny(preprocessing=SMALL)
+    encoder.trained_with = class_codes(["another", "class"])
+    with sf.Index.create(tmp_path / "index", encoder, pictures) as index:
+        assert remark_of(index) is None
+
+
+def test_a_model_that_says_nothing_of_its_classes_is_not_remarked(tiny, pictures, tmp_path):
+    with sf.Index.create(tmp_path / "index", tiny(preprocessing=SMALL), pictures) as index:
+        assert remark_of(index) is None

@@ -1,0 +1,31 @@
+"""A trained model knows its classes, and an index of it warns when it is calibrated with them."""
+
+import pytest
+from calibrations import write_noisy_pictures
+
+import surefind as sf
+from surefind.datasets import open_dataset
+from surefind.encoders.classes import class_codes
+from surefind.encoders.encoder import Encoder
+from surefind.training.loop import train
+
+
+@pytest.fixture(scope="module")
+def noisy(tmp_path_factory):
+    """Classes some of whose pictures are mistaken for another."""
+    return write_noisy_pictures(tmp_path_factory.mktemp("noisy"), per_class=6, seed=0)
+
+
+@pytest.mark.parametrize("held_out", [0.0, 0.3])
+def test_a_trained_model_knows_its_classes_and_its_index_warns(noisy, recipe, tmp_path, held_out):
+    splits = open_dataset(noisy)
+    train(splits, recipe(variance={"held_out": held_out}), tmp_path / "model")
+    encoder = Encoder.load(tmp_path / "model")
+    seen = set(splits.train.labels)
+    assert encoder.trained_with == class_codes(seen)
+    assert not encoder.trained_with & class_codes(splits.test.labels)
+    sf.Index.create(tmp_path / "index", encoder, noisy).close()
+    with sf.Index.open(tmp_path / "index") as index:
+        remarks = index.calibrate(learn_doubt=False).origin.remarks
+    warning = f"{len(seen)} of the 24 classes were used to train the model"
+    assert any(remark.startswith(warning) for remark in remarks)
