@@ -24,7 +24,7 @@ demo: setup  ## the tour: look around, train on the glyphs, index, search, evalu
 	$(BIN)/surefind search demo/index demo/queries -k 3 || test $$? -ge 3
 	$(BIN)/surefind verify demo/index
 	$(BIN)/python examples/vectors.py demo
-	$(BIN)/surefind upgrade demo/labelled.npz -o demo/vectors-model --precision 0.7 || test $$? = 3
+	$(BIN)/surefind upgrade demo/labelled.npz -o demo/vectors-model --precision 0.5 || test $$? = 3
 	$(BIN)/surefind index demo/vectors-model demo/gallery.npz -o demo/vectors-index
 	$(BIN)/surefind search demo/vectors-index demo/asked.npz -k 3 || test $$? -ge 3
 	$(BIN)/surefind evaluate demo/model glyphs -o demo/report

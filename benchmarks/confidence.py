@@ -70,7 +70,7 @@ def both_parts(features: FeatureSet) -> tuple[Asked, Asked]:
     """To calibrate on and to test; the doubt of both is that of heads of other classes."""
     fitted = fit_variance_heads(features.fit.embeddings.mean, features.fit.labels)
     known = torch.stack([fitted.log_var, fitted.disagreement], dim=1).double().numpy()
-    unseen = doubt_of(fitted.heads, features.test.embeddings)
+    unseen = doubt_of(fitted.heads, features.test.embeddings.mean)
     return (
         ask(features.fit, Doubt(fitted.heads, known)),
         ask(features.test, Doubt(fitted.heads, unseen), features.foreign),
@@ -81,7 +81,7 @@ def upgraded(features: FeatureSet) -> Numbers:
     """Confidence of the first hits, from an upgrade of the vectors alone."""
     upgrade = sf.calibrate(features.fit.embeddings.mean, features.fit.labels)
     embeddings = upgrade.embed(features.test.embeddings.mean)
-    doubt = Doubt(upgrade.heads, doubt_of(upgrade.heads, embeddings))
+    doubt = Doubt(upgrade.heads, doubt_of(upgrade.heads, embeddings.mean))
     asked = ask(Labelled(embeddings, features.test.labels), doubt)
     return upgrade.calibration.model.confidence(asked.observed.seen)[:, 0]
 

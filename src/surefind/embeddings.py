@@ -115,7 +115,19 @@ class Embeddings(ABC):
         return loaded
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> Self:
-        return type(self)(*(change(getattr(self, f.name)) for f in fields(self)))
+        before = [getattr(self, f.name) for f in fields(self)]
+        after = [change(tensor) for tensor in before]
+        if all(new is old for new, old in zip(after, before, strict=True)):
+            return self
+        if after[0].ndim == 2 and after[0].dtype == before[0].dtype:
+            return self._unchecked(after)  # they were checked when this batch was made
+        return type(self)(*after)
+
+    def _unchecked(self, tensors: Sequence[Tensor]) -> Self:
+        made = object.__new__(type(self))
+        for field, tensor in zip(fields(self), tensors, strict=True):
+            object.__setattr__(made, field.name, tensor)
+        return made
 
 
 @dataclass(frozen=True, eq=False)

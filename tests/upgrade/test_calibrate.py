@@ -62,13 +62,15 @@ def test_learned_doubt_is_evidence_and_without_it_there_is_none(upgrade, plain):
     assert upgrade.heads is not None and plain.heads is None
 
 
-def test_what_is_known_of_a_vector_stays_with_it(known, plain, monkeypatch):
+@pytest.mark.parametrize("source", ["log_var", "disagreement"])
+def test_what_is_known_of_a_vector_stays_with_it(known, plain, monkeypatch, source):
     """Heads that know everything make confidence perfect, unless they are asked of other rows."""
     away = np.square(known.vectors[:, None] - known.vectors).sum(axis=2)
     np.fill_diagonal(away, np.inf)
     wrong = torch.from_numpy(known.labels[away.argmin(axis=1)] != known.labels).float()
     heads = fit_variance_heads(torch.from_numpy(known.vectors), known.labels, steps=1).heads
-    told = Fitted(heads, log_var=wrong, disagreement=torch.zeros(360))
+    nothing = Fitted(heads, log_var=torch.zeros(360), disagreement=torch.zeros(360))
+    told = nothing._replace(**{source: wrong})
     monkeypatch.setattr(calibrate_module, "fit_variance_heads", lambda *_, **__: told)
     made = sf.calibrate(known.vectors, known.labels)
     assert made.calibration.quality.auroc > 0.98 > plain.calibration.quality.auroc + 0.03

@@ -248,6 +248,7 @@ def test_saving_again_replaces_the_older_one(folder, other):
 def test_a_folder_tells_nothing_about_the_vectors_it_was_made_with(folder, known):
     content = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
     assert known.vectors[0].tobytes() not in content
+    assert len(sf.Upgrade.load(folder).calibrated.neighbourhoods) == 0
     assert not any(path.suffix not in (".json", ".safetensors") for path in folder.rglob("*.*"))
 
 

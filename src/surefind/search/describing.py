@@ -9,10 +9,12 @@ from torch import Tensor
 
 from surefind.embeddings import Embeddings
 from surefind.engines.engine import Engine, Rows
-from surefind.functional import hit_distances, hit_match_probability, nearest_probability
+from surefind.functional import hit_match_probability, nearest_probability
+from surefind.functional.hits import HitDistances
 from surefind.functional.nearest import MOST_HITS
 from surefind.search.confidence.calibrated import Calibrated
 from surefind.search.confidence.calibration import Judged
+from surefind.search.evidence.seeing import distances_to
 from surefind.search.evidence.seen import NEIGHBOURS
 from surefind.search.hits import Hit, SearchResult
 from surefind.search.nearest import Nearest
@@ -71,10 +73,11 @@ def _describe(
     hits = min(int(question.k), near.keys.shape[1])
     first = near.at((slice(None), slice(hits)))
     keys, places = np.unique(first.keys, return_inverse=True)  # queries share hits
-    numbers = _numbers(engine, query, first, question.radius)
+    distances = distances_to(engine.space, query, near)
+    numbers = _numbers(engine, query, first, distances, question.radius)
     judged = None
     if calibrated is not None and near.keys.shape[1] >= NEIGHBOURS:
-        judged = calibrated.judge(engine, query, near)
+        judged = calibrated.judge(engine, query, near, distances)
         numbers["confidence"] = _padded(judged.confidence, hits)
     made = _rows_to_hits(engine.rows(keys), places.reshape(-1).tolist(), numbers)
     verdicts = _verdicts(judged, len(query), calibrated)
@@ -85,18 +88,21 @@ def _describe(
 
 
 def _numbers(
-    engine: Engine, query: Embeddings, near: Nearest, radius: float | None
+    engine: Engine,
+    query: Embeddings,
+    near: Nearest,
+    distances: HitDistances,
+    radius: float | None,
 ) -> dict[str, list[Any]]:
     """Columns of hits, query by query."""
     per_query = near.keys.shape[1]
     gallery = engine.space.embeddings(
         near.vectors.reshape(-1, engine.space.width), near.var.reshape(-1)
     )
-    distances = hit_distances(query, gallery, per_query=per_query)
     columns = {
-        "distance": distances.distance,
-        "expected_distance": distances.expected,
-        "std": distances.std,
+        "distance": distances.distance[:, :per_query],
+        "expected_distance": distances.expected[:, :per_query],
+        "std": distances.std[:, :per_query],
         "p_nearest": _shares(query, gallery, per_query),
     }
     if radius is not None:

@@ -9,6 +9,7 @@ from torch import Tensor
 from surefind.embeddings import Embeddings
 from surefind.engines.engine import Engine
 from surefind.engines.space import Space
+from surefind.functional.hits import HitDistances
 from surefind.search.confidence.calibration import Calibration, Judged
 from surefind.search.doubt.heads import VarianceHeads, spread_over_heads
 from surefind.search.evidence.seeing import see
@@ -27,11 +28,19 @@ class Calibrated:
     neighbourhoods: Neighbourhoods
     heads: VarianceHeads | None = None  # none where they could not be learned
 
-    def judge(self, engine: Engine, query: Embeddings, near: Nearest) -> Judged:
+    def judge(
+        self, engine: Engine, query: Embeddings, near: Nearest, distances: HitDistances
+    ) -> Judged:
         """Of queries with at least NEIGHBOURS hits."""
-        return self.calibration.judge(self.see(engine, query, near))
+        return self.calibration.judge(self.see(engine, query, near, distances))
 
-    def see(self, engine: Engine, query: Embeddings, near: Nearest) -> Seen:
+    def see(
+        self,
+        engine: Engine,
+        query: Embeddings,
+        near: Nearest,
+        distances: HitDistances | None = None,
+    ) -> Seen:
         keys, places = np.unique(near.keys[:, :NEIGHBOURS], return_inverse=True)
         ranking = self.calibration.origin.ranking
         around = known_around(engine, self.neighbourhoods, keys, ranking=ranking)
@@ -40,29 +49,24 @@ class Calibrated:
             query,
             near,
             around=around[places.reshape(len(query), -1), :NEIGHBOURS].astype(np.float64),
-            doubt=doubt_of(self.heads, query),
-            near_doubt=self._near_doubt(engine.space, near),
+            **self._doubt(engine.space, query, near),
+            distances=distances,
         )
 
-    def _near_doubt(self, space: Space, near: Nearest) -> Numbers:
-        means = space.means(near.vectors[:, :DOUBTED])
-        flat = torch.from_numpy(np.ascontiguousarray(means.reshape(-1, space.dim)))
-        return np.asarray(log_var_of(self.heads, flat).reshape(len(means), -1).mean(axis=1))
+    def _doubt(self, space: Space, query: Embeddings, near: Nearest) -> dict[str, Numbers]:
+        """Of queries and their nearest, all in one pass."""
+        means = space.means(near.vectors[:, :DOUBTED]).astype(np.float32)
+        everyone = np.concatenate([query.mean.numpy(), means.reshape(-1, space.dim)])
+        both = doubt_of(self.heads, torch.from_numpy(everyone))
+        of_near = both[len(query) :, 0].reshape(len(query), -1)
+        return {"doubt": both[: len(query)], "near_doubt": of_near.mean(axis=1)}
 
 
-def doubt_of(heads: VarianceHeads | None, query: Embeddings) -> Numbers:
-    """Log variance and disagreement of the heads, (Q, 2); nothing where there are none."""
+def doubt_of(heads: VarianceHeads | None, vectors: Tensor) -> Numbers:
+    """Log variance and disagreement of vectors (n, D), (n, 2); zero where there are no heads."""
     if heads is None:
-        return np.zeros((len(query), 2))
+        return np.zeros((len(vectors), 2))
     with torch.inference_mode():
-        logs = heads(query.mean.detach().cpu().float())
+        logs = heads(vectors.detach().cpu().float())
         both = torch.stack([logs.mean(dim=1), spread_over_heads(logs)], dim=1)
     return both.double().numpy()
-
-
-def log_var_of(heads: VarianceHeads | None, vectors: Tensor) -> Numbers:
-    """Of vectors (n, D), (n,); zero where there are no heads."""
-    if heads is None:
-        return np.zeros(len(vectors))
-    with torch.inference_mode():
-        return np.asarray(heads(vectors.float()).mean(dim=1).double())

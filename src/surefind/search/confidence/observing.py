@@ -10,7 +10,7 @@ from surefind.embeddings import Embeddings
 from surefind.engines.engine import Engine
 from surefind.engines.where import Metadata
 from surefind.errors import InvalidArgument
-from surefind.search.confidence.calibrated import DOUBTED, log_var_of
+from surefind.search.confidence.calibrated import DOUBTED, doubt_of
 from surefind.search.confidence.observed import Observed
 from surefind.search.confidence.truth import check_labelled, facts_of, has_match, matching
 from surefind.search.doubt.heads import VarianceHeads
@@ -112,7 +112,7 @@ def _ask(
     all_around = known_around(engine, neighbourhoods, keys, ranking=ranking)
     around = all_around[place].astype(np.float64)
     inside = np.array([name != "" for name in queries.itself])
-    of_rows = log_var_of(doubt.heads, rows.embeddings.mean)
+    of_rows = doubt_of(doubt.heads, rows.embeddings.mean)[:, 0]
     if doubt.heads is not None:  # of a row that is a query, by heads that did not see its class
         of_rows = np.array([unseen.get(*its) for its in zip(rows.ids, of_rows, strict=True)])
     seen = see(

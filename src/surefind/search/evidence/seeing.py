@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from surefind.embeddings import Embeddings
 from surefind.engines.space import Space
 from surefind.functional import hit_distances
+from surefind.functional.hits import HitDistances
 from surefind.search.evidence.seen import NEIGHBOURS, Numbers, Seen
 from surefind.search.nearest import Nearest
 
@@ -18,14 +19,18 @@ def see(
     around: Numbers,
     doubt: Numbers,
     near_doubt: Numbers,
+    distances: HitDistances | None = None,
 ) -> Seen:
-    """Of queries with K or more rows each, nearest first; `around` is of the hits, (Q, H, K)."""
+    """Of queries with K or more rows each, nearest first; `around` is of the hits, (Q, H, K).
+
+    `distances` are those of the rows, where they are known already.
+    """
     near = near.at((slice(None), slice(NEIGHBOURS)))
     hits = around.shape[1]
-    gallery = space.embeddings(near.vectors.reshape(-1, space.width), near.var.reshape(-1))
-    distances = hit_distances(query, gallery, per_query=NEIGHBOURS)
-    distance = distances.distance.numpy()
-    means = gallery.mean.numpy().reshape(len(query), NEIGHBOURS, -1)
+    if distances is None:
+        distances = distances_to(space, query, near)
+    distance = distances.distance[:, :NEIGHBOURS].numpy()
+    means = space.means(near.vectors)
     away = means - means.mean(axis=1, keepdims=True)  # small: digits are kept
     return Seen(
         distance=distance[:, :hits],
@@ -41,7 +46,13 @@ def see(
     )
 
 
-def _between(away: NDArray[np.float32], hits: int) -> Numbers:
+def distances_to(space: Space, query: Embeddings, near: Nearest) -> HitDistances:
+    """From queries to the rows they found, (Q, n) each."""
+    gallery = space.embeddings(near.vectors.reshape(-1, space.width), near.var.reshape(-1))
+    return hit_distances(query, gallery, per_query=near.keys.shape[1])
+
+
+def _between(away: NDArray[np.floating], hits: int) -> Numbers:
     """Squared distances from each hit to all neighbours, (Q, H, K)."""
     products = (away @ away.transpose(0, 2, 1)).astype(np.float64)
     squares = np.einsum("qkk->qk", products)
