@@ -286,3 +286,24 @@ def test_several_views_are_refused_with_another_way(surefind, place: Path):
     done = surefind("search", "index", "match.npz", "--views")
     assert (done.code, done.out) == (1, "")
     assert "--views: expected pictures of one item" in done.err and "search_views" in done.err
+
+
+# calibrate
+
+
+def test_an_index_of_vectors_is_calibrated_with_labelled_vectors(surefind, place: Path):
+    np.savez("asked.npz", vectors=KNOWN.vectors[ASKED], labels=KNOWN.labels[ASKED])
+    done = surefind("calibrate", "index", "asked.npz", "--no-doubt", "--precision", "0.7", "--json")
+    assert done.code == 0, done.err
+    told = json.loads(done.out)["origin"]
+    assert (told["queries"], told["gallery"]) == (180, 180)
+    assert surefind("calibrate", "index", "asked.npz", "--check").code == 0
+    assert surefind("calibrate", "index", "foreign.npz", "--check").code == 1  # only three
+
+
+def test_classes_that_the_index_does_not_have_are_one_error(surefind, place: Path):
+    others = [f"another {label}" for label in KNOWN.labels]
+    np.savez("others.npz", vectors=KNOWN.vectors, labels=others)
+    done = surefind("calibrate", "index", "others.npz", "--no-doubt")
+    assert done.code == 1
+    assert "30 classes, none of which is in it" in done.err

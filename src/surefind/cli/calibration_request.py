@@ -1,5 +1,6 @@
 """What `surefind calibrate` is asked for, and the two things it does: fit, and check queries."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,6 +10,7 @@ import numpy as np
 from surefind.choices import check_choice
 from surefind.cli.parts import PARTS, part_of
 from surefind.cli.progress import Tell
+from surefind.embeddings import Embeddings
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.files import make_writable
 from surefind.images.catalog import Catalog
@@ -18,6 +20,8 @@ from surefind.search.confidence.fitting import Wishes, check_wishes
 from surefind.search.confidence.observed import check_queries
 from surefind.search.confidence.shift import Shift
 from surefind.search.index import Index
+from surefind.upgrade.upgrade import Upgrade
+from surefind.upgrade.vectors import read_vectors
 
 
 @dataclass(frozen=True)
@@ -65,9 +69,18 @@ class Checked(NamedTuple):
 
 
 def fit(request: Request, tell: Tell) -> Calibration:
+    upgrade = Upgrade.of_index(request.folder)
+    labels: Sequence[str] | None = None
+    labelled: Catalog | Embeddings | str | None
+    if upgrade is not None and request.data is not None:
+        given = read_vectors(request.data)
+        labelled, labels = upgrade.embed(given.values), given.labels
+    else:
+        labelled = _labelled(request)
     with Index.open(request.folder, engine=request.engine) as index:
         return index.calibrate(
-            _labelled(request),
+            labelled,
+            labels=labels,
             wishes=request.wishes,
             learn_doubt=request.learn_doubt,
             progress=tell,
@@ -89,6 +102,10 @@ def compare_queries(request: Request, tell: Tell) -> Checked:
                 f"{request.folder} is not calibrated",
                 fix=f"surefind calibrate {request.folder} DATA, with labelled queries",
             )
+        upgrade = Upgrade.of_index(request.folder)
+        if upgrade is not None:
+            asking = upgrade.embed(read_vectors(request.data).values)
+            return Checked(len(asking), index.shift(asking), (), index.calibration)
         files = _asking(part_of(request.data, request.part)).files
         encoded = index.encoder.encode_all(
             files, progress=lambda done: tell("encoding", done, len(files))

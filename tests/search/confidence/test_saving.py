@@ -125,6 +125,15 @@ def resealed(folder, change) -> None:
     (folder / FILE).write_bytes(seal(facts))
 
 
+def test_evidence_that_is_not_known_is_refused(folder):
+    def other(facts):
+        facts["calibration"]["model"]["names"][0] = "horoscope"
+
+    resealed(folder, other)
+    with pytest.raises(sf.InvalidFile, match="does not know: horoscope"):
+        read(folder)
+
+
 def test_an_unknown_schema_is_refused(folder):
     resealed(folder, lambda facts: facts.update(schema=99))
     with pytest.raises(sf.InvalidFile, match="schema 99, this version reads"):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from surefind.choices import check_choice
-from surefind.metrics.checks import check_number
+from surefind.metrics.checks import check_number, check_whole
 from surefind.search.confidence.calibration import FOREIGN_RATE, Calibration, Origin
 from surefind.search.confidence.model import fit_confidence
 from surefind.search.confidence.novelty import novelty_of
@@ -42,6 +42,8 @@ def check_wishes(wishes: Wishes) -> None:
     rate = wishes.foreign_rate
     check_number("foreign_rate", rate, "a share from 0 to below 1", lambda share: 0 <= share < 1)
     check_choice("recalibration", wishes.recalibration, RECALIBRATIONS)
+    if wishes.ahead is not None:
+        check_whole("ahead", wishes.ahead)
 
 
 def fit_calibration(observed: Observed, origin: Origin, wishes: Wishes) -> Calibration:

@@ -1,6 +1,5 @@
 """Labelled queries and what a search saw of them: what a calibration is fitted to."""
 
-from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +30,13 @@ class Observed(NamedTuple):
 def check_enough(observed: Observed) -> None:
     """Refuse what no confidence can be fitted to, saying how much is missing."""
     check_queries(observed.groups)
+    if not observed.belongs.any():
+        raise InvalidArgument(
+            "labelled",
+            expected="queries of which the index holds matches",
+            got=f"{observed.classes} classes, none of which is in it",
+            fix="label queries with the same names as the images of the index",
+        )
     right = int(observed.match[:, 0].sum())
     counts = {"right": right, "wrong": len(observed.match) - right}
     for what, found in counts.items():
@@ -59,8 +65,3 @@ def novelty_values(seen: Seen) -> Numbers:
     nearest = seen.profile[:, 0]
     least = np.maximum(seen.profile[:, -1] * 1e-6, np.finfo(np.float64).tiny)
     return np.log(np.maximum(nearest, least))
-
-
-def largest_share(groups: NDArray[np.int64]) -> float:
-    """Of the queries, in one class."""
-    return Counter(groups.tolist()).most_common(1)[0][1] / len(groups)

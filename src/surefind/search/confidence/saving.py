@@ -16,6 +16,7 @@ from surefind.files import make_writable, write_whole
 from surefind.search.confidence.calibrated import Calibrated
 from surefind.search.confidence.calibration import Calibration, Origin
 from surefind.search.doubt.heads import VarianceHeads
+from surefind.search.evidence.columns import COLUMNS
 from surefind.search.neighbourhoods import Neighbourhoods
 from surefind.settings import parse
 
@@ -61,6 +62,11 @@ def read_calibration(folder: Path, *, fingerprint: str, ranking: str) -> Calibra
         )
     calibration = parse(Calibration, facts["calibration"], where=str(path))
     check_origin(calibration.origin, fingerprint, ranking)
+    if unknown := set(calibration.model.names) - COLUMNS.keys():
+        raise InvalidFile(
+            f"{path} was made with evidence that this version does not know: {min(unknown)}",
+            fix=AGAIN,
+        )
     names = facts["files"]
     heads = None
     if "doubt" in names:
