@@ -11,7 +11,7 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
-demo: setup  ## the tour: look around, train on the glyphs, index, search, evaluate, report; rows of a table, a toy, the figures
+demo: setup  ## the tour: look around, train on the glyphs, index, calibrate, search, upgrade vectors, evaluate, report; rows of a table, a toy, the figures
 	$(BIN)/surefind doctor
 	$(BIN)/surefind check glyphs
 	rm -rf demo
@@ -60,6 +60,8 @@ bench: setup  ## side by side with peers; ratios, and JSON in benchmarks/results
 	$(BIN)/python benchmarks/evaluate.py
 	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/growth.py
+	$(BIN)/python benchmarks/calibrated_search.py
+	$(BIN)/python benchmarks/confidence.py
 
 faults: setup  ## long runs of extreme inputs
 	$(BIN)/python -m pytest -m faults

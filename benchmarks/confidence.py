@@ -203,7 +203,7 @@ def markdown(found: Mapping[str, Mapping[str, Any]]) -> str:
     ]
     for name, result in found.items():
         for (label, by, of), kept in result["promises"].items():
-            cells = " | ".join(f"{value:.3f}".replace("nan", "–") for value in kept)
+            cells = " | ".join(f"{value:.3f}".replace("nan", "-") for value in kept)
             lines.append(f"| {name} | {of} | {by} | {label} | {cells} |")
     return "\n".join(lines) + "\n"
 
