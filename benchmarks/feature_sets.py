@@ -1,6 +1,7 @@
 """Embeddings of photos and glyphs in two sets of classes: one to calibrate on, one to test."""
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -41,6 +42,8 @@ def photo_sets(keep: Path) -> Iterator[FeatureSet]:
 
     And the cars, one half of their classes to calibrate on: no setting was chosen by them.
     """
+    if not DATA.exists():
+        sys.exit(f"{DATA} is missing: set SUREFIND_DATA to a folder with cub200-2010 and cars196")
     birds = sf.open_dataset(f"cub200:{DATA / 'cub200-2010'}", val_share=0)
     cars = read_catalog(f"cars196:{DATA / 'cars196'}")
     bars = bars_auroc(birds.test.files, cars.files)
