@@ -306,4 +306,4 @@ def test_classes_that_the_index_does_not_have_are_one_error(surefind, place: Pat
     np.savez("others.npz", vectors=KNOWN.vectors, labels=others)
     done = surefind("calibrate", "index", "others.npz", "--no-doubt")
     assert done.code == 1
-    assert "30 classes, none of which is in it" in done.err
+    assert "30 classes, none of which has another image in it" in done.err

@@ -34,8 +34,8 @@ def check_enough(observed: Observed) -> None:
         raise InvalidArgument(
             "labelled",
             expected="queries of which the index holds matches",
-            got=f"{observed.classes} classes, none of which is in it",
-            fix="label queries with the same names as the images of the index",
+            got=f"{observed.classes} classes, none of which has another image in it",
+            fix="label queries as the images of the index are labelled; two images to a class at least",
         )
     right = int(observed.match[:, 0].sum())
     counts = {"right": right, "wrong": len(observed.match) - right}
