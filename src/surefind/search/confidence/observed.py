@@ -35,7 +35,7 @@ def check_enough(observed: Observed) -> None:
             "labelled",
             expected="queries of which the index holds matches",
             got=f"{observed.classes} classes, none of which has another image in it",
-            fix="label queries as the images of the index are labelled; two images to a class at least",
+            fix="label queries as the images of the index are; at least two images to a class",
         )
     right = int(observed.match[:, 0].sum())
     counts = {"right": right, "wrong": len(observed.match) - right}
