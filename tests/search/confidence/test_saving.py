@@ -3,6 +3,7 @@
 import errno
 import json
 import shutil
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from stores import flip_bit
 import surefind as sf
 from surefind.engines.embedded.sealed import seal, unseal
 from surefind.search.calibrating import calibrate_engine, own_queries
+from surefind.search.confidence import saving
 from surefind.search.confidence.calibrated import Calibrated
 from surefind.search.confidence.fitting import Wishes
 from surefind.search.confidence.saving import (
@@ -72,15 +74,15 @@ def test_heads_are_left_out_where_there_are_none(tmp_path, first):
     without = Calibrated(first.calibration, first.neighbourhoods)
     write_calibration(tmp_path / "calibration", without)
     assert_same(read(tmp_path / "calibration"), without)
-    assert len(list((tmp_path / "calibration").iterdir())) == 2
+    assert len(list((tmp_path / "calibration").glob("*.safetensors"))) == 1
 
 
 def test_the_file_is_readable_json_without_a_pickle(folder):
     facts = json.loads((folder / FILE).read_text())
     assert facts["calibration"]["origin"]["source"] == "seed 1"
     assert facts["calibration"]["origin"]["queries"] == 288
-    assert sorted(path.suffix for path in folder.iterdir()) == [
-        ".json", ".safetensors", ".safetensors",
+    assert sorted(path.suffix or path.name for path in folder.iterdir()) == [
+        ".json", ".safetensors", ".safetensors", "lock",
     ]  # fmt: skip
 
 
@@ -88,7 +90,7 @@ def test_a_new_calibration_replaces_the_old_one_and_its_files(folder, second):
     (folder / f"neighbourhoods-{'0' * 32}.safetensors").write_bytes(b"of a run that was killed")
     write_calibration(folder, second)
     assert_same(read(folder), second)
-    assert len(list(folder.iterdir())) == 3
+    assert len(list(folder.glob("*.safetensors"))) == 2
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -181,7 +183,7 @@ def test_whatever_step_fails_the_old_one_or_the_new_one_is_whole(
         assert_same(found, first if found.calibration == first.calibration else second)
         write_calibration(place, second)  # and then there is room again
         assert_same(read(place), second)
-        assert len(list(place.iterdir())) == 3
+        assert len(list(place.glob("*.safetensors"))) == 2
     assert set(outcomes) == {"cannot write", "written"}
     assert outcomes.count("cannot write") >= 12  # three files: opened, written, synced, renamed
     assert outcomes[-1] == "written"  # old files that cannot be removed do no harm
@@ -201,3 +203,32 @@ def test_numbers_survive_to_the_last_digit(folder, first):
     values = np.array([first.calibration.novelty.reference[0], first.calibration.model.first.bias])
     again = np.array([found.calibration.novelty.reference[0], found.calibration.model.first.bias])
     assert np.array_equal(values, again)
+
+
+def test_what_another_process_puts_in_place_meanwhile_is_read(folder, second, monkeypatch):
+    opened = saving._opened
+    asked = []
+
+    def replaced_first(*arguments, **named):
+        if not asked:
+            write_calibration(folder, second)  # removes the files that the first one names
+        asked.append(arguments)
+        return opened(*arguments, **named)
+
+    monkeypatch.setattr(saving, "_opened", replaced_first)
+    assert_same(read(folder), second)
+    assert len(asked) == 2
+
+
+def test_two_writers_take_turns(folder, first, second):
+    writers = [
+        Thread(target=write_calibration, args=(folder, calibrated))
+        for calibrated in (first, second) * 5
+    ]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    found = read(folder)
+    assert found.calibration in (first.calibration, second.calibration)
+    assert len(list(folder.glob("*.safetensors"))) == 2

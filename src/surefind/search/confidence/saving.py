@@ -10,6 +10,8 @@ from typing import TypeVar
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
+from surefind.engines.embedded.folder import Folder
+from surefind.engines.embedded.lock import writer_lock
 from surefind.engines.embedded.sealed import read_small, seal, unseal
 from surefind.errors import InvalidFile, SurefindError
 from surefind.files import make_writable, write_whole
@@ -34,14 +36,15 @@ def write_calibration(folder: Path, calibrated: Calibrated) -> None:
     if calibrated.heads is not None:
         parts["doubt"] = save(calibrated.heads.tensors())
     names = {what: f"{what}-{_digest(content)}.safetensors" for what, content in parts.items()}
-    for what, content in parts.items():
-        write_whole(folder / names[what], content)
     facts = {"schema": SCHEMA, "files": names, "calibration": asdict(calibrated.calibration)}
-    write_whole(folder / FILE, seal(facts))
-    for old in folder.glob("*.safetensors"):
-        if old.name not in names.values():
-            with suppress(OSError):  # the new one is in place; the next time will remove it
-                old.unlink()
+    with writer_lock(Folder(folder)):
+        for what, content in parts.items():
+            write_whole(folder / names[what], content)
+        write_whole(folder / FILE, seal(facts))
+        for old in folder.glob("*.safetensors"):
+            if old.name not in names.values():
+                with suppress(OSError):  # the new one is in place; the next time will remove it
+                    old.unlink()
 
 
 def has_calibration(folder: Path) -> bool:
@@ -52,8 +55,27 @@ def has_calibration(folder: Path) -> bool:
 def read_calibration(folder: Path, *, fingerprint: str, ranking: str) -> Calibrated:
     """What `write_calibration` wrote, if it is for the rows of that model in that order."""
     path = folder / FILE
+    content = _content(path)
+    while True:
+        try:
+            return _opened(path, content, fingerprint=fingerprint, ranking=ranking)
+        except InvalidFile:
+            now = _content(path)
+            if now == content:
+                raise
+            content = now  # another process put a new one in its place meanwhile
+
+
+def _content(path: Path) -> bytes:
     try:
-        facts = unseal(path, read_small(path))
+        return read_small(path)
+    except SurefindError as error:
+        raise InvalidFile(error.problem, fix=AGAIN) from error
+
+
+def _opened(path: Path, content: bytes, *, fingerprint: str, ranking: str) -> Calibrated:
+    try:
+        facts = unseal(path, content)
     except SurefindError as error:
         raise InvalidFile(error.problem, fix=AGAIN) from error
     if facts.get("schema") != SCHEMA:
@@ -67,13 +89,11 @@ def read_calibration(folder: Path, *, fingerprint: str, ranking: str) -> Calibra
             f"{path} was made with evidence that this version does not know: {min(unknown)}",
             fix=AGAIN,
         )
-    names = facts["files"]
+    files = {what: path.with_name(name) for what, name in facts["files"].items()}
     heads = None
-    if "doubt" in names:
-        heads = _read(
-            folder / names["doubt"], lambda content: VarianceHeads.from_tensors(load(content))
-        )
-    neighbourhoods = _read(folder / names["neighbourhoods"], Neighbourhoods.from_bytes)
+    if "doubt" in files:
+        heads = _read(files["doubt"], lambda content: VarianceHeads.from_tensors(load(content)))
+    neighbourhoods = _read(files["neighbourhoods"], Neighbourhoods.from_bytes)
     return Calibrated(calibration, neighbourhoods, heads)
 
 
