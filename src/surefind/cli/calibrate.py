@@ -22,7 +22,8 @@ def calibrate(
         typer.Argument(
             metavar="DATA",
             help="Labelled queries: a folder, a CSV, NAME:FOLDER, or 'glyphs'; "
-            "without them the images of the index are asked, each of the others.",
+            "of an index of vectors, a file of them. Without any the images of the index are "
+            "asked, each of the others.",
         ),
     ] = None,
     precision: Annotated[

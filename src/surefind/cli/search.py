@@ -22,7 +22,9 @@ def search(
     queries: Annotated[
         list[str],
         typer.Argument(
-            metavar="QUERY", help="Image files, folders of images, or - for an image on stdin."
+            metavar="QUERY",
+            help="Image files, folders of images, or - for an image on stdin; "
+            "of an index of vectors, files of them.",
         ),
     ],
     k: Annotated[

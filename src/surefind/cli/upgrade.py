@@ -11,7 +11,8 @@ from surefind.cli.calibrate import NOT_KEPT
 
 def upgrade(
     vectors: Annotated[
-        Path, typer.Argument(help="Labelled vectors: a .npz, .npy or .parquet file.")
+        Path,
+        typer.Argument(metavar="VECTORS", help="Labelled vectors: a .npz, .npy or .parquet file."),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="A folder for the upgrade.")],
     precision: Annotated[
