@@ -10,7 +10,7 @@ from calibrations import CLASSES, write_noisy_pictures
 
 import surefind as sf
 from surefind.encoders import Encoder
-from surefind.encoders.classes import FILE, class_codes, read_classes, write_classes
+from surefind.encoders.classes import FILE, class_hashes, read_classes, write_classes
 from surefind.encoders.mc_dropout import McDropoutEncoder
 from surefind.images.preprocess import Preprocessing
 
@@ -39,24 +39,24 @@ def remark_of(index: sf.Index, *labelled, **options) -> str | None:
 
 
 def test_a_code_is_the_beginning_of_a_hash_of_the_name():
-    assert class_codes(["cat"]) == {hashlib.sha256(b"cat").hexdigest()[:16]}
+    assert class_hashes(["cat"]) == {hashlib.sha256(b"cat").hexdigest()[:16]}
 
 
 def test_codes_do_not_depend_on_order_repetition_or_how_numbers_are_kept():
-    assert class_codes([3, 1, 2, 2, 1]) == class_codes(["1", "2", "3"])
-    assert class_codes(np.array([1, 2, 3])) == class_codes((2, 3, 1))
-    assert len(class_codes(names(20))) == 20
-    assert class_codes([]) == frozenset()
+    assert class_hashes([3, 1, 2, 2, 1]) == class_hashes(["1", "2", "3"])
+    assert class_hashes(np.array([1, 2, 3])) == class_hashes((2, 3, 1))
+    assert len(class_hashes(names(20))) == 20
+    assert class_hashes([]) == frozenset()
 
 
 def test_codes_that_are_written_are_read(tmp_path):
-    codes = class_codes(["a", "ü", ""])
+    codes = class_hashes(["a", "ü", ""])
     write_classes(tmp_path, codes)
     assert read_classes(tmp_path) == codes
 
 
 def test_no_codes_leave_no_file_and_take_an_older_one_away(tmp_path):
-    write_classes(tmp_path, class_codes(["a"]))
+    write_classes(tmp_path, class_hashes(["a"]))
     write_classes(tmp_path, frozenset())
     assert list(tmp_path.iterdir()) == []
     write_classes(tmp_path, frozenset())
@@ -89,9 +89,9 @@ def test_a_model_knows_no_classes_until_it_is_told(tiny):
 
 def test_a_saved_model_remembers_its_classes_but_not_their_names(tiny, tmp_path):
     encoder = tiny()
-    encoder.trained_with = class_codes(["Jane Doe", "cat"])
+    encoder.trained_with = class_hashes(["Jane Doe", "cat"])
     encoder.save(tmp_path)
-    assert Encoder.load(tmp_path).trained_with == class_codes(["cat", "Jane Doe"])
+    assert Encoder.load(tmp_path).trained_with == class_hashes(["cat", "Jane Doe"])
     for path in tmp_path.iterdir():
         assert b"Jane" not in path.read_bytes()
     assert json.loads((tmp_path / FILE).read_text()) == sorted(encoder.trained_with)
@@ -99,7 +99,7 @@ def test_a_saved_model_remembers_its_classes_but_not_their_names(tiny, tmp_path)
 
 def test_a_model_saved_over_another_does_not_inherit_its_classes(tiny, tmp_path):
     encoder = tiny()
-    encoder.trained_with = class_codes(["cat"])
+    encoder.trained_with = class_hashes(["cat"])
     encoder.save(tmp_path)
     tiny(seed=1).save(tmp_path)
     assert Encoder.load(tmp_path).trained_with == frozenset()
@@ -108,14 +108,14 @@ def test_a_model_saved_over_another_does_not_inherit_its_classes(tiny, tmp_path)
 def test_classes_are_not_part_of_the_fingerprint(tiny):
     encoder = tiny()
     before = encoder.fingerprint
-    encoder.trained_with = class_codes(["cat"])
+    encoder.trained_with = class_hashes(["cat"])
     assert encoder.fingerprint == before
 
 
 def test_a_model_with_dropout_knows_the_classes_of_the_one_inside(tiny):
     encoder = tiny(dropout=0.2)
-    encoder.trained_with = class_codes(["cat"])
-    assert McDropoutEncoder(encoder, passes=2).trained_with == class_codes(["cat"])
+    encoder.trained_with = class_hashes(["cat"])
+    assert McDropoutEncoder(encoder, passes=2).trained_with == class_hashes(["cat"])
 
 
 def test_a_model_with_a_damaged_list_is_not_loaded(tiny, tmp_path):
@@ -132,7 +132,7 @@ def test_a_model_with_a_damaged_list_is_not_loaded(tiny, tmp_path):
 def index(tiny, pictures, tmp_path):
     """Of all classes; the model was trained with seven of them, and with one that is not there."""
     encoder = tiny(preprocessing=SMALL)
-    encoder.trained_with = class_codes([*names(7), "another"])
+    encoder.trained_with = class_hashes([*names(7), "another"])
     with sf.Index.create(tmp_path / "index", encoder, pictures) as made:
         yield made
 
@@ -163,7 +163,7 @@ def test_embeddings_and_pictures_are_looked_at_alike(index, pictures, tmp_path):
 
 def test_classes_that_the_model_never_saw_are_not_remarked(tiny, pictures, tmp_path):
     encoder = tiny(preprocessing=SMALL)
-    encoder.trained_with = class_codes(["another", "class"])
+    encoder.trained_with = class_hashes(["another", "class"])
     with sf.Index.create(tmp_path / "index", encoder, pictures) as index:
         assert remark_of(index) is None
 

@@ -5,7 +5,7 @@ from calibrations import write_noisy_pictures
 
 import surefind as sf
 from surefind.datasets import open_dataset
-from surefind.encoders.classes import class_codes
+from surefind.encoders.classes import class_hashes
 from surefind.encoders.encoder import Encoder
 from surefind.training.loop import train
 
@@ -22,8 +22,8 @@ def test_a_trained_model_knows_its_classes_and_its_index_warns(noisy, recipe, tm
     train(splits, recipe(variance={"held_out": held_out}), tmp_path / "model")
     encoder = Encoder.load(tmp_path / "model")
     seen = set(splits.train.labels)
-    assert encoder.trained_with == class_codes(seen)
-    assert not encoder.trained_with & class_codes(splits.test.labels)
+    assert encoder.trained_with == class_hashes(seen)
+    assert not encoder.trained_with & class_hashes(splits.test.labels)
     sf.Index.create(tmp_path / "index", encoder, noisy).close()
     with sf.Index.open(tmp_path / "index") as index:
         remarks = index.calibrate(learn_doubt=False).origin.remarks

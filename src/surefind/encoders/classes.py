@@ -11,7 +11,7 @@ from surefind.files import write_whole
 FILE = "classes.json"
 
 
-def class_codes(labels: Iterable[object]) -> frozenset[str]:
+def class_hashes(labels: Iterable[object]) -> frozenset[str]:
     """What is kept of class names."""
     return frozenset(hashlib.sha256(str(label).encode()).hexdigest()[:16] for label in set(labels))
 

@@ -9,7 +9,7 @@ import torch
 
 from surefind.datasets import read_catalog
 from surefind.embeddings import Embeddings
-from surefind.encoders.classes import class_codes
+from surefind.encoders.classes import class_hashes
 from surefind.encoders.encoding import ImageEncoder
 from surefind.engines.engine import Engine
 from surefind.engines.where import Metadata
@@ -26,7 +26,7 @@ from surefind.search.confidence.observing import (
     observe,
 )
 from surefind.search.confidence.shift import check_calibration_data
-from surefind.search.confidence.truth import classes_of, is_labelled
+from surefind.search.confidence.truth import classes_of, is_labelled, is_missing
 from surefind.search.doubt.checking import FEWEST_CLASSES
 from surefind.search.doubt.fitting import fit_variance_heads
 from surefind.search.neighbourhoods import Neighbourhoods
@@ -55,7 +55,7 @@ def calibrate_engine(
     `trained_with` are the codes of the classes that the model knows too well.
     """
     check_wishes(wishes)
-    checked_gallery(engine)
+    gallery = checked_gallery(engine)
     neighbourhoods = Neighbourhoods.of(
         engine,
         ranking=ranking,
@@ -69,6 +69,7 @@ def calibrate_engine(
         neighbourhoods,
         ranking=ranking,
         doubt=doubt,
+        gallery=gallery,
         progress=lambda done: progress("asking labelled queries", done, total),
     )
     check_enough(observed)
@@ -148,7 +149,7 @@ def embedded_queries(
             fix="say what each query shows: calibrate(embeddings, labels=...)",
         )
     rows = np.sort(_drawn(len(query), MOST_QUERIES, seed)).tolist()
-    facts = [{"label": str(labels[row])} if _is_known(labels[row]) else {} for row in rows]
+    facts = [{} if is_missing(labels[row]) else {"label": str(labels[row])} for row in rows]
     return _queries(query[rows], facts, [""] * len(rows))
 
 
@@ -168,11 +169,6 @@ def _queries(
     groups = classes_of(queries.facts)
     check_queries(groups)
     return queries._replace(groups=groups)
-
-
-def _is_known(label: object) -> bool:
-    """Tables have nan, None or nothing where a label is missing."""
-    return label is not None and label != "" and label == label
 
 
 def learned_doubt(
@@ -195,7 +191,7 @@ def learned_doubt(
 
 def _known_too_well(queries: LabelledQueries, trained_with: frozenset[str]) -> tuple[str, ...]:
     """A remark if the model was trained with classes of the queries."""
-    classes = class_codes(facts["label"] for facts in queries.facts if "label" in facts)
+    classes = class_hashes(facts["label"] for facts in queries.facts if "label" in facts)
     known = len(classes & trained_with)
     if not known:
         return ()

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from surefind.datasets.splits import Splits
-from surefind.encoders.classes import class_codes
+from surefind.encoders.classes import class_hashes
 from surefind.encoders.encoder import Encoder
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 from surefind.images.loading import Rejection, TooManyRejected
@@ -129,7 +129,7 @@ class _Run:
         else:
             self.folder.check_free()
         self.encoder = make_encoder(recipe).to("cuda" if torch.cuda.is_available() else "cpu")
-        self.encoder.trained_with = class_codes(self.splits.train.labels)
+        self.encoder.trained_with = class_hashes(self.splits.train.labels)
         config = self.encoder.config
         self.watch = Watch(floor=config.variance_floor if config.has_variance else 0.0)
         self.images = make_images(recipe, self.splits.train, self.encoder)

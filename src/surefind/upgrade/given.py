@@ -9,6 +9,7 @@ from torch import Tensor
 
 from surefind.embeddings import LARGEST
 from surefind.errors import InvalidArgument
+from surefind.search.confidence.truth import is_missing
 
 Values = NDArray[np.floating] | Tensor
 
@@ -45,7 +46,7 @@ def as_texts(labels: Sequence[object] | None, count: int) -> list[str]:
             got="none" if labels is None else str(len(labels)),
             fix="say what each vector shows; equal labels are matches",
         )
-    return ["" if label is None or label != label else str(label) for label in labels]
+    return ["" if is_missing(label) else str(label) for label in labels]
 
 
 def _numbers(vectors: object) -> Tensor:

@@ -69,10 +69,15 @@ def observe(
     *,
     ranking: str,
     doubt: Doubt,
+    gallery: Sequence[Metadata] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Observed:
-    """Each query's first hits; a query that is in the index is not its own hit."""
-    gallery = checked_gallery(engine)
+    """Each query's first hits; a query that is in the index is not its own hit.
+
+    `gallery` is what `checked_gallery` gave, where it was asked already.
+    """
+    if gallery is None:
+        gallery = checked_gallery(engine)
     unseen = dict(zip(queries.itself, doubt.of_queries[:, 0].tolist(), strict=True))
     seen, match = [], []
     for start in range(0, len(queries.facts), QUERIES_AT_ONCE):

@@ -25,6 +25,11 @@ def is_labelled(facts: Metadata) -> bool:
     return "label" in facts or _has_place(facts)
 
 
+def is_missing(label: object) -> bool:
+    """Tables have nan, None or nothing where there is no label."""
+    return label is None or label == "" or label != label
+
+
 def matching(query: Metadata, rows: Sequence[Metadata]) -> Flags:
     """Which rows match, (n,)."""
     if "label" in query:

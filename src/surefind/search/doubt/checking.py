@@ -9,6 +9,7 @@ from torch import Tensor
 
 from surefind.embeddings import LARGEST
 from surefind.errors import InvalidArgument
+from surefind.search.confidence.truth import is_missing
 
 FEWEST_VECTORS, FEWEST_CLASSES = 20, 4
 Labels = Sequence[str] | Sequence[int] | NDArray[np.generic] | Tensor
@@ -17,7 +18,7 @@ Labels = Sequence[str] | Sequence[int] | NDArray[np.generic] | Tensor
 def class_codes(labels: Labels) -> Tensor:
     """Classes as numbers from 0, (N,)."""
     values = labels.tolist() if isinstance(labels, np.ndarray | Tensor) else list(labels)
-    missing = sum(value is None or value == "" or value != value for value in values)
+    missing = sum(map(is_missing, values))
     if missing:
         raise InvalidArgument(
             "labels",
