@@ -195,6 +195,58 @@ def test_digests_find_ids(make):
     assert engine.digests_of(["row-1", "nobody"]) == {"row-1": rows.digests[1]}
 
 
+def test_rows_are_found_by_id_in_the_order_asked_and_once(make):
+    engine = make()
+    rows = random_rows(30, DIM, 0)
+    engine.add(rows)
+    order = [17, 3, 29, 0]
+    names = [rows.ids[n] for n in order]
+    asked = [names[0], "nobody", *names[1:], names[1], "", "x" * 2000, "\0", "\udcff"]
+    want = Rows(
+        tuple(names),
+        rows.embeddings[order],
+        tuple(rows.digests[n] for n in order),
+        tuple(rows.metadata[n] for n in order),
+    )
+    assert_equal_rows(engine.find(asked), want)
+
+
+def test_ids_that_nobody_has_find_no_rows(make):
+    engine = make()
+    assert len(engine.find(["nobody"])) == 0
+    engine.add(random_rows(3, DIM, 0))
+    assert len(engine.find([])) == len(engine.find(["nobody", "row-3"])) == 0
+    assert engine.find([]).embeddings.dim == DIM
+
+
+def test_odd_ids_are_found(make):
+    engine = make()
+    count = len(ODD_IDS)
+    engine.add(Rows(ODD_IDS, random_embeddings(count, DIM, 0), ("",) * count, ({},) * count))
+    assert engine.find(ODD_IDS[::-1]).ids == ODD_IDS[::-1]
+
+
+def test_an_id_finds_the_row_that_took_its_place_and_none_once_it_is_removed(make):
+    engine = make()
+    engine.add(random_rows(8, DIM, 0))
+    engine.add(random_rows(20, DIM, 1, prefix="other"))
+    changed = random_rows(5, DIM, 99)
+    engine.add(changed)
+    assert_equal_rows(engine.find(changed.ids), changed)
+    mixed = ("other-4", "row-7", "row-0", "other-1", "row-6")  # of all three additions
+    assert engine.find(mixed).ids == mixed
+    engine.remove(["row-1", "row-2"])
+    assert engine.find(["row-0", "row-1", "row-2", "row-3"]).ids == ("row-0", "row-3")
+
+
+def test_what_was_found_by_id_is_what_its_key_gives(make):
+    engine = make()
+    engine.add(random_rows(20, DIM, 0))
+    keys = np.concatenate([block.keys for block in engine.scan()])[::3]
+    by_key = engine.rows(keys)
+    assert_equal_rows(engine.find(by_key.ids), by_key)
+
+
 def test_a_scan_sees_every_row_once(make):
     engine = make()
     rows = random_rows(70, DIM, 0)
@@ -292,6 +344,21 @@ def test_another_that_is_open_sees_writes_after_refreshing(make):
     engine.add(random_rows(8, DIM, 0))
     other.refresh()
     assert other.count() == 8
+
+
+def test_the_newest_shows_what_another_wrote_and_is_none_if_nobody_did(make):
+    engine = make()
+    other = make.again()
+    assert other.newest() is None
+    engine.add(random_rows(8, DIM, 0))
+    newer = other.newest()
+    assert newer is not None and newer.count() == 8
+    assert newer.find(["row-5"]).ids == ("row-5",)
+    assert newer.newest() is None
+    engine.remove(["row-5"])
+    newest = newer.newest()
+    assert newest is not None and len(newest.find(["row-5"])) == 0
+    assert newest.space == engine.space and dict(newest.facts) == dict(engine.facts)
 
 
 @pytest.mark.parametrize("kind", ["hnsw", "ivf"])

@@ -1,7 +1,7 @@
 """The plainest engine there can be: what the others are compared with."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,10 @@ class MemoryEngine:
             tuple(one.metadata[0] for one in found),
         )
 
+    def find(self, ids: Sequence[str]) -> Rows:
+        known = [self.kept[name][0] for name in dict.fromkeys(ids) if name in self.kept]
+        return self.rows(np.array(known, dtype=np.int64))
+
     def scan(self, where: Where | None = None) -> Iterator[Block]:
         yield self._block(where)
 
@@ -71,6 +75,9 @@ class MemoryEngine:
 
     def refresh(self) -> bool:
         return False
+
+    def newest(self) -> Self | None:
+        return None  # nobody else writes
 
     def compact(self) -> None: ...
 

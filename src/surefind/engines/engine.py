@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,6 +126,9 @@ class Engine(Protocol):
     def rows(self, keys: Keys) -> Rows:
         """What is kept under these keys (n,), in that order."""
 
+    def find(self, ids: Sequence[str]) -> Rows:
+        """What is kept under these ids, in that order, each once; unknown ones are passed over."""
+
     def scan(self, where: Where | None = None) -> Iterator[Block]:
         """All rows, block by block, as they are at one moment."""
 
@@ -142,6 +145,13 @@ class Engine(Protocol):
 
     def refresh(self) -> bool:
         """See what other writers did meanwhile; True if anything changed."""
+
+    def newest(self) -> Self | None:
+        """This index as others left it, beside this one; none if nothing changed.
+
+        One in a folder goes on answering from the version that it has. On a server there is only
+        the newest: it is this one again, so that closing either closes both.
+        """
 
     def compact(self) -> None:
         """Put everything in its best form for searching."""

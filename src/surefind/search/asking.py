@@ -15,6 +15,7 @@ from surefind.search.confidence.shift import FEWEST, Shift, compare
 from surefind.search.describing import describe_hits
 from surefind.search.evidence.seen import NEIGHBOURS
 from surefind.search.hits import SearchResult
+from surefind.search.inside import names_of, others, row_of
 from surefind.search.nearest import Nearest
 from surefind.search.neighbours import nearest
 from surefind.search.question import Question
@@ -32,7 +33,7 @@ def answer(
 ) -> list[SearchResult]:
     """One result per query; with a calibration, its hits say how sure they are."""
     engine.space.check(query)
-    wide = question if calibrated is None else replace(question, k=max(question.k, NEIGHBOURS))
+    wide = _widened(question, calibrated)
     results: list[SearchResult] = []
     for start in range(0, len(query), QUERIES_AT_ONCE):
         some = query[start : start + QUERIES_AT_ONCE]
@@ -47,6 +48,24 @@ def answer(
             calibrated=calibrated,
         )
     return results
+
+
+def answer_inside(
+    engine: Engine, name: str, question: Question, *, calibrated: Calibrated | None = None
+) -> SearchResult:
+    """What an image of the index finds among the others, judged as if it were not in there."""
+    query = row_of(engine, name).embeddings
+    wide = _widened(question, calibrated)
+    near = find(engine, query, replace(wide, k=wide.k + 1))
+    return describe_hits(
+        engine,
+        query,
+        others(near, names_of(engine, near), itself=[name], k=wide.k),
+        names=[name],
+        question=question,
+        calibrated=calibrated,
+        inside=True,
+    )[0]
 
 
 def shift_of(engine: Engine, calibrated: Calibrated, query: Embeddings) -> tuple[Shift, ...]:
@@ -71,6 +90,11 @@ def shift_of(engine: Engine, calibrated: Calibrated, query: Embeddings) -> tuple
 def find(engine: Engine, query: Embeddings, question: Question) -> Nearest:
     engine.space.check(query)
     return nearest(engine, query, int(question.k), ranking=question.ranking, where=question.where)
+
+
+def _widened(question: Question, calibrated: Calibrated | None) -> Question:
+    """A hit is judged by neighbours that were not asked for."""
+    return question if calibrated is None else replace(question, k=max(question.k, NEIGHBOURS))
 
 
 def _expanded(engine: Engine, query: Embeddings, question: Question) -> Embeddings:

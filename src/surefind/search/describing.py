@@ -38,10 +38,12 @@ def describe_hits(
     names: Sequence[str],
     question: Question,
     calibrated: Calibrated | None = None,
+    inside: bool = False,
 ) -> list[SearchResult]:
     """One result per query, with everything that is known about each hit.
 
-    For a calibrated answer there are more rows than hits: the neighbours of the query.
+    For a calibrated answer there are more rows than hits: the neighbours of the query. Queries
+    that are `inside` the gallery are judged as if they were not.
     """
     query = query.detach().to("cpu").to(torch.float32)
     found = near.found
@@ -50,7 +52,9 @@ def describe_hits(
     for count in np.unique(found[found > 0]).tolist():
         rows = np.flatnonzero(found == count)
         some = near.at((rows, slice(count)))
-        of_these = _describe(engine, query[rows.tolist()], some, question, calibrated)
+        of_these = _describe(
+            engine, query[rows.tolist()], some, question, calibrated=calibrated, inside=inside
+        )
         for row, its in zip(rows, of_these, strict=True):
             described[row] = its
     var = engine.space.var(query)
@@ -67,7 +71,9 @@ def _describe(
     query: Embeddings,
     near: Nearest,
     question: Question,
+    *,
     calibrated: Calibrated | None,
+    inside: bool,
 ) -> list[_Described]:
     """Of queries that all found as many."""
     hits = min(int(question.k), near.keys.shape[1])
@@ -77,7 +83,7 @@ def _describe(
     numbers = _numbers(engine, query, first, distances, question.radius)
     judged = None
     if calibrated is not None and near.keys.shape[1] >= NEIGHBOURS:
-        judged = calibrated.judge(engine, query, near, distances)
+        judged = calibrated.judge(engine, query, near, distances=distances, inside=inside)
         numbers["confidence"] = _padded(judged.confidence, hits)
     made = _rows_to_hits(engine.rows(keys), places.reshape(-1).tolist(), numbers)
     verdicts = _verdicts(judged, len(query), calibrated)

@@ -33,6 +33,11 @@ class IndexFolder:
         return self.path / "upgrade"
 
     @property
+    def pictures(self) -> Path:
+        """Where the images came from."""
+        return self.path / "pictures.json"
+
+    @property
     def file(self) -> Path:
         return self.path / "index.json"
 

@@ -1,27 +1,28 @@
 """Images and the encoder that made their embeddings, in an engine and a folder."""
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 import torch
 
 from surefind.choices import check_choice
 from surefind.embeddings import Embeddings
-from surefind.encoders.encoder import Encoder
 from surefind.encoders.encoding import ImageEncoder
 from surefind.encoders.saving import read_config
 from surefind.engines.engine import Engine, EngineError, Rows
 from surefind.engines.opening import open_engine, without_password
 from surefind.engines.space import Space
 from surefind.engines.where import Metadata, Where
-from surefind.errors import InvalidArgument, InvalidFile, SurefindError
+from surefind.errors import SurefindError
 from surefind.search.adding import Added, Policy, add_pictures, already_there
 from surefind.search.folder import EMBEDDED, IndexFolder
+from surefind.search.inside import names_of
 from surefind.search.making import make_index, space_of
+from surefind.search.model import check_same_model, load_encoder
 from surefind.search.nearest import Nearest
+from surefind.search.once import Once
+from surefind.search.picture_roots import known_roots, read_roots, remember_roots
 from surefind.search.pictures import Images, pictures_of
 
 DUPLICATES = ("skip", "keep")
@@ -35,6 +36,10 @@ class Gallery:
         self, folder: IndexFolder, engine: Engine, encoder: ImageEncoder | None = None
     ) -> None:
         self._folder, self._engine, self._given_encoder = folder, engine, encoder
+        fingerprint = self.fingerprint  # not `self`: others share this, and outlive it
+        self._encoder = Once[ImageEncoder](
+            lambda: load_encoder(folder, fingerprint) if encoder is None else encoder
+        )
 
     @classmethod
     def create(
@@ -116,6 +121,10 @@ class Gallery:
         return index
 
     @property
+    def folder(self) -> Path:
+        return self._folder.path
+
+    @property
     def space(self) -> Space:
         return self._engine.space
 
@@ -128,18 +137,14 @@ class Gallery:
     def warnings(self) -> tuple[str, ...]:
         return self._engine.warnings
 
-    @cached_property
+    @property
     def encoder(self) -> ImageEncoder:
-        if self._given_encoder is not None:
-            return self._given_encoder
-        if not self._folder.model.exists():
-            raise InvalidFile(
-                f"{self._folder.path} has no model: its embeddings came from elsewhere",
-                fix="search with embeddings, or open it with encoder=...",
-            )
-        encoder = Encoder.load(self._folder.model)
-        self.check_model(encoder.fingerprint, str(self._folder.model))
-        return encoder
+        return self._encoder.get()
+
+    @property
+    def picture_roots(self) -> tuple[Path, ...]:
+        """The folders that images were added from; none where that is not known."""
+        return known_roots(self._folder.pictures)
 
     def __len__(self) -> int:
         return self._engine.count()
@@ -169,6 +174,7 @@ class Gallery:
         pictures = pictures_of(images, ids, metadata)
         if not len(pictures):
             raise SurefindError("no images to add", fix="name a folder or files with images")
+        remember_roots(self._folder.pictures, pictures.roots)
         policy = Policy(
             keep_duplicates=duplicates == "keep", replace=replace, max_bad_share=max_bad_share
         )
@@ -210,26 +216,29 @@ class Gallery:
         """Those of the ids that are in the index."""
         return set(self._engine.digests_of(ids))
 
+    def items(self, ids: Sequence[str]) -> Rows:
+        """All that is kept of these images, in that order; unknown ids are passed over."""
+        return self._engine.find(ids)
+
     def remove(self, ids: Sequence[str]) -> int:
         """Forget images; how many of them there were."""
         return self._engine.remove([ids] if isinstance(ids, str) else ids)
 
     def ids(self, near: Nearest) -> list[list[str]]:
         """The ids behind an answer of `nearest`, one list per query."""
-        found = np.isfinite(near.ranked_by)
-        keys, place = np.unique(near.keys[found], return_inverse=True)
-        names = iter(np.array(self._engine.rows(keys).ids, dtype=object)[place])
-        return [[next(names) for _ in range(count)] for count in near.found]
+        names = names_of(self._engine, near).tolist()
+        return [its[:count] for its, count in zip(names, near.found.tolist(), strict=True)]
 
     def snapshot(self, folder: str | Path, *, kind: str = "auto") -> Self:
         """A copy in a folder of its own, as the index is at this moment, whatever its engine."""
-        encoder = self.encoder if self._has_model else None
+        encoder = self.encoder if self.has_model else None
         copy = type(self).create_empty(
             folder, self.space, fingerprint=self.fingerprint, kind=kind, encoder=encoder
         )
         for block in self._engine.scan():
             copy._engine.add(self._engine.rows(block.keys))
         self._folder.copy_upgrade(copy._folder)
+        remember_roots(copy._folder.pictures, self.picture_roots)
         return copy
 
     def refresh(self) -> bool:
@@ -243,7 +252,8 @@ class Gallery:
     def verify(self) -> list[str]:
         """What is wrong with the index, after reading all of it."""
         problems = self._engine.verify()
-        if self._has_model:
+        problems += problem_of(lambda: read_roots(self._folder.pictures))
+        if self.has_model:
             problems += problem_of(lambda: self.encoder)
         return problems
 
@@ -282,18 +292,13 @@ class Gallery:
         self.close()
 
     @property
-    def _has_model(self) -> bool:
+    def has_model(self) -> bool:
+        """Whether it can be asked with images; else its embeddings came from elsewhere."""
         return self._given_encoder is not None or self._folder.model.exists()
 
     def check_model(self, fingerprint: str, whose: str) -> None:
         """Refuse what another model made."""
-        if fingerprint != self.fingerprint:
-            raise InvalidArgument(
-                "model",
-                expected=f"the one that made the index, {self.fingerprint[:12]}",
-                got=f"{fingerprint[:12]} ({whose})",
-                fix="use that model, or make an index with this one",
-            )
+        check_same_model(fingerprint, self.fingerprint, whose=whose)
 
 
 def problem_of(part: Callable[[], object]) -> list[str]:

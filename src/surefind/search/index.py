@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, overload
 
@@ -12,11 +11,13 @@ from torch import Tensor
 
 from surefind.embeddings import Embeddings
 from surefind.encoders.classes import read_classes
+from surefind.encoders.encoding import ImageEncoder
+from surefind.engines.engine import Engine
 from surefind.errors import InvalidArgument
 from surefind.functional import fuse
 from surefind.images.catalog import Catalog
 from surefind.images.decode import ImageSource
-from surefind.search.asking import answer, find, shift_of
+from surefind.search.asking import answer, answer_inside, find, shift_of
 from surefind.search.calibrating import (
     Progress,
     calibrate_engine,
@@ -26,14 +27,11 @@ from surefind.search.calibrating import (
 from surefind.search.confidence.calibrated import Calibrated
 from surefind.search.confidence.calibration import Calibration
 from surefind.search.confidence.fitting import Wishes
-from surefind.search.confidence.saving import (
-    check_origin,
-    has_calibration,
-    read_calibration,
-    write_calibration,
-)
+from surefind.search.confidence.saving import check_origin, write_calibration
 from surefind.search.confidence.shift import Shift
+from surefind.search.folder import IndexFolder
 from surefind.search.gallery import Gallery, problem_of
+from surefind.search.held_calibration import HeldCalibration
 from surefind.search.hits import SearchResult
 from surefind.search.nearest import Nearest
 from surefind.search.neighbourhoods import Neighbourhoods
@@ -43,6 +41,14 @@ from surefind.search.question import Question, Wanted, uncalibrated, wanted_rows
 
 class Index(Gallery):
     """Images to search in. Made by `create` or `create_empty`, read by `open`."""
+
+    def __init__(
+        self, folder: IndexFolder, engine: Engine, encoder: ImageEncoder | None = None
+    ) -> None:
+        super().__init__(folder, engine, encoder)
+        self._calibration = HeldCalibration(
+            folder.calibration, fingerprint=self.fingerprint, ranking=self.space.ranking
+        )
 
     @overload  # a text is a path, though it is a sequence of texts as well
     def search(  # type: ignore[overload-overlap]
@@ -119,6 +125,23 @@ class Index(Gallery):
         fused = fuse(encoded, correlation=correlation)
         return self._answer(fused, [f"{len(encoded)} views"], asked, views=len(encoded))[0]
 
+    def neighbours(
+        self,
+        id: str,  # noqa: A002
+        k: int = 5,
+        *,
+        ranking: str | None = None,
+        where: Wanted = None,
+    ) -> SearchResult:
+        """The k images nearest to one that is in the index, which is not a hit of its own.
+
+        How sure a hit is, is said as if that image were not in the index.
+        """
+        asked = self._question(k, ranking, where)
+        calibrated, reason = self._judging(asked)
+        result = answer_inside(self._engine, id, asked, calibrated=calibrated)
+        return result if reason is None else replace(result, uncalibrated=reason)
+
     def nearest(
         self,
         query: Embeddings,
@@ -168,18 +191,15 @@ class Index(Gallery):
         self._keep(calibrated)
         return calibrated.calibration
 
-    @cached_property
+    @property
     def calibrated(self) -> Calibrated | None:
         """What makes hits say how sure they are; none until the index is calibrated."""
-        if not has_calibration(self._folder.calibration):
-            return None
-        return read_calibration(
-            self._folder.calibration, fingerprint=self.fingerprint, ranking=self.space.ranking
-        )
+        return self._calibration.get()
 
     @property
     def calibration(self) -> Calibration | None:
-        return None if self.calibrated is None else self.calibrated.calibration
+        calibrated = self.calibrated
+        return None if calibrated is None else calibrated.calibration
 
     def adopt(self, calibrated: Calibrated) -> None:
         """Use the calibration of another gallery of the same model, searched in the same order.
@@ -211,8 +231,22 @@ class Index(Gallery):
 
     def refresh(self) -> bool:
         """See what other processes wrote; True if there was anything."""
-        self.__dict__.pop("calibrated", None)
+        self._calibration = self._calibration.again()
         return super().refresh()
+
+    def newest(self) -> Self | None:
+        """This index as others left it, with the same encoder; none if nothing changed.
+
+        Its calibration is read. This one goes on answering as it did, unless its rows are on a
+        server, where there is only the newest: then both have one engine, which either closes.
+        """
+        calibration = self._calibration.newest()
+        engine = self._engine.newest()
+        if calibration is None and engine is None:
+            return None
+        newer = type(self)(self._folder, engine or self._engine, self._given_encoder)
+        newer._encoder, newer._calibration = self._encoder, calibration or self._calibration
+        return newer
 
     def verify(self) -> list[str]:
         """What is wrong with the index, after reading all of it."""
@@ -225,11 +259,21 @@ class Index(Gallery):
 
     def _keep(self, calibrated: Calibrated) -> None:
         write_calibration(self._folder.calibration, calibrated)
-        self.__dict__.pop("calibrated", None)
+        self._calibration = self._calibration.again()
 
     def _answer(
         self, query: Embeddings, names: Sequence[str], question: Question, *, views: int = 1
     ) -> list[SearchResult]:
+        calibrated, reason = self._judging(question, views=views)
+        results = answer(self._engine, query, names, question, calibrated=calibrated)
+        if reason is None:
+            return results
+        return [replace(result, uncalibrated=reason) for result in results]
+
+    def _judging(
+        self, question: Question, *, views: int = 1
+    ) -> tuple[Calibrated | None, str | None]:
+        """What says how sure an answer is, or why nothing does."""
         calibrated = self.calibrated
         reason = uncalibrated(
             question,
@@ -237,10 +281,7 @@ class Index(Gallery):
             views=views,
             folder=str(self._folder.path) if calibrated is None else None,
         )
-        if reason is None:
-            return answer(self._engine, query, names, question, calibrated=calibrated)
-        results = answer(self._engine, query, names, question)
-        return [replace(result, uncalibrated=reason) for result in results]
+        return (calibrated if reason is None else None), reason
 
     def _question(
         self,

@@ -26,12 +26,13 @@ class Pictures:
     sources: Sequence[ImageSource]
     ids: tuple[str, ...]
     metadata: tuple[Metadata, ...]
+    roots: tuple[Path, ...] = ()  # folders that they are in
 
     def __len__(self) -> int:
         return len(self.sources)
 
     def __getitem__(self, rows: slice) -> "Pictures":
-        return Pictures(self.sources[rows], self.ids[rows], self.metadata[rows])
+        return Pictures(self.sources[rows], self.ids[rows], self.metadata[rows], self.roots)
 
 
 def pictures_of(
@@ -46,10 +47,12 @@ def pictures_of(
     if isinstance(images, Catalog):
         sources: Sequence[ImageSource] = images.files
         known, facts = images.ids, _facts(images)
+        roots = {images.root}
     else:
         sources = list(images)
         known = tuple(_name(source) for source in sources)
         facts = tuple(_path(source) for source in sources)
+        roots = {Path(one).parent for one in sources if isinstance(one, str | Path)}
     if ids is not None:
         known = tuple(ids)
     if metadata is not None:
@@ -62,7 +65,7 @@ def pictures_of(
                 got=str(len(column)),
                 fix=f"leave {name} out, or give one for every image",
             )
-    return Pictures(sources, known, facts)
+    return Pictures(sources, known, facts, tuple(roots))
 
 
 def digest_of(source: ImageSource) -> str:

@@ -147,6 +147,19 @@ def test_a_damaged_graph_costs_speed_but_no_row(engine):
     assert not again.exact
 
 
+def test_a_damaged_graph_is_told_until_it_is_mended(engine):
+    session = engine._session
+    path = session.folder.file(session.snapshot.manifest.pieces[0].graph.name)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    again = open_place(str(session.folder.path))
+    told = again.warnings
+    assert told and not again.refresh() and again.newest() is None and again.warnings == told
+    path.write_bytes(whole)
+    mended = again.newest()
+    assert mended.warnings == () and not mended.exact
+
+
 def test_a_faiss_without_graphs_searches_every_row(engine, monkeypatch):
     monkeypatch.delattr(graph.faiss, "IO_FLAG_SKIP_STORAGE")
     again = open_place(str(engine._session.folder.path))

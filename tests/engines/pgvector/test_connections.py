@@ -122,3 +122,19 @@ def test_a_child_process_does_not_use_the_connections_of_its_parent(
             assert connection is not kept
     assert not kept.closed
     assert engine.count() == 1
+
+
+def test_a_connection_that_another_thread_takes_first_is_made_anew(make_engine, make_rows):
+    class Overtaken(list):
+        """Many are there when looked at, and none when taken."""
+
+        def __len__(self) -> int:
+            return 9
+
+        def pop(self):
+            raise IndexError
+
+    engine = make_engine()
+    engine.add(make_rows(count=3))
+    engine._connections._free = Overtaken()
+    assert engine.count() == 3

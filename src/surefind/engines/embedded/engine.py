@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +89,9 @@ class EmbeddedEngine:
     def rows(self, keys: Keys) -> Rows:
         return reading.rows_of(self._snapshot, keys)
 
+    def find(self, ids: Sequence[str]) -> Rows:
+        return reading.find(self._snapshot, ids)
+
     def scan(self, where: Where | None = None) -> Iterator[Block]:
         return reading.scan(self._snapshot, where)
 
@@ -106,6 +109,10 @@ class EmbeddedEngine:
 
     def refresh(self) -> bool:
         return self._session.refresh()
+
+    def newest(self) -> Self | None:
+        session = self._session.newest()
+        return None if session is None else type(self)(session)
 
     def describe(self) -> dict[str, Any]:
         return reading.describe(self._session.folder, self._snapshot)

@@ -35,7 +35,7 @@ def load(
     folder: Folder, manifest: Manifest, *, sha256: str, known: Iterable[Part] = ()
 ) -> Snapshot:
     """Open all of a version; what is open already was checked when it was opened."""
-    same = {part.piece: part for part in known}
+    same = {part.piece: part for part in known if _has_its_graph(part)}
     segments = {part.piece.segment: part for part in known}
     new = [piece for piece in manifest.pieces if piece not in same]
     troubles: list[str] = []
@@ -65,6 +65,11 @@ def open_graph(files: CheckedFiles, piece: Piece, *, segment: Segment) -> Graph 
         return None
     file = files.get(piece.graph)
     return Graph(piece.graph, file, path=files.path(piece.graph), segment=segment)
+
+
+def _has_its_graph(part: Part) -> bool:
+    """Else it is looked for again: its file may have been restored, or is still damaged."""
+    return part.graph is not None or part.piece.graph is None or not graphs_possible()
 
 
 def _alive(files: CheckedFiles, piece: Piece) -> Mask | None:

@@ -28,19 +28,14 @@ def rows_of(snapshot: Snapshot, keys: Keys) -> Rows:
             got=str(keys[number < 0][0]),
             fix="the row was removed or replaced since: search again",
         )
-    space = snapshot.manifest.store.space
-    vectors = np.empty((len(keys), space.width), np.float32)
-    var = np.empty(len(keys))
-    for i, part in enumerate(snapshot.parts):
-        here = number == i
-        vectors[here], var[here] = part.segment.vectors[row[here]], part.segment.var[row[here]]
-    places = [(snapshot.parts[i].segment, at) for i, at in zip(number, row.tolist(), strict=True)]
-    return Rows(
-        ids=tuple(segment.id_of(at) for segment, at in places),
-        embeddings=space.embeddings(vectors, var),
-        digests=tuple(segment.digest_of(at) for segment, at in places),
-        metadata=tuple(segment.metadata_of(at) for segment, at in places),
-    )
+    return _rows_at(snapshot, number, row)
+
+
+def find(snapshot: Snapshot, ids: Sequence[str]) -> Rows:
+    """What is kept under these ids, in that order, each once; unknown ones are passed over."""
+    found = sorted(snapshot.with_ids(list(dict.fromkeys(ids))))
+    _, number, row = np.array(found, dtype=np.int64).reshape(-1, 3).T
+    return _rows_at(snapshot, number, row)
 
 
 def scan(snapshot: Snapshot, where: Where | None) -> Iterator[Block]:
@@ -97,6 +92,23 @@ def describe(folder: Folder, snapshot: Snapshot) -> dict[str, Any]:
         "segments": len(manifest.pieces),
         "bytes": _size(folder),
     }
+
+
+def _rows_at(snapshot: Snapshot, number: Ints, row: Ints) -> Rows:
+    """Rows by the number of their part and their place in it, (n,) each."""
+    space = snapshot.manifest.store.space
+    vectors = np.empty((len(row), space.width), np.float32)
+    var = np.empty(len(row))
+    for i, part in enumerate(snapshot.parts):
+        here = number == i
+        vectors[here], var[here] = part.segment.vectors[row[here]], part.segment.var[row[here]]
+    places = [(snapshot.parts[i].segment, at) for i, at in zip(number, row.tolist(), strict=True)]
+    return Rows(
+        ids=tuple(segment.id_of(at) for segment, at in places),
+        embeddings=space.embeddings(vectors, var),
+        digests=tuple(segment.digest_of(at) for segment, at in places),
+        metadata=tuple(segment.metadata_of(at) for segment, at in places),
+    )
 
 
 def _checked(keys: Keys) -> Ints:

@@ -23,10 +23,10 @@ _ROOM = "free some space or make the folder writable, then do it again"
 class Session:
     """Searches in other threads go on with the version that they began with."""
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, folder: Folder, opened: Opened | None = None) -> None:
         self.folder = folder
         self._lock = Lock()  # of `_opened`, never held for long
-        self._opened: Opened | None = open_newest(folder)
+        self._opened: Opened | None = opened or open_newest(folder)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -39,14 +39,16 @@ class Session:
     def refresh(self) -> bool:
         """See what other writers did; True if anything changed."""
         before = self._now
-        with suppress(Damaged):
-            if not before.troubles and read_pointer(self.folder).sha256 == before.snapshot.sha256:
-                return False
-        after = self._newest()
+        after = self._changed_since(before)
         with self._lock:
-            if self._opened is before:  # else a writer in another thread knows better
+            if after and self._opened is before:  # else a writer in another thread knows better
                 self._opened = after
-        return (after.snapshot.sha256, after.troubles) != (before.snapshot.sha256, before.troubles)
+        return after is not None
+
+    def newest(self) -> "Session | None":
+        """Another hold, on what other writers left; none if nothing changed."""
+        after = self._changed_since(self._now)
+        return None if after is None else Session(self.folder, after)
 
     @contextmanager
     def writing(self) -> Iterator[Snapshot]:
@@ -121,6 +123,14 @@ class Session:
         """Never while anything is damaged: what looks needless then may be all that is left."""
         if not opened.troubles:
             clean(self.folder, opened.snapshot.manifest)
+
+    def _changed_since(self, before: Opened) -> Opened | None:
+        with suppress(Damaged):
+            if not before.troubles and read_pointer(self.folder).sha256 == before.snapshot.sha256:
+                return None
+        after = self._newest()
+        same = (after.snapshot.sha256, after.troubles) == (before.snapshot.sha256, before.troubles)
+        return None if same else after
 
     def _newest(self) -> Opened:
         """What is on the disk; what is open already is not read again."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,6 +102,9 @@ class MilvusEngine:
     def rows(self, keys: Keys) -> Rows:
         return reading.rows(self._collection, keys, self.space)
 
+    def find(self, ids: Sequence[str]) -> Rows:
+        return reading.find(self._collection, ids, self.space)
+
     def scan(self, where: Where | None = None) -> Iterator[Block]:
         """Rows that are there all the while come once; what others write meanwhile may come."""
         return reading.scan(self._collection, where, self.space)
@@ -116,8 +119,9 @@ class MilvusEngine:
         return self._collection.count(expression(where))
 
     def var_range(self) -> tuple[float, float]:
-        self._var_range = reading.var_range(self._collection, self._var_range)
-        return self._var_range
+        # one that another thread sets back meanwhile is not the answer
+        found = self._var_range = reading.var_range(self._collection, self._var_range)
+        return found
 
     def refresh(self) -> bool:
         """Waits until all that anyone wrote before can be read.
@@ -132,6 +136,10 @@ class MilvusEngine:
         changed = (rows, kind) != (self._seen, self._kind)
         self._seen, self._kind, self._var_range = rows, kind, UNKNOWN
         return changed
+
+    def newest(self) -> Self | None:
+        """Itself, if `refresh` saw a change: reads show what is there."""
+        return self if self.refresh() else None
 
     def compact(self) -> None:
         """Writes everything to the server's store and builds the index that the kind wants.

@@ -17,12 +17,7 @@ LARGEST_REST = 70_000  # bytes of a row besides its vector: metadata, id, digest
 
 def rows(collection: Collection, keys: Keys, space: Space) -> Rows:
     ids = [str(key) for key in keys.tolist()]
-    at_once = LONGEST_ANSWER // (4 * space.width + LARGEST_REST)
-    found = {
-        row["id"]: row
-        for some in portions(ids, at_once)
-        for row in collection.query(among("id", some), FIELDS, len(some))
-    }
+    found = _kept(collection, ids, space)
     gone = [name for name in ids if name not in found]
     if gone:
         raise EngineError(
@@ -30,14 +25,13 @@ def rows(collection: Collection, keys: Keys, space: Space) -> Rows:
             f"such as {gone[0][:80]!r}",
             fix="someone removed them meanwhile: search again",
         )
-    kept = [found[name] for name in ids]
-    block = _block(kept, space)
-    return Rows(
-        ids=tuple(ids),
-        embeddings=space.embeddings(block.vectors, block.var),
-        digests=tuple(row["digest"] for row in kept),
-        metadata=tuple(row["metadata"] for row in kept),
-    )
+    return _rows([found[name] for name in ids], space)
+
+
+def find(collection: Collection, ids: Sequence[str], space: Space) -> Rows:
+    """Of those ids that are known, in that order, each once."""
+    found = _kept(collection, ids, space)
+    return _rows([found[name] for name in dict.fromkeys(ids) if name in found], space)
 
 
 def scan(collection: Collection, where: Where | None, space: Space) -> Iterator[Block]:
@@ -82,6 +76,25 @@ def var_range(collection: Collection, known: tuple[float, float]) -> tuple[float
         if wider == (low, high):
             return wider
         low, high = wider
+
+
+def _kept(collection: Collection, ids: Sequence[str], space: Space) -> dict[str, dict[str, Any]]:
+    at_once = LONGEST_ANSWER // (4 * space.width + LARGEST_REST)
+    return {
+        row["id"]: row
+        for some in portions(ids, at_once)
+        for row in collection.query(among("id", some), FIELDS, len(some))
+    }
+
+
+def _rows(kept: Sequence[dict[str, Any]], space: Space) -> Rows:
+    block = _block(kept, space)
+    return Rows(
+        ids=tuple(row["id"] for row in kept),
+        embeddings=space.embeddings(block.vectors, block.var),
+        digests=tuple(row["digest"] for row in kept),
+        metadata=tuple(row["metadata"] for row in kept),
+    )
 
 
 def _block(found: Sequence[dict[str, Any]], space: Space) -> Block:

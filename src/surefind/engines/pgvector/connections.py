@@ -53,8 +53,11 @@ class Connections:
     def _taken(self) -> Connection:
         if not self._closing.alive:
             raise EngineError(f"{self.place.shown} is closed", fix="open it again")
-        while self._free and self._process == os.getpid():  # not those of a parent process
-            connection = self._free.pop()
+        while self._process == os.getpid():  # not those of a parent process
+            try:
+                connection = self._free.pop()
+            except IndexError:  # to look first would be too late: another thread takes it
+                break
             if not _says_something(connection):
                 return connection
             connection.close()

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,6 +123,9 @@ class PgvectorEngine:
     def rows(self, keys: Keys) -> Rows:
         return reading.rows(self._connections, keys, self.space)
 
+    def find(self, ids: Sequence[str]) -> Rows:
+        return reading.find(self._connections, ids, self.space)
+
     def scan(self, where: Where | None = None) -> Iterator[Block]:
         return reading.scan(self._connections, clause(where), self.space.width)
 
@@ -152,6 +155,11 @@ class PgvectorEngine:
         changed = (entry.changes, index) != (self._seen, self._index)
         self._seen, self._index, self._warnings = entry.changes, index, warnings
         return changed
+
+    def newest(self) -> Self | None:
+        """Itself, if others wrote or there is something else to warn of: it shows what is there."""
+        before = self.warnings
+        return self if self.refresh() or self.warnings != before else None
 
     def compact(self) -> None:
         """Builds the index over vectors where the kind wants one that is missing or outgrown.

@@ -29,17 +29,27 @@ class Calibrated:
     heads: VarianceHeads | None = None  # none where they could not be learned
 
     def judge(
-        self, engine: Engine, query: Embeddings, near: Nearest, distances: HitDistances
+        self,
+        engine: Engine,
+        query: Embeddings,
+        near: Nearest,
+        *,
+        distances: HitDistances,
+        inside: bool = False,
     ) -> Judged:
-        """Of queries with at least NEIGHBOURS hits."""
-        return self.calibration.judge(self.see(engine, query, near, distances))
+        """Of queries with at least NEIGHBOURS hits; `inside` if they are rows of the gallery."""
+        return self.calibration.judge(
+            self.see(engine, query, near, distances=distances, inside=inside)
+        )
 
     def see(
         self,
         engine: Engine,
         query: Embeddings,
         near: Nearest,
+        *,
         distances: HitDistances | None = None,
+        inside: bool = False,
     ) -> Seen:
         keys, places = np.unique(near.keys[:, :NEIGHBOURS], return_inverse=True)
         ranking = self.calibration.origin.ranking
@@ -48,9 +58,10 @@ class Calibrated:
             engine.space,
             query,
             near,
-            around=around[places.reshape(len(query), -1), :NEIGHBOURS].astype(np.float64),
+            around=around[places.reshape(len(query), -1)].astype(np.float64),
             **self._doubt(engine.space, query, near),
             distances=distances,
+            inside=np.ones(len(query), dtype=bool) if inside else None,
         )
 
     def _doubt(self, space: Space, query: Embeddings, near: Nearest) -> dict[str, Numbers]:

@@ -15,7 +15,8 @@ from surefind.search.confidence.observed import Observed
 from surefind.search.confidence.truth import check_labelled, facts_of, has_match, matching
 from surefind.search.doubt.heads import VarianceHeads
 from surefind.search.evidence.seeing import see
-from surefind.search.evidence.seen import NEIGHBOURS, Numbers, Seen, without_query
+from surefind.search.evidence.seen import NEIGHBOURS, Numbers, Seen
+from surefind.search.inside import others
 from surefind.search.nearest import Nearest
 from surefind.search.neighbourhoods import Neighbourhoods, known_around
 from surefind.search.neighbours import nearest
@@ -110,13 +111,14 @@ def _ask(
     keys, place = np.unique(near.keys, return_inverse=True)
     rows, place = engine.rows(keys), place.reshape(near.keys.shape)
     ids = np.array(rows.ids, dtype=object)
-    own = ids[place] == np.array(queries.itself, dtype=object)[:, None]
-    near = Nearest(place, np.where(own, np.inf, near.ranked_by), near.vectors, near.var)
-    near = near.first(NEIGHBOURS)
+    near = others(
+        Nearest(place, near.ranked_by, near.vectors, near.var),
+        ids[place],
+        itself=queries.itself,
+        k=NEIGHBOURS,
+    )
     place = near.keys
-    all_around = known_around(engine, neighbourhoods, keys, ranking=ranking)
-    around = all_around[place].astype(np.float64)
-    inside = np.array([name != "" for name in queries.itself])
+    around = known_around(engine, neighbourhoods, keys, ranking=ranking)
     of_rows = doubt_of(doubt.heads, rows.embeddings.mean)[:, 0]
     if doubt.heads is not None:  # of a row that is a query, by heads that did not see its class
         of_rows = np.array([unseen.get(*its) for its in zip(rows.ids, of_rows, strict=True)])
@@ -124,12 +126,11 @@ def _ask(
         engine.space,
         queries.embeddings,
         near,
-        around=around[..., :NEIGHBOURS],
+        around=around[place].astype(np.float64),
         doubt=doubt.of_queries,
         near_doubt=of_rows[place[:, :DOUBTED]].mean(axis=1),
+        inside=np.array([name != "" for name in queries.itself]),
     )
-    without = without_query(around[inside], seen.distance[inside])
-    seen.around[inside] = without
     match = [
         matching(facts, [rows.metadata[hit] for hit in its])
         for facts, its in zip(queries.facts, place, strict=True)

@@ -7,7 +7,7 @@ from surefind.embeddings import Embeddings
 from surefind.engines.space import Space
 from surefind.functional import hit_distances
 from surefind.functional.hits import HitDistances
-from surefind.search.evidence.seen import NEIGHBOURS, Numbers, Seen
+from surefind.search.evidence.seen import NEIGHBOURS, Numbers, Seen, without_query
 from surefind.search.nearest import Nearest
 
 
@@ -20,10 +20,12 @@ def see(
     doubt: Numbers,
     near_doubt: Numbers,
     distances: HitDistances | None = None,
+    inside: NDArray[np.bool_] | None = None,
 ) -> Seen:
     """Of queries with K or more rows each, nearest first; `around` is of the hits, (Q, H, K).
 
-    `distances` are those of the rows, where they are known already.
+    `distances` are those of the rows, where they are known already. Queries that are `inside` the
+    gallery, (Q,), are seen as if they were not; `around` needs K + 1 columns for that.
     """
     near = near.at((slice(None), slice(NEIGHBOURS)))
     hits = around.shape[1]
@@ -31,12 +33,17 @@ def see(
         distances = distances_to(space, query, near)
     distance = distances.distance[:, :NEIGHBOURS].numpy()
     means = space.means(near.vectors)
+    around_hits = around[..., :NEIGHBOURS]
+    if inside is not None:
+        without = without_query(around[inside], distance[inside, :hits])
+        around_hits = around_hits.copy()
+        around_hits[inside] = without
     away = means - means.mean(axis=1, keepdims=True)  # small: digits are kept
     return Seen(
         distance=distance[:, :hits],
         profile=np.sort(distance, axis=1),
         between=_between(away, hits),
-        around=around,
+        around=around_hits,
         expected=distances.expected.numpy()[:, :hits],
         std=distances.std.numpy()[:, :hits],
         query_var=space.var(query),

@@ -1,0 +1,28 @@
+"""A value that is made when it is first asked for, and once, however many threads ask."""
+
+from collections.abc import Callable
+from threading import Lock
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Once(Generic[T]):
+    """A failure is not kept: whoever asks next tries again.
+
+    >>> made = Once(lambda: [])
+    >>> made.get() is made.get()
+    True
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make: Callable[[], T] | None = make
+        self._made: tuple[T, ...] = ()
+        self._lock = Lock()
+
+    def get(self) -> T:
+        with self._lock:
+            if self._make is not None:
+                self._made = (self._make(),)
+                self._make = None  # with all that it holds on to
+        return self._made[0]

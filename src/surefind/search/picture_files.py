@@ -1,0 +1,93 @@
+"""The file of an image of the index, read only if it is that image and lies where it may."""
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from surefind.engines.where import Metadata
+from surefind.errors import SurefindError
+
+MISSING = "its file is not there any more"
+OUTSIDE = "its file is outside the folders that the index was made from"
+NOT_A_FILE = "its path does not lead to a plain file"
+CHANGED = "its file has changed since it was indexed"
+# Neither waits, as for a pipe, nor follows a link that was put there a moment ago.
+_CAREFULLY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class PictureUnavailable(SurefindError):
+    """An image whose file cannot be shown: only why, no path."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"there is no picture: {why}",
+            fix="put the file back; or index its folder again, with --replace if it changed",
+        )
+        self.why = why
+
+
+def read_picture(
+    id: str,  # noqa: A002
+    metadata: Metadata,
+    digest: str,
+    *,
+    roots: Sequence[Path],
+    max_bytes: int,
+) -> bytes:
+    """The bytes of an image, with the digest that it was indexed with ("": any).
+
+    Looked for at the path that is written down, then by its id in each root. Ids and paths are
+    not trusted: what lies outside the roots, once all links are followed, is never opened.
+    """
+    inside = [Path(os.path.realpath(root)) for root in roots]
+    why = MISSING
+    for candidate in _candidates(id, metadata, inside):
+        try:
+            return _read(candidate, digest, roots=inside, max_bytes=max_bytes)
+        except PictureUnavailable as error:
+            why = error.why if why == MISSING else why
+    raise PictureUnavailable(why)
+
+
+def _candidates(name: str, metadata: Metadata, roots: Sequence[Path]) -> Iterator[Path]:
+    """Each once; a name that is absolute stays what it is in every root."""
+    path = metadata.get("path")
+    names = [path, name] if isinstance(path, str) else [name]
+    yield from dict.fromkeys(root / one for one in names for root in roots)
+
+
+def _read(candidate: Path, digest: str, *, roots: Sequence[Path], max_bytes: int) -> bytes:
+    try:
+        path = Path(os.path.realpath(candidate, strict=True))
+        if not any(path.is_relative_to(root) for root in roots):
+            raise PictureUnavailable(OUTSIDE)
+        if not stat.S_ISREG(path.lstat().st_mode):  # before it is opened: to open may do something
+            raise PictureUnavailable(NOT_A_FILE)
+        content = _content(path, max_bytes)
+    except OSError as error:
+        raise PictureUnavailable(_why(error)) from error
+    except ValueError as error:  # no file has such a name
+        raise PictureUnavailable(MISSING) from error
+    if digest and hashlib.sha256(content).hexdigest() != digest:
+        raise PictureUnavailable(CHANGED)
+    return content
+
+
+def _content(path: Path, max_bytes: int) -> bytes:
+    with open(os.open(path, _CAREFULLY), "rb") as file:  # noqa: PTH123 - of what is open already
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise PictureUnavailable(NOT_A_FILE)
+        content = file.read(max_bytes + 1) if found.st_size <= max_bytes else None
+    if content is None or len(content) > max_bytes:
+        raise PictureUnavailable(f"its file has more than {max_bytes:,} bytes")
+    return content
+
+
+def _why(error: OSError) -> str:
+    if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP):
+        return MISSING
+    return f"its file cannot be read: {error.strerror}"

@@ -1,0 +1,237 @@
+"""An index as others left it, beside the one in use."""
+
+import shutil
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from clusters import cluster_index, clusters, rows_of, thirds
+from pictures import write_pictures
+from stores import flip_bit
+
+import surefind as sf
+from surefind.search.confidence.verdict import VERDICTS
+from surefind.search.index import Index
+
+(GALLERY, LABELS), (KNOWN, KNOWN_LABELS), (FRESH, _) = thirds(classes=12, seed=3)
+LATE = rows_of(*clusters(classes=4, seed=8), prefix="late")
+
+
+def calibrate(index: Index, *, seed: int = 0) -> None:
+    index.calibrate(KNOWN, labels=KNOWN_LABELS, learn_doubt=False, seed=seed)
+
+
+def add_late(index: Index) -> None:
+    index.add_embeddings(LATE.embeddings, LATE.ids, metadata=LATE.metadata)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("made") / "index"
+    with cluster_index(folder, GALLERY, LABELS) as index:
+        calibrate(index)
+    return folder
+
+
+@pytest.fixture
+def place(made, tmp_path) -> Path:
+    return shutil.copytree(made, tmp_path / "index")
+
+
+def answers(index: Index) -> list[tuple]:
+    return [
+        (result.confidence, result.verdict, [hit.id for hit in result.hits])
+        for result in index.search(FRESH[:10])
+    ]
+
+
+# what is news
+
+
+def test_nothing_is_new_if_nobody_wrote(place):
+    index = Index.open(place)
+    assert index.newest() is None
+    answers(index)
+    assert index.newest() is None
+
+
+def test_new_rows_are_in_the_newer_one_only(place):
+    old = Index.open(place)
+    before = answers(old)
+    with Index.open(place) as writer:
+        add_late(writer)
+        writer.remove(["row-1"])
+    newer = old.newest()
+    assert (len(old), len(newer)) == (len(LABELS), len(LABELS) + len(LATE) - 1)
+    assert answers(old) == before
+    assert newer.search(LATE.embeddings[:1])[0].hits[0].id == "late-0"
+    assert newer.items(["row-1", "late-0"]).ids == ("late-0",)
+    assert old.items(["row-1", "late-0"]).ids == ("row-1",)
+    assert newer.newest() is None
+
+
+def test_a_new_calibration_is_in_the_newer_one_only(place):
+    old = Index.open(place)
+    before = answers(old)
+    with Index.open(place) as writer:
+        writer.calibrate(KNOWN[:100], labels=KNOWN_LABELS[:100], learn_doubt=False)
+        wanted = answers(writer)
+    newer = old.newest()
+    assert answers(newer) == wanted != before
+    assert answers(old) == before
+    assert newer.newest() is None
+
+
+def test_a_first_calibration_is_news_and_so_is_the_loss_of_one(tmp_path):
+    old = cluster_index(tmp_path / "index", GALLERY, LABELS)
+    assert old.calibrated is None
+    with Index.open(tmp_path / "index") as writer:
+        calibrate(writer)
+    newer = old.newest()
+    assert (old.calibrated, newer.calibration.origin.queries) == (None, len(KNOWN_LABELS))
+    shutil.rmtree(tmp_path / "index" / "calibration")
+    assert newer.newest().calibrated is None
+    assert newer.calibrated is not None
+
+
+def test_a_calibration_that_cannot_be_read_is_told_at_once_and_the_old_one_stays(place):
+    old = Index.open(place)
+    before = answers(old)
+    with Index.open(place) as writer:
+        add_late(writer)
+        writer.calibrate(KNOWN[:100], labels=KNOWN_LABELS[:100], learn_doubt=False)
+    flip_bit(next((place / "calibration").glob("neighbourhoods*")))
+    for _ in range(2):
+        with pytest.raises(sf.InvalidFile, match=r"(?s)damaged.*calibrate again"):
+            old.newest()
+    assert answers(old) == before
+    with Index.open(place) as writer:
+        calibrate(writer)
+    assert len(old.newest()) == len(LABELS) + len(LATE)
+
+
+@pytest.mark.parametrize("how", ["folder", "flipped"])
+def test_a_damaged_description_of_the_calibration_is_told_too(place, how):
+    old = Index.open(place)
+    assert old.calibrated is not None
+    file = place / "calibration" / "calibration.json"
+    if how == "flipped":
+        flip_bit(file)
+    else:
+        file.unlink()
+        file.mkdir()
+    with pytest.raises(sf.InvalidFile, match="calibrate again"):
+        old.newest()
+
+
+def test_a_newer_one_has_read_its_calibration(place):
+    old = Index.open(place)
+    with Index.open(place) as writer:
+        add_late(writer)
+    newer = old.newest()
+    shutil.rmtree(place / "calibration")
+    assert newer.search(FRESH[:1])[0].verdict in VERDICTS
+
+
+def test_the_version_before_is_served_if_the_newest_is_damaged_and_that_is_told(place):
+    old = Index.open(place)
+    known = set((place / "store" / "segments").iterdir())
+    with Index.open(place) as writer:
+        add_late(writer)
+    flip_bit(*(set((place / "store" / "segments").iterdir()) - known))
+    newer = old.newest()
+    assert answers(newer) == answers(old)
+    assert "is served, without what" in " ".join(newer.warnings) and old.warnings == ()
+    assert newer.newest() is None
+    newer.repair()
+    assert newer.warnings == ()
+    assert old.newest().warnings == ()
+
+
+# what is shared
+
+
+def test_the_encoder_is_loaded_once_for_all_of_them(tmp_path, monkeypatch):
+    photos = write_pictures(tmp_path / "photos", classes=2, per_class=3)
+    more = write_pictures(tmp_path / "more", classes=1, per_class=2, seed=5)
+    encoder = sf.Encoder.create(sf.EncoderConfig(backbone="tiny", dim=8), seed=1).eval()
+    Index.create(tmp_path / "index", encoder, photos).close()
+    loaded, load = [], sf.Encoder.load
+    monkeypatch.setattr(sf.Encoder, "load", lambda *its: loaded.append(1) or load(*its))
+    old = Index.open(tmp_path / "index")
+    with Index.open(tmp_path / "index", encoder=encoder) as writer:
+        writer.add(more, ids=["one", "two"])
+    newer = old.newest()
+    with ThreadPoolExecutor(8) as pool:
+        got = list(pool.map(lambda n: (old, newer)[n % 2].encoder, range(32)))
+    assert len(loaded) == 1 and all(one is got[0] for one in got)
+
+
+def test_a_calibration_is_read_once_by_many_threads(place, monkeypatch):
+    index, read = Index.open(place), []
+    real = sf.search.held_calibration.read_calibration
+    monkeypatch.setattr(
+        sf.search.held_calibration,
+        "read_calibration",
+        lambda *its, **more: read.append(time.sleep(0.01)) or real(*its, **more),
+    )
+    with ThreadPoolExecutor(8) as pool:
+        got = list(pool.map(lambda _: index.calibrated, range(32)))
+    assert len(read) == 1 and all(one is got[0] for one in got)
+
+
+# all at the same time
+
+
+def keep_writing(folder: Path, until: threading.Event) -> int:
+    """Turns of adding, removing and calibrating; how many."""
+    turn = 0
+    with Index.open(folder) as writer:
+        while not until.is_set():
+            turn += 1
+            add_late(writer)
+            if turn % 3 == 1:
+                calibrate(writer, seed=turn)
+            writer.remove(LATE.ids)
+            if turn % 5 == 0:
+                writer.compact()
+    return turn
+
+
+def assert_whole(index: Index) -> None:
+    """The answer of one version: all late rows or none, and every hit judged."""
+    assert len(index) - len(LABELS) in (0, len(LATE))
+    late = len(index) > len(LABELS)
+    result = index.search(LATE.embeddings[:1], k=30)[0]
+    assert (result.hits[0].id == "late-0") == late
+    assert result.verdict in VERDICTS
+    assert all(0 < hit.confidence < 1 for hit in result.hits[:20])
+    assert len(index.items(LATE.ids)) == (len(LATE) if late else 0)
+    others = index.neighbours("row-3", k=5)
+    assert len(others.hits) == 5 and others.verdict in VERDICTS
+
+
+def test_readers_find_whole_answers_while_one_writes_and_newer_ones_take_their_turn(place):
+    current = Index.open(place)
+    stop, swaps, looks = threading.Event(), 0, []
+
+    def look() -> None:
+        while not stop.is_set():
+            assert_whole(current)  # whichever it is at this moment
+            looks.append(1)
+
+    with ThreadPoolExecutor(4) as pool:
+        writing = pool.submit(keep_writing, place, stop)
+        readers = [pool.submit(look) for _ in range(3)]
+        deadline = time.monotonic() + 4
+        while time.monotonic() < deadline and not any(one.done() for one in readers):
+            if (newer := current.newest()) is not None:
+                current, swaps = newer, swaps + 1
+        stop.set()
+        for one in readers:
+            one.result()
+        assert writing.result() > 1
+    assert swaps > 1 and len(looks) > 3
+    assert (current.newest() or current).items(LATE.ids).ids == ()

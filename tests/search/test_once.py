@@ -1,0 +1,44 @@
+"""Made once, however many ask."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from surefind.search.once import Once
+
+
+def test_many_threads_get_the_one_that_was_made():
+    made = []
+
+    def make() -> object:
+        time.sleep(0.02)  # so that all of them come meanwhile
+        made.append(object())
+        return made[-1]
+
+    once = Once(make)
+    with ThreadPoolExecutor(16) as pool:
+        got = list(pool.map(lambda _: once.get(), range(64)))
+    assert len(made) == 1 and set(got) == set(made)
+
+
+def test_nothing_may_be_what_was_made():
+    asked = []
+    once = Once(lambda: asked.append(1))
+    assert once.get() is once.get() is None
+    assert len(asked) == 1
+
+
+def test_a_failure_is_not_kept():
+    answers = iter([ValueError("not yet"), "done"])
+
+    def make() -> str:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    once = Once(make)
+    with pytest.raises(ValueError, match="not yet"):
+        once.get()
+    assert once.get() == once.get() == "done"
