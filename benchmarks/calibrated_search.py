@@ -6,6 +6,7 @@ python benchmarks/calibrated_search.py [--count 100000] [--dim 512] [--index FOL
 import argparse
 from functools import partial
 from pathlib import Path
+from shutil import copytree, ignore_patterns
 from tempfile import TemporaryDirectory
 
 from galleries import made_up, made_up_classes
@@ -50,8 +51,8 @@ def main() -> None:
     with TemporaryDirectory() as folder:
         place = arguments.index or Path(folder) / "index"
         index = calibrated_index(place, arguments.count, arguments.dim)
-        plain = sf.Index.open(place)
-        plain.__dict__["calibrated"] = None  # the same index, as if it were not calibrated
+        copytree(place, Path(folder) / "plain", ignore=ignore_patterns("calibration"))
+        plain = sf.Index.open(Path(folder) / "plain")  # the same rows, not calibrated
         for batch in BATCHES:
             queries = made_up(min(QUERIES, 16 * batch), arguments.dim, seed=2)
             times = interleaved(

@@ -9,7 +9,14 @@ ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+WITH_A_SERVER = "serving.md"  # its blocks are run by tests/serve/test_examples.py
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in DOCUMENTS if path.name != WITH_A_SERVER],
+    ids=lambda path: path.name,
+)
 def test_python_blocks_run_in_order(path: Path, capsys):
     scope: dict[str, object] = {}
     for block in re.findall(r"```python\n(.*?)```", path.read_text(), flags=re.DOTALL):

@@ -15,6 +15,7 @@ from surefind.cli.info import info
 from surefind.cli.recipes import recipes
 from surefind.cli.reproduce import reproduce
 from surefind.cli.search import search
+from surefind.cli.serve import serve
 from surefind.cli.train import train
 from surefind.cli.upgrade import upgrade
 from surefind.cli.verify import verify
@@ -28,7 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for command in (
-    train, upgrade, evaluate, index, calibrate, search, info, verify,
+    train, upgrade, evaluate, index, calibrate, search, serve, info, verify,
     reproduce, check, recipes, doctor,
 ):  # fmt: skip
     app.command()(command)

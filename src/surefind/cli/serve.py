@@ -1,0 +1,103 @@
+"""surefind serve: an index behind HTTP, with a page."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from surefind.errors import SurefindError
+
+
+def serve(
+    folder: Annotated[Path, typer.Argument(metavar="INDEX", help="A folder of surefind index.")],
+    host: Annotated[
+        str, typer.Option(help="Where to listen; beyond this machine a token is needed.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8000,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(help="A file with the token that clients must know; or SUREFIND_TOKEN."),
+    ] = None,
+    host_name: Annotated[
+        list[str] | None, typer.Option(help="A name the server is reached by. Repeatable.")
+    ] = None,
+    pictures: Annotated[
+        list[Path] | None,
+        typer.Option(help="A folder to show pictures from, beside those indexed. Repeatable."),
+    ] = None,
+    samples: Annotated[
+        Path | None, typer.Option(help="A folder of pictures to try; else some of the gallery.")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="A report of surefind evaluate, to be shown in the page.")
+    ] = None,
+    queue: Annotated[
+        int, typer.Option(min=1, help="Questions at a time; further ones are told to come back.")
+    ] = 64,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Threads that encode; one per core if not given.")
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option(min=1, help="Images encoded together; as suits the model.")
+    ] = None,
+    max_megabytes: Annotated[
+        float | None, typer.Option(min=0.001, help="Of an image that is sent.")
+    ] = None,
+    reload_seconds: Annotated[
+        float, typer.Option(min=0, help="Between looks for a newer version; 0: never.")
+    ] = 2.0,
+    access_log: Annotated[bool, typer.Option("--access-log", help="A line per request.")] = False,
+    engine: Annotated[
+        str | None, typer.Option(help="The engine's URL, where it needs a password or has moved.")
+    ] = None,
+) -> None:
+    """Serve an index: a page to drop photos on, and a JSON API. Ctrl-C ends it.
+
+    Example: surefind serve photos.index --samples queries/ --report report/
+    """
+    import logging
+
+    try:
+        from surefind.serve.running import serve as run
+    except ModuleNotFoundError as missing:
+        if missing.name is None or missing.name.startswith("surefind"):
+            raise
+        raise SurefindError(
+            f"{missing.name} is not installed", fix="pip install 'surefind[serve]'"
+        ) from None
+    from surefind.search.index import Index
+    from surefind.serve.guards.binding import check_bind, read_token
+    from surefind.serve.settings import Settings
+
+    logging.basicConfig(format="%(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
+    token = read_token(token_file, os.environ)
+    check_bind(host, token)  # before the index is opened, which may take a while
+    limits = {} if max_megabytes is None else {"max_bytes": round(max_megabytes * 2**20)}
+    settings = Settings(
+        host=host,
+        port=port,
+        token=token,
+        host_names=tuple(host_name or ()),
+        queue=queue,
+        workers=workers,
+        batch=batch,
+        reload_seconds=reload_seconds,
+        pictures=tuple(pictures or ()),
+        samples=samples,
+        report=report,
+        access_log=access_log,
+        **limits,
+    )
+    index = Index.open(folder, engine=engine)
+    for warning in index.warnings:
+        logging.warning(warning)
+    images = len(index)
+    run(
+        index,
+        settings,
+        told=lambda address: print(
+            f"{folder}: {images:,} images at {address} (Ctrl-C ends it)", flush=True
+        ),
+    )

@@ -1,0 +1,1 @@
+"""An index behind HTTP: a JSON API, and a page to look at."""

@@ -1,0 +1,1 @@
+"""Who may ask the service, and how much of it one client may take."""

@@ -1,0 +1,62 @@
+// Elements made by script. Text only ever becomes text: nothing here reads markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+export const byId = (id) => document.getElementById(id);
+
+/** An HTML element; attributes that are null or false are left out. */
+export function element(name, attributes = {}, ...children) {
+  return filled(document.createElement(name), attributes, children);
+}
+
+/** An SVG element. */
+export function drawn(name, attributes = {}, ...children) {
+  return filled(document.createElementNS(SVG, name), attributes, children);
+}
+
+/** Puts words into an element that is there already. */
+export function say(id, words) {
+  byId(id).replaceChildren(...unbroken(words ?? ""));
+}
+
+/** Words whose percentages stay on one line. */
+export function unbroken(words) {
+  return words.split(/((?:[<>] )?[\d.,]+ %)/).map((part, n) => (n % 2 ? element("span", { class: "whole" }, part) : part));
+}
+
+/** A command to type, with a button that copies it. */
+export function codeBox(command) {
+  const code = element("code", {}, command);
+  const button = element("button", { type: "button", class: "quiet copy" }, "Copy");
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(command);
+      button.textContent = "Copied";
+    } catch {
+      // Browsers keep the clipboard from pages without TLS: select it, and a key does the rest.
+      getSelection().selectAllChildren(code);
+      button.textContent = "Press Ctrl-C";
+    }
+    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  });
+  return element("div", { class: "code" }, code, button);
+}
+
+/** One of a few: radio buttons in a fieldset that has its legend already. */
+export function radios(fieldset, { name, choices, chosen }) {
+  const rows = choices.map(({ value, words }) => element(
+    "label", {},
+    element("input", { type: "radio", name, value, checked: value === chosen }),
+    element("span", {}, words),
+  ));
+  fieldset.replaceChildren(fieldset.querySelector("legend"), element("div", { class: "radios" }, ...rows));
+}
+
+function filled(made, attributes, children) {
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    made.setAttribute(key, value === true ? "" : value);
+  }
+  made.append(...children.filter((child) => child !== null && child !== undefined));
+  return made;
+}

@@ -1,0 +1,181 @@
+// The page as a whole: loads what the server is, takes questions, shows answers.
+
+import { Problem, read } from "./api.js";
+import { ofItem, setUpAsking, showAsking, tooLarge } from "./ask.js";
+import { answered, callOff } from "./asking.js";
+import { byId } from "./dom.js";
+import { showEvaluation } from "./evaluation.js";
+import { clearHits, markHits, showHits } from "./hits.js";
+import { remember, setUpHistory, stepOfAddress } from "./history.js";
+import { forgetMap, markOnMap, setUpMap, showMap } from "./map.js";
+import { clearProblem, showProblem, showWarnings } from "./notices.js";
+import { chosenOptions, refuseFilter, restoreOptions, setUpOptions, showOptions } from "./options.js";
+import { showFacts, showQuestion } from "./query.js";
+import { askToSignIn, setUpSignIn } from "./sign_in.js";
+import { openedTab, openTab, setUpTabs } from "./tabs.js";
+import { calibrateThreshold, setUpThreshold, showThreshold } from "./threshold.js";
+import { forgetUncertainty, showUncertainty } from "./uncertainty.js";
+import { clearVerdict, showVerdict } from "./verdict.js";
+import { showIndex } from "./welcome.js";
+
+let info = null;
+let step = null; // the question, the options and the answer that are on the page
+
+const become = (state) => { document.body.dataset.state = state; };
+
+async function load() {
+  become("loading");
+  clearProblem();
+  try {
+    await learn();
+  } catch (failure) {
+    fail(failure, load);
+    return;
+  }
+  become("ready");
+  if (openedTab() === "map") showMap();
+  const asked = stepOfAddress();
+  if (asked !== null) ask(ofItem(asked.item, "an image of the gallery"), { isNew: false });
+}
+
+/** What the server is now; an index may change while it is served. */
+async function learn() {
+  info = await read("/v1/info");
+  document.title = `surefind · ${info.name}`;
+  showIndex(info);
+  showAsking(info, ask);
+  showOptions(info);
+  showWarnings(info.warnings);
+  calibrateThreshold(info.calibration);
+  showEvaluation(info);
+  forgetUncertainty();
+  forgetMap(info);
+}
+
+async function ask(question, { isNew = true, options = chosenOptions() } = {}) {
+  if (info === null) return;
+  const large = tooLarge(question, info.limits);
+  if (large !== null) { refuse(large); return; }
+  openTab("search");
+  clearProblem();
+  refuseFilter(null);
+  become("asking");
+  if (step?.question !== question) clearAnswer(question);
+  try {
+    const answer = await answered(question, options);
+    if (answer === null) return;
+    const mine = { question: named(question, answer), options, answer };
+    step = mine;
+    remember(mine, { isNew });
+    show(mine);
+    if (isNew) toTop();
+    if (await relearned(answer) && step === mine) show(mine);
+  } catch (failure) {
+    if (isOfFilter(failure, question, options)) { become("error"); refuseFilter(failure); return; }
+    if (step !== null) restoreOptions(step.options); // the hits that stay were found with these
+    fail(failure, () => ask(question, { isNew, options }));
+  }
+}
+
+/** Asked by its address alone, an image has its name from the answer. */
+const named = (question, answer) => (question.item === null ? question : { ...question, name: answer.query.id ?? question.name });
+
+/** Learns anew if the answer comes from another index than the page knows. */
+async function relearned(answer) {
+  const same = answer.index.version === info.version
+    && (answer.calibrated === null || answer.calibrated === info.calibration?.made_with);
+  if (!same) await learn();
+  return !same;
+}
+
+function show({ question, options, answer }) {
+  clearProblem();
+  restoreOptions(options);
+  showQuestion(question, info);
+  showFacts(answer);
+  showVerdict(answer, info, { rankAs });
+  showHits(answer, { more, pictures: info.pictures });
+  showThreshold(answer);
+  showUncertainty(answer, info);
+  markOnMap(answer);
+  document.title = `${question.name} · surefind`;
+  become("answered");
+}
+
+/** Old hits beside a new picture would be read as its answer. */
+function clearAnswer(question) {
+  step = null;
+  showQuestion(question, info);
+  clearVerdict();
+  clearHits();
+  showThreshold(null);
+  showUncertainty(null, info);
+}
+
+function isOfFilter(failure, question, options) {
+  const refused = failure instanceof Problem && (failure.status === 400 || failure.status === 422);
+  return refused && options.where.length > 0 && (question.item !== null || step?.question === question);
+}
+
+function fail(failure, again) {
+  openTab("search");
+  if (!(failure instanceof Problem)) {
+    console.error(failure);
+    const fix = `Load it again: ${failure.message}`;
+    showProblem({ problem: "The page could not show the answer", fix }, () => location.reload());
+  } else if (failure.status === 401) askToSignIn();
+  else showProblem(failure, failure.status === 0 || failure.status >= 500 ? again : null);
+  become("error");
+}
+
+function refuse(problem) {
+  openTab("search");
+  become("error");
+  showProblem(problem);
+  toTop();
+}
+
+function toTop() {
+  const motion = matchMedia("(prefers-reduced-motion: reduce)").matches ? "instant" : "smooth";
+  scrollTo({ top: 0, behavior: motion });
+  // The button that asked is gone with its card; the keyboard goes on from the answer.
+  if (document.activeElement === document.body) byId("panel-search").focus({ preventScroll: true });
+}
+
+function begin() {
+  clearAnswer(null);
+  clearProblem();
+  document.title = `surefind · ${info.name}`;
+  become("ready");
+}
+
+function goBack(before) {
+  callOff();
+  openTab("search");
+  if (before === null) begin();
+  else if (before.answer) { step = before; show(before); toTop(); }
+  else ask(ofItem(before.item, "an image of the gallery"), { isNew: false });
+}
+
+const more = (item, name) => ask(ofItem(item, name));
+
+function rankAs(ranking) {
+  restoreOptions({ ...chosenOptions(), ranking });
+  ask(step.question, { isNew: false });
+}
+
+function cancel() {
+  callOff();
+  if (step === null) begin();
+  else { restoreOptions(step.options); become("answered"); }
+}
+
+setUpAsking({ ask, refuse });
+setUpOptions(() => { if (step !== null) ask(step.question, { isNew: false }); });
+setUpThreshold(markHits);
+setUpSignIn(load);
+setUpHistory(goBack);
+setUpMap({ open: more });
+setUpTabs((name) => { if (name === "map" && info !== null) showMap(); });
+byId("cancel").addEventListener("click", cancel);
+load();

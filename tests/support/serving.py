@@ -1,0 +1,156 @@
+"""An index that is really served: by a thread of the test, or by the command in a process."""
+
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import sleep
+from typing import IO, Any
+
+import httpx
+import uvicorn
+
+from surefind.search.index import Index
+from surefind.serve.app import make_app
+from surefind.serve.hall import Hall
+from surefind.serve.running import bound, server_of
+from surefind.serve.settings import Settings
+
+PATIENCE = 60.0  # seconds for a server to start or end
+
+
+@dataclass(frozen=True)
+class Served:
+    """Where it is, a client of it, and what is behind it."""
+
+    url: str
+    client: httpx.Client
+    hall: Hall
+    failures: list[str]  # what was logged as an error; must be empty at the end
+
+
+@dataclass(frozen=True)
+class Running:
+    """A process of `surefind serve`."""
+
+    url: str
+    client: httpx.Client
+    process: "subprocess.Popen[str]"
+    stderr: IO[str]
+
+    def log(self) -> str:
+        """What it said on stderr so far."""
+        self.stderr.seek(0)
+        return self.stderr.read()
+
+    def memory(self) -> int:
+        """Bytes that it holds."""
+        return self._memory("VmRSS")
+
+    def peak(self) -> int:
+        """The most bytes that it held since `forget_peak`."""
+        return self._memory("VmHWM")
+
+    def forget_peak(self) -> None:
+        Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
+
+    def _memory(self, name: str) -> int:
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return 1024 * int(re.search(rf"{name}:\s+(\d+)", status)[1])
+
+
+@contextmanager
+def served(index: Index, **settings: Any) -> Iterator[Served]:
+    """By a thread, on a port of its own."""
+    wanted = Settings(**{"port": 0, "reload_seconds": 0, **settings})
+    hall = Hall(index, wanted)
+    listening = bound(wanted)
+    server = server_of(make_app(hall), wanted)
+    thread = threading.Thread(target=_run, args=(server, listening), daemon=True)
+    thread.start()
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    with _heard_failures() as failures:
+        try:
+            with client_of(url) as client:
+                _wait_until_ready(client)
+                yield Served(url, client, hall, failures)
+        finally:
+            server.should_exit = True
+            thread.join(PATIENCE)
+            listening.close()
+            assert not thread.is_alive(), "the server does not end"
+    assert failures == []
+
+
+@contextmanager
+def running(folder: Path, *options: object, **environment: str) -> Iterator[Running]:
+    """By the command, in a process that is ended politely."""
+    command = [sys.executable, "-m", "surefind", "serve", folder, "--port", 0, *options]
+    with tempfile.TemporaryFile("w+") as stderr:
+        process = subprocess.Popen(
+            list(map(str, command)),
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+        )
+        try:
+            line = process.stdout.readline()
+            found = re.search(r"http://\S+", line)
+            assert found, f"no address in {line!r}"
+            url = found[0].replace("0.0.0.0", "127.0.0.1")
+            with client_of(url) as client:
+                _wait_until_ready(client)
+                yield Running(url, client, process, stderr)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(PATIENCE)
+            process.stdout.close()
+
+
+def client_of(url: str, **options: Any) -> httpx.Client:
+    """One that goes to the address itself, whatever proxies the machine is told to use."""
+    return httpx.Client(base_url=url, trust_env=False, timeout=PATIENCE, **options)
+
+
+@contextmanager
+def _heard_failures() -> Iterator[list[str]]:
+    """What servers of this process log as errors, which clients may not notice."""
+    heard: list[str] = []
+
+    class Listening(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            heard.append(logging.Formatter().format(record))
+
+    handler = Listening(logging.ERROR)
+    loggers = [logging.getLogger(name) for name in ("surefind.serve", "uvicorn.error", "asyncio")]
+    for logger in loggers:
+        logger.addHandler(handler)
+    try:
+        yield heard
+    finally:
+        for logger in loggers:
+            logger.removeHandler(handler)
+
+
+def _run(server: uvicorn.Server, listening: Any) -> None:
+    server.run(sockets=[listening])
+
+
+def _wait_until_ready(client: httpx.Client) -> None:
+    for _ in range(int(PATIENCE / 0.05)):
+        try:
+            if client.get("/readyz").status_code == 200:
+                return
+        except httpx.TransportError:
+            pass
+        sleep(0.05)
+    raise AssertionError("the server does not answer")
