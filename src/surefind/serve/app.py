@@ -61,8 +61,8 @@ def make_app(hall: Hall) -> ASGIApp:
     app.add_exception_handler(Exception, _answer_failure)
     settings = hall.settings
     hosts = allowed_hosts(settings.host, settings.host_names)
-    counted = CountRequests(app, hall.meters)
-    return guarded(HeadAsGet(counted), hosts=hosts, token=settings.token)
+    safe = guarded(HeadAsGet(app), hosts=hosts, token=settings.token)
+    return CountRequests(safe, hall.meters)
 
 
 @asynccontextmanager

@@ -32,16 +32,10 @@ def refusal(refused: Refused, asked: HTTPConnection) -> Response:
         headers["Retry-After"] = str(refused.retry_after)
     if refused.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    if announces_a_body(asked):
+    if _announces_a_body(asked):
         headers["Connection"] = "close"
     body = error_body(refused.problem, refused.fix)
     return JSONResponse(body, status_code=refused.status, headers=headers)
-
-
-async def answer_refused(request: Request, refused: Exception) -> Response:
-    """`refusal` as an exception handler."""
-    assert isinstance(refused, Refused)
-    return refusal(refused, request)
 
 
 async def answer_nobody(_: Request, gone: Exception) -> Response:
@@ -58,6 +52,6 @@ async def send_refusal(refused: Refused, scope: Scope, receive: Receive, send: S
     await refusal(refused, HTTPConnection(scope))(scope, receive, send)
 
 
-def announces_a_body(asked: HTTPConnection) -> bool:
+def _announces_a_body(asked: HTTPConnection) -> bool:
     """Without it, HTTP knows no body."""
     return "transfer-encoding" in asked.headers or asked.headers.get("content-length", "0") != "0"
