@@ -11,7 +11,7 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
-demo: setup  ## the tour: look around, train on the glyphs, index, calibrate, search, upgrade vectors, evaluate, report; rows of a table, a toy, the figures
+demo: setup  ## the tour: look around, train on the glyphs, index, calibrate, search, serve, upgrade vectors, evaluate, report; rows of a table, a toy, the figures
 	$(BIN)/surefind doctor
 	$(BIN)/surefind check glyphs
 	rm -rf demo
@@ -23,6 +23,7 @@ demo: setup  ## the tour: look around, train on the glyphs, index, calibrate, se
 	$(BIN)/surefind info demo/index
 	$(BIN)/surefind search demo/index demo/queries -k 3 || test $$? -ge 3
 	$(BIN)/surefind verify demo/index
+	$(BIN)/python examples/service.py demo/index demo/queries
 	$(BIN)/python examples/vectors.py demo
 	$(BIN)/surefind upgrade demo/labelled.npz -o demo/vectors-model --precision 0.5 || test $$? = 3
 	$(BIN)/surefind index demo/vectors-model demo/gallery.npz -o demo/vectors-index
@@ -31,7 +32,7 @@ demo: setup  ## the tour: look around, train on the glyphs, index, calibrate, se
 	$(BIN)/surefind reproduce glyphs -o demo/table --rows triplet,tripreg --set schedule.steps=100
 	$(BIN)/python examples/toy.py
 	$(BIN)/surefind figures all --report demo/report -o demo/figures
-	@echo "open demo/report/report.html"
+	@echo "open demo/report/report.html, or look at the page: $(BIN)/surefind serve demo/index --samples demo/queries --report demo/report"
 
 browser:  ## chromium for the tests of pages; without it they are skipped
 	@command -v chromium >/dev/null || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || \
@@ -62,6 +63,7 @@ bench: setup  ## side by side with peers; ratios, and JSON in benchmarks/results
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/calibrated_search.py
 	$(BIN)/python benchmarks/confidence.py
+	$(BIN)/python benchmarks/serve.py
 
 faults: setup  ## long runs of extreme inputs
 	$(BIN)/python -m pytest -m faults

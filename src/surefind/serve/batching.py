@@ -32,7 +32,9 @@ class Batcher(Generic[Asked, Answer]):
     """Nobody waits for a batch to fill: a free thread takes its share of what has come meanwhile.
 
     So a lone question is answered at once, and the busier it is, the larger the batches. Only
-    questions of one kind are answered together. `work` is given a kind and its questions.
+    questions of one kind are answered together. `work` is given a kind and its questions. With
+    `in_turn`, no two threads work on the same kind: where a batch costs little more than a
+    question, those that come meanwhile had better be one batch.
     """
 
     def __init__(
@@ -42,10 +44,12 @@ class Batcher(Generic[Asked, Answer]):
         *,
         workers: int,
         most: int,
+        in_turn: bool = False,
         observe: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._work, self._pool, self._observe = work, pool, observe
-        self._workers, self._most = workers, most
+        self._workers, self._most, self._in_turn = workers, most, in_turn
+        self._busy: set[Hashable] = set()  # kinds that have their turn
         self._waiting: deque[_Waiting] = deque()
         self._changed = Condition()
         self._closed = False
@@ -81,6 +85,7 @@ class Batcher(Generic[Asked, Answer]):
             except Exception as error:  # noqa: BLE001 - whoever asked is told
                 answers = [error] * len(some)
             worked = perf_counter() - begun
+            self._end_turn(some[0].kind)
             self._observe(len(some))
             told = [
                 (one.future, answer, begun - one.since)
@@ -96,25 +101,32 @@ class Batcher(Generic[Asked, Answer]):
             while True:
                 if taken := self._share():
                     return taken
-                if self._waiting:
-                    continue  # those that were looked at had given up
-                if self._closed:
+                if self._closed and not self._waiting:
                     return []
                 self._changed.wait()
 
     def _share(self) -> list[_Waiting]:
-        share = min(self._most, math.ceil(len(self._waiting) / self._workers))
+        among = 1 if self._in_turn else self._workers
+        share = min(self._most, math.ceil(len(self._waiting) / among))
         taken, left = list[_Waiting](), deque[_Waiting]()
         while self._waiting and len(taken) < share:
             one = self._waiting.popleft()
             if one.future.cancelled():
                 continue
-            if not taken or one.kind == taken[0].kind:
+            if one.kind == taken[0].kind if taken else one.kind not in self._busy:
                 taken.append(one)
             else:
                 left.append(one)
         self._waiting.extendleft(reversed(left))
+        if taken and self._in_turn:
+            self._busy.add(taken[0].kind)
         return taken
+
+    def _end_turn(self, kind: Hashable) -> None:
+        if self._in_turn:
+            with self._changed:
+                self._busy.discard(kind)
+                self._changed.notify()
 
 
 def _tell(told: list[tuple["asyncio.Future[Done[Any]]", Any, float]], worked: float) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -39,8 +40,8 @@ class Encoding:
         alone = not encoder.parallel or encoder.device.type != "cpu"
         workers = 1 if alone else settings.workers or cores()
         fitting = MOST_TOGETHER if alone else PIXELS_AT_ONCE // encoder.preprocessing.size**2
-        self._mode = encoder.evaluating()
-        self._mode.__enter__()
+        self._ready = ExitStack()
+        self._ready.enter_context(encoder.evaluating())
         self._decoders = ThreadPoolExecutor(cores(), thread_name_prefix="surefind-decode")
         self.batches: Batcher[Tensor, Embeddings] = Batcher(
             self._encode,
@@ -65,7 +66,7 @@ class Encoding:
     def close(self) -> None:
         self._decoders.shutdown()
         self.batches.close()
-        self._mode.__exit__(None, None, None)
+        self._ready.close()
 
     def _decode(self, content: bytes) -> _Decoded:
         begun = perf_counter()

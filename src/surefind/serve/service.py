@@ -19,6 +19,7 @@ from surefind.serve.settings import Settings
 from surefind.serve.shelf import Shelf, Shown
 
 MOST_TOGETHER = 32  # questions in one search
+OTHER_THREADS = 4  # for all that is neither encoded nor searched in batches
 
 T = TypeVar("T")
 
@@ -47,13 +48,14 @@ class Service:
         _ = index.calibration  # one that cannot be read is told now, not at the first question
         self.shelf = Shelf(index)
         self.encoding = Encoding(index.encoder, settings, meters) if index.has_model else None
-        self._threads = ThreadPoolExecutor(cores(), thread_name_prefix="surefind-serve")
+        self._threads = ThreadPoolExecutor(OTHER_THREADS, thread_name_prefix="surefind-serve")
         workers = settings.workers or cores()
         self.searches: Batcher[Embeddings, SearchResult] = Batcher(
             _search,
             pool_of(workers),
             workers=workers,
             most=settings.batch or MOST_TOGETHER,
+            in_turn=True,
             observe=meters.batch.labels("search").observe,
         )
 

@@ -4,7 +4,7 @@ import { byId, codeBox, drawn, element, unbroken } from "./dom.js";
 import { rankingWords } from "./options.js";
 import { percent, sentence } from "./text.js";
 
-const WORDS = { match: "Match", unsure: "Unsure", foreign: "Foreign", none: "Not calibrated" };
+const WORDS = { match: "Match", unsure: "Unsure", foreign: "Foreign: nothing here matches", none: "Not calibrated" };
 const ICONS = {
   match: ["M12 25l8 8 16-18"],
   unsure: ["M17 18a7 7 0 1 1 10.5 6c-2.3 1.4-3.5 2.7-3.5 5.5", "M24 36v.5"],

@@ -59,7 +59,9 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def ask_of(k: K = 12, ranking: Ranking = None, where: Where = None, expand: Expand = 0) -> Ask:
+async def ask_of(
+    k: K = 12, ranking: Ranking = None, where: Where = None, expand: Expand = 0
+) -> Ask:
     return Ask(k, ranking, tuple(where or ()), expand)
 
 
