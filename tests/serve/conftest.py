@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from calibrations import make_calibrated_index
 from PIL import Image
-from serving import Served, served
+from serving import Running, Served, running, served
 from vague_vectors import vague_vectors
 
 import surefind as sf
@@ -65,6 +65,13 @@ def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def vector_service(vectors: Path) -> Iterator[Served]:
     with served(Index.open(vectors)) as shared:
         yield shared
+
+
+@pytest.fixture(scope="session")
+def process(home: Path) -> Iterator[Running]:
+    """The command itself, of the calibrated index."""
+    with running(home / "index") as started:
+        yield started
 
 
 @pytest.fixture(scope="session")

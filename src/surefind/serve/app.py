@@ -88,7 +88,7 @@ async def _answer_failure(request: Request, error: Exception) -> Response:
     """What should not happen: told without details, which are in the log."""
     logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
     body = error_body("the service failed", "the server's log says why; please report it")
-    return JSONResponse(body, status_code=500)
+    return JSONResponse(body, status_code=500, headers={"Connection": "close"})
 
 
 def _refused(error: Exception, shown: Shown) -> Refused:

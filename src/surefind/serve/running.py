@@ -3,6 +3,8 @@
 import errno
 import socket
 from collections.abc import Callable
+from contextlib import ExitStack
+from types import FrameType
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -33,7 +35,7 @@ def server_of(app: ASGIApp, settings: Settings) -> uvicorn.Server:
     protocol = limited_protocol(
         header_seconds=settings.header_seconds, most_connections=settings.connections
     )
-    return uvicorn.Server(
+    return _Server(
         uvicorn.Config(
             app,
             http=protocol,
@@ -49,6 +51,14 @@ def server_of(app: ASGIApp, settings: Settings) -> uvicorn.Server:
     )
 
 
+class _Server(uvicorn.Server):
+    """To be told to end is no failure: uvicorn would raise the signal again afterwards."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        self._captured_signals.clear()
+
+
 def bound(settings: Settings) -> socket.socket:
     """A socket that takes connections already."""
     host, port = settings.host, settings.port
@@ -56,10 +66,12 @@ def bound(settings: Settings) -> socket.socket:
         family, kind, protocol, _, place = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        listening = socket.socket(family, kind, protocol)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(place)
-        listening.listen(BACKLOG)
+        with ExitStack() as unless_it_works:
+            listening = unless_it_works.enter_context(socket.socket(family, kind, protocol))
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(place)
+            listening.listen(BACKLOG)
+            unless_it_works.pop_all()
     except OSError as error:
         taken = error.errno == errno.EADDRINUSE
         raise SurefindError(

@@ -3,6 +3,7 @@
 import { byId } from "./dom.js";
 
 const NAMES = ["search", "map", "evaluation"];
+const HASH = "#view-"; // no id: Tab would start behind the element that has it
 
 /** `shown(name)` hears of every change, so that a view can load what it needs when it is first seen. */
 export function setUpTabs(shown) {
@@ -10,7 +11,7 @@ export function setUpTabs(shown) {
     byId(`tab-${name}`).addEventListener("click", () => openTab(name, shown));
   }
   document.querySelector("[role=tablist]").addEventListener("keydown", (event) => walk(event, shown));
-  const asked = location.hash.slice(1);
+  const asked = location.hash.slice(HASH.length);
   openTab(NAMES.includes(asked) ? asked : "search", shown);
 }
 
@@ -21,7 +22,7 @@ export function openTab(name, shown = () => {}) {
     tab.tabIndex = other === name ? 0 : -1;
     byId(`panel-${other}`).hidden = other !== name;
   }
-  const hash = name === "search" ? "" : `#${name}`;
+  const hash = name === "search" ? "" : HASH + name;
   history.replaceState(history.state, "", location.pathname + location.search + hash);
   shown(name);
 }

@@ -1,0 +1,97 @@
+"""How quick a service is, and what it does when it is asked for more than it can answer.
+
+python benchmarks/serve.py [--quick] [--minutes 10]              table, and a JSON file
+python benchmarks/serve.py --index FOLDER --photos FOLDER        an index that is there already
+
+Real processes of `surefind serve`. One image at a time on all cores is `--workers 1 --batch 1`;
+it and the usual settings are asked in turns. Without an index, one of made-up photos is built.
+"""
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from measure import write
+from serve_gallery import Asked, made_up_gallery, photos_in
+from serve_load import post
+from serve_phases import Crowded, alone, batch_sizes, crowded, flooded
+from serve_process import Serving, serving
+from serve_table import Row, health, overload, show, throughput, time_spent
+
+RESULTS = Path(__file__).parent / "results"
+ONE_BY_ONE = ("--workers", 1, "--batch", 1)
+WARM_UP = 2.0  # seconds
+
+
+def rounds_of(
+    services: dict[str, Serving], requests: Sequence[bytes], *, rounds: int, seconds: float
+) -> dict[str, list[Crowded]]:
+    """In turns, so that noise of the machine hits all alike; one is asked at a time."""
+    for service in services.values():
+        crowded(service, requests, WARM_UP)
+    found: dict[str, list[Crowded]] = {name: [] for name in services}
+    for _ in range(rounds):
+        for name, service in services.items():
+            found[name].append(crowded(service, requests, seconds))
+            print(f"{name}: {found[name][-1].rate:.1f} /s", flush=True)
+    return found
+
+
+def measure(asked: Asked, arguments: argparse.Namespace) -> tuple[list[Row], dict[str, Any]]:
+    requests = [post(photo) for photo in asked.photos]
+    seconds = 4.0 if arguments.quick else 15.0
+    minutes = arguments.minutes or (0.5 if arguments.quick else 10.0)
+    with serving(asked.folder) as together, serving(asked.folder, *ONE_BY_ONE) as by_one:
+        services = {"together": together, "one by one": by_one}
+        found = rounds_of(services, requests, rounds=arguments.rounds, seconds=seconds)
+        sizes = batch_sizes(together)
+        lone = alone(together, requests, seconds)
+        capacity = median(one.rate for one in found["together"])
+        print(f"{2 * capacity:.0f} /s for {minutes:g} minutes", flush=True)
+        over = flooded(together, requests, 2 * capacity, seconds=60 * minutes)
+    parts = {
+        "throughput": throughput(found, sizes),
+        "health": health(found),
+        "time": time_spent(lone, found["together"]),
+        "overload": overload(over),
+    }
+    rows = [row for some, _ in parts.values() for row in some]
+    return rows, {name: told for name, (_, told) in parts.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--index", type=Path, help="with --photos; else one is made up")
+    parser.add_argument("--photos", type=Path, help="JPEGs that are sent")
+    parser.add_argument("--quick", action="store_true", help="short rounds, half a minute too much")
+    parser.add_argument("--minutes", type=float, help="of overload; 10, or 0.5 with --quick")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", type=Path, default=RESULTS / "serve.json")
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the services end as well
+    if (arguments.index is None) != (arguments.photos is None):
+        sys.exit("--index and --photos go together")
+    with TemporaryDirectory() as folder:
+        if arguments.index is None:
+            asked = made_up_gallery(Path(folder))
+        else:
+            asked = Asked(arguments.index, photos_in(arguments.photos))
+        if not asked.photos:
+            sys.exit(f"no JPEG below {arguments.photos}")
+        rows, told = measure(asked, arguments)
+    show(rows)
+    settings = {
+        "index": "made up" if arguments.index is None else arguments.index.name,
+        "rounds": arguments.rounds,
+        "quick": arguments.quick,
+    }
+    write({"settings": settings, **told}, arguments.json)
+
+
+if __name__ == "__main__":
+    main()

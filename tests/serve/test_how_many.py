@@ -1,0 +1,97 @@
+"""How many hits are wanted, and of how many: each a documented answer, no hit that is none."""
+
+import math
+
+import pytest
+from clusters import FINGERPRINT, SPACE, cluster_index, clusters
+from serving import served
+
+from surefind.encoders import Encoder
+from surefind.search.index import Index
+from surefind.serve.gallery.items import item_of
+
+NEIGHBOURS = f"/v1/items/{item_of('class00/0.png')}/neighbours"
+REFUSED = [
+    "k=0", "k=-1", "k=201", "k=1000000000", "k=1e9", "k=9" + "9" * 400, "k=a", "k=", "k=1.5",
+    "k=nan", "k=inf", "k=true", "k=null", "k=[5]", "k=5;", "k=%00", "k=0x10", "k=5&k=a",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("query", REFUSED)
+def test_a_number_of_hits_that_is_none_is_refused_with_the_reason(service, photo, query):
+    for response in (
+        service.client.post(f"/v1/search?{query}", content=photo),
+        service.client.get(f"{NEIGHBOURS}?{query}"),
+    ):
+        assert response.status_code == 422
+        assert response.json()["error"]["problem"].startswith("k: ")
+
+
+@pytest.mark.parametrize(("query", "hits"), [("", 12), ("k=1", 1), ("k=7", 7), ("k=3&k=5", 5)])
+def test_as_many_hits_come_as_were_wanted(service, photo, query, hits):
+    assert len(service.client.post(f"/v1/search?{query}", content=photo).json()["hits"]) == hits
+    assert len(service.client.get(f"{NEIGHBOURS}?{query}").json()["hits"]) == hits
+
+
+def test_asked_for_more_than_there_are_all_come_and_no_other(service, photo):
+    found = service.client.post("/v1/search?k=200", content=photo).json()["hits"]
+    near = service.client.get(f"{NEIGHBOURS}?k=200").json()["hits"]
+    assert len({hit["id"] for hit in found}) == len(found) == 144
+    assert len({hit["id"] for hit in near}) == len(near) == 143
+    for hit in (*found, *near):
+        assert hit["id"] and math.isfinite(hit["distance"]) and hit["var"] > 0
+    assert [hit["rank"] for hit in found] == list(range(1, 145))
+
+
+def test_a_filter_that_nothing_meets_gives_no_hits(service, photo):
+    found = service.client.post("/v1/search?where=label=nothing", content=photo)
+    assert found.status_code == 200 and found.json()["hits"] == []
+
+
+@pytest.mark.parametrize("images", [1, 2, 5, 20])
+def test_an_index_of_few_images_answers_with_them(tmp_path, images):
+    embeddings, labels = clusters(classes=images, per_class=1)
+    with served(cluster_index(tmp_path / "index", embeddings, labels)) as service:
+        near = service.client.get(f"/v1/items/{item_of('row-0')}/neighbours?k=200")
+        assert near.status_code == 200 and len(near.json()["hits"]) == images - 1
+        assert service.client.get("/v1/info").json()["images"] == images
+        assert service.client.get("/v1/uncertainty").json()["images"] == images
+        assert service.client.get("/v1/map").status_code in (200, 202)
+
+
+def test_an_empty_index_answers_that_there_is_nothing(tmp_path, model, photo):
+    index = Index.create(tmp_path / "index", Encoder.load(model))
+    with served(index) as service:
+        found = service.client.post("/v1/search", content=photo)
+        assert found.status_code == 200 and found.json()["hits"] == []
+        assert found.json()["index"]["images"] == 0 and found.json()["verdict"] is None
+        assert service.client.post("/v1/embed", content=photo).status_code == 200
+        ready = service.client.get("/readyz")
+        assert ready.status_code == 200 and ready.json()["images"] == 0
+        info = service.client.get("/v1/info").json()
+        assert info["images"] == 0 and info["samples"] == [] and not info["labelled"]
+        assert service.client.get("/v1/uncertainty").json()["edges"] == []
+        assert service.client.get(NEIGHBOURS).status_code == 404
+
+
+def test_an_empty_index_without_a_model_can_be_looked_at(tmp_path):
+    index = Index.create_empty(tmp_path / "index", SPACE, fingerprint=FINGERPRINT)
+    with served(index) as service:
+        assert service.client.get("/v1/info").json()["takes_images"] is False
+        assert service.client.get("/readyz").status_code == 200
+
+
+@pytest.mark.parametrize("query", ["expand=51", "expand=-1", "expand=a", "expand=1.5"])
+def test_a_number_of_helping_neighbours_that_is_none_is_refused(service, photo, query):
+    assert service.client.post(f"/v1/search?{query}", content=photo).status_code == 422
+
+
+@pytest.mark.parametrize("side", ["0", "63", "513", "-64", "a", "", "1e3"])
+def test_a_size_that_no_thumbnail_has_is_refused(service, side):
+    path = f"/v1/items/{item_of('class00/0.png')}/thumbnail?side={side}"
+    assert service.client.get(path).status_code == 422
+
+
+def test_more_conditions_than_anybody_needs_are_refused(service, photo):
+    query = "&".join(["where=label=class00"] * 17)
+    assert service.client.post(f"/v1/search?{query}", content=photo).status_code == 422

@@ -1,0 +1,93 @@
+"""Bytes that are hardly HTTP: refused or cut off, and the next client is served."""
+
+import pytest
+from raw_http import head_of, status_of, told
+
+HOST = b"Host: 127.0.0.1\r\n"
+CHUNKED = head_of("POST", "/v1/search", "Transfer-Encoding: chunked")
+
+MALFORMED = {
+    "nothing": b"",
+    "one byte": b"\0",
+    "binary garbage": bytes(range(256)) * 40,
+    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500),
+    "HTTP/0.9": b"GET /\r\n",
+    "HTTP/2 preface": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "no version": b"GET /healthz\r\n" + HOST + b"\r\n",
+    "no host": b"GET /healthz HTTP/1.1\r\n\r\n",
+    "two hosts": b"GET /healthz HTTP/1.1\r\n" + HOST + HOST + b"\r\n",
+    "bare line feeds": b"GET /\x00 HTTP/1.1\nHost: 127.0.0.1\n\n",
+    "space before colon": b"GET / HTTP/1.1\r\nHost : 127.0.0.1\r\n\r\n",
+    "folded header": b"GET / HTTP/1.1\r\n Host: 127.0.0.1\r\n\r\n",
+    "NUL in a header": b"GET / HTTP/1.1\r\n" + HOST + b"A: b\0c\r\n\r\n",
+    "headers of 1 MB": head_of("GET", "/", "A: " + "a" * 10**6),
+    "ten thousand headers": head_of("GET", "/", *(f"A{n}: {'a' * 100}" for n in range(10_000))),
+    "path of 1 MB": head_of("GET", "/" + "a" * 10**6),
+    "negative length": head_of("POST", "/v1/search", "Content-Length: -1") + b"x",
+    "length that is no number": head_of("POST", "/v1/search", "Content-Length: ten") + b"x",
+    "length with a plus": head_of("POST", "/v1/search", "Content-Length: +1") + b"x",
+    "length of 10^30": head_of("POST", "/v1/search", "Content-Length: 1" + "0" * 30) + b"x",
+    "length of 5,000 digits": head_of("POST", "/v1/search", "Content-Length: " + "9" * 5000),
+    "two lengths": head_of("POST", "/v1/search", "Content-Length: 1", "Content-Length: 2") + b"x",
+    "length and chunks": head_of(
+        "POST", "/v1/search", "Content-Length: 1", "Transfer-Encoding: chunked"
+    )
+    + b"1\r\nx\r\n0\r\n\r\n",
+    "chunked twice": head_of("POST", "/v1/search", "Transfer-Encoding: chunked, chunked") + b"0",
+    "another transfer coding": head_of("POST", "/v1/search", "Transfer-Encoding: gzip") + b"x",
+    "chunk size that is no number": CHUNKED + b"zz\r\nx\r\n",
+    "negative chunk size": CHUNKED + b"-1\r\nx\r\n0\r\n\r\n",
+    "huge chunk size": CHUNKED + b"f" * 17 + b"\r\nx\r\n",
+    "chunk that is too long": CHUNKED + b"1\r\nxxxx\r\n0\r\n\r\n",
+    "endless chunk extension": CHUNKED + b"1;" + b"a" * 100_000 + b"\r\nx\r\n0\r\n\r\n",
+    "lowercase method": b"get / HTTP/1.1\r\n" + HOST + b"\r\n",
+    "method that is none": b"<>( / HTTP/1.1\r\n" + HOST + b"\r\n",
+    "control characters in the path": b"GET /\x01\x02 HTTP/1.1\r\n" + HOST + b"\r\n",
+}
+ODD = {
+    "HTTP/9.9": b"GET / HTTP/9.9\r\n" + HOST + b"\r\n",
+    "headers of 100 kB": head_of("GET", "/", "A: " + "a" * 100_000),
+    "path of 100 kB": head_of("GET", "/" + "a" * 100_000),
+}
+UNFINISHED = {
+    "half a request line": b"GET /heal",
+    "half a head": b"GET /healthz HTTP/1.1\r\nHost: 127.0",
+    "half a body": head_of("POST", "/v1/search", "Content-Length: 100") + b"half",
+    "half a chunk": CHUNKED + b"64\r\nhalf",
+    "no last chunk": CHUNKED + b"1\r\nx\r\n",
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_what_is_hardly_http_is_refused_or_cut_off(service, name):
+    status = status_of(told(service.url, MALFORMED[name], leaving=True))
+    assert status is None or 400 <= status < 500
+    assert service.client.get("/healthz").status_code == 200
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_what_is_merely_odd_does_not_fail(service, name):
+    status = status_of(told(service.url, ODD[name], leaving=True))
+    assert status is None or 200 <= status < 500
+    assert service.client.get("/healthz").status_code == 200
+
+
+@pytest.mark.parametrize("name", UNFINISHED)
+def test_a_client_that_leaves_in_the_middle_harms_nobody(service, name):
+    status = status_of(told(service.url, UNFINISHED[name], leaving=True))
+    assert status is None or 400 <= status < 500
+    assert service.client.get("/healthz").status_code == 200
+    assert service.hall.admission.taken == 0
+
+
+def test_many_requests_at_once_on_one_connection_are_answered_in_turn(service):
+    said = told(
+        service.url, head_of("GET", "/healthz") * 20 + head_of("GET", "/nowhere"), leaving=True
+    )
+    assert said.count(b"HTTP/1.1 200") == 20 and said.count(b"HTTP/1.1 404") == 1
+
+
+def test_a_websocket_is_not_opened(service):
+    lines = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13")
+    status = status_of(told(service.url, head_of("GET", "/v1/info", *lines), leaving=True))
+    assert status is not None and status != 101 and status < 500

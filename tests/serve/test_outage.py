@@ -1,0 +1,59 @@
+"""The database goes away under a service: told so, alive, and back at work when it returns."""
+
+from time import monotonic, sleep
+
+import pytest
+from postgres import postgres_server
+from serving import PATIENCE, Served, served
+
+from surefind.encoders import Encoder
+from surefind.search.index import Index
+from surefind.serve.gallery.items import item_of
+
+ITEM = item_of("class00/0.png")
+
+
+@pytest.fixture(scope="module")
+def server():
+    with postgres_server() as started:
+        yield started
+
+
+@pytest.fixture
+def service(server, model, home, tmp_path):
+    url = server.url()
+    Index.create(tmp_path / "index", Encoder.load(model), home / "photos", engine=url).close()
+    with served(Index.open(tmp_path / "index", engine=url), reload_seconds=0.1) as shared:
+        yield shared
+
+
+def wait_for(service: Served, path: str, status: int) -> None:
+    ends = monotonic() + PATIENCE
+    while service.client.get(path).status_code != status:
+        assert monotonic() < ends, f"{path} does not become {status}"
+        sleep(0.1)
+
+
+def test_without_its_database_it_says_so_and_works_again_when_it_is_back(server, service, photo):
+    assert service.client.post("/v1/search", content=photo).status_code == 200
+    server.kill()
+    try:
+        for response in (
+            service.client.post("/v1/search", content=photo),
+            service.client.get(f"/v1/items/{ITEM}"),
+            service.client.get(f"/v1/items/{ITEM}/neighbours"),
+            service.client.get(f"/v1/items/{ITEM}/thumbnail"),
+        ):
+            assert response.status_code == 503, response.text
+            assert int(response.headers["retry-after"]) >= 1
+            assert set(response.json()["error"]) == {"problem", "fix"}
+            assert server.url().partition("://")[2] not in response.text
+        ready = service.client.get("/readyz")
+        assert ready.status_code == 503 and ready.json()["ready"] is False
+        assert service.client.get("/healthz").status_code == 200
+        assert service.client.post("/v1/embed", content=photo).status_code == 200
+    finally:
+        server.start()
+    wait_for(service, "/readyz", 200)
+    assert len(service.client.post("/v1/search?k=5", content=photo).json()["hits"]) == 5
+    wait_for(service, f"/v1/items/{ITEM}/neighbours", 200)

@@ -1,0 +1,150 @@
+"""More questions than places: those with a place are answered, the rest told when to come back."""
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from time import monotonic, sleep
+
+import pytest
+from raw_http import connected, head_of
+from serving import PATIENCE, client_of, running, served
+
+from surefind.search.index import Index
+from surefind.serve.encoding import Encoding
+
+PLACES = 8
+
+
+class Door:
+    """Keeps the encoder from working while it is closed, and counts what it was given."""
+
+    def __init__(self, encode) -> None:
+        self.open, self.encoded, self._encode = Event(), 0, encode
+
+    def __call__(self, encoding, kind, images):
+        assert self.open.wait(PATIENCE)
+        self.encoded += len(images)
+        return self._encode(encoding, kind, images)
+
+
+@pytest.fixture
+def door(monkeypatch) -> Door:
+    made = Door(Encoding._encode)
+    monkeypatch.setattr(Encoding, "_encode", lambda *given: made(*given))
+    return made
+
+
+def wait_until(condition) -> None:
+    ends = monotonic() + PATIENCE
+    while not condition():
+        assert monotonic() < ends, "it does not come about"
+        sleep(0.005)
+
+
+def test_at_four_times_the_places_those_accepted_are_answered_and_the_rest_told_to_wait(
+    home, photo, door
+):
+    with served(Index.open(home / "index"), queue=PLACES, workers=1, batch=1) as service:
+        with ThreadPoolExecutor(4 * PLACES) as pool, client_of(service.url) as client:
+            ask = lambda _: client.post("/v1/search", content=photo)
+            accepted = [pool.submit(ask, n) for n in range(PLACES)]
+            wait_until(lambda: service.hall.admission.taken == PLACES)
+            refused = [pool.submit(ask, n) for n in range(3 * PLACES)]
+            told = [one.result(PATIENCE) for one in refused]
+            assert service.client.get("/healthz").status_code == 200
+            assert not any(one.done() for one in accepted)
+            door.open.set()
+            answers = [one.result(PATIENCE) for one in accepted]
+        assert Counter(one.status_code for one in told) == {503: 3 * PLACES}
+        assert all(int(one.headers["retry-after"]) >= 1 for one in told)
+        assert Counter(one.status_code for one in answers) == {200: PLACES}
+        rejects = 'surefind_rejects_total{reason="busy"} 24.0'
+        assert rejects in service.client.get("/metrics").text
+        assert service.client.post("/v1/search", content=photo).status_code == 200
+
+
+def test_clients_that_leave_are_not_worked_for(home, photo, door):
+    request = head_of("POST", "/v1/search", f"Content-Length: {len(photo)}") + photo
+    with served(Index.open(home / "index"), workers=1, batch=1) as service:
+        with ThreadPoolExecutor(1) as pool:
+            first = pool.submit(service.client.post, "/v1/search", content=photo)
+            wait_until(lambda: service.hall.admission.taken == 1)
+            leaving = [connected(service.url) for _ in range(10)]
+            for client in leaving:
+                client.sendall(request)
+            wait_until(lambda: service.hall.admission.taken == 11)
+            for client in leaving:
+                client.close()
+            wait_until(lambda: service.hall.admission.taken == 1)
+            door.open.set()
+            assert first.result(PATIENCE).status_code == 200
+        assert service.client.post("/v1/search", content=photo).status_code == 200
+    assert door.encoded == 2  # the one that waited, and the one that came afterwards
+
+
+def test_an_answer_that_takes_too_long_is_not_waited_for(home, photo, door):
+    with served(Index.open(home / "index"), answer_seconds=0.2) as service:
+        response = service.client.post("/v1/search", content=photo)
+        assert response.status_code == 503 and "no answer within" in response.text
+        assert int(response.headers["retry-after"]) >= 1
+        assert service.hall.admission.taken == 0
+        door.open.set()
+
+
+def slow_clients(url: str, count: int) -> list:
+    """Half of them never end their head, the others their body."""
+    began = [head_of("GET", "/")[:-2], head_of("POST", "/v1/search", "Content-Length: 999") + b"x"]
+    clients = [connected(url) for _ in range(count)]
+    for number, client in enumerate(clients):
+        client.sendall(began[number % 2])
+    return clients
+
+
+def test_five_hundred_slow_clients_keep_nobody_else_waiting(process, photo):
+    before = process.memory()
+    clients = slow_clients(process.url, 500)
+    try:
+        assert process.client.get("/healthz").status_code == 200
+        for _ in range(5):
+            assert process.client.post("/v1/search", content=photo).status_code == 200
+        assert process.memory() - before < 100 * 2**20
+    finally:
+        for client in clients:
+            client.close()
+    assert process.client.get("/readyz").status_code == 200
+
+
+@pytest.mark.faults
+def test_five_hundred_slow_clients_are_all_cut_off(process, photo):
+    clients = slow_clients(process.url, 500)
+    for client in clients:
+        client.settimeout(90)
+    said = [client.recv(12) for client in clients]
+    assert Counter(said) == {b"": 250, b"HTTP/1.1 408": 250}
+    for client in clients:
+        client.close()
+
+
+@pytest.mark.faults
+def test_a_minute_at_four_times_the_places_takes_no_more_memory(home, picture):
+    with running(home / "index", "--queue", PLACES) as process:
+        sent = [picture(seed) for seed in range(32)]
+        ends, found = monotonic() + 60, Counter[int]()
+
+        def ask(content: bytes) -> Counter[int]:
+            counted = Counter[int]()
+            with client_of(process.url) as client:
+                while monotonic() < ends:
+                    response = client.post("/v1/search", content=content)
+                    assert response.status_code == 200 or "retry-after" in response.headers
+                    counted[response.status_code] += 1
+            return counted
+
+        process.client.post("/v1/search", content=sent[0])
+        before = process.memory()
+        with ThreadPoolExecutor(4 * PLACES) as pool:
+            for counted in pool.map(ask, sent):
+                found += counted
+        assert set(found) == {200, 503}
+        assert process.memory() - before < 100 * 2**20
+        assert process.client.get("/healthz").status_code == 200

@@ -1,0 +1,90 @@
+"""No probability without a calibration; with one, every answer says what it rests on."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from shutil import rmtree
+from time import monotonic, sleep
+from typing import Any
+
+import pytest
+from serving import PATIENCE, Served, served
+
+from surefind.search.confidence.fitting import Wishes
+from surefind.search.index import Index
+from surefind.serve.gallery.items import item_of
+
+ITEM = item_of("class00/0.png")
+PROBABILITIES = ("confidence", "novelty_p_value", "show", "verdict", "sentence", "advice")
+
+
+@pytest.fixture
+def plain(own) -> Path:
+    """An index that is not calibrated."""
+    rmtree(own / "calibration")
+    return own
+
+
+def asked(service: Served, photo: bytes) -> list[dict[str, Any]]:
+    found = service.client.post("/v1/search", content=photo)
+    near = service.client.get(f"/v1/items/{ITEM}/neighbours")
+    return [found.json(), near.json()]
+
+
+def values_of(name: str, answer: Any) -> Iterator[Any]:
+    """Of every field with that name, however deep."""
+    if isinstance(answer, dict):
+        for key, value in answer.items():
+            yield from [value] if key == name else values_of(name, value)
+    elif isinstance(answer, list):
+        for value in answer:
+            yield from values_of(name, value)
+
+
+def test_without_a_calibration_no_answer_holds_a_probability(plain, photo):
+    with served(Index.open(plain)) as service:
+        for answer in asked(service, photo):
+            assert len(answer["hits"]) == 12
+            for name in PROBABILITIES:
+                assert set(values_of(name, answer)) == {None}
+            assert answer["uncalibrated"].startswith("not calibrated yet: surefind calibrate")
+            assert answer["calibrated"] is None
+        info = service.client.get("/v1/info").json()
+        assert info["calibration"] is None and "surefind calibrate" in info["how_to_calibrate"]
+
+
+@pytest.mark.parametrize("how", ["where=label=class00", "expand=3", "ranking=expected"])
+def test_a_search_that_was_not_calibrated_has_no_probability(service, photo, how):
+    answer = service.client.post(f"/v1/search?{how}", content=photo).json()
+    for name in PROBABILITIES:
+        assert set(values_of(name, answer)) == {None}
+    assert how.partition("=")[0] in answer["uncalibrated"]
+    assert answer["calibrated"] is None
+
+
+def test_with_a_calibration_every_answer_says_what_it_rests_on(service, photo):
+    for answer in asked(service, photo):
+        assert answer["verdict"] in ("match", "unsure", "foreign")
+        assert all(0 <= hit["confidence"] <= 1 for hit in answer["hits"])
+        assert answer["uncalibrated"] is None
+        assert "288 queries of 24 classes (queries)" in answer["calibrated"]
+
+
+def test_a_calibration_made_while_serving_is_taken_with_its_date_and_set(home, plain, photo):
+    with served(Index.open(plain), reload_seconds=0.05) as service:
+        assert asked(service, photo)[0]["confidence"] is None
+        with Index.open(plain) as index:
+            index.calibrate(home / "queries", wishes=Wishes(precision=0.8), learn_doubt=False)
+        ends = monotonic() + PATIENCE
+        while service.client.get("/v1/info").json()["calibration"] is None:
+            assert monotonic() < ends, "the calibration is not taken"
+            sleep(0.05)
+        info = service.client.get("/v1/info").json()
+        for answer in asked(service, photo):
+            assert answer["confidence"] is not None
+            assert answer["calibrated"] == info["calibration"]["made_with"]
+    made = datetime.fromisoformat(info["calibration"]["created"])
+    assert abs((datetime.now(UTC) - made).total_seconds()) < 3600
+    assert info["calibration"]["made_with"].startswith(f"{made:%Y-%m-%d}")
+    assert (info["calibration"]["source"], info["calibration"]["queries"]) == ("queries", 288)
+    assert info["how_to_calibrate"] is None

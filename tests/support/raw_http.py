@@ -1,0 +1,68 @@
+"""Bytes sent to a server as they are, whether HTTP or not."""
+
+import re
+import select
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+PIECE = b"\xff" * 2**20
+PATIENCE = 30.0  # seconds for an answer, or for the connection to end
+
+
+def connected(url: str) -> socket.socket:
+    parts = urlsplit(url)
+    return socket.create_connection((parts.hostname, parts.port), timeout=PATIENCE)
+
+
+def head_of(method: str, path: str, *lines: str) -> bytes:
+    """With a host that is right."""
+    return "\r\n".join([f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", *lines, "", ""]).encode()
+
+
+def told(url: str, sent: bytes, *, leaving: bool = False) -> bytes:
+    """All that comes back, until the connection ends; a client that is `leaving` ends it itself."""
+    with connected(url) as client:
+        with suppress(OSError):
+            client.sendall(sent)
+            if leaving:
+                client.shutdown(socket.SHUT_WR)
+        return _rest(client)
+
+
+def flooded(url: str, head: bytes, *, size: int, chunked: bool) -> int | None:
+    """The status of the answer to a body of `size` bytes, sent as long as somebody takes it."""
+    said = b""
+    with connected(url) as client:
+        try:
+            client.sendall(head)
+            for piece in _pieces(size, chunked=chunked):
+                if select.select([client], [], [], 0)[0]:
+                    said += client.recv(2**16)
+                client.sendall(piece)
+        except OSError:
+            pass  # nobody takes it any more
+        said += _rest(client)
+    return status_of(said)
+
+
+def status_of(said: bytes) -> int | None:
+    """None where there is no answer."""
+    found = re.match(rb"HTTP/1\.1 (\d{3}) ", said)
+    return None if found is None else int(found[1])
+
+
+def _pieces(size: int, *, chunked: bool) -> Iterator[bytes]:
+    for _ in range(size // len(PIECE)):
+        yield b"%x\r\n%s\r\n" % (len(PIECE), PIECE) if chunked else PIECE
+    if chunked:
+        yield b"0\r\n\r\n"
+
+
+def _rest(client: socket.socket) -> bytes:
+    said = b""
+    with suppress(ConnectionError):
+        while piece := client.recv(2**16):
+            said += piece
+    return said
