@@ -85,6 +85,9 @@ def _calibration(calibration: Calibration) -> CalibrationAnswer:
         coverage=promise.coverage,
         foreign_rate=calibration.foreign_rate,
         quality={name: finite(value) for name, value in asdict(calibration.quality).items()},
-        curve=[ThresholdAnswer(**row) for row in threshold_curve(calibration.curve)],
+        curve=[
+            ThresholdAnswer(**row)
+            for row in threshold_curve(calibration.curve, promised=promise.threshold)
+        ],
         reliability=[ReliabilityAnswer(**row) for row in reliability(calibration.curve)],
     )

@@ -64,6 +64,14 @@ def test_there_are_101_rows_of_plain_numbers():
     assert {type(value) for row in rows for value in row.values()} == {float, int, type(None)}
 
 
+def test_the_promised_threshold_has_a_row_of_its_own():
+    curve = Curve(confidence=(0.9, 0.715, 0.71), baseline=(0.5,) * 3, right=(True, True, False))
+    rows = threshold_curve(curve, promised=0.715)
+    assert [row["threshold"] for row in rows][70:74] == [0.7, 0.71, 0.715, 0.72]
+    assert (rows[72]["answered"], rows[72]["right"]) == (2, 2)
+    assert threshold_curve(curve, promised=0.71) == threshold_curve(curve)
+
+
 def test_bins_hold_equal_numbers_and_all_queries():
     random = np.random.default_rng(0)
     found = reliability(curve_of([(p, random.random() < p) for p in random.random(812)]))

@@ -11,14 +11,18 @@ from surefind.search.confidence.quality import Curve
 STEPS = 100
 
 
-def threshold_curve(curve: Curve) -> list[dict[str, Any]]:
+def threshold_curve(curve: Curve, *, promised: float | None = None) -> list[dict[str, Any]]:
     """For thresholds 0.00 to 1.00: how many first hits are as sure, how many of them right.
+
+    The `promised` threshold has a row of its own.
 
     >>> curve = Curve(confidence=(0.9, 0.4), baseline=(0.5, 0.5), right=(True, False))
     >>> threshold_curve(curve)[50]
     {'threshold': 0.5, 'coverage': 0.5, 'precision': 1.0, 'answered': 1, 'right': 1}
     """
     thresholds = np.arange(STEPS + 1) / STEPS
+    if promised is not None:
+        thresholds = np.union1d(thresholds, [promised])
     order = np.argsort(curve.confidence)
     confidence = np.array(curve.confidence)[order]
     right_up_to = np.concatenate([[0], np.cumsum(np.array(curve.right, dtype=np.int64)[order])])

@@ -29,10 +29,10 @@ export function markHits(threshold) {
   }
 }
 
-/** How many hits to set off from the rest; none where there is no rest or no promise about them. */
+/** How many hits to set off; none where there is no promise about them. */
 function lookedAt(answer) {
   const isPromised = answer.show === 1 || answer.advice !== null;
-  return isPromised && answer.verdict !== "foreign" && answer.show < answer.hits.length ? answer.show ?? 0 : 0;
+  return isPromised && answer.verdict !== "foreign" ? Math.min(answer.show ?? 0, answer.hits.length) : 0;
 }
 
 function wordsOf(answer) {
@@ -40,6 +40,7 @@ function wordsOf(answer) {
   const hits = many(answer.hits.length, "hit");
   const look = lookedAt(answer);
   if (look === 0) return hits;
+  if (look === answer.hits.length && look > 1) return `${hits}, all worth a look`;
   return look === 1 ? `${hits}, the first is worth a look` : `${hits}, the first ${look} are worth a look`;
 }
 

@@ -35,6 +35,6 @@ export function showFacts(answer) {
   if (width) facts.push(`${count(width)} × ${count(height)}`);
   if (size) facts.push(bytes(size));
   if (answer.query.item) facts.push("of the gallery");
-  facts.push(`answered in ${Math.max(1, Math.round(1000 * answer.seconds.total))} ms`);
+  facts.push(`answered in ${Math.max(1, Math.round(1000 * answer.seconds.total))}\u00a0ms`);
   say("asked-facts", facts.join(" · "));
 }

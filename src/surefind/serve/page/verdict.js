@@ -43,11 +43,14 @@ function withConfidence(answer) {
   const lines = [line(sentence(answer.sentence))];
   if (answer.advice) lines.push(line(sentence(answer.advice), "verdict-advice"));
   if (answer.calibrated) lines.push(line(`Rests on the calibration of ${answer.calibrated}.`, "small"));
-  const belonging = answer.verdict === "foreign" ? ", if it did belong here" : "";
+  if (answer.verdict === "foreign") {
+    lines.push(line("The bars below are for pictures that do belong here.", "small"));
+    return { lines };
+  }
   const beside = answer.confidence === null ? null : element(
     "p", { class: "verdict-number" },
     element("strong", {}, percent(answer.confidence)),
-    element("span", {}, `that the first hit is a match${belonging}`),
+    element("span", {}, "that the first hit is a match"),
   );
   return { lines, beside };
 }

@@ -1,0 +1,150 @@
+"""Four ways to ask with a picture, and an answer that says what the server said."""
+
+from pathlib import Path
+
+import pytest
+from pages import (
+    Visit,
+    asked,
+    await_answer,
+    choose,
+    drop,
+    held,
+    in_percent,
+    items,
+    meters,
+    paste,
+)
+from playwright.sync_api import Page, expect
+from serving import Served
+
+VERDICTS = ("match", "unsure", "foreign")
+
+
+def says_the_same(page: Page, answer: dict) -> bool:
+    shown = page.locator("#hits .percent").all_inner_texts()
+    return (
+        page.get_attribute("#verdict", "data-verdict") == answer["verdict"]
+        and items(page) == [hit["item"] for hit in answer["hits"]]
+        and meters(page) == [round(100 * hit["confidence"], 2) for hit in answer["hits"]]
+        and shown == [in_percent(hit["confidence"]) for hit in answer["hits"]]
+    )
+
+
+def test_the_page_opens_without_a_complaint(visit: Visit, service: Served) -> None:
+    page = visit(service)
+    assert page.get_attribute("body", "data-state") == "ready"
+    assert "144 images" in page.inner_text("h1")
+
+
+@pytest.mark.parametrize("verdict", VERDICTS)
+def test_a_chosen_file_gets_the_verdict_and_numbers_of_the_server(
+    visit: Visit, service: Served, by_verdict: dict[str, Path], verdict: str
+) -> None:
+    page, path = visit(service), by_verdict[verdict]
+    choose(page, path)
+    answer = asked(service, path)
+    assert answer["verdict"] == verdict
+    assert says_the_same(page, answer)
+
+
+@pytest.mark.parametrize("verdict", VERDICTS)
+def test_a_verdict_is_told_in_words(
+    visit: Visit, service: Served, by_verdict: dict[str, Path], verdict: str
+) -> None:
+    page, path = visit(service), by_verdict[verdict]
+    choose(page, path)
+    answer, words = asked(service, path), page.inner_text("#verdict")
+    assert page.inner_text("#verdict h2").startswith(verdict.capitalize())
+    assert answer["sentence"][1:] in words and answer["calibrated"] in words
+    assert (in_percent(answer["confidence"]) in words) == (verdict != "foreign")
+
+
+def test_a_dropped_file_is_searched_with(
+    visit: Visit, service: Served, by_verdict: dict[str, Path]
+) -> None:
+    page, path = visit(service), by_verdict["match"]
+    drop(page, path.read_bytes(), name=path.name)
+    await_answer(page)
+    assert says_the_same(page, asked(service, path))
+
+
+def test_a_file_may_be_dropped_beside_the_zone(
+    visit: Visit, service: Served, by_verdict: dict[str, Path]
+) -> None:
+    page, path = visit(service), by_verdict["match"]
+    drop(page, path.read_bytes(), name=path.name, on="#foot")
+    await_answer(page)
+    assert says_the_same(page, asked(service, path))
+
+
+def test_a_drop_without_a_file_is_explained(visit: Visit, service: Served) -> None:
+    page = visit(service)
+    held = page.evaluate_handle("() => new DataTransfer()")
+    page.dispatch_event("#drop", "drop", {"dataTransfer": held})
+    expect(page.locator("#error")).to_contain_text("no file")
+
+
+def test_a_pasted_picture_is_searched_with(
+    visit: Visit, service: Served, by_verdict: dict[str, Path]
+) -> None:
+    page, path = visit(service), by_verdict["unsure"]
+    paste(page, path.read_bytes(), name="")
+    await_answer(page)
+    assert says_the_same(page, asked(service, path))
+    assert page.inner_text("#asked-name") == "pasted picture"
+
+
+def test_a_sample_is_searched_with(visit: Visit, service: Served, home: Path) -> None:
+    page = visit(service)
+    page.click("[data-sample='1.png']")
+    await_answer(page)
+    assert says_the_same(page, asked(service, home / "queries" / "class00" / "1.png"))
+
+
+def test_the_picture_asked_with_is_shown(
+    visit: Visit, service: Served, by_verdict: dict[str, Path]
+) -> None:
+    page, path = visit(service), by_verdict["match"]
+    choose(page, path)
+    shown = page.locator("#asked-picture img")
+    assert shown.evaluate("one => one.decode().then(() => one.naturalWidth)") == 20
+    assert path.name in page.inner_text(
+        "#asked"
+    ) and "20 \N{MULTIPLICATION SIGN} 20" in page.inner_text("#asked")
+
+
+def test_every_hit_has_its_picture(
+    visit: Visit, service: Served, by_verdict: dict[str, Path]
+) -> None:
+    page = visit(service, height=2400)
+    choose(page, by_verdict["match"])
+    pictures = page.locator("#hits img")
+    sizes = pictures.evaluate_all(
+        "all => Promise.all(all.map(one => one.decode().then(() => one.naturalWidth)))"
+    )
+    assert len(sizes) == 12 and all(sizes)
+
+
+def test_a_newer_question_replaces_an_older_one(
+    visit: Visit, service: Served, by_verdict: dict[str, Path]
+) -> None:
+    page = visit(service, expected="ERR_ABORTED")
+    with held(page, "**/v1/search?*"):
+        page.set_input_files("#file", by_verdict["foreign"])
+        expect(page.locator("#progress")).to_be_visible()
+        choose(page, by_verdict["match"])
+    assert says_the_same(page, asked(service, by_verdict["match"]))
+    expect(page.locator("#progress")).to_be_hidden()
+
+
+def test_a_question_can_be_called_off(
+    visit: Visit, service: Served, by_verdict: dict[str, Path]
+) -> None:
+    page = visit(service, expected="ERR_ABORTED")
+    with held(page, "**/v1/search?*"):
+        page.set_input_files("#file", by_verdict["match"])
+        assert page.get_attribute("#answer", "aria-busy") == "true"
+        page.click("#cancel")
+    assert page.get_attribute("body", "data-state") == "ready"
+    assert page.get_attribute("#answer", "aria-busy") == "false"

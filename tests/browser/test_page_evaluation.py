@@ -1,0 +1,47 @@
+"""The view that says how good the confidence is, with the report or the way to one."""
+
+from pages import Visit
+from playwright.sync_api import expect
+from serving import Served
+
+
+def test_the_quality_is_told_beside_that_of_the_nearest_distance(
+    visit: Visit, service: Served
+) -> None:
+    page = visit(service, "/#view-evaluation")
+    quality = service.client.get("/v1/info").json()["calibration"]["quality"]
+    words = page.inner_text("#evaluation")
+    for name in ("auroc", "ece", "brier", "aurc", "baseline_auroc", "baseline_ece"):
+        assert f"{quality[name]:.3f}" in words
+
+
+def test_what_was_measured_and_when_is_told(visit: Visit, service: Served) -> None:
+    page = visit(service, "/#view-evaluation")
+    made = service.client.get("/v1/info").json()["calibration"]
+    words = page.inner_text("#evaluation")
+    for part in (made["created"][:10], made["promised"], made["shown"], made["foreign"]):
+        assert part in words
+    assert "288 labelled queries of 24 classes" in words
+
+
+def test_the_reliability_is_drawn(visit: Visit, service: Served) -> None:
+    page = visit(service, "/#view-evaluation")
+    points = len(service.client.get("/v1/info").json()["calibration"]["reliability"])
+    plot = page.locator("#evaluation svg[role=img]").first
+    assert plot.locator("circle").count() >= points
+    assert plot.get_attribute("aria-label")
+
+
+def test_the_report_is_shown_in_its_frame(visit: Visit, service: Served) -> None:
+    page = visit(service, "/#view-evaluation")
+    frame = page.frame_locator("#report iframe")
+    expect(frame.locator("h1")).to_be_visible()
+    assert page.get_attribute("#report iframe", "sandbox") == ""
+
+
+def test_without_a_report_the_way_to_one_is_told(visit: Visit, plain: Served) -> None:
+    page = visit(plain, "/#view-evaluation")
+    words = page.inner_text("#report")
+    assert "surefind evaluate MODEL DATA -o REPORT" in words
+    assert "surefind serve index --report REPORT" in words
+    assert page.locator("iframe").count() == 0

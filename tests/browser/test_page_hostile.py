@@ -1,0 +1,117 @@
+"""Names that attack are shown as text; nothing of them runs."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from pages import Visit, await_answer, drop
+from PIL import Image
+from playwright.sync_api import Page, expect
+from serving import Served, served
+
+from surefind.encoders import Encoder
+from surefind.search.index import Index
+
+NAME = "<img src=x onerror=alert(1)>.png"
+LABEL = "<svg onload=alert(2)>"
+NOTE = "</title><script>alert(3)</script>"
+INDEX = "<b onclick=alert(4)>index"
+
+
+@pytest.fixture(scope="module")
+def hostile(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Whose every name is an attack."""
+    folder = tmp_path_factory.mktemp("hostile")
+    place = folder / "photos" / LABEL
+    place.mkdir(parents=True)
+    for number in range(3):
+        name = NAME if number == 0 else f"{number}{NAME}"
+        Image.new("RGB", (24, 24), (80 * number, 40, 90)).save(place / name)
+    index = Index.create(folder / INDEX, Encoder.load(model), folder / "photos")
+    more = folder / "more.png"
+    Image.new("RGB", (24, 24), (10, 200, 90)).save(more)
+    index.add([more], metadata=[{"label": NOTE, "note": NOTE}])
+    with served(index, pictures=(folder,)) as shared:
+        yield shared
+
+
+def is_unharmed(page: Page) -> bool:
+    """Without an element that only an attack can have made; dialogs are complaints anyway."""
+    made = "img[onerror], svg[onload], [onclick], #main script, img[src=x]"
+    return page.locator(made).count() == 0 and page.title() != "" and NAME not in page.content()
+
+
+@pytest.fixture
+def page(visit: Visit, hostile: Served, by_verdict: dict[str, Path]) -> Page:
+    """With an answer about a file of such a name."""
+    page = visit(hostile, expected="status of 40[04]")
+    drop(page, by_verdict["match"].read_bytes(), name=NAME)
+    await_answer(page)
+    return page
+
+
+def test_the_name_of_the_file_asked_with_is_text(page: Page) -> None:
+    assert page.inner_text("#asked-name") == NAME
+    assert is_unharmed(page)
+
+
+def test_ids_and_labels_of_the_gallery_are_text(page: Page) -> None:
+    assert LABEL in page.locator(".hit-label").all_inner_texts()
+    assert f"{LABEL}/{NAME}" in page.eval_on_selector_all(
+        ".hit-id", "all => all.map(one => one.textContent)"
+    )
+    assert is_unharmed(page)
+
+
+def test_labels_with_scripts_are_text(page: Page) -> None:
+    assert NOTE in page.locator(".hit-label").all_inner_texts()
+    assert is_unharmed(page)
+
+
+def test_the_name_of_the_index_is_text(page: Page) -> None:
+    assert INDEX in page.inner_text("#which") and INDEX in page.inner_text("#foot-words")
+
+
+def test_the_title_of_more_like_this_is_text(page: Page) -> None:
+    page.locator("#hits li", has_text=LABEL).first.locator("button.more").click()
+    await_answer(page)
+    assert page.title().startswith(LABEL)
+    assert is_unharmed(page)
+
+
+def test_the_map_shows_them_as_text(page: Page) -> None:
+    page.click("#tab-map")
+    expect(page.locator("#map")).to_be_visible()
+    assert LABEL in page.inner_text("#map-legend")
+    page.focus("#map")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#map-point")).not_to_be_empty()
+    assert is_unharmed(page)
+
+
+def test_what_a_filter_was_refused_for_is_text(page: Page) -> None:
+    page.fill("#where", f"{NAME}~{NOTE}")
+    page.keyboard.press("Enter")
+    expect(page.locator("#where-error")).not_to_be_empty()
+    assert is_unharmed(page)
+
+
+def test_an_address_that_attacks_does_nothing(visit: Visit, hostile: Served) -> None:
+    page = visit(hostile, f"/?item={quote(NAME)}", expected="status of 40[04]")
+    expect(page.locator("#error")).not_to_be_empty()
+    assert is_unharmed(page)
+
+
+def test_a_script_that_got_in_would_not_run(visit: Visit, hostile: Served) -> None:
+    page = visit(hostile, expected="Content Security Policy|x:$")
+    page.evaluate(
+        """() => {
+            const spoilt = document.createElement("script");
+            spoilt.textContent = "document.title = 'run'";
+            document.body.append(spoilt);
+            document.body.insertAdjacentHTML("beforeend", "<img src='x:' onerror=alert(1)>");
+        }"""
+    )
+    page.wait_for_timeout(200)
+    assert page.title() != "run"

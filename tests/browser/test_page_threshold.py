@@ -1,0 +1,124 @@
+"""The slider says what was measured at each confidence, and marks the hits below."""
+
+from pathlib import Path
+
+import pytest
+from pages import Visit, asked, choose, counted
+from playwright.sync_api import Page, expect
+from serving import Served
+
+
+@pytest.fixture
+def page(visit: Visit, service: Served, by_verdict: dict[str, Path]) -> Page:
+    """With an answer whose hits are of every confidence."""
+    page = visit(service)
+    choose(page, by_verdict["match"])
+    return page
+
+
+@pytest.fixture
+def calibration(service: Served) -> dict:
+    return service.client.get("/v1/info").json()["calibration"]
+
+
+def measured(calibration: dict, threshold: float) -> str:
+    """In words, from the row of the curve that is nearest."""
+    row = min(calibration["curve"], key=lambda row: abs(row["threshold"] - threshold))
+    if row["answered"] == 0:
+        return "No calibration query was that sure: nothing would be answered."
+    return (
+        f"Of the answers kept, {counted(row['precision'])} were right; "
+        f"{counted(row['coverage'])} of queries are answered "
+        f"({row['right']:.0f} of {row['answered']:.0f} calibration queries right)."
+    )
+
+
+def below(page: Page) -> list[bool]:
+    return page.eval_on_selector_all(
+        "#hits li", "all => all.map(one => one.classList.contains('below'))"
+    )
+
+
+def test_it_starts_where_the_promise_holds(page: Page, calibration: dict) -> None:
+    assert float(page.input_value("#threshold")) == pytest.approx(
+        calibration["threshold"], abs=0.0005
+    )
+    assert page.inner_text("#threshold-words") == measured(calibration, calibration["threshold"])
+    assert page.is_disabled("#threshold-reset")
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.42, 0.9, 1.0])
+def test_its_words_are_those_of_the_curve(page: Page, calibration: dict, threshold: float) -> None:
+    page.fill("#threshold", str(threshold))
+    assert page.inner_text("#threshold-words") == measured(calibration, threshold)
+
+
+def test_it_moves_with_the_keyboard(page: Page, calibration: dict) -> None:
+    page.focus("#threshold")
+    page.keyboard.press("End")
+    assert page.inner_text("#threshold-words") == measured(calibration, 1.0)
+    page.keyboard.press("ArrowLeft")
+    assert float(page.input_value("#threshold")) == pytest.approx(0.999)
+    page.keyboard.press("Home")
+    assert page.inner_text("#threshold-words") == measured(calibration, 0.0)
+
+
+def test_hits_below_it_are_dimmed_and_say_so(
+    page: Page, service: Served, by_verdict: dict[str, Path]
+) -> None:
+    sure = [hit["confidence"] for hit in asked(service, by_verdict["match"])["hits"]]
+    between = round((min(sure) + max(sure)) / 2, 3)
+    page.fill("#threshold", str(between))
+    assert below(page) == [confidence < between for confidence in sure]
+    assert page.get_by_text("below threshold", exact=True).count() == sum(below(page))
+    assert 0 < sum(below(page)) < len(sure)
+
+
+def test_a_dimmed_hit_looks_other_than_the_rest(page: Page) -> None:
+    page.fill("#threshold", "0.5")
+    clear, dim = (page.locator(f"#hits li{kind} img").first for kind in (":not(.below)", ".below"))
+    looks = [one.evaluate("one => getComputedStyle(one).filter") for one in (clear, dim)]
+    assert looks[0] != looks[1]
+
+
+def test_reset_goes_back_to_the_promise(page: Page, calibration: dict) -> None:
+    before = below(page)
+    page.fill("#threshold", "1")
+    assert below(page) != before
+    page.click("#threshold-reset")
+    assert below(page) == before
+    assert page.inner_text("#threshold-words") == measured(calibration, calibration["threshold"])
+
+
+def test_it_tells_what_would_become_of_this_query(
+    visit: Visit, service: Served, by_verdict: dict[str, Path]
+) -> None:
+    page = visit(service)
+    choose(page, by_verdict["unsure"])
+    expect(page.locator("#threshold-fate")).to_contain_text("would be left open")
+    page.fill("#threshold", "0")
+    expect(page.locator("#threshold-fate")).to_contain_text("would be answered")
+
+
+def test_a_foreign_query_stays_foreign_at_any_threshold(
+    visit: Visit, service: Served, by_verdict: dict[str, Path]
+) -> None:
+    page = visit(service)
+    choose(page, by_verdict["foreign"])
+    page.fill("#threshold", "0")
+    expect(page.locator("#threshold-fate")).to_contain_text("foreign at any threshold")
+
+
+def test_only_one_place_carries_the_promise(page: Page, calibration: dict) -> None:
+    words = page.inner_text("#threshold-promise")
+    assert calibration["promised"] in words
+    assert f"Only {100 * calibration['threshold']:.1f} % carries a promise" in words
+
+
+def test_it_stays_where_it_was_put_for_the_next_question(
+    page: Page, by_verdict: dict[str, Path]
+) -> None:
+    page.fill("#threshold", "0.7")
+    choose(page, by_verdict["unsure"])
+    assert page.input_value("#threshold") == "0.7"
+    assert all(below(page))
