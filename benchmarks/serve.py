@@ -3,8 +3,9 @@
 python benchmarks/serve.py [--quick] [--minutes 10]              table, and a JSON file
 python benchmarks/serve.py --index FOLDER --photos FOLDER        an index that is there already
 
-Real processes of `surefind serve`. One image at a time on all cores is `--workers 1 --batch 1`;
-it and the usual settings are asked in turns. Without an index, one of made-up photos is built.
+Real processes of `surefind serve`. One image at a time is `--workers 1 --batch 1`, on all cores or
+on one, where threads do not get into each other's way; these and the usual settings are asked in
+turns. Without an index, one of made-up photos is built.
 """
 
 import argparse
@@ -46,8 +47,12 @@ def measure(asked: Asked, arguments: argparse.Namespace) -> tuple[list[Row], dic
     requests = [post(photo) for photo in asked.photos]
     seconds = 4.0 if arguments.quick else 15.0
     minutes = arguments.minutes or (0.5 if arguments.quick else 10.0)
-    with serving(asked.folder) as together, serving(asked.folder, *ONE_BY_ONE) as by_one:
-        services = {"together": together, "one by one": by_one}
+    with (
+        serving(asked.folder) as together,
+        serving(asked.folder, *ONE_BY_ONE) as by_one,
+        serving(asked.folder, *ONE_BY_ONE, threads=1) as on_one_core,
+    ):
+        services = {"together": together, "one by one": by_one, "on one core": on_one_core}
         found = rounds_of(services, requests, rounds=arguments.rounds, seconds=seconds)
         sizes = batch_sizes(together)
         lone = alone(together, requests, seconds)

@@ -34,10 +34,12 @@ class Serving(NamedTuple):
 
 
 @contextmanager
-def serving(index: Path, *options: object) -> Iterator[Serving]:
-    """Ended politely with the block; all cores are its own, whatever this process is told."""
+def serving(index: Path, *options: object, threads: int | None = None) -> Iterator[Serving]:
+    """Ended politely with the block; all cores are its own unless `threads` says how many."""
     command = [sys.executable, "-m", "surefind", "serve", index, "--port", 0, *options]
     environment = {name: value for name, value in os.environ.items() if name not in THREADS}
+    if threads is not None:
+        environment |= dict.fromkeys(THREADS, str(threads))
     with (
         tempfile.TemporaryFile("w+") as log,
         subprocess.Popen(  # noqa: S603

@@ -27,18 +27,21 @@ Part = tuple[list[Row], dict[str, Any]]
 
 def throughput(found: dict[str, list[Crowded]], sizes: dict[str, float]) -> Part:
     rates = {name: [one.rate for one in some] for name, some in found.items()}
-    together, by_one = rates["together"], rates["one by one"]
-    ratios = [ours / theirs for ours, theirs in zip(together, by_one, strict=True)]
-    ratio = median(ratios)
+    ratios = {
+        name: [ours / theirs for ours, theirs in zip(rates["together"], others, strict=True)]
+        for name, others in rates.items()
+    }
+    ratio, on_one = median(ratios["one by one"]), median(ratios["on one core"])
     bad = sum(
         reply.status != 200 for some in found.values() for one in some for reply in one.replies
     )
     cores = {name: median(one.service for one in some) for name, some in found.items()}
     own = median(one.own for some in found.values() for one in some)
     rows = [
-        Row(f"{CLIENTS} clients, images together", f"{median(together):.1f} /s"),
-        Row(f"{CLIENTS} clients, one image at a time", f"{median(by_one):.1f} /s"),
+        Row(f"{CLIENTS} clients, images together", f"{median(rates['together']):.1f} /s"),
+        Row(f"{CLIENTS} clients, one image at a time", f"{median(rates['one by one']):.1f} /s"),
         Row("ratio, median of rounds", f"{ratio:.2f}", ">= 2", ratio >= 2),
+        Row("  to one at a time on one core", f"{on_one:.2f}"),
         Row("requests that were not answered", str(bad), "0", bad == 0),
         Row("cores: together, one at a time, asking", f"{cores['together']:.2f}, "
             f"{cores['one by one']:.2f}, {own:.2f}"),
