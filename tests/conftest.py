@@ -1,17 +1,38 @@
-"""Shared by all tests: how to draw embeddings, and servers that start when first asked for."""
+"""Shared by all tests: embeddings, a model, a calibrated index, servers when first asked for."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
+from calibrations import make_calibrated_index
+from command import surefind  # noqa: F401 - a fixture
 from milvus_server import MilvusServer, milvus_server
 from postgres import PostgresServer, postgres_server
 from sampling import Draw
+
+from surefind.encoders import Encoder, EncoderConfig
+from surefind.images.preprocess import Preprocessing
 
 
 @pytest.fixture
 def draw() -> Draw:
     return Draw(torch.Generator().manual_seed(0))
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small encoder with random weights."""
+    folder = tmp_path_factory.mktemp("shared") / "model"
+    config = EncoderConfig("tiny", dim=16, preprocessing=Preprocessing(size=16))
+    Encoder.create(config, seed=0).save(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def home(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With a calibrated `index`, its `photos`, and `queries`; not to be changed."""
+    return make_calibrated_index(tmp_path_factory.mktemp("home"), model)
 
 
 @pytest.fixture(scope="session")

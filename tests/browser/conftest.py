@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from calibrations import make_calibrated_index, write_foreign_picture
+from calibrations import write_foreign_picture
 from evaluations import make_evaluation
 from pages import Complaints, Visit, asked, open_page
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 from serving import Served, served
 
-from surefind.encoders import Encoder, EncoderConfig
-from surefind.images.preprocess import Preprocessing
+from surefind.encoders import Encoder
 from surefind.reports.html import write_report
 from surefind.search.index import Index
 
@@ -42,20 +41,6 @@ def browser() -> Iterator[Browser]:
         )
         yield browser
         browser.close()
-
-
-@pytest.fixture(scope="package")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("seen") / "model"
-    config = EncoderConfig("tiny", dim=16, preprocessing=Preprocessing(size=16))
-    Encoder.create(config, seed=0).save(folder)
-    return folder
-
-
-@pytest.fixture(scope="package")
-def home(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With a calibrated `index`, its `photos`, and `queries`; not to be changed."""
-    return make_calibrated_index(tmp_path_factory.mktemp("home"), model)
 
 
 @pytest.fixture(scope="package")

@@ -1,38 +1,15 @@
-"""A model, pictures, an index of them, and the command line in this process."""
+"""Pictures, and an index of them."""
 
 import shutil
-import signal
-import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from pictures import write_pictures
 
-from surefind.cli.main import main
-from surefind.encoders import Encoder, EncoderConfig
-from surefind.images.preprocess import Preprocessing
+from surefind.encoders import Encoder
 from surefind.search.index import Index
 
 CLASSES, PER_CLASS = 4, 5
-
-
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Surefind = Callable[..., Done]
-
-
-@pytest.fixture(scope="session")
-def model(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("cli") / "model"
-    config = EncoderConfig("tiny", dim=16, preprocessing=Preprocessing(size=16))
-    Encoder.create(config, seed=0).save(folder)
-    return folder
 
 
 @pytest.fixture(scope="session")
@@ -54,22 +31,3 @@ def finished(model: Path, gallery: Path, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("finished") / "photos.index"
     Index.create(folder, Encoder.load(model), gallery).close()
     return folder
-
-
-@pytest.fixture
-def surefind(monkeypatch, capsys, tmp_path) -> Iterator[Surefind]:
-    """Run a command in an empty folder; its exit code, and what it said where."""
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: object) -> Done:
-        monkeypatch.setattr(sys, "argv", ["surefind", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capsys.readouterr()
-        assert "Traceback" not in said.err
-        return Done(int(ended.value.code or 0), said.out, said.err)
-
-    yield run
-    for number, handler in handlers.items():
-        signal.signal(number, handler)

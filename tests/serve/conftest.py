@@ -1,39 +1,18 @@
 """A calibrated index with its pictures, and a server of it that all tests of a run share."""
 
 import io
-import signal
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from shutil import copytree
-from typing import NamedTuple
 
 import numpy as np
 import pytest
-from calibrations import make_calibrated_index
 from PIL import Image
 from serving import Running, Served, running, served
 from vague_vectors import vague_vectors
 
 import surefind as sf
-from surefind.cli.main import main
-from surefind.encoders import Encoder, EncoderConfig
-from surefind.images.preprocess import Preprocessing
 from surefind.search.index import Index
-
-
-@pytest.fixture(scope="session")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("served") / "model"
-    config = EncoderConfig("tiny", dim=16, preprocessing=Preprocessing(size=16))
-    Encoder.create(config, seed=0).save(folder)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def home(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With `index`, `photos` and `queries`; not to be changed."""
-    return make_calibrated_index(tmp_path_factory.mktemp("home"), model)
 
 
 @pytest.fixture
@@ -91,26 +70,3 @@ def picture() -> Callable[[int], bytes]:
         return file.getvalue()
 
     return draw
-
-
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def surefind(monkeypatch, capsys, tmp_path) -> Iterator[Callable[..., Done]]:
-    """Run a command that ends by itself, in an empty folder; its exit code, and what it said."""
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: object) -> Done:
-        monkeypatch.setattr(sys, "argv", ["surefind", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        return Done(int(ended.value.code or 0), *capsys.readouterr())
-
-    yield run
-    for number, handler in handlers.items():
-        signal.signal(number, handler)

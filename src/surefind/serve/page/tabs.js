@@ -11,9 +11,14 @@ export function setUpTabs(shown) {
     byId(`tab-${name}`).addEventListener("click", () => openTab(name, shown));
   }
   document.querySelector("[role=tablist]").addEventListener("keydown", (event) => walk(event, shown));
-  const asked = location.hash.slice(HASH.length);
-  openTab(NAMES.includes(asked) ? asked : "search", shown);
+  addEventListener("hashchange", (event) => {
+    const name = named(new URL(event.newURL).hash);
+    if (name !== undefined) openTab(name, shown);
+  });
+  openTab(named(location.hash) ?? "search", shown);
 }
+
+const named = (hash) => NAMES.find((name) => hash === HASH + name);
 
 export function openTab(name, shown = () => {}) {
   for (const other of NAMES) {

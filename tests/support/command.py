@@ -1,0 +1,41 @@
+"""The command line in this process."""
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from surefind.cli.main import main
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Surefind = Callable[..., Done]
+
+
+@pytest.fixture
+def surefind(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Iterator[Surefind]:
+    """Run a command in an empty folder; its exit code, and what it said where."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: object) -> Done:
+        monkeypatch.setattr(sys, "argv", ["surefind", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        assert "Traceback" not in said.err
+        return Done(int(ended.value.code or 0), said.out, said.err)
+
+    yield run
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
