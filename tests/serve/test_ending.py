@@ -3,6 +3,8 @@
 import io
 import signal
 import socket
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic, sleep
 
@@ -51,10 +53,12 @@ def test_what_is_in_work_is_answered_before_the_end(home, large_picture, number)
         assert "Traceback" not in process.log()
 
 
-def test_a_port_that_is_taken_is_told_with_what_to_do(surefind, home):
+def test_a_port_that_is_taken_is_told_with_what_to_do_and_no_thread_stays(home):
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        done = surefind("serve", home / "index", "--port", taken.getsockname()[1])
-    assert done.code == 1 and "--port" in done.err and "Traceback" not in done.err
+        port = str(taken.getsockname()[1])
+        command = [sys.executable, "-m", "surefind", "serve", str(home / "index"), "--port", port]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 1 and "--port" in done.stderr and "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(

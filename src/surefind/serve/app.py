@@ -20,7 +20,6 @@ from surefind.images.decode import FORMATS, ImageRejected
 from surefind.search.inside import UnknownItem
 from surefind.search.picture_files import PictureUnavailable
 from surefind.serve.guards.guarded import guarded
-from surefind.serve.guards.hosts import allowed_hosts
 from surefind.serve.guards.refused import Refused, answer_nobody, error_body, refusal
 from surefind.serve.hall import Hall, hall_of
 from surefind.serve.head import HeadAsGet
@@ -59,9 +58,7 @@ def make_app(hall: Hall) -> ASGIApp:
         app.add_exception_handler(kind, _answer_error)
     app.add_exception_handler(ClientDisconnect, answer_nobody)
     app.add_exception_handler(Exception, _answer_failure)
-    settings = hall.settings
-    hosts = allowed_hosts(settings.host, settings.host_names)
-    safe = guarded(HeadAsGet(app), hosts=hosts, token=settings.token)
+    safe = guarded(HeadAsGet(app), hosts=hall.hosts, token=hall.settings.token)
     return CountRequests(safe, hall.meters)
 
 
@@ -77,6 +74,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 async def _answer_error(request: Request, error: Exception) -> Response:
     refused = _refused(error, hall_of(request).service.shelf.now)
+    if refused.status == 500:
+        logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
     if refused.status != 404:
         hall_of(request).meters.rejects.labels(_reason(error, refused)).inc()
     response = refusal(refused, request)

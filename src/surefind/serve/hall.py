@@ -13,6 +13,7 @@ from surefind.serve.gallery.report import Report
 from surefind.serve.gallery.samples import Samples
 from surefind.serve.gallery.thumbnails import Thumbnails
 from surefind.serve.guards.bodies import UploadRoom
+from surefind.serve.guards.hosts import allowed_hosts
 from surefind.serve.meters import Meters
 from surefind.serve.service import Service
 from surefind.serve.settings import Settings
@@ -27,14 +28,15 @@ class Hall:
 
     def __init__(self, index: Index, settings: Settings) -> None:
         self.settings, self.meters = settings, Meters()
+        self.hosts = allowed_hosts(settings.host, settings.host_names)
         self.samples = None if settings.samples is None else Samples.read(settings.samples)
         self.report = None if settings.report is None else Report.read(settings.report)
         self.upgrade = Upgrade.of_index(index.folder)
         self.thumbnails, self.views = Thumbnails(), Views()
         self.admission, self.uploads = Admission(settings.queue), UploadRoom(settings.uploads)
-        self.service = Service(index, settings, self.meters)
         for reason in () if self.samples is None else self.samples.left_out:
             logger.warning("left out of the samples: %s", reason)
+        self.service = Service(index, settings, self.meters)  # last: it has threads
 
     @property
     def picture_roots(self) -> tuple[Path, ...]:

@@ -24,8 +24,8 @@ KEEP_ALIVE = 30  # seconds between the requests of a connection
 def serve(index: Index, settings: Settings, *, told: Callable[[str], None]) -> None:
     """Until it is interrupted; `told` the address once connections are taken."""
     check_bind(settings.host, settings.token)
-    app = make_app(Hall(index, settings))
-    with bound(settings) as listening:
+    with bound(settings) as listening:  # first: once there are threads, they must be ended
+        app = make_app(Hall(index, settings))
         told(_address(listening, settings))
         server_of(app, settings).run(sockets=[listening])
 

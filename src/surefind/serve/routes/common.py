@@ -40,7 +40,6 @@ _MEANINGS = {
     401: "No token that is right was given.",
     403: "The request comes from a page of another site.",
     404: "There is no such thing.",
-    405: "Another method is wanted.",
     408: "The body came too slowly.",
     409: "The index does not take such questions.",
     413: "The body is too long.",
