@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from surefind.upgrade.calibrate import calibrate
     from surefind.upgrade.upgrade import Upgrade
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 _HOME = {
     "Embeddings": "surefind.embeddings",
