@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup browser demo test test-milvus check format bench faults clean
+.PHONY: setup browser demo tour test test-milvus check format bench docs docs-serve release-check faults clean
 setup: $(READY)
 
 $(READY): pyproject.toml constraints.txt
@@ -11,28 +11,24 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
-demo: setup  ## the tour: look around, train on the glyphs, index, calibrate, search, serve, upgrade vectors, evaluate, report; rows of a table, a toy, the figures
+demo: setup  ## everything once on the built-in glyphs
+	$(BIN)/surefind demo
+
+tour: demo  ## what the demo leaves out: the machine, the data, pictures, raw pixels as vectors, rows of a table, a toy, figures
 	$(BIN)/surefind doctor
 	$(BIN)/surefind check glyphs
-	rm -rf demo
-	$(BIN)/surefind train glyphs -o demo/model
-	$(BIN)/python examples/glyphs.py demo/model --picture demo/surest.png
-	$(BIN)/python examples/queries.py demo/queries
-	$(BIN)/surefind index demo/model glyphs --part test --remove test/U+0394/012.png --remove test/U+0292/007.png -o demo/index
-	$(BIN)/surefind calibrate demo/index --precision 0.8 --foreign-rate 0.05 --plot demo/confidence.png || test $$? = 3
+	rm -rf tour
+	$(BIN)/python examples/glyphs.py demo/model --picture tour/surest.png
 	$(BIN)/surefind info demo/index
-	$(BIN)/surefind search demo/index demo/queries -k 3 || test $$? -ge 3
 	$(BIN)/surefind verify demo/index
-	$(BIN)/python examples/service.py demo/index demo/queries
-	$(BIN)/python examples/vectors.py demo
-	$(BIN)/surefind upgrade demo/labelled.npz -o demo/vectors-model --precision 0.5 || test $$? = 3
-	$(BIN)/surefind index demo/vectors-model demo/gallery.npz -o demo/vectors-index
-	$(BIN)/surefind search demo/vectors-index demo/asked.npz -k 3 || test $$? -ge 3
-	$(BIN)/surefind evaluate demo/model glyphs -o demo/report
-	$(BIN)/surefind reproduce glyphs -o demo/table --rows triplet,tripreg --set schedule.steps=100
+	$(BIN)/surefind export demo/model --onnx --int8 glyphs
+	$(BIN)/python examples/vectors.py tour
+	$(BIN)/surefind upgrade tour/labelled.npz -o tour/vectors-model --precision 0.5 || test $$? = 3
+	$(BIN)/surefind index tour/vectors-model tour/gallery.npz -o tour/vectors-index
+	$(BIN)/surefind search tour/vectors-index tour/asked.npz -k 3 || test $$? -ge 3
+	$(BIN)/surefind reproduce glyphs -o tour/table --rows triplet,tripreg --set schedule.steps=100
 	$(BIN)/python examples/toy.py
-	$(BIN)/surefind figures all --report demo/report -o demo/figures
-	@echo "open demo/report/report.html, or look at the page: $(BIN)/surefind serve demo/index --samples demo/queries --report demo/report"
+	$(BIN)/surefind figures all --report demo/report -o tour/figures
 
 browser:  ## chromium for the tests of pages; without it they are skipped
 	@command -v chromium >/dev/null || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || \
@@ -53,20 +49,20 @@ format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: setup  ## side by side with peers; ratios, and JSON in benchmarks/results
-	$(BIN)/python benchmarks/accuracy.py
-	$(BIN)/python benchmarks/loss.py
-	$(BIN)/python benchmarks/memory.py
-	$(BIN)/python benchmarks/encode.py
-	$(BIN)/python benchmarks/evaluate.py
-	$(BIN)/python benchmarks/search.py
-	$(BIN)/python benchmarks/growth.py
-	$(BIN)/python benchmarks/calibrated_search.py
-	$(BIN)/python benchmarks/confidence.py
-	$(BIN)/python benchmarks/serve.py
+bench: setup  ## every ratio beside its target, in docs/benchmarks.md; BENCH="--data DIR --resume"
+	$(BIN)/python benchmarks/all.py $(BENCH)
+
+docs: setup  ## the site of the documents, in site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+docs-serve: setup  ## the same while it is written
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+
+release-check: setup  ## wheel and sdist; the wheel in an empty environment runs the demo
+	PYTHON=$(abspath $(BIN))/python tools/release_check.sh
 
 faults: setup  ## long runs of extreme inputs
 	$(BIN)/python -m pytest -m faults
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

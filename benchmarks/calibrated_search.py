@@ -46,6 +46,7 @@ def main() -> None:
     parser.add_argument("--dim", type=int, default=512)
     parser.add_argument("--index", type=Path, help="kept there, to be measured again")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("-o", "--output", type=Path, default=RESULTS / "calibrated.json")
     arguments = parser.parse_args()
     found = {}
     with TemporaryDirectory() as folder:
@@ -69,7 +70,8 @@ def main() -> None:
             print(
                 f"{batch:4} at a time: {ratio:.3f} x", {n: f"{v:.2f} ms" for n, v in each.items()}
             )
-    write({"count": arguments.count, "calibrated_search": found}, RESULTS / "calibrated.json")
+    size = {"count": arguments.count, "dim": arguments.dim}
+    write({**size, "calibrated_search": found}, arguments.output)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 """How well wrong first hits and foreign queries are told, and whether promises are kept.
 
-python benchmarks/confidence.py [--glyphs MODEL] [--splits 500] [--into docs/results.md]
+python benchmarks/confidence.py [--data DATA] [--glyphs MODEL] [--splits 500] [--into DOCUMENT]
 
 Everything is fitted to one set of classes and judged on another; intervals resample whole classes.
 """
 
 import argparse
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from feature_sets import FeatureSet, Labelled, glyph_set, photo_sets
+from feature_sets import PHOTOS, FeatureSet, Labelled, glyph_set, photo_sets
 from measure import write
 from numpy.typing import NDArray
 from promises import Kept, kept_promises
@@ -229,14 +230,22 @@ def plain(value: Any) -> Any:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    default = os.environ.get("SUREFIND_DATA", "../shared/data")
+    parser.add_argument("--data", type=Path, default=Path(default))
     parser.add_argument("--glyphs", type=Path, help="model trained on glyphs")
+    parser.add_argument(
+        "--backbones", nargs="*", choices=list(PHOTOS), default=list(PHOTOS), help="of the photos"
+    )
     parser.add_argument("--keep", type=Path, default=Path(".cache/embeddings"))
     parser.add_argument("--splits", type=int, default=500)
     parser.add_argument("--into", type=Path, help="a document with a place for the tables")
+    parser.add_argument("-o", "--output", type=Path, default=RESULTS / "confidence.json")
     arguments = parser.parse_args()
     arguments.keep.mkdir(parents=True, exist_ok=True)
     found = {}
-    sets = list(photo_sets(arguments.keep))
+    sets = list[FeatureSet]()
+    if arguments.backbones:
+        sets += photo_sets(arguments.data, arguments.keep, backbones=arguments.backbones)
     if arguments.glyphs is not None:
         sets.append(glyph_set(arguments.glyphs, arguments.keep))
     for features in sets:
@@ -244,7 +253,7 @@ def main() -> None:
         print(markdown({features.name: found[features.name]}), flush=True)
     if arguments.into is not None:
         into(arguments.into, "confidence", markdown(found))
-    write({"features": plain(found)}, RESULTS / "confidence.json")
+    write({"splits": arguments.splits, "features": plain(found)}, arguments.output)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from surefind.encoders.threads import single_core_pool
 from surefind.images.loading import Batch, Loader
 
 Run = Callable[[], object]
+RESULTS = Path(__file__).parent / "results"
 SIZES = {"224 x 224": None, "500 x 375": (500, 375)}
 SMALL, LARGE = 4, 64  # images at once: per core, and by all cores together
 
@@ -86,7 +87,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path(default))
     parser.add_argument("--images", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results/encode.json"))
+    parser.add_argument("-o", "--output", type=Path, default=RESULTS / "encode.json")
     options = parser.parse_args()
     weights = options.data / "weights" / "mobilenetv2_100.safetensors"
     if not weights.exists():
@@ -112,7 +113,8 @@ def main() -> None:
     for name, shares in heads.items():
         for setting, share in shares.items():
             Console().print(f"heads beside {name}, {setting}: {share:.2%} of its time")
-    write({"images per second": speeds, "heads / backbone": heads}, options.output)
+    size = {"images": options.images, "rounds": options.rounds}
+    write({**size, "images per second": speeds, "heads / backbone": heads}, options.output)
 
 
 if __name__ == "__main__":

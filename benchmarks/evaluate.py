@@ -21,7 +21,7 @@ from surefind.reports.encoded import Embedded
 from surefind.reports.judge import judge
 
 K = 10
-MILLION = "surefind, 2,000 queries in 1,000,000 x 128"
+LARGE = "surefind, 2,000 queries in {:,} x 128"
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -67,10 +67,13 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=60_000)
     parser.add_argument("--dim", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--large", type=int, default=1_000_000, help="gallery of the last row")
+    parser.add_argument("-o", "--output", type=Path, default=RESULTS / "evaluate.json")
     parser.add_argument("--peak", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.peak == MILLION:
-        own = made_up(1_000_000, 128, queries=2000)
+    large = LARGE.format(arguments.large)
+    if arguments.peak == large:
+        own = made_up(arguments.large, 128, queries=2000)
         print(grown_by(lambda: judge(own, depth=K)))
         return
     run = contestants(made_up(arguments.images, arguments.dim))
@@ -78,8 +81,9 @@ def main() -> None:
         print(grown_by(run[arguments.peak]))
         return
     seconds = interleaved(run, rounds=arguments.rounds, warmup=0)
-    size = ["--images", str(arguments.images), "--dim", str(arguments.dim)]
-    memory = {name: peak_memory(sys.argv[0], name, *size) for name in (*run, MILLION)}
+    settings = {name: getattr(arguments, name) for name in ("images", "dim", "rounds", "large")}
+    size = [word for name, value in settings.items() for word in (f"--{name}", str(value))]
+    memory = {name: peak_memory(sys.argv[0], name, *size) for name in (*run, large)}
     baseline = {
         "surefind, means": "bare search",
         "surefind, both rankings, every signal": "both bare searches",
@@ -89,12 +93,9 @@ def main() -> None:
     for name in run:
         ratio = f"{seconds[name] / seconds[baseline[name]]:.2f}" if name in baseline else "1"
         table.add_row(name, f"{seconds[name]:.1f}", ratio, f"{memory[name]:.0f}")
-    table.add_row(MILLION, "", "", f"{memory[MILLION]:.0f}")
+    table.add_row(large, "", "", f"{memory[large]:.0f}")
     Console().print(table)
-    write(
-        {"settings": vars(arguments), "seconds": seconds, "memory_mb": memory},
-        RESULTS / "evaluate.json",
-    )
+    write({"settings": settings, "seconds": seconds, "memory_mb": memory}, arguments.output)
 
 
 if __name__ == "__main__":

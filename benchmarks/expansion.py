@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import torch
 from measure import write
+from retrieval import name_of
 from torch import Tensor
 from views import VIEWS, encode_view
 
@@ -192,8 +193,7 @@ def main() -> None:
         keep = options.keep or Path(temporary)
         keep.mkdir(parents=True, exist_ok=True)
         for model in options.model:
-            name = "/".join(model.parts[-2:]) if model.name.startswith("seed-") else model.name
-            found[name] = measured(sf.Encoder.load(model), test, names, keep)
+            found[name_of(model)] = measured(sf.Encoder.load(model), test, names, keep)
     for metric in ("mAP@10", "R@1"):
         for ranking in RANKINGS:
             show(found, ranking, metric)

@@ -1,8 +1,7 @@
 """Embeddings of photos and glyphs in two sets of classes: one to calibrate on, one to test."""
 
-import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,11 +14,13 @@ from surefind.images.catalog import Catalog
 from surefind.images.preprocess import Preprocessing
 from surefind.reports.bars import bars_auroc
 
-DATA = Path(os.environ.get("SUREFIND_DATA", "../shared/data"))
 PHOTOS = {  # of ImageNet, none of which is trained any further
     "MobileNetV2": ("mobilenetv2_100", "mobilenetv2_100.safetensors"),
     "ResNet-50": ("resnet50_v1", "resnet50_v1_fp16.safetensors"),
 }
+
+
+WITH_CARS = "MobileNetV2"
 
 
 class Labelled(NamedTuple):
@@ -37,22 +38,23 @@ class FeatureSet(NamedTuple):
     bars: float  # AUROC of foreign by black bars alone
 
 
-def photo_sets(keep: Path) -> Iterator[FeatureSet]:
+def photo_sets(data: Path, keep: Path, *, backbones: Collection[str]) -> Iterator[FeatureSet]:
     """CUB-200 (2010), classes 1-100 to calibrate on, 101-200 to test; cars are foreign.
 
     And the cars, one half of their classes to calibrate on: no setting was chosen by them.
     """
-    if not DATA.exists():
-        sys.exit(f"{DATA} is missing: set SUREFIND_DATA to a folder with cub200-2010 and cars196")
-    birds = sf.open_dataset(f"cub200:{DATA / 'cub200-2010'}", val_share=0)
-    cars = read_catalog(f"cars196:{DATA / 'cars196'}")
+    if not data.exists():
+        sys.exit(f"{data} is missing: set SUREFIND_DATA to a folder with cub200-2010 and cars196")
+    birds = sf.open_dataset(f"cub200:{data / 'cub200-2010'}", val_share=0)
+    cars = read_catalog(f"cars196:{data / 'cars196'}")
     bars = bars_auroc(birds.test.files, cars.files)
-    for name, (backbone, weights) in PHOTOS.items():
+    for name in backbones:
+        backbone, weights = PHOTOS[name]
         pixels = Preprocessing(size=224, interpolation="bilinear")
         config = sf.EncoderConfig(backbone=backbone, family="point", preprocessing=pixels)
-        encoder = Untrained.create(config, weights=DATA / "weights" / weights).eval()
+        encoder = Untrained.create(config, weights=data / "weights" / weights).eval()
         yield _set(name, encoder, (birds.train, birds.test, cars), keep, bars)
-        if name == "MobileNetV2":
+        if name == WITH_CARS:
             half = len(cars.classes) // 2
             fit, test = (
                 cars.of_classes(some) for some in (cars.classes[:half], cars.classes[half:])

@@ -83,6 +83,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--largest", type=int, default=1_000_000)
     parser.add_argument("--picture", type=Path, default=RESULTS / "growth.png")
+    parser.add_argument("-o", "--output", type=Path, default=RESULTS / "growth.json")
     parser.add_argument("--peak", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.peak:
@@ -96,7 +97,7 @@ def main() -> None:
             table.add_row(kind, f"{count:,}", *(f"{value:,.4g}" for value in row.values()))
     Console(width=140).print(table)
     draw(results, sizes, arguments.picture)
-    write({"dim": DIM, "k": K, "sizes": sizes, "results": results}, RESULTS / "growth.json")
+    write({"dim": DIM, "k": K, "sizes": sizes, "results": results}, arguments.output)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from torch import Tensor
 import surefind as sf
 
 PER_CLASS = 4
+RESULTS = Path(__file__).parent / "results"
 Step = Callable[[], object]
 
 
@@ -118,7 +119,7 @@ def worst_case(method: str) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="only the sizes the README quotes")
-    parser.add_argument("--output", type=Path, default=Path("benchmarks/results/loss.json"))
+    parser.add_argument("-o", "--output", type=Path, default=RESULTS / "loss.json")
     parser.add_argument("--peak", choices=["clt", "saddlepoint"], help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.peak:

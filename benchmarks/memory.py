@@ -65,6 +65,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("recipes", nargs="*", default=RECIPES)
     parser.add_argument("--steps", type=int, default=2)
+    parser.add_argument("-o", "--output", type=Path, default=RESULTS / "memory.json")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.here:
@@ -78,7 +79,7 @@ def main() -> None:
         print(
             f"{recipe}: {found[recipe]['peak_gb']:.2f} GB, {found[recipe]['seconds']:.0f} s a step"
         )
-    write({"memory": found}, RESULTS / "memory.json")
+    write({"steps": arguments.steps, "memory": found}, arguments.output)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
 """R@1 of trained encoders on test classes, beside the same backbone without training.
 
 python benchmarks/retrieval.py DATA MODEL [MODEL ...] [--weights FILE]     table, and a JSON file
+
+Where the data know how corrupted each image is, as glyphs do: whether the variance knows it too.
 """
 
 import argparse
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from measure import write
@@ -21,9 +24,27 @@ from surefind.training.validate import recall_at_1
 RESULTS = Path(__file__).parent / "results"
 
 
-def recall(encoder: sf.Encoder, test: Catalog) -> float:
+class Judged(NamedTuple):
+    """One encoder on images of classes that it never saw."""
+
+    recall: float  # R@1
+    corruption: float | None  # rank correlation of its variance with the known corruption
+
+
+def judged(encoder: sf.Encoder, test: Catalog) -> Judged:
     encoded = encoder.encode_all(test.files)
-    return recall_at_1(encoded.embeddings, encoded.rows, test, matches_of(test))
+    embeddings = encoded.embeddings
+    recall = recall_at_1(embeddings, encoded.rows, test, matches_of(test))
+    spread = embeddings.spread.double()
+    var = 1 / spread if isinstance(embeddings, sf.VonMisesFisher) else spread
+    if not test.difficulty or bool((var == var[0]).all()):
+        return Judged(recall, None)
+    known = torch.tensor(test.difficulty, dtype=torch.float64)[encoded.rows]
+    return Judged(recall, sf.metrics.spearman(var, known))
+
+
+def name_of(model: Path) -> str:
+    return "/".join(model.parts[-2:]) if model.name.startswith("seed-") else model.name
 
 
 class Untrained(sf.Encoder):
@@ -42,19 +63,31 @@ def main() -> None:
     parser.add_argument("data")
     parser.add_argument("models", nargs="+", type=Path)
     parser.add_argument("--weights", type=Path, help="of the untrained backbone")
+    parser.add_argument("-o", "--output", type=Path, default=RESULTS / "retrieval.json")
     arguments = parser.parse_args()
     test = sf.open_dataset(arguments.data).test
-    found: dict[str, float] = {}
+    found: dict[str, Judged] = {}
     if arguments.weights is not None:
         config = replace(sf.Encoder.load(arguments.models[0]).config, family="point")
-        found["untrained GeM"] = recall(Untrained.create(config, weights=arguments.weights), test)
+        untrained = Untrained.create(config, weights=arguments.weights)
+        found["untrained GeM"] = judged(untrained, test)
     for model in arguments.models:
-        found[model.name] = recall(sf.Encoder.load(model), test)
-    table = Table("model", "R@1", title=f"{len(test)} images of {len(test.classes)} test classes")
-    for name, value in found.items():
-        table.add_row(name, f"{value:.4f}")
+        found[name_of(model)] = judged(sf.Encoder.load(model), test)
+    title = f"{len(test)} images of {len(test.classes)} test classes"
+    table = Table("model", "R@1", "variance ~ corruption", title=title)
+    for name, (recall, corruption) in found.items():
+        known = "" if corruption is None else f"{corruption:.3f}"
+        table.add_row(name, f"{recall:.4f}", known)
     Console().print(table)
-    write({"data": arguments.data, "recall_at_1": found}, RESULTS / "retrieval.json")
+    told = {
+        "images": len(test),
+        "classes": len(test.classes),
+        "recall_at_1": {name: one.recall for name, one in found.items()},
+        "variance_and_corruption": {
+            name: one.corruption for name, one in found.items() if one.corruption is not None
+        },
+    }
+    write(told, arguments.output)
 
 
 if __name__ == "__main__":

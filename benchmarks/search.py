@@ -92,6 +92,7 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=100_000)
     parser.add_argument("--dim", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("-o", "--output", type=Path, default=RESULTS / "search.json")
     arguments = parser.parse_args()
     gallery = made_up(arguments.images, arguments.dim)
     query = made_up(QUERIES, arguments.dim, seed=1)
@@ -149,15 +150,16 @@ def main() -> None:
     Console().print(table)
     for name, value in more.items():
         print(f"{name}: {value:.3f}")
+    settings = {name: getattr(arguments, name) for name in ("images", "dim", "rounds")}
     write(
         {
-            "settings": vars(arguments) | {"threads": torch.get_num_threads(), "k": K},
+            "settings": settings | {"threads": torch.get_num_threads(), "k": K},
             "queries_per_second": speed,
             "of_bare_faiss": ratio,
             "recall": found,
             **more,
         },
-        RESULTS / "search.json",
+        arguments.output,
     )
 
 

@@ -76,7 +76,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="short rounds, half a minute too much")
     parser.add_argument("--minutes", type=float, help="of overload; 10, or 0.5 with --quick")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", type=Path, default=RESULTS / "serve.json")
+    parser.add_argument("-o", "--output", "--json", type=Path, default=RESULTS / "serve.json")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the services end as well
     if (arguments.index is None) != (arguments.photos is None):
@@ -95,7 +95,7 @@ def main() -> None:
         "rounds": arguments.rounds,
         "quick": arguments.quick,
     }
-    write({"settings": settings, **told}, arguments.json)
+    write({"settings": settings, **told}, arguments.output)
 
 
 if __name__ == "__main__":

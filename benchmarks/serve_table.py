@@ -112,6 +112,7 @@ def overload(found: Flooded) -> Part:
         "statuses": dict(statuses),
         "not answered because": dict(found.because),
         "refused without Retry-After": found.without_pause,
+        "taken but not answered": found.lost,
         "answered, ms": waited,
         "health, ms": told,
         "memory, MB": memory | {"over time": seen.memory[:: third // 20 + 1]},

@@ -7,6 +7,7 @@ import pytest
 import torch
 from calibrations import make_calibrated_index
 from command import surefind  # noqa: F401 - a fixture
+from exports import exported, own_export  # noqa: F401 - fixtures
 from milvus_server import MilvusServer, milvus_server
 from postgres import PostgresServer, postgres_server
 from sampling import Draw

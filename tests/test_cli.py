@@ -51,9 +51,10 @@ def test_a_file_that_cannot_be_drawn_is_one_clear_error(output: str, message: st
 def test_doctor_finds_what_is_needed(tmp_path):
     done = run("doctor", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stdout
-    needed = {finding["what"]: finding for finding in json.loads(done.stdout)["needed"]}
-    assert all(finding["fine"] for finding in needed.values())
-    assert "backbones" in needed["backbones"]["seen"]
+    told = json.loads(done.stdout)
+    assert told["fine"]
+    assert {finding["state"] for finding in told["packages"]} == {"fine"}
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_recipes_are_listed_and_printed(tmp_path):

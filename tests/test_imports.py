@@ -31,6 +31,8 @@ MAY_IMPORT["search"] |= {"encoders", "engines"}
 MAY_IMPORT["upgrade"] = {*MAY_IMPORT["search"], "search"}
 MAY_IMPORT["reports"] = {*MAY_IMPORT["upgrade"], "upgrade", "training"}
 MAY_IMPORT["serve"] = MAY_IMPORT["reports"] - {"training", "losses"} | {"reports"}
+MAY_IMPORT["demo"] = {*MAY_IMPORT["reports"], "reports", "serve"}
+MAY_IMPORT["doctor"] = {"errors", "datasets", "encoders", "engines"}
 MAY_IMPORT["cli"] = {*MAY_IMPORT}
 MAY_IMPORT["__main__"] = {"cli"}
 KNOWN_TO_MATHS = {
@@ -92,9 +94,26 @@ def test_using_a_loss_loads_no_search_plotting_or_server():
     assert not heavy & loaded_by("import surefind as sf; sf.losses.BayesianTripletLoss()")
 
 
-def test_asking_a_command_for_help_loads_nothing_heavy():
-    heavy = {"torch", "numpy", "faiss", "matplotlib", "timm", "psycopg", "pymilvus", "fastapi"}
-    assert not heavy & loaded_by("import surefind.cli.main")
+ASK = """
+import contextlib, io
+from surefind.cli.main import main
+with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+    main()
+"""
+
+
+@pytest.mark.parametrize("asked", ["--help", "--version", "search --help"])
+def test_asking_for_help_loads_nothing_heavy(asked: str):
+    heavy = {
+        "torch", "numpy", "scipy", "sklearn", "faiss", "matplotlib", "PIL", "timm", "torchvision",
+        "psycopg", "pymilvus", "fastapi", "uvicorn", "jinja2", "onnx", "onnxruntime",
+        "huggingface_hub", "pyarrow",
+    }  # fmt: skip
+    loaded = loaded_by(f"sys.argv = ['surefind', *'{asked}'.split()]{ASK}")
+    assert "surefind.cli.commands" in loaded
+    assert not heavy & loaded
+    if "search" not in asked:  # typer checks values with it
+        assert "pydantic" not in loaded
 
 
 def test_public_names_are_there_and_listed():

@@ -27,7 +27,7 @@ def failing_disk(
 
     def step(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def run(*given: Any, **named: Any) -> Any:
-            if name == "open" and "w" not in given[1]:
+            if name == "open" and "w" not in (given[1] if len(given) > 1 else named["mode"]):
                 return real(*given, **named)
             number = len(steps)
             steps.append(name)

@@ -65,7 +65,12 @@ def calibrate(
     """Learn from labelled queries how sure a hit is; from then on every search says so.
 
     Exits with 3 when the precision cannot be promised: confidence is then shown, but nothing is
-    called a match. Example: surefind calibrate photos.index labelled/ --precision 0.99
+    called a match.
+
+    Examples:
+        surefind calibrate photos.index labelled/
+        surefind calibrate photos.index labelled/ --precision 0.99 --plot fit.png
+        surefind calibrate photos.index new-queries/ --check
     """
     from surefind.cli.calibration_request import Request
     from surefind.search.confidence.fitting import Wishes

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from surefind.cli.calibration_request import Checked
+from surefind.cli.voice import remark
 from surefind.search.confidence.calibration import Calibration
 from surefind.search.confidence.quality import Quality
 from surefind.search.printable import printable
@@ -26,8 +27,8 @@ def print_calibration(folder: Path, calibration: Calibration) -> None:
     print(promised(calibration.promise))
     print(shown(calibration.showing))
     print(foreign_rule(calibration))
-    for remark in origin.remarks:
-        print(f"warning: {printable(remark)}", file=sys.stderr)
+    for weakness in origin.remarks:
+        remark(f"warning: {weakness}")
 
 
 def print_check(checked: Checked) -> None:

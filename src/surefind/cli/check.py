@@ -17,19 +17,21 @@ def check(
 ) -> None:
     """Decode every image and count: what is rejected and why, which classes are too small.
 
-    Exits with 1 when an image is rejected. Example: surefind check photos/
-    """
-    from rich.console import Console
-    from rich.progress import Progress
+    Exits with 1 when an image is rejected.
 
+    Examples:
+        surefind check photos/
+        surefind check photos/ --json
+        surefind check places.csv --shown 100
+    """
+    from surefind.cli.progress import bars
     from surefind.datasets import read_catalog
     from surefind.images.loading import Loader
     from surefind.images.preprocess import Preprocessing
 
     catalog = read_catalog(data)
     loader = Loader(catalog.files, Preprocessing(size=8), max_bad_share=1.0)
-    console = Console(stderr=True)
-    with Progress(console=console, disable=not console.is_terminal) as progress:
+    with bars() as progress:
         task = progress.add_task("decoding", total=len(catalog))
         for batch in loader:
             progress.update(task, completed=int(batch.rows[-1]) + 1)

@@ -29,12 +29,20 @@ def evaluate(
     ] = 200,
     rows: Annotated[str, typer.Option(help="One row per query, as csv or parquet.")] = "csv",
     seed: Annotated[int, typer.Option(help="Of resampling and corruption.")] = 0,
+    runtime: Annotated[
+        str, typer.Option(help="What encodes: torch, or its export: onnx or onnx-int8.")
+    ] = "torch",
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Measure retrieval, calibration, selective risk and out-of-distribution, with intervals.
 
     Writes results.json, queries.csv, figures and report.html. Embeddings are kept in the report
-    folder: a second run only measures. Example: surefind evaluate model glyphs -o report
+    folder: a second run only measures.
+
+    Examples:
+        surefind evaluate model glyphs -o report
+        surefind evaluate model photos/ -o report --part all --ood other-photos/
+        surefind evaluate model cub200:data/CUB_200_2011 -o report --k 1,2,4,8
     """
     from surefind.cli.progress import stages
     from surefind.reports.evaluate import Request
@@ -54,6 +62,7 @@ def evaluate(
         radius=radius,
         ladder=ladder,
         seed=seed,
+        runtime=runtime,
         command=shlex.join(["surefind", *sys.argv[1:]]),
     )
     with stages() as tell:

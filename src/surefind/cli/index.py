@@ -1,7 +1,6 @@
 """surefind index: make images searchable."""
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from surefind.cli.stopping import StopRequest
+from surefind.cli.voice import remark, speak
 
 if TYPE_CHECKING:
     from surefind.cli.indexing import Outcome
@@ -61,12 +61,20 @@ def index(
     compact: Annotated[
         bool, typer.Option(help="Put everything in its best form for searching at the end.")
     ] = True,
+    runtime: Annotated[
+        str, typer.Option(help="What encodes: torch, or its export: onnx or onnx-int8.")
+    ] = "torch",
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Make images searchable; run it again to add what is new.
 
     Stop it whenever you like: the same command goes on where it was. Under torchrun the processes
-    share the images. Example: surefind index model photos/ -o photos.index
+    share the images.
+
+    Examples:
+        surefind index model photos/ -o photos.index
+        surefind index model new-photos/ -o photos.index --prefix new/
+        surefind index model photos/ -o photos.index --engine pgvector://me@host/db
     """
     from surefind.cli.index_request import Request
     from surefind.cli.indexing import run
@@ -87,6 +95,7 @@ def index(
         remove=tuple(remove or ()),
         max_bad_share=max_bad_share,
         compact=compact,
+        runtime=runtime,
     )
     if is_upgrade(model):
         from surefind.cli.vectors import index_vectors
@@ -96,11 +105,12 @@ def index(
     stop = StopRequest()
     world = World.join()
     try:
-        with _bar(quiet=not world.writes) as tell:
+        speak(quiet=not world.writes)  # of torchrun's processes one tells
+        with _bar() as tell:
             outcome = run(request, world, should_stop=stop, tell=tell)
     finally:
         world.leave()
-    if world.writes:  # of torchrun's processes one tells
+    if world.writes:
         _print(outcome, as_json=as_json)
     if outcome.added.stopped:
         raise typer.Exit(130)
@@ -138,21 +148,20 @@ def _tell(outcome: "Outcome") -> None:
         print("stopped; run the same command again to go on")
     print(f"{outcome.folder}: {outcome.images:,} images")
     for warning in outcome.warnings:
-        print(f"warning: {printable(warning)}", file=sys.stderr)
+        remark(f"warning: {warning}")
 
 
 @contextmanager
-def _bar(*, quiet: bool) -> "Iterator[Callable[[int, int], None]]":
+def _bar() -> "Iterator[Callable[[int, int], None]]":
     """Rate and time left on stderr; a line now and then where it is no terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
     from rich.progress import TimeRemainingColumn as TimeLeft
 
-    console = Console(stderr=True)
+    from surefind.cli.progress import bars, line
+
     columns = BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"), TimeLeft()
-    hidden = quiet or not console.is_terminal
     started = told = monotonic()
-    with Progress(TextColumn("indexing"), *columns, console=console, disable=hidden) as bar:
+    with bars(TextColumn("indexing"), *columns) as bar:
         task = bar.add_task("", total=None, rate="")
 
         def tell(done: int, total: int) -> None:
@@ -162,8 +171,8 @@ def _bar(*, quiet: bool) -> "Iterator[Callable[[int, int], None]]":
                 started = now
             rate = f"{done / (now - started):,.0f} images/s" if done and now > started else ""
             bar.update(task, completed=done, total=total, rate=rate)
-            if not console.is_terminal and not quiet and now - told > SECONDS_BETWEEN_LINES:
+            if now - told > SECONDS_BETWEEN_LINES:
                 told = now
-                print(f"{done:,} of {total:,} · {rate}", file=sys.stderr, flush=True)
+                line(bar, f"{done:,} of {total:,} · {rate}")
 
         yield tell

@@ -1,14 +1,13 @@
 """What `surefind index` is asked for: which images, and the index that is made or continued."""
 
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import torch
-
 from surefind.choices import check_choice
 from surefind.cli.parts import PARTS, part_of
-from surefind.encoders.encoder import Encoder
+from surefind.encoders.device import own_device
+from surefind.encoders.encoding import ImageEncoder
+from surefind.encoders.onnx.opening import RUNTIMES, open_encoder
 from surefind.engines.engine import KINDS
 from surefind.engines.opening import SCHEMES, is_url, without_password
 from surefind.errors import InvalidArgument, InvalidFile
@@ -36,11 +35,13 @@ class Request:
     remove: tuple[str, ...] = ()
     max_bad_share: float = 0.05
     compact: bool = True
+    runtime: str = "torch"
 
     def __post_init__(self) -> None:
         """Before anything is made."""
         check_choice("--kind", self.kind, ("auto", *KINDS))
         check_choice("--part", self.part, PARTS)
+        check_choice("--runtime", self.runtime, RUNTIMES)
         check_choice("--duplicates", self.duplicates, DUPLICATES)
         if self.ranking is not None:
             check_choice("--ranking", self.ranking, RANKINGS)
@@ -62,7 +63,7 @@ def open_index(request: Request) -> tuple[Catalog, Index]:
     catalog = replace(catalog, ids=tuple(request.prefix + name for name in catalog.ids))
     left_out = set(request.remove)
     catalog = catalog.select([row for row, id_ in enumerate(catalog.ids) if id_ not in left_out])
-    encoder = Encoder.load(request.model).to(_device())
+    encoder = open_encoder(request.model, request.runtime, device=own_device())
     if IndexFolder(request.output).exists():
         return catalog, _continue(request, encoder)
     refuse_other_folders(request.output)
@@ -75,7 +76,7 @@ def open_index(request: Request) -> tuple[Catalog, Index]:
     )
 
 
-def _continue(request: Request, encoder: Encoder) -> Index:
+def _continue(request: Request, encoder: ImageEncoder) -> Index:
     written = IndexFolder(request.output).read()
     if request.engine is not None and without_password(request.engine) != written:
         raise InvalidArgument(
@@ -109,9 +110,3 @@ def refuse_other_folders(output: Path) -> None:
         raise InvalidFile(
             f"{output} is no index, and is not empty", fix="name a new folder with -o"
         )
-
-
-def _device() -> str:
-    if not torch.cuda.is_available():
-        return "cpu"
-    return f"cuda:{int(os.environ.get('LOCAL_RANK', '0')) % torch.cuda.device_count()}"

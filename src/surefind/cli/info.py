@@ -19,7 +19,9 @@ def info(
 ) -> None:
     """Tell how many images an index has, which model made them, and what its calibration promises.
 
-    Example: surefind info photos.index
+    Examples:
+        surefind info photos.index
+        surefind info photos.index --json
     """
     from surefind.search.index import Index
     from surefind.search.printable import printable

@@ -1,5 +1,6 @@
 """surefind recipes: the recipes that come with surefind."""
 
+import json
 from typing import Annotated
 
 import typer
@@ -7,13 +8,27 @@ import typer
 
 def recipes(
     name: Annotated[str | None, typer.Argument(help="Print this one with every key.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
-    """List the recipes that come with surefind, or print one with every key and its value."""
+    """List the recipes that come with surefind, or print one with every key and its value.
+
+    Examples:
+        surefind recipes
+        surefind recipes glyphs-bayes-centred
+        surefind recipes glyphs-bayes-centred --json
+    """
     from surefind.training.recipe import Recipe, find_recipe, recipe_names
 
     if name is not None:
-        print(Recipe.read(name).to_toml(), end="")
+        recipe = Recipe.read(name)
+        print(json.dumps(recipe.as_dict()) if as_json else recipe.to_toml().rstrip("\n"))
         return
-    for known in recipe_names():
-        first = find_recipe(known).read_text().splitlines()[0]
-        print(f"{known:36s} {first.removeprefix('# ')}")
+    about = {
+        known: find_recipe(known).read_text().splitlines()[0].removeprefix("# ")
+        for known in recipe_names()
+    }
+    if as_json:
+        print(json.dumps(about))
+        return
+    for known, line in about.items():
+        print(f"{known:36s} {line}")

@@ -1,11 +1,12 @@
 """surefind reproduce: the paper's tables, its figures and ours side by side."""
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from surefind.cli.voice import remark
 
 if TYPE_CHECKING:  # they take a second to load
     from surefind.reports.reproduce.compare import Comparison
@@ -45,7 +46,10 @@ def reproduce(
 ) -> None:
     """Train and evaluate every row of the paper's table; stop it and run it again to go on.
 
-    Example: surefind reproduce glyphs -o out --rows triplet,bayes-centred
+    Examples:
+        surefind reproduce glyphs -o out --rows triplet,bayes-centred
+        surefind reproduce cub200 -o out --data data/CUB_200_2011 --scale cpu
+        surefind reproduce cub200 -o out --seeds 3 --once mc-dropout
     """
     from surefind.choices import check_choice
     from surefind.reports.reproduce.markdown import check_place
@@ -82,13 +86,17 @@ def reproduce(
 
 
 def _run(plan: "Plan") -> "Comparison":
+    from surefind.cli.failing import StoppedAsAsked
     from surefind.cli.stopping import StopRequest
     from surefind.reports.folder import evaluate_into
     from surefind.reports.reproduce.compare import compare
-    from surefind.reports.reproduce.run import Reporter, reproduce
+    from surefind.reports.reproduce.run import Interrupted, Reporter, reproduce
 
-    reporter = Reporter(say=_say, on_step=_say_validation, should_stop=StopRequest())
-    return compare(plan, reproduce(plan, evaluate=evaluate_into, reporter=reporter))
+    reporter = Reporter(say=remark, on_step=_say_validation, should_stop=StopRequest())
+    try:
+        return compare(plan, reproduce(plan, evaluate=evaluate_into, reporter=reporter))
+    except Interrupted as stopped:
+        raise StoppedAsAsked(stopped.problem, fix=stopped.fix) from stopped
 
 
 def _write(comparison: "Comparison", plan: "Plan", document: Path | None) -> None:
@@ -107,10 +115,6 @@ def _place(plan: "Plan") -> str:
     return f"reproduce-{plan.name}"
 
 
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
 def _say_validation(info: "StepInfo") -> None:
     if info.recall == info.recall:
-        _say(f"    step {info.step}: R@1 on validation classes {info.recall:.3f}")
+        remark(f"    step {info.step}: R@1 on validation classes {info.recall:.3f}")

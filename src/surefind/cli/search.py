@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from surefind.cli.voice import remark
 from surefind.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -57,9 +58,14 @@ def search(
 
     Exits with 0 for a match, 3 if a query is unsure, 4 if one is foreign; with 1 when a query
     could not be read, the others are answered. Without a calibration there is no verdict.
-    Example: surefind search photos.index cat.jpg -k 10 --where label=cat
+
+    Examples:
+        surefind search photos.index query.jpg
+        surefind search photos.index query.jpg -k 10 --where label=cat --json
+        surefind search photos.index queries/ --csv
+        surefind search photos.index front.jpg back.jpg --views
     """
-    from surefind.cli.queries import Queries, complain
+    from surefind.cli.queries import Queries
     from surefind.cli.vectors import VectorQueries
     from surefind.search.index import Index
     from surefind.upgrade.upgrade import Upgrade
@@ -73,7 +79,7 @@ def search(
     told = _Told()
     with Index.open(folder, engine=engine) as index:
         for warning in index.warnings:
-            complain(f"warning: {warning}")
+            remark(f"warning: {warning}")
         options = {
             "k": k, "ranking": ranking, "where": where or None, "radius": radius, "expand": expand
         }  # fmt: skip
@@ -150,7 +156,6 @@ def _print_tables(
 
 def _print_footer(told: _Told, calibration: "Calibration | None", *, images: int) -> None:
     """What the verdicts rest on, or why there are none."""
-    from surefind.cli.queries import complain
     from surefind.search.printable import printable
     from surefind.search.sentences import gallery_change, made_with, promised
 
@@ -164,4 +169,4 @@ def _print_footer(told: _Told, calibration: "Calibration | None", *, images: int
     if calibration.promise.threshold is not None:
         print(promised(calibration.promise))
     if (change := gallery_change(calibration, images)) is not None:
-        complain(f"warning: {change}")
+        remark(f"warning: {change}")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from surefind.cli.voice import is_quiet
 from surefind.errors import SurefindError
 
 
@@ -52,10 +53,17 @@ def serve(
     engine: Annotated[
         str | None, typer.Option(help="The engine's URL, where it needs a password or has moved.")
     ] = None,
+    runtime: Annotated[
+        str | None,
+        typer.Option(help="What encodes: torch, onnx or onnx-int8; what made the index, else."),
+    ] = None,
 ) -> None:
     """Serve an index: a page to drop photos on, and a JSON API. Ctrl-C ends it.
 
-    Example: surefind serve photos.index --samples queries/ --report report/
+    Examples:
+        surefind serve photos.index
+        surefind serve photos.index --port 0 --samples queries/ --report report/
+        surefind serve photos.index --host 0.0.0.0 --token-file token
     """
     import logging
 
@@ -68,10 +76,12 @@ def serve(
             f"{missing.name} is not installed", fix="pip install 'surefind[serve]'"
         ) from None
     from surefind.search.index import Index
+    from surefind.search.model import encoder_of
     from surefind.serve.guards.binding import check_bind, read_token
     from surefind.serve.settings import Settings
 
-    logging.basicConfig(format="%(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
+    level = logging.ERROR if is_quiet() else logging.INFO
+    logging.basicConfig(format="%(levelname)s %(message)s", level=level, stream=sys.stderr)
     token = read_token(token_file, os.environ)
     check_bind(host, token)  # before the index is opened, which may take a while
     limits = {} if max_megabytes is None else {"max_bytes": round(max_megabytes * 2**20)}
@@ -90,7 +100,8 @@ def serve(
         access_log=access_log,
         **limits,
     )
-    index = Index.open(folder, engine=engine)
+    encoder = None if runtime is None else encoder_of(folder, runtime)
+    index = Index.open(folder, engine=engine, encoder=encoder)
     for warning in index.warnings:
         logging.warning(warning)
     images = len(index)

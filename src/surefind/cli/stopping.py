@@ -3,6 +3,9 @@
 import signal
 from typing import Any
 
+from surefind.cli.failing import StoppedAsAsked
+from surefind.errors import SurefindError
+
 
 class StopRequest:
     """Ctrl-C or a polite kill ends the run after the step it is in; a second Ctrl-C ends it now."""
@@ -14,6 +17,10 @@ class StopRequest:
 
     def __call__(self) -> bool:
         return self.asked
+
+    def explain(self, error: SurefindError) -> SurefindError:
+        """What ended the run: the request, if there was one."""
+        return StoppedAsAsked(error.problem, fix=error.fix) if self.asked else error
 
     def _ask(self, number: int, frame: Any) -> None:
         self.asked = True

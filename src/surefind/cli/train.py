@@ -3,12 +3,12 @@
 import json
 import math
 import os
-import sys
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 import typer
 
+from surefind.cli.progress import bars, line
 from surefind.cli.stopping import StopRequest
 
 
@@ -31,11 +31,16 @@ def train(
 ) -> None:
     """Train an encoder; stop it whenever you like and go on with --resume.
 
-    Example: surefind train glyphs -o model
+    Examples:
+        surefind train glyphs -o model
+        surefind train photos/ -o model --recipe cpu-bayes-centred
+        surefind train photos/ -o model --recipe cpu-triplet --set schedule.steps=500
+        surefind train glyphs -o model --resume
     """
     from surefind.datasets import open_dataset
     from surefind.training.loop import train as run
     from surefind.training.recipe import Recipe
+    from surefind.training.watch import TrainingStopped
 
     default = "glyphs-bayes-centred" if data.split(":")[0] == "glyphs" else "cpu-bayes-centred"
     chosen = Recipe.read(recipe or default, settings or ())
@@ -43,14 +48,17 @@ def train(
     with _Bar(
         chosen.schedule.steps + bool(chosen.variance.held_out) * chosen.variance.steps
     ) as bar:
-        result = run(
-            open_dataset(data),
-            chosen,
-            output,
-            resume=resume,
-            on_step=bar.show,
-            should_stop=stop,
-        )
+        try:
+            result = run(
+                open_dataset(data),
+                chosen,
+                output,
+                resume=resume,
+                on_step=bar.show,
+                should_stop=stop,
+            )
+        except TrainingStopped as stopped:
+            raise stop.explain(stopped) from stopped
     if os.environ.get("RANK", "0") != "0":
         return  # torchrun: one process tells
     _draw(output)
@@ -79,25 +87,20 @@ class _Bar:
     """Rate, time left, loss, win rate and spread; without a terminal, a line now and then."""
 
     def __init__(self, total: int) -> None:
-        from rich.console import Console
         from rich.progress import (
             BarColumn,
             MofNCompleteColumn,
-            Progress,
             TextColumn,
             TimeRemainingColumn,
         )
 
-        self.console = Console(stderr=True)
-        self.bar = Progress(
+        self.bar = bars(
             TextColumn("training"),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[rate]}"),
             TimeRemainingColumn(),
             TextColumn("{task.fields[facts]}"),
-            console=self.console,
-            disable=not self.console.is_terminal,
         )
         self.task = self.bar.add_task("", total=total, rate="", facts="")
         self.recall = ""
@@ -122,7 +125,5 @@ class _Bar:
             self.first = (info.step, info.seconds)
         made, seconds = info.step - self.first[0], info.seconds - self.first[1]
         rate = f"{made / seconds:.1f} steps/s" if made and seconds else ""
-        if self.console.is_terminal:
-            self.bar.update(self.task, completed=info.step, rate=rate, facts=facts + self.recall)
-        else:
-            print(f"step {info.step}: {facts} · {rate}", file=sys.stderr, flush=True)
+        self.bar.update(self.task, completed=info.step, rate=rate, facts=facts + self.recall)
+        line(self.bar, f"step {info.step}: {facts} · {rate}")

@@ -33,8 +33,14 @@ def upgrade(
 ) -> None:
     """Give vectors of any model a variance and a calibrated confidence; they stay as they are.
 
-    Exits with 3 when the precision cannot be promised. Then: surefind index OUTPUT GALLERY.npz -o
-    INDEX, and surefind search INDEX QUERIES.npz. Example: surefind upgrade clip.npz -o clip.model
+    Exits with 3 when the precision cannot be promised. Then make an index of vectors with the
+    upgrade as its model, and search it with vectors.
+
+    Examples:
+        surefind upgrade vectors.npz -o clip.upgrade
+        surefind upgrade clip.parquet -o clip.upgrade --vectors vector --labels kind
+        surefind index clip.upgrade gallery.npz -o clip.index
+        surefind search clip.index asked.npz
     """
     from surefind.cli.calibration_report import print_calibration
     from surefind.cli.progress import stages

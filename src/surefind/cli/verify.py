@@ -23,7 +23,9 @@ def verify(
 ) -> None:
     """Read all of an index and check it; exit with 1 if anything is wrong.
 
-    Example: surefind verify photos.index
+    Examples:
+        surefind verify photos.index
+        surefind verify photos.index --repair
     """
     from surefind.engines.opening import is_url
     from surefind.search.folder import IndexFolder

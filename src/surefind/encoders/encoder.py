@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Self
 
 import torch
@@ -13,13 +14,16 @@ from torch.nn import functional
 from surefind.embeddings import Embeddings, Gaussians, VonMisesFisher
 from surefind.encoders import saving
 from surefind.encoders.backbone import Backbone, build_backbone
+from surefind.encoders.card import Told, published_as, read_told
 from surefind.encoders.classes import read_classes, write_classes
 from surefind.encoders.config import EncoderConfig
 from surefind.encoders.encoding import ImageEncoder
 from surefind.encoders.fingerprint import fingerprint
 from surefind.encoders.gem import log_map
 from surefind.encoders.heads import MeanHead, VarianceHead, start_from_pca
+from surefind.encoders.hub import check_hub_id, model_folder, upload, whole
 from surefind.encoders.modes import evaluating
+from surefind.encoders.sharing import pack
 
 __all__ = ["POINT_VAR", "Encoder", "EncoderConfig"]
 
@@ -32,6 +36,8 @@ class Encoder(ImageEncoder, nn.Module):
     Made by `create` or `load`. Its configuration is complete: preprocessing that was not given is
     the backbone's own.
     """
+
+    told = Told()  # of its training, for its card
 
     def __init__(self, config: EncoderConfig, backbone: Backbone) -> None:
         super().__init__()
@@ -75,24 +81,57 @@ class Encoder(ImageEncoder, nn.Module):
                 drop_rate=config.dropout,
                 size=config.preprocessing.size if config.preprocessing else None,
             )
-            return cls(config, backbone)
+            encoder = cls(config, backbone)
+        if pretrained and weights is None:
+            encoder.told = Told(base_model=published_as(backbone.model))
+        return encoder
 
     @classmethod
-    def load(cls, folder: str | Path) -> Self:
-        """An encoder written by `save`, ready to encode; nothing is downloaded."""
-        saved = saving.read_config(Path(folder))
-        encoder = cls.create(saved.config)
-        encoder.load_state_dict(saving.read_weights(Path(folder), saved, encoder.state_dict()))
-        encoder.trained_with = read_classes(Path(folder))
+    def load(cls, model: str | Path, *, revision: str | None = None) -> Self:
+        """An encoder written by `save`, ready to encode.
+
+        `model` is a folder, for which nothing is downloaded; or, if there is none of that name,
+        `owner/name` or `owner/name@revision` on the Hugging Face hub.
+        """
+        folder = model_folder(model, revision=revision)
+        with whole(model, folder):
+            saved = saving.read_config(folder)
+            encoder = cls.create(saved.config)
+            encoder.load_state_dict(saving.read_weights(folder, saved, encoder.state_dict()))
+            encoder.trained_with = read_classes(folder)
+        encoder.told = read_told(folder / saving.CARD)
         return encoder.eval()
 
     def save(self, folder: str | Path, *, card: Mapping[str, object] | str | None = None) -> None:
         """Write a model folder; an older model in it is replaced whole or not at all.
 
-        `card` is what the model card should tell about the training.
+        `card` is what the model card should tell about the training; if it is not given, what
+        the card of the folder told that this encoder was loaded from.
         """
-        saving.write_model(Path(folder), self.config, self.state_dict(), card=card)
+        told = self.told._replace(
+            training=self.told.training if card is None else card, classes=len(self.trained_with)
+        )
+        saving.write_model(Path(folder), self.config, self.state_dict(), told=told)
         write_classes(Path(folder), self.trained_with)
+
+    def push_to_hub(
+        self,
+        name: str,
+        *,
+        private: bool = False,
+        card: Mapping[str, object] | str | None = None,
+        revision: str | None = None,
+        message: str = "Upload an encoder of surefind",
+    ) -> str:
+        """Upload to the Hugging Face hub as `owner/name`, in one commit; its address there.
+
+        `card` as for `save`, `revision` is a branch, made if need be. `surefind push` uploads a
+        folder with the card that is in it, and with metrics.
+        """
+        hub_id = check_hub_id(name, revision=revision)
+        with TemporaryDirectory() as folder:
+            self.save(folder, card=card)
+            return upload(hub_id, pack(Path(folder), hub_id), private=private, message=message)
 
     @property
     def fingerprint(self) -> str:
@@ -129,22 +168,25 @@ class Encoder(ImageEncoder, nn.Module):
 
     def embed(self, features: Tensor) -> Embeddings:
         """The heads alone, on a map of features."""
+        mean, var = self.moments(features)
+        if self.config.family == "von-mises-fisher":
+            return VonMisesFisher(mean, 1 / var)
+        return Gaussians(mean, var)
+
+    def moments(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Means (N, D) and variances (N,) of a map of features; 1 / kappa on the sphere."""
         logs = log_map(features)
         mean = self.mean_head.read(logs).float()
         if self.config.unit_means or self.config.family != "gaussian":
             mean = functional.normalize(mean, dim=1)
         if self.variance_head is None:
-            return Gaussians(mean, mean.new_full((len(mean),), POINT_VAR))
+            return mean, mean.new_full(mean.shape[:1], POINT_VAR)
         var = self.variance_head.read(logs).float()
-        if self.scale is None:
-            return VonMisesFisher(mean, 1 / var)
-        return Gaussians(self.scale * mean, var)
+        return (mean if self.scale is None else self.scale * mean), var
 
     def empty(self) -> Embeddings:
         """Embeddings of no image."""
-        mean, spread = torch.empty(0, self.config.mean_dim), torch.empty(0)
-        on_sphere = self.config.family == "von-mises-fisher"
-        return VonMisesFisher(mean, spread) if on_sphere else Gaussians(mean, spread)
+        return no_embeddings(self.config)
 
     def start_from_pca(self, pooled: Tensor) -> None:
         """Start the mean head at the principal directions of pooled features (N, C).
@@ -152,3 +194,10 @@ class Encoder(ImageEncoder, nn.Module):
         These are what `mean_head.pool` makes of the `features` of some training images.
         """
         start_from_pca(self.mean_head, pooled)
+
+
+def no_embeddings(config: EncoderConfig) -> Embeddings:
+    """Embeddings of no image, of the family and dimension of an encoder."""
+    mean, spread = torch.empty(0, config.mean_dim), torch.empty(0)
+    on_sphere = config.family == "von-mises-fisher"
+    return VonMisesFisher(mean, spread) if on_sphere else Gaussians(mean, spread)

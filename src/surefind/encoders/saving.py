@@ -11,7 +11,8 @@ from torch import Tensor
 
 import surefind
 from surefind.encoders.backbone import check_backbone
-from surefind.encoders.card import model_card
+from surefind.encoders.card import Told, model_card
+from surefind.encoders.classes import FILE as CLASSES
 from surefind.encoders.config import EncoderConfig
 from surefind.encoders.fingerprint import canonical, fingerprint
 from surefind.encoders.weights import read_tensors
@@ -36,7 +37,7 @@ def write_model(
     config: EncoderConfig,
     tensors: Mapping[str, Tensor],
     *,
-    card: Mapping[str, object] | str | None = None,
+    told: Told = Told(),  # noqa: B008 - it cannot change
 ) -> None:
     """Write a model; whenever this stops, the folder holds the old or the new one, whole.
 
@@ -58,7 +59,7 @@ def write_model(
         write_whole(waiting, weights)
         write_whole(folder / CONFIG, (json.dumps(facts, indent=2) + "\n").encode())
         waiting.replace(folder / WEIGHTS)
-        write_whole(folder / CARD, model_card(config, made, card).encode())
+        write_whole(folder / CARD, model_card(config, made, told).encode())
         for left_over in folder.glob(_waiting(folder, "*").name):
             left_over.unlink()
     except OSError as error:
@@ -101,6 +102,17 @@ def read_weights(folder: Path, saved: Saved, wanted: Mapping[str, Tensor]) -> di
             f"{path} does not belong to {folder / CONFIG}, or is damaged", fix=_SAVE_AGAIN
         )
     return tensors
+
+
+def model_files(folder: Path, saved: Saved) -> dict[str, Path]:
+    """The files that are the model, by the names that others know them by; not its card."""
+    waiting = _waiting(folder, saved.fingerprint)
+    files = {
+        CONFIG: folder / CONFIG,
+        WEIGHTS: waiting if waiting.exists() else folder / WEIGHTS,
+        CLASSES: folder / CLASSES,
+    }
+    return {name: path for name, path in files.items() if path.is_file()}
 
 
 def _waiting(folder: Path, made: str) -> Path:

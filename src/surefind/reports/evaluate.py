@@ -18,6 +18,8 @@ from surefind.embeddings import Embeddings
 from surefind.encoders.encoder import Encoder
 from surefind.encoders.encoding import ImageEncoder
 from surefind.encoders.mc_dropout import McDropoutEncoder
+from surefind.encoders.onnx.opening import open_encoder
+from surefind.encoders.onnx.runtime import OnnxEncoder
 from surefind.errors import InvalidArgument
 from surefind.images.catalog import Catalog
 from surefind.images.matches import Rows
@@ -55,6 +57,7 @@ class Request:
     ladder: int = 200  # queries that are corrupted; 0: none
     seed: int = 0
     command: str = ""
+    runtime: str = "torch"  # or onnx, onnx-int8: what an export holds
     title: str = ""  # of the model; its folder's name, unless given
 
 
@@ -71,8 +74,8 @@ def evaluate(
     """Encode, search and measure; embeddings are kept in a folder, if given, for the next time."""
     start = time.monotonic()
     check_choice("part", request.part, PARTS)
-    model = Encoder.load(request.model)
-    encoder = model if request.passes is None else McDropoutEncoder(model, passes=request.passes)
+    model = open_encoder(request.model, request.runtime)
+    encoder = _with_passes(model, request.passes)
     name, catalog, foreign_catalog = _data(request)
 
     def embed(catalog: Catalog, what: str) -> Embedded:
@@ -101,6 +104,19 @@ def evaluate(
         ladder=_ladder(request, encoder, own, judgement, tell) if request.ladder else None,
     )
     return Evaluation(result, judgement.queries)
+
+
+def _with_passes(model: Encoder | OnnxEncoder, passes: int | None) -> ImageEncoder:
+    if passes is None:
+        return model
+    if isinstance(model, OnnxEncoder):
+        raise InvalidArgument(
+            "runtime",
+            expected="torch, since an export has no dropout",
+            got="onnx with --mc-passes",
+            fix="leave one of them out",
+        )
+    return McDropoutEncoder(model, passes=passes)
 
 
 def _data(request: Request) -> tuple[str, Catalog, Catalog | None]:
@@ -154,7 +170,7 @@ def _ladder(
 
 def _about(
     request: Request,
-    model: Encoder,
+    model: Encoder | OnnxEncoder,
     name: str,
     own: Embedded,
     foreign: Embedded | None,

@@ -30,9 +30,11 @@ from surefind.search.confidence.truth import classes_of, is_labelled, is_missing
 from surefind.search.doubt.checking import FEWEST_CLASSES
 from surefind.search.doubt.fitting import fit_variance_heads
 from surefind.search.neighbourhoods import Neighbourhoods
+from surefind.search.neighbours import nearest
 from surefind.search.pictures import digest_of, pictures_of
 
 STEPS = 150  # of learning which images are vague
+ROUNDING = 1e-10  # of a squared length, in float32
 MOST_QUERIES = 5000  # asked of an index; of more, as many are drawn at random
 
 
@@ -99,7 +101,8 @@ def labelled_queries(
         return own_queries(engine, seed=seed), "the index itself"
     if isinstance(labelled, Embeddings):
         engine.space.check(labelled)
-        return embedded_queries(labelled, labels, seed=seed), "embeddings"
+        queries = embedded_queries(labelled, labels, seed=seed)
+        return queries._replace(itself=_twins(engine, queries.embeddings)), "embeddings"
     source = str(labelled.root if isinstance(labelled, Catalog) else labelled)
     return picture_queries(engine, encoder(), labelled, seed=seed, progress=progress), source
 
@@ -140,7 +143,7 @@ def picture_queries(
 def embedded_queries(
     query: Embeddings, labels: Sequence[object] | None, *, seed: int = 0
 ) -> LabelledQueries:
-    """Embeddings of images that are not in the index."""
+    """Embeddings with what they show, as if none of them were in the index."""
     if labels is None or len(labels) != len(query):
         raise InvalidArgument(
             "labels",
@@ -169,6 +172,22 @@ def _queries(
     groups = classes_of(queries.facts)
     check_queries(groups)
     return queries._replace(groups=groups)
+
+
+def _twins(engine: Engine, queries: Embeddings) -> list[str]:
+    """The id of the row that a query is equal to; "" where there is none.
+
+    Embeddings have no digest, and a query that finds itself would make every first hit right.
+    """
+    near = nearest(engine, queries, 1, ranking="mean")
+    names = [""] * len(queries)
+    if not near.keys.shape[1]:
+        return names
+    length = queries.mean.double().square().sum(dim=1).numpy()
+    equal = np.flatnonzero(near.ranked_by[:, 0] <= ROUNDING * length)
+    for row, name in zip(equal, engine.rows(near.keys[equal, 0]).ids, strict=True):
+        names[row] = name
+    return names
 
 
 def learned_doubt(

@@ -9,7 +9,6 @@ import torch
 from surefind.choices import check_choice
 from surefind.embeddings import Embeddings
 from surefind.encoders.encoding import ImageEncoder
-from surefind.encoders.saving import read_config
 from surefind.engines.engine import Engine, EngineError, Rows
 from surefind.engines.opening import open_engine, without_password
 from surefind.engines.space import Space
@@ -19,7 +18,7 @@ from surefind.search.adding import Added, Policy, add_pictures, already_there
 from surefind.search.folder import EMBEDDED, IndexFolder
 from surefind.search.inside import names_of
 from surefind.search.making import make_index, space_of
-from surefind.search.model import check_same_model, load_encoder
+from surefind.search.model import check_same_model, load_encoder, saved_fingerprint
 from surefind.search.nearest import Nearest
 from surefind.search.once import Once
 from surefind.search.picture_roots import known_roots, read_roots, remember_roots
@@ -117,7 +116,8 @@ class Gallery:
         if encoder is not None:
             index.check_model(encoder.fingerprint, "the given encoder")
         elif place.model.exists():
-            index.check_model(read_config(place.model).fingerprint, str(place.model))
+            own = saved_fingerprint(place.model, index.fingerprint)
+            index.check_model(own, str(place.model))
         return index
 
     @property

@@ -8,6 +8,7 @@ from uuid import uuid4
 import surefind
 from surefind.encoders.encoder import Encoder
 from surefind.encoders.encoding import ImageEncoder
+from surefind.encoders.onnx.runtime import OnnxEncoder
 from surefind.engines.engine import Engine
 from surefind.engines.opening import create_engine, open_engine, without_password
 from surefind.engines.space import Space
@@ -38,7 +39,7 @@ def make_index(
         "surefind": surefind.__version__,
     }
     opened = _join_or_create(folder.place(engine), space, facts, kind)
-    if isinstance(encoder, Encoder):
+    if isinstance(encoder, Encoder | OnnxEncoder):
         encoder.save(folder.model)
     folder.write(engine)
     return folder, opened

@@ -12,6 +12,7 @@ import torch
 
 from surefind.datasets.splits import Splits
 from surefind.encoders.classes import class_hashes
+from surefind.encoders.device import own_device
 from surefind.encoders.encoder import Encoder
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 from surefind.images.loading import Rejection, TooManyRejected
@@ -128,7 +129,7 @@ class _Run:
             state = self.folder.resume(recipe, self.splits)
         else:
             self.folder.check_free()
-        self.encoder = make_encoder(recipe).to("cuda" if torch.cuda.is_available() else "cpu")
+        self.encoder = make_encoder(recipe).to(own_device())
         self.encoder.trained_with = class_hashes(self.splits.train.labels)
         config = self.encoder.config
         self.watch = Watch(floor=config.variance_floor if config.has_variance else 0.0)

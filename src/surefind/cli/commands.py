@@ -1,0 +1,71 @@
+"""All commands of `surefind`, in the order of its help."""
+
+from typing import Annotated
+
+import typer
+
+import surefind
+from surefind.cli.calibrate import calibrate
+from surefind.cli.check import check
+from surefind.cli.demo import demo
+from surefind.cli.doctor import doctor
+from surefind.cli.encode import encode
+from surefind.cli.evaluate import evaluate
+from surefind.cli.export import export
+from surefind.cli.failing import EXIT_CODES
+from surefind.cli.figures import figures_app
+from surefind.cli.index import index
+from surefind.cli.info import info
+from surefind.cli.push import push
+from surefind.cli.recipes import recipes
+from surefind.cli.registering import Command, Debug, Quiet, register
+from surefind.cli.reproduce import reproduce
+from surefind.cli.search import search
+from surefind.cli.serve import serve
+from surefind.cli.train import train
+from surefind.cli.upgrade import upgrade
+from surefind.cli.verify import verify
+from surefind.cli.voice import speak
+
+PANELS: dict[str, tuple[Command, ...]] = {  # a new command needs its name here, and nothing else
+    "First steps": (demo, doctor, check, recipes),
+    "Build": (train, index, encode, calibrate, upgrade),
+    "Ask": (search, serve, info, verify),
+    "Judge": (evaluate, reproduce),
+    "Share": (export, push),
+}
+
+app = typer.Typer(
+    name="surefind",
+    help="Image retrieval that knows how sure it is.",
+    epilog="\n".join(["Exit codes:", *(f"{n:>3}  {text}" for n, text in EXIT_CODES.items())]),
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+for panel, commands in PANELS.items():
+    for command in commands:
+        register(app, command, panel=panel)
+app.add_typer(figures_app, name="figures", rich_help_panel="Judge")
+
+
+def _tell_version(*, asked: bool) -> None:
+    if asked:
+        print(f"surefind {surefind.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def before_any_command(
+    quiet: Quiet = False,
+    debug: Debug = False,
+    version: Annotated[  # noqa: ARG001  # told before anything else
+        bool,
+        typer.Option(
+            "--version",
+            help="Tell the version of surefind.",
+            is_eager=True,
+            callback=lambda asked: _tell_version(asked=asked),
+        ),
+    ] = False,
+) -> None:
+    speak(quiet=quiet, debug=debug)

@@ -1,0 +1,115 @@
+"""surefind demo: everything once, on built-in data."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from surefind.cli.progress import bars, line
+from surefind.cli.voice import remark
+from surefind.errors import SurefindError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from surefind.demo.questions import Question
+    from surefind.demo.result import DemoResult
+    from surefind.demo.stages import StageDone
+
+
+def demo(
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The folder to make, or one of an earlier demo.")
+    ] = Path("demo"),
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Serve the page at the end; Ctrl-C ends it.")
+    ] = False,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Of the page; 0: any that is free.")
+    ] = 8000,
+    seed: Annotated[int, typer.Option(min=0, help="Of training and of every draw.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+) -> None:
+    """See everything once, without data of your own: in about two minutes on two cores.
+
+    Draws glyphs, trains a Bayesian encoder and a triplet baseline, indexes, calibrates, writes a
+    report, asks three queries, and compares who knows when the first hit is wrong. Stop it
+    whenever you like: the same command goes on.
+    Example: surefind demo
+        surefind demo -o tour --serve
+    """
+    from surefind.demo import run_demo
+    from surefind.demo.service import INSTALL, is_installed
+
+    if serve and not is_installed():  # before the work, not after it
+        raise SurefindError("the service is not installed", fix=f"{INSTALL}, or leave out --serve")
+    result = run_demo(output, seed=seed, watch=_watched, ended=_tell)
+    if as_json:
+        print(json.dumps(result.as_dict(), allow_nan=False), flush=True)
+    else:
+        _print(result, serving=serve)
+    if serve:
+        from surefind.cli.serve import serve as serve_index
+
+        folder = result.folder
+        serve_index(folder.index, port=port, samples=folder.queries, report=folder.report)
+
+
+@contextmanager
+def _watched(title: str) -> "Iterator[Callable[[str, int, int], None]]":
+    """A bar on a terminal, which its last line replaces; elsewhere a line when it begins."""
+    with bars() as bar:
+        bar.live.transient = True
+        line(bar, f"{title} ...")
+        task = bar.add_task(title, total=None)
+
+        def tell(part: str, done: int, total: int) -> None:
+            what = f"{title}: {part}" if part else title
+            bar.update(task, description=what, completed=done, total=total)
+
+        yield tell
+
+
+def _tell(stage: "StageDone") -> None:
+    again = ", from an earlier run" if stage.reused else ""
+    remark(f"{stage.title}: {stage.figure} ({stage.seconds:.1f} s{again})")
+
+
+def _print(result: "DemoResult", *, serving: bool) -> None:
+    """The queries, the table, how to read it, and what to do next."""
+    from rich.console import Console
+
+    from surefind.demo.service import INSTALL
+    from surefind.demo.terminal import comparison_table
+
+    console = Console()
+    for question in result.questions:
+        _print_question(console, question, result)
+        console.print()
+    console.print(comparison_table(result.rows, precision=result.precision))
+    console.print()
+    for sentence in result.reading:
+        console.print(sentence, highlight=False)
+    print()
+    if result.service is None:
+        print(f"For the page:     {INSTALL}")
+    if not serving:
+        print(f"Open the page:    {result.open_page}")
+    print(f"Your own folder:  {result.try_yours}", flush=True)
+
+
+def _print_question(console: "Console", question: "Question", result: "DemoResult") -> None:
+    from surefind.cli.preview import can_show, preview
+    from surefind.demo.terminal import question_title
+    from surefind.search.tables import hits_table, query_heading
+
+    found, pictures = question.result, can_show(console)
+    console.print(question_title(question))
+    shown = preview(question.path) if pictures else None
+    console.print(query_heading(found, shown, calibration=result.calibration))
+    console.print(
+        hits_table(found, [preview(hit.path) for hit in found.hits] if pictures else None)
+    )

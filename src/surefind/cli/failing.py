@@ -1,0 +1,144 @@
+"""What a command that fails says, and the code it exits with."""
+
+import errno
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from surefind.cli.voice import is_debugging
+from surefind.errors import SurefindError
+
+EXIT_CODES = {
+    0: "fine; of a search, a match",
+    1: "an error, told in one message; of check, verify and doctor, something is wrong",
+    2: "wrong usage",
+    3: "unsure, or a promise that cannot be made",
+    4: "foreign: the query belongs to nothing in the index",
+    70: "a defect in surefind",
+    130: "interrupted: Ctrl-C",
+    141: "whoever read the output went away",
+}
+FAILED, DEFECT, INTERRUPTED, UNREAD = 1, 70, 130, 141
+_REMEDIES = {
+    errno.ENOSPC: "free some space on that disk, or choose another folder",
+    errno.EDQUOT: "free some space of your quota, or choose another folder",
+    errno.EACCES: "make it readable and writable for you, or choose another place",
+    errno.EPERM: "make it readable and writable for you, or choose another place",
+    errno.EROFS: "choose a place that can be written to",
+    errno.ENOENT: "check the path",
+    errno.EMFILE: "allow more open files: ulimit -n 4096",
+}
+_OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "bad_alloc")  # as torch and faiss say
+
+
+class Ended(Exception):
+    """Around what a command line framework would answer itself: Ctrl-C, a closed pipe."""
+
+
+class StoppedAsAsked(SurefindError):
+    """Ctrl-C was a request, and has been met: everything is saved."""
+
+
+@contextmanager
+def failures_told() -> Iterator[None]:
+    """One message and an exit code instead of a traceback, which --debug shows."""
+    try:
+        try:
+            yield
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()  # here, where a closed pipe can still be answered
+    except Ended as ended:
+        sys.exit(_tell(ended.__cause__ or ended))
+    except SystemExit as leaving:
+        end = _cause(leaving)
+        if end is None:
+            raise
+        sys.exit(_tell(end))
+    except (Exception, KeyboardInterrupt) as failure:  # noqa: BLE001  # the last place to tell it
+        sys.exit(_tell(failure))
+
+
+def _cause(leaving: SystemExit) -> BaseException | None:
+    """What made typer or rich leave without a word: Ctrl-C, or a closed pipe."""
+    error: BaseException | None = leaving
+    while error is not None and not isinstance(error, KeyboardInterrupt | BrokenPipeError):
+        error = error.__cause__ or error.__context__
+    return error
+
+
+def _tell(failure: BaseException) -> int:
+    if isinstance(failure, BrokenPipeError):
+        _write_nowhere()
+        return UNREAD
+    if is_debugging():
+        from traceback import print_exception
+
+        print_exception(failure)
+    if isinstance(failure, KeyboardInterrupt):
+        with suppress(ValueError):  # not in the main thread
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # while Python cleans up, one more ends it
+        print("interrupted; nothing is broken: run the same command again", file=sys.stderr)
+        return INTERRUPTED
+    from surefind.search.printable import printable_lines
+
+    if isinstance(failure, StoppedAsAsked):
+        print(printable_lines(f"{failure.problem}; {failure.fix}"), file=sys.stderr)
+        return INTERRUPTED
+    known = _known(failure)
+    if known is not None:
+        print(f"error: {printable_lines(str(known))}", file=sys.stderr)
+        return FAILED
+    print(printable_lines(_defect(failure)), file=sys.stderr)
+    return DEFECT
+
+
+def _known(failure: BaseException) -> SurefindError | None:
+    """As a problem the user can act on, if it is one."""
+    if isinstance(failure, SurefindError):
+        return failure
+    if isinstance(failure, MemoryError) or _is_out_of_memory(failure):
+        return SurefindError(
+            f"out of memory: {failure}".removesuffix(": "),
+            fix="end other programs, or use less at once; surefind doctor tells what there is",
+        )
+    if isinstance(failure, OSError):
+        return _of_the_system(failure)
+    if isinstance(failure, ModuleNotFoundError) and not (failure.name or "").startswith("surefind"):
+        return SurefindError(
+            f"{failure.name} is not installed", fix="surefind doctor tells what is missing"
+        )
+    return None
+
+
+def _is_out_of_memory(failure: BaseException) -> bool:
+    return isinstance(failure, RuntimeError) and any(
+        words in str(failure) for words in _OUT_OF_MEMORY
+    )
+
+
+def _of_the_system(failure: OSError) -> SurefindError:
+    place = "" if failure.filename is None else f"{os.fsdecode(failure.filename)}: "
+    code = failure.errno or 0
+    return SurefindError(
+        f"{place}{failure.strerror or str(failure) or type(failure).__name__}",
+        fix=_REMEDIES.get(code, "check that the file, its disk and your rights are in order"),
+    )
+
+
+def _defect(failure: BaseException) -> str:
+    kind, message = type(failure).__name__, " ".join(str(failure).split())
+    what = f"this is a defect in surefind: {kind}: {message}".removesuffix(": ")
+    if is_debugging():
+        return what
+    return f"{what} (run again with --debug for the details, and report it)"
+
+
+def _write_nowhere() -> None:
+    """What is still to be written goes nowhere, so that Python does not try it again at its end."""
+    with suppress(OSError, ValueError, AttributeError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

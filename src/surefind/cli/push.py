@@ -1,0 +1,93 @@
+"""surefind push: a model to the Hugging Face hub."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def push(
+    model: Annotated[Path, typer.Argument(help="A model folder of surefind train.")],
+    name: Annotated[
+        str, typer.Argument(metavar="OWNER/NAME", help="Its name on the hub; @BRANCH may follow.")
+    ],
+    report: Annotated[
+        Path | None,
+        typer.Option(help="A report of surefind evaluate, whose metrics go into the card."),
+    ] = None,
+    private: Annotated[
+        bool, typer.Option("--private", help="Make a new repository for you alone.")
+    ] = False,
+    onnx: Annotated[
+        bool, typer.Option("--onnx", help="Also what surefind export wrote to MODEL/onnx.")
+    ] = False,
+    message: Annotated[
+        str, typer.Option("--message", "-m", help="Of the commit.")
+    ] = "Upload an encoder of surefind",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the files and the card, and upload nothing.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")] = False,
+) -> None:
+    """Upload a model with its card: all of it in one commit, or nothing.
+
+    The card is the README.md of the folder, with what you have added to it. The token is that of
+    `hf auth login`, or HF_TOKEN.
+
+    Examples:
+        surefind push model owner/name --dry-run
+        surefind push model owner/name --report report
+    """
+    from surefind.cli.voice import is_quiet, remark
+    from surefind.encoders.encoder import Encoder
+    from surefind.encoders.hub import check_hub_id, upload
+    from surefind.encoders.saving import CARD
+    from surefind.encoders.shared_card import has_license
+    from surefind.encoders.sharing import pack, size
+    from surefind.reports.for_card import read_measured
+    from surefind.search.printable import printable, printable_lines
+
+    hub_id = check_hub_id(name)
+    fingerprint = Encoder.load(model).fingerprint  # what is damaged is not shared
+    measured = None if report is None else read_measured(report, fingerprint=fingerprint)
+    files = pack(model, hub_id, measured=measured, onnx=onnx)
+    card = bytes(files[CARD]).decode()
+    sizes = {file: size(content) for file, content in files.items()}
+    facts = {"repo": hub_id.repo, "revision": hub_id.revision, "fingerprint": fingerprint}
+    if not has_license(card):
+        remark(
+            f"the card names no license: add a line such as `license: apache-2.0` to {model / CARD}"
+        )
+    url: str | None = None
+    if not dry_run:
+        with _bars(shown=not is_quiet()):
+            url = upload(hub_id, files, private=private, message=message)
+    if as_json:
+        shown = {"card": card} if dry_run else {}
+        print(json.dumps(facts | {"url": url, "files": sizes} | shown))
+        return
+    for file, count in sizes.items():
+        print(f"{count:>14,} bytes  {printable(file)}")
+    if dry_run:
+        print(f"\n{printable_lines(card)}")
+        remark(f"nothing was uploaded to {hub_id.repo}: without --dry-run it is")
+        return
+    print(f"uploaded: {url}")
+
+
+@contextmanager
+def _bars(*, shown: bool) -> Iterator[None]:
+    """Of the upload, which the hub's library draws."""
+    from huggingface_hub.utils.tqdm import disable_progress_bars, enable_progress_bars
+
+    if shown:
+        yield
+        return
+    disable_progress_bars()
+    try:
+        yield
+    finally:
+        enable_progress_bars()

@@ -1,0 +1,134 @@
+"""Three queries that nobody drew for the purpose: one easy, one hard, one foreign."""
+
+import io
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from surefind.embeddings import Embeddings
+from surefind.files import make_writable, write_whole
+from surefind.images.catalog import Catalog
+from surefind.search.confidence.verdict import FOREIGN, MATCH, UNSURE
+from surefind.search.hits import SearchResult
+from surefind.search.index import Index
+
+SHOWN = 3  # hits of each
+
+
+@dataclass(frozen=True)
+class Question:
+    """A query, what it truly shows, and what was answered."""
+
+    kind: str  # easy, hard or foreign
+    about: str
+    label: str | None  # none where nothing in the index can be right
+    path: Path
+    result: SearchResult
+
+    @property
+    def right(self) -> bool:
+        """Whether the first hit is what the query shows."""
+        return self.label is not None and self.result.hits[0].metadata.get("label") == self.label
+
+    def as_dict(self) -> dict[str, Any]:
+        first = self.result.hits[0]
+        return {
+            "kind": self.kind,
+            "about": self.about,
+            "path": str(self.path),
+            "label": self.label,
+            "verdict": self.result.verdict,
+            "confidence": self.result.confidence,
+            "novelty_p_value": self.result.novelty_p_value,
+            "first_hit": first.id,
+            "first_label": first.metadata.get("label"),
+            "right": self.right,
+        }
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What all that could have been asked come to."""
+
+    kept_out: dict[str, int]  # glyphs by their verdict
+    right_matches: int  # first hits called a match that are one
+    symbols: int
+    foreign_symbols: int  # called so
+
+    def __str__(self) -> str:
+        counts = self.kept_out
+        return (
+            f"of {sum(counts.values())} glyphs kept out, {counts[MATCH]} match "
+            f"({self.right_matches} rightly), {counts[UNSURE]} unsure, {counts[FOREIGN]} foreign; "
+            f"of {self.symbols} symbols {self.foreign_symbols} foreign"
+        )
+
+
+def ask(
+    index: Index, kept_out: Catalog, symbols: Catalog, *, strangers: Embeddings, folder: Path
+) -> tuple[list[Question], Tally]:
+    """All are asked; of each verdict one is taken, written to the folder, and asked again."""
+    own = index.search(index.encoder.encode(kept_out.files), SHOWN)
+    theirs = index.search(strangers, SHOWN)
+    easy = best_with(own, MATCH, by=[result.confidence or 0.0 for result in own])
+    hard = best_with(own, UNSURE, by=kept_out.difficulty)
+    make_writable(folder)
+    chosen = (
+        ("easy", "the glyph, of those kept out, that it is surest of", kept_out, easy),
+        ("hard", "the most spoilt of those it is unsure of", kept_out, hard),
+    )
+    questions = []
+    for kind, about, catalog, row in chosen:
+        path = folder / f"{kind}.png"
+        write_whole(path, catalog.file(row).read_bytes())
+        answer = index.search(path, SHOWN)
+        questions.append(Question(kind, about, catalog.labels[row], path, answer))
+    questions.append(foreign_question(index, symbols, theirs, folder / "foreign.png"))
+    return questions, tally_of(own, kept_out, theirs)
+
+
+def foreign_question(
+    index: Index, symbols: Catalog, theirs: list[SearchResult], path: Path
+) -> Question:
+    """A chess board; if that passes for a glyph, the strangest of the symbols."""
+    about, picture = "a chess board, which is no glyph at all", _chess_board()
+    if index.search(picture, SHOWN).verdict != FOREIGN:
+        strange = [-(result.novelty_p_value or 0.0) for result in theirs]
+        about = "the strangest of the symbols, which are no letters"
+        picture = symbols.file(best_with(theirs, FOREIGN, by=strange)).read_bytes()
+    write_whole(path, picture)
+    return Question("foreign", about, None, path, index.search(path, SHOWN))
+
+
+def best_with(results: Sequence[SearchResult], verdict: str, *, by: Sequence[float]) -> int:
+    """The highest of those with the verdict; of all, if none has it."""
+    return max(range(len(results)), key=lambda row: (results[row].verdict == verdict, by[row]))
+
+
+def _chess_board() -> bytes:
+    squares = (np.indices((64, 64)) // 8).sum(axis=0) % 2
+    file = io.BytesIO()
+    Image.fromarray((255 * squares).astype(np.uint8)).save(file, "PNG")
+    return file.getvalue()
+
+
+def tally_of(
+    own: Sequence[SearchResult], kept_out: Catalog, theirs: Sequence[SearchResult]
+) -> Tally:
+    counts = Counter(str(result.verdict) for result in own)
+    right = sum(
+        result.verdict == MATCH and result.hits[0].metadata.get("label") == label
+        for result, label in zip(own, kept_out.labels, strict=True)
+    )
+    foreign = sum(result.verdict == FOREIGN for result in theirs)
+    return Tally(
+        {verdict: counts[verdict] for verdict in (MATCH, UNSURE, FOREIGN)},
+        right,
+        len(theirs),
+        foreign,
+    )

@@ -1,0 +1,148 @@
+"""Models on the Hugging Face hub: found by `owner/name`, downloaded, uploaded in one commit."""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from surefind.encoders.classes import FILE as CLASSES
+from surefind.encoders.hub_errors import download_error, no_token, upload_error
+from surefind.encoders.saving import CARD, CONFIG, WEIGHTS
+from surefind.errors import InvalidArgument, InvalidFile
+
+PREFIX = "hf://"  # says that the hub is meant, whatever folders there are
+ONNX = "onnx/*"
+_NAME = r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,94}[A-Za-z0-9_])?"
+_HUB_ID = re.compile(rf"({_NAME}/{_NAME})(?:@([^@\s]+))?")
+
+
+class HubId(NamedTuple):
+    """A model on the hub, and which version of it."""
+
+    repo: str  # owner/name
+    revision: str | None = None  # a branch, tag or commit; None: the newest
+
+
+def read_hub_id(text: str) -> HubId | None:
+    """None where it cannot be the name of a model on the hub.
+
+    >>> read_hub_id("birds/encoder@v2")
+    HubId(repo='birds/encoder', revision='v2')
+    >>> read_hub_id("../encoder") is None
+    True
+    """
+    found = _HUB_ID.fullmatch(text.removeprefix(PREFIX))
+    if found is None or "--" in found[1] or ".." in found[1]:
+        return None
+    return HubId(found[1], found[2])
+
+
+def check_hub_id(text: str, *, revision: str | None = None) -> HubId:
+    """Refuse what cannot be a name on the hub; a revision of its own goes before that in it."""
+    hub_id = read_hub_id(text)
+    if hub_id is None:
+        raise InvalidArgument(
+            "name on the hub",
+            expected="owner/name, or owner/name@branch",
+            got=repr(text),
+            fix="name your account or organisation, a slash, and the model",
+        )
+    return hub_id if revision is None else hub_id._replace(revision=revision)
+
+
+def model_folder(model: str | Path, *, revision: str | None = None, onnx: bool = False) -> Path:
+    """Where a model is on this machine: the folder named, or what the hub has under that name.
+
+    A folder that exists, and any `Path`, is taken as it is, without a look at the network. So is
+    `models/birds` where a folder `models` is: its name is more likely mistyped than meant for
+    the hub. `hf://owner/name` always means the hub. `onnx` also fetches exported models.
+    """
+    explicit = isinstance(model, str) and model.startswith(PREFIX)
+    hub_id = None if isinstance(model, Path) else read_hub_id(model)
+    if hub_id is None or (Path(model).exists() and not explicit):
+        if revision is not None:
+            raise InvalidArgument(
+                "revision",
+                expected="none for a folder, which has no versions",
+                got=repr(revision),
+                fix="leave it out, or name a model on the hub: owner/name",
+            )
+        return Path(model)
+    if not explicit and Path(hub_id.repo).parent.is_dir():
+        raise InvalidFile(
+            f"{model} holds no model: there is no such folder",
+            fix="name the folder that Encoder.save or `surefind train` wrote; a model of that "
+            f"name on the hub is {PREFIX}{model}",
+        )
+    return download(check_hub_id(str(model), revision=revision), onnx=onnx)
+
+
+@contextmanager
+def whole(model: str | Path, folder: Path) -> Iterator[None]:
+    """What is wrong with a downloaded model is told of its name, not of a folder of the cache."""
+    try:
+        yield
+    except InvalidFile as error:
+        if folder == Path(model):
+            raise
+        raise InvalidFile(
+            f"{model} from the hub is no whole model of surefind: {error.problem}",
+            fix=f"delete {folder.parents[1]} and try again; if that does not help, tell its author",
+        ) from error
+
+
+def download(hub_id: HubId, *, onnx: bool = False) -> Path:
+    """The hub's files of a model, or those of the cache if they are the same or it is offline."""
+    from huggingface_hub import snapshot_download
+
+    wanted = [CONFIG, WEIGHTS, CLASSES, CARD, *([ONNX] if onnx else [])]
+    try:
+        folder = Path(
+            snapshot_download(hub_id.repo, revision=hub_id.revision, allow_patterns=wanted)
+        )
+    except Exception as error:  # it raises many kinds, of several libraries
+        raise download_error(hub_id.repo, hub_id.revision, error) from error
+    if not (folder / CONFIG).is_file():
+        raise InvalidFile(
+            f"{hub_id.repo} on the hub holds no model of surefind: {CONFIG} is missing",
+            fix="name a model that `surefind push` uploaded",
+        )
+    return folder
+
+
+def upload(
+    hub_id: HubId, files: Mapping[str, Path | bytes], *, private: bool = False, message: str
+) -> str:
+    """All files in one commit, or none; the address of the model.
+
+    Files of an older model that the new one does not have are deleted by the same commit; what
+    else the repository holds stays.
+    """
+    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, get_token
+
+    if get_token() is None:
+        raise no_token(hub_id.repo)
+    api, repo, branch = HfApi(), hub_id.repo, hub_id.revision
+    try:
+        api.create_repo(repo, private=private, exist_ok=True)
+        if branch is not None:
+            api.create_branch(repo, branch=branch, exist_ok=True)
+        there = api.list_repo_files(repo, revision=branch)
+        old = [name for name in there if _is_ours(name) and name not in files]
+        api.create_commit(
+            repo,
+            [
+                *(CommitOperationAdd(name, content) for name, content in files.items()),
+                *(CommitOperationDelete(name) for name in old),
+            ],
+            commit_message=message,
+            revision=branch,
+        )
+    except Exception as error:  # as above
+        raise upload_error(repo, error) from error
+    return f"{api.endpoint}/{repo}" + ("" if branch is None else f"/tree/{branch}")
+
+
+def _is_ours(name: str) -> bool:
+    return name in (CONFIG, WEIGHTS, CLASSES, CARD) or name.startswith("onnx/")

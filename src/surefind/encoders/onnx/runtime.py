@@ -1,0 +1,118 @@
+"""An exported encoder, run by ONNX Runtime."""
+
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from surefind.choices import check_choice
+from surefind.embeddings import Embeddings, Gaussians, VonMisesFisher
+from surefind.encoders.classes import read_classes
+from surefind.encoders.config import EncoderConfig
+from surefind.encoders.encoder import Encoder, no_embeddings
+from surefind.encoders.encoding import ImageEncoder
+from surefind.encoders.hub import model_folder
+from surefind.encoders.onnx.extra import onnxruntime
+from surefind.encoders.onnx.files import (
+    MEAN,
+    NAMES,
+    PIXELS,
+    VAR,
+    read_content,
+    read_export,
+    write_export,
+)
+from surefind.encoders.saving import read_config
+from surefind.errors import InvalidFile
+
+
+class OnnxEncoder(ImageEncoder):
+    """The encoder of a model folder, from its ONNX file; made by `load`.
+
+    In float32 its embeddings are those of `Encoder`, and it has the same fingerprint. In int8
+    they are near them, and are only compared with their own kind.
+    """
+
+    def __init__(
+        self, content: bytes, config: EncoderConfig, *, fingerprint: str, threads: int = 1
+    ) -> None:
+        assert config.preprocessing is not None  # of a saved model it is complete
+        self.config, self.preprocessing = config, config.preprocessing
+        self.precision = "fp32"
+        self._fingerprint, self._session = fingerprint, _session(content, threads)
+        self._folder: Path | None = None  # that it was loaded from
+
+    @classmethod
+    def load(cls, model: str | Path, precision: str = "fp32", *, threads: int = 1) -> Self:
+        """What `surefind export` wrote to a model folder, as "fp32" or "int8".
+
+        The folder is on the disk or, as `owner/name`, on the Hugging Face hub. `threads` share the
+        layers of one batch; with one, `encode` and the service embed a batch on every core.
+        """
+        check_choice("precision", precision, tuple(NAMES))
+        onnxruntime()  # whether it is installed, before what takes longer
+        folder = model_folder(model, onnx=True)
+        saved, exported = read_config(folder), read_export(folder, precision)
+        content = read_content(folder, precision, exported)
+        own = exported.fingerprint_of(precision)
+        encoder = cls(content, saved.config, fingerprint=own, threads=threads)
+        encoder.trained_with = read_classes(folder)
+        encoder.precision, encoder._folder = precision, folder
+        return encoder
+
+    def save(self, folder: str | Path) -> None:
+        """Copy the model it was loaded from, and the export that it runs."""
+        folder = Path(folder)
+        assert self._folder is not None  # only `load` makes one for others
+        if folder.resolve() == self._folder.resolve():
+            return
+        exported = read_export(self._folder, self.precision)
+        if exported.fingerprint_of(self.precision) != self.fingerprint:
+            raise InvalidFile(
+                f"{self._folder} was exported anew since it was loaded", fix="load it again"
+            )
+        content = read_content(self._folder, self.precision, exported)
+        Encoder.load(self._folder).save(folder)
+        facts = exported.files[self.precision].facts
+        write_export(folder, exported.fingerprint, {self.precision: (content, facts)})
+
+    @property
+    def fingerprint(self) -> str:
+        return self._fingerprint
+
+    @property
+    def has_variance(self) -> bool:
+        return self.config.has_variance
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device("cpu")
+
+    def evaluating(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def embed_pixels(self, pixels: Tensor) -> Embeddings:
+        given = {PIXELS: pixels.float().numpy(force=True)}
+        mean, var = map(torch.from_numpy, self._session.run([MEAN, VAR], given))
+        if self.config.family == "von-mises-fisher":
+            return VonMisesFisher(mean, 1 / var)
+        return Gaussians(mean, var)
+
+    def empty(self) -> Embeddings:
+        return no_embeddings(self.config)
+
+
+def _session(content: bytes, threads: int) -> Any:
+    package = onnxruntime()
+    options = package.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.log_severity_level = 3  # errors, which are raised as well
+    try:
+        return package.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # it has kinds of its own, which all mean this
+        raise InvalidFile(
+            f"this ONNX Runtime ({package.__version__}) cannot run the export: {error}",
+            fix="pip install -U onnxruntime, or export again with the version installed here",
+        ) from error

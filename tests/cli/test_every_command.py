@@ -1,0 +1,93 @@
+"""What every command has: examples that can be typed, --quiet, --debug, --json."""
+
+import json
+
+import pytest
+from commands_walked import COMMANDS, ROOT, explanation, options, parse
+
+from surefind.cli.pages import command_pages
+
+WITHOUT_RESULT = {"serve"}  # it runs until it is ended
+PAGES = command_pages()
+
+each = pytest.mark.parametrize("name", COMMANDS)
+
+
+@each
+def test_a_command_has_an_example_of_itself_that_can_be_typed(name: str):
+    examples = explanation(COMMANDS[name]).examples
+    assert any(f"{example} ".startswith(f"surefind {name} ") for example in examples)
+    for example in examples:
+        parse(example)
+
+
+@each
+def test_help_shows_each_example_on_a_line_of_its_own(name: str):
+    shown = [line.strip() for line in PAGES[f"surefind {name}"].splitlines()]
+    for example in explanation(COMMANDS[name]).examples:
+        assert example in shown
+
+
+@each
+def test_a_command_can_be_quiet_and_can_be_debugged(name: str):
+    assert {"--quiet", "-q", "--debug"} <= options(COMMANDS[name])
+
+
+@each
+def test_a_command_with_a_result_prints_it_as_json(name: str):
+    assert ("--json" in options(COMMANDS[name])) == (name not in WITHOUT_RESULT)
+
+
+@each
+def test_help_says_what_each_option_means(name: str):
+    assert all(parameter.help for parameter in COMMANDS[name].params)
+
+
+def test_commands_are_grouped_by_what_they_are_for():
+    shown = PAGES["surefind"]
+    for panel in ("First steps", "Build", "Ask", "Judge"):
+        assert f"─ {panel} ─" in shown
+    assert "─ Commands ─" not in shown
+
+
+def test_help_explains_the_exit_codes():
+    shown = PAGES["surefind"]
+    for line in ("0  fine", "2  wrong usage", "4  foreign", "70  a defect", "130  interrupted"):
+        assert line in shown
+
+
+def test_the_version_is_told(surefind):
+    from surefind import __version__
+
+    done = surefind("--version")
+    assert (done.code, done.out) == (0, f"surefind {__version__}\n")
+
+
+def test_wrong_usage_exits_with_2(surefind):
+    done = surefind("info")
+    assert done.code == 2
+    assert "INDEX" in done.err
+
+
+def test_recipes_are_json_as_a_list_and_one_by_one(surefind):
+    known = json.loads(surefind("recipes", "--json").out)
+    assert "glyphs-triplet" in known
+    one = json.loads(surefind("recipes", "glyphs-triplet", "--json").out)
+    assert one["encoder"]["backbone"] == "tiny"
+
+
+def test_figures_tell_what_was_drawn_as_json(surefind, tmp_path):
+    done = surefind("figures", "loss", "-o", "loss.svg", "--json")
+    assert json.loads(done.out) == {"drawn": ["loss.svg"]}
+    assert (tmp_path / "loss.svg").is_file()
+
+
+def test_there_is_a_page_of_help_for_each_command_and_group():
+    assert set(PAGES) == {"surefind", "surefind figures"} | {f"surefind {n}" for n in COMMANDS}
+    assert ROOT.help in PAGES["surefind"]
+    assert "\x1b" not in "".join(PAGES.values())
+
+
+def test_a_page_is_as_wide_as_ever_whatever_the_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    assert command_pages() == PAGES

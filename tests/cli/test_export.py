@@ -1,0 +1,166 @@
+"""surefind export, and the commands that run what it wrote."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from serving import served
+
+from surefind.encoders import Encoder
+from surefind.encoders.onnx import export as exporting
+from surefind.encoders.onnx.files import write_export
+from surefind.encoders.onnx.opening import open_encoder
+from surefind.encoders.onnx.runtime import OnnxEncoder
+from surefind.errors import InvalidArgument
+from surefind.reports.evaluate import Request, evaluate
+from surefind.search.index import Index
+from surefind.serve import running
+
+
+@pytest.fixture(scope="session")
+def int8_index(exported: Path, gallery: Path, tmp_path_factory) -> Path:
+    """Not to be changed."""
+    folder = tmp_path_factory.mktemp("int8") / "index"
+    Index.create(folder, OnnxEncoder.load(exported, "int8"), gallery).close()
+    return folder
+
+
+def test_the_first_minute(surefind, model: Path, gallery: Path, tmp_path: Path):
+    own = shutil.copytree(model, tmp_path / "model")
+    done = surefind("export", "model", "--onnx", "--int8", gallery, "--images", 8)
+    assert done.code == 0, done.err
+    assert "model/onnx/model.onnx: " in done.out
+    assert "model/onnx/model_int8.onnx: " in done.out
+    assert "on 8 images" in done.out
+    stages = ["reading images", "exporting", "comparing float32", "quantising", "comparing int8"]
+    assert done.err.splitlines() == [*stages, "writing"]
+    for precision in ("fp32", "int8"):
+        OnnxEncoder.load(own, precision)
+
+
+def test_the_result_as_json_and_an_index_by_its_name(
+    surefind, finished: Path, exported: Path, tmp_path: Path, monkeypatch
+):
+    graph = (exported / "onnx" / "model.onnx").read_bytes()  # of the same weights
+    monkeypatch.setattr(exporting, "onnx_graph", lambda encoder: graph)
+    shutil.copytree(finished, tmp_path / "index")
+    done = surefind("export", "index", "--onnx", "--json")
+    facts = json.loads(done.out)
+    assert facts["model"] == "index/model"
+    assert facts["files"]["fp32"]["mean_largest"] < 1e-4
+    assert list(facts["files"]) == ["fp32"]
+    OnnxEncoder.load(tmp_path / "index" / "model")
+
+
+def test_a_format_must_be_named(surefind, model: Path):
+    done = surefind("export", model)
+    assert done.code == 1
+    assert f"fix: surefind export {model} --onnx" in done.err
+
+
+def test_what_is_no_model_is_told(surefind, tmp_path: Path):
+    done = surefind("export", "nothing", "--onnx")
+    assert done.code == 1
+    assert "nothing holds no model" in done.err
+
+
+def test_float32_and_torch_share_an_index(surefind, exported: Path, gallery: Path):
+    assert surefind("index", exported, gallery, "-o", "a", "--runtime", "onnx").code == 0
+    done = surefind("index", exported, gallery, "-o", "a", "--json")
+    assert json.loads(done.out)["known"] == 20
+    with Index.open("a") as index:
+        assert isinstance(index.encoder, Encoder)
+        assert index.search(gallery / "class01" / "2.png").hits[0].id == "class01/2.png"
+
+
+def test_an_index_of_int8_opens_with_int8(int8_index: Path, gallery: Path):
+    with Index.open(int8_index) as index:
+        assert isinstance(index.encoder, OnnxEncoder)
+        assert index.encoder.precision == "int8"
+        hit = index.search(gallery / "class01" / "2.png").hits[0]
+        assert (hit.id, hit.distance) == ("class01/2.png", pytest.approx(0, abs=1e-6))
+        assert index.verify() == []
+
+
+def test_the_command_search_needs_no_runtime(surefind, int8_index: Path, gallery: Path):
+    done = surefind("search", int8_index, gallery / "class01" / "2.png", "--json")
+    assert "class01/2.png" in done.out
+
+
+def test_int8_continues_its_own_index_and_no_other(
+    surefind, exported: Path, int8_index: Path, finished: Path, gallery: Path
+):
+    shutil.copytree(int8_index, "own")
+    again = surefind("index", exported, gallery, "-o", "own", "--runtime", "onnx-int8", "--json")
+    assert json.loads(again.out)["known"] == 20
+    torch_too = surefind("index", exported, gallery, "-o", "own")
+    assert torch_too.code == 1
+    assert "--runtime onnx-int8" in torch_too.err
+    shutil.copytree(finished, "other")
+    other = surefind("index", exported, gallery, "-o", "other", "--runtime", "onnx-int8")
+    assert other.code == 1
+    assert "needs an index of its own" in other.err
+
+
+def test_a_new_export_is_not_mistaken_for_the_one_that_made_an_index(
+    own_export: Path, int8_index: Path
+):
+    made = (own_export / "onnx" / "model.onnx").read_bytes()
+    write_export(own_export, Encoder.load(own_export).fingerprint, {"int8": (made, {})})
+    with pytest.raises(InvalidArgument, match="exported anew"):
+        Index.open(int8_index, encoder=OnnxEncoder.load(own_export, "int8"))
+
+
+def test_evaluating_says_which_export_it_was(exported: Path, gallery: Path):
+    request = Request(exported, str(gallery), part="all", ladder=0, runtime="onnx-int8")
+    about = evaluate(request).result.about
+    assert about.fingerprint == OnnxEncoder.load(exported, "int8").fingerprint
+    assert about.family == "gaussian"
+
+
+def test_dropout_passes_need_torch(surefind, exported: Path, gallery: Path):
+    done = surefind("evaluate", exported, gallery, "-o", "r", "--runtime", "onnx", "--mc-passes", 5)
+    assert done.code == 1
+    assert "has no dropout" in done.err
+
+
+@pytest.mark.parametrize("command", ["index", "encode", "evaluate"])
+def test_an_unknown_runtime_is_refused(surefind, command: str, model: Path, gallery: Path):
+    done = surefind(command, model, gallery, "-o", "made.npz", "--runtime", "onix")
+    assert done.code == 1
+    assert "onnx" in done.err
+
+
+def test_serving_by_an_export_that_is_not_there_says_how_to_make_it(surefind, finished: Path):
+    done = surefind("serve", finished, "--port", 0, "--runtime", "onnx")
+    assert done.code == 1
+    assert f"surefind export {finished / 'model'} --onnx" in done.err
+
+
+def test_a_single_thread_is_enough_for_a_session(exported: Path):
+    before = torch.get_num_threads()
+    OnnxEncoder.load(exported).encode(torch.zeros(3, 16, 16, dtype=torch.uint8))
+    assert torch.get_num_threads() == before
+
+
+def test_a_service_answers_from_the_export_what_torch_answers(home: Path, exported: Path):
+    photo = (home / "queries" / "class03" / "1.png").read_bytes()
+    answers = []
+    for runtime in ("torch", "onnx"):
+        index = Index.open(home / "index", encoder=open_encoder(exported, runtime))
+        with index, served(index) as service:
+            answers.append(service.client.post("/v1/search", content=photo).json()["hits"])
+    assert [hit["id"] for hit in answers[0]] == [hit["id"] for hit in answers[1]]
+    for hit, other in zip(*answers, strict=True):
+        assert hit["confidence"] == pytest.approx(other["confidence"], abs=1e-3)
+
+
+def test_the_command_serve_takes_the_runtime(surefind, exported: Path, gallery, monkeypatch):
+    Index.create("index", OnnxEncoder.load(exported), gallery).close()
+    seen = []
+    monkeypatch.setattr(running, "serve", lambda index, *_, **__: seen.append(index.encoder))
+    surefind("serve", "index", "--port", 0, "--runtime", "onnx")
+    surefind("serve", "index", "--port", 0)
+    assert [type(encoder) for encoder in seen] == [OnnxEncoder, Encoder]

@@ -1,0 +1,144 @@
+"""How a command ends that does not end well: one message, a fitting exit code, no traceback."""
+
+import errno
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from surefind.cli.main import main
+from surefind.errors import SurefindError
+from surefind.search.index import Index
+
+SUREFIND = Path(sys.executable).with_name("surefind")
+
+
+@pytest.fixture
+def fails(monkeypatch):
+    """Let `surefind info` meet an error."""
+
+    def arrange(error: BaseException) -> None:
+        def refuse(*given, **named):
+            raise error
+
+        monkeypatch.setattr(Index, "open", refuse)
+
+    return arrange
+
+
+def debugged(capsys, *arguments: str) -> tuple[int, str]:
+    """The exit code and stderr of a command that may show a traceback."""
+    sys.argv = ["surefind", *arguments]
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return int(ended.value.code or 0), capsys.readouterr().err
+
+
+def test_a_problem_of_the_user_is_one_message_with_a_remedy(surefind, fails):
+    fails(SurefindError("the cupboard is bare", fix="fill it"))
+    done = surefind("info", "x")
+    assert done.code == 1
+    assert done.err == "error: the cupboard is bare\n  fix: fill it\n"
+
+
+def test_what_nobody_thought_of_is_called_a_defect(surefind, fails):
+    fails(KeyError("lost\nkey"))
+    done = surefind("info", "x")
+    assert done.code == 70
+    assert done.err.startswith("this is a defect in surefind: KeyError: 'lost\\nkey' (run again")
+    assert "--debug" in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("arguments", [("info", "x", "--debug"), ("--debug", "info", "x")])
+def test_debug_shows_the_traceback_wherever_it_stands(fails, capsys, monkeypatch, arguments):
+    monkeypatch.setattr(sys, "argv", [])
+    fails(SurefindError("the cupboard is bare", fix="fill it"))
+    code, said = debugged(capsys, *arguments)
+    assert code == 1
+    assert "Traceback" in said
+    assert "fix: fill it" in said
+
+
+def test_debug_of_one_command_does_not_reach_the_next(surefind, fails, capsys):
+    fails(KeyError("lost"))
+    assert "Traceback" in debugged(capsys, "info", "x", "--debug")[1]
+    surefind("info", "x")  # asserts that there is no traceback
+
+
+@pytest.mark.parametrize(
+    ("error", "problem", "remedy"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "/a/b"), "/a/b: No space", "free some"),
+        (PermissionError(errno.EACCES, "Permission denied", "/a/b"), "/a/b: Perm", "writable"),
+        (OSError("strange"), "strange", "check"),
+        (MemoryError(), "out of memory", "surefind doctor"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "out of memory", "less"),
+        (ModuleNotFoundError("no", name="timm"), "timm is not installed", "surefind doctor"),
+    ],
+)
+def test_what_the_system_refuses_is_told_with_a_remedy(surefind, fails, error, problem, remedy):
+    fails(error)
+    done = surefind("info", "x")
+    assert done.code == 1
+    first, second = done.err.splitlines()
+    assert first.startswith(f"error: {problem}")
+    assert remedy in second
+
+
+def test_a_missing_part_of_surefind_itself_is_a_defect(surefind, fails):
+    fails(ModuleNotFoundError("No module named 'surefind.x'", name="surefind.x"))
+    assert surefind("info", "x").code == 70
+
+
+def test_ctrl_c_is_one_line_and_130(surefind, fails):
+    fails(KeyboardInterrupt())
+    done = surefind("info", "x")
+    assert done.code == 130
+    assert done.err.startswith("interrupted; ")
+    assert len(done.err.splitlines()) == 1
+
+
+def test_ctrl_c_while_the_commands_load_is_told_too(surefind, monkeypatch):
+    class Interrupting:
+        def find_spec(self, name, path=None, target=None):
+            if name == "surefind.cli.commands":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "surefind.cli.commands")
+    monkeypatch.setattr(sys, "meta_path", [Interrupting(), *sys.meta_path])
+    done = surefind("info", "x")
+    assert (done.code, done.err.split(";")[0]) == (130, "interrupted")
+
+
+def test_a_second_ctrl_c_while_python_ends_shows_no_traceback_either(surefind, fails):
+    fails(KeyboardInterrupt())
+    surefind("info", "x")
+    assert signal.getsignal(signal.SIGINT) == signal.SIG_DFL
+
+
+def test_control_characters_of_an_error_do_nothing(surefind, fails):
+    fails(SurefindError("a\x1b[31mb", fix="none"))
+    assert "\x1b" not in surefind("info", "x").err
+
+
+@pytest.mark.parametrize("arguments", [("recipes",), ("--help",)], ids=["print", "rich"])
+def test_a_reader_that_goes_away_ends_a_command_quietly(arguments):
+    child = subprocess.Popen(
+        [SUREFIND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    child.stdout.close()  # as `| head -0` does
+    said = child.stderr.read()
+    assert (child.wait(), said) == (141, "")
+    child.stderr.close()
+
+
+def test_ctrl_c_while_arguments_are_read_is_told_too(surefind, monkeypatch):
+    def interrupt(**named):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("surefind.cli.commands.speak", interrupt)  # before any command
+    done = surefind("info", "x")
+    assert (done.code, done.err.split(";")[0]) == (130, "interrupted")

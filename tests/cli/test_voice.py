@@ -1,0 +1,78 @@
+"""--quiet and --debug: what is said beside the result."""
+
+import logging
+import sys
+import warnings
+
+import pytest
+
+from surefind.cli.main import main
+from surefind.cli.voice import is_debugging, is_quiet, own_voice, remark, speak
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before the command", "after it"])
+def test_a_quiet_index_prints_its_result_and_nothing_else(surefind, model, gallery, before):
+    given = ["index", model, gallery, "-o", "photos.index"]
+    done = surefind("-q", *given) if before else surefind(*given, "--quiet")
+    assert done.code == 0
+    assert "20 images added" in done.out
+    assert done.err == ""
+
+
+def test_an_error_is_told_even_if_quiet(surefind):
+    done = surefind("info", "nowhere", "--quiet")
+    assert done.code == 1
+    assert "fix:" in done.err
+
+
+def test_a_remark_is_silent_if_quiet(capsys):
+    with own_voice():
+        remark("loud")
+        speak(quiet=True)
+        remark("silent")
+    assert capsys.readouterr().err == "loud\n"
+
+
+def test_warnings_of_other_packages_are_silent_if_quiet():
+    with own_voice():
+        speak(quiet=True)
+        warnings.warn("in the way", stacklevel=1)
+    with pytest.raises(UserWarning):
+        warnings.warn("in the way", stacklevel=1)
+
+
+def test_what_was_asked_for_ends_with_the_command():
+    with own_voice():
+        speak(quiet=True, debug=True)
+        assert is_quiet() and is_debugging()
+    assert not is_quiet() and not is_debugging()
+    assert logging.getLogger("surefind").level == logging.NOTSET
+
+
+def test_debug_shows_the_log_of_surefind(capsys):
+    with own_voice():
+        speak(debug=True)
+        logging.getLogger("surefind.part").debug("a detail")
+    assert "DEBUG surefind.part: a detail" in capsys.readouterr().err
+
+
+def test_progress_is_a_line_now_and_then_and_nothing_if_quiet(capsys):
+    from surefind.cli.progress import bars, line
+
+    with own_voice():
+        with bars() as bar:
+            line(bar, "step 1")
+        speak(quiet=True)
+        with bars() as bar:
+            line(bar, "step 2")
+            assert bar.disable
+    assert capsys.readouterr().err == "step 1\n"
+
+
+def test_main_starts_with_a_voice_of_its_own(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["surefind", "--version"])
+    with own_voice():
+        speak(quiet=True)
+        with pytest.raises(SystemExit):
+            main()
+        assert is_quiet()

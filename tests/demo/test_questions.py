@@ -1,0 +1,59 @@
+"""Which of many queries are shown, and how many come to what."""
+
+from pathlib import Path
+
+from surefind.demo.questions import best_with, foreign_question, tally_of
+from surefind.images.catalog import Catalog
+from surefind.search.hits import Hit, SearchResult
+
+
+def result(verdict: str, *, confidence: float = 0.5, label: str = "a") -> SearchResult:
+    hit = Hit("1", None, 0.1, 0.2, 0.1, 0.1, 0.5, {"label": label})
+    return SearchResult("query", (hit,), 0.1, "mean", confidence, verdict, 0.5)
+
+
+class Answering:
+    """An index that calls the chess board what it is told to; any other picture is foreign."""
+
+    def __init__(self, board: str) -> None:
+        self.board = board
+
+    def search(self, query: bytes | Path, k: int) -> SearchResult:
+        return result("foreign" if isinstance(query, Path) else self.board)
+
+
+def test_the_verdict_counts_before_the_number():
+    results = [result("unsure"), result("match"), result("match"), result("foreign")]
+    assert best_with(results, "match", by=[0.9, 0.3, 0.4, 1.0]) == 2
+    assert best_with(results, "foreign", by=[0.9, 0.3, 0.4, -1.0]) == 3
+
+
+def test_where_nothing_has_the_verdict_the_number_decides():
+    assert best_with([result("unsure"), result("unsure")], "match", by=[0.1, 0.2]) == 1
+
+
+def test_a_chess_board_is_foreign(tmp_path: Path):
+    path = tmp_path / "foreign.png"
+    asked = foreign_question(Answering("foreign"), Catalog(tmp_path, ()), [], path)
+    assert "chess board" in asked.about
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert (asked.label, asked.right) == (None, False)
+
+
+def test_if_it_passes_for_a_glyph_a_symbol_is_asked(tmp_path: Path):
+    for name in ("one.png", "two.png"):
+        (tmp_path / name).write_text(name)
+    symbols = Catalog(tmp_path, ("one.png", "two.png"))
+    theirs, path = [result("unsure"), result("foreign")], tmp_path / "foreign.png"
+    asked = foreign_question(Answering("unsure"), symbols, theirs, path)
+    assert "symbols" in asked.about
+    assert path.read_text() == "two.png"
+
+
+def test_verdicts_are_counted_and_matches_checked():
+    own = [result("match", label="a"), result("match", label="b"), result("unsure", label="c")]
+    kept_out = Catalog(Path(), ("1", "2", "3"), labels=("a", "a", "c"))
+    tally = tally_of(own, kept_out, [result("foreign"), result("unsure")])
+    assert tally.kept_out == {"match": 2, "unsure": 1, "foreign": 0}
+    assert (tally.right_matches, tally.symbols, tally.foreign_symbols) == (1, 2, 1)
+    assert str(tally).startswith("of 3 glyphs kept out, 2 match (1 rightly), 1 unsure, 0 foreign")

@@ -1,0 +1,130 @@
+"""All stages, as a caller of the library sees them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_demo import TINY, Finished, Interrupting
+
+from surefind import Index, Upgrade
+from surefind.demo import run_demo
+from surefind.demo.gallery import KEPT_OUT
+from surefind.demo.stages import NAMES
+from surefind.demo.table import told_by_signals
+from surefind.images.catalog import Catalog
+from surefind.reports.result import EvalResult
+from surefind.upgrade.vectors import read_vectors
+
+REUSED = 7  # stages whose work is kept
+
+
+def test_the_stages_are_told_in_order(finished: Finished):
+    titles = [f"{number}/{len(NAMES)} {name}" for number, name in enumerate(NAMES, start=1)]
+    expected = [(what, title) for title in titles for what in ("began", "ended")]
+    assert finished.heard.events == expected
+
+
+def test_training_and_indexing_are_watched_to_their_end(finished: Finished):
+    parts = list(finished.heard.parts.values())
+    images = len(Index.open(finished.folder / "index"))
+    assert parts[0][-1] == (TINY.steps, TINY.steps)
+    assert parts[1][-1] == (TINY.steps, TINY.steps)
+    assert parts[2][-1] == (images, images)
+
+
+def test_every_stage_has_a_figure_and_took_some_time(finished: Finished):
+    assert all(stage.figure and stage.seconds >= 0 for stage in finished.result.stages)
+    assert not any(stage.reused for stage in finished.result.stages)
+
+
+def test_everything_that_is_named_is_there(finished: Finished):
+    paths = finished.result.as_dict()["paths"]
+    assert [name for name, path in paths.items() if not Path(path).exists()] == []
+    assert EvalResult.read(finished.folder / "report" / "results.json").ladder is not None
+    assert Upgrade.load(paths["vectors_model"]).dim == 64
+
+
+def test_what_is_asked_is_not_in_the_index(finished: Finished):
+    with Index.open(finished.folder / "index") as index:
+        per_class = TINY.per_class - KEPT_OUT
+        assert len(index) == TINY.classes // 4 * per_class
+    asked = finished.result.as_dict()["asked"]
+    assert sum(asked["kept_out"].values()) == TINY.classes // 4 * KEPT_OUT
+    assert asked["symbols"] == TINY.foreign
+
+
+def test_there_is_one_query_of_each_kind(finished: Finished):
+    queries = finished.result.questions
+    assert [query.kind for query in queries] == ["easy", "hard", "foreign"]
+    assert sorted(path.name for path in (finished.folder / "queries").iterdir()) == [
+        "easy.png", "foreign.png", "hard.png",
+    ]  # fmt: skip
+    assert queries[1].result.verdict == "unsure"
+    assert queries[2].result.verdict == "foreign"
+    assert not queries[2].right
+
+
+def test_the_table_is_complete(finished: Finished):
+    rows = finished.result.rows
+    assert [row.encoder for row in rows] == ["triplet baseline"] * 3 + ["Bayesian encoder"] * 3
+    assert len({row.told_by for row in rows}) >= 5
+    assert [row.ece is not None for row in rows] == [False, False, True, False, False, True]
+    assert len({row.recall for row in rows[:3]}) == len({row.recall for row in rows[3:]}) == 1
+    assert all(0 < row.auroc < 1 and 0 <= row.answered <= 1 for row in rows)
+
+
+def test_confidence_and_signals_are_about_the_same_queries(finished: Finished):
+    vectors = read_vectors(finished.folder / "vectors.npz")
+    with Index.open(finished.folder / "index") as index:
+        rows = index.items(vectors.ids)
+        assert rows.ids == vectors.ids
+        labels = [facts["label"] for facts in rows.metadata]
+        curve = index.calibration.curve
+    assert tuple(labels) == vectors.labels
+    catalog = Catalog(Path(), vectors.ids, labels=vectors.labels)
+    told = told_by_signals(rows.embeddings, catalog, learned=True)
+    assert np.array_equal(told["query_var"].right, np.array(curve.right))
+
+
+def test_the_service_says_what_the_index_says(finished: Finished):
+    service = finished.result.service
+    assert service.same
+    assert list(service.verdicts) == [q.result.verdict for q in finished.result.questions]
+
+
+def test_a_second_run_uses_what_is_there_and_says_the_same(finished: Finished):
+    before = {path: path.stat().st_mtime_ns for path in (finished.folder / "model").rglob("*.*")}
+    again = finished.again()
+    assert [stage.reused for stage in again.stages] == [True] * REUSED + [False] * 2
+    assert again.rows == finished.result.rows
+    assert again.reading == finished.result.reading
+    assert [q.as_dict() for q in again.questions] == [
+        q.as_dict() for q in finished.result.questions
+    ]
+    assert before == {path: path.stat().st_mtime_ns for path in before}
+
+
+def test_the_result_is_json(finished: Finished):
+    told = json.loads(json.dumps(finished.result.as_dict(), allow_nan=False))
+    assert len(told["stages"]) == len(NAMES)
+    assert set(told["stages"][0]) == {"number", "name", "figure", "seconds", "reused"}
+    assert set(told["table"][0]) == {"encoder", "told_by", "recall", "auroc", "ece", "answered"}
+    assert {query["verdict"] for query in told["queries"]} <= {"match", "unsure", "foreign"}
+    assert told["next"][0].startswith(f"surefind serve {finished.folder}/index --samples ")
+
+
+def test_an_interrupted_demo_is_completed_with_the_same_result(
+    finished: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("surefind.reports.folder.ReportFolder.write", lambda *_: None)  # slow
+    folder = tmp_path / "demo"
+    for stage, part in (("2/9", 1), ("2/9", 4), ("3/9", 1), ("4/9", 1), ("5/9", 1), ("7/9", 1)):
+        with pytest.raises(KeyboardInterrupt):
+            run_demo(folder, size=TINY, watch=Interrupting(stage, part).watch)
+    completed = run_demo(folder, size=TINY)
+    assert [stage.reused for stage in completed.stages[:4]] == [True] * 4
+    assert completed.rows == finished.result.rows
+    assert [q.result.verdict for q in completed.questions] == [
+        q.result.verdict for q in finished.result.questions
+    ]

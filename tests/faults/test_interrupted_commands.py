@@ -1,0 +1,89 @@
+"""Ctrl-C in the middle of real commands: 130, no traceback, and the same command works after it."""
+
+import logging
+import re
+import shutil
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from interrupting import interrupted_after, interrupted_when, run
+from pictures import write_pictures
+
+from surefind.encoders import Encoder
+from surefind.search.index import Index
+
+SETTINGS = ("schedule.steps=40", "schedule.checkpoint_every=5", "schedule.log_every=1")
+QUICK = tuple(word for setting in SETTINGS for word in ("--set", setting))
+TRAIN = ("train", "photos", "-o", "made", "--recipe", "glyphs-triplet", *QUICK)
+FEW = ("--ladder", "0")
+COMMANDS = {  # each with the one that shows that nothing is broken
+    "train": (TRAIN, (*TRAIN, "--resume")),
+    "index": (("index", "model", "photos", "-o", "made"), ("verify", "made")),
+    "encode": (("encode", "model", "photos", "-o", "made.npz"), ()),
+    "export": (("export", "model", "--onnx"), ()),
+    "calibrate": (("calibrate", "index", "queries"), ("verify", "index")),
+    "evaluate": (("evaluate", "model", "photos", "-o", "made", "--part", "all", *FEW), ()),
+    "search": (("search", "index", "queries"), ("verify", "index")),
+    "check": (("check", "photos"), ()),
+    "reproduce": (
+        ("reproduce", "glyphs", "--data", "photos", "-o", "made", "--rows", "triplet", *QUICK),
+        (),
+    ),
+}
+FINE = (0, 3, 4)  # a verdict is an answer
+MOMENTS = 12
+
+
+@pytest.fixture
+def place(model: Path, tmp_path: Path) -> Path:
+    """A model, and pictures."""
+    shutil.copytree(model, tmp_path / "model")
+    write_pictures(tmp_path / "photos", classes=12, per_class=6)
+    return tmp_path
+
+
+def test_ctrl_c_in_training_is_met_and_the_run_goes_on_later(place: Path, surefind):
+    ended = interrupted_when("step 1:", (*TRAIN, "--set", "schedule.steps=100000"), place)
+    assert ended.code == 130, ended.said
+    assert "Traceback" not in ended.said
+    stopped = re.search(r"stopped after step (\d+); everything is saved; go on", ended.said)
+    assert stopped is not None
+    few_more = f"schedule.steps={int(stopped[1]) + 3}"
+    assert surefind(*TRAIN, "--set", few_more, "--resume").code == 0
+
+
+def test_ctrl_c_in_a_search_that_waits_for_its_picture_ends_it_at_once(place: Path, surefind):
+    index = place / "made"
+    Index.create(index, Encoder.load(place / "model"), place / "photos").close()
+    ended = interrupted_after(1, ("search", "made", "-"), place)
+    assert ended.code == 130
+    assert ended.said.startswith("interrupted")
+    assert len(ended.said.splitlines()) == 1
+    assert surefind("verify", index).code == 0
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("name", COMMANDS)
+def test_ctrl_c_at_any_moment_leaves_nothing_broken(
+    place: Path, home: Path, tmp_path_factory, name: str
+):
+    command, check = COMMANDS[name]
+    for folder in ("index", "queries"):
+        shutil.copytree(home / folder, place / folder)
+    spare = tmp_path_factory.mktemp("spare") / "place"
+    shutil.copytree(place, spare)
+    began = time.monotonic()
+    assert run(command, spare).code in FINE
+    whole = time.monotonic() - began
+    codes: Counter[int] = Counter()
+    for moment in np.linspace(0.05, 1, MOMENTS):
+        ended = interrupted_after(whole * moment, command, place)
+        codes[ended.code] += 1
+        assert ended.code in (130, *FINE), ended.said
+        assert "Traceback" not in ended.said, ended.said
+    logging.getLogger(__name__).info("%s: %s", name, dict(codes))
+    again = run(check if check and (place / "made").exists() else command, place)
+    assert again.code in FINE, again.said

@@ -1,0 +1,42 @@
+"""Files that others read by convention: how to cite, how to report a weakness."""
+
+import re
+from pathlib import Path
+
+import yaml
+
+import surefind
+
+ROOT = Path(__file__).parents[2]
+CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+CFF_KEYS = {  # of version 1.2.0 of the format, as far as they are used
+    "cff-version", "message", "type", "title", "abstract", "version", "license", "authors",
+    "keywords", "references",
+}  # fmt: skip
+
+
+def test_the_citation_has_what_its_format_demands():
+    assert CITATION["cff-version"] == "1.2.0"
+    assert CITATION.keys() == CFF_KEYS
+    assert CITATION["type"] == "software"
+    assert all(author.keys() == {"name"} for author in CITATION["authors"])
+
+
+def test_the_citation_names_this_version():
+    assert str(CITATION["version"]) == surefind.__version__
+
+
+def test_the_citation_leads_to_the_paper():
+    (paper,) = CITATION["references"]
+    assert {"type", "title", "authors", "year"} <= paper.keys()
+    assert paper["title"].startswith("Bayesian Triplet Loss") and paper["year"] == 2021
+    names = [author["family-names"] for author in paper["authors"]]
+    assert names == ["Warburg", "Jørgensen", "Civera", "Hauberg"]
+
+
+def test_the_security_policy_supports_this_version_and_names_no_address():
+    policy = (ROOT / "SECURITY.md").read_text()
+    series = ".".join(surefind.__version__.split(".")[:2])
+    assert f"| {series}.x | yes |" in policy
+    assert "private security advisories" in policy
+    assert not re.search(r"[\w.]+@[\w-]+\.\w+", policy)

@@ -1,0 +1,57 @@
+"""A demo that is small enough for tests, and what it tells of itself."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from surefind.demo import DemoResult, DemoSize, run_demo
+from surefind.demo.stages import StageDone, Tell
+
+TINY = DemoSize(classes=48, per_class=12, foreign=20, steps=6, batch_classes=8, ladder=2)
+
+
+@dataclass
+class Heard:
+    """What a demo told of itself while it ran."""
+
+    events: list[tuple[str, str]] = field(default_factory=list)  # began or ended, and the title
+    parts: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # done, out of how much
+
+    @contextmanager
+    def watch(self, title: str) -> Iterator[Tell]:
+        self.events.append(("began", title))
+
+        def tell(part: str, done: int, total: int) -> None:
+            self.parts.setdefault(title, []).append((done, total))
+
+        yield tell
+
+    def ended(self, stage: StageDone) -> None:
+        self.events.append(("ended", stage.title))
+
+
+@dataclass(frozen=True)
+class Finished:
+    folder: Path
+    result: DemoResult
+    heard: Heard
+
+    def again(self) -> DemoResult:
+        return run_demo(self.folder, size=TINY)
+
+
+class Interrupting(Heard):
+    """Ctrl-C in a stage, when it has told of so much."""
+
+    def __init__(self, stage: str, part: int) -> None:
+        super().__init__()
+        self.stage, self.part = stage, part
+
+    @contextmanager
+    def watch(self, title: str) -> Iterator[Tell]:
+        def tell(part: str, done: int, total: int) -> None:
+            if title.startswith(self.stage) and done >= self.part:
+                raise KeyboardInterrupt
+
+        yield tell
