@@ -1,5 +1,6 @@
 """Shared by all tests: embeddings, a model, a calibrated index, servers when first asked for."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,13 @@ from sampling import Draw
 
 from surefind.encoders import Encoder, EncoderConfig
 from surefind.images.preprocess import Preprocessing
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ctrl_c() -> None:
+    """A shell lets what it runs in the background ignore it, and children inherit that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
