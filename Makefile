@@ -35,7 +35,7 @@ browser:  ## chromium for the tests of pages; without it they are skipped
 		(apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium >/dev/null)
 
 test: setup browser  ## all tests but the long ones
-	$(BIN)/python -m pytest -m "not faults and not milvus"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile -m "not faults and not milvus"
 
 test-milvus: setup  ## the Milvus engine's own tests: conditions, failures, killed servers
 	$(BIN)/python -m pytest -m milvus tests/engines/milvus

@@ -1,4 +1,4 @@
-"""A calibrated index with its pictures, and a server of it that all tests of a run share."""
+"""A calibrated index with its pictures, and a server of it that the tests of a file share."""
 
 import io
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ def own(home: Path, tmp_path: Path) -> Path:
     return Path(copytree(home / "index", tmp_path / "index"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def service(home: Path) -> Iterator[Served]:
     """Of the calibrated index, with samples; not to be changed."""
     with served(Index.open(home / "index"), samples=home / "queries" / "class00") as shared:
@@ -40,7 +40,7 @@ def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def vector_service(vectors: Path) -> Iterator[Served]:
     with served(Index.open(vectors)) as shared:
         yield shared

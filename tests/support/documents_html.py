@@ -37,7 +37,8 @@ class Page(HTMLParser):
 
 
 def is_elsewhere(address: str) -> bool:
-    """>>> is_elsewhere("https://example.com/font.css"), is_elsewhere("assets/main.css")
+    """
+    >>> is_elsewhere("https://example.com/font.css"), is_elsewhere("assets/main.css")
     (True, False)
     """
     parts = urlsplit(address)

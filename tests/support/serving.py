@@ -87,7 +87,7 @@ def served(index: Index, **settings: Any) -> Iterator[Served]:
             thread.join(PATIENCE)
             listening.close()
             assert not thread.is_alive(), "the server does not end"
-    assert failures == []
+    assert not failures, "\n".join(failures)
 
 
 @contextmanager

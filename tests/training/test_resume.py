@@ -113,7 +113,7 @@ def test_a_polite_kill_saves_and_says_how_to_go_on(pictures, recipe, tmp_path):
     run = start(pictures, toml, tmp_path / "model")
     wait_for_lines(run, tmp_path / "model", 10)
     run.send_signal(signal.SIGTERM)
-    assert run.wait() == 1
+    assert run.wait() == 130
     assert (tmp_path / "model/run/state.pt").exists()
 
 
