@@ -1,7 +1,7 @@
 """Batches of embeddings in which every image is a distribution, not a point."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import ClassVar, Self
@@ -90,10 +90,13 @@ class Embeddings(ABC):
             )
         return cls(*(torch.cat([getattr(b, f.name) for b in batches]) for f in fields(cls)))
 
-    def save(self, path: str | Path) -> None:
-        """Write one safetensors file; an older one of that name is replaced whole or not at all."""
+    def save(self, path: str | Path, *, about: Mapping[str, str] | None = None) -> None:
+        """Write one safetensors file; an older one of that name is replaced whole or not at all.
+
+        `about` goes into its metadata, for other programs; `load` has no use for it.
+        """
         tensors = {f.name: getattr(self, f.name).detach().cpu().contiguous() for f in fields(self)}
-        write_whole(Path(path), to_safetensors(tensors, {"family": self.family}))
+        write_whole(Path(path), to_safetensors(tensors, {**(about or {}), "family": self.family}))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

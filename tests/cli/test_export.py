@@ -38,6 +38,9 @@ def test_the_first_minute(surefind, model: Path, gallery: Path, tmp_path: Path):
     assert done.err.splitlines() == [*stages, "writing"]
     for precision in ("fp32", "int8"):
         OnnxEncoder.load(own, precision)
+    written = (own / "onnx" / "export.json").read_text()
+    assert f'"images": "{gallery.name}"' in written
+    assert str(gallery.parent) not in written  # it may be shared
 
 
 def test_the_result_as_json_and_an_index_by_its_name(

@@ -1,13 +1,11 @@
 """Embeddings with what is known of their images, in a file that other programs read."""
 
 import json
-from dataclasses import fields
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.torch import save as to_safetensors
 
 from surefind.embeddings import Embeddings, VonMisesFisher
 from surefind.encoders.encoding import ImageEncoder
@@ -19,8 +17,10 @@ def write_embeddings(
     path: Path, embeddings: Embeddings, catalog: Catalog, encoder: ImageEncoder
 ) -> None:
     """One row per image of the catalog; an older file is replaced whole or not at all."""
-    as_file = _npz if path.suffix.lower() == ".npz" else _safetensors
-    write_whole(path, as_file(embeddings, catalog, encoder))
+    if path.suffix.lower() == ".npz":
+        write_whole(path, _npz(embeddings, catalog, encoder))
+    else:
+        embeddings.save(path, about=_about(catalog, encoder))
 
 
 def _npz(embeddings: Embeddings, catalog: Catalog, encoder: ImageEncoder) -> bytes:
@@ -41,14 +41,9 @@ def _npz(embeddings: Embeddings, catalog: Catalog, encoder: ImageEncoder) -> byt
     return content.getvalue()
 
 
-def _safetensors(embeddings: Embeddings, catalog: Catalog, encoder: ImageEncoder) -> bytes:
-    """What `Embeddings.load` reads; the ids and labels are JSON lists in its metadata."""
-    tensors = {f.name: getattr(embeddings, f.name).contiguous() for f in fields(embeddings)}
-    told = {
-        "family": embeddings.family,
-        "fingerprint": encoder.fingerprint,
-        "ids": json.dumps(catalog.ids),
-    }
+def _about(catalog: Catalog, encoder: ImageEncoder) -> dict[str, str]:
+    """Lists are JSON, since a safetensors file has room for text only."""
+    told = {"fingerprint": encoder.fingerprint, "ids": json.dumps(catalog.ids)}
     if catalog.labels:
         told["labels"] = json.dumps(catalog.labels)
-    return to_safetensors(tensors, told)
+    return told

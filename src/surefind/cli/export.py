@@ -62,7 +62,8 @@ def export(
         catalog = part_of(int8, part)
         files = [catalog.file(row) for row in evenly(len(catalog), images)]
     with stages() as tell:
-        made = export_onnx(folder, int8=files, source=int8 or "", tell=tell)
+        source = Path(int8 or "").name  # it may be shared, and with it no path of this machine
+        made = export_onnx(folder, int8=files, source=source, tell=tell)
     if as_json:
         print(json.dumps({"model": str(folder), "files": _facts(made)}))
         return
