@@ -21,7 +21,7 @@ from PIL import Image
 
 import surefind as sf
 
-RECIPES = ("cub200-resnet50-bayes-gauss", "cub200-densenet161-bayes-vmf")
+RECIPES = ("bayes-gauss", "bayes-vmf:densenet161.tv_in1k")  # RECIPE[:BACKBONE]
 CLASSES, PER_CLASS = 20, 20
 RESULTS = Path(__file__).parent / "results"
 
@@ -41,13 +41,15 @@ def run(recipe: str, steps: int) -> dict[str, float]:
         pictures = Path(place) / "pictures"
         pictures.mkdir()
         write_pictures(pictures)
+        name, _, backbone = recipe.partition(":")
         chosen = sf.Recipe.read(
-            recipe,
+            name,
             [
                 "encoder.weights=none",
+                *([f"encoder.backbone={backbone}"] if backbone else []),
                 f"schedule.steps={steps}",
                 "schedule.log_every=1",
-                "mining.margin=4.0",  # every triplet violates, so that batches are full
+                "loss.margin=1e4",  # every triplet violates, so that batches are full
             ],
         )
         times: list[float] = []

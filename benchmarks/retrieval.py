@@ -19,7 +19,7 @@ from torch.nn.functional import normalize
 import surefind as sf
 from surefind.images.catalog import Catalog
 from surefind.images.matches import matches_of
-from surefind.training.validate import recall_at_1
+from surefind.training.validate import validate
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -34,7 +34,7 @@ class Judged(NamedTuple):
 def judged(encoder: sf.Encoder, test: Catalog) -> Judged:
     encoded = encoder.encode_all(test.files)
     embeddings = encoded.embeddings
-    recall = recall_at_1(embeddings, encoded.rows, test, matches_of(test))
+    recall = validate(embeddings, encoded.rows, test, matches_of(test)).recall
     spread = embeddings.spread.double()
     var = 1 / spread if isinstance(embeddings, sf.VonMisesFisher) else spread
     if not test.difficulty or bool((var == var[0]).all()):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from surefind.datasets import open_dataset, read_catalog
+from surefind.datasets import open_dataset, read_catalog, read_foreign
 from surefind.datasets.msls import (
     TEST_CITIES,
     TRAIN_CITIES,
@@ -183,3 +183,12 @@ def test_no_wanted_image_is_refused(tmp_path):
         file.write_text(file.read_text().replace("Sideways", "Forward"))
     with pytest.raises(SurefindError, match="no image of london is of the wanted kind"):
         msls_catalog(tmp_path, wanted=Wanted(views=("Sideways",)))
+
+
+def test_foreign_places_are_of_the_test_cities_where_there_are_others(tmp_path):
+    write_city(tmp_path, "cph")
+    alone = read_foreign(f"msls:{tmp_path}")
+    write_city(tmp_path, TRAIN_CITIES[0])
+    write_city(tmp_path, TRAIN_CITIES[1])
+    assert {path.split("/")[1] for path in read_foreign(f"msls:{tmp_path}").paths} == {"cph"}
+    assert len(alone) > 0

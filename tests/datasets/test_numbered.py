@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from surefind.datasets import open_dataset, read_catalog
+from surefind.datasets import open_dataset, read_catalog, read_foreign
 from surefind.errors import InvalidFile, SurefindError
 
 
@@ -123,11 +123,23 @@ def test_one_annotation_is_enough_to_read(tmp_path):
     assert read_catalog(tmp_path).paths == ("car_ims/1.jpg",)
 
 
-def test_cars_of_the_test_half_can_be_read_but_not_split(write_tree):
+def test_cars_of_the_test_half_are_there_to_test_on_alone(write_tree):
+    root = write_tree("images/099.A/1.jpg", "images/099.A/2.jpg", "images/196.B/1.jpg")
+    splits = open_dataset(f"cars196:{root}")
+    assert splits.test.classes == ("099.A", "196.B")
+    assert len(splits.train) == len(splits.val) == 0
+
+
+def test_test_classes_without_a_match_are_refused(write_tree):
     root = write_tree("images/099.A/1.jpg", "images/196.B/1.jpg")
-    assert read_catalog(f"cars196:{root}").classes == ("099.A", "196.B")
-    with pytest.raises(SurefindError, match=r"test classes only \(99 to 196\)"):
+    with pytest.raises(SurefindError, match="cars196, test half: no class has two images"):
         open_dataset(f"cars196:{root}")
+
+
+def test_foreign_cars_are_those_of_the_test_half(write_tree):
+    names = ("001.A", "098.B", "099.C", "196.D")
+    root = write_tree(*(f"images/{name}/{image}.jpg" for name in names for image in range(2)))
+    assert read_foreign(f"cars196:{root}").classes == ("099.C", "196.D")
 
 
 def test_cars_of_the_training_half_alone_are_refused(write_tree):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from surefind.datasets import Splits, open_dataset, read_catalog
+from surefind.datasets import Splits, open_dataset, read_catalog, read_foreign
 from surefind.datasets.sources import READERS, find_reader
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 from surefind.images.catalog import Catalog
@@ -77,3 +77,27 @@ def test_splits_refuse_a_class_that_is_also_foreign():
     foreign = Catalog(Path("other"), ("1.jpg",), labels=("a",))
     with pytest.raises(SurefindError, match="class 'a' is in both test and foreign"):
         Splits("x", train=test.select([]), val=test.select([]), test=test, foreign=foreign)
+
+
+@pytest.mark.parametrize(
+    ("paths", "taken"),
+    [
+        (["a/1.jpg", "b/1.jpg", "c/1.jpg", "d/1.jpg"], "abcd"),  # it could be halved, but says not
+        (["1.jpg", "2.jpg"], ""),
+        (["train/a/1.jpg", "train/b/1.jpg", "train/b/2.jpg", *(f"test/{x}.jpg" for x in
+          ("c/1", "c/2", "d/1"))], "cd"),
+    ],
+)  # fmt: skip
+def test_of_a_foreign_folder_all_is_taken_unless_it_names_a_test_split(write_tree, paths, taken):
+    catalog = read_foreign(write_tree(*paths))
+    assert "".join(catalog.classes) == taken
+    assert len(catalog) == sum(not path.startswith("train/") for path in paths)
+
+
+def test_of_a_foreign_table_the_test_split_is_taken(write_table):
+    rows = ["1.jpg,a,train", "2.jpg,a,train", "3.jpg,b,train", "4.jpg,c,test", "5.jpg,c,test",
+            "6.jpg,d,test"]  # fmt: skip
+    table = write_table("\n".join(["path,label,split", *rows]))
+    assert read_foreign(table).classes == ("c", "d")
+    strange = write_table("path,label,split\n1.jpg,,foreign\n2.jpg,,foreign", "foreign.csv")
+    assert len(read_foreign(strange)) == 2

@@ -37,6 +37,7 @@ def measured() -> Measured:
         retrieval=(metric("R@1, by distance of means", 0.6),),
         learned=metric("AUROC of wrong top hits, by query variance", 0.61),
         free=metric("AUROC of wrong top hits, by nearest distance", 0.72),
+        resampled="classes",
         version="0.1.0",
         date="2026-01-02T03:04:05+00:00",
     )
@@ -82,6 +83,7 @@ def test_metrics_reach_the_hub_and_the_reader(saved, measured):
     assert found["R@1, by distance of means"].dataset_split == "test"
     assert card.data.model_name == "encoder"
     assert "| R@1, by distance of means | 0.600 (0.550 to 0.650) |" in card.text
+    assert "(95 % interval over classes)" in card.text
     assert "1,234 queries" in card.text and "Not measured" not in card.text
     assert card.text.count("## Metrics") == card.text.count("## Limits") == 1
 

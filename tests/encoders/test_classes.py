@@ -113,7 +113,7 @@ def test_classes_are_not_part_of_the_fingerprint(tiny):
 
 
 def test_a_model_with_dropout_knows_the_classes_of_the_one_inside(tiny):
-    encoder = tiny(dropout=0.2)
+    encoder = tiny(head_dropout=0.2)
     encoder.trained_with = class_hashes(["cat"])
     assert McDropoutEncoder(encoder, passes=2).trained_with == class_hashes(["cat"])
 

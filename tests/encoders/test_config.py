@@ -46,6 +46,8 @@ def test_an_unknown_key_is_refused_with_the_nearest_name():
         ("dropout", 1.0),
         ("dropout", float("nan")),
         ("dropout", "0.1"),
+        ("head_dropout", -0.1),
+        ("mean_scale", None),
         ("unit_means", 1),
         ("variance_hidden", 0),
         ("variance_hidden", 10**12),

@@ -8,6 +8,7 @@ import torch
 from surefind.embeddings import Gaussians, VonMisesFisher
 from surefind.encoders import Encoder, EncoderConfig
 from surefind.encoders.encoder import POINT_VAR
+from surefind.errors import InvalidArgument
 from surefind.images.preprocess import Preprocessing
 
 
@@ -32,6 +33,12 @@ def test_gaussian_means_can_have_lengths_of_their_own(tiny, pixels):
     with torch.no_grad():
         encoder.log_scale.fill_(2.0)
     torch.testing.assert_close(encoder(pixels).mean.norm(dim=1), lengths * encoder.scale)
+
+
+def test_the_trained_scale_can_be_left_out(tiny, pixels):
+    encoder = tiny(mean_scale=False)
+    assert encoder.scale is None
+    torch.testing.assert_close(encoder(pixels).mean.norm(dim=1), torch.ones(5))
 
 
 def test_the_variance_head_gives_one_over_kappa_on_the_sphere(tiny, pixels):
@@ -112,11 +119,17 @@ def test_dropout_is_passed_to_backbones_that_have_it():
     config = EncoderConfig(backbone="densenet121", dim=8, dropout=0.2)
     encoder = Encoder.create(config)
     assert encoder.backbone.model.features.denseblock1.denselayer1.drop_rate == 0.2
-    assert encoder.mean_head.dropout.p == 0.2
+    assert encoder.mean_head.dropout.p == 0
 
 
-def test_dropout_stays_in_the_heads_where_a_backbone_has_none():
-    encoder = Encoder.create(EncoderConfig(backbone="mobilenetv2_100", dim=8, dropout=0.2))
+@pytest.mark.parametrize("backbone", ["mobilenetv2_100", "resnet50_v1", "tiny"])
+def test_dropout_in_a_backbone_that_has_none_is_refused(backbone):
+    with pytest.raises(InvalidArgument, match="no dropout between its layers"):
+        Encoder.create(EncoderConfig(backbone=backbone, dim=8, dropout=0.2))
+
+
+def test_dropout_of_the_heads_stays_in_the_heads():
+    encoder = Encoder.create(EncoderConfig(backbone="mobilenetv2_100", dim=8, head_dropout=0.2))
     dropping = {name for name, part in encoder.named_modules() if getattr(part, "p", 0) == 0.2}
     assert dropping == {"mean_head.dropout", "variance_head.dropout"}
 

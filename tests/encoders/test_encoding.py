@@ -104,7 +104,7 @@ def test_encode_all_stops_when_too_many_are_bad(tiny, pictures, two_threads):
 
 
 def test_modes_are_restored_and_dropout_is_off_meanwhile(tiny, pictures):
-    encoder = tiny(dropout=0.5).train()
+    encoder = tiny(head_dropout=0.5).train()
     encoder.mean_head.eval()
     before = [part.training for part in encoder.modules()]
     assert torch.equal(encoder.encode(pictures).mean, encoder.encode(pictures).mean)

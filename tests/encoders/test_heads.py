@@ -24,6 +24,28 @@ def test_heads_give_a_vector_and_a_number_per_image(features):
     assert VarianceHead(20)(features).shape == (6,)
 
 
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_the_variance_head_is_gem_two_layers_with_relu_and_softplus(features, layer_norm):
+    head = VarianceHead(20, layer_norm=layer_norm, initial=0.5, floor=1e-3)
+    pooled = features.pow(head.gem.p).mean((2, 3)).pow(1 / head.gem.p)
+    if layer_norm:
+        centred = pooled - pooled.mean(1, keepdim=True)
+        pooled = centred / (centred.square().mean(1, keepdim=True) + 1e-5).sqrt()
+    hidden = pooled @ head.hidden.weight.T + head.hidden.bias
+    assert (hidden < -0.01).any()  # so that the rectifier matters
+    last = hidden.clamp(min=0) @ head.last.weight.T + head.last.bias
+    torch.testing.assert_close(head(features), last.exp().add(1).log().squeeze(1) + 1e-3)
+
+
+def test_the_mean_head_is_gem_and_one_layer_with_or_without_a_length(features):
+    for unit_pooling in (False, True):
+        head = MeanHead(20, 7, unit_pooling=unit_pooling)
+        pooled = features.pow(head.gem.p).mean((2, 3)).pow(1 / head.gem.p)
+        if unit_pooling:
+            pooled = pooled / pooled.norm(dim=1, keepdim=True)
+        torch.testing.assert_close(head(features), pooled @ head.linear.weight.T + head.linear.bias)
+
+
 @pytest.mark.parametrize("initial", [1e-4, 0.1, 30.0, 1e6])
 def test_variances_begin_near_the_chosen_value(features, initial):
     var = VarianceHead(20, initial=initial, floor=1e-6)(features)
@@ -57,12 +79,13 @@ def test_every_parameter_gets_a_gradient(features):
         assert head.gem.raw_p.grad != 0
 
 
-def test_the_pca_start_keeps_the_distances_of_the_pooled_features():
+@pytest.mark.parametrize("unit_pooling", [False, True])
+def test_the_pca_start_keeps_the_distances_of_the_pooled_features(unit_pooling):
     pooled = pooled_like_features(50, 20)
-    head = MeanHead(20, 20)
+    head = MeanHead(20, 20, unit_pooling=unit_pooling)
     start_from_pca(head, pooled)
-    unit = functional.normalize(pooled, dim=1)
-    torch.testing.assert_close(torch.pdist(head.linear(unit)), torch.pdist(unit))
+    seen = functional.normalize(pooled, dim=1) if unit_pooling else pooled
+    torch.testing.assert_close(torch.pdist(head.linear(seen)), torch.pdist(seen))
 
 
 def test_the_pca_start_is_centred_and_its_directions_are_ordered_by_variance():

@@ -1,11 +1,14 @@
 """Dropout at test time: against a plain loop, and leaving no trace."""
 
+import copy
+
 import pytest
 import torch
 from torch import nn
 
 from surefind.embeddings import SMALLEST_SPREAD, Gaussians
 from surefind.encoders import Encoder, EncoderConfig, McDropoutEncoder
+from surefind.encoders.mc_dropout import _SharedDropout
 from surefind.errors import InvalidArgument
 from surefind.images.preprocess import Preprocessing
 
@@ -23,37 +26,70 @@ def pixels() -> torch.Tensor:
     return torch.randn(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
 
 
+class ByHand(nn.Module):
+    """Dropout that loses the units of a given mask, the same for every image."""
+
+    def __init__(self, p: float, generator: torch.Generator) -> None:
+        super().__init__()
+        self.p, self.generator = p, generator
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        noise = torch.rand((1, *features.shape[1:]), generator=self.generator)
+        return torch.where(noise < self.p, 0.0, features / (1 - self.p))
+
+
 def naive(encoder: Encoder, pixels: torch.Tensor, *, passes: int, seed: int) -> Gaussians:
-    """The whole network for every pass, dropout switched on by hand, sums in plain loops."""
-    encoder.eval()
-    for part in encoder.modules():
-        if isinstance(part, nn.Dropout) or type(part).__name__ == "DenseLayer":
-            part.training = True
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(seed)
-        means = []
-        for _ in range(passes):
-            mean = encoder.mean_head(encoder.features(pixels))
-            if encoder.variance_head is not None:
-                encoder.variance_head(encoder.features(pixels))  # draws, too
-            means.append((mean / mean.norm(dim=1, keepdim=True)).double())
-    centre = sum(means) / passes
-    per_dimension = sum((mean - centre) ** 2 for mean in means) / (passes - 1)
-    return Gaussians(centre, per_dimension.sum(dim=1) / centre.shape[1])
+    """One image at a time, the whole head for every pass, sums in plain loops."""
+    rows = []
+    for pixel in pixels:
+        generator = torch.Generator().manual_seed(seed)
+        head = copy.deepcopy(encoder.mean_head)
+        head.dropout = ByHand(encoder.config.head_dropout, generator)
+        other = copy.deepcopy(encoder.variance_head)
+        other.dropout = ByHand(encoder.config.head_dropout, generator)
+        with torch.no_grad():
+            features = encoder.eval().features(pixel[None])
+            means = []
+            for _ in range(passes):
+                mean = head(features)
+                other(features)  # draws, too
+                means.append((mean / mean.norm(dim=1, keepdim=True)).double())
+        centre = sum(means) / passes
+        per_dimension = sum((mean - centre) ** 2 for mean in means) / (passes - 1)
+        rows.append((centre, per_dimension.sum(dim=1) / centre.shape[1]))
+    return Gaussians(*(torch.cat(side) for side in zip(*rows, strict=True)))
 
 
 def state(encoder: Encoder) -> tuple[list[bool], str]:
     return [part.training for part in encoder.modules()], encoder.fingerprint
 
 
-@pytest.mark.parametrize("kind", ["backbone", "heads"])
-def test_passes_agree_with_a_plain_loop(densenet, tiny, pixels, kind):
-    encoder = densenet if kind == "backbone" else tiny(dropout=0.3)
+def test_passes_agree_with_a_plain_loop(tiny, pixels):
+    encoder = tiny(head_dropout=0.3)
     found = McDropoutEncoder(encoder, passes=4, seed=7)(pixels)
     expected = naive(encoder, pixels, passes=4, seed=7)
     torch.testing.assert_close(found.mean.double(), expected.mean, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(found.var.double(), expected.var, rtol=1e-3, atol=1e-9)
     assert (found.var > 1e-6).all()
+
+
+@pytest.mark.parametrize("kind", ["backbone", "heads"])
+def test_an_embedding_does_not_depend_on_its_place_in_the_batch(densenet, tiny, pixels, kind):
+    encoder = McDropoutEncoder(densenet if kind == "backbone" else tiny(head_dropout=0.3), passes=4)
+    together, turned = encoder(pixels), encoder(pixels.flip(0))
+    alone = Gaussians.cat([encoder(pixel[None]) for pixel in pixels])
+    for other in (turned[[2, 1, 0]], alone):
+        torch.testing.assert_close(other.mean, together.mean, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(other.var, together.var, rtol=1e-3, atol=1e-8)
+    assert (together.var > 1e-6).all()
+
+
+def test_a_share_of_units_is_lost_and_the_rest_makes_up_for_it(tiny):
+    with _SharedDropout(torch.Generator().manual_seed(0)):
+        kept = nn.functional.dropout(torch.ones(2, 10_000), p=0.2)
+    assert torch.equal(kept[0], kept[1])
+    assert (kept == 0).float().mean().item() == pytest.approx(0.2, abs=0.02)
+    assert kept.mean().item() == pytest.approx(1, abs=0.02)
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -81,12 +117,12 @@ def runs_of_the_backbone(encoder: Encoder, pixels: torch.Tensor) -> int:
 
 
 def test_the_backbone_runs_once_if_only_the_heads_drop(densenet, tiny, pixels):
-    assert runs_of_the_backbone(tiny(dropout=0.5), pixels) == 1
+    assert runs_of_the_backbone(tiny(head_dropout=0.5), pixels) == 1
     assert runs_of_the_backbone(densenet, pixels) == 5
 
 
 def test_a_seed_decides_the_result(tiny, pixels, pictures):
-    encoder = tiny(dropout=0.5)
+    encoder = tiny(head_dropout=0.5)
     first, again, other = (McDropoutEncoder(encoder, seed=s)(pixels) for s in (1, 1, 2))
     assert torch.equal(first.mean, again.mean) and torch.equal(first.var, again.var)
     assert not torch.equal(first.var, other.var)
@@ -95,14 +131,14 @@ def test_a_seed_decides_the_result(tiny, pixels, pictures):
 
 
 def test_images_are_encoded_like_their_pixels(tiny, pictures):
-    wrapped = McDropoutEncoder(tiny(dropout=0.5), passes=3)
+    wrapped = McDropoutEncoder(tiny(head_dropout=0.5), passes=3)
     encoded = wrapped.encode_all([*pictures, b"bad"], max_bad_share=0.5)
     assert len(encoded.embeddings) == len(pictures) and len(encoded.rejected) == 1
     assert isinstance(wrapped.encode([]), Gaussians)
 
 
 def test_variances_grow_with_the_dropout_rate(tiny, pixels):
-    little, much = (McDropoutEncoder(tiny(dropout=p))(pixels).var for p in (0.05, 0.5))
+    little, much = (McDropoutEncoder(tiny(head_dropout=p))(pixels).var for p in (0.05, 0.5))
     assert (much > little).all() and (little > SMALLEST_SPREAD).all()
 
 
@@ -110,4 +146,4 @@ def test_an_encoder_without_dropout_or_a_single_pass_is_refused(tiny):
     with pytest.raises(InvalidArgument, match="with dropout"):
         McDropoutEncoder(tiny())
     with pytest.raises(InvalidArgument, match="at least 2"):
-        McDropoutEncoder(tiny(dropout=0.5), passes=1)
+        McDropoutEncoder(tiny(head_dropout=0.5), passes=1)

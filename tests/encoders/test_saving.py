@@ -30,7 +30,9 @@ def edit(folder: Path, change) -> None:
 
 @pytest.mark.parametrize("family", ["gaussian", "von-mises-fisher", "point"])
 def test_a_saved_encoder_gives_bit_equal_embeddings(tiny, pictures, tmp_path, family):
-    encoder = tiny(family=family, dropout=0.1, preprocessing=Preprocessing(size=40, resize="pad"))
+    encoder = tiny(
+        family=family, head_dropout=0.1, preprocessing=Preprocessing(size=40, resize="pad")
+    )
     encoder.save(tmp_path)
     loaded = Encoder.load(tmp_path)
     assert loaded.config == encoder.config and loaded.fingerprint == encoder.fingerprint

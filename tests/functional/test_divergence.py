@@ -59,3 +59,15 @@ def test_gradcheck(draw: Draw, family: str):
 def test_something_else_is_refused():
     with pytest.raises(sf.InvalidArgument, match="batch: expected Gaussians or VonMisesFisher"):
         kl_to_prior(torch.zeros(3, 4))  # type: ignore[arg-type]
+
+
+def test_the_variance_of_the_prior_can_be_chosen():
+    """Against torch's own divergence of two normal distributions, summed over dimensions."""
+    torch.manual_seed(0)
+    mean, var = torch.randn(5, 7).double(), torch.rand(5).double() + 0.1
+    ours = torch.distributions.Normal(mean, var.sqrt()[:, None].expand(5, 7))
+    prior = torch.distributions.Normal(torch.zeros(5, 7).double(), 0.3**0.5)
+    wanted = torch.distributions.kl_divergence(ours, prior).sum(1)
+    torch.testing.assert_close(kl_to_prior(sf.Gaussians(mean, var), prior_var=0.3), wanted)
+    loss = sf.losses.BayesianTripletLoss(prior_var=0.3)
+    torch.testing.assert_close(loss.kl(sf.Gaussians(mean, var)), wanted)

@@ -58,6 +58,16 @@ def test_one_class(run, toml, pictures, tmp_path):
     assert not (tmp_path / "model").exists()
 
 
+def test_test_classes_alone(run, toml, pictures, tmp_path):
+    for number, folder in enumerate(sorted(pictures.iterdir())[:3], start=99):
+        shutil.copytree(folder, tmp_path / "cars" / f"{number:03d}.Name")
+    result = run(
+        "train", f"cars196:{tmp_path / 'cars'}", "-o", tmp_path / "model", "--recipe", toml
+    )
+    assert_refused(result, "holds test classes only")
+    assert not (tmp_path / "model").exists()
+
+
 def test_classes_with_one_image(run, toml, pictures, tmp_path):
     for folder in sorted(pictures.iterdir()):
         (tmp_path / "single" / folder.name).mkdir(parents=True)

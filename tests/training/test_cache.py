@@ -31,7 +31,7 @@ def as_rows(plan) -> np.ndarray:
 
 
 def squared(cache: NegativeCache, one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    return np.square(cache.unit[one] - cache.unit[other]).sum(axis=1)
+    return np.square(cache.means[one] - cache.means[other]).sum(axis=1)
 
 
 def test_cached_rows_come_with_a_partner():
@@ -51,7 +51,7 @@ def test_a_small_catalog_is_cached_whole():
 
 def test_the_nearest_are_those_of_a_full_search(cache):
     distances, positions = cache.nearest(np.arange(100), 7)
-    full = np.square(cache.unit[:, None] - cache.unit[None]).sum(axis=2)
+    full = np.square(cache.means[:, None] - cache.means[None]).sum(axis=2)
     assert np.allclose(distances, np.sort(full, axis=1)[:, :7], atol=1e-5)
     assert positions.shape == (100, 7)
 
@@ -72,6 +72,15 @@ def test_only_violating_triplets_are_used_and_the_nearest_negatives_first(cache)
             used = negative[anchor == one]
             assert set(used.tolist()) == set(nearest[: len(used)].tolist())
             assert len(used) <= 5
+
+
+def test_distances_are_the_models_own_not_those_of_unit_means():
+    """Means of lengths 1 and 10: the nearest by direction is far away."""
+    mean = torch.tensor([[1.0, 0.0], [1.0, 0.1], [10.0, 0.0], [0.0, 1.0]])
+    cache = NegativeCache(np.arange(4), sf.Gaussians(mean, torch.ones(4)), step=0)
+    distances, positions = cache.nearest(np.array([0]), 4)
+    assert positions[0].tolist() == [0, 1, 3, 2]
+    assert distances[0].tolist() == pytest.approx([0, 0.01, 2, 81])
 
 
 def test_without_a_violation_there_is_no_tuple():
@@ -96,7 +105,8 @@ def test_skipping_leaves_out_the_vaguest_and_what_is_surely_right(cache):
         rows = as_rows(plan)
         assert (cache.var[rows] <= limit).all()
         a, p, n = (cache.embeddings[torch.from_numpy(side)] for side in rows)
-        assert (sf.functional.triplet_log_prob(a, p, n).exp() <= 0.5 + 1e-6).all()
+        right = sf.functional.triplet_log_prob(a, p, n, margin=chosen.margin).exp()
+        assert (right <= 0.5 + 1e-6).all()
 
 
 def test_weighting_prefers_sharp_and_doubtful_negatives(cache):

@@ -14,6 +14,7 @@ from surefind.images.loading import TooManyRejected
 from surefind.training.batches import Batches
 from surefind.training.log import read_log
 from surefind.training.loop import train
+from surefind.training.validate import Validation
 from surefind.training.watch import TrainingStopped
 
 LOSSES = {
@@ -82,7 +83,9 @@ def test_the_cache_is_filled_at_its_cadence_and_only_violating_triplets_are_used
     monkeypatch.setattr(Batches, "_load", look_at_plans)
     mined = recipe(
         batch={"kind": "tuples", "tuples": 5, "negatives": 3},
-        mining={"cache": 30, "every": 3, "margin": 0.2},
+        mining={"cache": 30, "every": 3},
+        loss={"margin": 0.3},
+        encoder={"unit_means": False},
         schedule={"steps": 10},
     )
     train(open_dataset(pictures), mined, tmp_path / "model")
@@ -92,10 +95,10 @@ def test_the_cache_is_filled_at_its_cadence_and_only_violating_triplets_are_used
         assert len(cache.rows) <= 30
         position = {int(row): i for i, row in enumerate(cache.rows)}
         a, p, n = (
-            cache.unit[[position[int(row)] for row in plan.rows[side]]] for side in plan.triplets
+            cache.means[[position[int(row)] for row in plan.rows[side]]] for side in plan.triplets
         )
         tau = np.square(a - p).sum(1) - np.square(a - n).sum(1)
-        assert (tau + 0.2 > 0).all()
+        assert (tau + 0.3 > 0).all()
 
 
 def test_one_bad_picture_is_left_out_counted_and_named(pictures, recipe, tmp_path):
@@ -157,13 +160,13 @@ def test_a_frozen_backbone_stays_as_it_was(pictures, recipe, tmp_path):
 
 
 def test_the_second_phase_teaches_only_the_variance_on_other_classes(pictures, recipe, tmp_path):
-    two = recipe(variance={"held_out": 0.4, "steps": 6, "lr": 1e-2})
+    two = recipe(variance={"held_out": 0.4, "steps": 8, "lr": 1e-2})
     one = recipe(variance={"held_out": 0.4, "steps": 1, "lr": 1e-12})
     rows = []
     for name, chosen in (("two", two), ("one", one)):
         result = train(open_dataset(pictures), chosen, tmp_path / name)
         rows.append(result.steps)
-    assert rows == [14, 9]
+    assert rows == [16, 9]
     trained = Encoder.load(tmp_path / "two").state_dict()
     before = Encoder.load(tmp_path / "one").state_dict()
     changed = {key for key in trained if not torch.allclose(trained[key], before[key], atol=1e-7)}
@@ -176,10 +179,60 @@ def test_the_start_is_kept_only_where_no_variance_has_to_be_learned(
     name: str, kept: float, pictures, recipe, tmp_path, monkeypatch
 ):
     falling = iter([0.9, 0.5, 0.4])
-    monkeypatch.setattr("surefind.training.loop.recall_at_1", lambda *_: next(falling))
+    measured = lambda *_: Validation(next(falling), 0.5, 0.5)
+    monkeypatch.setattr("surefind.training.loop.validate", measured)
     loss, encoder = LOSSES[name]
     result = train(open_dataset(pictures), recipe(loss=loss, encoder=encoder), tmp_path / "model")
     assert (result.start_recall, result.recall) == (0.9, kept)
+
+
+@pytest.mark.parametrize(("keep_by", "kept"), [("recall", 0.8), ("both", 0.7)])
+def test_the_kept_model_is_the_best_by_the_measure_of_the_recipe(
+    keep_by: str, kept: float, pictures, recipe, tmp_path, monkeypatch
+):
+    measures = iter([(0.9, 0.5, 0.5), (0.8, 0.5, 0.5), (0.7, 0.4, 0.7)])
+    monkeypatch.setattr("surefind.training.loop.validate", lambda *_: Validation(*next(measures)))
+    chosen = recipe(schedule={"keep_by": keep_by})
+    assert train(open_dataset(pictures), chosen, tmp_path / "model").recall == kept
+
+
+def test_the_variance_that_is_kept_is_the_best_by_its_auroc(
+    pictures, recipe, tmp_path, monkeypatch
+):
+    measures = iter([(0.9, 0.5, 0.9), *3 * [(0.9, 0.5, 0.3)], (0.8, 0.5, 0.6), (0.9, 0.5, 0.5)])
+    monkeypatch.setattr("surefind.training.loop.validate", lambda *_: Validation(*next(measures)))
+    chosen = recipe(variance={"steps": 12})
+    assert train(open_dataset(pictures), chosen, tmp_path / "model").recall == 0.8
+
+
+def test_without_validation_classes_every_class_is_trained_on_and_the_last_model_kept(
+    pictures, recipe, tmp_path
+):
+    splits = open_dataset(pictures, val_share=0)
+    assert len(splits.val) == 0
+    train(splits, recipe(schedule={"patience": 1}), tmp_path / "model")
+    last = torch.load(tmp_path / "model/run/state.pt", weights_only=True)["model"]
+    kept = Encoder.load(tmp_path / "model").state_dict()
+    assert all(torch.equal(kept[key], last[key]) for key in kept)
+
+
+def test_learning_rates_fall_by_a_constant_factor_each_epoch(pictures, recipe, tmp_path):
+    splits = open_dataset(pictures)
+    falling = recipe(
+        optimiser={"lr": 1e-3, "decay": 0.5}, batch={"kind": "balanced", "classes": 4, "images": 3}
+    )
+    train(splits, falling, tmp_path / "model")
+    log = [row for row in read_log(tmp_path / "model/run/log.csv") if row.lr == row.lr]
+    epochs = [(row.step - 1) * 12 // len(splits.train) for row in log]
+    assert epochs[-1] >= 2
+    assert [row.lr for row in log] == pytest.approx([1e-3 * 0.5**epoch for epoch in epochs])
+
+
+def test_patience_of_zero_never_stops(pictures, recipe, tmp_path):
+    still = recipe(
+        optimiser={"lr": 1e-12}, schedule={"steps": 20, "validate_every": 2, "patience": 0}
+    )
+    assert train(open_dataset(pictures), still, tmp_path / "model").steps == 20
 
 
 def test_validation_without_progress_stops_early(pictures, recipe, tmp_path):
@@ -196,6 +249,18 @@ def test_the_start_from_pca_keeps_the_order_of_the_features(pictures, recipe, tm
     start = recipe(encoder={"start": "pca", "dim": 32}, optimiser={"lr": 1e-12})
     result = train(open_dataset(pictures), start, tmp_path / "model")
     assert result.start_recall > 0.5
+
+
+@pytest.mark.parametrize("start", ["random", "pca"])
+def test_free_means_start_at_the_length_of_the_prior(start: str, pictures, recipe, tmp_path):
+    free = recipe(
+        encoder={"unit_means": False, "unit_pooling": False, "start": start},
+        optimiser={"lr": 1e-12},
+    )
+    splits = open_dataset(pictures)
+    train(splits, free, tmp_path / "model")
+    mean = Encoder.load(tmp_path / "model").encode(splits.train.files).mean
+    assert mean.square().sum(dim=1).mean().item() == pytest.approx(1, rel=0.01)
 
 
 def test_uncertainty_aware_mining_runs(pictures, recipe, tmp_path):

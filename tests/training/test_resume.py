@@ -17,11 +17,12 @@ from surefind.training.watch import TrainingStopped
 
 MINED = {
     "batch": {"kind": "tuples", "tuples": 5, "negatives": 3},
-    "mining": {"cache": 30, "every": 5, "margin": 4.0},  # every triplet violates
+    "mining": {"cache": 30, "every": 5},
+    "loss": {"margin": 4.0},  # every triplet violates
 }
 KINDS = {
     "balanced": {},
-    "augmented, dropout": {"augment": {"use": True}, "encoder": {"dropout": 0.3}},
+    "augmented, dropout": {"augment": {"use": True}, "encoder": {"head_dropout": 0.3}},
     "tuples": MINED,
     "frozen": {"optimiser": {"freeze": "backbone"}, "augment": {"use": True, "views": 2}},
     "variance phase": {"variance": {"held_out": 0.4, "steps": 6}},
@@ -136,3 +137,20 @@ def test_a_finished_run_can_be_made_longer(pictures, recipe, tmp_path):
     train(open_dataset(pictures), recipe(schedule={"steps": 10}), tmp_path / "whole")
     first, second = weights(tmp_path / "whole"), weights(tmp_path / "parts")
     assert all(torch.equal(first[key], second[key]) for key in first)
+
+
+def test_empty_steps_are_counted_across_an_interruption(pictures, recipe, tmp_path):
+    """No triplet violates its margin: ten such steps in a row end a run, resumed or not."""
+    empty = recipe(
+        batch={"kind": "tuples", "tuples": 5, "negatives": 3},
+        mining={"cache": 30, "every": 50},
+        loss={"name": "triplet", "margin": -1e9},
+        encoder={"family": "point"},
+        schedule={"steps": 50, "validate_every": 100},
+    )
+    splits = open_dataset(pictures)
+    asked = iter(range(100))
+    with pytest.raises(TrainingStopped):
+        train(splits, empty, tmp_path / "model", should_stop=lambda: next(asked) == 5)
+    result = train(splits, empty, tmp_path / "model", resume=True)
+    assert (result.steps, result.ended) == (10, "no triplet violates its margin any more")

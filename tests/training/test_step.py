@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn.functional import normalize, softplus
 
 import surefind as sf
-from surefind.training.step import backward
+from surefind.training.step import _rng_states, _set_rng_states, backward
 from surefind.training.world import World
 
 
@@ -28,7 +28,9 @@ def gradients(net: Net, inputs: torch.Tensor, labels: torch.Tensor, chunk: int):
     net.zero_grad()
     loss = sf.losses.BayesianTripletLoss()
     torch.manual_seed(5)
-    value, embeddings = backward(net, inputs, lambda e: loss(e, labels), chunk=chunk, world=World())
+    value, embeddings = backward(
+        net, inputs, lambda e: loss(e, labels), chunk=chunk, world=World(), module=net
+    )
     return value, embeddings, [parameter.grad.clone() for parameter in net.parameters()]
 
 
@@ -58,7 +60,7 @@ def test_dropout_falls_the_same_way_in_both_passes():
         return seen[-1]
 
     loss = sf.losses.BayesianTripletLoss()
-    backward(embed, inputs, lambda e: loss(e, labels), chunk=8, world=World())
+    backward(embed, inputs, lambda e: loss(e, labels), chunk=8, world=World(), module=net)
     for first, second in zip(seen[:3], seen[3:], strict=True):
         assert torch.equal(first.mean, second.mean)
 
@@ -94,5 +96,42 @@ def test_memory_needs_one_chunk_of_graph_only():
 
     loss = sf.losses.BayesianTripletLoss()
     labels = torch.arange(24) // 4
-    backward(embed, torch.randn(24, 6), lambda e: loss(e, labels), chunk=6, world=World())
+    inputs = torch.randn(24, 6)
+    backward(embed, inputs, lambda e: loss(e, labels), chunk=6, world=World(), module=net)
     assert most == 1
+
+
+def test_batch_norm_counts_each_chunk_once():
+    torch.manual_seed(0)
+    net, once = Net(sf.Gaussians), nn.BatchNorm1d(32)
+    net.body.insert(1, nn.BatchNorm1d(32))
+    inputs, labels = torch.randn(24, 6), torch.arange(24) // 4
+    for piece in inputs.split(8):
+        once(net.body[0](piece))
+    gradients(net, inputs, labels, 8)
+    assert net.body[1].num_batches_tracked == 3
+    torch.testing.assert_close(net.body[1].running_mean, once.running_mean)
+    torch.testing.assert_close(net.body[1].running_var, once.running_var)
+    assert net.body[1].track_running_stats
+
+
+def test_the_generator_of_another_device_is_restored_with_the_cpus(monkeypatch):
+    """Dropout on a GPU draws from the GPU's own generator."""
+
+    class Device:
+        state = torch.zeros(1)
+
+        def get_rng_state(self, device):
+            return self.state.clone()
+
+        def set_rng_state(self, state, device):
+            self.state = state
+
+    gpu = Device()
+    monkeypatch.setattr(torch, "get_device_module", lambda device: gpu)
+    before = _rng_states(torch.device("cuda"))
+    gpu.state = torch.ones(1)
+    torch.rand(1)
+    _set_rng_states(torch.device("cuda"), before)
+    assert gpu.state == 0
+    assert torch.equal(torch.get_rng_state(), before[0])

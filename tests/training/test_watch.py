@@ -87,3 +87,15 @@ def test_batches_without_a_triplet_stop_training():
         watch.look_at_empty(step)
     with pytest.raises(TrainingStopped, match="no batch has a triplet"):
         watch.look_at_empty(9)
+
+
+def test_a_resumed_watch_stops_at_the_same_step():
+    watch, resumed = Watch(floor=0), Watch(floor=0)
+    look(watch, 0, loss=1.0)
+    for step in range(1, 6):
+        look(watch, step, loss=100.0)
+    resumed.load_state_dict(watch.state_dict())
+    for step in range(6, 10):
+        look(resumed, step, loss=100.0)
+    with pytest.raises(TrainingStopped, match="far above where it started"):
+        look(resumed, 10, loss=100.0)

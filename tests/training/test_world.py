@@ -4,7 +4,6 @@ import os
 import socket
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -27,12 +26,12 @@ def free_port() -> str:
         return str(listener.getsockname()[1])
 
 
-def run(processes: int, pictures: Path, toml: Path, model: Path) -> None:
+def run(processes: int, *command: object) -> None:
+    """What torchrun does."""
     port = free_port()
-    command = [sys.executable, "-m", "surefind", "train", str(pictures), "-o", str(model)]
     runs = [
         subprocess.Popen(
-            [*command, "--recipe", str(toml)],
+            [sys.executable, *map(str, command)],
             env=os.environ
             | {
                 "OMP_NUM_THREADS": "1",
@@ -52,7 +51,8 @@ def test_two_processes_train_as_one(kind: str, pictures, recipe, tmp_path):
     toml = tmp_path / "recipe.toml"
     toml.write_text(recipe(**KINDS[kind], schedule={"steps": 6}).to_toml())
     for processes in (1, 2):
-        run(processes, pictures, toml, tmp_path / str(processes))
+        command = ("-m", "surefind", "train", pictures, "-o", tmp_path / str(processes))
+        run(processes, *command, "--recipe", toml)
     logs = [
         [info for info in read_log(tmp_path / name / "run/log.csv") if info.loss == info.loss]
         for name in ("1", "2")
@@ -74,3 +74,23 @@ def test_two_processes_train_as_one(kind: str, pictures, recipe, tmp_path):
 def test_shares_cover_everything_once(count: int, size: int):
     rows = [row for rank in range(size) for row in range(count)[World(rank, size).share(count)]]
     assert rows == list(range(count))
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_only_a_group_that_it_made_ends_when_it_leaves(own: bool, tmp_path):
+    """A script may have a group of its own, and go on with it after training."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch.distributed as dist\n"
+        "from surefind.training.world import World\n"
+        f"if {own}:\n"
+        "    dist.init_process_group('gloo')\n"
+        "world = World.join()\n"
+        "assert world.size == dist.get_world_size() == 2\n"
+        "world.leave()\n"
+        f"assert dist.is_initialized() == {own}\n"
+        f"if {own}:\n"
+        "    dist.barrier()\n"
+        "    dist.destroy_process_group()\n"
+    )
+    run(2, script)

@@ -14,8 +14,8 @@ def recipes(
 
     Examples:
         surefind recipes
-        surefind recipes glyphs-bayes-centred
-        surefind recipes glyphs-bayes-centred --json
+        surefind recipes bayes-gauss
+        surefind recipes bayes-centred+glyphs --json
     """
     from surefind.training.recipe import Recipe, find_recipe, recipe_names
 
@@ -31,4 +31,4 @@ def recipes(
         print(json.dumps(about))
         return
     for known, line in about.items():
-        print(f"{known:36s} {line}")
+        print(f"{known:17s} {line}")

@@ -19,7 +19,11 @@ def train(
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The model folder to make.")],
     recipe: Annotated[
-        str | None, typer.Option(help="A TOML file, or the name of one (surefind recipes).")
+        str | None,
+        typer.Option(help="A TOML file or a name (surefind recipes); A+B puts B over A."),
+    ] = None,
+    backbone: Annotated[
+        str | None, typer.Option(help="Instead of the recipe's: densenet161.tv_in1k, …")
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="Change one key of it: loss.margin=0.1")
@@ -33,8 +37,8 @@ def train(
 
     Examples:
         surefind train glyphs -o model
-        surefind train photos/ -o model --recipe cpu-bayes-centred
-        surefind train photos/ -o model --recipe cpu-triplet --set schedule.steps=500
+        surefind train photos/ -o model --recipe bayes-centred+cpu
+        surefind train photos/ -o model --recipe triplet+cpu --set schedule.steps=500
         surefind train glyphs -o model --resume
     """
     from surefind.datasets import open_dataset
@@ -42,15 +46,14 @@ def train(
     from surefind.training.recipe import Recipe
     from surefind.training.watch import TrainingStopped
 
-    default = "glyphs-bayes-centred" if data.split(":")[0] == "glyphs" else "cpu-bayes-centred"
-    chosen = Recipe.read(recipe or default, settings or ())
+    scale = "glyphs" if data.split(":")[0] == "glyphs" else "cpu"
+    backbone_key = [] if backbone is None else [f"encoder.backbone={backbone}"]
+    chosen = Recipe.read(recipe or f"bayes-centred+{scale}", [*backbone_key, *(settings or ())])
     stop = StopRequest()
-    with _Bar(
-        chosen.schedule.steps + bool(chosen.variance.held_out) * chosen.variance.steps
-    ) as bar:
+    with _Bar(chosen.schedule.steps + chosen.variance.steps) as bar:
         try:
             result = run(
-                open_dataset(data),
+                open_dataset(data, val_share=chosen.data.val_share),
                 chosen,
                 output,
                 resume=resume,

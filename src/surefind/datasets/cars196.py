@@ -53,7 +53,6 @@ def cars196_catalog(folder: Path) -> Catalog:
 
 
 def cars196_splits(folder: Path, *, hold_out: HoldOut) -> Splits:
-    """A folder with test classes only is refused here; `cars196_catalog` reads it."""
     catalog = cars196_catalog(folder)
     return split_by_number("cars196", catalog, last_training=LAST_TRAINING, hold_out=hold_out)
 

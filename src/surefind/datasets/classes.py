@@ -1,4 +1,4 @@
-"""Splits by whole classes: first half to train on, last half to test on, as in the paper."""
+"""Splits by whole classes: first half to train on, last half to test on."""
 
 from collections import Counter
 from collections.abc import Callable

@@ -17,6 +17,10 @@ def folder_catalog(folder: Path) -> Catalog:
     return read_folder(folder).catalog
 
 
+def folder_has_splits(folder: Path) -> bool:
+    return read_folder(folder).has_splits
+
+
 def folder_splits(folder: Path, *, hold_out: HoldOut) -> Splits:
     """By train, val, test and foreign folders if there are, else the classes in halves."""
     listing = read_folder(folder)

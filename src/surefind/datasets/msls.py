@@ -48,17 +48,25 @@ def msls_catalog(folder: Path, *, wanted: Wanted = USUAL) -> Catalog:
     return _read_cities(folder, _require(folder, CITIES, "official"), wanted)
 
 
+def msls_has_splits(folder: Path) -> bool:
+    others = (*VAL_CITIES, *TEST_CITIES)
+    return bool(_present(folder, TRAIN_CITIES) and _present(folder, others))
+
+
 def msls_splits(folder: Path, *, hold_out: HoldOut, wanted: Wanted = USUAL) -> Splits:
     """The official cities, as far as they are there.
 
     Without any test city, the validation cities are the test part; without a validation part,
-    the last of the training cities, as many as `hold_out` asks for, are it.
+    the last of the training cities, as many as `hold_out` asks for, are it. Where it asks for
+    none, the validation cities are trained on.
     """
     train = _require(folder, TRAIN_CITIES, "training")
     val, test = _present(folder, VAL_CITIES), _present(folder, TEST_CITIES)
     if not test:
         val, test = (), _require(folder, (*VAL_CITIES, *TEST_CITIES), "validation or test")
-    if not val and hold_out.share > 0:
+    if hold_out.share == 0:
+        train, val = (*train, *val), ()
+    elif not val:
         held = max(1, round(hold_out.share * len(train)))
         train, val = train[:-held], train[-held:]
     if not train:

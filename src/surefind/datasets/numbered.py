@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from surefind.datasets.classes import split_by_rule
+from surefind.datasets.classes import check_classes, split_by_rule
 from surefind.datasets.folder import read_folder
 from surefind.datasets.splits import HoldOut, Splits
 from surefind.errors import InvalidFile, SurefindError
@@ -38,15 +38,18 @@ def numbered_catalog(folder: Path) -> Catalog:
 def split_by_number(
     name: str, catalog: Catalog, *, last_training: int, hold_out: HoldOut
 ) -> Splits:
-    """Classes up to a number to train on, the later ones to test on."""
+    """Classes up to a number to train on, the later ones to test on; those may be all there is."""
     numbers = {label: int(label.split(".")[0]) for label in catalog.classes}
-    if min(numbers.values()) > last_training or max(numbers.values()) <= last_training:
-        which = "test" if min(numbers.values()) > last_training else "training"
+    first, last = min(numbers.values()), max(numbers.values())
+    if last <= last_training:
         raise SurefindError(
-            f"{name}: {catalog.root} holds {which} classes only "
-            f"({min(numbers.values())} to {max(numbers.values())})",
+            f"{name}: {catalog.root} holds training classes only ({first} to {last})",
             fix="add the other half of the data set; to search or to check these images alone "
             "no splits are needed (read_catalog)",
         )
+    if first > last_training:
+        check_classes(f"{name}, test half", catalog)
+        nothing = catalog.select([])
+        return Splits(name, train=nothing, val=nothing, test=catalog)
     is_training = lambda label: numbers[label] <= last_training
     return split_by_rule(name, catalog, is_training=is_training, hold_out=hold_out)

@@ -32,6 +32,10 @@ def rows_catalog(file: Path) -> Catalog:
     return read_rows(file).catalog
 
 
+def rows_have_splits(file: Path) -> bool:
+    return read_rows(file).has_splits
+
+
 def rows_splits(file: Path, *, hold_out: HoldOut) -> Splits:
     return divide(file.stem, read_rows(file), hold_out=hold_out)
 

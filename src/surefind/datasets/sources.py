@@ -7,11 +7,11 @@ from typing import NamedTuple, Protocol
 
 from surefind.datasets.cars196 import cars196_catalog, cars196_splits, is_cars196
 from surefind.datasets.cub200 import cub200_catalog, cub200_splits, is_cub200
-from surefind.datasets.folder import folder_catalog, folder_splits
+from surefind.datasets.folder import folder_catalog, folder_has_splits, folder_splits
 from surefind.datasets.glyphs import glyphs_catalog, glyphs_folder, glyphs_splits
-from surefind.datasets.msls import is_msls, msls_catalog, msls_splits
+from surefind.datasets.msls import is_msls, msls_catalog, msls_has_splits, msls_splits
 from surefind.datasets.places import places_catalog, places_splits
-from surefind.datasets.rows import rows_catalog, rows_splits
+from surefind.datasets.rows import rows_catalog, rows_have_splits, rows_splits
 from surefind.datasets.splits import HoldOut, Splits, check_hold_out
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.images.catalog import Catalog
@@ -26,15 +26,16 @@ class Reader(NamedTuple):
 
     catalog: Callable[[Path], Catalog]
     splits: _ToSplits
+    has_splits: Callable[[Path], bool] = lambda _: True  # of its own; any labels can be halved
 
 
 READERS = {
     "cub200": Reader(cub200_catalog, cub200_splits),
     "cars196": Reader(cars196_catalog, cars196_splits),
-    "msls": Reader(msls_catalog, msls_splits),
-    "places": Reader(places_catalog, places_splits),
-    "folder": Reader(folder_catalog, folder_splits),
-    "csv": Reader(rows_catalog, rows_splits),
+    "msls": Reader(msls_catalog, msls_splits, msls_has_splits),
+    "places": Reader(places_catalog, places_splits, rows_have_splits),
+    "folder": Reader(folder_catalog, folder_splits, folder_has_splits),
+    "csv": Reader(rows_catalog, rows_splits, rows_have_splits),
     "glyphs": Reader(glyphs_catalog, glyphs_splits),
 }
 TABLES = (".csv", ".parquet")
@@ -56,6 +57,17 @@ def open_dataset(source: str | Path, *, val_share: float = 0.1, seed: int = 0) -
 def read_catalog(source: str | Path) -> Catalog:
     """All images of a source, without splits; labels are not needed."""
     reader, place = find_reader(source)
+    return reader.catalog(place)
+
+
+def read_foreign(source: str | Path) -> Catalog:
+    """Images that belong to another data set: its test split if it has splits of its own, else all.
+
+    As in the paper, where queries of Cars-196 are foreign to birds: classes 99 to 196.
+    """
+    reader, place = find_reader(source)
+    if reader.has_splits(place):
+        return reader.splits(place, hold_out=HoldOut()).test
     return reader.catalog(place)
 
 

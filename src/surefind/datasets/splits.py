@@ -15,7 +15,7 @@ class Splits:
     """The parts of a data set; no two of them share an image or a class."""
 
     name: str
-    train: Catalog
+    train: Catalog  # may be empty: there is data to test on only
     val: Catalog  # whole classes (or an area) held out of the training part; may be empty
     test: Catalog
     foreign: Catalog | None = None  # images that belong to no class of the others
@@ -47,6 +47,11 @@ class Listing(NamedTuple):
 
     catalog: Catalog
     parts: tuple[str, ...] = ()
+
+    @property
+    def has_splits(self) -> bool:
+        """Whether it says what to train and what to test on."""
+        return "train" in self.parts and not {"val", "test"}.isdisjoint(self.parts)
 
 
 def check_hold_out(hold_out: HoldOut) -> None:

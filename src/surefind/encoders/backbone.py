@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
+import torch
 from torch import Tensor, nn
 
 from surefind.encoders.tiny import TinyConvNet
@@ -69,8 +70,8 @@ def build_backbone(
     """The backbone of that name, from a closed table: `known_backbones`.
 
     Weights come from `weights` (a local safetensors file) or, with `pretrained`, from timm's
-    download. `size` matters only to models with a fixed input size, `drop_rate` only to those
-    with dropout between their layers, such as DenseNets and transformers.
+    download. `size` matters only to models with a fixed input size. Only models with dropout
+    between their layers, such as DenseNets and transformers, take a `drop_rate`.
     """
     check_backbone(name)
     if name in OWN and pretrained and weights is None:
@@ -81,6 +82,7 @@ def build_backbone(
             fix='give local weights: weights = "FILE.safetensors", or train from scratch',
         )
     if name == "tiny":
+        _refuse_dropout(name, drop_rate)
         model: Any = TinyConvNet()
     elif name == "resnet50_v1":
         model = _stride_first(_timm_model("resnet50", drop_rate=drop_rate))
@@ -90,6 +92,12 @@ def build_backbone(
     if weights is not None:
         load_weights(model, Path(weights), ignore=_not_needed_by(model))
     return Backbone(model, name=name, default_preprocessing=default_preprocessing(name))
+
+
+def backbone_channels(name: str) -> int:
+    """How many features per position a backbone gives, without making its weights."""
+    with torch.device("meta"):
+        return build_backbone(name, pretrained=False).channels
 
 
 def default_preprocessing(name: str) -> Preprocessing:
@@ -164,14 +172,24 @@ def _timm_model(
 
 
 def _create(name: str, *, drop_rate: float, **options: Any) -> Any:
-    """A timm model, with dropout between its layers if it has any."""
+    """A timm model, with dropout between its layers."""
     create = _timm().create_model
+    if drop_rate == 0:
+        return create(name, **options)
+    try:
+        return create(name, proj_drop_rate=drop_rate, **options)
+    except TypeError:  # it does not know the option
+        _refuse_dropout(name, drop_rate)
+
+
+def _refuse_dropout(name: str, drop_rate: float) -> None:
     if drop_rate > 0:
-        try:
-            return create(name, proj_drop_rate=drop_rate, **options)
-        except TypeError:  # it does not know the option
-            pass
-    return create(name, **options)
+        raise InvalidArgument(
+            "dropout",
+            expected=f"0, as {name} has no dropout between its layers",
+            got=repr(drop_rate),
+            fix="use a backbone that has, such as densenet161, or head_dropout",
+        )
 
 
 @contextmanager

@@ -22,11 +22,15 @@ class EncoderConfig:
     backbone: str = "resnet50"  # a name of `known_backbones`
     dim: int = 512  # numbers per image: mean and one variance; all for the mean of "point"
     family: str = "gaussian"  # "von-mises-fisher", or "point" for a mean without variance
-    dropout: float = 0.0  # in the heads, and inside backbones that have dropout
-    unit_means: bool = True  # Gaussian means all of one trained length; False: scaled freely
+    dropout: float = 0.0  # inside the backbone, which must have dropout
+    head_dropout: float = 0.0  # before the linear layers of the heads
+    unit_pooling: bool = True  # pooled features of length 1 in the mean head
+    unit_means: bool = True  # Gaussian means divided by their length; False: left free
+    mean_scale: bool = True  # Gaussian means times one trained positive number
+    variance_layer_norm: bool = True  # of pooled features in the variance head
     variance_hidden: int | None = None  # width of the variance head; None: at most 512
     variance_floor: float = 1e-6  # no variance is smaller
-    initial_var: float | None = None  # None: 0.1 / D, a tenth of the means' squared length in all
+    initial_var: float | None = None  # None: 0.1 / D, a tenth of the squared length of unit means
     preprocessing: Preprocessing | None = None  # None: as the backbone's weights were trained
 
     def __post_init__(self) -> None:
@@ -34,8 +38,11 @@ class EncoderConfig:
         check_choice("family", self.family, FAMILIES)
         least = 3 if self.family == "von-mises-fisher" else 2
         _check_size("dim", self.dim, least)
-        _check_number("dropout", self.dropout, 0, 1)
-        _check("unit_means", self.unit_means, "a truth value", fits=type(self.unit_means) is bool)
+        for name in ("dropout", "head_dropout"):
+            _check_number(name, getattr(self, name), 0, 1)
+        for name in ("unit_pooling", "unit_means", "mean_scale", "variance_layer_norm"):
+            value = getattr(self, name)
+            _check(name, value, "true or false", fits=type(value) is bool)
         if self.variance_hidden is not None:
             _check_size("variance_hidden", self.variance_hidden, 1)
         _check_number("variance_floor", self.variance_floor, SMALLEST_SPREAD, LARGEST_SPREAD)

@@ -44,7 +44,12 @@ class Encoder(ImageEncoder, nn.Module):
         self.preprocessing = config.preprocessing or backbone.default_preprocessing
         self.config = replace(config, preprocessing=self.preprocessing)
         self.backbone = backbone
-        self.mean_head = MeanHead(backbone.channels, config.mean_dim, dropout=config.dropout)
+        self.mean_head = MeanHead(
+            backbone.channels,
+            config.mean_dim,
+            dropout=config.head_dropout,
+            unit_pooling=config.unit_pooling,
+        )
         self.variance_head: VarianceHead | None = None
         if config.has_variance:
             self.variance_head = VarianceHead(
@@ -52,10 +57,11 @@ class Encoder(ImageEncoder, nn.Module):
                 hidden=config.variance_hidden,
                 floor=config.variance_floor,
                 initial=config.starting_var,
-                dropout=config.dropout,
+                dropout=config.head_dropout,
+                layer_norm=config.variance_layer_norm,
             )
         self.log_scale: nn.Parameter | None = None
-        if config.family == "gaussian":
+        if config.family == "gaussian" and config.mean_scale:
             self.log_scale = nn.Parameter(torch.zeros(()))
 
     @classmethod
@@ -194,6 +200,16 @@ class Encoder(ImageEncoder, nn.Module):
         These are what `mean_head.pool` makes of the `features` of some training images.
         """
         start_from_pca(self.mean_head, pooled)
+
+    @torch.no_grad()
+    def start_at_length_one(self, pooled: Tensor) -> None:
+        """Start the trained scale where free means have length 1 in the mean, as the prior has.
+
+        `pooled` as for `start_from_pca`.
+        """
+        if self.log_scale is not None and not self.config.unit_means:
+            squared = self.mean_head.linear(pooled).square().sum(dim=1).mean()
+            self.log_scale.fill_(-0.5 * squared.log())
 
 
 def no_embeddings(config: EncoderConfig) -> Embeddings:

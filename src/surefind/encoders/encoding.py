@@ -39,6 +39,7 @@ class ImageEncoder(ABC):
 
     preprocessing: Preprocessing
     parallel: ClassVar[bool] = True  # batches may be embedded at the same time
+    runtime: ClassVar[str] = "torch"  # what embeds: equal fingerprints may differ by rounding
     trained_with: frozenset[str] = frozenset()  # codes of classes, as far as they are known
 
     @property

@@ -11,14 +11,18 @@ from surefind.errors import InvalidArgument
 
 
 class MeanHead(nn.Module):
-    """GeM to length 1, dropout, one linear layer: (N, C, H, W) -> (N, dim).
+    """GeM, dropout, one linear layer: (N, C, H, W) -> (N, dim).
 
-    Of length 1, so that a step of the optimiser means the same for every backbone.
+    With `unit_pooling` the pooled features have length 1, so that a step of the optimiser means
+    the same for every backbone.
     """
 
-    def __init__(self, channels: int, dim: int, *, dropout: float = 0.0) -> None:
+    def __init__(
+        self, channels: int, dim: int, *, dropout: float = 0.0, unit_pooling: bool = True
+    ) -> None:
         super().__init__()
         self.gem = GeM()
+        self.unit_pooling = unit_pooling
         self.dropout = nn.Dropout(dropout)
         self.linear = nn.Linear(channels, dim)
 
@@ -27,21 +31,24 @@ class MeanHead(nn.Module):
 
     def pool(self, features: Tensor) -> Tensor:
         """What the linear layer sees, (N, C)."""
-        return self._unit(log_map(features))
+        return self._pool(log_map(features))
 
     def read(self, logs: LogMap) -> Tensor:
-        mean: Tensor = self.linear(self.dropout(self._unit(logs)))
+        mean: Tensor = self.linear(self.dropout(self._pool(logs)))
         return mean
 
-    def _unit(self, logs: LogMap) -> Tensor:
-        return functional.normalize(self.gem.pool(logs), dim=1)
+    def _pool(self, logs: LogMap) -> Tensor:
+        pooled = self.gem.pool(logs)
+        return functional.normalize(pooled, dim=1) if self.unit_pooling else pooled
 
 
 class VarianceHead(nn.Module):
-    """GeM, dropout, two linear layers, softplus plus a floor: (N, C, H, W) -> (N,).
+    """GeM, dropout, two linear layers with ReLU, softplus plus a floor: (N, C, H, W) -> (N,).
 
     The floor is the one place that keeps variances positive. The last layer starts small, with a
-    bias that makes every variance begin near `initial`.
+    bias that makes every variance begin near `initial`. `layer_norm` standardises the pooled
+    features, which are all positive and nearly alike: without it hidden units tend to live and
+    die together.
     """
 
     def __init__(
@@ -52,6 +59,7 @@ class VarianceHead(nn.Module):
         floor: float = 1e-6,
         initial: float = 1e-3,
         dropout: float = 0.0,
+        layer_norm: bool = True,
     ) -> None:
         super().__init__()
         if not 0 < floor < initial < math.inf:
@@ -66,7 +74,7 @@ class VarianceHead(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.hidden = nn.Linear(channels, hidden)
         self.last = nn.Linear(hidden, 1)
-        self.floor = floor
+        self.floor, self.layer_norm = floor, layer_norm
         with torch.no_grad():
             self.last.weight.mul_(0.1)
             self.last.bias.fill_(inverse_softplus(initial - floor))
@@ -75,21 +83,19 @@ class VarianceHead(nn.Module):
         return self.read(log_map(features))
 
     def read(self, logs: LogMap) -> Tensor:
-        # Pooled features are all positive and nearly alike: what differs must come first, or the
-        # hidden units live and die together.
         pooled = self.gem.pool(logs)
-        pooled = functional.layer_norm(pooled, pooled.shape[1:])
+        if self.layer_norm:
+            pooled = functional.layer_norm(pooled, pooled.shape[1:])
         hidden = functional.relu(self.hidden(self.dropout(pooled)))
         return functional.softplus(self.last(hidden)).squeeze(1) + self.floor
 
 
 def start_from_pca(head: MeanHead, pooled: Tensor, *, seed: int = 0) -> None:
-    """Make a mean head project on the principal directions of pooled features (N, C).
+    """Make a mean head project on the principal directions of its pooled features (N, C).
 
-    The directions are those of the features at length 1, centred; lengths are not whitened. The
-    head's outputs then lie as far apart as those features, but for what the dropped directions
-    held. Where `dim` exceeds the rank of the features, the other rows start small and random:
-    at exactly zero no gradient would ever reach them.
+    Features are centred, not whitened: the head's outputs then lie as far apart as the features,
+    but for what the dropped directions held. Where `dim` exceeds the rank of the features, the
+    other rows start small and random: at exactly zero no gradient would ever reach them.
     """
     dim, channels = head.linear.weight.shape
     if pooled.ndim != 2 or pooled.shape[1] != channels or len(pooled) < 2:
@@ -100,9 +106,10 @@ def start_from_pca(head: MeanHead, pooled: Tensor, *, seed: int = 0) -> None:
             fix="pool with the head itself: head.pool(encoder.features(pixels))",
         )
     pooled = pooled.detach().double()
-    unit = functional.normalize(pooled, dim=1)
-    centre = unit.mean(dim=0)
-    _, sizes, directions = torch.linalg.svd(unit - centre, full_matrices=False)
+    if head.unit_pooling:
+        pooled = functional.normalize(pooled, dim=1)
+    centre = pooled.mean(dim=0)
+    _, sizes, directions = torch.linalg.svd(pooled - centre, full_matrices=False)
     rank = min(dim, int((sizes > 1e-6 * sizes[0]).sum()))
     generator = torch.Generator().manual_seed(seed)
     rows = torch.randn(dim, channels, dtype=torch.float64, generator=generator)

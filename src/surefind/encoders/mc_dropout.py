@@ -1,11 +1,13 @@
 """Uncertainty by dropout at test time: many passes, and how far they disagree."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.nn.modules.dropout import _DropoutNd
+from torch.overrides import TorchFunctionMode
 
 from surefind.embeddings import SMALLEST_SPREAD, Gaussians
 from surefind.encoders.encoder import Encoder
@@ -17,11 +19,11 @@ from surefind.errors import InvalidArgument
 class McDropoutEncoder(ImageEncoder):
     """Mean of the unit means of several passes with dropout, and their variance per dimension.
 
-    Only dropout is switched on: batch norm keeps its statistics, and every mode is restored. The
-    same seed gives the same result, and no other randomness moves. Gal and Ghahramani 2016.
+    A pass is one network: all images lose the same units, so an image's embedding depends neither
+    on its place in a batch nor on the other images. Only dropout is switched on: batch norm keeps
+    its statistics, and every mode is restored. The same seed gives the same result, and no other
+    randomness moves. Gal and Ghahramani 2016.
     """
-
-    parallel = False  # torch's random numbers have one order
 
     def __init__(self, encoder: Encoder, *, passes: int = 50, seed: int = 0) -> None:
         if passes < 2:
@@ -44,12 +46,11 @@ class McDropoutEncoder(ImageEncoder):
 
     def __call__(self, pixels: Tensor) -> Gaussians:
         """Normalised pixels (N, 3, S, S) to N Gaussians."""
-        encoder, device = self.encoder, self.device
-        with self.evaluating(), torch.random.fork_rng(devices=_cuda(device)):
-            _seed(self.seed, device)
-            before = _random_state(device)
+        encoder = self.encoder
+        dropout = _SharedDropout(torch.Generator(self.device).manual_seed(self.seed))
+        with self.evaluating(), dropout:
             features = encoder.features(pixels)
-            only_heads_drop = torch.equal(before, _random_state(device))
+            only_heads_drop = not dropout.used
             means = [functional.normalize(encoder.embed(features).mean, dim=1)]
             for _ in range(self.passes - 1):
                 if not only_heads_drop:
@@ -81,24 +82,39 @@ class McDropoutEncoder(ImageEncoder):
         return evaluating(self.encoder, but=self._dropping)
 
 
+class _SharedDropout(TorchFunctionMode):
+    """Dropout whose mask is drawn once for all rows of a batch."""
+
+    def __init__(self, generator: torch.Generator) -> None:
+        super().__init__()
+        self.generator, self.used = generator, False
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        if func is functional.dropout:
+            return self._drop(*args, **(kwargs or {}))
+        return func(*args, **(kwargs or {}))
+
+    def _drop(
+        self, features: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+    ) -> Tensor:
+        if not training or p == 0:
+            return features
+        self.used = True
+        noise = torch.rand(
+            (1, *features.shape[1:]), generator=self.generator, device=features.device
+        )
+        return features * (noise >= p) / (1 - p)
+
+
 def _drops(part: nn.Module) -> bool:
     """Whether a module is dropout, or applies it by function as timm's dense layers do."""
-    if isinstance(part, _DropoutNd):
+    if isinstance(part, nn.Dropout):
         return part.p > 0
     drop_rate = getattr(part, "drop_rate", 0.0)
     return isinstance(drop_rate, float) and drop_rate > 0
-
-
-def _cuda(device: torch.device) -> list[torch.device]:
-    return [device] if device.type == "cuda" else []
-
-
-def _random_state(device: torch.device) -> Tensor:
-    return torch.cuda.get_rng_state(device) if _cuda(device) else torch.get_rng_state()
-
-
-def _seed(seed: int, device: torch.device) -> None:
-    torch.default_generator.manual_seed(seed)
-    for gpu in _cuda(device):
-        with torch.cuda.device(gpu):
-            torch.cuda.manual_seed(seed)

@@ -11,7 +11,7 @@ TASK = "image-feature-extraction"  # what the hub calls it
 
 @dataclass(frozen=True)
 class Metric:
-    """A value with its 95 % interval over queries."""
+    """A value with its 95 % interval."""
 
     name: str  # "R@1, by distance of means"
     kind: str  # as the hub lists it: "recall_at_1"
@@ -37,6 +37,7 @@ class Measured:
     learned: Metric | None = None  # AUROC of "the top hit is wrong", by the query's variance
     free: Metric | None = None  # by the best signal that needs no training
     foreign: Metric | None = None  # AUROC of "the query is foreign", by the query's variance
+    resampled: str = "queries"  # what intervals resample: queries, or whole classes
     version: str = ""  # of surefind
     date: str = ""
 
@@ -61,7 +62,7 @@ def metrics_text(measured: Measured | None) -> str:
             f"{measured.queries:,} queries, {measured.gallery:,} images searched, {matches}; "
             f"{markdown(measured.protocol)}.",
             "",
-            "| metric | value (95 % interval over queries) |",
+            f"| metric | value (95 % interval over {measured.resampled}) |",
             "|---|---|",
             *rows,
             "",

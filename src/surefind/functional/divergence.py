@@ -7,18 +7,20 @@ from surefind.functional.checks import check_embeddings
 from surefind.functional.sphere import kl_to_uniform
 
 
-def kl_to_prior(batch: Embeddings) -> Tensor:
+def kl_to_prior(batch: Embeddings, prior_var: float | None = None) -> Tensor:
     r"""KL(embedding || prior) of each image, (N,).
 
-        Gaussians, prior N(0, I/D):   [D^2 v + D |mu|^2 - D - D log(D v)] / 2
+        Gaussians, prior N(0, v0 I):  [D v/v0 + |mu|^2 / v0 - D - D log(v/v0)] / 2
         von Mises-Fisher, uniform:    kappa A - log 0F1(; D/2; kappa^2 / 4)
 
-    The Gaussian prior concentrates on the unit sphere, so that neither family needs a separate
-    normalisation of its means.
+    `prior_var` is v0, 1/D unless given: N(0, I/D) concentrates on the unit sphere, so that neither
+    family needs a separate normalisation of its means.
     """
     check_embeddings("batch", batch)
     if not isinstance(batch, Gaussians):
         return kl_to_uniform(batch.spread, batch.dim)
     dim = batch.dim
-    relative = dim * batch.var
-    return 0.5 * dim * (relative - 1 - relative.log() + batch.mean.square().sum(1))
+    precision = dim if prior_var is None else 1 / prior_var
+    relative = precision * batch.var
+    squared_length = precision * batch.mean.square().sum(1)
+    return 0.5 * (dim * (relative - 1 - relative.log()) + squared_length)

@@ -31,7 +31,8 @@ class BayesianTripletLoss(TripletCriterion):
     A regularised likelihood (the paper calls it a lower bound, but the logarithm stands outside
     the expectation). `method` is how P is computed: "clt", "saddlepoint" or "exact". `centred` lets
     the means alone say which of p and n is nearer. `floor` bounds the loss as the paper's code
-    does with 1e-8, at the price of the gradient of hard triplets. `sphere="gaussian"` gives
+    does with 1e-8, at the price of the gradient of hard triplets. `prior_var` is the variance of
+    the Gaussian prior, 1/D unless given. `sphere="gaussian"` gives
     von Mises-Fisher embeddings the Gaussian moments with variance 1/kappa, as the paper does.
     """
 
@@ -43,6 +44,7 @@ class BayesianTripletLoss(TripletCriterion):
         centred: bool = False,
         *,
         floor: float = 0.0,
+        prior_var: float | None = None,
         sphere: str = "exact",
     ) -> None:
         super().__init__()
@@ -51,12 +53,15 @@ class BayesianTripletLoss(TripletCriterion):
         check_number("margin", margin)
         check_number("kl_scale", kl_scale, "0 or more", lambda x: 0 <= x < math.inf)
         check_number("floor", floor, "a probability below 1", lambda x: 0 <= x < 1)
+        if prior_var is not None:
+            check_number("prior_var", prior_var, "a positive number", lambda x: 0 < x < math.inf)
         self.margin, self.kl_scale, self.floor = margin, kl_scale, floor
+        self.prior_var = prior_var
         self.method, self.centred, self.sphere = method, centred, sphere
         self.chunk = _CHUNK[method]
 
     def extra_repr(self) -> str:
-        names = ("margin", "kl_scale", "method", "centred", "floor", "sphere")
+        names = ("margin", "kl_scale", "method", "centred", "floor", "prior_var", "sphere")
         return ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
 
     def spread_parts(self, embeddings: Embeddings) -> tuple[Tensor, ...]:
@@ -74,7 +79,7 @@ class BayesianTripletLoss(TripletCriterion):
         return moments(_triplets(scalars, dim)).var.sqrt()
 
     def kl(self, embeddings: Embeddings) -> Tensor:
-        return kl_to_prior(embeddings)
+        return kl_to_prior(embeddings, self.prior_var)
 
 
 def _triplets(scalars: Scalars, dim: int) -> Triplets:

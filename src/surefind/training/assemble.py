@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from surefind.encoders.backbone import default_preprocessing
+from surefind.encoders.backbone import backbone_channels, default_preprocessing
 from surefind.encoders.config import EncoderConfig
 from surefind.encoders.encoder import Encoder
 from surefind.errors import InvalidArgument
@@ -17,17 +17,23 @@ from surefind.training.recipe import Recipe
 from surefind.training.views import TrainingImages
 
 PCA_IMAGES = 4000  # that the mean head is started from, at most
+LENGTH_IMAGES = 256  # that tell how long means are at the start
 
 
 def make_encoder(recipe: Recipe) -> Encoder:
     part = recipe.encoder
+    dim = part.dim or backbone_channels(part.backbone)
     config = EncoderConfig(
         backbone=part.backbone,
-        dim=part.dim,
+        dim=dim,
         family=part.family,
         dropout=part.dropout,
+        head_dropout=part.head_dropout,
+        unit_pooling=part.unit_pooling,
         unit_means=part.unit_means,
-        initial_var=part.initial_spread / part.dim,
+        mean_scale=part.mean_scale,
+        variance_layer_norm=part.variance_layer_norm,
+        initial_var=part.initial_spread / dim,
         preprocessing=replace(
             default_preprocessing(part.backbone), size=part.size, resize=part.resize
         ),
@@ -57,10 +63,10 @@ def make_images(recipe: Recipe, catalog: Catalog, encoder: Encoder) -> TrainingI
 
 
 def divide_classes(recipe: Recipe, catalog: Catalog) -> tuple[Rows, Rows]:
-    """Rows whose classes the mean is fitted to, and rows of those kept for the variance."""
+    """Rows that the first phase trains on, and rows that the phase of the variance trains on."""
     everything = np.arange(len(catalog))
-    if not recipe.variance.held_out:
-        return everything, everything[:0]
+    if not (recipe.variance.steps and recipe.variance.held_out):
+        return everything, everything
     if not catalog.labels:
         raise InvalidArgument(
             "variance.held_out",
@@ -74,10 +80,14 @@ def divide_classes(recipe: Recipe, catalog: Catalog) -> tuple[Rows, Rows]:
     return everything[~held_out], everything[held_out]
 
 
-def start_from_pca(encoder: Encoder, images: TrainingImages, rows: Rows) -> None:
-    """Let the mean head keep the principal directions of the pooled features."""
+def start_from_images(recipe: Recipe, encoder: Encoder, images: TrainingImages, rows: Rows) -> None:
+    """Start the mean head where the recipe says, and free means at the length of the prior."""
+    pca, free = recipe.encoder.start == "pca", not recipe.encoder.unit_means
+    if not (pca or (free and encoder.log_scale is not None)):
+        return
+    most = PCA_IMAGES if pca else LENGTH_IMAGES
     random = rng(images.seed, Stream.CLASSES, 1)
-    some = np.sort(random.choice(rows, min(PCA_IMAGES, len(rows)), replace=False))
+    some = np.sort(random.choice(rows, min(most, len(rows)), replace=False))
     encoder.eval()
     with torch.inference_mode():
         pooled = [
@@ -85,4 +95,7 @@ def start_from_pca(encoder: Encoder, images: TrainingImages, rows: Rows) -> None
             for _, pixels in images.plain(some)
         ]
         together = torch.cat(pooled)
-    encoder.start_from_pca(together.clone())
+    together = together.clone()
+    if pca:
+        encoder.start_from_pca(together)
+    encoder.start_at_length_one(together)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from surefind.images.matches import Matches
 from surefind.training.cache import NegativeCache, TupleBatches, choose_cached_rows
+from surefind.training.objective import loss_margin
 from surefind.training.plan import BalancedBatches, Plan, Rows
 from surefind.training.recipe import Recipe
 from surefind.training.source import Source
@@ -67,7 +68,7 @@ class Batches:
             self.cache,
             tuples=batch.tuples,
             negatives=batch.negatives,
-            margin=mining.margin,
+            margin=loss_margin(self.recipe.loss),
             candidates=mining.candidates,
             seed=seed,
             uncertainty=mining.uncertainty,

@@ -7,7 +7,6 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.nn.functional import normalize
 
 from surefind.embeddings import FAMILIES, Embeddings, VonMisesFisher
 from surefind.functional.triplet import triplet_log_prob
@@ -42,8 +41,8 @@ class NegativeCache:
     step: int
 
     @cached_property
-    def unit(self) -> NDArray[np.float32]:
-        return normalize(self.embeddings.mean.float(), dim=1).numpy()
+    def means(self) -> NDArray[np.float32]:
+        return self.embeddings.mean.float().numpy()
 
     @cached_property
     def var(self) -> NDArray[np.float64]:
@@ -54,13 +53,13 @@ class NegativeCache:
     def _index(self) -> Any:
         from faiss import IndexFlatL2
 
-        index = IndexFlatL2(self.unit.shape[1])
-        index.add(self.unit)
+        index = IndexFlatL2(self.means.shape[1])
+        index.add(self.means)
         return index
 
     def nearest(self, positions: Rows, k: int) -> tuple[NDArray[np.float32], Rows]:
-        """Squared distances of unit means and positions in the cache, nearest first."""
-        distances, found = self._index.search(self.unit[positions], min(k, len(self.rows)))
+        """Squared distances of means and positions in the cache, nearest first."""
+        distances, found = self._index.search(self.means[positions], min(k, len(self.rows)))
         return distances, found
 
 
@@ -72,13 +71,12 @@ class TupleBatches:
     cache: NegativeCache
     tuples: int
     negatives: int
-    margin: float  # on unit means: d_ap - d_an + margin > 0 violates
+    margin: float  # of the loss: d_ap - d_an + margin > 0 violates
     candidates: int
     seed: int
     uncertainty: Literal["ignore", "weight", "skip"] = "ignore"
     skip_share: float = 0.1
     skip_above: float = 0.95
-    loss_margin: float = 0.0  # of the probability that a triplet is right
 
     def plan(self, step: int) -> Plan:
         """At most `tuples` tuples; fewer, or none, when too few triplets violate."""
@@ -129,7 +127,7 @@ class TupleBatches:
         """(3, up to `negatives`) positions in the cache."""
         positive = int(random.choice(self._positives[anchor]))
         cache = self.cache
-        d_ap = float(np.square(cache.unit[anchor] - cache.unit[positive]).sum())
+        d_ap = float(np.square(cache.means[anchor] - cache.means[positive]).sum())
         strangers = self.matches.is_negative(cache.rows[[anchor]], cache.rows[others])[0]
         violating = d_ap - near + self.margin > 0
         negatives = others[strangers & violating & self._usable[others]][: self.candidates]
@@ -159,7 +157,7 @@ class TupleBatches:
             batch[[anchor] * count],
             batch[[positive] * count],
             batch[torch.from_numpy(negatives)],
-            margin=self.loss_margin,
+            margin=self.margin,
         )
         return log_p.double().exp().numpy()
 

@@ -20,6 +20,8 @@ class StepInfo(NamedTuple):
     lr: float
     seconds: float  # since the start of this process
     recall: float  # R@1 on the validation classes
+    map_at_r: float  # on the validation classes
+    variance_auroc: float  # of wrong first hits, on the validation classes
 
 
 class RunLog:
@@ -39,9 +41,8 @@ class RunLog:
         csv.writer(self.file).writerow(info)
         self.file.flush()
         if self.board is not None:
-            for name in ("loss", "win_rate", "median_std", "gradient", "lr", "recall"):
-                value = getattr(info, name)
-                if value == value:
+            for name, value in info._asdict().items():
+                if name not in ("step", "triplets", "seconds") and value == value:
                     self.board.add_scalar(name, value, info.step)
 
     def close(self) -> None:

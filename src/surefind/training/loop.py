@@ -22,7 +22,7 @@ from surefind.training.assemble import (
     divide_classes,
     make_encoder,
     make_images,
-    start_from_pca,
+    start_from_images,
 )
 from surefind.training.batches import Batch, Batches
 from surefind.training.cache import NegativeCache, cache_as_dict, cache_from_dict
@@ -39,7 +39,7 @@ from surefind.training.progress import NAN, Progress
 from surefind.training.recipe import Recipe
 from surefind.training.source import FeatureSource, PixelSource, Source
 from surefind.training.step import backward
-from surefind.training.validate import recall_at_1
+from surefind.training.validate import Validation, validate
 from surefind.training.watch import TrainingStopped, Watch, gradient_norm
 from surefind.training.world import World
 
@@ -70,6 +70,11 @@ def train(
 
     `on_step` is called with every line of the log; `should_stop` is asked after every step.
     """
+    if not len(splits.train):
+        raise SurefindError(
+            f"{splits.name}: {splits.test.root} holds test classes only",
+            fix="add the other half of the data set",
+        )
     world = World.join()
     try:
         with torch.random.fork_rng():
@@ -153,7 +158,7 @@ class _Run:
         return TrainingResult(
             self.folder.output,
             self._steps_done(),
-            progress.best,
+            progress.recall,
             progress.start_recall,
             list(progress.rejected.values()),
             ended,
@@ -164,28 +169,28 @@ class _Run:
         fitted, held_out = divide_classes(recipe, self.splits.train)
         ended = "every step was made"
         if self.progress.phase == "main":
-            if state is None and recipe.encoder.start == "pca":
-                start_from_pca(self.encoder, self.images, fitted)
+            if state is None:
+                start_from_images(recipe, self.encoder, self.images, fitted)
             optimiser = make_optimiser(self.encoder, recipe.optimiser)
             frozen = recipe.optimiser.freeze == "backbone"
             source = self._features(fitted) if frozen else self._pixels()
             steps = recipe.schedule.steps
             ended = self._run(Phase("main", fitted, 0, steps, source, optimiser), state)
             state = None
-        if recipe.variance.held_out:
+        if recipe.variance.steps:
             part = recipe.variance
             if self.progress.phase == "main":
                 if self.progress.best == self.progress.best:
                     self.encoder.load_state_dict(Encoder.load(self.folder.output).state_dict())
                 self.progress.phase, self.progress.step = "variance", 0
-                self.progress.first_loss = self.watch.first_loss = None
+                self.progress.best, self.progress.best_step = NAN, 0
+                self.watch.first_loss = None
             optimiser = make_variance_optimiser(self.encoder, lr=part.lr)
             if part.margin is not None:
                 self.loss = make_loss(replace(recipe.loss, margin=part.margin))
             source = self._features(held_out)
             offset = recipe.schedule.steps
             self._run(Phase("variance", held_out, offset, part.steps, source, optimiser), state)
-            self._keep_model()
         return ended
 
     def _pixels(self) -> PixelSource:
@@ -206,19 +211,18 @@ class _Run:
             batches.cache = cache_from_dict(state["cache"])
         elif phase.name == "main":
             self._validate(phase)
-            progress.start_recall = progress.best
-            if self.encoder.has_variance and not self.recipe.variance.held_out:
+            progress.start_recall = progress.recall
+            if self.encoder.has_variance and not self.recipe.variance.steps:
                 progress.best = NAN  # a variance that was never trained is not worth keeping
-        empty = 0
         for batch in batches.between(progress.step, phase.steps):
             trained = self._step(phase, batch)
             progress.step += 1
-            empty = 0 if trained else empty + 1
-            if empty >= self.watch.patience and self.recipe.batch.kind == "tuples":
+            progress.empty_steps = 0 if trained else progress.empty_steps + 1
+            if progress.empty_steps >= self.watch.patience and self.recipe.batch.kind == "tuples":
                 self._validate(phase)
                 return "no triplet violates its margin any more"
             last = progress.step == phase.steps
-            if phase.name == "main" and (last or progress.step % schedule.validate_every == 0):
+            if last or progress.step % schedule.validate_every == 0:
                 self._validate(phase)
             stopping = self.should_stop()
             if last or stopping or progress.step % schedule.checkpoint_every == 0:
@@ -229,7 +233,8 @@ class _Run:
                     fix="go on with --resume",
                 )
             waited = progress.step - progress.best_step
-            if phase.name == "main" and waited >= schedule.patience * schedule.validate_every:
+            most = schedule.patience * schedule.validate_every
+            if phase.name == "main" and 0 < most <= waited:
                 self._checkpoint(phase, batches.cache)
                 return f"no better validation for {waited} steps"
         return "every step was made"
@@ -254,6 +259,7 @@ class _Run:
                 lambda embeddings: self.loss(embeddings, **arguments),
                 chunk=self.recipe.batch.chunk,
                 world=self.world,
+                module=self.encoder,
             )
         except InvalidArgument as error:
             raise TrainingStopped(
@@ -283,7 +289,11 @@ class _Run:
             group["lr"] = group["initial_lr"] * self.recipe.optimiser.decay**epoch
 
     def _validate(self, phase: Phase) -> None:
-        """R@1 on the validation classes; the better model is the one that is kept."""
+        """Measure on the validation classes; the best model is the one that is kept.
+
+        The variance is judged only where it is all that is trained, or where the recipe says so:
+        by AUROC, or by the sum of MAP@R and AUROC.
+        """
         progress, val = self.progress, self.splits.val
         if len(val) == 0:
             progress.best_step = progress.step
@@ -292,10 +302,17 @@ class _Run:
         encoded = self.encoder.encode_all(val.files, max_bad_share=1.0)
         self._reject([r._replace(row=-1) for r in encoded.rejected])
         matches = matches_of(val, self.recipe.data.radius)
-        recall = recall_at_1(encoded.embeddings, encoded.rows, val, matches)
-        self._tell(phase.offset + progress.step, NAN, NO_INFO, NAN, NAN, recall)
-        if not recall <= progress.best:
-            progress.best, progress.best_step = recall, progress.step
+        found = validate(encoded.embeddings, encoded.rows, val, matches)
+        self._tell(phase.offset + progress.step, NAN, NO_INFO, NAN, NAN, found)
+        if phase.name == "variance":
+            measure = found.variance_auroc
+        elif self.recipe.schedule.keep_by == "both":
+            measure = found.map_at_r + found.variance_auroc
+        else:
+            measure = found.recall
+        if not measure <= progress.best:
+            progress.best, progress.best_step = measure, progress.step
+            progress.recall = found.recall
             self._keep_model()
 
     def _keep_model(self) -> None:
@@ -305,7 +322,7 @@ class _Run:
             "training images": len(self.splits.train),
             "loss": self.recipe.loss.name,
             "steps": progress.step,
-            "R@1 on validation classes": f"{progress.best:.4f}",
+            "R@1 on validation classes": f"{progress.recall:.4f}",
         }
         self.folder.save_model(self.encoder, facts)
 
@@ -316,11 +333,11 @@ class _Run:
         info: LossInfo,
         norm: float,
         rate: float,
-        recall: float = NAN,
+        found: Validation = Validation(),  # noqa: B008 - an immutable value
     ) -> None:
         seconds = time.perf_counter() - self.started
         line = StepInfo(
-            step, value, info.win_rate, info.median_std, info.triplets, norm, rate, seconds, recall
+            step, value, info.win_rate, info.median_std, info.triplets, norm, rate, seconds, *found
         )
         if self.log is not None:
             self.log.write(line)
@@ -342,13 +359,12 @@ class _Run:
     # The state on disk.
 
     def _checkpoint(self, phase: Phase, cache: NegativeCache | None) -> None:
-        progress = self.progress
-        progress.first_loss = self.watch.first_loss
         self.folder.save_state(
             self.recipe,
             self.splits,
             {
-                "progress": progress.as_dict(),
+                "progress": self.progress.as_dict(),
+                "watch": self.watch.state_dict(),
                 "model": self.encoder.state_dict(),
                 "optimiser": phase.optimiser.state_dict(),
                 "cache": cache_as_dict(cache),
@@ -357,5 +373,5 @@ class _Run:
 
     def _restore(self, state: dict[str, Any]) -> None:
         self.progress = Progress.from_dict(state["progress"])
-        self.watch.first_loss = self.progress.first_loss
+        self.watch.load_state_dict(state["watch"])
         self.encoder.load_state_dict(state["model"])

@@ -18,15 +18,22 @@ from surefind.training.recipe import LossPart, OptimiserPart
 
 def make_loss(part: LossPart) -> TripletCriterion:
     if part.name == "triplet":
-        return TripletLoss(_margin(part))
+        return TripletLoss(loss_margin(part))
     if part.name == "triplet-regression":
-        return TripletRegressionLoss(_margin(part))
+        return TripletRegressionLoss(loss_margin(part))
     return BayesianTripletLoss(
-        _margin(part), part.kl_scale, part.method, part.centred, sphere=part.sphere
+        loss_margin(part),
+        part.kl_scale,
+        part.method,
+        part.centred,
+        floor=part.floor,
+        prior_var=part.prior_var,
+        sphere=part.sphere,
     )
 
 
-def _margin(part: LossPart) -> float:
+def loss_margin(part: LossPart) -> float:
+    """The margin of the loss, which mining uses as well."""
     if part.margin is not None:
         return part.margin
     return 0.0 if part.name == "bayesian" else 0.2

@@ -14,10 +14,11 @@ class Progress:
 
     phase: str = "main"
     step: int = 0  # done in this phase
-    best: float = NAN
+    best: float = NAN  # of what models are kept by
     best_step: int = 0
+    recall: float = NAN  # R@1 of the model kept
     start_recall: float = NAN
-    first_loss: float | None = None
+    empty_steps: int = 0  # in a row, without a triplet that violates its margin
     rejected: dict[str, Rejection] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
 from operator import attrgetter
@@ -17,12 +17,16 @@ from surefind.settings import parse
 class EncoderPart:
     """The network."""
 
-    backbone: str = "resnet50"  # any of timm's, or "tiny", "resnet50_v1"
+    backbone: str = "resnet50.tv_in1k"  # any of timm's, or "tiny", "resnet50_v1"
     weights: str = "pretrained"  # "pretrained" (downloaded), "none", or a safetensors file
-    dim: int = 2048  # numbers per image: a mean of dim - 1 and a variance, or a point of dim
+    dim: int = 0  # numbers per image: a mean and a variance, or a point; 0: as the backbone has
     family: Literal["gaussian", "von-mises-fisher", "point"] = "gaussian"
-    unit_means: bool = True  # a Gaussian's mean is scale * x/|x|, else scale * x
-    dropout: float = 0.0  # before the heads' linear layers, and in backbones that have it
+    unit_pooling: bool = True  # l2 normalisation after the mean head's GeM
+    unit_means: bool = True  # a Gaussian's mean is x/|x|, else x
+    mean_scale: bool = True  # Gaussian means times one trained positive number
+    variance_layer_norm: bool = True  # after the variance head's GeM
+    dropout: float = 0.0  # in the backbone, which must have dropout
+    head_dropout: float = 0.0  # before the heads' linear layers
     initial_spread: float = 0.1  # D * variance at the start
     start: Literal["random", "pca"] = "random"  # of the mean head
     size: int = 224  # pixels, after training
@@ -37,8 +41,10 @@ class LossPart:
     margin: float | None = None  # 0 for bayesian, 0.2 for the others
     kl_scale: float = 1e-6
     method: Literal["clt", "saddlepoint", "exact"] = "clt"
-    centred: bool = False
-    sphere: Literal["exact", "gaussian"] = "exact"
+    centred: bool = False  # the means alone say which image is nearer
+    floor: float = 0.0  # added to the probability, which bounds the loss
+    prior_var: float | None = None  # of the Gaussian prior; 1/D, unless given
+    sphere: Literal["exact", "gaussian"] = "exact"  # gaussian: moments with variance 1/kappa
 
 
 @dataclass(frozen=True)
@@ -55,11 +61,14 @@ class BatchPart:
 
 @dataclass(frozen=True)
 class MiningPart:
-    """The cache of hard negatives (tuples), and what uncertainty has to say there."""
+    """The cache of hard negatives (tuples), and what uncertainty has to say there.
+
+    A triplet is used if it violates d_ap - d_an + margin <= 0, with the model's own distances of
+    means and the margin of the loss.
+    """
 
     cache: int = 5000  # images
     every: int = 1000  # steps between two fillings
-    margin: float = 0.2  # a triplet of unit means violates if d_ap - d_an + margin > 0
     candidates: int = 50  # nearest negatives that a tuple's are taken from
     uncertainty: Literal["ignore", "weight", "skip"] = "ignore"
     skip_share: float = 0.1  # skip: of the vaguest images
@@ -97,10 +106,10 @@ class AugmentPart:
 
 @dataclass(frozen=True)
 class VariancePart:
-    """A second phase that teaches only the variance, on classes the mean was not fitted to."""
+    """A second phase that trains only the variance; the best by validation is kept."""
 
-    held_out: float = 0.0  # share of the training classes; 0: no such phase
-    steps: int = 300
+    steps: int = 0  # 0: no such phase
+    held_out: float = 0.0  # share of the training classes that only this phase uses; 0: all
     lr: float = 5e-3
     margin: float | None = None  # of the loss; its own, unless given
 
@@ -111,7 +120,8 @@ class SchedulePart:
 
     steps: int = 20_000
     validate_every: int = 1000
-    patience: int = 10  # validations without a better one before training stops
+    keep_by: Literal["recall", "both"] = "recall"  # both: MAP@R + AUROC of the variance
+    patience: int = 10  # validations without a better one before training stops; 0: never
     checkpoint_every: int = 500
     log_every: int = 10
 
@@ -123,6 +133,7 @@ class DataPart:
     workers: int = 0  # processes; 0: threads of this one
     memory: bool = False  # decode all training images once and keep them
     max_bad_share: float = 0.05  # of unreadable images before training stops
+    val_share: float = 0.1  # of the training classes, held out to validate on
     radius: float = 25.0  # metres, for images with positions
 
 
@@ -146,15 +157,16 @@ class Recipe:
 
     @classmethod
     def read(cls, source: str | Path, overrides: Sequence[str] = ()) -> Self:
-        """A file, or the name of a recipe that comes with surefind; overrides are `a.b=c`."""
-        path = find_recipe(source)
-        try:
-            values = tomllib.loads(path.read_text())
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise InvalidFile(f"cannot read {path}: {error}", fix="give a TOML file") from error
+        """A file, or the name of a recipe that comes with surefind; overrides are `a.b=c`.
+
+        `one+other` puts the keys of the second over those of the first.
+        """
+        values: dict[str, Any] = {}
+        for layer in [source] if Path(source).is_file() else str(source).split("+"):
+            _put_over(values, _layers(find_recipe(layer), ()))
         for override in overrides:
             _override(values, override)
-        return cls.from_dict(values, where=str(path.name))
+        return cls.from_dict(values, where=Path(source).name)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], *, where: str = "recipe") -> Self:
@@ -192,6 +204,35 @@ def find_recipe(source: str | Path) -> Path:
     )
 
 
+def _layers(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
+    """The keys of a recipe file over those of the recipes that it extends."""
+    try:
+        values = tomllib.loads(path.read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InvalidFile(f"cannot read {path}: {error}", fix="give a TOML file") from error
+    extends = values.pop("extends", [])
+    merged: dict[str, Any] = {}
+    for base in [extends] if isinstance(extends, str) else extends:
+        beside = path.parent / f"{base}.toml"
+        found = beside if beside.is_file() else find_recipe(base)
+        if found in (*above, path):
+            raise InvalidFile(
+                f"{path.name} extends itself by way of {base!r}", fix="take one of them out"
+            )
+        _put_over(merged, _layers(found, (*above, path)))
+    return _put_over(merged, values)
+
+
+def _put_over(values: dict[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+    """Put `others` into `values`, table by table."""
+    for key, value in others.items():
+        if isinstance(value, dict) and isinstance(values.get(key), dict):
+            _put_over(values[key], value)
+        else:
+            values[key] = value
+    return values
+
+
 def _recipe_folder() -> Path:
     package = Path(__file__).parents[1]
     inside = package / "recipes"  # in a wheel
@@ -219,42 +260,58 @@ def _override(values: dict[str, Any], override: str) -> None:
     table[last] = value
 
 
+POSITIVE = (
+    "encoder.size",
+    "encoder.initial_spread",
+    "batch.tuples",
+    "batch.negatives",
+    "mining.every",
+    "mining.candidates",
+    "optimiser.lr",
+    "optimiser.decay",
+    "augment.scale",
+    "augment.views",
+    "schedule.steps",
+    "schedule.validate_every",
+    "schedule.checkpoint_every",
+    "schedule.log_every",
+)
+NOT_NEGATIVE = (
+    "encoder.dim",
+    "batch.chunk",
+    "schedule.patience",
+    "variance.steps",
+)
+TWO_OR_MORE = ("batch.classes", "batch.images")
+SHARES = (
+    "encoder.dropout",
+    "encoder.head_dropout",
+    "loss.floor",
+    "variance.held_out",
+    "data.val_share",
+)
+
+
 def _check(recipe: Recipe) -> None:
     """What no single key's type can say."""
-    positive = {
-        "encoder.dim": recipe.encoder.dim - 1,
-        "encoder.size": recipe.encoder.size,
-        "encoder.initial_spread": recipe.encoder.initial_spread,
-        "batch.tuples": recipe.batch.tuples,
-        "batch.negatives": recipe.batch.negatives,
-        "batch.classes": recipe.batch.classes - 1,
-        "batch.images": recipe.batch.images - 1,
-        "mining.cache": recipe.mining.cache - 2,
-        "mining.every": recipe.mining.every,
-        "mining.candidates": recipe.mining.candidates,
-        "optimiser.lr": recipe.optimiser.lr,
-        "optimiser.decay": recipe.optimiser.decay,
-        "augment.scale": recipe.augment.scale,
-        "augment.views": recipe.augment.views,
-        "schedule.steps": recipe.schedule.steps,
-        "schedule.validate_every": recipe.schedule.validate_every,
-        "schedule.checkpoint_every": recipe.schedule.checkpoint_every,
-        "schedule.log_every": recipe.schedule.log_every,
-    }
-    for name, value in positive.items():
-        if not value > 0:
-            _refuse(recipe, name, "a larger number")
-    if not 0 <= recipe.variance.held_out < 1:
-        _refuse(recipe, "variance.held_out", "a share below 1")
-    if not 0 <= recipe.encoder.dropout < 1:
-        _refuse(recipe, "encoder.dropout", "a share below 1")
+    ranges: tuple[tuple[tuple[str, ...], str, Callable[[float], bool]], ...] = (
+        (POSITIVE, "a positive number", lambda value: value > 0),
+        (NOT_NEGATIVE, "0 or more", lambda value: value >= 0),
+        (TWO_OR_MORE, "2 or more", lambda value: value >= 2),
+        (("mining.cache",), "3 or more", lambda value: value >= 3),
+        (SHARES, "a share below 1", lambda value: 0 <= value < 1),
+    )
+    for names, expected, fits in ranges:
+        for name in names:
+            if not fits(attrgetter(name)(recipe)):
+                _refuse(recipe, name, expected)
     if recipe.encoder.family == "point":
         if recipe.loss.name != "triplet":
             _refuse(
                 recipe, "encoder.family", f"a distribution, as loss {recipe.loss.name!r} needs one"
             )
-        if recipe.variance.held_out:
-            _refuse(recipe, "variance.held_out", "0, as points have no variance")
+        if recipe.variance.steps:
+            _refuse(recipe, "variance.steps", "0, as points have no variance")
 
 
 def _refuse(recipe: Recipe, name: str, expected: str) -> None:

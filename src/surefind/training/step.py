@@ -1,9 +1,11 @@
 """One gradient: of a loss over a whole batch, embedded in pieces, by one process or many."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from surefind.embeddings import Embeddings
 from surefind.training.world import World
@@ -13,14 +15,14 @@ Loss = Callable[[Embeddings], Tensor]
 
 
 def backward(
-    embed: Embed, inputs: Tensor, loss: Loss, *, chunk: int, world: World
+    embed: Embed, inputs: Tensor, loss: Loss, *, chunk: int, world: World, module: nn.Module
 ) -> tuple[Tensor, Embeddings]:
     """Add the gradient of loss(embed(all inputs)) to the parameters; the loss and the embeddings.
 
-    `inputs` are this process's share of the batch. When they are more than one chunk, or there is
-    more than one process, the batch is first embedded without a graph, the loss is taken on all of
-    it, and each chunk is embedded once more to pass its part of the gradient on (gradient
-    caching): memory is that of one chunk and the gradient is the same.
+    `inputs` are this process's share of the batch, embedded by `module`. When they are more than
+    one chunk, or there is more than one process, the batch is first embedded without a graph, the
+    loss is taken on all of it, and each chunk is embedded once more to pass its part of the
+    gradient on (gradient caching): memory is that of one chunk and the gradient is the same.
     """
     if world.size == 1 and (chunk == 0 or len(inputs) <= chunk):
         embeddings = embed(inputs)
@@ -28,10 +30,11 @@ def backward(
         value.backward()
         return value.detach(), embeddings.detach()
     chunks = inputs.split(chunk or max(1, len(inputs)))
-    dice, parts = [], []
-    for piece in chunks:
-        dice.append(torch.get_rng_state())  # dropout falls the same way the second time
-        with torch.no_grad():
+    device = next(module.parameters()).device
+    rng_states, parts = [], []
+    with torch.no_grad(), _statistics_kept(module):
+        for piece in chunks:
+            rng_states.append(_rng_states(device))
             parts.append(embed(piece))
     ours = type(parts[0]).cat(parts)
     everyone = world.gather(ours)
@@ -39,14 +42,40 @@ def backward(
     value = loss(everyone.replace(mean, spread))
     slopes = torch.autograd.grad(value, (mean, spread), materialize_grads=True, allow_unused=True)
     first = world.first_row(len(ours))
-    after = torch.get_rng_state()
-    for piece, state in zip(chunks, dice, strict=True):
-        torch.set_rng_state(state)
+    after = _rng_states(device)
+    for piece, states in zip(chunks, rng_states, strict=True):
+        _set_rng_states(device, states)  # the second pass uses the same dropout mask
         again = embed(piece)
         rows = slice(first, first + len(piece))
         pairs = ((again.mean, slopes[0][rows]), (again.spread, slopes[1][rows]))
         wanted = [(output, slope) for output, slope in pairs if output.requires_grad]
         torch.autograd.backward([output for output, _ in wanted], [slope for _, slope in wanted])
         first += len(piece)
-    torch.set_rng_state(after)
+    _set_rng_states(device, after)
     return value.detach(), everyone.detach()
+
+
+def _rng_states(device: torch.device) -> tuple[Tensor, ...]:
+    """Of the CPU's generator and, elsewhere, of the device's own, which draws its dropout masks."""
+    own = () if device.type == "cpu" else (torch.get_device_module(device).get_rng_state(device),)
+    return torch.get_rng_state(), *own
+
+
+def _set_rng_states(device: torch.device, states: tuple[Tensor, ...]) -> None:
+    torch.set_rng_state(states[0])
+    for own in states[1:]:
+        torch.get_device_module(device).set_rng_state(own, device)
+
+
+@contextmanager
+def _statistics_kept(module: nn.Module) -> Iterator[None]:
+    """Batch norm in training mode uses the batch's statistics but does not add them to its own."""
+    norms = [part for part in module.modules() if isinstance(part, _BatchNorm)]
+    tracked = [norm.track_running_stats for norm in norms]
+    try:
+        for norm in norms:
+            norm.track_running_stats = norm.track_running_stats and not norm.training
+        yield
+    finally:
+        for norm, before in zip(norms, tracked, strict=True):
+            norm.track_running_stats = before

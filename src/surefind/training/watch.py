@@ -3,6 +3,7 @@
 import logging
 import math
 from collections import Counter
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -40,6 +41,13 @@ class Watch:
         self.warns_after = max(1, patience // 3)
         self.first_loss: float | None = None
         self.lasting: Counter[str] = Counter()
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a resumed run must know to stop at the same step."""
+        return {"first_loss": self.first_loss, "lasting": dict(self.lasting)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.first_loss, self.lasting = state["first_loss"], Counter(state["lasting"])
 
     def look(self, *, loss: Tensor, gradient: Tensor, embeddings: Embeddings, step: int) -> None:
         """Raises TrainingStopped before the optimiser makes a bad step."""

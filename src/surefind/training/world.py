@@ -19,20 +19,21 @@ class World:
 
     rank: int = 0
     size: int = 1
+    made_group: bool = False  # by `join`; the caller's own stays when this one leaves
 
     @classmethod
     def join(cls) -> "World":
         """The group that torchrun's environment describes, or this process alone."""
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
             return cls()
-        if not dist.is_initialized():
-            dist.init_process_group(
-                "gloo"
-            )  # embeddings travel, not images: little to gain from nccl
-        return cls(dist.get_rank(), dist.get_world_size())
+        made = not dist.is_initialized()
+        if made:  # embeddings travel, not images: little to gain from nccl
+            dist.init_process_group("gloo")
+        return cls(dist.get_rank(), dist.get_world_size(), made)
 
     def leave(self) -> None:
-        if self.size > 1:
+        """End the group, if `join` made it."""
+        if self.made_group:
             dist.destroy_process_group()
 
     @property

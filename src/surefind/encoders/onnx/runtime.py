@@ -35,6 +35,8 @@ class OnnxEncoder(ImageEncoder):
     they are near them, and are only compared with their own kind.
     """
 
+    runtime = "onnx"
+
     def __init__(
         self, content: bytes, config: EncoderConfig, *, fingerprint: str, threads: int = 1
     ) -> None:
