@@ -137,3 +137,65 @@ def test_bad_input_is_refused_by_name():
     for bad in (torch.ones(3), torch.ones(0, 2), torch.tensor([[math.nan]])):
         with pytest.raises(sf.InvalidArgument, match="values: expected"):
             bootstrap_means(bad)
+
+
+def of_groups(groups: int, each: int, *, generator: torch.Generator) -> torch.Tensor:
+    """Values of which 80 % of the variance is between groups, (groups * each,), of mean 0."""
+    between = torch.randn(groups, 1, generator=generator, dtype=torch.float64)
+    within = torch.randn(groups, each, generator=generator, dtype=torch.float64)
+    return (0.8**0.5 * between + 0.2**0.5 * within).flatten()
+
+
+def test_groups_of_one_are_the_plain_bootstrap():
+    values = torch.rand(30, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    statistic = lambda weights: mean_of(values)(weights.double())
+    single = torch.arange(30)
+    assert bootstrap(statistic, 30, groups=single) == bootstrap(statistic, 30)
+    assert bootstrap_means(values[:, None], groups=single) == bootstrap_means(values[:, None])
+    assert torch.equal(
+        resample_counts(30, 5, seed=1, groups=single), resample_counts(30, 5, seed=1)
+    )
+
+
+def test_groups_are_resampled_as_a_loop_over_their_members_does():
+    generator = torch.Generator().manual_seed(0)
+    groups = torch.tensor([4, -1, 4, 9, 9, 9, -1, 4])  # of sizes 2, 3 and 3, in no order
+    values = torch.rand(8, generator=generator, dtype=torch.float64)
+    members = [[1, 6], [0, 2, 7], [3, 4, 5]]
+    wanted = []
+    for drawn in resample_counts(3, 200, seed=5).tolist():
+        again = [
+            float(values[query])
+            for group, times in zip(members, drawn, strict=True)
+            for query in group * int(times)
+        ]
+        wanted.append(sum(again) / len(again))
+    ours = bootstrap_means(values[:, None], groups=groups, resamples=200, seed=5)[0]
+    statistic = lambda weights: mean_of(values)(weights.double())
+    also = bootstrap(statistic, 8, groups=groups, resamples=200, seed=5)
+    ordered = sorted(wanted)
+    low, high = ordered[int(0.025 * 199)], ordered[math.ceil(0.975 * 199)]
+    for found in (ours, also):
+        assert (found.value, found.low, found.high) == pytest.approx(
+            (float(values.mean()), low, high)
+        )
+
+
+def test_only_resampled_groups_hold_the_truth_where_errors_come_in_groups():
+    """40 groups of 10 with a correlation of 0.8 within: the design effect is 8.2."""
+    generator = torch.Generator().manual_seed(0)
+    groups = torch.arange(40).repeat_interleave(10)
+    samples = torch.stack([of_groups(40, 10, generator=generator) for _ in range(500)], dim=1)
+
+    def held(**how) -> float:
+        estimates = bootstrap_means(samples, resamples=300, **how)
+        return sum(e.low <= 0 <= e.high for e in estimates) / 500
+
+    assert 0.90 <= held(groups=groups) <= 0.97
+    assert held() < 0.6
+
+
+def test_groups_that_do_not_fit_are_refused():
+    for bad in (torch.zeros(2), torch.zeros(3, 1), [0, 0, 1]):
+        with pytest.raises(sf.InvalidArgument, match="groups: expected"):
+            bootstrap(mean_of(torch.ones(3)), 3, groups=bad)

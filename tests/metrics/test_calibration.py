@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from scipy.stats import rankdata
+from scipy.stats import norm, rankdata
 from sklearn.metrics import brier_score_loss, log_loss
 
 import surefind as sf
@@ -15,6 +15,8 @@ from surefind.metrics import (
     aurc,
     auroc,
     brier_score,
+    calibration_floor,
+    debiased_calibration_error,
     expected_calibration_error,
     negative_log_likelihood,
     reliability_bins,
@@ -143,6 +145,79 @@ def test_a_single_query_and_a_resample_of_nothing():
         assert nothing.isnan().all()
 
 
+def loop_debiased(confidence: np.ndarray, right: np.ndarray, bins: int) -> float:
+    """Bin by bin, with the mean of |N(gap, noise^2)| by quadrature."""
+    where, total = np.array(loop_bins(confidence, "probability", bins)), 0.0
+    for b in set(where.tolist()):
+        stated, outcome = confidence[where == b].mean(), right[where == b].mean()
+        n, gap = int((where == b).sum()), abs(stated - outcome)
+        noise = math.sqrt(outcome * (1 - outcome) / max(n - 1, 1))
+        again = gap if noise == 0 else norm(gap, noise).expect(abs, epsabs=1e-10)
+        total += n / len(right) * (2 * gap - again)
+    return max(0.0, total)
+
+
+@pytest.mark.parametrize("bins", [1, 3, 10])
+def test_the_debiased_error_agrees_with_a_plain_loop(bins: int, queries):
+    ours = debiased_calibration_error(queries.confidence, queries.positive, bins=bins)
+    wanted = loop_debiased(queries.confidence.numpy(), queries.positive.numpy(), bins)
+    assert ours == pytest.approx(wanted, abs=1e-7)
+
+
+def test_the_debiased_error_agrees_with_resampling(distinct):
+    """Twice the error less its mean over outcomes drawn anew, bin by bin."""
+    sure, right = distinct.confidence.square(), distinct.positive
+    found = reliability_bins(sure, right.double(), definition="probability", bins=4)
+    noise = (found.outcome * (1 - found.outcome) / (found.weight - 1)).sqrt().numpy()
+    drawn = np.random.default_rng(0).normal(found.outcome.numpy(), noise, (200_000, 4))
+    share, stated = (found.weight / found.weight.sum()).numpy(), found.confidence.numpy()
+    plain = expected_calibration_error(sure, right, bins=4)
+    wanted = 2 * plain - (np.abs(drawn - stated) @ share).mean()
+    assert wanted > 0.05
+    assert debiased_calibration_error(sure, right, bins=4) == pytest.approx(wanted, abs=1e-3)
+
+
+def test_a_gap_without_noise_is_left_alone_and_noise_without_a_gap_is_nothing():
+    right = torch.tensor([True] * 6 + [False] * 6)
+    sure = torch.where(right, 0.8, 0.3).double()
+    assert debiased_calibration_error(sure, right, bins=2) == pytest.approx(0.25)
+    assert debiased_calibration_error(torch.full((12,), 0.5), right, bins=1) == 0
+    wide = torch.full((12,), 0.9, dtype=torch.float64)  # 0.4 off, with a noise of 0.15
+    assert 0.395 < debiased_calibration_error(wide, right, bins=1) < 0.4
+
+
+@pytest.mark.parametrize(("off", "queries"), [(0.0, 300), (0.0, 2000), (0.05, 2000), (0.1, 2000)])
+def test_drawn_outcomes_have_the_error_that_is_true_and_a_perfect_model_the_floor(
+    off: float, queries: int
+):
+    """Of probabilities from 0.1 to 0.9 that state `off` too much."""
+    draw = torch.Generator().manual_seed(queries)
+    truth = torch.linspace(0.1, 0.9, queries, dtype=torch.float64)
+    stated = truth + off
+    found, plain = [], []
+    for _ in range(400):
+        right = torch.rand(queries, generator=draw, dtype=torch.float64) < truth
+        found.append(debiased_calibration_error(stated, right))
+        plain.append(expected_calibration_error(stated, right))
+    wanted = off or calibration_floor(stated)
+    assert np.mean(found) == pytest.approx(wanted, abs=0.003)
+    assert np.mean(plain) > np.mean(found)
+
+
+def test_the_floor_agrees_with_a_plain_loop_and_with_four_queries_of_one_half(queries):
+    confidence, total = queries.confidence.numpy(), 0.0
+    where = np.array(loop_bins(confidence, "probability", 10))
+    for b in set(where.tolist()):
+        inside = confidence[where == b]
+        total += (
+            len(inside) / len(confidence) * math.sqrt((inside * (1 - inside)).mean() / len(inside))
+        )
+    factor = 2 * math.sqrt(2 / math.pi) - 2 / math.sqrt(math.pi)
+    assert calibration_floor(queries.confidence) == pytest.approx(factor * total)
+    assert calibration_floor(torch.full((4,), 0.5)) == pytest.approx(factor / 4)
+    assert calibration_floor(torch.tensor([0.0, 1.0])) == 0
+
+
 def test_brier_and_likelihood_agree_with_scikit_learn(distinct):
     confidence, right = distinct.confidence, distinct.positive
     wanted = brier_score_loss(right, confidence)
@@ -167,6 +242,11 @@ def test_bad_input_is_refused_by_name():
             expected_calibration_error(good, bad)
         with pytest.raises(sf.InvalidArgument, match="confidence: expected"):
             brier_score(bad, right)
+    for check in (debiased_calibration_error, lambda sure, _: calibration_floor(sure)):
+        with pytest.raises(sf.InvalidArgument, match="confidence: expected"):
+            check(torch.tensor([0.5, 1.1]), right)
+    with pytest.raises(sf.InvalidArgument, match="correct: expected 2 values of bool"):
+        debiased_calibration_error(good, good)
     with pytest.raises(sf.InvalidArgument, match="values: expected finite"):
         expected_calibration_error(torch.tensor([1.0, math.inf]), right, definition="equal_width")
     with pytest.raises(sf.InvalidArgument, match="correct: expected 2 values of bool"):

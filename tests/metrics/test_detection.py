@@ -7,7 +7,7 @@ import torch
 from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
 import surefind as sf
-from surefind.metrics import aupr, auroc, fpr_at_tpr
+from surefind.metrics import aupr, auroc, auroc_within, fpr_at_tpr
 
 METRICS = [auroc, aupr, fpr_at_tpr]
 
@@ -64,6 +64,41 @@ def test_a_signal_that_knows_nothing_is_a_coin():
 def test_turning_the_signal_round_turns_the_area_round(queries):
     forth, back = (auroc(sign * queries.signal, queries.positive) for sign in (1, -1))
     assert forth + back == pytest.approx(1)
+
+
+def test_within_groups_it_is_the_mean_of_their_areas(queries):
+    groups = torch.arange(len(queries.signal)) % 5
+    found = []
+    for group in range(5):
+        own = groups == group
+        if len(queries.positive[own].unique()) == 2:
+            found.append(roc_auc_score(queries.positive[own], queries.signal[own]))
+    ours = auroc_within(queries.signal, queries.positive, groups)
+    if not found:
+        assert math.isnan(ours)
+    else:
+        assert ours == pytest.approx(sum(found) / len(found), abs=1e-12)
+
+
+def test_within_groups_an_offset_of_each_group_changes_nothing(distinct):
+    groups = torch.arange(len(distinct.signal)) % 4
+    moved = distinct.signal + 100 * groups
+    within, after = (
+        auroc_within(signal, distinct.positive, groups) for signal in (distinct.signal, moved)
+    )
+    assert within == after
+    assert auroc(moved, distinct.positive) < within - 0.05  # what pooling makes of it
+    assert auroc_within(distinct.signal, distinct.positive, torch.zeros(97)) == auroc(
+        distinct.signal, distinct.positive
+    )
+
+
+def test_within_groups_weights_are_rows_written_out(distinct):
+    groups = torch.arange(len(distinct.signal)) % 3
+    together = auroc_within(distinct.signal, distinct.positive, groups, weights=distinct.weights)
+    rows = distinct.written_out(distinct.signal, distinct.positive, groups)
+    for value, (signal, positive, its) in zip(together.tolist(), rows, strict=True):
+        assert value == pytest.approx(auroc_within(signal, positive, its), abs=1e-6)
 
 
 def test_an_infinite_signal_is_the_highest():

@@ -65,3 +65,43 @@ def test_bad_input_is_refused_by_name():
         paired_test(torch.tensor([math.inf]), torch.ones(1))
     with pytest.raises(sf.InvalidArgument, match="resamples: expected"):
         paired_test(torch.ones(2), torch.ones(2), resamples=0)
+
+
+def test_groups_of_one_are_the_plain_test():
+    first, second = torch.rand(2, 30, generator=torch.Generator().manual_seed(0))
+    assert paired_test(first, second, groups=torch.arange(30)) == paired_test(first, second)
+
+
+def test_p_of_groups_agrees_with_all_flips_of_whole_groups():
+    difference = torch.tensor([0.2, 0.4, -0.1, 0.3, 0.3, -0.2, 0.5], dtype=torch.float64)
+    groups = torch.tensor([0, 0, 1, 2, 2, 2, 3])
+    sums = [0.6, -0.1, 0.4, 0.5]
+    flips = [
+        abs(sum(s * x for s, x in zip(signs, sums, strict=True)))
+        for signs in product((1, -1), repeat=4)
+    ]
+    wanted = sum(flip >= sum(sums) - 1e-12 for flip in flips) / 16
+    ours = paired_test(difference, torch.zeros(7), groups=groups, resamples=20_000)
+    assert ours.p_value == pytest.approx(wanted, abs=0.01)
+    assert ours.difference.value == pytest.approx(1.4 / 7)
+
+
+def test_a_difference_of_a_few_groups_is_no_proof_but_of_many_queries_looks_like_one():
+    """Without a true difference, whole groups lean one way or the other."""
+    generator = torch.Generator().manual_seed(0)
+    groups = torch.arange(20).repeat_interleave(10)
+    by_group, by_query = [], []
+    for _ in range(200):
+        lean = torch.randn(20, generator=generator).repeat_interleave(10)
+        difference = lean + 0.5 * torch.randn(200, generator=generator)
+        zero = torch.zeros(200)
+        by_group.append(paired_test(difference, zero, groups=groups, resamples=200).p_value)
+        by_query.append(paired_test(difference, zero, resamples=200).p_value)
+    assert (torch.tensor(by_group) <= 0.05).double().mean().item() == pytest.approx(0.05, abs=0.04)
+    assert (torch.tensor(by_query) <= 0.05).double().mean().item() > 0.3
+
+
+def test_groups_that_cancel_but_for_rounding_are_no_difference():
+    third = torch.tensor([1 / 3, 1 / 3, -2 / 3, 0.1, 0.2, -0.3], dtype=torch.float64)
+    groups = torch.tensor([0, 0, 0, 1, 1, 1])
+    assert paired_test(third, torch.zeros(6), groups=groups).p_value == 1

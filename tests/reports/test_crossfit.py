@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 from surefind.reports.crossfit import crossfit_probability
 
@@ -48,3 +49,23 @@ def test_queries_that_are_all_right_still_leave_some_doubt():
 def test_with_one_group_nobody_is_left_to_fit_to():
     uncertainty, correct, _ = made_up(50)
     assert np.isnan(crossfit_probability(uncertainty, correct, np.zeros(50))).all()
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-4])
+def test_platt_scaling_is_the_maximum_likelihood_fit_of_a_line(scale: float):
+    """However narrow the range of a cosine is; two groups, so that each is judged by the other."""
+    random = np.random.default_rng(0)
+    line = random.normal(size=4000)
+    correct = random.random(4000) < 1 / (1 + np.exp(-(0.5 - 2 * line)))
+    groups = np.arange(4000) % 2
+    uncertainty = 3 + scale * line
+    ours = crossfit_probability(uncertainty, correct, groups, platt=True)
+
+    def loss(parameters: np.ndarray, rows: np.ndarray) -> float:
+        logit = parameters[0] + parameters[1] * line[rows]
+        return float(np.logaddexp(0, np.where(correct[rows], -logit, logit)).sum())
+
+    for group in (0, 1):
+        best = minimize(loss, np.zeros(2), args=(groups != group,)).x
+        wanted = 1 / (1 + np.exp(-(best[0] + best[1] * line[groups == group])))
+        np.testing.assert_allclose(ours[groups == group], wanted, atol=2e-3)

@@ -10,12 +10,23 @@ from surefind.reports.found import Found
 from surefind.reports.intervals import estimate_all
 
 
-def made_up(queries: int, foreign: int = 0) -> Found:
+def made_up(queries: int, foreign: int = 0, *, each: int = 1) -> Found:
+    """Classes of `each` queries, which are in doubt and right together."""
     generator = torch.Generator().manual_seed(0)
-    doubt = torch.rand(queries, generator=generator).double()
-    hits = torch.rand(queries, 5, generator=generator) > doubt[:, None]
+    classes = torch.arange(queries) // each
+    doubt = torch.rand(queries, generator=generator).double()[classes]
+    doubt += 0.01 * torch.rand(queries, generator=generator)
+    hits = torch.rand(queries, 5, generator=generator)[classes] > doubt[:, None]
     strange = {"doubt": 0.4 + torch.rand(foreign, generator=generator).double()}
-    return Found(hits, torch.full((queries,), 9), {"doubt": doubt}, strange if foreign else {}, {})
+    return Found(
+        hits,
+        torch.full((queries,), 9),
+        {"doubt": doubt},
+        strange if foreign else {},
+        {},
+        classes,
+        queries + torch.arange(foreign) // each,
+    )
 
 
 def statistics(found: Found) -> intervals.Statistics:
@@ -27,17 +38,30 @@ def statistics(found: Found) -> intervals.Statistics:
 
 
 def estimates(found: Found) -> intervals.Estimates:
-    return estimate_all(statistics, found, count=lambda part: len(part.hits), seed=0)
+    return estimate_all(statistics, found, groups_of=lambda part: (part.groups,), seed=0)
 
 
-def test_few_queries_are_all_resampled():
-    found = made_up(300)
-    assert estimates(found) == bootstrap_all(statistics(found), 300, resamples=1000, seed=0)
+@pytest.mark.parametrize("each", [1, 10])
+def test_all_classes_of_a_few_queries_are_resampled(each: int):
+    found = made_up(300, each=each)
+    assert estimates(found) == bootstrap_all(
+        statistics(found), 300, groups=found.groups, resamples=1000, seed=0
+    )
 
 
-def test_of_many_queries_values_are_exact_and_widths_about_right(monkeypatch):
-    found = made_up(3000)
-    whole = bootstrap_all(statistics(found), 3000, resamples=1000, seed=0)
+def test_classes_that_are_right_together_have_wide_intervals():
+    found = made_up(1000, each=10)
+    single = found._replace(groups=torch.arange(1000))
+    for name, estimate in estimates(found).items():
+        alone = estimates(single)[name]
+        assert estimate.value == alone.value
+        assert estimate.high - estimate.low > 2 * (alone.high - alone.low)
+
+
+@pytest.mark.parametrize("each", [1, 6])
+def test_of_many_queries_values_are_exact_and_widths_about_right(monkeypatch, each: int):
+    found = made_up(3000, each=each)
+    whole = bootstrap_all(statistics(found), 3000, groups=found.groups, resamples=1000, seed=0)
     monkeypatch.setattr(intervals, "MANY", 800)
     monkeypatch.setattr(intervals, "SOME", 800)
     sampled = estimates(found)
@@ -59,10 +83,29 @@ def test_an_event_too_rare_for_the_sample_is_estimated_from_all(monkeypatch):
     def if_defined(part: Found) -> intervals.Statistics:
         return statistics(part) if not part.hits[:, 0].all() else {}
 
-    found_all = estimate_all(if_defined, found, count=lambda part: len(part.hits), seed=0)
+    found_all = estimate_all(if_defined, found, groups_of=lambda part: (part.groups,), seed=0)
     assert found_all["doubt", "auroc"].value == 1.0
+
+
+def test_few_classes_of_many_queries_are_all_resampled(monkeypatch):
+    monkeypatch.setattr(intervals, "MANY", 500)
+    monkeypatch.setattr(intervals, "SOME", 300)
+    found = made_up(1000, each=20)
+    assert estimates(found) == bootstrap_all(
+        statistics(found), 1000, groups=found.groups, resamples=200, seed=0
+    )
 
 
 def test_a_sample_takes_the_same_share_of_own_and_foreign_queries():
     part = made_up(1000, foreign=400).sample(0.25, seed=0)
-    assert (len(part.hits), len(part.foreign["doubt"]), part.queries) == (250, 100, 350)
+    assert (len(part.hits), len(part.foreign["doubt"])) == (250, 100)
+    assert (len(part.groups), len(part.foreign_groups)) == (250, 100)
+
+
+def test_a_sample_takes_classes_whole():
+    whole = made_up(1000, foreign=400, each=10)
+    part = whole.sample(0.25, seed=0)
+    assert part.groups.unique(return_counts=True)[1].tolist() == [10] * 25
+    assert part.foreign_groups.unique(return_counts=True)[1].tolist() == [10] * 10
+    rows = torch.isin(whole.groups, part.groups)
+    assert torch.equal(part.signals["doubt"], whole.signals["doubt"][rows])

@@ -10,6 +10,7 @@ import torch
 import surefind as sf
 from surefind.errors import InvalidArgument
 from surefind.images.catalog import Catalog
+from surefind.reports.crossfit import crossfit_probability
 from surefind.reports.encoded import Embedded
 from surefind.reports.judge import judge
 
@@ -87,7 +88,48 @@ def test_places_are_judged_by_their_distance():
     labels = tuple(f"class {row % CLASSES}" for row in range(N))
     by_place, by_label = judge(embedded(positions=positions)), judge(embedded(labels=labels))
     np.testing.assert_array_equal(by_place.queries.hits("means"), by_label.queries.hits("means"))
-    assert by_place.rankings["means"].recall == by_label.rankings["means"].recall
+    for k, recall in by_place.rankings["means"].recall.items():
+        assert recall.value == by_label.rankings["means"].recall[k].value
+
+
+def class_by_class(n: int, *, seed: int = 0, name: str = "own", scale: float = 1) -> Embedded:
+    """Classes of ten: in half of them every first hit is right, in the other half chance rules."""
+    generator = torch.Generator().manual_seed(seed)
+    codes = torch.arange(n) // 10
+    tight = (codes % 2 == 0)[:, None]
+    centres = 30 * torch.randn(n, DIM, generator=generator)[codes]
+    noise = torch.randn(n, DIM, generator=generator)
+    mean = scale * torch.where(tight, centres, torch.zeros(n, DIM)) + noise
+    catalog = Catalog(
+        Path(name),
+        tuple(f"{row:03d}.png" for row in range(n)),
+        labels=tuple(f"class {code:02d}" for code in codes),
+    )
+    return Embedded(sf.Gaussians(mean, torch.full((n,), 0.1)), catalog)
+
+
+def test_intervals_are_over_classes_where_there_are_labels():
+    own = class_by_class(200)
+    first = hits_by_hand(own, DISTANCES["means"], 1)[:, 0]
+    of_class = torch.tensor(first.reshape(20, 10).mean(axis=1))
+    (wanted,) = sf.metrics.bootstrap_means(of_class[:, None])  # classes are of one size
+    found = judge(own, learned=False).rankings["means"].recall["1"]
+    assert (found.value, found.low, found.high) == pytest.approx(
+        (wanted.value, wanted.low, wanted.high)
+    )
+    by_query = sf.metrics.bootstrap_means(torch.tensor(first).double()[:, None])[0]
+    assert found.high - found.low > 2 * (by_query.high - by_query.low)
+
+
+def test_intervals_of_foreign_queries_are_over_classes_too():
+    own, foreign = class_by_class(200), class_by_class(100, seed=1, name="foreign", scale=0.1)
+    unlabelled = Embedded(foreign.embeddings, Catalog(foreign.catalog.root, foreign.catalog.paths))
+    width = {}
+    for name, strangers in (("classes", foreign), ("queries", unlabelled)):
+        signals = judge(own, strangers, learned=False).rankings["means"].signals
+        estimate = signals["nearest_distance"].ood.auroc
+        width[name] = estimate.high - estimate.low
+    assert width["classes"] > 1.1 * width["queries"]
 
 
 def test_queries_without_a_match_are_counted_apart_and_not_scored():
@@ -123,11 +165,40 @@ def test_points_have_one_ranking_and_no_calibration_by_variance():
         "nearest_distance",
         "ratio_1_2",
         "ratio_1_10",
+        "ratio_1_20",
+        "nearest_cosine",
     ]
+
+
+@pytest.mark.parametrize("family", ["gaussian", "sphere"])
+def test_what_is_free_in_the_expected_ranking_is_what_a_model_without_variance_has(family: str):
+    own, foreign = embedded(family), embedded(family, n=30, seed=5, name="foreign")
+    with_variance, without = judge(own, foreign), judge(own, foreign, learned=False)
+    free = without.rankings["means"].signals
+    for name in free:
+        for ranking in ("means", "expected"):
+            np.testing.assert_array_equal(
+                with_variance.queries[f"{ranking}.signal.{name}"],
+                without.queries[f"means.signal.{name}"],
+            )
+        assert with_variance.rankings["expected"].signals[name].ood == free[name].ood
+
+
+def test_the_cosine_becomes_a_probability_by_platt_scaling():
+    own = embedded()
+    queries = judge(own).queries
+    by_hand = crossfit_probability(
+        queries["means.signal.nearest_cosine"],
+        queries["means.match_1"],
+        own.catalog.codes,
+        platt=True,
+    )
+    np.testing.assert_array_equal(queries["means.probability.nearest_cosine"], by_hand)
 
 
 def test_what_is_not_defined_is_none_and_never_a_number():
     centres = 100 * torch.eye(CLASSES)[torch.arange(N) % CLASSES]
+    centres = centres + torch.rand(centres.shape, generator=torch.Generator().manual_seed(0))
     own = embedded()
     perfect = Embedded(sf.Gaussians(centres, torch.full((N,), 0.1)), own.catalog)
     found = judge(perfect).rankings["means"]
@@ -173,3 +244,53 @@ def test_known_difficulty_is_compared_with_every_uncertainty():
     assert signals["query_var"].difficulty.value == pytest.approx(1.0)
     assert abs(signals["nearest_distance"].difficulty.value) < 0.5
     assert judge(embedded()).rankings["means"].signals["query_var"].difficulty is None
+
+
+def repeated(own: Embedded, rows: list[int]) -> Embedded:
+    """With some images once more, under other names."""
+    every = [*range(len(own.catalog)), *rows]
+    names = tuple(f"{number:03d}.png" for number in range(len(every)))
+    labels = tuple(own.catalog.labels[row] for row in every)
+    return Embedded(own.embeddings[every], Catalog(own.catalog.root, names, labels=labels))
+
+
+@pytest.mark.parametrize("family", ["gaussian", "sphere"])
+def test_images_that_are_there_twice_change_no_figure_and_are_counted(family: str):
+    plain, again = embedded(family), list(range(0, N, 3))
+    judgement = judge(repeated(plain, again))
+    assert judgement.rankings == judge(plain).rankings
+    (excluded,) = judgement.exclusions
+    assert (excluded.reason, excluded.count) == ("copy of another image", 20)
+    assert excluded.examples[0] == "060.png"
+
+
+def test_a_copy_of_a_query_is_not_in_the_gallery_that_it_searches():
+    labels = tuple(f"class {row % CLASSES}" for row in range(N))
+    asks = tuple(row >= 40 for row in range(N))
+    own = embedded(labels=labels, queries=asks)
+    rows = [*range(N), *range(40, 60)]  # every query once more, to be searched
+    catalog = Catalog(
+        own.catalog.root,
+        tuple(f"{number:03d}.png" for number in range(len(rows))),
+        labels=tuple(labels[row] for row in rows),
+        queries=(*asks, *[False] * 20),
+    )
+    judgement = judge(Embedded(own.embeddings[rows], catalog))
+    assert judgement.rankings == judge(own).rankings
+    assert judgement.exclusions[0].count == 20
+
+
+def test_equal_vectors_of_different_classes_are_mistakes_and_count():
+    own = embedded()
+    mean = own.embeddings.mean.clone()
+    mean[1::2] = mean[0::2]  # of the next class
+    found = judge(Embedded(sf.Gaussians(mean, own.embeddings.spread), own.catalog))
+    assert found.exclusions == ()
+    assert found.rankings["means"].recall["1"].value == 0
+
+
+def test_a_model_that_gives_all_images_one_vector_is_one_clear_error():
+    own = embedded()
+    collapsed = Embedded(sf.Gaussians(torch.ones(N, DIM), own.embeddings.spread), own.catalog)
+    with pytest.raises(sf.SurefindError, match="once 52 copies of other images are left out"):
+        judge(collapsed)

@@ -10,11 +10,13 @@ from surefind.metrics.bootstrap import (
 )
 from surefind.metrics.calibration import (
     brier_score,
+    calibration_floor,
+    debiased_calibration_error,
     expected_calibration_error,
     negative_log_likelihood,
 )
 from surefind.metrics.correlation import kendall, spearman
-from surefind.metrics.detection import aupr, auroc, fpr_at_tpr
+from surefind.metrics.detection import aupr, auroc, auroc_within, fpr_at_tpr
 from surefind.metrics.paired import PairedTest, paired_test
 from surefind.metrics.retrieval import (
     average_precision_at_k,
@@ -44,12 +46,15 @@ __all__ = [
     "aupr",
     "aurc",
     "auroc",
+    "auroc_within",
     "average_precision_at_k",
     "average_precision_at_r",
     "bootstrap",
     "bootstrap_all",
     "bootstrap_means",
     "brier_score",
+    "calibration_floor",
+    "debiased_calibration_error",
     "excess_aurc",
     "expected_calibration_error",
     "fpr_at_tpr",

@@ -36,6 +36,44 @@ def auroc(signal: Tensor, positive: Tensor, *, weights: Tensor | None = None) ->
 
 
 @overload
+def auroc_within(
+    signal: Tensor, positive: Tensor, groups: Tensor, *, weights: None = None
+) -> float: ...
+@overload
+def auroc_within(
+    signal: Tensor, positive: Tensor, groups: Tensor, *, weights: Tensor
+) -> Tensor: ...
+def auroc_within(
+    signal: Tensor, positive: Tensor, groups: Tensor, *, weights: Tensor | None = None
+) -> float | Tensor:
+    """AUROC of each group on its own, averaged over the groups that hold both kinds.
+
+    For cross-fitted signals, with the folds as groups: each fold's values come from a fit of its
+    own, and comparing across folds measures how those differ, not how well a fit ranks (Forman and
+    Scholz 2010). nan where no group holds both kinds.
+
+    Args:
+        signal: Higher for what should be detected, (Q,).
+        positive: Whether it should be, (Q,) bool.
+        groups: Whole number of the group of each query, (Q,).
+        weights: Resample counts, (B, Q).
+
+    >>> signal, positive = torch.tensor([1.0, 2.0, 7.0, 8.0]), torch.tensor([False, True] * 2)
+    >>> auroc_within(signal, positive, torch.tensor([0, 0, 1, 1])), auroc(signal, positive)
+    (1.0, 0.75)
+    """
+    values = as_numbers("signal", signal)
+    flags = as_flags("positive", positive, len(values))
+    numbers = as_numbers("groups", groups, len(values))
+    rows = as_rows(weights, len(values))
+    each = [
+        auroc(values[inside], flags[inside], weights=rows[:, inside])
+        for inside in (numbers == group for group in numbers.unique())
+    ]
+    return as_result(torch.stack(each).nanmean(dim=0), weights)
+
+
+@overload
 def aupr(signal: Tensor, positive: Tensor, *, weights: None = None) -> float: ...
 @overload
 def aupr(signal: Tensor, positive: Tensor, *, weights: Tensor) -> Tensor: ...

@@ -20,6 +20,7 @@ def paired_test(
     first: Tensor,
     second: Tensor,
     *,
+    groups: Tensor | None = None,
     resamples: int = 1000,
     level: float = 0.95,
     seed: int = 0,
@@ -31,7 +32,9 @@ def paired_test(
 
         p = (1 + #{flips: |m(+-d)| >= |m(d)|}) / (1 + resamples)
 
-    The interval is the bootstrap's. Neither knows which method was expected to win.
+    The interval is the bootstrap's. With `groups`, (Q,) integers such as classes, the queries of a
+    group are flipped and resampled together, since they are right or wrong together. Neither
+    knows which method was expected to win.
 
     >>> better = paired_test(torch.full((20,), 0.8), torch.full((20,), 0.5))
     >>> better.p_value < 0.01
@@ -39,16 +42,28 @@ def paired_test(
     """
     a = as_finite("first", first)
     difference = a - as_finite("second", second, len(a))
-    estimate = bootstrap_means(difference[:, None], resamples=resamples, level=level, seed=seed)
-    return PairedTest(estimate[0], _p_value(difference, resamples, seed))
+    estimate = bootstrap_means(
+        difference[:, None], groups=groups, resamples=resamples, level=level, seed=seed
+    )
+    rounding = 1e-12 * float(difference.abs().sum())
+    return PairedTest(
+        estimate[0], _p_value(_sums(difference, groups), resamples, seed, rounding=rounding)
+    )
 
 
-def _p_value(difference: Tensor, resamples: int, seed: int) -> float:
+def _sums(difference: Tensor, groups: Tensor | None) -> Tensor:
+    """The sum of each group: to flip all its queries is to flip its sum."""
+    if groups is None:
+        return difference
+    found, of_query = groups.unique(return_inverse=True)
+    return difference.new_zeros(len(found)).index_add_(0, of_query, difference)
+
+
+def _p_value(difference: Tensor, resamples: int, seed: int, *, rounding: float) -> float:
     check_whole("resamples", resamples)
     generator = torch.Generator().manual_seed(seed)
     changed = difference[difference != 0]  # the others have no sign
-    observed = changed.sum().abs()
-    observed -= 1e-12 * changed.abs().sum()  # sums that are equal but for rounding are equal
+    observed = changed.sum().abs() - rounding  # sums that are equal but for rounding are equal
     rows = max(1, BLOCK // max(1, len(changed)))
     as_large = 0
     for start in range(0, resamples, rows):

@@ -1,6 +1,7 @@
-"""Intervals for everything at once; for very many queries, from a sample of them."""
+"""Intervals for everything at once; of very many classes, from a sample of them."""
 
 from collections.abc import Callable
+from functools import partial
 from math import sqrt
 
 import torch
@@ -11,7 +12,8 @@ from surefind.reports.found import Found
 
 RESAMPLES = 1000
 MANY = 4000  # queries; of more than these, intervals come from
-SOME = 2500  # drawn at random
+SOME = 2500  # of them, in classes drawn at random,
+LEAST = 100  # classes at least, or all
 RESAMPLES_OF_SOME = 200
 
 Statistics = dict[tuple[str, str], Callable[[Tensor], Tensor]]  # by group and name
@@ -27,28 +29,43 @@ def estimate_all(
     statistics_of: Callable[[Found], Statistics],
     found: Found,
     *,
-    count: Callable[[Found], int],
+    groups_of: Callable[[Found], tuple[Tensor, ...]],
     seed: int,
 ) -> Estimates:
     """Values from all queries, with 95 % intervals from the same resamples for every statistic.
 
-    Of n > 4000 queries, m = 2500 are resampled: what those deviate from their own value, times
-    sqrt(m / n), is the interval around the value of all. Resampling 60,000 would take longer
-    than searching for them. `count` says how many queries the statistics are about.
+    `groups_of` names the group of each query, kind by kind (own, foreign) in the order in which
+    the statistics count them; groups are resampled whole. Of n > 4000 queries, those of a random
+    share of the groups are resampled, about 2500 queries and of each kind at least 100 groups:
+    what they deviate from their own value, times the root of that share, is the interval around
+    the value of all. Resampling 60,000 queries would take longer than searching for them.
     """
-    statistics, n = statistics_of(found), count(found)
-    if n <= MANY:
-        return bootstrap_all(statistics, n, resamples=resamples_of(n), seed=seed)
-    part = found.sample(SOME / n, seed=seed)
-    of_part, m = statistics_of(part), count(part)
-    if of_part.keys() != statistics.keys():  # not defined for the sample: too rare an event
-        return bootstrap_all(statistics, n, resamples=resamples_of(n), seed=seed)
-    around = bootstrap_all(of_part, m, resamples=resamples_of(n), seed=seed)
-    once = torch.ones(1, n)
-    return {
-        name: _recentred(around[name], float(statistic(once)), sqrt(m / n))
-        for name, statistic in statistics.items()
-    }
+    statistics, kinds = statistics_of(found), groups_of(found)
+    n = sum(map(len, kinds))
+    resample = partial(bootstrap_all, resamples=resamples_of(n), seed=seed)
+    share = share_resampled(n, *(len(groups.unique()) for groups in kinds))
+    if share < 1:
+        part = found.sample(share, seed=seed)
+        of_part, groups = statistics_of(part), torch.cat(groups_of(part))
+        if of_part.keys() == statistics.keys():  # otherwise the sample misses a rare event
+            around: Estimates = resample(of_part, len(groups), groups=groups)
+            once = torch.ones(1, n)
+            return {
+                name: _recentred(around[name], float(statistic(once)), sqrt(share))
+                for name, statistic in statistics.items()
+            }
+    return resample(statistics, n, groups=torch.cat(kinds))
+
+
+def share_resampled(queries: int, *groups: int) -> float:
+    """Of the groups of each kind, how many intervals come from.
+
+    >>> share_resampled(8000, 98), share_resampled(50_000, 10_000)
+    (1.0, 0.05)
+    """
+    if queries <= MANY:
+        return 1.0
+    return min(1.0, max(SOME / queries, *(LEAST / count for count in groups)))
 
 
 def _recentred(sample: Estimate, value: float, shrink: float) -> Estimate:

@@ -9,20 +9,21 @@ import torch
 from torch import Tensor
 
 from surefind.embeddings import Embeddings
-from surefind.errors import InvalidArgument
+from surefind.engines.exact import Neighbours
+from surefind.errors import InvalidArgument, SurefindError
 from surefind.functional.checks import check_pair
 from surefind.images.catalog import Catalog
 from surefind.images.matches import Mask, Rows
 from surefind.reports.columns import Asked, what_was_found, who_asks
 from surefind.reports.crossfit import crossfit_probability
-from surefind.reports.encoded import EXAMPLES, Embedded
+from surefind.reports.encoded import EXAMPLES, Embedded, each_once
 from surefind.reports.found import Found
 from surefind.reports.measures import measure
 from surefind.reports.protocol import Protocol, protocol_of
 from surefind.reports.queries import SHOWN, QueryTable
 from surefind.reports.ranking import RANKINGS, neighbours
 from surefind.reports.result import Exclusion, Ranking
-from surefind.reports.signals import uncertainty_signals
+from surefind.reports.signals import COSINE, DEPTH, uncertainty_signals
 
 KS = (1, 5, 10)
 MOST_FOR_MAP_AT_R = 200  # neighbours that are fetched for its sake
@@ -32,6 +33,7 @@ class Judgement(NamedTuple):
     """What was found about embeddings, before anything is said of where they came from."""
 
     rankings: dict[str, Ranking]
+    own: Embedded  # the images that took part, to which the protocol refers: each once
     queries: QueryTable  # the foreign ones last
     protocol: Protocol
     exclusions: tuple[Exclusion, ...]
@@ -52,56 +54,85 @@ def judge(
 
     `learned` is False where the variance says nothing: then there is one order, and only what
     distances tell. `depth` neighbours are fetched; unless given, enough for k and for MAP@R.
-    Memory does not grow with queries times gallery. `progress` is told what comes next.
+    Memory does not grow with queries times gallery. `progress` is told what comes next. Copies of
+    an image are left out.
     """
     _check(own, foreign, ks)
-    protocol = protocol_of(own.catalog, radius=radius)
+    own, protocol = _without_copies(own, radius)
     asking = gallery = own.embeddings
     if protocol.itself is None:
         asking = own.embeddings[torch.from_numpy(protocol.queries)]
         gallery = own.embeddings[torch.from_numpy(protocol.gallery)]
     most = int(protocol.n_matches.max())
-    depth = depth or max(*ks, SHOWN, most if most <= MOST_FOR_MAP_AT_R else 0)
+    depth = depth or max(*ks, SHOWN, DEPTH, most if most <= MOST_FOR_MAP_AT_R else 0)
     columns = who_asks(own.catalog, protocol, foreign)
+    progress("searching by means")
+    near = neighbours("means", asking, gallery, depth, itself=protocol.itself)
+    theirs_near = neighbours("means", foreign.embeddings, gallery, DEPTH) if foreign else None
     measured: dict[str, Ranking] = {}
     for ranking in RANKINGS if learned else RANKINGS[:1]:
         ask = partial(_ask, ranking, gallery=gallery, learned=learned)
         progress(f"searching by {ranking}")
-        ours = ask(asking, k=depth, itself=protocol.itself)
-        theirs = ask(foreign.embeddings, k=SHOWN) if foreign else None
+        ours = ask(asking, near, itself=protocol.itself)
+        theirs = ask(foreign.embeddings, theirs_near) if foreign and theirs_near else None
         progress(f"measuring by {ranking}")
         hits = protocol.hits(ours.neighbours.rows.numpy())
-        found = _found(ours, theirs, hits, own.catalog, protocol)
+        found = _found(ours, theirs, hits, own.catalog, foreign, protocol)
         measured[ranking] = measure(found, ks=ks, seed=seed)
         told = what_was_found(ours, theirs, hits, found, own.catalog, protocol)
         columns |= {f"{ranking}.{name}": column for name, column in told.items()}
     exclusions = own.exclusions + (foreign.exclusions if foreign else ())
     exclusions += _unanswerable(own.catalog, protocol)
-    return Judgement(measured, QueryTable(columns), protocol, exclusions)
+    return Judgement(measured, own, QueryTable(columns), protocol, exclusions)
+
+
+def _without_copies(own: Embedded, radius: float) -> tuple[Embedded, Protocol]:
+    once = each_once(own)
+    try:
+        return once, protocol_of(once.catalog, radius=radius)
+    except SurefindError as error:
+        copies = len(own.catalog) - len(once.catalog)
+        if not copies:
+            raise
+        raise SurefindError(
+            f"{error.problem}, once {copies} copies of other images are left out",
+            fix="if those differ, the model gives different images the same vector: train it again",
+        ) from error
 
 
 def _ask(
     ranking: str,
     query: Embeddings,
+    by_means: Neighbours,
     *,
     gallery: Embeddings,
-    k: int,
     learned: bool,
     itself: Rows | None = None,
 ) -> Asked:
-    found = neighbours(ranking, query, gallery, k, itself=itself)
-    return Asked(found, uncertainty_signals(query, gallery, found, learned=learned))
+    found = by_means
+    if ranking != "means":
+        found = neighbours(ranking, query, gallery, by_means.rows.shape[1], itself=itself)
+    signals = uncertainty_signals(query, gallery, found, by_means=by_means, learned=learned)
+    return Asked(found, signals)
 
 
 def _found(
-    ours: Asked, theirs: Asked | None, hits: Mask, catalog: Catalog, protocol: Protocol
+    ours: Asked,
+    theirs: Asked | None,
+    hits: Mask,
+    catalog: Catalog,
+    foreign: Embedded | None,
+    protocol: Protocol,
 ) -> Found:
     """The scored queries: those that have a match."""
     scored = protocol.n_matches > 0
-    groups = _groups(catalog, protocol)[scored]
+    groups = groups_of(catalog)[protocol.queries[scored]]
+    strangers = groups_of(foreign.catalog) if foreign else np.empty(0, np.int64)
     signals = {name: signal[torch.from_numpy(scored)] for name, signal in ours.signals.items()}
     probability = {
-        name: torch.from_numpy(crossfit_probability(signal.numpy(), hits[scored, 0], groups))
+        name: torch.from_numpy(
+            crossfit_probability(signal.numpy(), hits[scored, 0], groups, platt=name == COSINE)
+        )
         for name, signal in signals.items()
     }
     return Found(
@@ -110,6 +141,8 @@ def _found(
         signals,
         theirs.signals if theirs else {},
         {name: fitted for name, fitted in probability.items() if not fitted.isnan().any()},
+        torch.from_numpy(groups),
+        torch.from_numpy(strangers + len(catalog)),
         _difficulty(catalog, protocol.queries[scored]),
     )
 
@@ -120,11 +153,13 @@ def _difficulty(catalog: Catalog, queries: Rows) -> Tensor | None:
     return torch.tensor([catalog.difficulty[row] for row in queries], dtype=torch.float64)
 
 
-def _groups(catalog: Catalog, protocol: Protocol) -> Rows:
-    """Queries of one label stay together when a probability is fitted and judged."""
-    if catalog.labels:
-        return catalog.codes[protocol.queries]
-    return np.arange(len(protocol.queries))
+def groups_of(catalog: Catalog) -> Rows:
+    """The class of each image, or itself where there are no labels, (N,), below N.
+
+    Queries of one class are right or wrong together: they stay together when a probability is
+    fitted, and when queries are resampled for an interval.
+    """
+    return catalog.codes if catalog.labels else np.arange(len(catalog))
 
 
 def _unanswerable(catalog: Catalog, protocol: Protocol) -> tuple[Exclusion, ...]:
