@@ -1,15 +1,21 @@
 """surefind figures, as a user runs it."""
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pytest
+import typer
 from evaluations import make_evaluation
 from typer.testing import CliRunner
 
-from surefind.cli.figures import figures_app
+from surefind.cli.figures import THEORY, FigureName, figures
+from surefind.cli.registering import register
 from surefind.errors import SurefindError
-from surefind.reports.figures import approximation, of_report
+from surefind.reports.figures import approximation, of_report, variance_gradients
+from surefind.reports.figures.report import read_report
+
+STARTS = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
 
 
 @pytest.fixture(scope="module")
@@ -26,49 +32,88 @@ def elsewhere(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.fixture
+def small(monkeypatch) -> None:
+    """Simulations of a second."""
+    monkeypatch.setattr(approximation, "DIMENSIONS", (1, 2))
+    monkeypatch.setattr(variance_gradients, "DIMENSIONS", (1, 2))
+    monkeypatch.setattr(variance_gradients, "SCALES", (0.1, 1.0))
+    monkeypatch.setattr(variance_gradients, "_TRIPLETS", {"clt": 100, "exact": 20})
+
+
+def invoke(*arguments: object):
+    app = typer.Typer()
+    register(app, figures)
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
 def run(*arguments: object) -> str:
-    done = CliRunner().invoke(figures_app, [str(argument) for argument in arguments])
+    done = invoke(*arguments)
     if done.exception is not None:
         raise done.exception
     return done.output
 
 
-@pytest.mark.parametrize("name", ["loss", "scenarios"])
-def test_the_theory_is_drawn_where_the_default_says(name: str):
-    assert f"drawn in figures/{name}.png" in run(name)
-    assert Path(f"figures/{name}.png").read_bytes().startswith(b"\x89PNG")
+def test_the_names_are_those_that_can_be_drawn():
+    assert set(FigureName) - set(THEORY) - {"all"} == set(of_report.DRAWINGS)
+    assert set(of_report.COMPARISONS) <= set(of_report.DRAWINGS)
 
 
-@pytest.mark.parametrize("name", ["calibration", "risk-coverage", "ladder", "gallery"])
-def test_a_report_is_drawn(name: str, report: Path):
-    assert "drawn in out/figure.svg" in run(name, report, "-o", "out/figure.svg")
-    assert "<svg" in Path("out/figure.svg").read_text()
+@pytest.mark.parametrize("kind", STARTS)
+def test_several_figures_are_drawn_at_once_in_each_format(kind: str):
+    told = run("loss", "scenarios", "--format", kind)
+    for name in ("loss", "scenarios"):
+        assert f"drawn in figures/{name}.{kind}" in told
+        assert Path(f"figures/{name}.{kind}").read_bytes().startswith(STARTS[kind])
 
 
-@pytest.mark.parametrize("which", ["surest", "vaguest"])
-def test_a_gallery_of_other_queries_and_another_ranking(which: str, report: Path):
-    run("gallery", report, "--which", which, "--ranking", "expected", "-o", "gallery.svg")
-    assert of_report.TITLES[which] in Path("gallery.svg").read_text()
+@pytest.mark.parametrize("name", ["calibration", "ladder", "least-sure", "extremes", "pairs"])
+@pytest.mark.parametrize("ranking", ["means", "expected"])
+def test_a_report_is_drawn(name: str, ranking: str, report: Path):
+    told = run(name, "--report", report, "-o", "out", "--format", "svg", "--ranking", ranking)
+    assert f"drawn in out/{name}.svg" in told
+    assert "<svg" in Path(f"out/{name}.svg").read_text()
 
 
-def test_all_draws_theory_and_report_and_tells_what_is_missing(report: Path, monkeypatch):
-    few = {name: of_report.DRAWINGS[name] for name in ("ood", "ladder")}
-    monkeypatch.setattr(of_report, "DRAWINGS", few)
-    monkeypatch.setattr(approximation, "DIMENSIONS", (1, 2))
+def test_reports_are_compared_under_their_labels(report: Path):
+    given = ("--report", f"R50/TripReg={report}", "--report", f"R50/Bayes={report}")
+    told = run("calibration", "risk-coverage", *given, "--format", "svg")
+    assert told.count("drawn in") == 3
+    drawn = Path("figures/calibration.svg").read_text()
+    assert "TripReg" in drawn and "Bayes" in drawn
+    assert Path("figures/R50/Bayes/risk-coverage.svg").is_file()
+
+
+def test_all_draws_theory_and_report_and_tells_what_is_missing(report: Path, small):
     told = run("all", "--report", report, "-o", "out")
     assert "without ood: the report has no foreign queries" in told
-    drawn = {"approximation.png", "ladder.png", "loss.png", "scenarios.png"}
-    assert {path.name for path in Path("out").iterdir()} == drawn
+    assert "share of well-ordered triplets whose variances all shrink" in " ".join(told.split())
+    drawn = set(FigureName) - {"all", "ood", "own-and-foreign"}
+    assert {path.name for path in Path("out").iterdir()} == {f"{name}.png" for name in drawn}
+
+
+def test_all_without_a_report_is_the_theory(small):
+    told = json.loads(run("all", "--json"))
+    assert told["drawn"] == [f"figures/{name}.png" for name in THEORY]
+    assert set(told["measured"]) == {"approximation", "variance-gradients"}
+    assert set(told["measured"]["approximation"]["2"]) == {"clt", "saddlepoint"}
+
+
+def test_an_unknown_name_is_wrong_usage():
+    done = invoke("losses")
+    assert done.exit_code == 2
+    assert "'losses' is not one of" in " ".join(done.output.replace("│", "").split())
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("loss", "-o", "loss.txt"), "name a .png, .svg or .pdf file"),
-        (("calibration", "nowhere"), "surefind evaluate"),
-        (("ood", "REPORT"), "--ood DATA"),
-        (("gallery", "REPORT", "--which", "sure"), "did you mean 'surest'"),
-        (("ladder", "REPORT", "--ranking", "mean"), "did you mean 'means'"),
+        (("loss", "-o", "loss.svg"), "choose the kind by --format"),
+        (("calibration",), "name one, e.g. --report report"),
+        (("calibration", "--report", "nowhere"), "surefind evaluate"),
+        (("calibration", "--report", "../x=REPORT"), "LABEL=FOLDER"),
+        (("calibration", "--report", "REPORT", "--report", "REPORT"), "'model' twice"),
+        (("ood", "--report", "REPORT"), "--ood DATA"),
         (("all", "--report", "nowhere"), "surefind evaluate"),
     ],
 )
@@ -76,13 +121,21 @@ def test_what_cannot_be_drawn_is_one_clear_error(
     arguments: tuple[str, ...], message: str, report: Path, tmp_path: Path
 ):
     with pytest.raises(SurefindError, match=message):
-        run(*(report if argument == "REPORT" else argument for argument in arguments))
-    assert list(tmp_path.iterdir()) == []
+        run(*(argument.replace("REPORT", str(report)) for argument in arguments))
+    assert not any(path.is_file() for path in tmp_path.rglob("*"))
+
+
+def test_a_model_without_variance_has_one_ranking(tmp_path: Path):
+    result, queries = make_evaluation(tmp_path, queries=24, foreign=0, learned=False)
+    result.write(tmp_path / "results.json")
+    queries.write(tmp_path / "queries.csv")
+    with pytest.raises(SurefindError, match="one of means"):
+        run("calibration", "--report", tmp_path, "--ranking", "expected")
 
 
 def test_a_report_without_a_ladder_says_how_to_get_one(report: Path, tmp_path: Path):
-    result, queries = of_report.read_report(report)
+    _, result, queries = read_report(report)
     dataclasses.replace(result, ladder=None).write(tmp_path / "results.json")
     queries.write(tmp_path / "queries.csv")
     with pytest.raises(SurefindError, match="--ladder"):
-        run("ladder", tmp_path)
+        run("ladder", "--report", tmp_path)

@@ -13,7 +13,7 @@ from surefind.cli.encode import encode
 from surefind.cli.evaluate import evaluate
 from surefind.cli.export import export
 from surefind.cli.failing import EXIT_CODES
-from surefind.cli.figures import figures_app
+from surefind.cli.figures import figures
 from surefind.cli.index import index
 from surefind.cli.info import info
 from surefind.cli.push import push
@@ -31,7 +31,7 @@ PANELS: dict[str, tuple[Command, ...]] = {  # a new command needs its name here,
     "First steps": (demo, doctor, check, recipes),
     "Build": (train, index, encode, calibrate, upgrade),
     "Ask": (search, serve, info, verify),
-    "Judge": (evaluate, reproduce),
+    "Judge": (evaluate, reproduce, figures),
     "Share": (export, push),
 }
 
@@ -45,7 +45,6 @@ app = typer.Typer(
 for panel, commands in PANELS.items():
     for command in commands:
         register(app, command, panel=panel)
-app.add_typer(figures_app, name="figures", rich_help_panel="Judge")
 
 
 def _tell_version(*, asked: bool) -> None:

@@ -1,189 +1,201 @@
-"""surefind figures: pictures of the theory, and of a report."""
+"""surefind figures: pictures of the theory, and of reports."""
 
+import json
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from surefind.cli.drawing import (
-    errors,
-    print_errors,
-    read,
-    tell,
-    write_approximation,
-    write_from,
-    write_loss,
-    write_scenarios,
+from surefind.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from surefind.reports.figures.report import Report
+
+
+class FigureName(StrEnum):
+    """Written down again: where they are at home, matplotlib is loaded with them."""
+
+    ALL = "all"
+    LOSS = "loss"
+    SCENARIOS = "scenarios"
+    VARIANCE_GRADIENTS = "variance-gradients"
+    APPROXIMATION = "approximation"
+    CALIBRATION = "calibration"
+    RISK_COVERAGE = "risk-coverage"
+    OOD = "ood"
+    LADDER = "ladder"
+    SUREST = "surest"
+    LEAST_SURE = "least-sure"
+    CONFIDENT_BUT_WRONG = "confident-but-wrong"
+    EXTREMES = "extremes"
+    PAIRS = "pairs"
+    OWN_AND_FOREIGN = "own-and-foreign"
+
+
+THEORY = (
+    FigureName.LOSS,
+    FigureName.SCENARIOS,
+    FigureName.VARIANCE_GRADIENTS,
+    FigureName.APPROXIMATION,
 )
-from surefind.cli.registering import Command, Debug, Quiet, register
-from surefind.cli.voice import speak
+Measured = dict[str, dict[str, float]]  # by dimension and method
 
-figures_app = typer.Typer(
-    help="Draw the theory, or a report.",
-    epilog="Examples:\nsurefind figures loss\nsurefind figures all --report report",
-    no_args_is_help=True,
-)
-
-Output = Annotated[Path, typer.Option("--output", "-o", help="PNG, SVG or PDF file.")]
-Report = Annotated[Path, typer.Argument(help="A folder that surefind evaluate made.")]
-RankingName = Annotated[str, typer.Option(help="How the gallery is ordered: means or expected.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print what was drawn as JSON.")]
-
-
-@figures_app.callback()
-def figures(quiet: Quiet = False, debug: Debug = False) -> None:
-    """Draw the theory, or a report."""
-    speak(quiet=quiet, debug=debug)
-
-
-def approximation(
-    output: Output = Path("figures/approximation.png"),
-    seed: Annotated[int, typer.Option(help="Of the random triplets.")] = 0,
-    as_json: AsJson = False,
-) -> None:
-    """Draw how near the normal and the saddlepoint approximation are to the exact law of tau.
-
-    Example: surefind figures approximation -o approximation.png
-    """
-    simulations = write_approximation(output, seed)
-    if as_json:
-        found = {str(each.dim): errors(each) for each in simulations}
-        tell([output], as_json=True, largest_errors=found)
-        return
-    print_errors(simulations)
-    tell([output], as_json=False)
-
-
-def loss(output: Output = Path("figures/loss.png"), as_json: AsJson = False) -> None:
-    """Draw the Bayesian triplet loss beside the plain one.
-
-    Example: surefind figures loss -o loss.svg
-    """
-    tell([write_loss(output)], as_json=as_json)
-
-
-def scenarios(output: Output = Path("figures/scenarios.png"), as_json: AsJson = False) -> None:
-    """Draw where the loss pulls the means and the variances of three triplets.
-
-    Example: surefind figures scenarios -o scenarios.svg
-    """
-    tell([write_scenarios(output)], as_json=as_json)
-
-
-def calibration(
-    report: Report,
-    output: Output = Path("figures/calibration.png"),
-    ranking: RankingName = "means",
-    as_json: AsJson = False,
-) -> None:
-    """Draw whether the model is as sure as it is right.
-
-    Example: surefind figures calibration report -o calibration.svg
-    """
-    tell([write_from(report, "calibration", output, ranking=ranking)], as_json=as_json)
-
-
-def risk_coverage(
-    report: Report,
-    output: Output = Path("figures/risk-coverage.png"),
-    ranking: RankingName = "means",
-    as_json: AsJson = False,
-) -> None:
-    """Draw the error rate when only the surest queries are answered.
-
-    Example: surefind figures risk-coverage report -o risk-coverage.svg
-    """
-    tell([write_from(report, "risk-coverage", output, ranking=ranking)], as_json=as_json)
-
-
-def ood(
-    report: Report,
-    output: Output = Path("figures/ood.png"),
-    ranking: RankingName = "means",
-    as_json: AsJson = False,
-) -> None:
-    """Draw how unsure the model is of foreign queries.
-
-    Example: surefind figures ood report -o ood.svg
-    """
-    tell([write_from(report, "ood", output, ranking=ranking)], as_json=as_json)
-
-
-def ladder(
-    report: Report,
-    output: Output = Path("figures/ladder.png"),
-    ranking: RankingName = "means",
-    as_json: AsJson = False,
-) -> None:
-    """Draw how uncertainty rises as queries are made worse.
-
-    Example: surefind figures ladder report -o ladder.svg
-    """
-    tell([write_from(report, "ladder", output, ranking=ranking)], as_json=as_json)
-
-
-def gallery(
-    report: Report,
-    output: Output = Path("figures/gallery.png"),
-    which: Annotated[
-        str, typer.Option(help="Queries: surest, vaguest or confident-but-wrong.")
-    ] = "confident-but-wrong",
-    ranking: RankingName = "means",
-    as_json: AsJson = False,
-) -> None:
-    """Draw queries beside their five nearest pictures.
-
-    Example: surefind figures gallery report --which vaguest
-    """
-    from surefind.choices import check_choice
-    from surefind.reports.figures.selection import SELECTIONS
-
-    check_choice("which", which, tuple(SELECTIONS))
-    tell([write_from(report, which, output, ranking=ranking)], as_json=as_json)
-
-
-def draw_all(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for the PNG files.")
-    ] = Path("figures"),
-    report: Annotated[
-        Path | None, typer.Option(help="Also draw this folder of surefind evaluate.")
-    ] = None,
-    ranking: RankingName = "means",
-    as_json: AsJson = False,
-) -> None:
-    """Draw everything: the theory, and a report if one is named.
-
-    Example: surefind figures all --report report -o figures
-    """
-    from surefind.reports.figures.of_report import DRAWINGS
-    from surefind.reports.figures.of_report import draw_all as draw_report
-
-    without: dict[str, str] = {}
-    drawn: list[Path] = []
-    if report:
-        result, queries = read(report, ranking)
-        without = draw_report(result, queries, output, ranking=ranking)
-        drawn = [output / f"{name}.png" for name in DRAWINGS if name not in without]
-    drawn += [write_loss(output / "loss.png"), write_scenarios(output / "scenarios.png")]
-    simulations = write_approximation(output / "approximation.png")
-    if not as_json:
-        for name, problem in without.items():
-            print(f"without {name}: {problem}")
-        print_errors(simulations)
-    tell([*drawn, output / "approximation.png"], as_json=as_json, without=without)
-
-
-COMMANDS: dict[str, Command] = {
-    "approximation": approximation,
-    "loss": loss,
-    "scenarios": scenarios,
-    "calibration": calibration,
-    "risk-coverage": risk_coverage,
-    "ood": ood,
-    "ladder": ladder,
-    "gallery": gallery,
-    "all": draw_all,
+_MEASURES = {
+    "approximation": "largest error of P(tau < x)",
+    "variance-gradients": "share of well-ordered triplets whose variances all shrink",
 }
-for name, command in COMMANDS.items():
-    register(figures_app, command, name=name)
+
+
+def figures(
+    names: Annotated[
+        list[FigureName], typer.Argument(metavar="NAME", help="What to draw, or all.")
+    ],
+    report: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A folder of surefind evaluate, or LABEL=FOLDER. Several are compared; those "
+            "labelled GROUP/NAME share the panels of their group."
+        ),
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The folder to draw into.")] = Path(
+        "figures"
+    ),
+    file_format: Annotated[
+        Literal["png", "svg", "pdf"], typer.Option("--format", help="Of the files.")
+    ] = "png",
+    ranking: Annotated[
+        Literal["means", "expected"], typer.Option(help="How the gallery is ordered.")
+    ] = "means",
+    seed: Annotated[
+        int, typer.Option(help="Of the triplets of approximation and variance-gradients.")
+    ] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was drawn as JSON.")] = False,
+) -> None:
+    """Draw the theory, and what surefind evaluate found.
+
+    Theory: loss, scenarios, variance-gradients, approximation. all without --report is these.
+
+    Reports: calibration, risk-coverage, ood, ladder. Queries beside their hits: surest, least-sure,
+    confident-but-wrong. extremes: the twelve surest and the twelve least sure queries. pairs:
+    queries with a right nearest hit, by cov[Δ]. own-and-foreign: the least sure of in-catalogue and
+    foreign queries together.
+
+    Of several reports, calibration, ood and own-and-foreign are one figure; each of the others is
+    drawn once per report, in a folder of its label.
+
+    Examples:
+        surefind figures loss scenarios --format svg
+        surefind figures all --report report -o figures
+        surefind figures calibration ood --report TripReg=out/a --report Bayes=out/b
+    """
+    from surefind.cli.progress import bars
+    from surefind.files import make_writable
+    from surefind.reports.figures.of_report import write_figures
+    from surefind.reports.figures.saving import ENDINGS, save
+
+    if output.suffix in ENDINGS:
+        raise InvalidArgument(
+            "--output", expected="a folder", got=str(output), fix="choose the kind by --format"
+        )
+    everything = FigureName.ALL in names
+    wanted = _wanted(names, with_report=bool(report))
+    reports = _read(report or [], ranking)
+    make_writable(output)
+    files: list[Path] = []
+    left_out: dict[str, str] = {}
+    measured: dict[str, Measured] = {}
+    with bars() as shown:
+        for name in shown.track(wanted, description="drawing"):
+            if name not in THEORY:
+                written = write_figures(
+                    [name], reports, output, ranking=ranking, ending=file_format, lenient=everything
+                )
+                files += written.files
+                left_out |= written.left_out
+                continue
+            figure, found = _draw_theory(name, seed)
+            save(figure, output / f"{name}.{file_format}")
+            files.append(output / f"{name}.{file_format}")
+            measured |= {name: found} if found else {}
+    if as_json:
+        drawn = [str(path) for path in files]
+        print(json.dumps({"drawn": drawn, "left_out": left_out, "measured": measured}))
+        return
+    for title, table in measured.items():
+        _print_table(title, table)
+    for stem, problem in left_out.items():
+        print(f"without {stem}: {problem}")
+    for path in files:
+        print(f"drawn in {path}")
+
+
+def _wanted(names: list[FigureName], *, with_report: bool) -> list[FigureName]:
+    """Each once, in the order of the help; all is what there is something to draw from."""
+    if FigureName.ALL in names:
+        return [n for n in FigureName if n != FigureName.ALL and (with_report or n in THEORY)]
+    without = [] if with_report else [name for name in names if name not in THEORY]
+    if without:
+        raise InvalidArgument(
+            "--report",
+            expected=f"a folder of surefind evaluate to draw {without[0]} of",
+            got="none",
+            fix="name one, e.g. --report report",
+        )
+    return [name for name in FigureName if name in names]
+
+
+def _read(given: list[str], ranking: str) -> "list[Report]":
+    """The reports, each with a label of its own."""
+    from surefind.choices import check_choice
+    from surefind.reports.figures.report import read_report
+
+    reports: list[Report] = []
+    for text in given:
+        label, _, folder = ("", "", text) if Path(text).exists() else text.rpartition("=")
+        if any(part in ("", ".", "..") for part in label.split("/") if label):
+            raise InvalidArgument(
+                "--report", expected="LABEL=FOLDER", got=repr(text), fix="use letters in the label"
+            )
+        report = read_report(Path(folder), label=label)
+        check_choice("ranking", ranking, tuple(report.result.rankings))
+        if report.label in [other.label for other in reports]:
+            raise InvalidArgument(
+                "--report",
+                expected="a label of its own for each",
+                got=f"{report.label!r} twice",
+                fix="write --report LABEL=FOLDER",
+            )
+        reports.append(report)
+    return reports
+
+
+def _draw_theory(name: FigureName, seed: int) -> "tuple[Figure, Measured]":
+    """The figure, and what was measured for it."""
+    if name == FigureName.APPROXIMATION:
+        from surefind.reports.figures.approximation import draw_approximation
+
+        return draw_approximation(seed=seed)
+    if name == FigureName.VARIANCE_GRADIENTS:
+        from surefind.reports.figures.variance_gradients import draw_variance_gradients
+
+        return draw_variance_gradients(seed=seed)
+    if name == FigureName.LOSS:
+        from surefind.reports.figures.loss import draw_loss
+
+        return draw_loss(), {}
+    from surefind.reports.figures.scenarios import draw_scenarios
+
+    return draw_scenarios(), {}
+
+
+def _print_table(name: str, measured: Measured) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("D", *next(iter(measured.values())), title=f"{name}: {_MEASURES[name]}")
+    for dim, values in measured.items():
+        table.add_row(dim, *(f"{value:.2g}" for value in values.values()))
+    Console().print(table)

@@ -5,7 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from surefind.reports.figures.calibration import draw_calibration
+from surefind.reports.figures.calibration import compare_calibration, draw_calibration
+from surefind.reports.figures.report import Report
 
 
 def line(axis, label: str):
@@ -73,5 +74,29 @@ def test_a_model_without_variance_is_ranked_by_distance_and_the_title_says_so(wi
 @pytest.mark.parametrize("ranking", ["means", "expected"])
 def test_perfect_calibration_is_drawn_as_a_diagonal(evaluation, ranking: str):
     for axis in draw_calibration(*evaluation, ranking=ranking).axes:
-        diagonal = line(axis, "as sure as right")
+        diagonal = line(axis, "perfectly calibrated")
         assert list(diagonal.get_xdata()) == list(diagonal.get_ydata()) == [0, 1]
+
+
+def test_several_reports_share_panels_and_keep_their_own_curves(evaluation, without_variance):
+    figure = compare_calibration([Report("Bayes", *evaluation), Report("Plain", *without_variance)])
+    left, right = figure.axes
+    names = [curve.get_label().rsplit(" ", 1)[0] for curve in left.get_lines()]
+    assert names == ["Bayes", "Plain, by distance", "perfectly"]
+    for curve, report in zip(left.get_lines(), (evaluation, without_variance), strict=False):
+        alone = line(draw_calibration(*report).axes[0], "mAP@5")
+        np.testing.assert_allclose(curve.get_ydata(), alone.get_ydata())
+    looks = {(c.get_color(), c.get_linestyle(), c.get_marker()) for c in left.get_lines()}
+    assert len(looks) == 3
+    assert [text.get_text() for text in right.get_legend().get_texts()][:2] == [
+        "Bayes, query variance 0.050",
+        "Plain, nearest distance d₁ 0.050",
+    ]
+
+
+def test_groups_have_panels_of_their_own_and_a_method_looks_the_same_in_both(evaluation):
+    labels = ("R50/Bayes", "R50/TripReg", "D161/TripReg")
+    axes = compare_calibration([Report(label, *evaluation) for label in labels]).axes
+    assert [len(axis.get_lines()) for axis in axes] == [3, 3, 2, 2]
+    assert axes[0].get_title(loc="left").startswith("R50: mAP@5")
+    assert axes[0].get_lines()[1].get_color() == axes[2].get_lines()[0].get_color()

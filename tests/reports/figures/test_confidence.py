@@ -1,4 +1,4 @@
-"""A calibration drawn: reliability, and risk over coverage with the promise."""
+"""A calibration drawn: reliability, and risk over coverage with the guarantee."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -52,16 +52,16 @@ def test_risk_agrees_with_a_loop():
 def test_the_promise_is_marked_where_it_ends():
     _, other = draw_confidence(make_calibration()).axes
     found = lines(other)
-    assert found["the promise ends"][0].tolist() == [0.41]
-    assert found["the promise ends"][1].tolist() == pytest.approx([1 - 326 / 333])
+    assert found["guarantee ends"][0].tolist() == [0.41]
+    assert found["guarantee ends"][1].tolist() == pytest.approx([1 - 326 / 333])
     np.testing.assert_allclose(found["0.95 right"][1], 0.05)
     assert "from confidence 0.830 on: 41 % of queries" in other.get_title(loc="left")
 
 
 def test_without_a_promise_nothing_is_marked_and_the_title_says_so():
     _, other = draw_confidence(make_calibration(promise=NO_PROMISE)).axes
-    assert "the promise ends" not in lines(other)
-    assert other.get_title(loc="left") == "Precision 0.95 cannot be promised"
+    assert "guarantee ends" not in lines(other)
+    assert other.get_title(loc="left") == "Precision 0.95 cannot be guaranteed"
 
 
 def test_the_figure_tells_what_it_was_made_with():

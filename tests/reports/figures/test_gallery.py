@@ -7,10 +7,35 @@ import pytest
 from matplotlib.colors import to_hex, to_rgb
 from PIL import Image
 
-from surefind.reports.figures.gallery import draw_gallery
+from surefind.reports.figures.gallery import (
+    draw_extremes,
+    draw_gallery,
+    draw_own_and_foreign,
+    draw_pairs,
+)
 from surefind.reports.figures.missing import NothingToDraw
 from surefind.reports.figures.palette import INK, PALE, RIGHT, WRONG
+from surefind.reports.figures.report import Report
+from surefind.reports.figures.selection import least_sure, least_sure_of_all, right_pairs, surest
 from surefind.reports.figures.thumbnail import SIDE, thumbnail
+
+MARKS = {True: (RIGHT, "solid"), False: (WRONG, "dashed")}
+
+
+def frames(axis) -> list[tuple[str, str]]:
+    return [(to_hex(patch.get_edgecolor()), patch.get_linestyle()) for patch in axis.patches]
+
+
+def first_lines(axis) -> list[str]:
+    """Beneath the tiles, without the headings and the numbers."""
+    sizes = [text.get_fontsize() for text in axis.texts]
+    small = [t.get_text() for t, size in zip(axis.texts, sizes, strict=True) if size == min(sizes)]
+    return small[::2]
+
+
+def headings(axis) -> list[str]:
+    return [text.get_text() for text in axis.texts if text.get_fontsize() == 9]
+
 
 GREY_TILE = np.array([round(255 * part) for part in to_rgb(PALE)])
 
@@ -19,9 +44,8 @@ def test_frames_and_marks_say_which_hits_match(evaluation):
     result, queries = evaluation
     (axis,) = draw_gallery(result, queries, rows=[3, 7], title="some").axes
     matches = queries.hits("means")[[3, 7], :5].ravel()
-    frames = [(to_hex(patch.get_edgecolor()), patch.get_linestyle()) for patch in axis.patches]
-    expected = [(RIGHT, "solid") if match else (WRONG, "dashed") for match in matches]
-    assert [frame for frame in frames if frame[0] != INK] == expected
+    expected = [MARKS[match] for match in matches.tolist()]
+    assert [frame for frame in frames(axis) if frame[0] != INK] == expected
     marks = [text.get_text()[0] for text in axis.texts if text.get_text()[0] in "✓✗"]
     assert marks == ["✓" if match else "✗" for match in matches]
 
@@ -65,3 +89,63 @@ def test_a_thumbnail_holds_the_whole_picture(tmp_path):
 def test_no_rows_are_one_clear_error(evaluation):
     with pytest.raises(NothingToDraw, match="there is no such query"):
         draw_gallery(*evaluation, rows=[], title="None")
+
+
+def test_extremes_are_twelve_and_twelve_framed_by_their_top_hit(evaluation):
+    result, queries = evaluation
+    (axis,) = draw_extremes(result, queries).axes
+    rows = [*surest(queries, count=12), *least_sure(queries, count=12)]
+    right = queries["means.match_1"][rows].tolist()
+    assert frames(axis) == [MARKS[match] for match in right]
+    names = [
+        f"{'✓' if match else '✗'} {queries['label'][row]}"
+        for row, match in zip(rows, right, strict=True)
+    ]
+    assert first_lines(axis) == names
+    wrong = [12 - sum(right[:12]), 12 - sum(right[12:])]
+    assert headings(axis) == [
+        f"Surest: {wrong[0]} of 12 wrong",
+        f"Least sure: {wrong[1]} of 12 wrong",
+    ]
+
+
+def test_pairs_show_queries_above_their_right_nearest_hits(evaluation):
+    result, queries = evaluation
+    (axis,) = draw_pairs(result, queries).axes
+    rows = right_pairs(queries)
+    paths = []
+    for some in (rows[:6], rows[::-1][:6]):
+        paths += [queries["path"][row] for row in some]
+        paths += [queries["means.hit_1"][row] for row in some]
+    for image, path in zip(axis.images, paths, strict=True):
+        np.testing.assert_array_equal(image.get_array(), thumbnail(result.about.root, path))
+    assert frames(axis) == 2 * (6 * [(INK, "solid")] + 6 * [MARKS[True]])
+    assert headings(axis) == ["Most certain", "Least certain"]
+
+
+def test_few_pairs_are_not_shown_at_both_ends(evaluation):
+    result, queries = evaluation
+    few = queries.select(right_pairs(queries)[:5])
+    (axis,) = draw_pairs(result, few).axes
+    assert len(axis.images) == 2 * (3 + 3)
+
+
+def test_foreign_queries_are_marked_among_the_least_sure_of_each_report(evaluation):
+    result, queries = evaluation
+    (axis,) = draw_own_and_foreign(
+        [Report("A", result, queries), Report("B", result, queries)]
+    ).axes
+    rows = least_sure_of_all(queries, count=12)
+    foreign = queries["foreign"][rows]
+    expected = [MARKS[False] if each else (INK, "solid") for each in foreign]
+    assert frames(axis) == 2 * expected
+    assert first_lines(axis)[:12] == [
+        "foreign" if queries["foreign"][row] else queries["label"][row] for row in rows
+    ]
+    assert headings(axis)[1].startswith(f"B: {foreign.sum()} of 12 foreign by variance of the pair")
+    assert "(of all queries 20 %)" in headings(axis)[1]
+
+
+def test_without_foreign_queries_there_is_nothing_to_mix(without_variance):
+    with pytest.raises(NothingToDraw, match="--ood DATA"):
+        draw_own_and_foreign([Report("A", *without_variance)])

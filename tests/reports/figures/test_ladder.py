@@ -16,7 +16,7 @@ def panels(figure):
 def test_every_kind_has_a_panel_with_a_curve_per_signal(evaluation):
     found = panels(draw_ladder(*evaluation))
     assert list(found) == ["blur", "occlusion", "crop", "noise"]
-    assert len(found["blur"].get_lines()) == 6
+    assert len(found["blur"].get_lines()) == 8
 
 
 def test_curves_are_relative_to_the_clean_image(evaluation):

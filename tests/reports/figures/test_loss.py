@@ -3,8 +3,16 @@
 import math
 
 import pytest
+import torch
 
-from surefind.reports.figures.loss import DIM, MARGIN, bayesian_curve, draw_loss, plain_curve
+from surefind.reports.figures.loss import (
+    DIM,
+    FLOOR,
+    MARGIN,
+    bayesian_curve,
+    draw_loss,
+    plain_curve,
+)
 
 
 def naive(tau: float, spread: float, negative: float, *, centred: bool) -> float:
@@ -38,8 +46,19 @@ def test_the_plain_loss_is_flat_and_then_straight():
     assert float(curve.loss[-1]) == pytest.approx(1.5 + MARGIN)
 
 
-def test_three_panels_are_drawn():
-    value, slope, vague = draw_loss().axes
+def test_the_bound_of_the_listing_limits_the_loss_and_ends_its_slope():
+    free, bounded = bayesian_curve(0.1), bayesian_curve(0.1, floor=FLOOR)
+    probability = (-free.loss).exp()
+    torch.testing.assert_close(bounded.loss, -(probability + FLOOR).log())
+    assert float(bounded.loss[-1]) == pytest.approx(-math.log(FLOOR))
+    assert float(bounded.slope[-1]) < 1e-9 < 10 < float(free.slope[-1])
+
+
+def test_four_panels_are_drawn():
+    value, slope, bounded, uncertain = draw_loss().axes
     assert len(value.get_lines()) == len(slope.get_lines()) == 4
-    labels = [line.get_label() for line in vague.get_lines()]
-    assert labels == ["all equally sharp", "vague, not centred", "vague, centred"]
+    highest = [float(line.get_ydata().max()) for line in bounded.get_lines()]
+    assert highest[0] == pytest.approx(-math.log(FLOOR))
+    assert bounded.get_ylim()[1] > highest[0]
+    labels = [line.get_label() for line in uncertain.get_lines()]
+    assert labels == ["all variances equal", "larger, the paper's loss", "larger, centred"]

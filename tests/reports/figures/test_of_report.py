@@ -1,39 +1,46 @@
-"""All drawings of a report at once."""
+"""Drawings of reports, by their names."""
 
 import dataclasses
 
 import pytest
 
-from surefind.errors import InvalidArgument, InvalidFile
-from surefind.reports.figures import of_report
-from surefind.reports.figures.of_report import DRAWINGS, draw_all, draw_selection, read_report
+from surefind.errors import InvalidFile
+from surefind.reports.figures.missing import NothingToDraw
+from surefind.reports.figures.of_report import write_figures
+from surefind.reports.figures.report import Report, read_report
 
 
-def only(monkeypatch, *names: str) -> None:
-    monkeypatch.setattr(of_report, "DRAWINGS", {name: DRAWINGS[name] for name in names})
+def files(folder) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*.*")}
 
 
-def test_every_drawing_becomes_a_file_of_its_name(evaluation, tmp_path, monkeypatch):
-    only(monkeypatch, "risk-coverage", "surest")
-    assert draw_all(*evaluation, tmp_path / "figures") == {}
-    names = {path.name for path in (tmp_path / "figures").iterdir()}
-    assert names == {"risk-coverage.png", "surest.png"}
+def test_every_drawing_becomes_a_file_of_its_name(evaluation, tmp_path):
+    written = write_figures(
+        ["risk-coverage", "surest"], [Report("A", *evaluation)], tmp_path / "figures"
+    )
+    assert written.left_out == {}
+    assert files(tmp_path / "figures") == {"risk-coverage.png", "surest.png"}
 
 
-def test_what_was_not_measured_is_left_out_and_told(without_variance, tmp_path, monkeypatch):
-    only(monkeypatch, "ood", "ladder", "calibration")
+def test_what_was_not_measured_is_left_out_and_told(without_variance, tmp_path):
     result, queries = without_variance
-    left_out = draw_all(dataclasses.replace(result, ladder=None), queries, tmp_path)
-    assert left_out == {
+    report = Report("A", dataclasses.replace(result, ladder=None), queries)
+    written = write_figures(["ood", "ladder", "calibration"], [report], tmp_path, lenient=True)
+    assert written.left_out == {
         "ood": "the report has no foreign queries",
         "ladder": "the report has no corrupted queries",
     }
-    assert [path.name for path in tmp_path.iterdir()] == ["calibration.png"]
+    assert files(tmp_path) == {"calibration.png"}
+    with pytest.raises(NothingToDraw):
+        write_figures(["ood"], [report], tmp_path)
 
 
-def test_an_unknown_selection_is_refused(evaluation):
-    with pytest.raises(InvalidArgument, match="did you mean 'vaguest'"):
-        draw_selection(*evaluation, which="vague")
+def test_of_several_reports_comparisons_are_one_file_and_the_others_one_each(evaluation, tmp_path):
+    reports = [Report("R50/A", *evaluation), Report("B", *evaluation)]
+    written = write_figures(["ood", "risk-coverage"], reports, tmp_path, ending="svg")
+    expected = {"ood.svg", "R50/A/risk-coverage.svg", "B/risk-coverage.svg"}
+    assert files(tmp_path) == expected
+    assert {str(path.relative_to(tmp_path)) for path in written.files} == expected
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -41,9 +48,11 @@ def test_a_report_folder_is_read_back(evaluation, tmp_path, ending: str):
     result, queries = evaluation
     result.write(tmp_path / "results.json")
     queries.write(tmp_path / f"queries.{ending}")
-    again, table = read_report(tmp_path)
-    assert again == result
-    assert list(table.columns) == list(queries.columns)
+    report = read_report(tmp_path)
+    assert report.result == result
+    assert list(report.queries.columns) == list(queries.columns)
+    assert report.label == "model"
+    assert read_report(tmp_path, label="TripReg").label == "TripReg"
 
 
 def test_a_folder_without_a_report_is_refused(tmp_path):

@@ -25,16 +25,17 @@ def test_learned_signals_are_solid_and_free_ones_dashed(evaluation):
     found = lines(draw_risk_coverage(*evaluation))
     assert found["query variance"].get_linestyle() == "-"
     assert found["d₁/d₂"].get_linestyle() == "--"
-    assert len({line.get_color() for line in found.values()}) == len(found) == 8
+    assert found["cosine + Platt"].get_linestyle() == ":"  # the nearest distance shows through
+    assert len({line.get_color() for line in found.values()}) == len(found) == 10
 
 
-def test_the_best_order_lies_below_every_curve_and_no_order_is_the_error_rate(evaluation):
+def test_the_oracle_lies_below_every_curve_and_random_is_the_error_rate(evaluation):
     result, queries = evaluation
     found = lines(draw_risk_coverage(result, queries))
-    best = np.asarray(found["best order"].get_ydata())
+    best = np.asarray(found["oracle"].get_ydata())
     assert (best <= np.asarray(found["query variance"].get_ydata()) + 1e-12).all()
     error = 1 - queries.own()["means.match_1"].mean()
-    np.testing.assert_allclose(found["no order"].get_ydata(), error)
+    np.testing.assert_allclose(found["random"].get_ydata(), error)
 
 
 def test_the_legend_tells_the_area(evaluation):

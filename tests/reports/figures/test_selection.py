@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from surefind.reports.figures.selection import confident_but_wrong, surest, vaguest
+from surefind.reports.figures.selection import (
+    confident_but_wrong,
+    least_sure,
+    least_sure_of_all,
+    right_pairs,
+    surest,
+)
 from surefind.reports.queries import QueryTable
 
 
@@ -22,7 +28,8 @@ def test_selections_agree_with_a_loop(evaluation, count: int):
     _, queries = evaluation
     assert surest(queries, count=count).tolist() == by_hand(queries, "query_var")[:count]
     assert (
-        vaguest(queries, count=count).tolist() == by_hand(queries, "query_var", most=True)[:count]
+        least_sure(queries, count=count).tolist()
+        == by_hand(queries, "query_var", most=True)[:count]
     )
     wrong = by_hand(queries, "query_var", wrong=True)[:count]
     assert confident_but_wrong(queries, count=count).tolist() == wrong
@@ -43,7 +50,22 @@ def test_queries_without_a_match_and_foreign_ones_are_never_chosen(evaluation):
     _, queries = evaluation
     columns = dict(queries.columns)
     columns["n_matches"] = np.where(np.arange(len(queries)) % 2, columns["n_matches"], 0)
-    rows = vaguest(QueryTable(columns), count=1000)
+    rows = least_sure(QueryTable(columns), count=1000)
     assert len(rows) == 60
     assert (rows % 2 == 1).all()
     assert (rows < 120).all()
+
+
+def test_pairs_have_a_right_top_hit_and_are_sorted_by_their_joint_variance(evaluation):
+    _, queries = evaluation
+    rows = [r for r in by_hand(queries, "pair_var") if queries["means.match_1"][r]]
+    assert right_pairs(queries).tolist() == rows
+
+
+def test_the_least_sure_of_all_may_be_foreign(evaluation):
+    _, queries = evaluation
+    doubt = queries["means.signal.pair_var"].tolist()
+    rows = sorted(range(len(queries)), key=lambda row: -doubt[row])[:40]
+    assert least_sure_of_all(queries, count=40).tolist() == rows
+    foreign = queries["foreign"][rows]
+    assert foreign.any() and not foreign.all()

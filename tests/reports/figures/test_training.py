@@ -7,7 +7,7 @@ from surefind.training.log import StepInfo
 
 
 def step(number: int, *, loss: float = nan, recall: float = nan) -> StepInfo:
-    return StepInfo(number, loss, 0.5, 0.1, 100, 1.0, 1e-4, 2.0 * number, recall)
+    return StepInfo(number, loss, 0.5, 0.1, 100, 1.0, 1e-4, 2.0 * number, recall, nan, nan)
 
 
 LOG = [
@@ -19,10 +19,10 @@ LOG = [
 ]
 
 
-def test_loss_and_recall_are_drawn_and_the_kept_state_is_marked():
+def test_loss_and_recall_are_drawn_and_the_highest_recall_is_marked():
     loss, _, recall = training_figure(LOG).axes
     assert loss.get_lines()[0].get_ydata().tolist() == [0.9, 0.7, 0.6]
-    assert "kept: 0.400" in recall.get_title(loc="left")
+    assert "best: 0.400" in recall.get_title(loc="left")
 
 
 def test_a_run_without_steps_is_drawn_empty(tmp_path):

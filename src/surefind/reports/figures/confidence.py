@@ -1,4 +1,4 @@
-"""A calibration in two panels: is it as sure as it is right, and what does abstaining gain?"""
+"""A calibration in two panels: reliability, and what abstaining gains."""
 
 from typing import Any
 
@@ -8,7 +8,12 @@ from matplotlib.figure import Figure
 from scipy.stats import binomtest  # type: ignore[import-untyped]
 from torch import Tensor
 
-from surefind.metrics import expected_calibration_error, reliability_bins, risk_coverage
+from surefind.metrics import (
+    calibration_floor,
+    debiased_calibration_error,
+    reliability_bins,
+    risk_coverage,
+)
 from surefind.reports.figures.palette import GREY, INK, OURS, SERIES
 from surefind.reports.figures.panels import SMALL, caption, key, panels
 from surefind.search.confidence.calibration import Calibration
@@ -46,18 +51,24 @@ def _title(calibration: Calibration) -> str:
 
 def _draw_reliability(axis: Axes, said: dict[str, Tensor], right: Tensor) -> None:
     """Bins of equally many queries, with the interval that so many independent ones allow."""
-    axis.plot([0, 1], [0, 1], ":", color=GREY, linewidth=1, label="as sure as right")
+    axis.plot([0, 1], [0, 1], ":", color=GREY, linewidth=1, label="perfectly calibrated")
     for name, sure in said.items():
         bins = reliability_bins(sure, right.double(), definition="probability")
-        error = expected_calibration_error(sure, right.double(), definition="probability")
+        error, floor = debiased_calibration_error(sure, right), calibration_floor(sure)
         filled = bins.weight > 0
         x, y, n = bins.confidence[filled], bins.outcome[filled], bins.weight[filled]
         if name == FUSED:
             axis.vlines(x, *_intervals(y, n), color=OURS, linewidth=1, alpha=0.5)
-        axis.plot(x, y, markersize=4, label=f"{name}, ECE {error:.3f}", **_LOOKS[name])
+        axis.plot(
+            x,
+            y,
+            markersize=4,
+            label=f"{name},\nECE {error:.3f} (perfect: {floor:.3f})",
+            **_LOOKS[name],
+        )
     caption(
         axis,
-        "As sure as right?",
+        "Reliability",
         x="confidence, in bins of equally many",
         y="share of right first hits",
     )
@@ -97,15 +108,16 @@ def _draw_risk(axis: Axes, said: dict[str, Tensor], right: Tensor, promise: Prom
 
 def _promise_title(promise: Promise) -> str:
     if promise.threshold is None:
-        return f"Precision {promise.precision:g} cannot be promised"
+        return f"Precision {promise.precision:g} cannot be guaranteed"
+    sure = f"{100 * promise.probability:.0f} % probability"
     return (
-        f"Precision {promise.precision:g} is promised with probability {promise.probability:g}\n"
+        f"Guarantee ({sure}): precision ≥ {promise.precision:g}\n"
         f"from confidence {promise.threshold:.3f} on: {100 * promise.coverage:.0f} % of queries"
     )
 
 
 def _mark(axis: Axes, promise: Promise) -> None:
-    """Where the promise ends, below the legend."""
+    """Where the guarantee ends, below the legend."""
     if promise.threshold is None:
         return
     wrong, high = 1 - promise.right / promise.selected, 0.6 * axis.get_ylim()[1]
@@ -118,7 +130,7 @@ def _mark(axis: Axes, promise: Promise) -> None:
         markersize=5,
         linestyle="",
         clip_on=False,
-        label="the promise ends",
+        label="guarantee ends",
     )
     axis.annotate(
         f"confidence {promise.threshold:.3f}",

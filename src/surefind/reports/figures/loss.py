@@ -7,15 +7,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from surefind.functional.triplet import GaussianTriplets, log_prob
+from surefind.losses import BayesianTripletLoss
+from surefind.losses.criterion import Scalars
 from surefind.reports.figures.palette import GREY, INK, OURS, SERIES, WRONG
 from surefind.reports.figures.panels import caption, key, panels
 
 DIM = 128
 MARGIN = 0.2  # of the plain triplet loss
+FLOOR = 1e-8  # that the paper's listing adds to the probability
 SPREADS = (0.1, 1.0, 4.0)  # D v: how far, squared, a sample lies from its mean
 _REACH, _POINTS = 1.5, 301
 _DASHES = ("-", "--", "-.")
+_TAU = "τ of the means, d(a,p) - d(a,n)"
 
 
 class Curve(NamedTuple):
@@ -27,15 +30,18 @@ class Curve(NamedTuple):
 
 
 def bayesian_curve(
-    spread: float, *, negative_spread: float | None = None, centred: bool = False
+    spread: float,
+    *,
+    negative_spread: float | None = None,
+    centred: bool = False,
+    floor: float = 0.0,
 ) -> Curve:
-    """-log P(tau < 0) for triplets with a right angle at the anchor, where d_ap + d_an = 2."""
+    """-log(P(tau < 0) + floor) for triplets with a right angle at the anchor: d_ap + d_an = 2."""
     tau = _grid()
     a = p = torch.tensor(spread / DIM, dtype=tau.dtype)
     n = a if negative_spread is None else torch.tensor(negative_spread / DIM, dtype=tau.dtype)
-    both = torch.full_like(tau, 2.0)
-    triplets = GaussianTriplets(1 + tau / 2, 1 - tau / 2, both, a, p, n, DIM)
-    return _with_slope(tau, -log_prob(triplets, centred=centred))
+    scalars = Scalars(1 + tau / 2, 1 - tau / 2, torch.full_like(tau, 2.0), (a,), (p,), (n,))
+    return _with_slope(tau, BayesianTripletLoss(centred=centred, floor=floor).cost(scalars, DIM))
 
 
 def plain_curve() -> Curve:
@@ -45,36 +51,46 @@ def plain_curve() -> Curve:
 
 
 def draw_loss() -> Figure:
-    """Loss, slope, and what a vague negative does with and without centring."""
-    figure, axes = panels(1, 3, height=3.1)
-    value, slope, vague = axes[0]
-    curves = [
-        (f"D·var = {spread:g}", SERIES[i], _DASHES[i], bayesian_curve(spread))
-        for i, spread in enumerate(SPREADS)
-    ]
-    curves.append(("triplet loss", GREY, ":", plain_curve()))
-    for name, colour, dash, curve in curves:
-        value.plot(curve.tau, curve.loss, dash, color=colour, label=name)
-        slope.plot(curve.tau, curve.slope, dash, color=colour)
-    _draw_vague(vague)
-    caption(value, "-log P, and the triplet loss", x="τ of the means, d(a,p) - d(a,n)", y="loss")
-    caption(slope, "Slope: how hard it pulls", x="τ of the means")
-    caption(vague, "A negative twice as vague", x="τ of the means")
-    value.set_ylim(-0.1, 6)
-    slope.set_ylim(-0.1, 8)
-    vague.set_ylim(-0.1, 6)
-    for axis in (value, vague):
+    """Loss, slope, the bound of the paper's listing, and what an uncertain negative does."""
+    figure, ((value, slope), (bounded, uncertain)) = panels(2, 2, height=5.8)
+    for i, spread in enumerate(SPREADS):
+        curve, look = bayesian_curve(spread), {"color": SERIES[i], "linestyle": _DASHES[i]}
+        name = f"D·var = {spread:g}"
+        value.plot(curve.tau, curve.loss, label=name, **look)
+        slope.plot(curve.tau, curve.slope, **look)
+        limited = bayesian_curve(spread, floor=FLOOR)
+        bounded.plot(limited.tau, limited.loss, label=name, **look)
+    sharpest = bayesian_curve(SPREADS[0])
+    bounded.plot(
+        sharpest.tau,
+        sharpest.loss,
+        ":",
+        color=SERIES[0],
+        label=f"D·var = {SPREADS[0]:g}, unbounded",
+    )
+    plain = plain_curve()
+    for axis in (value, bounded):
+        axis.plot(plain.tau, plain.loss, ":", color=GREY, label="triplet loss")
+    slope.plot(plain.tau, plain.slope, ":", color=GREY)
+    _draw_uncertain(uncertain)
+    caption(value, "-log P, and the triplet loss", x=_TAU, y="loss")
+    caption(slope, "Slope: how hard it pulls", x=_TAU, y="slope")
+    caption(bounded, "-log(P + 1e-8): bounded, as in the paper's listing", x=_TAU, y="loss")
+    caption(uncertain, "A negative with twice the variance", x=_TAU, y="loss")
+    for axis, top in ((value, 6), (slope, 8), (bounded, 25), (uncertain, 6)):
+        axis.set_ylim(-0.02 * top, top)
+    for axis in (value, bounded, uncertain):
         key(axis, loc="upper left")
     return figure
 
 
-def _draw_vague(axis: Axes) -> None:
+def _draw_uncertain(axis: Axes) -> None:
     small, large = 1.0, 2.0
     for name, colour, dash, curve in (
-        ("all equally sharp", INK, ":", bayesian_curve(small)),
-        ("vague, not centred", WRONG, "-", bayesian_curve(small, negative_spread=large)),
+        ("all variances equal", INK, ":", bayesian_curve(small)),
+        ("larger, the paper's loss", WRONG, "-", bayesian_curve(small, negative_spread=large)),
         (
-            "vague, centred",
+            "larger, centred",
             OURS,
             "--",
             bayesian_curve(small, negative_spread=large, centred=True),

@@ -1,6 +1,6 @@
 """What all figures share: panels of one width, the same type sizes, numbers written one way."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from surefind.metrics.bootstrap import Estimate
-from surefind.reports.figures.palette import GREY, INK, PALE
+from surefind.reports.figures.palette import GREY, INK, PALE, SERIES
 
+_DASHES, _MARKERS = ("-", "--", "-.", ":"), ("o", "s", "^", "D", "v")
 WIDTH = 8.0  # inches; shown 700 pixels wide, the small type is still 10 pixels high
 LARGE, TEXT, SMALL = 10, 9, 8  # points
 
@@ -41,8 +42,9 @@ def caption(axis: Axes, title: str, *, x: str = "", y: str = "") -> None:
 
 
 def key(axis: Axes, **where: Any) -> None:
-    """The legend of one panel."""
-    axis.legend(fontsize=SMALL, frameon=False, **where)
+    """The legend of one panel, legible above curves."""
+    look: dict[str, Any] = {"framealpha": 0.8, "edgecolor": "none", "alignment": "left"}
+    axis.legend(fontsize=SMALL, title_fontsize=SMALL, **look, **where)
 
 
 def side_key(figure: Figure) -> None:
@@ -56,6 +58,22 @@ def lower_key(figure: Figure, curves: Sequence[Artist], names: Sequence[str]) ->
     figure.legend(
         curves, names, loc="outside lower center", ncols=columns, fontsize=SMALL, frameon=False
     )
+
+
+def series_styles(names: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Colour, dash and marker of each curve; the same name looks the same.
+
+    >>> series_styles(["TripReg", "Bayes", "TripReg"])["Bayes"]["marker"]
+    's'
+    """
+    return {
+        name: {
+            "color": SERIES[number % len(SERIES)],
+            "linestyle": _DASHES[number % len(_DASHES)],
+            "marker": _MARKERS[number % len(_MARKERS)],
+        }
+        for number, name in enumerate(dict.fromkeys(names))
+    }
 
 
 def blank(axes: NDArray[Any], used: int) -> None:

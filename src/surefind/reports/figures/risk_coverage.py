@@ -18,11 +18,11 @@ _NOISE = 0.1  # below this share of queries the curves jump; they set no limit o
 def draw_risk_coverage(
     result: EvalResult, queries: QueryTable, *, ranking: str = "means"
 ) -> Figure:
-    """One curve per signal, between the best possible order and no order at all."""
+    """One curve per signal, between the best possible order (oracle) and a random one."""
     own = queries.own()
     signals, right = own.signals(ranking), torch.from_numpy(own[f"{ranking}.match_1"])
     error = 1 - float(right.double().mean())
-    figure, ((axis,),) = panels(1, 1, height=3.6)
+    figure, ((axis,),) = panels(1, 1, height=4.2)
     top = error
     for name, style in signal_styles(signals).items():
         known = np.isfinite(signals[name])
@@ -32,9 +32,9 @@ def draw_risk_coverage(
         axis.plot(curve.coverage, curve.risk, label=label, **style._asdict())
         top = max(top, float(curve.risk[curve.coverage >= _NOISE].max()))
     best = risk_coverage(right.double(), right)
-    label = f"best order\nAURC {best.area:.3f}"
+    label = f"oracle\nAURC {best.area:.3f}"
     axis.plot(best.coverage, best.risk, color=INK, linewidth=0.8, label=label)
-    axis.axhline(error, color=GREY, linestyle=":", linewidth=1, label=f"no order\nAURC {error:.3f}")
+    axis.axhline(error, color=GREY, linestyle=":", linewidth=1, label=f"random\nAURC {error:.3f}")
     caption(
         axis,
         f"Errors among the surest queries; ranked by {ranking_name(ranking)}",

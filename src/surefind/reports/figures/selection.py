@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.reports.figures.signals import main_signal
+from surefind.reports.figures.signals import main_signal, pair_signal
 from surefind.reports.queries import QueryTable
 
 Rows = NDArray[np.int64]
@@ -20,7 +20,7 @@ def surest(
     return rows[np.argsort(doubt, kind="stable")[:count]]
 
 
-def vaguest(
+def least_sure(
     queries: QueryTable, *, ranking: str = "means", signal: str = "", count: int = COUNT
 ) -> Rows:
     """The scored queries with the highest uncertainty."""
@@ -38,9 +38,24 @@ def confident_but_wrong(
     return rows[np.argsort(doubt, kind="stable")[:count]]
 
 
+def right_pairs(queries: QueryTable, *, ranking: str = "means") -> Rows:
+    """All scored queries whose top hit is right, by cov[Δ] to it, the surest first."""
+    rows, doubt = _scored(queries, ranking, pair_signal(queries, ranking))
+    right: NDArray[np.bool_] = queries[f"{ranking}.match_1"][rows]
+    rows, doubt = rows[right], doubt[right]
+    return rows[np.argsort(doubt, kind="stable")]
+
+
+def least_sure_of_all(queries: QueryTable, *, ranking: str = "means", count: int = COUNT) -> Rows:
+    """Of scored and foreign queries together, those with the highest cov[Δ] to their top hit."""
+    rows = np.flatnonzero(queries["foreign"] | (queries["n_matches"] > 0))
+    doubt = queries.signals(ranking)[pair_signal(queries, ranking)][rows]
+    return rows[np.argsort(-doubt, kind="stable")[:count]]
+
+
 SELECTIONS: dict[str, Callable[..., Rows]] = {
     "surest": surest,
-    "vaguest": vaguest,
+    "least-sure": least_sure,
     "confident-but-wrong": confident_but_wrong,
 }
 

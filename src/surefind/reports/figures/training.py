@@ -17,7 +17,7 @@ def draw_training(log: Sequence[StepInfo], path: Path) -> None:
 
 
 def training_figure(log: Sequence[StepInfo]) -> Figure:
-    """Three curves over the steps; the kept state is marked in the last."""
+    """Three curves over the steps; the highest recall is marked in the last."""
     steps = [info for info in log if info.loss == info.loss]
     validated = [info for info in log if info.recall == info.recall]
     figure, axes = panels(1, 3, height=2.6)
@@ -33,6 +33,6 @@ def training_figure(log: Sequence[StepInfo]) -> Figure:
             axis.plot(*zip(*points, strict=True), color=OURS, marker=marker, markersize=3)
     if validated:
         best = max(validated, key=lambda info: info.recall)
-        caption(axes[0, 2], f"R@1 in validation (kept: {best.recall:.3f})", x="step")
+        caption(axes[0, 2], f"R@1 in validation (best: {best.recall:.3f})", x="step")
         axes[0, 2].plot(best.step, best.recall, "o", color=WRONG)
     return figure
