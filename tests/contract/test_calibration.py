@@ -1,9 +1,13 @@
 """A calibrated index on every engine: the same confidence as the plainest engine gives."""
 
+from dataclasses import replace
+
 import pytest
 from clusters import FINGERPRINT, SPACE, cluster_index, rows_of, thirds
 from memory_engine import MemoryEngine
 
+from surefind.engines.engine import Rows
+from surefind.search import neighbourhoods
 from surefind.search.asking import answer
 from surefind.search.calibrating import calibrate_engine, embedded_queries
 from surefind.search.confidence.fitting import Wishes
@@ -14,17 +18,18 @@ from surefind.search.question import Question
 
 GALLERY, (KNOWN, LABELS), (FRESH, _) = thirds(classes=24, per_class=18, seed=6)
 LATE = rows_of(FRESH[60:90], ["late"] * 30, prefix="late")
+REPLACED = replace(LATE, ids=rows_of(*GALLERY).ids[::4][: len(LATE)])
 WISHES = Wishes(precision=0.7, probability=0.5, foreign_rate=0.05)  # all verdicts occur
 
 
-def plain_answers(*, late: bool = False) -> list[SearchResult]:
+def plain_answers(*, then: Rows | None = None) -> list[SearchResult]:
     """Without an index: all in memory."""
     engine = MemoryEngine(SPACE, {"fingerprint": FINGERPRINT})
     engine.add(rows_of(*GALLERY))
     queries = embedded_queries(KNOWN, LABELS)
     made = calibrate_engine(engine, queries, WISHES, ranking="mean", source="memory")
-    if late:
-        engine.add(LATE)
+    if then is not None:
+        engine.add(then)
     question = Question(25, "mean")
     return answer(engine, FRESH[:60], [""] * 60, question, calibrated=made)
 
@@ -56,7 +61,35 @@ def test_rows_that_come_later_are_judged_alike(tmp_path, engine):
         index.add_embeddings(LATE.embeddings, LATE.ids, metadata=LATE.metadata)
         found = index.search(FRESH[:60], k=25)
     assert any(hit.id.startswith("late") for result in found for hit in result.hits)
-    assert_alike(found, plain_answers(late=True))
+    assert_alike(found, plain_answers(then=LATE))
+
+
+def test_rows_that_were_replaced_are_judged_anew(tmp_path, engine):
+    """The other picture of an id has another density around it than the one calibrated with."""
+    with cluster_index(tmp_path / "index", *GALLERY, engine=engine) as index:
+        index.calibrate(KNOWN, labels=LABELS, wishes=WISHES, learn_doubt=False)
+        index.add_embeddings(
+            REPLACED.embeddings, REPLACED.ids, metadata=REPLACED.metadata, replace=True
+        )
+        found = index.search(FRESH[:60], k=25)
+    assert {hit.id for result in found for hit in result.hits} & {*REPLACED.ids}
+    assert_alike(found, plain_answers(then=REPLACED))
+
+
+def test_rows_that_stay_are_not_looked_at_again(tmp_path, engine, monkeypatch):
+    looked: list[int] = []
+    look = neighbourhoods.distances_around
+
+    def counting(engine, keys, *, ranking):
+        looked.append(len(keys))
+        return look(engine, keys, ranking=ranking)
+
+    monkeypatch.setattr(neighbourhoods, "distances_around", counting)
+    with cluster_index(tmp_path / "index", *GALLERY, engine=engine) as index:
+        index.calibrate(KNOWN, labels=LABELS, wishes=WISHES, learn_doubt=False)
+        assert sum(looked) == len(index)
+        index.search(FRESH[:60], k=25)
+        assert sum(looked) == len(index)
 
 
 def test_own_rows_are_asked_alike(tmp_path, engine):

@@ -98,3 +98,28 @@ def test_duplicates_are_found_by_content(index, photos):
     picture = sorted(photos.rglob("*.png"))[3]
     report = index.add([picture.read_bytes()], ids=["copy"])
     assert report.duplicates == (("copy", picture.relative_to(photos).as_posix()),)
+
+
+@pytest.mark.parametrize("kind", ["flat", "hnsw"])
+def test_more_hits_than_the_engine_can_return_are_refused(tmp_path, engine, kind, monkeypatch):
+    gallery, query = random_embeddings(30, 8, 0), random_embeddings(2, 8, 1)
+    with Index.create_empty(
+        tmp_path / "index", Space("gaussian", 8), fingerprint="x", engine=engine, kind=kind
+    ) as index:
+        ids = [str(n) for n in range(30)]
+        index.add_embeddings(gallery, ids, metadata=[{"half": n % 2} for n in range(30)])
+        index.compact()
+        monkeypatch.setattr(type(index._engine), "most", 20)
+        refused = "at most 20, the limit of this index's engine, got 21"
+        for ranking in ("mean", "expected"):
+            for ask in (index.search, index.nearest, index.search_views):
+                with pytest.raises(sf.InvalidArgument, match=f"k: expected {refused}"):
+                    ask(query, 21, ranking=ranking)
+            with pytest.raises(sf.InvalidArgument, match=f"expand: expected {refused}"):
+                index.search(query, 5, expand=21, ranking=ranking)
+            with pytest.raises(sf.InvalidArgument, match="k: expected at most 19, .* got 20"):
+                index.neighbours("3", 20, ranking=ranking)
+            assert [len(one.hits) for one in index.search(query, 20, ranking=ranking)] == [20, 20]
+            assert len(index.neighbours("3", 19, ranking=ranking).hits) == 19
+            half = index.search(query, 10**9, ranking=ranking, where="half=1")
+            assert [len(one.hits) for one in half] == [15, 15]

@@ -14,6 +14,7 @@ from surefind.demo.stages import NAMES
 from surefind.demo.table import told_by_signals
 from surefind.images.catalog import Catalog
 from surefind.reports.result import EvalResult
+from surefind.search.confidence.folds import folds_of
 from surefind.upgrade.vectors import read_vectors
 
 REUSED = 7  # stages whose work is kept
@@ -67,10 +68,19 @@ def test_there_is_one_query_of_each_kind(finished: Finished):
 
 def test_the_table_is_complete(finished: Finished):
     rows = finished.result.rows
-    assert [row.encoder for row in rows] == ["triplet baseline"] * 3 + ["Bayesian encoder"] * 3
-    assert len({row.told_by for row in rows}) >= 5
-    assert [row.ece is not None for row in rows] == [False, False, True, False, False, True]
-    assert len({row.recall for row in rows[:3]}) == len({row.recall for row in rows[3:]}) == 1
+    assert [(row.encoder, row.told_by) for row in rows] == [
+        ("triplet baseline", "nearest distance"),
+        ("triplet baseline", "cosine + Platt"),
+        ("triplet baseline", "d₁/d₂₀"),
+        ("triplet baseline", "your own vectors + upgrade"),
+        ("Bayesian encoder", "d₁/d₂₀"),
+        ("Bayesian encoder", "learned variance"),
+        ("Bayesian encoder", "surefind's confidence"),
+    ]
+    probabilities = [False, True, False, True, False, False, True]
+    assert [row.ece is not None for row in rows] == probabilities
+    assert [row.floor is not None for row in rows] == probabilities
+    assert len({row.recall for row in rows[:4]}) == len({row.recall for row in rows[4:]}) == 1
     assert all(0 < row.auroc < 1 and 0 <= row.answered <= 1 for row in rows)
 
 
@@ -85,6 +95,7 @@ def test_confidence_and_signals_are_about_the_same_queries(finished: Finished):
     catalog = Catalog(Path(), vectors.ids, labels=vectors.labels)
     told = told_by_signals(rows.embeddings, catalog, learned=True)
     assert np.array_equal(told["query_var"].right, np.array(curve.right))
+    assert np.array_equal(folds_of(catalog.codes), np.array(curve.fold))
 
 
 def test_the_service_says_what_the_index_says(finished: Finished):
@@ -109,7 +120,8 @@ def test_the_result_is_json(finished: Finished):
     told = json.loads(json.dumps(finished.result.as_dict(), allow_nan=False))
     assert len(told["stages"]) == len(NAMES)
     assert set(told["stages"][0]) == {"number", "name", "figure", "seconds", "reused"}
-    assert set(told["table"][0]) == {"encoder", "told_by", "recall", "auroc", "ece", "answered"}
+    columns = {"encoder", "told_by", "recall", "auroc", "ece", "floor", "answered"}
+    assert set(told["table"][0]) == columns
     assert {query["verdict"] for query in told["queries"]} <= {"match", "unsure", "foreign"}
     assert told["next"][0].startswith(f"surefind serve {finished.folder}/index --samples ")
 

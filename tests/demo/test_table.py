@@ -1,12 +1,19 @@
 """The figures of the table, and the sentences that follow from them."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import roc_auc_score
+from torch.nn.functional import normalize
 
 from surefind.demo.reading import compared
-from surefind.demo.table import Row, Told, auroc, best_free, lead, row_of
+from surefind.demo.table import Row, Told, auroc, lead, row_of, told_by_signals
+from surefind.embeddings import Gaussians
+from surefind.images.catalog import Catalog
 from surefind.metrics.bootstrap import Estimate
+from surefind.search.confidence.folds import folds_of
 
 CLASSES, EACH = 40, 25
 
@@ -21,7 +28,8 @@ def told(noise: float, *, seed: int = 0) -> Told:
     draw = np.random.default_rng(seed)
     right = np.random.default_rng(7).random(CLASSES * EACH) < 0.5
     blurred = right + noise * draw.standard_normal(len(right))
-    return Told(1 / (1 + np.exp(-4 * (blurred - 0.5))), right, is_probability=True)
+    sure = 1 / (1 + np.exp(-4 * (blurred - 0.5)))
+    return Told(sure, right, sure)
 
 
 def test_a_row_counts_what_it_says(groups):
@@ -31,15 +39,36 @@ def test_a_row_counts_what_it_says(groups):
     assert row.auroc == 1
     assert row.answered >= right  # all right ones can be answered, and a few others
     assert row.ece == pytest.approx(1 / (1 + np.exp(2)), abs=0.01)
+    assert 0 < row.floor < 0.02
 
 
 def test_what_is_no_probability_has_no_calibration_error(groups):
     its = told(0.5)
     row = row_of("encoder", "asked", Told(100 * its.sure, its.right), groups=groups, precision=0.8)
     same = row_of("encoder", "asked", its, groups=groups, precision=0.8)
-    assert row.ece is None
+    assert (row.ece, row.floor) == (None, None)
     assert same.ece is not None
     assert (row.auroc, row.answered) == (same.auroc, same.answered)
+
+
+def test_the_cosine_has_a_probability_and_its_order_is_its_own():
+    generator = torch.Generator().manual_seed(0)
+    codes = torch.arange(300) // 10
+    centres = torch.randn(30, 6, generator=generator)
+    mean = centres[codes] + 0.7 * torch.randn(300, 6, generator=generator)
+    catalog = Catalog(
+        Path("x"),
+        tuple(f"{row}.png" for row in range(300)),
+        labels=tuple(f"{code:02d}" for code in codes),
+    )
+    signals = told_by_signals(Gaussians(normalize(mean), torch.ones(300)), catalog, learned=False)
+    its, distance = signals["nearest_cosine"], signals["nearest_distance"]
+    codes = catalog.codes
+    same = auroc(distance, groups=codes)  # of unit vectors they are one
+    assert auroc(its, groups=codes) == pytest.approx(same)
+    row = row_of("encoder", "cosine + Platt", its, groups=catalog.codes, precision=0.8)
+    assert row.ece < 0.15
+    assert "ratio_1_20" in signals
 
 
 def test_nothing_is_answered_by_guessing(groups):
@@ -48,18 +77,22 @@ def test_nothing_is_answered_by_guessing(groups):
 
 
 def test_where_every_hit_is_right_there_is_no_auroc():
-    assert np.isnan(auroc(Told(np.arange(3.0), np.ones(3, dtype=bool))))
+    right = np.ones(3, dtype=bool)
+    assert np.isnan(auroc(Told(np.arange(3.0), right), groups=np.arange(3)))
 
 
-def test_the_best_signal_without_training_is_no_learned_one():
-    signals = {"query_var": told(0.01), "nearest_distance": told(2), "ratio_1_10": told(0.5)}
-    assert best_free(signals) == "ratio_1_10"
+def test_an_auroc_is_the_mean_over_folds_of_classes(groups):
+    its, fold = told(0.5), folds_of(groups)
+    shifted = Told(its.sure + fold, its.right)  # as if each fold had a fit of its own
+    within = [roc_auc_score(its.right[fold == f], its.sure[fold == f]) for f in np.unique(fold)]
+    assert auroc(shifted, groups=groups) == pytest.approx(np.mean(within))
+    assert auroc(shifted, groups=groups) == auroc(its, groups=groups)
 
 
 def test_a_lead_is_the_difference_and_its_interval_holds_it(groups):
     better, worse = told(0.5), told(1.5, seed=3)
     ahead = lead(better, worse, groups=groups, seed=0)
-    assert ahead.value == pytest.approx(auroc(better) - auroc(worse))
+    assert ahead.value == pytest.approx(auroc(better, groups=groups) - auroc(worse, groups=groups))
     assert 0 < ahead.low < ahead.value < ahead.high
     assert lead(worse, better, groups=groups, seed=0).high < 0
     assert lead(better, better, groups=groups, seed=0) == Estimate(0, 0, 0)
@@ -84,6 +117,6 @@ def test_resampling_does_not_touch_the_generator_of_others(groups):
 )
 def test_the_sentence_is_honest(ahead: Estimate, words: str):
     first, second = (
-        Row("e", name, 0.5, value, None, 0) for name, value in (("a", 0.8), ("b", 0.7))
+        Row("e", name, 0.5, value, None, None, 0) for name, value in (("a", 0.8), ("b", 0.7))
     )
     assert words in compared(first, second, ahead)

@@ -117,6 +117,18 @@ def test_of_queries_that_belong_few_are_called_foreign(tmp_path):
 # when nothing is said, and why
 
 
+def test_targets_are_checked_before_any_work(index):
+    done: list[str] = []
+    with pytest.raises(sf.InvalidArgument, match="precision: expected a share between 0 and 1"):
+        index.calibrate(
+            KNOWN,
+            labels=KNOWN_LABELS,
+            wishes=Wishes(precision=75),
+            progress=lambda what, *_: done.append(what),
+        )
+    assert done == []
+
+
 def test_nothing_is_said_before_the_calibration(tmp_path):
     index = cluster_index(tmp_path / "index", GALLERY, LABELS)
     assert (index.calibrated, index.calibration) == (None, None)

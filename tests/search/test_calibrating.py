@@ -123,6 +123,80 @@ def test_embeddings_that_are_rows_of_the_index_are_not_their_own_hits(tmp_path):
     assert index.calibrate(GALLERY, labels=LABELS, learn_doubt=False).quality == own
 
 
+def with_copies(embeddings, labels: list[str], *, rounding: float = 0.0):
+    """With three in ten of them once more."""
+    again = np.random.default_rng(0).permutation(len(labels))[: len(labels) * 3 // 10]
+    noise = 1 + rounding * np.random.default_rng(1).normal(size=(len(again), DIM))
+    mean, var = embeddings.mean.numpy(), embeddings.var.numpy()
+    copies = gaussians(mean[again] * noise, var=var[again])
+    return sf.Gaussians.cat([embeddings, copies]), [*labels, *(labels[row] for row in again)]
+
+
+def hard() -> tuple[sf.Gaussians, list[str]]:
+    """Classes that overlap so much that the first hit is seldom right."""
+    random = np.random.default_rng(0)
+    mean = random.normal(size=(40, DIM)).repeat(12, axis=0)
+    labels = [f"class {row // 12}" for row in range(480)]
+    return gaussians(mean + 1.2 * random.normal(size=mean.shape)), labels
+
+
+@pytest.mark.parametrize("rounding", [0.0, 1e-7])
+def test_copies_make_neither_first_hits_right_nor_a_promise(tmp_path, rounding):
+    plain = cluster_index(tmp_path / "plain", *hard())
+    again = cluster_index(tmp_path / "again", *with_copies(*hard(), rounding=rounding))
+    wishes = Wishes(precision=0.9)
+    wanted, found = (index.calibrate(wishes=wishes, learn_doubt=False) for index in (plain, again))
+    assert found.quality.right == wanted.quality.right < 0.2
+    assert found.promise.threshold is wanted.promise.threshold is None
+    assert found.promise.best == wanted.promise.best == 0
+    assert (found.origin.queries, found.origin.gallery, found.origin.copies) == (480, 624, 144)
+    assert wanted.origin.copies == 0
+
+
+def test_with_copies_as_much_is_promised_as_without(tmp_path):
+    plain = cluster_index(tmp_path / "plain", GALLERY, LABELS)
+    again = cluster_index(tmp_path / "again", *with_copies(GALLERY, LABELS))
+    wishes = Wishes(precision=0.7)
+    wanted, found = (index.calibrate(wishes=wishes, learn_doubt=False) for index in (plain, again))
+    assert found.quality.right == wanted.quality.right
+    assert found.quality.auroc == pytest.approx(wanted.quality.auroc, abs=0.03)
+    assert found.promise.coverage == pytest.approx(wanted.promise.coverage, abs=0.15)
+
+
+def test_embeddings_are_not_helped_by_copies_in_the_index(tmp_path):
+    gallery, labels = with_copies(GALLERY, LABELS)
+    index = cluster_index(tmp_path / "index", gallery, labels)
+    own = index.calibrate(learn_doubt=False)
+    given = index.calibrate(gallery, labels=labels, learn_doubt=False)
+    assert given.quality == own.quality
+    assert own.origin.copies == 144
+    assert given.origin.copies == 288  # of the queries given, and of the rows of the index
+
+
+def test_pictures_are_not_helped_by_copies_in_the_index(tmp_path, encoder, catalog):
+    plain = Index.create(tmp_path / "plain", encoder, catalog)
+    wanted = plain.calibrate(catalog, learn_doubt=False)
+    index = Index.create(tmp_path / "index", encoder, catalog)
+    index.add(copied(catalog, tmp_path / "copies"), duplicates="keep")
+    found = index.calibrate(catalog, learn_doubt=False)
+    assert len(index) == 144
+    assert found.quality.right == wanted.quality.right
+    assert (found.origin.copies, wanted.origin.copies) == (72, 0)
+
+
+def test_a_search_still_finds_copies(tmp_path):
+    index = cluster_index(tmp_path / "index", *with_copies(GALLERY, LABELS))
+    index.calibrate(learn_doubt=False)
+    (result,) = index.search(GALLERY[:1], k=1)
+    assert result.hits[0].distance == 0
+
+
+def test_a_model_that_gives_all_images_one_vector_is_one_clear_error(tmp_path):
+    index = cluster_index(tmp_path / "index", gaussians(np.ones((480, DIM))), LABELS)
+    with pytest.raises(sf.InvalidArgument, match="no copies of another, got 40 of 480"):
+        index.calibrate(learn_doubt=False)
+
+
 def test_progress_is_told_by_name(tmp_path):
     told: dict[str, tuple[int, int]] = {}
     index = cluster_index(tmp_path / "index", *clusters())

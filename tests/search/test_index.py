@@ -178,6 +178,44 @@ def test_a_changed_picture_is_replaced_only_when_asked(index, photos, tmp_path):
     assert index.search(other, k=1).hits[0].id == name
 
 
+@pytest.mark.parametrize("chunk", [1, 1024])
+@pytest.mark.parametrize("name", ["class00/new name.png", "a new name.png"])
+def test_a_renamed_picture_stays_when_another_takes_its_name(
+    tmp_path, encoder, monkeypatch, chunk, name
+):
+    """The old content is looked for under the old name, which is about to lose it."""
+    monkeypatch.setattr(adding, "CHUNK", chunk)
+    folder = write_pictures(tmp_path / "photos", classes=2, per_class=3)
+    index, old = Index.create(tmp_path / "index", encoder, folder), folder / "class00" / "1.png"
+    old.rename(folder / name)
+    Image.new("RGB", (20, 20), "red").save(old)
+    pictures = files(folder)
+    ids = [path.relative_to(folder).as_posix() for path in pictures]
+    report = index.add(pictures, ids=ids, replace=True)
+    assert (report.added, report.replaced, report.duplicates) == (2, 1, ())
+    assert index.known(ids) == set(ids)
+    assert index.search(folder / name, k=1).hits[0].id == name
+
+
+def test_copies_of_a_picture_that_stays_are_left_out_beside_a_replaced_one(tmp_path, encoder):
+    folder = write_pictures(tmp_path / "photos", classes=2, per_class=3)
+    index = Index.create(tmp_path / "index", encoder, folder)
+    copy = folder / "class01" / "copy.png"
+    copy.write_bytes((folder / "class01" / "1.png").read_bytes())
+    Image.new("RGB", (20, 20), "red").save(folder / "class00" / "0.png")
+    report = index.add(folder, replace=True)
+    assert report.duplicates == (("class01/copy.png", "class01/1.png"),)
+    assert (report.replaced, len(index)) == (1, 6)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_as_many_metadata_as_pictures_or_an_error(index, photos, count):
+    with pytest.raises(
+        sf.InvalidArgument, match=f"metadata: expected 2, one per image, got {count}"
+    ):
+        index.add(files(photos)[:2], metadata=[{"shop": "north"}] * count)
+
+
 def test_unreadable_pictures_are_listed_and_the_rest_is_there(tmp_path, encoder):
     folder = tmp_path / "photos"
     write_pictures(folder, classes=10, per_class=10, seed=1)
@@ -197,7 +235,28 @@ def test_too_many_unreadable_pictures_stop_it(tmp_path, encoder):
     index = Index.create(tmp_path / "index", encoder)
     with pytest.raises(TooManyRejected, match="1 of 6 images"):
         index.add(folder)
-    assert index.add(folder, max_bad_share=0.5).known == 5
+    assert len(index) == 0
+    assert index.add(folder, max_bad_share=0.5).added == 5
+
+
+def test_files_that_are_gone_are_unreadable_not_known(tmp_path, encoder, photos):
+    there, gone = files(photos)[:4], [tmp_path / f"gone {number}.png" for number in range(20)]
+    index = Index.create(tmp_path / "index", encoder)
+    with pytest.raises(TooManyRejected, match="20 of 24 images"):
+        index.add(there + gone)
+    assert len(index) == 0
+    report = index.add(there + gone, max_bad_share=1.0)
+    assert (report.added, report.known) == (4, 0)
+    assert [bad.path for bad in report.rejected] == [str(path) for path in gone]
+
+
+def test_a_known_picture_whose_file_is_gone_is_unreadable_and_stays(tmp_path, encoder):
+    folder = write_pictures(tmp_path / "photos", classes=1, per_class=3)
+    index, some = Index.create(tmp_path / "index", encoder, folder), files(folder)
+    some[1].unlink()
+    ids = [f"class00/{path.name}" for path in some]
+    report = index.add(some, ids=ids, replace=True, max_bad_share=1.0)
+    assert (report.known, [bad.row for bad in report.rejected], len(index)) == (2, [1], 3)
 
 
 def test_an_empty_folder_is_one_clear_error(tmp_path, encoder):

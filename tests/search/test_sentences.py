@@ -8,6 +8,7 @@ from calibrations import ORIGIN, PROMISE, SHOWING, make_calibration
 from surefind.search.hits import SearchResult
 from surefind.search.sentences import (
     confidence_of,
+    copies_left_out,
     foreign_rule,
     gallery_change,
     how_many_to_look_at,
@@ -120,3 +121,15 @@ def test_how_many_hits_to_look_at_is_told_where_it_helps():
     no_rule = make_calibration(showing=replace(SHOWING, level=None))
     assert how_many_to_look_at(result(), no_rule) is None
     assert how_many_to_look_at(result(), None) is None
+
+
+def test_copies_are_counted_where_there_are_any():
+    told = [
+        copies_left_out(make_calibration(origin=replace(ORIGIN, copies=copies)))
+        for copies in (0, 1, 1200)
+    ]
+    assert told[0] is None
+    assert (
+        told[1] == "Left out: 1 image that is a copy of a query, by content or by an equal vector."
+    )
+    assert told[2].startswith("Left out: 1,200 images that are copies of a query, by content")

@@ -7,7 +7,7 @@ import torch
 from vague_vectors import VagueVectors, vague_vectors
 
 import surefind as sf
-from surefind.upgrade import calibrate as calibrate_module
+from surefind.search import calibrating
 
 STEPS = 20  # of learning which vectors are vague: enough for so few
 
@@ -18,7 +18,7 @@ def quick() -> Iterator[None]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(calibrate_module, "STEPS", STEPS)
+        patch.setattr(calibrating, "STEPS", STEPS)
         yield
     torch.set_num_threads(threads)
 

@@ -8,7 +8,10 @@ from sklearn.metrics import roc_auc_score
 from vague_vectors import vague_vectors
 
 import surefind as sf
-from surefind.search.doubt.fitting import Fitted, fit_variance_heads
+from surefind.search import calibrating
+from surefind.search.confidence.folds import FOLDS, folds_of
+from surefind.search.confidence.observing import Doubt
+from surefind.search.doubt.fitting import fit_variance_heads
 from surefind.search.evidence.columns import COLUMNS
 from surefind.upgrade import calibrate as calibrate_module
 
@@ -39,6 +42,22 @@ def test_vaguer_vectors_of_classes_never_seen_have_more_variance(known, fresh):
     assert spearmanr(var, fresh.noise).statistic > 0.4
 
 
+@pytest.mark.parametrize("learn_doubt", [True, False])
+def test_vectors_that_are_there_twice_change_nothing_and_are_counted(known, learn_doubt):
+    again = np.random.default_rng(0).permutation(360)[:108]
+    vectors = np.concatenate([known.vectors, known.vectors[again]])
+    labels = np.concatenate([known.labels, known.labels[again]])
+    wanted = sf.calibrate(known.vectors, known.labels, learn_doubt=learn_doubt)
+    found = sf.calibrate(vectors, labels, learn_doubt=learn_doubt)
+    assert found.fingerprint == wanted.fingerprint
+    assert found.calibration.quality == wanted.calibration.quality
+    assert found.calibration.promise == wanted.calibration.promise
+    origin = found.calibration.origin
+    assert (origin.queries, origin.copies) == (360, 108)
+    assert origin.source == "468 labelled vectors"
+    assert wanted.calibration.origin.copies == 0
+
+
 def test_it_says_what_it_was_made_with(upgrade, known):
     origin = upgrade.calibration.origin
     assert (origin.queries, origin.classes, origin.gallery) == (360, 30, 360)
@@ -53,7 +72,7 @@ def test_it_says_what_it_was_made_with(upgrade, known):
 
 
 def test_learned_doubt_is_evidence_and_without_it_there_is_none(upgrade, plain):
-    learned = {"variance", "doubt", "disagreement"}
+    learned = {"doubt", "disagreement"}
     sources = [
         {COLUMNS[name].source for name in made.calibration.model.names} for made in (upgrade, plain)
     ]
@@ -62,18 +81,39 @@ def test_learned_doubt_is_evidence_and_without_it_there_is_none(upgrade, plain):
     assert upgrade.heads is not None and plain.heads is None
 
 
-@pytest.mark.parametrize("source", ["log_var", "disagreement"])
-def test_what_is_known_of_a_vector_stays_with_it(known, plain, monkeypatch, source):
+@pytest.mark.parametrize("column", [0, 1])
+def test_what_is_known_of_a_vector_stays_with_it(known, plain, monkeypatch, column):
     """Heads that know everything make confidence perfect, unless they are asked of other rows."""
     away = np.square(known.vectors[:, None] - known.vectors).sum(axis=2)
     np.fill_diagonal(away, np.inf)
-    wrong = torch.from_numpy(known.labels[away.argmin(axis=1)] != known.labels).float()
+    said = np.zeros((360, 2))
+    said[:, column] = known.labels[away.argmin(axis=1)] != known.labels
     heads = fit_variance_heads(torch.from_numpy(known.vectors), known.labels, steps=1).heads
-    nothing = Fitted(heads, log_var=torch.zeros(360), disagreement=torch.zeros(360))
-    told = nothing._replace(**{source: wrong})
-    monkeypatch.setattr(calibrate_module, "fit_variance_heads", lambda *_, **__: told)
+    all_knowing = Doubt(heads, said, folds_of(known.labels), FOLDS * (Doubt(heads, said),))
+    monkeypatch.setattr(calibrate_module, "fit_doubt", lambda *_, **__: all_knowing)
     made = sf.calibrate(known.vectors, known.labels)
     assert made.calibration.quality.auroc > 0.98 > plain.calibration.quality.auroc + 0.03
+
+
+@pytest.mark.parametrize("fold", [0, 3])
+def test_no_label_of_a_fold_influences_its_own_confidence(known, upgrade, fold):
+    """Neither by the fits nor by the heads: its labels change places, all others stay."""
+    own = np.flatnonzero(np.array(upgrade.calibration.curve.fold) == fold)
+    labels = known.labels.copy()
+    labels[own] = labels[np.random.default_rng(fold).permutation(own)]
+    assert (labels != known.labels).sum() > 20
+    other = sf.calibrate(known.vectors, labels)
+    before, after = (np.array(made.calibration.curve.confidence) for made in (upgrade, other))
+    assert other.calibration.curve.fold == upgrade.calibration.curve.fold
+    assert np.array_equal(before[own], after[own])
+    assert not np.allclose(np.delete(before, own), np.delete(after, own))
+
+
+def test_so_few_classes_that_no_heads_can_be_learned_without_a_fold_are_judged_all_the_same(known):
+    made = sf.calibrate(known.vectors, known.labels % 4)
+    assert made.heads is not None
+    assert len(set(made.calibration.curve.fold)) == 4
+    assert all(0 < sure < 1 for sure in made.calibration.curve.confidence)
 
 
 @pytest.mark.parametrize("learn_doubt", [True, False])
@@ -111,7 +151,7 @@ def test_progress_is_told_by_name(known):
     sf.calibrate(
         known.vectors, known.labels, progress=lambda what, *count: told.update({what: count})
     )
-    steps = calibrate_module.STEPS
+    steps = (1 + FOLDS) * calibrating.STEPS  # for all classes, and without each fold
     assert told == {
         "learning which vectors are vague": (steps, steps),
         "looking around every image": (360, 360),
@@ -154,7 +194,7 @@ UNUSABLE = {
         "4 classes with two vectors|360 classes, none of which has another image",
     ),
     "never wrong": (
-        lambda x, y: (x[:30].repeat(12, axis=0), y),
+        lambda x, y: (x[:30].repeat(12, axis=0) + 1e-4 * x, y),
         "whose first hit is wrong, got 0",
     ),
 }

@@ -16,7 +16,7 @@ from surefind.files import make_writable
 from surefind.images.catalog import Catalog
 from surefind.images.loading import Rejection
 from surefind.search.confidence.calibration import Calibration
-from surefind.search.confidence.fitting import Wishes, check_wishes
+from surefind.search.confidence.fitting import Wishes
 from surefind.search.confidence.observed import check_queries
 from surefind.search.confidence.shift import Shift
 from surefind.search.index import Index
@@ -38,7 +38,6 @@ class Request:
 
     def __post_init__(self) -> None:
         """Before the work, not after it."""
-        check_wishes(self.wishes)
         check_choice("--part", self.part, PARTS)
         if self.data is None and self.part != "all":
             raise InvalidArgument(

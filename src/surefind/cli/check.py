@@ -15,7 +15,7 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
     shown: Annotated[int, typer.Option(help="Rejected images to list.")] = 20,
 ) -> None:
-    """Decode every image and count: what is rejected and why, which classes are too small.
+    """Decode every image and count: what is rejected, copies of files, classes that are too small.
 
     Exits with 1 when an image is rejected.
 
@@ -28,6 +28,7 @@ def check(
     from surefind.datasets import read_catalog
     from surefind.images.loading import Loader
     from surefind.images.preprocess import Preprocessing
+    from surefind.search.copies import file_digests
 
     catalog = read_catalog(data)
     loader = Loader(catalog.files, Preprocessing(size=8), max_bad_share=1.0)
@@ -38,12 +39,20 @@ def check(
     bad = {rejection.row for rejection in loader.rejected}
     sizes = Counter(label for row, label in enumerate(catalog.labels) if row not in bad)
     small = sorted(name for name in catalog.classes if sizes[name] < 2)
+    usable = catalog.select([row for row in range(len(catalog)) if row not in bad])
+    first: dict[str, str] = {}
+    copies = {
+        path: first[digest]
+        for path, digest in zip(usable.paths, file_digests(usable.files), strict=True)
+        if digest and first.setdefault(digest, path) != path
+    }
     if as_json:
         findings = {
             "images": len(catalog),
-            "usable": len(catalog) - len(bad),
+            "usable": len(usable),
             "classes": len(catalog.classes),
             "too_small": small,
+            "copies": copies,
             "rejected": [
                 {"path": rejection.path, "reason": rejection.reason}
                 for rejection in loader.rejected
@@ -51,13 +60,18 @@ def check(
         }
         print(json.dumps(findings))
     else:
-        _tell(len(catalog), sizes, small, loader.rejected, shown)
+        _tell(len(catalog), sizes, small, copies, loader.rejected, shown)
     if bad:
         raise typer.Exit(1)
 
 
 def _tell(
-    images: int, sizes: Counter[str], small: list[str], rejected: "list[Rejection]", shown: int
+    images: int,
+    sizes: Counter[str],
+    small: list[str],
+    copies: dict[str, str],
+    rejected: "list[Rejection]",
+    shown: int,
 ) -> None:
     print(f"{images} images, {images - len(rejected)} usable")
     if sizes:
@@ -67,6 +81,10 @@ def _tell(
     if small:
         names = ", ".join(small[:10]) + (", ..." if len(small) > 10 else "")
         print(f"{len(small)} classes with fewer than two usable images, never an anchor: {names}")
+    if copies:
+        path, first = next(iter(copies.items()))
+        are = "file is a copy" if len(copies) == 1 else "files are copies"
+        print(f"{len(copies)} {are} of another, such as {path} of {first}")
     if rejected:
         print(f"{len(rejected)} rejected:")
         for reason, count in Counter(r.reason for r in rejected).most_common(10):

@@ -60,6 +60,8 @@ def run(request: Request, world: World, *, should_stop: Callable[[], bool], tell
         if world.writes:
             index.refresh()
             removed = index.remove(request.remove) if request.remove else 0
+            if added.duplicates and (removed or added.replaced) and not added.stopped:
+                added = _add_copies(index, catalog, request, added)
             if request.compact and not added.stopped:
                 index.compact()
         seconds = perf_counter() - started
@@ -91,6 +93,14 @@ def _add(
             error.problem,
             fix="repair or remove them, or skip any number of them: --max-bad-share 1",
         ) from error
+
+
+def _add_copies(index: Index, catalog: Catalog, request: Request, added: Added) -> Added:
+    """Look at copies again: another process may have replaced the original, or it was removed."""
+    names = dict(added.duplicates)
+    copies = catalog.select([row for row, name in enumerate(catalog.ids) if name in names])
+    again = index.add(copies, max_bad_share=request.max_bad_share)
+    return added._replace(duplicates=()).plus(again)
 
 
 def _refuse_nothing(request: Request, catalog: Catalog, added: Added) -> None:

@@ -53,12 +53,22 @@ def _change(calibration: "Calibration | None", images: int) -> str | None:
 
 def _calibration(calibration: "Calibration | None", folder: Path) -> dict[str, str]:
     """In place of its numbers, what it says."""
-    from surefind.search.sentences import foreign_rule, made_with, promised, shown
+    from surefind.search.sentences import (
+        copies_left_out,
+        foreign_rule,
+        found_quality,
+        made_with,
+        promised,
+        shown,
+    )
 
     if calibration is None:
         return {"calibration": f"not calibrated: surefind calibrate {folder} DATA"}
+    copies = copies_left_out(calibration)
     return {
         "calibration": made_with(calibration),
+        **({} if copies is None else {"copies": copies}),
+        "quality": found_quality(calibration.quality),
         "promise": promised(calibration.promise),
         "showing": shown(calibration.showing),
         "foreign": foreign_rule(calibration),

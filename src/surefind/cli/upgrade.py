@@ -46,12 +46,11 @@ def upgrade(
     from surefind.cli.progress import stages
     from surefind.errors import InvalidFile
     from surefind.files import make_writable
-    from surefind.search.confidence.fitting import Wishes, check_wishes
+    from surefind.search.confidence.fitting import Wishes
     from surefind.upgrade.calibrate import calibrate
     from surefind.upgrade.vectors import read_vectors
 
     wishes = Wishes(precision=precision, probability=probability)
-    check_wishes(wishes)
     given = read_vectors(vectors, vectors=vectors_name, labels=labels_name)
     if not given.labels:
         raise InvalidFile(

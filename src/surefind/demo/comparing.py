@@ -6,13 +6,15 @@ import torch
 
 from surefind.demo.gallery import WISHES
 from surefind.demo.reading import compared, how_to_read
-from surefind.demo.table import Row, Told, best_free, lead, row_of, told_by_signals
+from surefind.demo.table import Row, Told, lead, row_of, told_by_signals
 from surefind.demo.vectors import Upgraded
 from surefind.embeddings import Gaussians
 from surefind.images.catalog import Catalog
 from surefind.reports.names import signal_name
+from surefind.reports.signals import COSINE
 from surefind.search.index import Index
 
+RATIO = "ratio_1_20"  # the best signal that needs no training
 BASELINE, BAYESIAN = "triplet baseline", "Bayesian encoder"
 
 
@@ -27,7 +29,6 @@ def compare(index: Index, own: Upgraded, *, gallery: Catalog, seed: int) -> Comp
     points = Gaussians(own.vectors, torch.ones(len(own.vectors)))
     of_points = told_by_signals(points, gallery, learned=False)
     learned = told_by_signals(index.items(gallery.ids).embeddings, gallery, learned=True)
-    free, own_free = best_free(of_points), best_free(learned)
     upgraded = Told.by_confidence(own.upgrade.calibration.curve)
     sure = Told.by_confidence(index.calibration.curve)
 
@@ -36,21 +37,18 @@ def compare(index: Index, own: Upgraded, *, gallery: Catalog, seed: int) -> Comp
 
     rows = (
         row(BASELINE, "nearest distance", of_points["nearest_distance"]),
-        without := row(BASELINE, _free(free), of_points[free]),
+        row(BASELINE, signal_name(COSINE), of_points[COSINE]),
+        without := row(BASELINE, signal_name(RATIO), of_points[RATIO]),
         upgrade := row(BASELINE, "your own vectors + upgrade", upgraded),
-        own_without := row(BAYESIAN, _free(own_free), learned[own_free]),
+        own_without := row(BAYESIAN, signal_name(RATIO), learned[RATIO]),
         row(BAYESIAN, "learned variance", learned["query_var"]),
         confidence := row(BAYESIAN, "surefind's confidence", sure),
     )
-    ahead = lead(sure, learned[own_free], groups=gallery.codes, seed=seed)
-    upgrade_ahead = lead(upgraded, of_points[free], groups=gallery.codes, seed=seed)
+    ahead = lead(sure, learned[RATIO], groups=gallery.codes, seed=seed)
+    upgrade_ahead = lead(upgraded, of_points[RATIO], groups=gallery.codes, seed=seed)
     reading = (
         how_to_read(len(gallery), len(gallery.classes), precision=WISHES.precision),
         compared(confidence, own_without, ahead),
         compared(upgrade, without, upgrade_ahead),
     )
     return Comparison(rows, reading)
-
-
-def _free(signal: str) -> str:
-    return f"best free signal, {signal_name(signal)}"

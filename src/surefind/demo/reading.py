@@ -9,9 +9,10 @@ def how_to_read(queries: int, classes: int, *, precision: float) -> str:
     return (
         f"Each of {queries:,} glyphs, of {classes} classes that no encoder was trained with, "
         "searches the others; whatever judges a glyph was fitted to other classes. AUROC: 0.5 is "
-        "guessing, 1 is to know every wrong first hit. Answered: the share of queries that can be "
-        f"answered when {100 * precision:g} % of the answers are to be right. A free signal needs "
-        "no training."
+        "guessing, 1 is to know every wrong first hit. Calibration error: debiased; beside it that "
+        "of a perfect model with as many queries. Answered: the share of queries that can be "
+        f"answered when {100 * precision:g} % of the answers are to be right. Distances and their "
+        "ratio d₁/d₂₀ need no training."
     )
 
 

@@ -25,7 +25,7 @@ from surefind.reports.reproduce.finished import finished_evaluation
 from surefind.search.confidence.calibration import Calibration
 from surefind.search.folder import IndexFolder
 from surefind.search.index import Index
-from surefind.search.sentences import promised
+from surefind.search.sentences import digits, promised
 from surefind.training.recipe import Recipe
 
 
@@ -155,8 +155,8 @@ class _Demo:
             stage.reused = made.reused
             quality = made.upgrade.calibration.quality
             stage.figure = (
-                f"AUROC of wrong first hits {quality.baseline_auroc:.3f} by distance, "
-                f"{quality.auroc:.3f} by confidence"
+                f"AUROC of wrong first hits {digits(quality.baseline_auroc)} by distance, "
+                f"{digits(quality.auroc)} by confidence"
             )
             return compare(index, made, gallery=gallery, seed=self.seed)
 

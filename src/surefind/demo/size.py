@@ -27,10 +27,10 @@ class DemoSize:
 
     def recipe(self, seed: int) -> Recipe:
         """Of the Bayesian encoder."""
-        return _shortened("glyphs-bayes-centred", self.steps, self.batch_classes, seed)
+        return _shortened("bayes-centred+glyphs", self.steps, self.batch_classes, seed)
 
     def baseline_recipe(self, seed: int) -> Recipe:
-        return _shortened("glyphs-triplet", self.steps, self.batch_classes, seed)
+        return _shortened("triplet+glyphs", self.steps, self.batch_classes, seed)
 
 
 def _shortened(recipe: str, steps: int, classes: int, seed: int) -> Recipe:

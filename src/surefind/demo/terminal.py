@@ -29,7 +29,7 @@ def comparison_table(rows: Sequence[Row], *, precision: float) -> Table:
     for name in (
         "right first\nhits (R@1)",
         "knows when\nwrong (AUROC)",
-        "calibration\nerror",
+        "calibration\nerror (perfect)",
         f"answered\nat {100 * precision:g} %",
     ):
         table.add_column(name, justify="right", no_wrap=True)
@@ -40,7 +40,7 @@ def comparison_table(rows: Sequence[Row], *, precision: float) -> Table:
                 f"  {row.told_by}",
                 _percent(row.recall, digits=1),
                 f"{row.auroc:.3f}",
-                "-" if row.ece is None else f"{row.ece:.3f}",
+                "-" if row.ece is None else f"{row.ece:.3f} ({row.floor:.3f})",
                 _percent(row.answered),
             )
     return table

@@ -57,17 +57,22 @@ def add_pictures(
             return total._replace(stopped=True)
         chunk = pictures[start : start + CHUNK]
         tell = None if progress is None else _from(start, progress)
-        total = total.plus(_add_chunk(engine, encoder, chunk, policy, first=start, progress=tell))
+        rows, became = _encode_chunk(engine, encoder, chunk, policy, first=start, progress=tell)
+        total = total.plus(became)
         if len(total.rejected) > policy.max_bad_share * len(pictures) + 1e-9:
             raise TooManyRejected(
                 total.rejected, total=len(pictures), max_bad_share=policy.max_bad_share
             )
+        engine.add(rows)
         if progress is not None:
             progress(start + len(chunk))
+    if total.replaced and total.duplicates:  # what they are copies of may be gone
+        again = add_pictures(engine, encoder, pictures.named(dict(total.duplicates)), policy=policy)
+        total = total._replace(duplicates=()).plus(again)
     return total
 
 
-def _add_chunk(
+def _encode_chunk(
     engine: Engine,
     encoder: ImageEncoder,
     chunk: Pictures,
@@ -75,14 +80,15 @@ def _add_chunk(
     *,
     first: int,
     progress: Callable[[int], None] | None,
-) -> Added:
+) -> tuple[Rows, Added]:
+    """Rows to add, and what becomes of the chunk's images once they are."""
     digests = [digest_of(source) for source in chunk.sources]
     unnamed = [row for row, name in enumerate(chunk.ids) if not _is_text(name)]
     known = engine.digests_of([name for name in chunk.ids if _is_text(name)])
     fresh = [
         row
         for row, name in enumerate(chunk.ids)
-        if known.get(name) != (digests[row] or None) and row not in unnamed
+        if (not digests[row] or known.get(name) != digests[row]) and row not in unnamed
     ]
     replaced = {chunk.ids[row] for row in fresh if chunk.ids[row] in known and digests[row]}
     if replaced and not policy.replace:
@@ -95,19 +101,17 @@ def _add_chunk(
         [chunk.sources[row] for row in rows], max_bad_share=1.0, progress=progress
     )
     kept = [rows[row] for row in encoded.rows.tolist()]
-    engine.add(
-        Rows(
-            ids=tuple(chunk.ids[row] for row in kept),
-            embeddings=encoded.embeddings,
-            digests=tuple(digests[row] for row in kept),
-            metadata=tuple(chunk.metadata[row] for row in kept),
-        )
+    new = Rows(
+        ids=tuple(chunk.ids[row] for row in kept),
+        embeddings=encoded.embeddings,
+        digests=tuple(digests[row] for row in kept),
+        metadata=tuple(chunk.metadata[row] for row in kept),
     )
     reasons = {rows[bad.row]: bad.reason for bad in encoded.rejected}
     reasons |= dict.fromkeys(unnamed, "its name is not a text: rename it")
     by_id = {chunk.ids[row]: reason for row, reason in reasons.items()}
     reasons |= {row: by_id[other] for row, other in copies.items() if other in by_id}
-    return Added(
+    return new, Added(
         added=len(kept),
         known=len(chunk) - len(fresh) - len(unnamed),
         replaced=len({chunk.ids[row] for row in kept} & replaced),

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from surefind.datasets import read_catalog
 from surefind.embeddings import Embeddings
@@ -15,10 +17,16 @@ from surefind.engines.engine import Engine
 from surefind.engines.where import Metadata
 from surefind.errors import InvalidArgument
 from surefind.images.catalog import Catalog
-from surefind.search.confidence.calibrated import Calibrated
+from surefind.search.confidence.calibrated import Calibrated, doubt_of
 from surefind.search.confidence.calibration import Origin
-from surefind.search.confidence.fitting import Wishes, check_wishes, fit_calibration
-from surefind.search.confidence.observed import Observed, check_enough, check_queries
+from surefind.search.confidence.fitting import Wishes, fit_calibration
+from surefind.search.confidence.folds import folds_of
+from surefind.search.confidence.observed import (
+    LEAST_QUERIES,
+    Observed,
+    check_enough,
+    check_queries,
+)
 from surefind.search.confidence.observing import (
     Doubt,
     LabelledQueries,
@@ -27,6 +35,7 @@ from surefind.search.confidence.observing import (
 )
 from surefind.search.confidence.shift import check_calibration_data
 from surefind.search.confidence.truth import classes_of, is_labelled, is_missing
+from surefind.search.copies import copies_among, first_copies
 from surefind.search.doubt.checking import FEWEST_CLASSES
 from surefind.search.doubt.fitting import fit_variance_heads
 from surefind.search.neighbourhoods import Neighbourhoods
@@ -34,7 +43,6 @@ from surefind.search.neighbours import nearest
 from surefind.search.pictures import digest_of, pictures_of
 
 STEPS = 150  # of learning which images are vague
-ROUNDING = 1e-10  # of a squared length, in float32
 MOST_QUERIES = 5000  # asked of an index; of more, as many are drawn at random
 
 
@@ -56,7 +64,6 @@ def calibrate_engine(
 
     `trained_with` are the codes of the classes that the model knows too well.
     """
-    check_wishes(wishes)
     gallery = checked_gallery(engine)
     neighbourhoods = Neighbourhoods.of(
         engine,
@@ -89,7 +96,10 @@ def labelled_queries(
     seed: int = 0,
     progress: Progress = lambda *_: None,
 ) -> tuple[LabelledQueries, str]:
-    """Embeddings with labels, images, or the rows of the index itself; and what they are called."""
+    """Embeddings with labels, images, or the rows of the index itself; and what they are called.
+
+    Of queries that are copies of one another only the first is asked.
+    """
     if labels is not None and not isinstance(labelled, Embeddings):
         raise InvalidArgument(
             "labels",
@@ -97,14 +107,15 @@ def labelled_queries(
             got=str(len(labels)),
             fix="the labels of images are those of their catalog; of an index, in its metadata",
         )
-    if labelled is None:
-        return own_queries(engine, seed=seed), "the index itself"
+    if labelled is None:  # copies among these are rows of the index, and counted as such
+        return _asked_once(own_queries(engine, seed=seed))._replace(copies=0), "the index itself"
     if isinstance(labelled, Embeddings):
         engine.space.check(labelled)
-        queries = embedded_queries(labelled, labels, seed=seed)
+        queries = _asked_once(embedded_queries(labelled, labels, seed=seed))
         return queries._replace(itself=_twins(engine, queries.embeddings)), "embeddings"
     source = str(labelled.root if isinstance(labelled, Catalog) else labelled)
-    return picture_queries(engine, encoder(), labelled, seed=seed, progress=progress), source
+    queries = picture_queries(engine, encoder(), labelled, seed=seed, progress=progress)
+    return _asked_once(queries), source
 
 
 def own_queries(engine: Engine, *, seed: int = 0) -> LabelledQueries:
@@ -112,7 +123,7 @@ def own_queries(engine: Engine, *, seed: int = 0) -> LabelledQueries:
     keys = np.concatenate([block.keys for block in engine.scan()] or [np.empty(0, np.int64)])
     drawn = np.sort(_drawn(len(keys), MOST_QUERIES, seed))
     rows = engine.rows(keys[drawn])
-    return _queries(rows.embeddings, rows.metadata, rows.ids)
+    return _queries(rows.embeddings, rows.metadata, rows.ids, rows.digests)
 
 
 def picture_queries(
@@ -137,7 +148,7 @@ def picture_queries(
     digests = [digest_of(pictures.sources[row]) for row in kept]
     inside = engine.ids_of(digests)
     names = [inside.get(digest, "") for digest in digests]
-    return _queries(encoded.embeddings, [pictures.metadata[row] for row in kept], names)
+    return _queries(encoded.embeddings, [pictures.metadata[row] for row in kept], names, digests)
 
 
 def embedded_queries(
@@ -157,7 +168,10 @@ def embedded_queries(
 
 
 def _queries(
-    embeddings: Embeddings, facts: Sequence[Metadata], itself: Sequence[str]
+    embeddings: Embeddings,
+    facts: Sequence[Metadata],
+    itself: Sequence[str],
+    digests: Sequence[str] = (),
 ) -> LabelledQueries:
     known = np.array([row for row, fact in enumerate(facts) if is_labelled(fact)], dtype=np.int64)
     if not len(known):
@@ -168,10 +182,33 @@ def _queries(
             fix="use a folder with a sub-folder per class, or a table with a label column",
         )
     embeddings = embeddings.detach().to("cpu").to(torch.float32)
-    queries = LabelledQueries(embeddings, facts, itself, np.zeros(len(facts), np.int64)).at(known)
+    nobody = np.zeros(len(facts), np.int64)
+    queries = LabelledQueries(embeddings, facts, itself, nobody, digests).at(known)
     groups = classes_of(queries.facts)
     check_queries(groups)
     return queries._replace(groups=groups)
+
+
+def _asked_once(queries: LabelledQueries) -> LabelledQueries:
+    """Without queries that are copies of another."""
+    labels = [str(facts.get("label")) for facts in queries.facts]
+    once = rows_asked(queries.embeddings.mean, labels, queries.digests)
+    return queries.at(once)._replace(copies=len(labels) - len(once))
+
+
+def rows_asked(
+    means: Tensor, labels: Sequence[str], digests: Sequence[str] = ()
+) -> NDArray[np.int64]:
+    """Rows that are no copies of an earlier one, if they are enough."""
+    once = np.unique(first_copies(means.numpy(), digests, labels=labels))
+    if len(once) < LEAST_QUERIES:
+        raise InvalidArgument(
+            "labelled",
+            expected=f"at least {LEAST_QUERIES} labelled queries that are no copies of another",
+            got=f"{len(once)} of {len(means)}",
+            fix="label other images; if these differ, the model gives them the same vector",
+        )
+    return once
 
 
 def _twins(engine: Engine, queries: Embeddings) -> list[str]:
@@ -183,8 +220,8 @@ def _twins(engine: Engine, queries: Embeddings) -> list[str]:
     names = [""] * len(queries)
     if not near.keys.shape[1]:
         return names
-    length = queries.mean.double().square().sum(dim=1).numpy()
-    equal = np.flatnonzero(near.ranked_by[:, 0] <= ROUNDING * length)
+    means = engine.space.means(near.vectors)
+    equal = np.flatnonzero(copies_among(near, means, queries.mean.double().numpy())[:, 0])
     for row, name in zip(equal, engine.rows(near.keys[equal, 0]).ids, strict=True):
         names[row] = name
     return names
@@ -197,15 +234,45 @@ def learned_doubt(
     pairs = int((np.bincount(queries.groups) > 1).sum())
     if pairs < FEWEST_CLASSES or not all("label" in facts for facts in queries.facts):
         return None  # places are no classes, and classes of one query have no positives
-    fitted = fit_variance_heads(
-        queries.embeddings.mean,
-        queries.groups,
-        steps=STEPS,
-        seed=seed,
-        progress=lambda done: progress("learning which images are vague", done, STEPS),
-    )
-    both = torch.stack([fitted.log_var, fitted.disagreement], dim=1)
-    return Doubt(fitted.heads, both.double().numpy())
+    return fit_doubt(queries.embeddings.mean, queries.groups, seed=seed, progress=progress)
+
+
+def fit_doubt(
+    vectors: Tensor,
+    groups: NDArray[np.int64],
+    *,
+    what: str = "images",
+    seed: int = 0,
+    progress: Progress = lambda *_: None,
+) -> Doubt:
+    """Learn heads from vectors (N, D) of all classes, and for each fold from those of the others.
+
+    A query is judged by heads that did not see its class; where a fold is judged, all queries are
+    by heads that saw none of its classes.
+    """
+    fold = folds_of(groups)
+    rounds, stage = 1 + int(fold.max()) + 1, f"learning which {what} are vague"
+
+    def fit(rows: NDArray[np.int64], number: int) -> Doubt:
+        fitted = fit_variance_heads(
+            vectors[rows],
+            groups[rows],
+            steps=STEPS,
+            seed=seed,
+            progress=lambda done: progress(stage, number * STEPS + done, rounds * STEPS),
+        )
+        said = doubt_of(fitted.heads, vectors)
+        said[rows] = torch.stack([fitted.log_var, fitted.disagreement], dim=1).double().numpy()
+        return Doubt(fitted.heads, said)
+
+    whole = fit(np.arange(len(groups)), 0)
+    nested = []
+    for number in range(rounds - 1):
+        others = np.flatnonzero(fold != number)
+        enough = (np.bincount(groups[others]) > 1).sum() >= FEWEST_CLASSES
+        nothing = Doubt(None, np.zeros((len(groups), 2)))
+        nested.append(fit(others, number + 1) if enough else nothing)
+    return whole._replace(fold=fold, nested=tuple(nested))
 
 
 def _known_too_well(queries: LabelledQueries, trained_with: frozenset[str]) -> tuple[str, ...]:
@@ -232,6 +299,7 @@ def _origin(
         classes=observed.classes,
         without_match=int((~observed.belongs).sum()),
         gallery=observed.gallery,
+        copies=observed.copies,
         remarks=remarks
         + check_calibration_data(
             observed.match[:, 0],

@@ -36,7 +36,7 @@ from surefind.search.hits import SearchResult
 from surefind.search.nearest import Nearest
 from surefind.search.neighbourhoods import Neighbourhoods
 from surefind.search.pictures import name_of
-from surefind.search.question import Question, Wanted, uncalibrated, wanted_rows
+from surefind.search.question import Question, Wanted, check_most, uncalibrated, wanted_rows
 
 
 class Index(Gallery):
@@ -89,7 +89,7 @@ class Index(Gallery):
         A query is a path, the bytes of a file, a picture or an embedding. `ranking` is expected or
         mean; `where` such as "label=cat"; with `radius`, each hit says how likely it is within.
         `expand` lets so many neighbours help the query, each by its certainty. Asked for more than
-        there are, all are returned.
+        there are, all are returned; for more than the engine can return, InvalidArgument is raised.
         """
         asked = self._question(k, ranking, where, radius=radius, expand=expand)
         if isinstance(queries, Embeddings):
@@ -137,7 +137,7 @@ class Index(Gallery):
 
         How sure a hit is, is said as if that image were not in the index.
         """
-        asked = self._question(k, ranking, where)
+        asked = self._question(k, ranking, where, inside=True)
         calibrated, reason = self._judging(asked)
         result = answer_inside(self._engine, id, asked, calibrated=calibrated)
         return result if reason is None else replace(result, uncalibrated=reason)
@@ -291,9 +291,12 @@ class Index(Gallery):
         *,
         radius: float | None = None,
         expand: int = 0,
+        inside: bool = False,
     ) -> Question:
         ranking = self.space.ranking if ranking is None else ranking
-        return Question(k, ranking, wanted_rows(where), radius=radius, expand=expand)
+        asked = Question(k, ranking, wanted_rows(where), radius=radius, expand=expand)
+        check_most(asked, self._engine, inside=inside)
+        return asked
 
     @property
     def _trained_with(self) -> frozenset[str]:

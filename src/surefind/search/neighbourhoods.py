@@ -1,15 +1,17 @@
 """How far every image of a gallery is from its own neighbours: the density around a hit."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
+from surefind.embeddings import Embeddings
 from surefind.engines.engine import Engine, Keys
+from surefind.search.copies import Flags, copies_among, first_equal, nearest_others
 from surefind.search.evidence.seen import NEIGHBOURS
-from surefind.search.neighbours import nearest
+from surefind.search.nearest import Nearest
 
 WIDTH = NEIGHBOURS + 1  # one more: a query that is in the gallery is left out
 ROWS_AT_ONCE = 1024  # their neighbours' vectors are in memory, 20 times as many
@@ -18,14 +20,17 @@ Distances = NDArray[np.float32]
 
 
 class Neighbourhoods:
-    """Distances to the nearest others, found by an engine's key of the row."""
+    """Distances from rows to their nearest others, found by a digest of the row's vector.
+
+    A row that was replaced has another vector, whatever key the engine gave it, and is unknown.
+    """
 
     def __init__(
         self, codes: NDArray[np.uint64], distances: Distances, *, gallery: str = ""
     ) -> None:
         order = np.argsort(codes)
         self.codes, self.distances = codes[order], distances[order]
-        self.gallery = gallery  # which one: keys mean nothing in another
+        self.gallery = gallery  # which one: in another a row has other neighbours
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -43,16 +48,16 @@ class Neighbourhoods:
         for block in engine.scan():
             for start in range(0, len(block.keys), ROWS_AT_ONCE):
                 keys = block.keys[start : start + ROWS_AT_ONCE]
-                codes.append(codes_of(keys))
+                codes.append(codes_of(block.vectors[start : start + ROWS_AT_ONCE]))
                 distances.append(distances_around(engine, keys, ranking=ranking))
                 done += len(keys)
                 if progress is not None:
                     progress(done)
         return cls(np.concatenate(codes), np.concatenate(distances), gallery=_gallery_of(engine))
 
-    def around(self, keys: Keys) -> Distances:
-        """(n, WIDTH); nan for rows that are not known."""
-        wanted = codes_of(keys)
+    def around(self, vectors: NDArray[np.float32]) -> Distances:
+        """Around rows with these stored vectors, (n, WIDTH); nan where there was none."""
+        wanted = codes_of(vectors)
         found = np.full((len(wanted), WIDTH), np.nan, dtype=np.float32)
         if len(self):
             place = np.minimum(np.searchsorted(self.codes, wanted), len(self) - 1)
@@ -63,22 +68,29 @@ class Neighbourhoods:
     def to_bytes(self) -> bytes:
         name = np.frombuffer(self.gallery.encode(), dtype=np.uint8)
         codes = self.codes.view(np.int64)
-        return save({"codes": codes, "distances": self.distances, "gallery": name})
+        return save({"vector_codes": codes, "distances": self.distances, "gallery": name})
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "Neighbourhoods":
         tensors = load(content)
+        if "codes" in tensors:  # of keys, by version 0.1: they do not tell a row from an older one
+            return cls.empty()
         name = tensors["gallery"].tobytes().decode()
-        return cls(tensors["codes"].view(np.uint64), tensors["distances"], gallery=name)
+        return cls(tensors["vector_codes"].view(np.uint64), tensors["distances"], gallery=name)
 
 
 def known_around(
-    engine: Engine, neighbourhoods: Neighbourhoods, keys: Keys, *, ranking: str
+    engine: Engine,
+    neighbourhoods: Neighbourhoods,
+    keys: Keys,
+    vectors: NDArray[np.float32],
+    *,
+    ranking: str,
 ) -> Distances:
-    """Around rows, (n, WIDTH): those that came after the calibration are looked at now."""
+    """Around rows, (n, WIDTH): those new or replaced since the calibration are looked at now."""
     if neighbourhoods.gallery != _gallery_of(engine):
         neighbourhoods = Neighbourhoods.empty()
-    around = neighbourhoods.around(keys)
+    around = neighbourhoods.around(vectors)
     new = np.isnan(around[:, 0])
     if new.any():
         around[new] = distances_around(engine, keys[new], ranking=ranking)
@@ -86,15 +98,34 @@ def known_around(
 
 
 def distances_around(engine: Engine, keys: Keys, *, ranking: str) -> Distances:
-    """From rows to their nearest others, (n, WIDTH) ascending; padded where there are fewer."""
-    rows = engine.rows(keys)
-    near = nearest(engine, rows.embeddings, WIDTH + 1, ranking=ranking)
+    """From rows to their nearest others, (n, WIDTH), as `distances_to_others` has them."""
+    rows = engine.rows(keys).embeddings  # those that are equal have the same others
+    once, place = np.unique(first_equal(rows.mean.numpy()), return_inverse=True)
+    return distances_to_others(engine, rows[once.tolist()], ranking=ranking)[place]
+
+
+def distances_to_others(
+    engine: Engine, rows: Embeddings, *, ranking: str, but: Sequence[Keys] | None = None
+) -> Distances:
+    """From rows to the nearest that are no copies of them, (n, WIDTH) ascending.
+
+    Nor are they rows whose keys `but` has for each. Padded where there are fewer.
+    """
+    query = rows.mean.double().numpy()
+
+    def left_out(some: NDArray[np.int64], near: Nearest) -> Flags:
+        out = copies_among(near, engine.space.means(near.vectors), query[some])
+        if but is not None:
+            for number, row in enumerate(some):
+                out[number] |= np.isin(near.keys[number], but[row])
+        return out
+
+    near, _ = nearest_others(engine, rows, WIDTH, left_out, ranking=ranking)
     means = engine.space.means(near.vectors).astype(np.float64)
-    between = np.square(means - rows.embeddings.mean.numpy()[:, None]).sum(axis=-1)
-    between[~np.isfinite(near.ranked_by) | (near.keys == np.asarray(keys)[:, None])] = np.inf
+    between = np.square(means - query[:, None]).sum(axis=-1)
+    between[~np.isfinite(near.ranked_by)] = np.inf
     between.sort(axis=1)
-    between = between[:, :WIDTH]
-    last = np.where(np.isfinite(between), between, 0).max(axis=1, keepdims=True)
+    last = np.where(np.isfinite(between), between, 0).max(axis=1, initial=0, keepdims=True)
     padded = np.pad(
         np.where(np.isfinite(between), between, last),
         [(0, 0), (0, WIDTH - between.shape[1])],
@@ -107,10 +138,8 @@ def _gallery_of(engine: Engine) -> str:
     return str(engine.facts.get("gallery", ""))
 
 
-def codes_of(keys: Keys) -> NDArray[np.uint64]:
-    """Numbers as they are; of texts 64 bits, of which no two are alike among millions."""
-    if np.issubdtype(keys.dtype, np.integer):
-        return keys.astype(np.uint64)
-    texts = (str(key).encode() for key in keys)
-    digests = b"".join(hashlib.blake2b(text, digest_size=8).digest() for text in texts)
+def codes_of(vectors: NDArray[np.float32]) -> NDArray[np.uint64]:
+    """64 bits of a digest of each vector (n, width): no two alike among millions."""
+    rows = np.ascontiguousarray(vectors)
+    digests = b"".join(hashlib.blake2b(row, digest_size=8).digest() for row in rows)
     return np.frombuffer(digests, dtype="<u8").astype(np.uint64)

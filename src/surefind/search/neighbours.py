@@ -30,8 +30,8 @@ def nearest(
 
     Exact for an engine that looks at every row, whichever ranking is asked for.
     """
-    if k > LARGE_K:
-        k = min(k, engine.count())
+    if k > min(LARGE_K, engine.most):
+        k = max(1, min(k, engine.count(where), engine.most))
     if not len(query):
         return Nearest.nothing(engine.space.width)
     return _Asking(engine, query, k, ranking=ranking, where=where).answer()

@@ -1,7 +1,7 @@
 """Images on their way into an index: where they are, who they are, what is known."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +34,16 @@ class Pictures:
     def __getitem__(self, rows: slice) -> "Pictures":
         return Pictures(self.sources[rows], self.ids[rows], self.metadata[rows], self.roots)
 
+    def named(self, ids: Container[str]) -> "Pictures":
+        """Those that have one of these ids."""
+        rows = [row for row, name in enumerate(self.ids) if name in ids]
+        return Pictures(
+            [self.sources[row] for row in rows],
+            tuple(self.ids[row] for row in rows),
+            tuple(self.metadata[row] for row in rows),
+            self.roots,
+        )
+
 
 def pictures_of(
     images: Images, ids: Sequence[str] | None, metadata: Sequence[Metadata] | None
@@ -55,9 +65,8 @@ def pictures_of(
         roots = {Path(one).parent for one in sources if isinstance(one, str | Path)}
     if ids is not None:
         known = tuple(ids)
-    if metadata is not None:
-        facts = tuple({**fact, **given} for fact, given in zip(facts, metadata, strict=False))
-    for name, column in (("ids", known), ("metadata", facts)):
+    given = ({},) * len(sources) if metadata is None else tuple(metadata)
+    for name, column in (("ids", known), ("metadata", given)):
         if len(column) != len(sources):
             raise InvalidArgument(
                 name,
@@ -65,6 +74,7 @@ def pictures_of(
                 got=str(len(column)),
                 fix=f"leave {name} out, or give one for every image",
             )
+    facts = tuple({**fact, **more} for fact, more in zip(facts, given, strict=True))
     return Pictures(sources, known, facts, tuple(roots))
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from surefind.choices import check_choice
+from surefind.engines.engine import Engine
 from surefind.engines.where import Where
 from surefind.errors import InvalidArgument
 from surefind.functional.search_bounds import RANKINGS
@@ -38,6 +39,22 @@ class Question:
             raise InvalidArgument(
                 "radius", expected="a positive number", got=repr(self.radius), fix="e.g. radius=1"
             )
+
+
+def check_most(question: Question, engine: Engine, *, inside: bool = False) -> None:
+    """Refuse to ask for more rows than the engine can return; for all there are is no error.
+
+    A query that is inside the index is found as well, so that one hit less can be asked for.
+    """
+    most = engine.most - inside
+    asked = max(question.k, question.expand)
+    if asked > most and engine.count(question.where) > engine.most:
+        raise InvalidArgument(
+            "k" if question.k == asked else "expand",
+            expected=f"at most {most:,}, the limit of this index's engine",
+            got=f"{asked:,}",
+            fix="ask for fewer, or choose rows with where",
+        )
 
 
 def wanted_rows(where: Wanted) -> Where | None:

@@ -2,6 +2,7 @@
 
 from surefind.search.confidence.calibration import Calibration
 from surefind.search.confidence.promise import Promise
+from surefind.search.confidence.quality import Quality
 from surefind.search.confidence.shift import GALLERY_CHANGE
 from surefind.search.confidence.showing import Showing
 from surefind.search.confidence.verdict import FOREIGN, MATCH
@@ -17,6 +18,15 @@ def made_with(calibration: Calibration) -> str:
         f"{origin.created[:10]}, {origin.queries:,} queries of {origin.classes:,} classes "
         f"({origin.source})"
     )
+
+
+def copies_left_out(calibration: Calibration) -> str | None:
+    """How many images are copies of a query, if any."""
+    copies = calibration.origin.copies
+    if not copies:
+        return None
+    are = "image that is a copy" if copies == 1 else "images that are copies"
+    return f"Left out: {copies:,} {are} of a query, by content or by an equal vector."
 
 
 def promised(promise: Promise) -> str:
@@ -69,6 +79,15 @@ def foreign_rule(calibration: Calibration) -> str:
             f"what {asked(rate)} of them is."
         )
     return f"Of the queries that belong here, at most {asked(rate)} is called foreign."
+
+
+def found_quality(quality: Quality) -> str:
+    """How well the confidence does on classes it was not fitted to, beside distances."""
+    return (
+        f"AUROC of a wrong first hit {digits(quality.auroc)} (nearest distance "
+        f"{digits(quality.baseline_auroc)}, d₁/d₂₀ {digits(quality.ratio_auroc)}); "
+        f"ECE {digits(quality.ece)} (of a perfect model {digits(quality.floor)})"
+    )
 
 
 def gallery_change(calibration: Calibration, images: int) -> str | None:
@@ -127,6 +146,15 @@ def sure(confidence: float | None) -> str:
     if confidence < 0.0005:
         return "<0.001"
     return ">0.999" if confidence >= 0.9995 else f"{confidence:.3f}"
+
+
+def digits(value: float | None) -> str:
+    """Three, or a dash for what is not known.
+
+    >>> digits(0.8), digits(None)
+    ('0.800', '-')
+    """
+    return "-" if value is None else f"{value:.3f}"
 
 
 def asked(share: float) -> str:

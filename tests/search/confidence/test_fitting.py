@@ -1,7 +1,5 @@
 """A calibration from what was observed: which columns, what is refused, what it is worth."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from calibrations import ORIGIN
@@ -10,7 +8,6 @@ from clusters import clusters, observed_clusters
 import surefind as sf
 from surefind.search.confidence.fitting import (
     Wishes,
-    check_wishes,
     columns_of,
     fit_calibration,
     usual_columns,
@@ -113,12 +110,12 @@ def test_queries_that_are_all_right_or_all_wrong_are_refused(observed, right):
 )
 def test_wishes_that_make_no_sense_are_refused_by_name(wrong):
     with pytest.raises(sf.InvalidArgument, match=next(iter(wrong))):
-        check_wishes(replace(Wishes(), **wrong))
+        Wishes(**wrong)
 
 
 def test_usual_wishes_and_no_foreign_queries_at_all_are_fine():
-    check_wishes(Wishes())
-    check_wishes(Wishes(foreign_rate=0.0))
+    Wishes()
+    Wishes(foreign_rate=0.0)
 
 
 def test_the_promise_rests_on_judgements_across_classes(observed, calibration):

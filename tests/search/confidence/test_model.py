@@ -7,6 +7,7 @@ from clusters import clusters, observed_clusters
 
 from surefind import metrics
 from surefind.search.confidence.fitting import columns_of
+from surefind.search.confidence.folds import FOLDS
 from surefind.search.confidence.model import fit_confidence
 from surefind.search.confidence.observed import Observed
 from surefind.search.evidence.columns import COLUMNS
@@ -25,7 +26,7 @@ def many(tmp_path_factory) -> Observed:
 
 def fitted(observed: Observed, **options):
     options = {"names": columns_of(observed.seen)} | options
-    return fit_confidence(observed.seen, observed.match, observed.groups, **options)
+    return fit_confidence(observed.seen, observed.match, observed.fold, **options)
 
 
 def halves(observed: Observed) -> tuple[Observed, Observed]:
@@ -61,13 +62,30 @@ def test_the_clusters_are_neither_easy_nor_hard(few, many):
 
 
 @pytest.mark.parametrize("group", [0, 7])
-def test_what_is_said_of_a_class_does_not_depend_on_its_own_labels(few, group):
+@pytest.mark.parametrize("recalibration", ["beta", "isotonic", "none"])
+def test_what_is_said_of_a_class_does_not_depend_on_its_own_labels(few, group, recalibration):
     own = few.groups == group
     turned = few._replace(match=np.where(own[:, None], ~few.match, few.match))
-    before = fitted(few, recalibration="none").confidence
-    after = fitted(turned, recalibration="none").confidence
+    before = fitted(few, recalibration=recalibration).confidence
+    after = fitted(turned, recalibration=recalibration).confidence
     assert np.array_equal(before[own], after[own])
     assert not np.allclose(before[~own], after[~own])
+
+
+def test_no_label_of_a_fold_influences_any_confidence_of_that_fold(few):
+    drawn = np.random.default_rng(0).random(few.match.shape) < 0.5
+    plain = fitted(few)
+    for fold in range(FOLDS):
+        own = few.fold == fold
+        other = fitted(few._replace(match=np.where(own[:, None], drawn, few.match)))
+        assert np.array_equal(plain.confidence[own], other.confidence[own])
+
+
+def test_the_queries_of_a_class_share_a_fold(few):
+    fold = few.fold
+    assert sorted(set(fold.tolist())) == list(range(FOLDS))
+    for group in np.unique(few.groups):
+        assert len(set(fold[few.groups == group].tolist())) == 1
 
 
 def test_the_model_of_all_queries_does_depend_on_every_class(few):

@@ -9,10 +9,11 @@ from stores import made
 
 import surefind as sf
 from surefind.engines.engine import Rows
+from surefind.search import copies as copies_module
 from surefind.search.calibrating import embedded_queries, own_queries
 from surefind.search.confidence import observing
 from surefind.search.confidence.observing import Doubt, LabelledQueries, observe
-from surefind.search.evidence.seen import NEIGHBOURS, Seen
+from surefind.search.evidence.seen import Seen
 from surefind.search.neighbourhoods import Neighbourhoods
 
 GALLERY, LABELS = clusters(classes=12, per_class=6, seed=1)
@@ -29,6 +30,10 @@ def ask(engine, queries: LabelledQueries, **options):
     return observe(engine, queries, around, ranking="mean", doubt=doubt, **options)
 
 
+def ask_all(engine):
+    return ask(engine, own_queries(engine))
+
+
 def assert_seen(found: Seen, wanted: Seen) -> None:
     """But for the digits that float32 loses among neighbours so far from each other."""
     for name in Seen._fields:
@@ -37,7 +42,7 @@ def assert_seen(found: Seen, wanted: Seen) -> None:
 
 
 def test_a_row_of_the_index_is_asked_as_if_it_were_not_there(engine):
-    found = ask(engine, own_queries(engine))
+    found = ask_all(engine)
     looked = look(GALLERY, GALLERY, itself=range(len(LABELS)))
     assert_seen(found.seen, looked.seen)
     wanted = [[LABELS[x] == LABELS[row] for x in own] for row, own in enumerate(looked.hits)]
@@ -69,7 +74,7 @@ def test_rows_of_the_index_and_others_may_be_asked_together(engine):
 
 
 def test_many_queries_are_asked_a_few_at_a_time(engine, monkeypatch):
-    whole = ask(engine, own_queries(engine))
+    whole = ask_all(engine)
     monkeypatch.setattr(observing, "QUERIES_AT_ONCE", 25)
     told: list[int] = []
     parts = ask(engine, own_queries(engine), progress=told.append)
@@ -85,17 +90,102 @@ def test_a_query_without_a_match_does_not_belong(engine):
     assert not found.match[~found.belongs].any()
 
 
-def test_a_row_that_has_many_copies_is_still_not_its_own_hit(tmp_path):
+@pytest.mark.parametrize("copies", [1, 2, 40])
+def test_a_query_is_asked_as_if_none_of_its_copies_were_there(tmp_path, copies):
+    again = [row for row in range(0, 30, 3) for _ in range(copies)]
+    rows = [*range(72), *again]
+    gallery, labels = GALLERY[rows], [LABELS[row] for row in rows]
+    engine = cluster_engine(tmp_path / "store", gallery, labels)
+    found = ask_all(engine)
+    looked = look(gallery, gallery, itself=range(len(rows)))
+    assert_seen(found.seen, looked.seen)
+    wanted = [[labels[x] == labels[row] for x in own] for row, own in enumerate(looked.hits)]
+    assert found.match.tolist() == wanted
+    assert found.copies == 10 * copies * (copies + 1)  # of each of its copies, too
+
+
+def test_copies_that_differ_by_rounding_are_left_out_too(tmp_path):
+    random = np.random.default_rng(0)
+    mean = GALLERY.mean.numpy()
+    blurred = mean[:20] + 1e-7 * np.abs(mean[:20]) * random.normal(size=(20, SPACE.dim))
+    rows = [*range(72), *range(20)]
+    gallery = gaussians(np.concatenate([mean, blurred]), var=GALLERY.var.numpy()[rows])
+    engine = cluster_engine(tmp_path / "store", gallery, [LABELS[row] for row in rows])
+    assert (engine.find(["row-3"]).embeddings.mean != gallery.mean[75]).any()
+    found = ask_all(engine)
+    plain = ask(cluster_engine(tmp_path / "plain", GALLERY, LABELS), own_queries(engine))
+    assert found.copies == 40
+    assert found.seen.distance[:, 0] == pytest.approx(plain.seen.distance[:, 0], rel=1e-4)
+
+
+def test_images_of_equal_content_are_copies_whatever_their_vectors(tmp_path):
+    """Another device or export may have encoded them."""
+    digests = tuple(f"{row // 2:064d}" if row < 24 else "" for row in range(72))
     engine = made(tmp_path / "store", space=SPACE)
-    mean = GALLERY.mean.numpy().copy()
-    mean[:30] = mean[0]
     facts = tuple({"label": label} for label in LABELS)
-    names = tuple(f"row-{n}" for n in range(72))
-    engine.add(Rows(names, gaussians(mean), ("",) * 72, facts))
-    found = ask(engine, own_queries(engine))
-    assert found.match.shape == (72, NEIGHBOURS)
-    assert (found.seen.distance[:30] == 0).all()
-    assert (found.seen.around[:30] == 0).all()  # 28 others are as near
+    engine.add(Rows(tuple(f"row-{n}" for n in range(72)), GALLERY, digests, facts))
+    found = ask_all(engine)
+    assert found.copies == 24
+    for row in range(24):
+        others = GALLERY[[n for n in range(72) if n // 2 != row // 2]]
+        assert_seen(found.seen.at(np.array([row])), look(others, GALLERY[row : row + 1]).seen)
+
+
+def test_a_query_whose_only_matches_are_copies_has_none(tmp_path):
+    rows = [0, 0, *range(6, 72)]
+    engine = cluster_engine(tmp_path / "store", GALLERY[rows], [LABELS[row] for row in rows])
+    found = ask_all(engine)
+    assert found.belongs.tolist() == [False, False, *[True] * 66]
+
+
+def test_an_equal_vector_with_another_label_is_a_wrong_hit(tmp_path):
+    rows, labels = [*range(72), 0, 7], [*LABELS, "class 5", "class 5"]
+    found = ask_all(cluster_engine(tmp_path / "store", GALLERY[rows], labels))
+    assert (found.seen.distance[[0, 7, 72, 73], 0] == 0).all()
+    assert not found.match[[0, 7, 72, 73], 0].any()
+    assert found.copies == 0
+
+
+def test_a_copy_without_a_label_is_left_out(tmp_path):
+    engine = cluster_engine(tmp_path / "store", GALLERY, LABELS)
+    engine.add(Rows(("bare",), GALLERY[3:4], ("",), ({},)))
+    found = ask_all(engine)
+    assert found.seen.distance[3, 0] > 0
+    assert found.copies == 1
+
+
+def test_a_query_that_finds_little_else_than_copies_is_left_out(tmp_path):
+    rows = [*range(20), *[20] * 31]
+    engine = cluster_engine(tmp_path / "store", GALLERY[rows], [LABELS[row] for row in rows])
+    queries = own_queries(engine)
+    assert len(ask(engine, queries).match) == 51
+    engine.remove(["row-0"])
+    found = ask(engine, queries.at(np.arange(1, 51)))
+    assert len(found.match) == len(found.groups) == len(found.belongs) == 19
+    with pytest.raises(sf.InvalidArgument, match="find 20 images besides their copies, got 31"):
+        ask(engine, queries.at(np.arange(20, 51)))
+
+
+def test_a_vector_that_is_there_a_thousand_times_is_searched_in_bounded_parts(
+    tmp_path, monkeypatch
+):
+    rows = [*range(72), *[5] * 1000]
+    engine = cluster_engine(tmp_path / "store", GALLERY[rows], [LABELS[row] for row in rows])
+    fetched, search = [], copies_module.nearest
+
+    def watched(engine, query, k, **options):
+        fetched.append(len(query) * k)
+        return search(engine, query, k, **options)
+
+    monkeypatch.setattr(copies_module, "nearest", watched)
+    monkeypatch.setattr(copies_module, "NUMBERS_AT_ONCE", 5000 * SPACE.width)
+    queries = own_queries(engine).at(np.arange(72))
+    found = ask(engine, queries)
+    assert max(fetched) <= 5000
+    assert found.copies == 1000
+    plain = ask(cluster_engine(tmp_path / "plain", GALLERY, LABELS), queries)
+    assert_seen(found.seen.at(np.array([5])), plain.seen.at(np.array([5])))
+    assert found.match[5].tolist() == plain.match[5].tolist()
 
 
 @pytest.mark.parametrize("count", [1, 21])

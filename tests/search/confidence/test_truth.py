@@ -38,12 +38,12 @@ def test_rows_of_the_same_label_match():
 def test_a_label_is_the_same_as_a_number_and_as_a_text(query):
     gallery = [{"label": 3}, {"label": "3"}, {"label": 4}, {}]
     assert matching(query, gallery).tolist() == [True, True, False, False]
-    assert has_match([query], gallery, in_gallery=np.array([False])).all()
+    assert has_match([query], gallery, left_out=np.array([False])).all()
 
 
 def test_nobody_matches_rows_without_a_label():
     assert not matching({"label": "None"}, [{}, {"path": "x"}]).any()
-    assert not has_match([{"label": "None"}], [{}, {}], in_gallery=np.array([False])).any()
+    assert not has_match([{"label": "None"}], [{}, {}], left_out=np.array([False])).any()
 
 
 def test_places_within_the_radius_match():
@@ -62,8 +62,8 @@ def test_a_label_counts_more_than_a_place():
 
 def test_a_query_in_the_gallery_needs_another_row_to_have_a_match():
     inside = np.ones(4, dtype=bool)
-    assert has_match(LABELS, LABELS, in_gallery=inside).tolist() == [True, False, True, False]
-    assert has_match(LABELS, LABELS, in_gallery=~inside).all()
+    assert has_match(LABELS, LABELS, left_out=inside).tolist() == [True, False, True, False]
+    assert has_match(LABELS, LABELS, left_out=~inside).all()
 
 
 @pytest.mark.parametrize("inside", [True, False])
@@ -73,16 +73,16 @@ def test_places_that_are_near_are_counted_as_a_loop_does(inside):
     wanted = [sum(near(query, row) for row in gallery) > inside for query in queries]
     assert any(wanted)
     assert not all(wanted)
-    found = has_match(queries, gallery, in_gallery=np.full(30, inside))
+    found = has_match(queries, gallery, left_out=np.full(30, inside))
     assert found.tolist() == wanted
 
 
 def test_rows_without_a_place_match_no_place():
     gallery, queries = [*places(20, 4), {}, {"label": "cat"}], places(5, 5)
     assert not matching(queries[0], gallery)[20:].any()
-    found = has_match(queries, gallery, in_gallery=np.zeros(5, dtype=bool))
+    found = has_match(queries, gallery, left_out=np.zeros(5, dtype=bool))
     assert found.tolist() == [any(near(q, row) for row in gallery[:20]) for q in queries]
-    assert not has_match(queries, [{}, {}], in_gallery=np.zeros(5, dtype=bool)).any()
+    assert not has_match(queries, [{}, {}], left_out=np.zeros(5, dtype=bool)).any()
 
 
 def test_classes_are_those_of_the_labels_and_every_place_is_its_own():

@@ -51,9 +51,12 @@ class Calibrated:
         distances: HitDistances | None = None,
         inside: bool = False,
     ) -> Seen:
-        keys, places = np.unique(near.keys[:, :NEIGHBOURS], return_inverse=True)
+        keys, first, places = np.unique(
+            near.keys[:, :NEIGHBOURS], return_index=True, return_inverse=True
+        )
+        vectors = near.vectors[:, :NEIGHBOURS].reshape(-1, engine.space.width)[first]
         ranking = self.calibration.origin.ranking
-        around = known_around(engine, self.neighbourhoods, keys, ranking=ranking)
+        around = known_around(engine, self.neighbourhoods, keys, vectors, ranking=ranking)
         return see(
             engine.space,
             query,

@@ -39,6 +39,7 @@ class Origin:
     classes: int
     without_match: int  # queries that no image of the gallery matches
     gallery: int  # images that were searched
+    copies: int = 0  # images that are copies of a query: neither its hits nor asked again
     remarks: tuple[str, ...] = ()  # what weakens the promise
 
 

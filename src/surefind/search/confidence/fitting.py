@@ -32,18 +32,16 @@ class Wishes:
     foreign_rate: float = FOREIGN_RATE
     recalibration: str = "beta"
 
-
-def check_wishes(wishes: Wishes) -> None:
-    """Before the work, not after it."""
-    for name in ("precision", "probability", "miss"):
-        check_number(
-            name, getattr(wishes, name), "a share between 0 and 1", lambda share: 0 < share < 1
-        )
-    rate = wishes.foreign_rate
-    check_number("foreign_rate", rate, "a share from 0 to below 1", lambda share: 0 <= share < 1)
-    check_choice("recalibration", wishes.recalibration, RECALIBRATIONS)
-    if wishes.ahead is not None:
-        check_whole("ahead", wishes.ahead)
+    def __post_init__(self) -> None:
+        """Before any work that is done for them."""
+        for name in ("precision", "probability", "miss"):
+            value = getattr(self, name)
+            check_number(name, value, "a share between 0 and 1", lambda share: 0 < share < 1)
+        rate, expected = self.foreign_rate, "a share from 0 to below 1"
+        check_number("foreign_rate", rate, expected, lambda share: 0 <= share < 1)
+        check_choice("recalibration", self.recalibration, RECALIBRATIONS)
+        if self.ahead is not None:
+            check_whole("ahead", self.ahead)
 
 
 def fit_calibration(observed: Observed, origin: Origin, wishes: Wishes) -> Calibration:
@@ -53,12 +51,13 @@ def fit_calibration(observed: Observed, origin: Origin, wishes: Wishes) -> Calib
     fitted = fit_confidence(
         observed.seen,
         observed.match,
-        observed.groups,
+        observed.fold,
         names=names,
         recalibration=wishes.recalibration,
+        unseen=observed.unseen,
     )
     first = fitted.confidence[:, 0]
-    curve = curve_of(fitted.confidence, observed)
+    curve = curve_of(fitted, observed)
     values = novelty_values(observed.seen)
     return Calibration(
         origin=origin,
@@ -74,7 +73,7 @@ def fit_calibration(observed: Observed, origin: Origin, wishes: Wishes) -> Calib
         ),
         showing=showing_rule(fitted.confidence, observed.match, observed.groups, miss=wishes.miss),
         curve=curve,
-        quality=quality_of(curve),
+        quality=quality_of(curve, observed.seen),
         usual=quantiles_of(usual_columns(observed.seen, names, first)),
         foreign_rate=wishes.foreign_rate,
     )

@@ -1,19 +1,17 @@
 """From evidence to the probability that a hit is a match."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import GroupKFold  # type: ignore[import-untyped]
 
 from surefind.search.confidence.logistic import Logistic, fit_logistic
 from surefind.search.confidence.recalibration import Recalibration, fit_recalibration
 from surefind.search.evidence.columns import COLUMNS, evidence
 from surefind.search.evidence.seen import Numbers, Seen
 
-FOLDS = 5
 _FIRST, _LATER = slice(0, 1), slice(1, None)  # hits; the first is another matter than the others
 
 
@@ -40,49 +38,77 @@ class ConfidenceModel:
 
 
 class FittedConfidence(NamedTuple):
-    """A model fitted to all queries, and what models say that did not see a query's group."""
+    """A model fitted to all queries, and what models say that did not see a query's fold."""
 
     model: ConfidenceModel
-    confidence: Numbers  # (Q, H)
+    confidence: Numbers  # (Q, H), cross-fitted
 
 
 def fit_confidence(
     seen: Seen,
     match: NDArray[np.bool_],
-    groups: NDArray[np.generic],
+    fold: NDArray[np.int64],
     *,
     names: Sequence[str],
     recalibration: str = "beta",
+    unseen: Sequence[Seen] = (),
 ) -> FittedConfidence:
-    """Fitted to hits (Q, H) of which it is known whether they match.
+    """Fit to hits (Q, H) of which it is known whether they match.
 
-    Groups (classes) stay together: each query is judged by a fit to other groups, and the
-    recalibration is fitted to those judgements, again by groups.
+    No label of a fold, (Q,), influences the cross-fitted confidence of its queries. Where `seen`
+    was learned from labels in part, `unseen` holds for each fold what was seen of all queries with
+    nothing learned from that fold.
     """
     columns = evidence(seen, names)
+    without = [evidence(its, names) for its in unseen] or [columns] * (int(fold.max()) + 1)
     directions = [COLUMNS[name].direction for name in names]
-    folds = list(_folds(groups))
-    parts = []
-    for hits in (_FIRST, _LATER):
-        own, true = columns[:, hits], match[:, hits]
-        raw = np.empty(true.shape)
-        for fitted, judged in folds:
-            raw[judged] = _fit(own[fitted], true[fitted], directions).probability(own[judged])
-        honest = np.empty(true.shape)
-        for fitted, judged in folds:
-            mapped = _recalibrate(raw[fitted], true[fitted], recalibration)
-            honest[judged] = mapped(raw[judged])
-        whole = _fit(own, true, directions)
-        parts.append((whole, _recalibrate(raw, true, recalibration), honest))
-    (first, first_map, one), (later, later_map, rest) = parts
-    model = ConfidenceModel(tuple(names), first, later, first_map, later_map)
-    return FittedConfidence(model, np.concatenate([one, rest], axis=1))
+    first, later = (
+        _fit_hits(
+            columns[:, hits],
+            [its[:, hits] for its in without],
+            match[:, hits],
+            fold,
+            directions,
+            recalibration,
+        )
+        for hits in (_FIRST, _LATER)
+    )
+    model = ConfidenceModel(
+        tuple(names), first.logistic, later.logistic, first.recalibration, later.recalibration
+    )
+    return FittedConfidence(model, np.concatenate([first.crossfitted, later.crossfitted], axis=1))
 
 
-def _folds(
-    groups: NDArray[np.generic],
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    yield from GroupKFold(min(FOLDS, len(np.unique(groups)))).split(groups, groups=groups)
+class _FittedHits(NamedTuple):
+    logistic: Logistic
+    recalibration: Recalibration
+    crossfitted: Numbers  # (Q, hits)
+
+
+def _fit_hits(
+    columns: Numbers,
+    unseen: Sequence[Numbers],
+    match: NDArray[np.bool_],
+    fold: NDArray[np.int64],
+    directions: Sequence[int],
+    kind: str,
+) -> _FittedHits:
+    """Fit a logistic model and its recalibration, and cross-fit both (nested cross-validation).
+
+    A recalibration is fitted to probabilities of models that did not see the query's fold. The one
+    that judges fold k may not depend on the labels of k either: those models did not see k.
+    """
+    probability, crossfitted = np.empty(match.shape), np.empty(match.shape)
+    for k, its in enumerate(unseen):
+        own = fold == k
+        inner = np.empty(match.shape)  # of each query: by a model that saw neither k nor its fold
+        for j in range(len(unseen)):
+            rest = (fold != j) & ~own
+            inner[fold == j] = _fit(its[rest], match[rest], directions).probability(its[fold == j])
+        nested = _recalibrate(inner[~own], match[~own], kind)
+        probability[own], crossfitted[own] = inner[own], nested(inner[own])
+    whole = _fit(columns, match, directions)
+    return _FittedHits(whole, _recalibrate(probability, match, kind), crossfitted)
 
 
 def _fit(columns: Numbers, match: NDArray[np.bool_], directions: Sequence[int]) -> Logistic:

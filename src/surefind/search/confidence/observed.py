@@ -6,11 +6,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.errors import InvalidArgument
+from surefind.search.confidence.folds import folds_of
 from surefind.search.evidence.seen import Numbers, Seen
 
 LEAST_QUERIES = 50
 LEAST_CLASSES = 4
 LEAST_OF_EACH = 5  # right first hits, and wrong ones
+
+
+class NestedDoubt(NamedTuple):
+    """For each of F folds, what heads that saw no class of it say of all Q queries."""
+
+    fold: NDArray[np.int64]  # (Q,), of each query
+    doubt: Numbers  # (F, Q, 2)
+    near_doubt: Numbers  # (F, Q)
 
 
 class Observed(NamedTuple):
@@ -21,10 +30,25 @@ class Observed(NamedTuple):
     groups: NDArray[np.int64]  # (Q,), their classes
     belongs: NDArray[np.bool_]  # (Q,), whether the gallery has a match at all
     gallery: int  # images in it
+    copies: int = 0  # of queries, left out of the gallery that those searched
+    nested: NestedDoubt | None = None  # none where nothing was learned
 
     @property
     def classes(self) -> int:
         return len(np.unique(self.groups))
+
+    @property
+    def fold(self) -> NDArray[np.int64]:
+        """Of each query, (Q,)."""
+        return folds_of(self.groups) if self.nested is None else self.nested.fold
+
+    @property
+    def unseen(self) -> tuple[Seen, ...]:
+        """For each fold, what was seen with nothing learned from its classes; empty if the same."""
+        if self.nested is None:
+            return ()
+        each = zip(self.nested.doubt, self.nested.near_doubt, strict=True)
+        return tuple(self.seen._replace(doubt=its, near_doubt=near) for its, near in each)
 
 
 def check_enough(observed: Observed) -> None:

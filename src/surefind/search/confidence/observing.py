@@ -1,25 +1,31 @@
 """Labelled queries asked of an index: what was seen, and which hits were right."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from surefind.embeddings import Embeddings
-from surefind.engines.engine import Engine
+from surefind.engines.engine import Engine, Keys
 from surefind.engines.where import Metadata
 from surefind.errors import InvalidArgument
 from surefind.search.confidence.calibrated import DOUBTED, doubt_of
-from surefind.search.confidence.observed import Observed
-from surefind.search.confidence.truth import check_labelled, facts_of, has_match, matching
+from surefind.search.confidence.observed import NestedDoubt, Observed
+from surefind.search.confidence.truth import (
+    check_labelled,
+    contradict,
+    facts_of,
+    has_match,
+    matching,
+)
+from surefind.search.copies import copies_among, nearest_others
 from surefind.search.doubt.heads import VarianceHeads
 from surefind.search.evidence.seeing import see
 from surefind.search.evidence.seen import NEIGHBOURS, Numbers, Seen
-from surefind.search.inside import others
 from surefind.search.nearest import Nearest
-from surefind.search.neighbourhoods import Neighbourhoods, known_around
-from surefind.search.neighbours import nearest
+from surefind.search.neighbourhoods import Neighbourhoods, distances_to_others, known_around
 
 QUERIES_AT_ONCE = 256
 LEAST_GALLERY = NEIGHBOURS + 2
@@ -32,13 +38,16 @@ class LabelledQueries(NamedTuple):
     facts: Sequence[Metadata]  # with a label, or a place
     itself: Sequence[str]  # the id under which a query is in the index; "" if it is not
     groups: NDArray[np.int64]  # their classes
+    digests: Sequence[str] = ()  # of their images' contents; "" where unknown
+    copies: int = 0  # of these queries, which are not asked again
 
     def at(self, rows: NDArray[np.int64]) -> "LabelledQueries":
-        return LabelledQueries(
-            self.embeddings[rows.tolist()],
-            [self.facts[row] for row in rows],
-            [self.itself[row] for row in rows],
-            self.groups[rows],
+        return self._replace(
+            embeddings=self.embeddings[rows.tolist()],
+            facts=[self.facts[row] for row in rows],
+            itself=[self.itself[row] for row in rows],
+            groups=self.groups[rows],
+            digests=[self.digests[row] for row in rows] if len(self.digests) else (),
         )
 
 
@@ -47,6 +56,13 @@ class Doubt(NamedTuple):
 
     heads: VarianceHeads | None
     of_queries: Numbers  # (Q, 2), log variance and disagreement
+    fold: NDArray[np.int64] | None = None  # (Q,), of each query
+    nested: tuple["Doubt", ...] = ()  # for each fold, by heads that saw no class of it
+
+    def at(self, rows: NDArray[np.int64]) -> "Doubt":
+        fold = None if self.fold is None else self.fold[rows]
+        nested = tuple(its.at(rows) for its in self.nested)
+        return Doubt(self.heads, self.of_queries[rows], fold, nested)
 
 
 def checked_gallery(engine: Engine) -> list[Metadata]:
@@ -73,66 +89,214 @@ def observe(
     gallery: Sequence[Metadata] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Observed:
-    """Each query's first hits; a query that is in the index is not its own hit.
+    """Each query's first hits; neither the query itself nor a copy of it is one.
 
-    `gallery` is what `checked_gallery` gave, where it was asked already.
+    A query with too few others to be judged by is left out. `gallery` is what `checked_gallery`
+    gave, where it was asked already.
     """
     if gallery is None:
         gallery = checked_gallery(engine)
-    unseen = dict(zip(queries.itself, doubt.of_queries[:, 0].tolist(), strict=True))
-    seen, match = [], []
+    unseen = [
+        dict(zip(queries.itself, its.of_queries[:, 0].tolist(), strict=True))
+        for its in (doubt, *doubt.nested)
+    ]
+    parts: list[_Answered] = []
     for start in range(0, len(queries.facts), QUERIES_AT_ONCE):
         rows = np.arange(start, min(start + QUERIES_AT_ONCE, len(queries.facts)))
-        its = Doubt(doubt.heads, doubt.of_queries[rows])
-        some, right = _ask(engine, queries.at(rows), neighbourhoods, ranking, its, unseen)
-        seen.append(some)
-        match.append(right)
+        some = queries.at(rows)
+        parts += _ask(engine, some, rows, neighbourhoods, ranking, doubt.at(rows), unseen)
         if progress is not None:
             progress(int(rows[-1]) + 1)
-    inside = np.array([name != "" for name in queries.itself])
+    if not parts:
+        raise InvalidArgument(
+            "labelled",
+            expected=f"queries that find {NEIGHBOURS} images besides their copies",
+            got=f"{len(queries.facts)} that find fewer",
+            fix="add more images before it is calibrated: of most there are only copies",
+        )
+    left_out = np.concatenate([part.left_out for part in parts])
+    facts = [facts for part in parts for facts in part.queries.facts]
     return Observed(
-        Seen.joined(seen),
-        np.concatenate(match),
-        queries.groups,
-        has_match(queries.facts, gallery, in_gallery=inside),
+        Seen.joined([part.seen for part in parts]),
+        np.concatenate([part.match for part in parts]),
+        np.concatenate([part.queries.groups for part in parts]),
+        has_match(facts, gallery, left_out=left_out),
         len(gallery),
+        queries.copies + sum(part.copies for part in parts),
+        _nested(doubt, parts),
     )
+
+
+def _nested(doubt: Doubt, parts: "list[_Answered]") -> NestedDoubt | None:
+    if doubt.fold is None:
+        return None
+    fold = doubt.fold[np.concatenate([part.rows for part in parts])]
+    doubts = np.concatenate([part.doubt for part in parts], axis=1)[1:]
+    return NestedDoubt(fold, doubts[..., :2], doubts[..., 2])
+
+
+class _Answered(NamedTuple):
+    """Queries that found enough, and what."""
+
+    queries: LabelledQueries
+    rows: NDArray[np.int64]  # (Q,), their places among all queries
+    seen: Seen
+    doubt: Numbers  # (1 + F, Q, 3), log variance, disagreement and that of the nearest
+    match: NDArray[np.bool_]
+    left_out: NDArray[np.int64]  # (Q,), rows that would match, were they not the query's copies
+    copies: int  # rows left out that are not the queries themselves
 
 
 def _ask(
     engine: Engine,
     queries: LabelledQueries,
+    places: NDArray[np.int64],
     neighbourhoods: Neighbourhoods,
     ranking: str,
     doubt: Doubt,
-    unseen: dict[str, float],
-) -> tuple[Seen, NDArray[np.bool_]]:
-    near = nearest(engine, queries.embeddings, NEIGHBOURS + 1, ranking=ranking)
-    keys, place = np.unique(near.keys, return_inverse=True)
-    rows, place = engine.rows(keys), place.reshape(near.keys.shape)
-    ids = np.array(rows.ids, dtype=object)
-    near = others(
-        Nearest(place, near.ranked_by, near.vectors, near.var),
-        ids[place],
-        itself=queries.itself,
-        k=NEIGHBOURS,
+    unseen: list[dict[str, float]],
+) -> list[_Answered]:
+    """One answer, or none where no query found enough."""
+    rows = _RowsRead(engine)
+    near, copies = _others(engine, queries, rows, ranking=ranking)
+    enough = np.flatnonzero(near.found >= NEIGHBOURS)
+    if not len(enough):
+        return []
+    near, queries, copies = near.at(enough), queries.at(enough), [copies[row] for row in enough]
+    inside = np.array([name != "" for name in queries.itself])
+    around, one = _around(engine, neighbourhoods, near, copies, ranking=ranking)
+    doubts = np.stack(
+        [
+            np.c_[
+                its.of_queries[enough],
+                _doubt_of(engine, near, rows, its.heads, of_rows).mean(axis=1),
+            ]
+            for its, of_rows in zip((doubt, *doubt.nested), unseen, strict=True)
+        ]
     )
-    place = near.keys
-    around = known_around(engine, neighbourhoods, keys, ranking=ranking)
-    of_rows = doubt_of(doubt.heads, rows.embeddings.mean)[:, 0]
-    if doubt.heads is not None:  # of a row that is a query, by heads that did not see its class
-        of_rows = np.array([unseen.get(*its) for its in zip(rows.ids, of_rows, strict=True)])
     seen = see(
         engine.space,
         queries.embeddings,
         near,
-        around=around[place].astype(np.float64),
-        doubt=doubt.of_queries,
-        near_doubt=of_rows[place[:, :DOUBTED]].mean(axis=1),
-        inside=np.array([name != "" for name in queries.itself]),
+        around=around,
+        doubt=doubts[0, :, :2],
+        near_doubt=doubts[0, :, 2],
+        inside=one | (inside & (np.array([len(its) for its in copies]) == 0)),
     )
-    match = [
-        matching(facts, [rows.metadata[hit] for hit in its])
-        for facts, its in zip(queries.facts, place, strict=True)
+    match, left_out = (
+        [
+            matching(facts, rows.metadata(its))
+            for facts, its in zip(queries.facts, keys, strict=True)
+        ]
+        for keys in (near.keys, copies)
+    )
+    own = sum(name in rows.ids(its) for name, its in zip(queries.itself, copies, strict=True))
+    return [
+        _Answered(
+            queries,
+            places[enough],
+            seen,
+            doubts,
+            np.array(match),
+            np.maximum([its.sum() for its in left_out], inside),
+            sum(map(len, copies)) - own,
+        )
     ]
-    return seen, np.array(match)
+
+
+def _others(
+    engine: Engine, queries: LabelledQueries, rows: "_RowsRead", *, ranking: str
+) -> tuple[Nearest, list[Keys]]:
+    """The nearest of each query that are no copies of it; and the keys of those that are."""
+    means = queries.embeddings.mean.double().numpy()
+    itself, digests = (
+        np.array(names, dtype=object)
+        for names in (queries.itself, queries.digests or [""] * len(means))
+    )
+
+    def left_out(some: NDArray[np.int64], near: Nearest) -> NDArray[np.bool_]:
+        out = copies_among(near, engine.space.means(near.vectors), means[some])
+        found = np.isfinite(near.ranked_by)
+        query = np.nonzero(found)[0]
+        names, sums = rows.ids(near.keys[found]), rows.digests(near.keys[found])
+        own, same = itself[some][query], digests[some][query]
+        out[found] |= (sums == same) & (same != "")
+        for number, place in zip(*np.nonzero(out), strict=True):
+            (facts,) = rows.metadata(near.keys[number, [place]])
+            out[number, place] = not contradict(queries.facts[some[number]], facts)
+        out[found] |= names == own
+        return out
+
+    return nearest_others(engine, queries.embeddings, NEIGHBOURS, left_out, ranking=ranking)
+
+
+def _around(
+    engine: Engine,
+    neighbourhoods: Neighbourhoods,
+    near: Nearest,
+    copies: list[Keys],
+    *,
+    ranking: str,
+) -> tuple[Numbers, NDArray[np.bool_]]:
+    """Around the hits, (Q, H, WIDTH); and for which queries one row is still to be left out.
+
+    Of a query that has one row in the gallery, that is found by its distance; where there are
+    more, the hits' neighbours are looked for anew without them.
+    """
+    keys, first, place = np.unique(near.keys, return_index=True, return_inverse=True)
+    vectors = near.vectors.reshape(-1, engine.space.width)[first]
+    known = known_around(engine, neighbourhoods, keys, vectors, ranking=ranking)
+    around = known.astype(np.float64)[place.reshape(near.keys.shape)]
+    count = np.array([len(its) for its in copies])
+    many = np.flatnonzero(count > 1)
+    if len(many):
+        space, hits = engine.space, near.at(many)
+        rows = space.embeddings(hits.vectors.reshape(-1, space.width), hits.var.reshape(-1))
+        but = [copies[row] for row in many for _ in range(NEIGHBOURS)]
+        anew = distances_to_others(engine, rows, ranking=ranking, but=but)
+        around[many] = anew.reshape(around[many].shape)
+    return around, count == 1
+
+
+def _doubt_of(
+    engine: Engine,
+    near: Nearest,
+    rows: "_RowsRead",
+    heads: VarianceHeads | None,
+    unseen: dict[str, float],
+) -> Numbers:
+    """Of the nearest, (Q, DOUBTED); rows that are queries by heads of other classes."""
+    near = near.at((slice(None), slice(DOUBTED)))
+    keys, first, place = np.unique(near.keys, return_index=True, return_inverse=True)
+    means = engine.space.means(near.vectors).reshape(-1, engine.space.dim)[first]
+    said = doubt_of(heads, torch.from_numpy(means))[:, 0]
+    if heads is not None:
+        said = np.array([unseen.get(*its) for its in zip(rows.ids(keys), said, strict=True)])
+    return said[place.reshape(near.keys.shape)]
+
+
+class _RowsRead:
+    """What is known of rows, each read once."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.known: dict[Any, tuple[str, str, Metadata]] = {}
+
+    def ids(self, keys: Keys) -> NDArray[np.object_]:
+        return np.array([row[0] for row in self._read(keys)], dtype=object)
+
+    def digests(self, keys: Keys) -> NDArray[np.object_]:
+        return np.array([row[1] for row in self._read(keys)], dtype=object)
+
+    def metadata(self, keys: Keys) -> list[Metadata]:
+        return [row[2] for row in self._read(keys)]
+
+    def _read(self, keys: Keys) -> list[tuple[str, str, Metadata]]:
+        names = keys.tolist()
+        new = [name for name in dict.fromkeys(names) if name not in self.known]
+        if new:
+            rows = self.engine.rows(np.array(new, dtype=keys.dtype))
+            self.known |= dict(
+                zip(new, zip(rows.ids, rows.digests, rows.metadata, strict=True), strict=True)
+            )
+        return [self.known[name] for name in names]

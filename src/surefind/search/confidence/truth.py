@@ -38,20 +38,28 @@ def matching(query: Metadata, rows: Sequence[Metadata]) -> Flags:
     return np.array([np.hypot(*(_place(row) - here)) <= RADIUS for row in rows], dtype=bool)
 
 
+def contradict(query: Metadata, row: Metadata) -> bool:
+    """Whether both have labels, and not the same."""
+    return "label" in query and "label" in row and _label(query) != _label(row)
+
+
 def has_match(
-    queries: Sequence[Metadata], gallery: Sequence[Metadata], *, in_gallery: Flags
+    queries: Sequence[Metadata], gallery: Sequence[Metadata], *, left_out: NDArray[np.int64]
 ) -> Flags:
-    """Which queries have a match besides themselves, (Q,)."""
+    """Which queries have a match besides themselves and their copies, (Q,).
+
+    `left_out` (Q,) is how many rows those are that would match.
+    """
     if all("label" in facts for facts in queries):
         counts = Counter(map(_label, gallery))
         found = np.array([counts[_label(facts)] for facts in queries])
-        return np.asarray(found > in_gallery)
+        return np.asarray(found > left_out)
     known = [_place(facts) for facts in gallery if _has_place(facts)]
     tree = cKDTree(np.array(known).reshape(-1, 2))
     near = tree.query_ball_point(
         np.array([_place(facts) for facts in queries]), RADIUS, return_length=True
     )
-    return np.asarray(near > in_gallery)
+    return np.asarray(near > left_out)
 
 
 def classes_of(queries: Sequence[Metadata]) -> NDArray[np.int64]:

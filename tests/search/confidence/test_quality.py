@@ -1,0 +1,77 @@
+"""What is measured of a confidence: within folds, without the bias of few queries."""
+
+import numpy as np
+import pytest
+import torch
+from clusters import clusters, observed_clusters
+from sklearn.metrics import roc_auc_score
+
+from surefind.metrics import calibration_floor, debiased_calibration_error
+from surefind.search.confidence.fitting import columns_of
+from surefind.search.confidence.model import fit_confidence
+from surefind.search.confidence.observed import Observed
+from surefind.search.confidence.quality import Curve, curve_of, distance_ratio, quality_of
+
+
+@pytest.fixture(scope="module")
+def observed(tmp_path_factory) -> Observed:
+    return observed_clusters(tmp_path_factory.mktemp("seen") / "store", *clusters())
+
+
+@pytest.fixture(scope="module")
+def curve(observed) -> Curve:
+    names = columns_of(observed.seen)
+    fitted = fit_confidence(observed.seen, observed.match, observed.fold, names=names)
+    return curve_of(fitted, observed)
+
+
+def mean_within(uncertainty: np.ndarray, curve: Curve) -> float:
+    wrong, fold = ~np.array(curve.right), np.array(curve.fold)
+    return float(
+        np.mean([roc_auc_score(wrong[fold == f], uncertainty[fold == f]) for f in np.unique(fold)])
+    )
+
+
+def test_every_auroc_is_the_mean_over_the_folds(observed, curve):
+    quality = quality_of(curve, observed.seen)
+    assert quality.auroc == pytest.approx(mean_within(-np.array(curve.confidence), curve))
+    nearest, far = observed.seen.profile[:, 0], observed.seen.profile[:, 19]
+    assert quality.baseline_auroc == pytest.approx(mean_within(nearest, curve))
+    assert quality.ratio_auroc == pytest.approx(mean_within(nearest / far, curve))
+
+
+def test_a_distance_that_ranks_well_in_every_fold_is_not_spoilt_by_pooling(observed, curve):
+    """As the calibrated distance was: each fold has a map of its own."""
+    right, fold = np.array(curve.right), np.array(curve.fold)
+    noise = np.random.default_rng(0).normal(size=len(right))
+    shifted = 1 / (1 + np.exp(-(2 * right + noise + 3 * fold)))
+    pooled = roc_auc_score(right, shifted)
+    moved = Curve(tuple(shifted), curve.baseline, curve.right, curve.fold)
+    found = quality_of(moved, observed.seen).auroc
+    assert found == pytest.approx(mean_within(-shifted, curve))
+    assert found > pooled + 0.1
+
+
+def test_calibration_errors_are_debiased_and_have_their_floors(observed, curve):
+    quality, right = quality_of(curve, observed.seen), torch.tensor(curve.right)
+    for said, ece, floor in (
+        (curve.confidence, quality.ece, quality.floor),
+        (curve.baseline, quality.baseline_ece, quality.baseline_floor),
+    ):
+        sure = torch.tensor(said, dtype=torch.float64)
+        assert ece == debiased_calibration_error(sure, right)
+        assert floor == calibration_floor(sure)
+
+
+def test_without_a_fold_of_both_kinds_there_is_no_auroc(observed, curve):
+    alike = np.array(curve.fold) % 2 == 0
+    one_kind = Curve(curve.confidence, curve.baseline, tuple(alike.tolist()), curve.fold)
+    quality = quality_of(one_kind, observed.seen)
+    assert (quality.auroc, quality.baseline_auroc, quality.ratio_auroc) == (None, None, None)
+
+
+def test_copies_have_a_ratio_of_one(observed):
+    copies = observed.seen._replace(
+        distance=np.zeros_like(observed.seen.distance), profile=np.zeros_like(observed.seen.profile)
+    )
+    assert (distance_ratio(copies) == 1).all()
