@@ -9,6 +9,7 @@ import torch
 from pictures import write_pictures
 
 from surefind.encoders import Encoder, EncoderConfig
+from surefind.encoders.onnx.runtime import OnnxEncoder
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 from surefind.images.preprocess import Preprocessing
 from surefind.reports.evaluate import Request, evaluate
@@ -26,7 +27,11 @@ def place(tmp_path_factory) -> Path:
     (folder / "own" / "class07" / "broken.png").write_bytes(b"no picture")
     for family, dropout in (("gaussian", 0.0), ("point", 0.3)):
         config = EncoderConfig(
-            "tiny", dim=16, family=family, dropout=dropout, preprocessing=Preprocessing(size=16)
+            "tiny",
+            dim=16,
+            family=family,
+            head_dropout=dropout,
+            preprocessing=Preprocessing(size=16),
         )
         Encoder.create(config, seed=0).save(folder / family)
     return folder
@@ -43,6 +48,7 @@ def test_an_evaluation_tells_what_it_is_about(place: Path):
     assert (about.queries, about.gallery, about.classes) == (20, 20, 4)
     assert about.fingerprint == Encoder.load(place / "gaussian").fingerprint
     assert about.foreign_queries == 15
+    assert about.resampled_classes == 4
     assert about.versions["torch"] == torch.__version__.split("+")[0] or about.versions["torch"]
 
 
@@ -51,6 +57,25 @@ def test_a_broken_picture_is_counted_with_its_reason(place: Path):
     assert excluded.count == 1
     assert excluded.examples == ("class07/broken.png",)
     assert "cannot be read" in excluded.reason
+
+
+def test_files_that_are_there_twice_change_no_figure_and_are_counted(place: Path, tmp_path: Path):
+    """Also for a model whose embeddings of one file differ from pass to pass."""
+    own = write_pictures(tmp_path / "own", classes=8)
+    for path in sorted(own.glob("class0[4-7]/*.png"))[::3]:
+        (path.parent / f"{path.stem}z.png").write_bytes(path.read_bytes())
+    for model in ({}, {"model": place / "point", "passes": 5}):
+        found = evaluate(request(place, data=str(own), ladder=4, **model)).result
+        (excluded,) = found.exclusions
+        assert (excluded.reason, excluded.count) == ("copy of another image", 7)
+        assert excluded.examples[0] == "class04/0z.png"
+        assert (found.about.queries, found.about.gallery) == (20, 20)
+    plain = write_pictures(tmp_path / "plain", classes=8)
+    found, wanted = (
+        evaluate(request(place, data=str(data), ladder=4)).result for data in (own, plain)
+    )
+    assert found.rankings == wanted.rankings
+    assert found.ladder == wanted.ladder
 
 
 def test_all_of_the_data_can_be_judged(place: Path):
@@ -87,6 +112,26 @@ def test_changed_pictures_are_encoded_again(place: Path, tmp_path: Path):
     (own / "class07" / "0.png").write_bytes((own / "class06" / "0.png").read_bytes() + b"\0")
     evaluate(request(place, data=str(own)), kept_in=tmp_path / "kept")
     assert len(list((tmp_path / "kept").glob("*.safetensors"))) == 2
+
+
+def test_another_runtime_encodes_for_itself(
+    exported: Path, place: Path, tmp_path: Path, monkeypatch
+):
+    """In float32 it has the fingerprint of torch, whose embeddings are in the folder already."""
+    ran: list[str] = []
+    for encoder in (Encoder, OnnxEncoder):
+        embed = encoder.embed_pixels
+        monkeypatch.setattr(
+            encoder,
+            "embed_pixels",
+            lambda self, pixels, embed=embed: ran.append(self.runtime) or embed(self, pixels),
+        )
+    for runtime, own in (("torch", {"torch"}), ("onnx", {"onnx"}), ("onnx-int8", {"onnx"})):
+        for encoded in (own, set()):
+            ran.clear()
+            evaluate(request(place, model=exported, runtime=runtime), kept_in=tmp_path)
+            assert set(ran) == encoded
+    assert len(list(tmp_path.glob("*.safetensors"))) == 3
 
 
 def test_damaged_embeddings_of_an_earlier_run_are_made_again(place: Path, tmp_path: Path):

@@ -15,6 +15,7 @@ from PIL import Image
 
 from surefind.errors import InvalidFile
 from surefind.reports.html import page, write_report
+from surefind.reports.html.facts import facts
 from surefind.reports.html.headline import sentences
 from surefind.reports.html.numbers import decimal, percent, short
 from surefind.reports.queries import QueryTable
@@ -265,3 +266,18 @@ def luminance(colour: str) -> float:
     parts = [int(colour[at : at + 2], 16) / 255 for at in (0, 2, 4)]
     linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
     return sum(weight * p for weight, p in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("queries", "classes", "words"),
+    [
+        (72, 6, "the 6 classes, each with all its queries, were drawn again with replacement"),
+        (72, 0, "the queries were drawn again with replacement"),
+        (50_000, 10_000, "Only 5 % of them were drawn from, and the widths scaled to all."),
+    ],
+)
+def test_the_page_says_what_was_resampled(evaluation, queries: int, classes: int, words: str):
+    about = evaluation[0].about
+    told = facts(dataclasses.replace(about, queries=queries, resampled_classes=classes))
+    assert words in told["Intervals"]
+    assert ("Only" in told["Intervals"]) == (queries > 4000)

@@ -16,7 +16,11 @@ def evaluate(
     data: Annotated[str, typer.Argument(help="A folder, a CSV, NAME:FOLDER, or 'glyphs'.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The report folder to make.")],
     ood: Annotated[
-        str | None, typer.Option(help="Images that do not belong to the data, named like it.")
+        str | None,
+        typer.Option(
+            help="Images that do not belong to the data, named like it: the test split of data "
+            "that has splits (cars196: classes 99-196), else all of it."
+        ),
     ] = None,
     part: Annotated[str, typer.Option(help="test, val, train, or all of the data.")] = "test",
     ks: Annotated[str, typer.Option("--k", help="Neighbours to judge, e.g. 1,5,10.")] = "1,5,10",

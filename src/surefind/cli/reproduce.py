@@ -23,16 +23,35 @@ def reproduce(
         str | None,
         typer.Option(help="A folder or NAME:FOLDER; else a usual name in $SUREFIND_DATA."),
     ] = None,
+    train_data: Annotated[
+        str | None,
+        typer.Option(
+            help="Of cars196, whose models are trained on CUB-200: that data; else a usual name in "
+            "$SUREFIND_DATA. Not needed where the models are there."
+        ),
+    ] = None,
+    models: Annotated[
+        Path | None,
+        typer.Option(
+            help="The output folder of another reproduce: its models are used, missing ones are "
+            "trained there."
+        ),
+    ] = None,
     backbone: Annotated[str, typer.Option(help="resnet50 or densenet161.")] = "resnet50",
     scale: Annotated[
-        str, typer.Option(help="paper, or cpu: a small backbone, the cpu-* recipes.")
+        str, typer.Option(help="paper, or cpu: a small backbone, the +cpu recipes.")
     ] = "paper",
     seeds: Annotated[int, typer.Option(help="How many times each row is trained.")] = 1,
     once: Annotated[
         str | None, typer.Option(help="Rows with one seed all the same: tripreg,mc-dropout")
     ] = None,
     rows: Annotated[str | None, typer.Option(help="Some only: triplet,bayes-gauss")] = None,
-    ood: Annotated[str | None, typer.Option(help="Data that does not belong.")] = None,
+    ood: Annotated[
+        str | None,
+        typer.Option(
+            help="Data that does not belong: the test split of data that has splits, else all."
+        ),
+    ] = None,
     zero_shot: Annotated[
         list[str] | None, typer.Option(help="Data to try every model on as well, all of it.")
     ] = None,
@@ -46,22 +65,32 @@ def reproduce(
 ) -> None:
     """Train and evaluate every row of the paper's table; stop it and run it again to go on.
 
+    The paper tests the models of cub200 on cars196 (table 2): with the same output folder both
+    tables share them; the second is written to its folder cars196.
+
     Examples:
         surefind reproduce glyphs -o out --rows triplet,bayes-centred
         surefind reproduce cub200 -o out --data data/CUB_200_2011 --scale cpu
         surefind reproduce cub200 -o out --seeds 3 --once mc-dropout
+        surefind reproduce cars196 -o out --data cars196 --train-data CUB_200_2011
     """
     from surefind.choices import check_choice
+    from surefind.reports.reproduce.finished import claimed_data
     from surefind.reports.reproduce.markdown import check_place
+    from surefind.reports.reproduce.paper import TRAINED_ON
     from surefind.reports.reproduce.plan import DATASETS, Plan
     from surefind.reports.reproduce.rows import ROWS, choose_rows
-    from surefind.reports.reproduce.source import find_source
+    from surefind.reports.reproduce.source import find_source, look_for
 
     check_choice("dataset", dataset, DATASETS)
+    if (other := TRAINED_ON.get(dataset)) and train_data is None:
+        train_data = claimed_data(models or output)
     plan = Plan(
         dataset,
         find_source(dataset, data),
         output,
+        train_data=look_for(other, train_data) if other else train_data,
+        models=models,
         backbone=backbone,
         scale=scale,
         seeds=seeds,
@@ -105,8 +134,8 @@ def _write(comparison: "Comparison", plan: "Plan", document: Path | None) -> Non
 
     text = to_markdown(comparison)
     whole = json.dumps(comparison.as_dict(), indent=1) + "\n"
-    write_whole(plan.output / "table.md", text.encode())
-    write_whole(plan.output / "table.json", whole.encode())
+    write_whole(plan.results_folder / "table.md", text.encode())
+    write_whole(plan.results_folder / "table.json", whole.encode())
     if document is not None:
         into(document, _place(plan), text)
 

@@ -14,6 +14,7 @@ from surefind.errors import SurefindError
 from surefind.files import make_writable, write_whole
 from surefind.images.catalog import Catalog
 from surefind.reports.result import Exclusion
+from surefind.search.copies import file_digests, first_copies
 
 EXAMPLES = 5  # of excluded images
 
@@ -53,6 +54,26 @@ def embed_catalog(
     return Embedded(embeddings, *_without(catalog, rejected))
 
 
+def each_once(given: Embedded) -> Embedded:
+    """Without images that are copies of another, by content or by vector; they are counted.
+
+    A copy is found whatever the model has learned. Of a query and its copies, the query stays.
+    """
+    catalog, embeddings = given.catalog, given.embeddings
+    order = np.argsort([not asks for asks in catalog.queries] or [0] * len(catalog), kind="stable")
+    digests = file_digests([catalog.file(row) for row in order])
+    means = embeddings.mean[order].detach().cpu().numpy()
+    labels = [catalog.labels[row] for row in order] if catalog.labels else ()
+    first = order[first_copies(means, digests, labels=labels)]
+    copies = np.sort(order[first != order])
+    if not len(copies):
+        return given
+    once = np.setdiff1d(order, copies)
+    examples = tuple(catalog.paths[row] for row in copies[:EXAMPLES])
+    left_out = Exclusion("copy of another image", len(copies), examples)
+    return Embedded(embeddings[once.tolist()], catalog.select(once), (*given.exclusions, left_out))
+
+
 def _read(kept: Path) -> tuple[Embeddings, list[tuple[int, str]]] | None:
     """What an earlier run kept; None where there is nothing, or it cannot be read any more."""
     try:
@@ -76,8 +97,10 @@ def _without(
 
 
 def _key(encoder: ImageEncoder, catalog: Catalog) -> str:
-    """Of the model and of the files as they are now."""
+    """Of the model, of what runs it, and of the files as they are now."""
     digest = hashlib.sha256(encoder.fingerprint.encode())
+    if encoder.runtime != "torch":  # whose embeddings have no mark of their own
+        digest.update(f"\0{encoder.runtime}".encode())
     for file in catalog.files:
         state = file.stat() if file.exists() else None
         digest.update(f"\0{file}\0{state and (state.st_size, state.st_mtime_ns)}".encode())

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from surefind.choices import check_choice
-from surefind.datasets import open_dataset, read_catalog
+from surefind.datasets import open_dataset, read_catalog, read_foreign
 from surefind.embeddings import Embeddings
 from surefind.encoders.encoder import Encoder
 from surefind.encoders.encoding import ImageEncoder
@@ -31,7 +31,7 @@ from surefind.reports.ladder import Answer, climb, sample_queries, steps
 from surefind.reports.queries import QueryTable
 from surefind.reports.ranking import neighbours
 from surefind.reports.result import About, EvalResult, Ladder
-from surefind.reports.signals import uncertainty_signals
+from surefind.reports.signals import DEPTH, uncertainty_signals
 
 PARTS = ("test", "val", "train", "all")
 PACKAGES = ("surefind", "torch", "timm", "faiss-cpu", "numpy", "scikit-learn")
@@ -98,10 +98,10 @@ def evaluate(
         progress=lambda what: tell(what, 0, 1),
     )
     result = EvalResult(
-        about=_about(request, model, name, own, foreign, judgement, time.monotonic() - start),
+        about=_about(request, model, name, foreign, judgement, time.monotonic() - start),
         rankings=judgement.rankings,
         exclusions=judgement.exclusions,
-        ladder=_ladder(request, encoder, own, judgement, tell) if request.ladder else None,
+        ladder=_ladder(request, encoder, judgement, tell) if request.ladder else None,
     )
     return Evaluation(result, judgement.queries)
 
@@ -121,7 +121,7 @@ def _with_passes(model: Encoder | OnnxEncoder, passes: int | None) -> ImageEncod
 
 def _data(request: Request) -> tuple[str, Catalog, Catalog | None]:
     """The data's name, the images to judge, and foreign ones."""
-    foreign = None if request.foreign is None else read_catalog(request.foreign)
+    foreign = None if request.foreign is None else read_foreign(request.foreign)
     if request.part == "all":
         name, catalog = Path(request.data).stem, read_catalog(request.data)
     else:
@@ -138,19 +138,19 @@ def _data(request: Request) -> tuple[str, Catalog, Catalog | None]:
     return name, catalog, foreign
 
 
-def _ladder(
-    request: Request, encoder: ImageEncoder, own: Embedded, judgement: Judgement, tell: Tell
-) -> Ladder:
+def _ladder(request: Request, encoder: ImageEncoder, judgement: Judgement, tell: Tell) -> Ladder:
     """Corrupted queries ask the clean gallery."""
-    protocol = judgement.protocol
+    own, protocol = judgement.own, judgement.protocol
     gallery = own.embeddings[protocol.gallery.tolist()]
     place = np.full(len(own.catalog), -1)
     place[protocol.gallery] = np.arange(len(protocol.gallery))
 
     def ask(batch: Embeddings, rows: Rows) -> Answer:
         itself = None if protocol.itself is None else place[rows]
-        found = neighbours("means", batch, gallery, 10, itself=itself)
-        signals = uncertainty_signals(batch, gallery, found, learned=encoder.has_variance)
+        found = neighbours("means", batch, gallery, DEPTH, itself=itself)
+        signals = uncertainty_signals(
+            batch, gallery, found, by_means=found, learned=encoder.has_variance
+        )
         return Answer(
             protocol.hits(found.rows.numpy(), rows)[:, 0],
             {name: signal.numpy() for name, signal in signals.items()},
@@ -172,12 +172,12 @@ def _about(
     request: Request,
     model: Encoder | OnnxEncoder,
     name: str,
-    own: Embedded,
     foreign: Embedded | None,
     judgement: Judgement,
     seconds: float,
 ) -> About:
-    scored = int((judgement.protocol.n_matches > 0).sum())
+    own = judgement.own
+    scored = judgement.protocol.queries[judgement.protocol.n_matches > 0]
     bars = None if foreign is None else bars_auroc(own.catalog.files, foreign.catalog.files)
     return About(
         data=request.data,
@@ -189,11 +189,12 @@ def _about(
         family=model.config.family if request.passes is None else "mc-dropout",
         dim=own.embeddings.dim,
         protocol=judgement.protocol.description,
-        queries=scored,
+        queries=len(scored),
         gallery=len(judgement.protocol.gallery),
         classes=len(own.catalog.classes),
         ks=request.ks,
-        resamples=resamples_of(scored),
+        resamples=resamples_of(len(scored)),
+        resampled_classes=len(np.unique(own.catalog.codes[scored])) if own.catalog.labels else 0,
         foreign=request.foreign or (OWN_FOREIGN if foreign else ""),
         foreign_root=str(foreign.catalog.root) if foreign else "",
         foreign_queries=len(foreign.catalog) if foreign else 0,

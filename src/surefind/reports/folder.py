@@ -5,7 +5,8 @@ from pathlib import Path
 from surefind.choices import check_choice
 from surefind.files import make_writable
 from surefind.reports.evaluate import Evaluation, Request, evaluate
-from surefind.reports.figures.of_report import draw_all
+from surefind.reports.figures.of_report import DRAWINGS, write_figures
+from surefind.reports.figures.report import Report
 from surefind.reports.html import write_report
 from surefind.reports.result import EvalResult
 
@@ -32,7 +33,8 @@ class ReportFolder:
         """Everything; the results last, so that their file says that all is there."""
         result, queries = evaluation
         queries.write(self.queries)
-        draw_all(result, queries, self.figures)
+        report = Report(result.about.model, result, queries)
+        write_figures(list(DRAWINGS), [report], self.figures, lenient=True)
         write_report(self.folder, result, queries)
         result.write(self.results)
 

@@ -51,6 +51,7 @@ def measured(result: EvalResult) -> Measured:
             "auroc_foreign_query_var",
             learned.ood.auroc,
         ),
+        resampled="classes" if about.resampled_classes else "queries",
         version=about.versions.get("surefind", ""),
         date=about.date,
     )

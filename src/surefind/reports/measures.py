@@ -24,13 +24,18 @@ FOREIGN: dict[str, Callable[..., Any]] = {
 
 
 def measure(found: Found, *, ks: Sequence[int], seed: int = 0) -> Ranking:
-    """Every metric of one ranking, with intervals over its queries."""
+    """Every metric of one ranking, with intervals over its groups of queries."""
     estimates = estimate_all(
-        lambda part: _of_own(part, ks), found, count=lambda part: len(part.hits), seed=seed
+        lambda part: _of_own(part, ks), found, groups_of=lambda part: (part.groups,), seed=seed
     )
     foreign: Estimates = {}
     if found.foreign:
-        foreign = estimate_all(_of_foreign, found, count=lambda part: part.queries, seed=seed)
+        foreign = estimate_all(
+            _of_foreign,
+            found,
+            groups_of=lambda part: (part.groups, part.foreign_groups),
+            seed=seed,
+        )
 
     error = _error(found)
 

@@ -9,6 +9,8 @@ SIGNALS = {
     "nearest_distance": "nearest distance d₁",
     "ratio_1_2": "d₁/d₂",
     "ratio_1_10": "d₁/d₁₀",
+    "ratio_1_20": "d₁/d₂₀",
+    "nearest_cosine": "cosine + Platt",
 }
 RANKINGS = {"means": "distance of means", "expected": "expected distance"}
 

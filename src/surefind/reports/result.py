@@ -11,7 +11,7 @@ from surefind.files import write_whole
 from surefind.metrics.bootstrap import Estimate
 from surefind.settings import parse
 
-FORMAT = 1
+FORMAT = 2  # since then: intervals over classes; free signals of mean distances, d1/d20, cosine
 
 
 @dataclass(frozen=True)
@@ -104,6 +104,7 @@ class About:
     classes: int  # 0: matches are by position
     ks: tuple[int, ...]
     resamples: int  # of the bootstrap
+    resampled_classes: int = 0  # drawn as a whole by the bootstrap; 0: it drew single queries
     foreign: str = ""  # the out-of-distribution data, as the user named it
     foreign_root: str = ""
     foreign_queries: int = 0

@@ -26,7 +26,8 @@ def print_result(result: EvalResult, console: Console | None = None) -> None:
 
 def _retrieval(result: EvalResult) -> Table:
     rankings = result.rankings
-    table = _table("95 % intervals over queries", *(ranking_name(name) for name in rankings))
+    over = "classes" if result.about.resampled_classes else "queries"
+    table = _table(f"95 % intervals over {over}", *(ranking_name(name) for name in rankings))
     rows: dict[str, list[Estimate | None]] = {}
     for name, group in (("R", "recall"), ("mAP", "mean_ap"), ("P", "precision")):
         for k in map(str, result.about.ks):

@@ -22,9 +22,9 @@ SMALL = (
     "batch.classes=3",
     "batch.images=2",
     "augment.use=false",
-    "variance.held_out=0",
     "schedule.steps=4",
     "schedule.validate_every=2",
+    "data.val_share=0.1",
 )
 
 
@@ -34,10 +34,12 @@ class FakeWork:
 
     result: EvalResult
     trained: list[str] = field(default_factory=list)
+    trained_on: set[str] = field(default_factory=set)  # classes, those held out to validate too
     evaluated: list[tuple[str, int | None]] = field(default_factory=list)
 
     def train(self, splits, recipe, output: Path, *, resume, on_step, should_stop) -> None:
         self.trained.append(f"{output.parent.name}/{output.name}")
+        self.trained_on |= {*splits.train.classes, *splits.val.classes}
         run = RunFolder(output)
         run.start(recipe)
         run.save_model(make_encoder(recipe), {})

@@ -64,6 +64,10 @@ def test_a_document_without_a_place_is_refused_before_the_work(plan, tmp_path: P
     [
         (["cub"], "did you mean 'cub200'"),
         (["cub200"], "where is cub200"),
+        (["cars196"], "where is cars196"),
+        (["cars196", "--data", "."], "where is cub200? This table's models are trained on it"),
+        (["cub200", "--data", ".", "--train-data", "."], "leave it out; it is for cars196"),
+        (["cars196", "--data", ".", "--models", "nowhere"], "nowhere: no such folder"),
         (["cub200", "--data", "nowhere"], "nowhere: no such folder"),
         (["glyphs", "--rows", "tripplet"], "did you mean 'triplet'"),
         (["glyphs", "--scale", "gpu"], "did you mean 'cpu'"),
@@ -76,3 +80,24 @@ def test_a_wrong_argument_is_one_clear_error(arguments, message, tmp_path: Path,
     done = run(*arguments, "-o", tmp_path / "out")
     assert message in str(done.exception)
     assert not (tmp_path / "out").exists()
+
+
+def test_two_tables_share_a_folder_and_the_data_to_train_on_is_remembered(
+    pictures, plan, monkeypatch
+):
+    """The folder says what its models are trained on; it is not asked for again."""
+    monkeypatch.delenv("SUREFIND_DATA", raising=False)
+    tiny = ("encoder.backbone=tiny", "encoder.weights=none", "optimiser.freeze_first=[]")
+    settings = [part for one in (*plan.settings, *tiny) for part in ("--set", one)]
+    common = ["-o", plan.output, "--scale", "cpu", "--rows", "triplet", *settings]
+    birds = f"folder:{pictures}"
+    assert run("cub200", "--data", birds, *common).exit_code == 0
+    cars = run("cars196", "--data", birds, *common)
+    assert cars.exit_code == 0, cars.output
+    assert "model is there" in cars.stderr
+    for table in (plan.output, plan.output / "cars196"):
+        assert "| Triplet | paper |" in (table / "table.md").read_text()
+    assert "0.451" in (plan.output / "cars196" / "table.md").read_text()
+    assert "0.648" in (plan.output / "table.md").read_text()
+    again = run("cars196", "--data", birds, *common, "--json")
+    assert json.loads(again.stdout)["rows"][0]["paper"]["R@1"] == 0.451

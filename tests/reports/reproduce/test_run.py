@@ -7,8 +7,9 @@ import pytest
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.reports.reproduce.rows import choose_rows
 from surefind.reports.reproduce.run import Interrupted, Reporter, reproduce
+from surefind.reports.result import EvalResult
 
-MODELS = ["glyphs-triplet/seed-0", "glyphs-bayes-gauss/seed-0"]
+MODELS = ["triplet+glyphs/seed-0", "bayes-gauss+glyphs/seed-0"]
 
 
 def run(plan, work, **reporter):
@@ -38,7 +39,7 @@ def test_every_seed_is_a_run_of_its_own(plan, work):
 
 def test_dropout_is_evaluated_with_fifty_passes(plan, work):
     run(replace(plan, rows=choose_rows(["mc-dropout"])), work)
-    assert work.evaluated == [("glyphs-mc-dropout/seed-0", 50)]
+    assert work.evaluated == [("mc-dropout-heads+glyphs/seed-0", 50)]
 
 
 def test_a_model_of_another_recipe_is_refused(plan, work):
@@ -65,6 +66,14 @@ def test_unreadable_results_are_made_again(plan, work):
     assert len(work.evaluated) == 3
 
 
+def test_results_that_an_older_version_measured_are_measured_again(plan, work):
+    run(plan, work)
+    path = plan.evaluation(plan.rows[0], 0) / "results.json"
+    replace(EvalResult.read(path), format=1).write(path)
+    run(plan, work)
+    assert len(work.evaluated) == 3
+
+
 def test_a_folder_of_another_table_is_refused(plan, work):
     run(plan, work)
     with pytest.raises(
@@ -85,9 +94,9 @@ def test_it_says_what_it_does(plan, work):
     said: list[str] = []
     run(plan, work, say=said.append)
     assert said == [
-        "[1/3] Triplet, seed 0: training",
+        f"[1/3] Triplet, seed 0: training on {plan.data}",
         f"[1/3] Triplet, seed 0: evaluating on {plan.data}",
-        "[2/3] Bayes Gauss, seed 0: training",
+        f"[2/3] Bayes Gauss, seed 0: training on {plan.data}",
         f"[2/3] Bayes Gauss, seed 0: evaluating on {plan.data}",
         "[3/3] Bayes Gauss (Exp), seed 0: model is there",
         f"[3/3] Bayes Gauss (Exp), seed 0: results on {plan.data} are there",
@@ -116,8 +125,8 @@ def test_a_stopped_training_goes_on_where_it_was(plan, work):
     assert steps[-1] == 2
     reproduce(log_all, evaluate=work.evaluate, reporter=listen(99))
     assert said == [
-        "[1/1] Triplet, seed 0: training",
-        "[1/1] Triplet, seed 0: training goes on",
+        f"[1/1] Triplet, seed 0: training on {plan.data}",
+        f"[1/1] Triplet, seed 0: training on {plan.data}, resumed",
         f"[1/1] Triplet, seed 0: evaluating on {plan.data}",
     ]
     reproduce(log_all, evaluate=work.evaluate, reporter=listen(99))

@@ -45,6 +45,13 @@ def test_both_figures_and_our_interval_are_shown(cub, found):
     assert foreign.count("0.900 [0.880, 0.920]") == 2
 
 
+@pytest.mark.parametrize(("classes", "drawn"), [(6, "whole classes"), (0, "single queries")])
+def test_what_intervals_resample_is_told(cub, found, classes: int, drawn: str):
+    text = page(cub, replace(found, about=replace(found.about, resampled_classes=classes)))
+    assert f"which does not cover chance in training: {drawn} are resampled." in text
+    assert f"flips the signs of {drawn}." in text
+
+
 def test_the_papers_errors_are_footnotes(cub, found):
     text = page(cub, found)
     assert f"| Bayes Gauss (Exp) | paper | {NONE} | 0.632¹ | 0.857 | 0.912 | 0.630¹ |" in text
@@ -55,14 +62,14 @@ def test_the_papers_errors_are_footnotes(cub, found):
 
 def test_the_scale_and_foreign_test_sets_are_told(cub, found):
     text = page(cub, found)
-    assert "CPU scale: mobilenetv2_100, `cpu-*` recipes, not the paper's backbone" in text
+    assert "CPU scale: mobilenetv2_100, `+cpu` recipes, not the paper's backbone" in text
     assert "72 test queries. **This is not the paper's test set**: CUB-200-2011 has 5,924" in text
 
 
 def test_the_papers_own_test_set_needs_no_warning(cub, found):
     whole = replace(found, about=replace(found.about, queries=5924))
     text = page(replace(cub, scale="paper"), whole)
-    assert "Paper scale: resnet50, `cub200-resnet50-*` recipes" in text
+    assert "Paper scale: resnet50.tv_in1k, its rows' recipes" in text
     assert "not the paper's test set" not in text
 
 

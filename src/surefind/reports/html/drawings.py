@@ -34,17 +34,17 @@ _WORDS = {
     "risk_coverage": (
         "What is gained by answering fewer queries",
         "From right to left, the least sure queries are left unanswered. A useful signal makes the "
-        "curve fall towards that of the best possible order; at the level of no order, leaving "
-        "queries out by it helps no more than chance.",
+        "curve fall towards the oracle, the best possible order; at the level of the random order, "
+        "leaving queries out by it helps no more than chance.",
     ),
     "calibration": (
-        "Is it as sure as it is right?",
+        "Calibration",
         "Left, queries in ten groups by their uncertainty, the surest on the right; right, in ten "
-        "groups by the probability they were given. On the diagonal a promise of 80 % comes true "
-        "in 80 % of the cases; below it too much is claimed, above it too little.",
+        "groups by the probability they were given. On the diagonal (perfectly calibrated), "
+        "80 % means right in 80 % of the cases; below it too much is claimed, above it too little.",
     ),
     "ood": (
-        "Own and foreign queries",
+        "In-catalogue and foreign queries",
         "How each uncertainty is spread over queries that belong to the gallery and over queries "
         "that do not. The less the two overlap, the better foreign queries can be turned away.",
     ),

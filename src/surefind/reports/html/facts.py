@@ -1,13 +1,7 @@
 """Where the numbers come from: enough to make them again."""
 
-from surefind.reports.intervals import MANY, SOME
+from surefind.reports.intervals import share_resampled
 from surefind.reports.result import About
-
-HOW_SURE = (
-    "Brackets hold 95 % intervals: the queries were drawn again with replacement "
-    "{resamples:,} times, and the middle 95 % of the outcomes is shown."
-)
-OF_SOME = f" Of so many queries, {SOME:,} were drawn from, and the widths scaled to all."
 
 
 def facts(about: About) -> dict[str, str]:
@@ -21,10 +15,21 @@ def facts(about: About) -> dict[str, str]:
         "Model": f"{about.model} ({about.family}, {about.dim:,} dimensions)",
         "Fingerprint": about.fingerprint,
         "Cut-offs k": ", ".join(str(k) for k in about.ks),
-        "Intervals": HOW_SURE.format(resamples=about.resamples)
-        + (OF_SOME if about.queries > MANY else ""),
+        "Intervals": _intervals(about),
         "Date": about.date,
         "Time taken": f"{about.seconds:,.1f} s",
         "Versions": ", ".join(f"{name} {version}" for name, version in about.versions.items()),
     }
     return {name: value for name, value in found.items() if value}
+
+
+def _intervals(about: About) -> str:
+    classes = about.resampled_classes
+    drawn = f"the {classes:,} classes, each with all its queries," if classes else "the queries"
+    share = share_resampled(about.queries, classes or about.queries)
+    some = f" Only {100 * share:.0f} % of them were drawn from, and the widths scaled to all."
+    return (
+        f"Brackets hold 95 % bootstrap intervals: {drawn} were drawn again with replacement "
+        f"{about.resamples:,} times, and the middle 95 % of the outcomes is shown."
+        + (some if share < 1 else "")
+    )

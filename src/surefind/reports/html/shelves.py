@@ -6,7 +6,7 @@ from functools import cache
 from math import isnan
 from pathlib import Path, PurePosixPath
 
-from surefind.reports.figures.selection import Rows, confident_but_wrong, surest, vaguest
+from surefind.reports.figures.selection import Rows, confident_but_wrong, least_sure, surest
 from surefind.reports.figures.signals import main_signal
 from surefind.reports.html.best import RANKING
 from surefind.reports.html.numbers import percent, short
@@ -28,7 +28,7 @@ _SHELVES: tuple[tuple[str, str, Callable[..., Rows]], ...] = (
         "Least certain",
         "The queries with the highest uncertainty. Look for what they share: blur, clutter, "
         "rare views.",
-        vaguest,
+        least_sure,
     ),
     (
         "Confident but wrong",

@@ -2,23 +2,35 @@
 
 from pathlib import Path
 
-from surefind.reports.reproduce.paper import ABOUT, ABOUT_ALL, BACKBONES, TEST_QUERIES, TITLES
-from surefind.reports.reproduce.plan import Plan
+from surefind.reports.reproduce.paper import (
+    ABOUT,
+    ABOUT_ALL,
+    BACKBONES,
+    TEST_QUERIES,
+    TITLES,
+    TRAINED_ON,
+)
+from surefind.reports.reproduce.plan import MC_DROPOUT_HEADS, Plan
 from surefind.reports.reproduce.rows import ROWS
 from surefind.reports.result import About
 
 INTERVALS = (
-    "In brackets the 95 % interval of resampled queries, which does not cover chance in training. "
-    "With several seeds: means of the values and of the interval's ends, and ± the standard "
-    "deviation between seeds."
+    "In brackets the 95 % interval, which does not cover chance in training: {drawn} are "
+    "resampled. With several seeds: means of the values and of the interval's ends, and ± the "
+    "standard deviation between seeds."
 )
 AGAINST = (
     "The last column compares R@1 with the first row's on the same queries (share of seeds that "
-    "are right): the difference, its interval, and p of a paired sign-flip test."
+    "are right): the difference, its interval, and p of a paired test that flips the signs of "
+    "{drawn}."
+)
+DROPOUT_IN_HEAD = (
+    "Triplet (MC=50) has its dropout in the head, since this backbone has none between its layers; "
+    "the paper's has it in DenseNet-161."
 )
 BEST_FREE = (
-    "Training-free is the best by AUROC of nearest distance and distance ratios, chosen on the "
-    "queries it is shown for: in its favour."
+    "Training-free is the best by AUROC of nearest distance, distance ratios and cosine, all of "
+    "mean distances, chosen on the queries it is shown for: in its favour."
 )
 
 
@@ -30,16 +42,24 @@ def facts(plan: Plan, about: About) -> tuple[str, ...]:
     return (*lines, f"Made by `{command(plan)}`.")
 
 
-def notes(plan: Plan) -> tuple[str, ...]:
+def notes(plan: Plan, about: About) -> tuple[str, ...]:
     """After the table."""
+    drawn = "whole classes" if about.resampled_classes else "single queries"
     quoted = plan.dataset in TITLES
     own = [ABOUT[plan.dataset]] if plan.dataset in ABOUT else []
-    return (INTERVALS, BEST_FREE, AGAINST, *(ABOUT_ALL if quoted else ()), *own)
+    if any(plan.recipe_name(row).startswith(MC_DROPOUT_HEADS) for row in plan.rows):
+        own.append(DROPOUT_IN_HEAD)
+    how = (INTERVALS.format(drawn=drawn), BEST_FREE, AGAINST.format(drawn=drawn))
+    return (*how, *(ABOUT_ALL if quoted else ()), *own)
 
 
 def command(plan: Plan) -> str:
     """The command line, without the folders of one machine."""
     parts = ["surefind reproduce", plan.dataset]
+    if plan.train_data:
+        parts += [f"--train-data {_short(plan.train_data)}"]
+    if plan.models:
+        parts += [f"--models {plan.models.name}"]
     if plan.dataset in TITLES:
         parts += [f"--data {_short(plan.data)}", f"--backbone {plan.backbone}"]
         parts += [f"--scale {plan.scale}"]
@@ -60,7 +80,8 @@ def command(plan: Plan) -> str:
 
 def _scale(plan: Plan) -> str:
     trained = plan.recipe(plan.rows[0], 0).encoder.backbone
-    recipes = f"`{plan.recipes}-*` recipes"
+    layer = "glyphs" if plan.dataset == "glyphs" else plan.scale
+    recipes = "its rows' recipes" if plan.at_paper_scale else f"`+{layer}` recipes"
     if plan.dataset == "glyphs":
         return f"Glyphs: {trained}, {recipes}; the paper has no such data."
     quoted = BACKBONES[plan.backbone]
@@ -74,6 +95,9 @@ def _scale(plan: Plan) -> str:
 
 def _data(plan: Plan, about: About) -> str:
     told = f"Data: {_short(plan.data)}, {about.queries:,} test queries."
+    if plan.dataset in TRAINED_ON:
+        trained = _short(plan.trained_on or plan.training_dataset)
+        told = f"Models trained on {trained}. {told}"
     if plan.dataset not in TITLES:
         return told
     wanted = TEST_QUERIES.get(plan.dataset)

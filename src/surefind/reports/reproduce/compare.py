@@ -103,7 +103,7 @@ def compare(plan: Plan, results: Sequence[RowResult]) -> Comparison:
         facts(plan, first.results[0].about),
         tuple(rows),
         tuple(footnotes),
-        notes(plan),
+        notes(plan, first.results[0].about),
         tuple(map(tell_data, others)),
     )
 

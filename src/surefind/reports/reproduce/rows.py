@@ -11,7 +11,7 @@ class Row(NamedTuple):
 
     name: str  # on the command line
     title: str
-    recipe: str  # the end of the recipe's name
+    recipe: str
     paper: str | None  # the paper's name of it
     ranking: Literal["means", "expected"] = "means"
     passes: int | None = None  # with dropout
@@ -30,6 +30,8 @@ ROWS = (
         "Bayes Triplet (Exp)",
         ranking="expected",
     ),
+    Row("bayes-vmf-exact", "Bayes vMF, exact moments", "bayes-vmf-exact", None),
+    Row("bayes-gauss-unit", "Bayes Gauss, unit means", "bayes-gauss-unit", None),
     Row("bayes-centred", "Bayes centred", "bayes-centred", None),
 )
 

@@ -12,6 +12,7 @@ from surefind.datasets.splits import Splits
 from surefind.errors import SurefindError
 from surefind.reports.evaluate import Request
 from surefind.reports.reproduce.finished import (
+    check_models,
     check_same_recipe,
     claim,
     finished_evaluation,
@@ -82,11 +83,13 @@ def reproduce(
     """Every row of the plan with the results of its seeds.
 
     A model that was trained to its end with the same recipe is reused, an unfinished one is
-    resumed; results of the same model and data are reused.
+    resumed; results of the same model and data are reused. Data to train on is needed only where
+    a model is not trained yet.
     """
     work = _Work(plan, evaluate, train, reporter or Reporter(), cache(open_dataset))
     seeds = {row: range(plan.seeds_of(row)) for row in plan.rows}
     recipes = {(row, seed): plan.recipe(row, seed) for row in plan.rows for seed in seeds[row]}
+    check_models(plan)
     claim(plan)
     found = []
     for number, row in enumerate(plan.rows, start=1):
@@ -107,7 +110,7 @@ class _Work:
     evaluate: EvaluateInto
     train: TrainModel
     reporter: Reporter
-    open_dataset: Callable[[str], Splits]
+    open_dataset: Callable[..., Splits]
 
     def train_model(self, folder: Path, recipe: Recipe, where: str) -> None:
         """The model of a row, trained to its end."""
@@ -120,10 +123,12 @@ class _Work:
             if not resume:
                 shutil.rmtree(folder)  # it was stopped before its first state was saved
         self._may_go_on(where)
-        self.reporter.say(f"{where}: training" + (" goes on" if resume else ""))
+        data = self.plan.trained_on
+        assert data is not None  # check_models
+        self.reporter.say(f"{where}: training on {data}" + (", resumed" if resume else ""))
         try:
             self.train(
-                self.open_dataset(self.plan.data),
+                self.open_dataset(data, val_share=recipe.data.val_share),
                 recipe,
                 folder,
                 resume=resume,

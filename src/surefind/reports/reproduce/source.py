@@ -19,21 +19,24 @@ def find_source(dataset: str, given: str | None) -> str:
 
     A plain folder is read as the data set's own layout.
     """
+    if found := look_for(dataset, given):
+        return found
+    raise InvalidFile(
+        f"where is {dataset}?",
+        fix=f"name its folder, --data FOLDER, or set {PLACE} to a folder with "
+        f"{' or '.join(USUAL[dataset])} in it",
+    )
+
+
+def look_for(dataset: str, given: str | None) -> str | None:
+    """Like `find_source`; None where nothing was given and nothing is there."""
     if given is not None:
         return _named(dataset, given)
     if dataset == "glyphs":
         return dataset
     place = os.environ.get(PLACE)
-    names = USUAL[dataset]
-    folders = [Path(place) / name for name in names] if place else []
-    for folder in folders:
-        if folder.is_dir():
-            return f"{dataset}:{folder}"
-    raise InvalidFile(
-        f"where is {dataset}?",
-        fix=f"name its folder, --data FOLDER, or set {PLACE} to a folder with "
-        f"{' or '.join(names)} in it",
-    )
+    folders = [Path(place) / name for name in USUAL[dataset]] if place else []
+    return next((f"{dataset}:{folder}" for folder in folders if folder.is_dir()), None)
 
 
 def _named(dataset: str, given: str) -> str:

@@ -38,12 +38,14 @@ def footnotes(comparison: Comparison) -> list[str]:
 
 def _against_the_paper(comparison: Comparison) -> TextTable:
     lines = []
+    of_paper = any(row.paper for row in comparison.rows)
     for row in comparison.rows:
         if row.paper:
             quoted = (_quoted(row, column) for column in COLUMNS)
             lines.append(((row.title,), ("paper",), EMPTY, *quoted))
+        whose = "ours, not in the paper" if of_paper and not row.paper else "ours"
         ours = (_cell(row.ours.get(column)) for column in COLUMNS)
-        lines.append(((row.title,), ("ours",), (str(row.seeds),), *ours))
+        lines.append(((row.title,), (whose,), (str(row.seeds),), *ours))
     return TextTable(
         "Retrieval and calibration", ("row", "whose", "seeds", *COLUMNS), tuple(lines), labels=3
     )
