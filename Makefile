@@ -19,6 +19,8 @@ tour: demo  ## what the demo leaves out: the machine, the data, pictures, raw pi
 	$(BIN)/surefind check glyphs
 	rm -rf tour
 	$(BIN)/python examples/glyphs.py demo/model --picture tour/surest.png
+	$(BIN)/surefind demo --json > tour/table.json
+	$(BIN)/python examples/plain_check.py demo tour/table.json
 	$(BIN)/surefind info demo/index
 	$(BIN)/surefind verify demo/index
 	$(BIN)/surefind export demo/model --onnx --int8 glyphs

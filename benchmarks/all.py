@@ -27,7 +27,7 @@ from surefind.files import write_whole
 HERE = Path(__file__).parent
 STOPPED = Record("not measured", "stopped before its turn")
 NOT_CHOSEN = Record("not measured", "not among those that were chosen")
-RECIPE = "glyphs-bayes-centred"
+RECIPE = "bayes-centred+glyphs"
 
 
 def main(words: Sequence[str] | None = None, *, parts: Sequence[Part] = PARTS) -> int:

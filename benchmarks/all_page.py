@@ -24,7 +24,7 @@ PLACES = (
     "`$DATA` is a folder of photos and weights that is not part of the repository (`--data`, "
     "`SUREFIND_DATA`), `$KEEP` a folder for embeddings, `$BIRDS` encoders trained by `surefind "
     "reproduce cub200 --scale cpu`, `$GLYPHS` one trained by `surefind train glyphs --recipe "
-    "glyphs-bayes-centred`, which is trained where none is given."
+    "bayes-centred+glyphs`, which is trained where none is given."
 )
 ELSEWHERE = (
     "Promises that tests show and no stopwatch: both rankings equal brute force (`pytest "

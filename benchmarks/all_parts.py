@@ -89,8 +89,8 @@ PARTS = (
     ),
     part(
         "memory", "losses", "memory of training with the paper's batches", rows=speed.memory,
-        quick=("cpu-bayes-gauss --steps 1", 0.4),
-        usual=("cub200-resnet50-bayes-gauss --steps 1", 2.5), full=("", 12.0),
+        quick=("bayes-gauss+cpu --steps 1", 0.4),
+        usual=("bayes-gauss --steps 1", 2.5), full=("", 12.0),
     ),
     part(
         "encode", "encoding", "encoding beside decoding and the network alone", rows=speed.encode,

@@ -31,7 +31,7 @@ from surefind.images.preprocess import Preprocessing
 from surefind.metrics import auroc
 from surefind.reports.encoded import embed_catalog
 from surefind.reports.ranking import neighbours
-from surefind.reports.signals import uncertainty_signals
+from surefind.reports.signals import DEPTH, uncertainty_signals
 
 RESULTS = Path(__file__).parent / "results" / "onnx.json"
 BACKBONES = {
@@ -119,9 +119,12 @@ def quality(folder: Path, catalog: Catalog, runtime: str, keep: Path) -> dict[st
     encoder = open_encoder(folder, runtime)
     embeddings, catalog, _ = embed_catalog(encoder, catalog, kept_in=keep / "kept" / runtime)
     codes = torch.from_numpy(catalog.codes)
-    found = neighbours("means", embeddings, embeddings, 10, itself=torch.arange(len(codes)).numpy())
+    itself = torch.arange(len(codes)).numpy()
+    found = neighbours("means", embeddings, embeddings, DEPTH, itself=itself)
     wrong = codes[found.rows[:, 0]] != codes
-    signals = uncertainty_signals(embeddings, embeddings, found, learned=encoder.has_variance)
+    signals = uncertainty_signals(
+        embeddings, embeddings, found, by_means=found, learned=encoder.has_variance
+    )
     figures = {f"AUROC {name}": auroc(signal, wrong) for name, signal in signals.items()}
     return {"R@1": float((~wrong).double().mean()), **figures}
 

@@ -22,7 +22,7 @@ from surefind import Encoder
 from surefind.datasets import open_dataset
 from surefind.images.catalog import Catalog
 from surefind.images.matches import matches_of
-from surefind.training.validate import recall_at_1
+from surefind.training.validate import validate
 
 SHOWN = 12
 
@@ -30,7 +30,7 @@ SHOWN = 12
 def measure(encoder: Encoder, test: Catalog) -> tuple[float, float, torch.Tensor]:
     """R@1, rank correlation of variance and corruption, and the variances."""
     encoded = encoder.encode_all(test.files)
-    right = recall_at_1(encoded.embeddings, encoded.rows, test, matches_of(test))
+    right = validate(encoded.embeddings, encoded.rows, test, matches_of(test)).recall
     spread = encoded.embeddings.spread
     var = 1 / spread if encoder.config.family == "von-mises-fisher" else spread
     if not encoder.has_variance:

@@ -1,4 +1,4 @@
-"""The losses in a plain training loop, on data whose doubt is known.
+"""The losses in a plain training loop, on data whose noise is known.
 
     python examples/toy.py
 
@@ -7,7 +7,10 @@ network learns to embed them as distributions from the first 40 classes; the tab
 other 20. A good variance puts items in the order of their noise, which it was never told.
 """
 
-import time
+from collections.abc import Iterator
+from itertools import product
+from statistics import mean
+from typing import NamedTuple
 
 import torch
 from rich.console import Console
@@ -18,7 +21,7 @@ from torch import Tensor, nn
 import surefind as sf
 
 CLASSES, TRAINED, DIM = 60, 40, 16
-STEPS, BATCH_CLASSES, PER_CLASS = 300, 16, 4
+STEPS, BATCH_CLASSES, PER_CLASS, SEEDS = 300, 16, 4, 3
 
 
 class Toy:
@@ -42,29 +45,44 @@ class Toy:
 class Encoder(nn.Module):
     """A mean and a positive spread for each item."""
 
-    def __init__(self, family: type[sf.Embeddings]) -> None:
+    def __init__(self, family: type[sf.Embeddings], *, unit_means: bool, layer_norm: bool) -> None:
         super().__init__()
         self.family = family
-        self.body = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.LayerNorm(128))
+        self.unit_means = unit_means or family is sf.VonMisesFisher
+        norm = nn.LayerNorm(128) if layer_norm else nn.Identity()
+        self.body = nn.Sequential(nn.Linear(64, 128), nn.ReLU())
         self.mean = nn.Linear(128, DIM)
-        self.spread = nn.Sequential(nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 1))
+        self.spread = nn.Sequential(norm, nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 1))
 
     def forward(self, items: Tensor) -> sf.Embeddings:
         features = self.body(items)
-        mean = nn.functional.normalize(self.mean(features), dim=1)
+        mean = self.mean(features)
+        if self.unit_means:
+            mean = nn.functional.normalize(mean, dim=1)
         var = nn.functional.softplus(self.spread(features).squeeze(1) - 3) + 1e-4
         return self.family(mean, 1 / var if self.family is sf.VonMisesFisher else var)
 
 
-def train(loss: nn.Module, family: type[sf.Embeddings]) -> Encoder:
-    torch.manual_seed(0)
-    toy, encoder = Toy(), Encoder(family)
+class Contestant(NamedTuple):
+    """A loss, and the encoder that it trains."""
+
+    name: str
+    loss: nn.Module
+    family: type[sf.Embeddings] = sf.Gaussians
+    unit_means: bool = True
+    layer_norm: bool = False
+
+
+def train(one: Contestant, seed: int) -> Encoder:
+    torch.manual_seed(seed)
+    encoder = Encoder(one.family, unit_means=one.unit_means, layer_norm=one.layer_norm)
+    toy = Toy()
     optimiser = torch.optim.Adam(encoder.parameters(), lr=2e-3)
     for _ in range(STEPS):
         labels = torch.randperm(TRAINED)[:BATCH_CLASSES].repeat_interleave(PER_CLASS)
         items, _ = toy.draw(labels)
         optimiser.zero_grad()
-        loss(encoder(items), labels).backward()
+        one.loss(encoder(items), labels).backward()
         optimiser.step()
     return encoder
 
@@ -81,29 +99,36 @@ def evaluate(encoder: Encoder) -> tuple[float, float]:
     return right, float(spearmanr(var, noise).statistic)
 
 
-def main() -> None:
+def contestants() -> Iterator[Contestant]:
     losses = sf.losses
-    contestants = {
-        "TripletLoss": (losses.TripletLoss(), sf.Gaussians),
-        "TripletRegressionLoss": (losses.TripletRegressionLoss(), sf.Gaussians),
-        "BayesianTripletLoss, the paper's": (losses.BayesianTripletLoss(), sf.Gaussians),
-        "  the same, von Mises-Fisher": (losses.BayesianTripletLoss(), sf.VonMisesFisher),
-        "  the same, saddlepoint": (losses.BayesianTripletLoss(method="saddlepoint"), sf.Gaussians),
-        "  the same, centred": (losses.BayesianTripletLoss(centred=True), sf.Gaussians),
-    }
-    table = Table(title="on classes never trained on")
-    for column in ("loss", "R@1", "variance ~ noise", "ms a step"):
-        table.add_column(column, justify="left" if column == "loss" else "right")
+    yield Contestant("triplet", losses.TripletLoss())
+    yield Contestant("triplet regression", losses.TripletRegressionLoss())
+    vmf = losses.BayesianTripletLoss(sphere="gaussian")
+    yield Contestant("Bayesian vMF", vmf, sf.VonMisesFisher)
+    for unit_means, layer_norm, centred in product((False, True), repeat=3):
+        name = "Bayesian, centred" if centred else "Bayesian, the paper's"
+        loss = losses.BayesianTripletLoss(centred=centred)
+        yield Contestant(name, loss, sf.Gaussians, unit_means, layer_norm)
+
+
+def main() -> None:
+    table = Table(title=f"on classes never trained on, mean of {SEEDS} seeds (lowest to highest)")
+    for column in ("loss", "means", "LayerNorm", "R@1", "variance ~ noise"):
+        table.add_column(column, justify="right" if column[0] in "Rv" else "left")
     console = Console()
     with console.status("training") as status:
-        for name, (loss, family) in contestants.items():
-            status.update(f"training with {name.strip()}")
-            start = time.perf_counter()
-            encoder = train(loss, family)
-            seconds = time.perf_counter() - start
-            right, correlation = evaluate(encoder)
-            knows = "-" if name == "TripletLoss" else f"{correlation:.2f}"
-            table.add_row(name, f"{right:.3f}", knows, f"{1e3 * seconds / STEPS:.1f}")
+        for one in contestants():
+            status.update(f"training with {one.name}")
+            found = [evaluate(train(one, seed)) for seed in range(SEEDS)]
+            right, known = (sorted(column) for column in zip(*found, strict=True))
+            spread = f"{mean(known):.2f} ({known[0]:.2f} to {known[-1]:.2f})"
+            table.add_row(
+                one.name,
+                "unit" if one.unit_means else "free",
+                "yes" if one.layer_norm else "no",
+                f"{mean(right):.3f}",
+                "-" if one.name == "triplet" else spread,
+            )
     console.print(table)
 
 

@@ -19,6 +19,18 @@ def test_a_file_is_replaced_whole(tmp_path: Path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_two_that_write_one_file_at_a_time_both_succeed(tmp_path: Path):
+    """As threads of one process do; the last to finish is what stays."""
+    path = tmp_path / "file"
+    with whole_file(path) as first:
+        first.write(b"first")
+        with whole_file(path) as second:
+            second.write(b"second")
+        assert path.read_bytes() == b"second"
+    assert path.read_bytes() == b"first"
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_file_then_name_then_folder_reach_the_disk(tmp_path: Path, monkeypatch):
     steps: list[str] = []
     rename = Path.replace

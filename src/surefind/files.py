@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from os import fsync
 from pathlib import Path
+from secrets import randbits
 from tempfile import TemporaryFile
 from typing import BinaryIO
 
@@ -38,9 +39,9 @@ def make_writable(folder: Path) -> None:
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """A file to fill, which takes its name when the block ends, or is gone if that fails."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
+    unfinished = path.with_name(f".{path.name}.{randbits(64)}.part")  # not that of another thread
     try:
-        with unfinished.open("wb") as file:
+        with unfinished.open("xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

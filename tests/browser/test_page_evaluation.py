@@ -1,8 +1,14 @@
 """The view that says how good the confidence is, with the report or the way to one."""
 
+from pathlib import Path
+from shutil import copytree
+
 from pages import Visit
 from playwright.sync_api import expect
-from serving import Served
+from serving import Served, served
+
+from surefind.datasets import read_catalog
+from surefind.search.index import Index
 
 
 def test_the_quality_is_told_beside_that_of_the_nearest_distance(
@@ -11,7 +17,9 @@ def test_the_quality_is_told_beside_that_of_the_nearest_distance(
     page = visit(service, "/#view-evaluation")
     quality = service.client.get("/v1/info").json()["calibration"]["quality"]
     words = page.inner_text("#evaluation")
-    for name in ("auroc", "ece", "brier", "aurc", "baseline_auroc", "baseline_ece"):
+    for name in (
+        "auroc", "ece", "floor", "brier", "aurc", "baseline_auroc", "baseline_ece", "ratio_auroc",
+    ):  # fmt: skip
         assert f"{quality[name]:.3f}" in words
 
 
@@ -22,6 +30,20 @@ def test_what_was_measured_and_when_is_told(visit: Visit, service: Served) -> No
     for part in (made["created"][:10], made["promised"], made["shown"], made["foreign"]):
         assert part in words
     assert "288 labelled queries of 24 classes" in words
+
+
+def test_copies_that_were_left_out_are_told(visit: Visit, home: Path, tmp_path: Path) -> None:
+    index = Index.open(copytree(home / "index", tmp_path / "index"))
+    catalog = read_catalog(home / "photos")
+    again = [f"again/{name}" for name in catalog.ids]
+    index.add(catalog, ids=again, duplicates="keep")
+    index.calibrate(learn_doubt=False)
+    with served(index) as service:
+        made = service.client.get("/v1/info").json()["calibration"]
+        words = visit(service, "/#view-evaluation").inner_text("#evaluation")
+    assert made["copies"] == 144
+    assert "Left out: 144 images that are copies of a query" in made["left_out"]
+    assert made["left_out"] in words
 
 
 def test_the_reliability_is_drawn(visit: Visit, service: Served) -> None:

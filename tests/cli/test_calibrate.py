@@ -53,8 +53,8 @@ def test_a_calibration_says_what_it_was_made_with_and_what_it_promises(
     lines = done.out.splitlines()
     assert lines[0].startswith("index, 144 images: calibrated 20")
     assert lines[0].endswith(", 288 queries of 24 classes (queries)")
-    assert "confidence  nearest distance" in lines[3]
-    assert [line.split()[0] for line in lines[5:8]] == ["AUROC", "ECE,", "Brier,"]
+    assert "confidence  nearest distance  d₁/d₂₀" in lines[3]
+    assert [line.split()[0] for line in lines[5:9]] == ["AUROC", "ECE,", "of", "Brier,"]
     assert "judged by a fit to other classes" in done.out
     assert "at least 80 % is right, with probability 90 %: confidence from 0." in done.out
     assert "in 90 % of queries" in done.out
@@ -100,6 +100,25 @@ def test_without_data_the_images_of_the_index_are_asked(surefind, place: Path):
     done = surefind("calibrate", "index", "--no-doubt", "--precision", "0.5", "--json")
     told = json.loads(done.out)["origin"]
     assert (told["source"], told["queries"], told["gallery"]) == ("the index itself", 144, 144)
+
+
+def test_copies_are_left_out_and_their_number_is_told(surefind, place: Path):
+    plain = surefind("calibrate", "index", "--no-doubt", "--precision", "0.5")
+    assert "copies" not in plain.out
+    with Index.open(place / "index") as index:
+        files = sorted((place / "photos" / "class00").iterdir())
+        names, facts = [f"again {file.name}" for file in files], [{"label": "class00"}] * 6
+        index.add(files, ids=names, metadata=facts, duplicates="keep")
+    done = surefind("calibrate", "index", "--no-doubt", "--precision", "0.5")
+    right = "first hits are right"
+    told = "Left out: 6 images that are copies of a query, by content or by an equal vector."
+    assert done.out.splitlines()[1] == told
+    assert [line for line in done.out.splitlines() if right in line] == [
+        line for line in plain.out.splitlines() if right in line
+    ]
+    assert f"copies       {told}" in surefind("info", "index").out
+    kept = json.loads(surefind("info", "index", "--json").out)["calibration"]["origin"]
+    assert kept["copies"] == 6
 
 
 def test_a_part_of_the_data_is_asked(surefind, place: Path):

@@ -16,7 +16,6 @@ from surefind.encoders.onnx.opening import RUNTIMES
 from surefind.engines.engine import KINDS
 from surefind.engines.opening import SCHEMES
 from surefind.functional.search_bounds import RANKINGS
-from surefind.reports.figures.selection import SELECTIONS
 from surefind.reports.reproduce.plan import DATASETS
 from surefind.search.gallery import DUPLICATES
 
@@ -47,6 +46,8 @@ def test_commands_are_offered(shell: str):
 def test_options_and_their_values_are_offered():
     assert {"--quiet", "--debug", "--recipe"} <= set(asked("bash", "surefind train --").split())
     assert asked("bash", "surefind index m p --kind h").split() == ["hnsw"]
+    assert asked("bash", "surefind figures loss ca").split() == ["calibration"]
+    assert asked("bash", "surefind figures loss --format s").split() == ["svg"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -65,7 +66,6 @@ def test_names_that_are_offered_are_those_that_are_known():
     assert set(completing.RANKINGS) == set(RANKINGS)
     assert {name.removesuffix("://") for name in completing.ENGINES} == set(SCHEMES)
     assert set(OFFERS["reproduce.dataset"]("")) == set(DATASETS)
-    assert set(OFFERS["gallery.which"]("")) == set(SELECTIONS)
     assert set(OFFERS["index.duplicates"]("")) == set(DUPLICATES)
 
 
@@ -78,8 +78,8 @@ def test_every_offer_belongs_to_a_parameter():
 
 
 def test_recipes_are_offered_by_their_beginning():
-    assert "glyphs-bayes-centred" in recipe_names("glyphs-b")
-    assert all(name.startswith("glyphs-b") for name in recipe_names("glyphs-b"))
+    assert "bayes-centred" in recipe_names("bayes")
+    assert all(name.startswith("bayes") for name in recipe_names("bayes"))
 
 
 def test_data_is_offered_by_name_and_from_the_disk(tmp_path, monkeypatch):

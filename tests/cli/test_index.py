@@ -130,6 +130,33 @@ def test_too_many_bad_images_are_one_error(surefind, model: Path, photos: Path):
     assert surefind("index", model, photos, "-o", "made", "--max-bad-share", "1").code == 0
 
 
+def test_a_list_of_files_that_are_gone_is_one_error(surefind, model: Path, photos: Path):
+    """A list may name what a folder would not: 20 of these 24 images are not there."""
+    there = [f"class00/{number}.png" for number in range(4)]
+    gone = [f"class09/{number}.png" for number in range(20)]
+    lines = ["path,label", *(f"{path},{path[:7]}" for path in there + gone)]
+    (photos / "list.csv").write_text("\n".join(lines))
+    done = surefind("index", model, photos / "list.csv", "-o", "made")
+    assert done.code == 1
+    assert done.err.startswith("error: 20 of 24 images cannot be used")
+    assert "class09/0.png: " in done.err
+    with Index.open(photos.parent / "made") as index:
+        assert len(index) == 0
+    allowed = ["--max-bad-share", "1", "--json"]
+    told = json.loads(surefind("index", model, photos / "list.csv", "-o", "made", *allowed).out)
+    assert (told["added"], told["known"], len(told["rejected"])) == (4, 0, 20)
+
+
+def test_a_copy_stays_when_its_original_is_removed(surefind, model, photos, tmp_path):
+    shutil.copy(photos / "class00" / "0.png", photos / "class00" / "copy.png")
+    surefind("index", model, photos, "-o", "made")
+    done = surefind("index", model, photos, "-o", "made", "--remove", "class00/0.png", "--json")
+    told = json.loads(done.out)
+    assert (told["added"], told["removed"], told["duplicates"]) == (1, 1, [])
+    with Index.open(tmp_path / "made") as index:
+        assert index.known(["class00/copy.png", "class00/0.png"]) == {"class00/copy.png"}
+
+
 def test_a_folder_of_which_nothing_can_be_read_is_one_error(surefind, model: Path, tmp_path: Path):
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "a.png").write_bytes(b"no picture")
@@ -286,6 +313,18 @@ def test_two_processes_share_the_images(model: Path, gallery: Path, tmp_path: Pa
         assert index.verify() == []
         for picture in ("class00/0.png", "class03/4.png"):
             assert index.search(gallery / picture).hits[0].id == picture
+
+
+def test_a_renamed_picture_stays_though_another_process_replaces_it(model: Path, photos: Path):
+    surefind = ("index", model, "photos", "-o", "made", "--replace", "--json")
+    started(photos.parent, *surefind).communicate(timeout=100)
+    old = photos / "class03" / "4.png"  # in the share of the second process
+    old.rename(photos / "class00" / "5.png")  # in that of the first
+    shutil.copy(write_pictures(photos.parent / "other", seed=7) / "class00" / "0.png", old)
+    (code, out, err), _ = together(photos.parent, *surefind)
+    assert code == 0, err
+    told = json.loads(out)
+    assert (told["replaced"], told["duplicates"], told["images"]) == (1, [], IMAGES + 1)
 
 
 def test_an_error_of_one_process_is_told_once_and_ends_all(model: Path, photos: Path):

@@ -58,9 +58,12 @@ def test_a_calibration_is_told_with_its_date_and_its_promise(surefind, calibrate
     told = dict(line.split(maxsplit=1) for line in surefind("info", calibrated).out.splitlines())
     with Index.open(calibrated) as index:
         assert index.calibration is not None
-        origin = index.calibration.origin
+        origin, quality = index.calibration.origin, index.calibration.quality
     queries = calibrated.with_name("queries")
     assert told["calibration"] == f"{origin.created[:10]}, 288 queries of 24 classes ({queries})"
+    for value in (quality.auroc, quality.baseline_auroc, quality.ratio_auroc):
+        assert f"{value:.3f}" in told["quality"]
+    assert f"ECE {quality.ece:.3f} (of a perfect model {quality.floor:.3f})" in told["quality"]
     assert told["promise"].startswith("Of what is called a match, at least 80 % is right")
     assert "of queries" in told["showing"] and "called foreign" in told["foreign"]
     assert "warning:" not in told

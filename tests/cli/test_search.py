@@ -335,3 +335,14 @@ def test_a_gallery_that_has_grown_is_a_warning(
         done = surefind(*command)
         said = "the gallery has 432 images and had 144 when calibrated (+200%): calibrate again"
         assert f"warning: {said}" in done.out + done.err
+
+
+def test_more_hits_than_the_engine_can_return_are_one_error(
+    surefind, finished: Path, gallery: Path, monkeypatch
+):
+    monkeypatch.setattr("surefind.engines.embedded.engine.EmbeddedEngine.most", 7)
+    query = gallery / "class01" / "2.png"
+    done = surefind("search", finished, query, "-k", "8")
+    assert done.code == 1
+    assert done.err.startswith("error: k: expected at most 7, the limit of this index's engine")
+    assert surefind("search", finished, query, "-k", "7", "--json").code == 0

@@ -12,7 +12,7 @@ from vague_vectors import vague_vectors
 import surefind as sf
 from surefind.cli.index_request import Request
 from surefind.cli.vectors import index_vectors
-from surefind.upgrade import calibrate as calibrate_module
+from surefind.search import calibrating
 
 KNOWN = vague_vectors(seed=0)
 IN_GALLERY, ASKED = slice(0, None, 2), slice(1, None, 2)
@@ -52,7 +52,7 @@ def place(made: Path, tmp_path: Path, surefind) -> Path:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch) -> None:
-    monkeypatch.setattr(calibrate_module, "STEPS", 5)
+    monkeypatch.setattr(calibrating, "STEPS", 5)
 
 
 # upgrade

@@ -26,7 +26,7 @@ def sh(*lines: str) -> str:
         ("surefind check photos/ --no-such-option", "--no-such-option"),
         ("surefind chekc photos/", "chekc"),
         ("surefind check no-such-folder/", "no such file or folder"),
-        ("surefind recipes cpu-bayes-centered", "did you mean cpu-bayes-centred"),
+        ("surefind recipes bayes-centered+cpu", "did you mean bayes-centred"),
         ("surefind train photos/ -o model --set loss.marign=1", "marign"),
         ("surefind demo --no-such-option", "--no-such-option"),
         ("surefind index model photos/ -o index --engine pgvector://me@host/db?tabel=a", "tabel"),

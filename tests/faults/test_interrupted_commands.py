@@ -17,7 +17,7 @@ from surefind.search.index import Index
 
 SETTINGS = ("schedule.steps=40", "schedule.checkpoint_every=5", "schedule.log_every=1")
 QUICK = tuple(word for setting in SETTINGS for word in ("--set", setting))
-TRAIN = ("train", "photos", "-o", "made", "--recipe", "glyphs-triplet", *QUICK)
+TRAIN = ("train", "photos", "-o", "made", "--recipe", "triplet+glyphs", *QUICK)
 FEW = ("--ladder", "0")
 COMMANDS = {  # each with the one that shows that nothing is broken
     "train": (TRAIN, (*TRAIN, "--resume")),

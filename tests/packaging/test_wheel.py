@@ -49,7 +49,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel):
     "name",
     [
         "py.typed",
-        "recipes/glyphs-bayes-centred.toml",
+        "recipes/bayes-centred.toml",
         "serve/api.html",
         "serve/page/index.html",
         "serve/page/page.js",
@@ -107,7 +107,7 @@ def alone(installed: Path, *arguments: str, cwd: Path) -> str:
 
 def test_the_wheel_alone_tells_its_version_and_its_recipes(installed, tmp_path):
     assert surefind.__version__ in alone(installed, "--version", cwd=tmp_path)
-    assert "glyphs-bayes-centred" in alone(installed, "recipes", cwd=tmp_path)
+    assert "bayes-centred" in alone(installed, "recipes", cwd=tmp_path)
 
 
 def test_the_wheel_alone_trains(installed, tmp_path):

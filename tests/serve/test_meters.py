@@ -65,6 +65,13 @@ def test_head_is_answered_as_get_without_the_body(fresh, path):
     assert head.headers["content-type"] == got.headers["content-type"]
 
 
+def test_head_is_counted_under_the_route_that_answered(fresh):
+    for path, route in (("/healthz", "/healthz"), ("/v1/info", "/v1/info"), ("/nowhere", "none")):
+        status = fresh.client.head(path).status_code
+        counted = f'surefind_requests_total{{method="HEAD",route="{route}",status="{status}"}} 1.0'
+        assert counted in lines(fresh, "surefind_requests_total")
+
+
 def test_a_method_that_is_not_offered_is_told_which_are(fresh):
     response = fresh.client.put("/v1/search")
     assert response.status_code == 405 and response.headers["allow"] == "POST"

@@ -7,6 +7,7 @@ from postgres import postgres_server
 from serving import PATIENCE, Served, served
 
 from surefind.encoders import Encoder
+from surefind.engines.pgvector.url import parse
 from surefind.search.index import Index
 from surefind.serve.gallery.items import item_of
 
@@ -32,6 +33,24 @@ def wait_for(service: Served, path: str, status: int) -> None:
     while service.client.get(path).status_code != status:
         assert monotonic() < ends, f"{path} does not become {status}"
         sleep(0.1)
+
+
+def test_readyz_tells_strangers_nothing_of_the_database(server, service, caplog):
+    """It needs no token; the log, which is the owner's, says which server it was."""
+    place = parse(server.url(table="surefind"))
+    server.kill()
+    try:
+        wait_for(service, "/readyz", 503)
+        ends = monotonic() + PATIENCE
+        while (ready := service.client.get("/readyz")).json()["reload"] is None:
+            assert monotonic() < ends, "no look for a newer version"
+            sleep(0.1)
+        assert ready.json()["warnings"]
+        for name in ("user", "host", "port", "dbname"):
+            assert place.parameters[name] not in ready.text, name
+        assert place.shown in caplog.text
+    finally:
+        server.start()
 
 
 def test_without_its_database_it_says_so_and_works_again_when_it_is_back(server, service, photo):

@@ -87,4 +87,5 @@ def test_a_calibration_made_while_serving_is_taken_with_its_date_and_set(home, p
     assert abs((datetime.now(UTC) - made).total_seconds()) < 3600
     assert info["calibration"]["made_with"].startswith(f"{made:%Y-%m-%d}")
     assert (info["calibration"]["source"], info["calibration"]["queries"]) == ("queries", 288)
+    assert (info["calibration"]["copies"], info["calibration"]["left_out"]) == (0, None)
     assert info["how_to_calibrate"] is None

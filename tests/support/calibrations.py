@@ -54,6 +54,9 @@ QUALITY = Quality(
     baseline_auroc=0.601,
     baseline_ece=0.069,
     baseline_brier=0.18,
+    floor=0.012,
+    baseline_floor=0.013,
+    ratio_auroc=0.741,
 )
 
 

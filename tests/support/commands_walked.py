@@ -1,4 +1,4 @@
-"""All commands of surefind with their subcommands, as the command line knows them."""
+"""All commands of surefind, as the command line knows them."""
 
 import shlex
 from typing import Any
@@ -11,18 +11,7 @@ from surefind.cli.registering import Explanation, explained
 ROOT: Any = get_command(app)
 
 
-def walked(group: Any = ROOT, before: str = "") -> dict[str, Any]:
-    """By what is typed after `surefind`: "train", "figures loss"."""
-    found = {}
-    for name, command in group.commands.items():
-        if hasattr(command, "commands"):
-            found |= walked(command, f"{before}{name} ")
-        else:
-            found[before + name] = command
-    return found
-
-
-COMMANDS = walked()
+COMMANDS: dict[str, Any] = dict(ROOT.commands)
 
 
 def explanation(command: Any) -> Explanation:

@@ -19,7 +19,7 @@ from surefind.reports.result import (
 )
 
 LEARNED = ("query_var", "pair_var", "distance_std")
-TRAINING_FREE = ("nearest_distance", "ratio_1_2", "ratio_1_10")
+TRAINING_FREE = ("nearest_distance", "ratio_1_2", "ratio_1_10", "ratio_1_20", "nearest_cosine")
 
 
 def estimate(value: float, half: float = 0.02) -> Estimate:
@@ -88,6 +88,7 @@ def make_evaluation(
         classes=6,
         ks=(1, 5, 10),
         resamples=1000,
+        resampled_classes=6,
         foreign="folder:foreign" if foreign else "",
         foreign_root=str(folder / "foreign") if foreign else "",
         foreign_queries=foreign,

@@ -31,8 +31,15 @@ def nearest_rows(
     return sorted(rows, key=lambda row: away[row])[:count]
 
 
+def equal_rows(point: np.ndarray, means: np.ndarray) -> list[int]:
+    return np.flatnonzero((means == point).all(axis=1)).tolist()
+
+
 def look(gallery: Gaussians, query: Gaussians, *, itself: Sequence[int] | None = None) -> Looked:
-    """`itself`: the row that each query is in the gallery, which then is as if it were not."""
+    """`itself`: the row that each query is in the gallery, which then is as if it were not.
+
+    So are then rows that are equal to a query, and around a hit those that are equal to it.
+    """
     means, points = gallery.mean.double().numpy(), query.mean.double().numpy()
     var, query_var = gallery.var.double().numpy(), query.var.double().numpy()
     wide = query.to(torch.float64), gallery.to(torch.float64)
@@ -40,10 +47,16 @@ def look(gallery: Gaussians, query: Gaussians, *, itself: Sequence[int] | None =
     std = distance_variance(*wide).sqrt().numpy()
     hits, lists = [], []
     for number, point in enumerate(points):
-        out = [] if itself is None else [itself[number]]
+        out = [] if itself is None else [itself[number], *equal_rows(point, means)]
         own = nearest_rows(point, means, but=out, count=NEIGHBOURS)
         hits.append(own)
-        lists.append([nearest_rows(means[x], means, but=[*out, x], count=NEIGHBOURS) for x in own])
+        mine = [[x] if itself is None else equal_rows(means[x], means) for x in own]
+        lists.append(
+            [
+                nearest_rows(means[x], means, but=[*out, *copies], count=NEIGHBOURS)
+                for x, copies in zip(own, mine, strict=True)
+            ]
+        )
     pairs = list(zip(points, hits, strict=True))
     distance = np.array([[squared(point, means[x]) for x in own] for point, own in pairs])
     between = [[[squared(means[x], means[o]) for o in own] for x in own] for own in hits]

@@ -54,7 +54,7 @@ def recorded(root: Path) -> Iterator[Disk]:
     real_replace, real_unlink = Path.replace, Path.unlink
 
     def opened(path: Path, mode: str = "r", *more, **named):
-        if "w" in mode:
+        if "w" in mode or "x" in mode:
             disk.now[path] = number = len(disk.content)
             disk.content[number] = b""
             disk.cut()

@@ -15,7 +15,6 @@ RANKINGS = ("expected", "mean")
 ENGINES = ("faiss", "pgvector://", "milvus://")
 SERVERS = ENGINES[1:]
 RUNTIMES = ("torch", "onnx", "onnx-int8")
-REPORT_RANKINGS = ("means", "expected")
 
 Offer = Callable[[str], list[str]]
 
@@ -41,10 +40,10 @@ OFFERS: dict[str, Offer] = {  # by the name of a parameter, or of a command and 
     "images": datasets,
     "ood": datasets,
     "zero_shot": datasets,
+    "train_data": datasets,
     "part": one_of(*PARTS),
     "engine": one_of(*SERVERS),
     "runtime": one_of(*RUNTIMES),
-    "ranking": one_of(*REPORT_RANKINGS),
     "recipes.name": recipe_names,
     "index.engine": one_of(*ENGINES),
     "index.kind": one_of(*KINDS),
@@ -58,7 +57,6 @@ OFFERS: dict[str, Offer] = {  # by the name of a parameter, or of a command and 
     "reproduce.dataset": one_of("cub200", "cars196", "msls", "glyphs"),
     "reproduce.backbone": one_of("resnet50", "densenet161"),
     "reproduce.scale": one_of("paper", "cpu"),
-    "gallery.which": one_of("surest", "vaguest", "confident-but-wrong"),
 }
 
 

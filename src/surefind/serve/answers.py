@@ -68,8 +68,8 @@ def without_path(calibration: Calibration) -> Calibration:
     return replace(calibration, origin=replace(calibration.origin, source=name))
 
 
-def finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def finite(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else value
 
 
 def _query(answered: Answered) -> QueryAnswer:

@@ -1,6 +1,6 @@
 """What a thing would be answered with, without the answer."""
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
 class HeadAsGet:
@@ -10,6 +10,14 @@ class HeadAsGet:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["method"] == "HEAD":
-            scope = {**scope, "method": "GET"}  # the server looks at its own, and sends no body
-        await self.app(scope, receive, send)
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self.app(scope, receive, send)
+            return
+        asked = {**scope, "method": "GET"}  # the server looks at its own, and sends no body
+
+        async def sending(message: Message) -> None:
+            if "route" in asked:  # for those outside who count
+                scope["route"] = asked["route"]
+            await send(message)
+
+        await self.app(asked, receive, sending)

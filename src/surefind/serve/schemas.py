@@ -113,8 +113,10 @@ class CalibrationAnswer(BaseModel):
     source: str
     queries: int
     classes: int
+    copies: int = Field(description="Images left out because they are copies of a query.")
     remarks: list[str]
     made_with: str
+    left_out: str | None = Field(description="The copies in a sentence; null if there are none.")
     promised: str
     shown: str
     foreign: str

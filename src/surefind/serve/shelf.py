@@ -4,6 +4,7 @@ import logging
 from dataclasses import dataclass, replace
 from threading import Lock
 
+from surefind.engines.engine import EngineError
 from surefind.errors import SurefindError
 from surefind.search.index import Index
 
@@ -30,6 +31,13 @@ class Shown:
         text = text.replace(str(folder.resolve()), name)
         return text if folder.name in ("", "..") else text.replace(str(folder), name)
 
+    def public(self, error: SurefindError | OSError) -> str:
+        """What is wrong, for anybody: without the folder, and without the engine's server."""
+        if isinstance(error, EngineError) and self.version is None:  # its message names the server
+            return "the engine's server did not answer as it should: the log says why"
+        problem = error.problem if isinstance(error, SurefindError) else str(error)
+        return self.without_folder(problem)
+
     @classmethod
     def of(cls, index: Index) -> "Shown":
         facts = index.describe()
@@ -52,9 +60,9 @@ class Shelf:
                 newer = self.now.index.newest()
                 shown = self.now if newer is None else Shown.of(newer)
             except (SurefindError, OSError) as error:
-                problem = error.problem if isinstance(error, SurefindError) else str(error)
-                trouble = self.now.without_folder(problem)
+                trouble = self.now.public(error)
                 if trouble != self.now.trouble:
+                    problem = getattr(error, "problem", error)
                     logger.warning("the newest version cannot be served: %s", problem)
                 self.now = replace(self.now, trouble=trouble)
                 return False

@@ -41,9 +41,12 @@ def test_faiss_uses_the_vectors_where_they_lie_in_the_file(place):
 def test_all_vectors_are_searched(place, query, k: int):
     segment = part(place).segment
     found = segment.flat.search(query, k)
-    distance, rows = by_hand(segment.vectors, query, k, np.ones(300, bool))
-    assert np.array_equal(found.rows, rows)
+    distance, _ = by_hand(segment.vectors, query, k, np.ones(300, bool))
     np.testing.assert_allclose(found.distance, distance, atol=1e-5)
+    # Which of two equally near rows comes first is a matter of rounding, and of the processor.
+    every = np.square(query[:, None].astype(float) - segment.vectors[None]).sum(axis=2)
+    np.testing.assert_allclose(np.take_along_axis(every, found.rows, 1), distance, atol=1e-5)
+    assert all(len(set(rows)) == len(rows) for rows in found.rows.tolist())
 
 
 @pytest.mark.parametrize("query", [QUERIES[:1], MANY], ids=["one", "many"])

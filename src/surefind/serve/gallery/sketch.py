@@ -1,5 +1,6 @@
 """An even sample of a gallery, however large: enough to see what is in it."""
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +9,6 @@ from numpy.typing import NDArray
 from surefind.engines.engine import Engine, EngineError, Keys
 from surefind.errors import InvalidArgument
 from surefind.search.gallery import Gallery
-from surefind.search.neighbourhoods import codes_of
 from surefind.serve.gallery.items import item_of
 
 MOST = 2000  # images of a sketch; a map of them takes 11 s on one core
@@ -88,7 +88,16 @@ def _places(keys: Keys, seed: int) -> NDArray[np.uint64]:
 
     The mixer of SplitMix64 (Steele, Lea and Flood 2014), which maps 64 bits one to one.
     """
-    mixed = codes_of(keys) + np.uint64((seed + 1) * 0x9E3779B97F4A7C15 % 2**64)
+    mixed = _codes(keys) + np.uint64((seed + 1) * 0x9E3779B97F4A7C15 % 2**64)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return mixed ^ (mixed >> np.uint64(31))
+
+
+def _codes(keys: Keys) -> NDArray[np.uint64]:
+    """Numbers as they are; of texts 64 bits, of which no two are alike among millions."""
+    if np.issubdtype(keys.dtype, np.integer):
+        return keys.astype(np.uint64)
+    texts = (str(key).encode() for key in keys)
+    digests = b"".join(hashlib.blake2b(text, digest_size=8).digest() for text in texts)
+    return np.frombuffer(digests, dtype="<u8").astype(np.uint64)

@@ -23,10 +23,11 @@ function uncalibrated(info) {
 
 function calibrated(made) {
   const right = `The first hit was right for ${share(made.quality.right)} of them.`;
+  const copies = made.left_out === null ? "" : ` ${made.left_out}`;
   const queries = `${count(made.queries)} labelled queries of ${count(made.classes)} classes (${made.source})`;
   return [
     element("h1", { class: "view-title" }, "Does the confidence hold?"),
-    element("p", { class: "lead" }, ...unbroken(`Measured on ${queries}, ${day(made.created)}. ${right}`)),
+    element("p", { class: "lead" }, ...unbroken(`Measured on ${queries}, ${day(made.created)}. ${right}${copies}`)),
     element("ul", { class: "tiles" }, ...tiles(made.quality)),
     element("div", { class: "two" }, saidAndTrue(made), element("section", { class: "card" }, ...fewerErrors(made), ...promises(made))),
   ];
@@ -72,12 +73,12 @@ function tiles(quality) {
   const than = "the nearest distance alone: ";
   return [
     tile("Right before wrong", quality.auroc, {
-      short: "AUROC", beside: `${than}${digits(quality.baseline_auroc)}`,
-      words: "How often a right answer has more confidence than a wrong one. 1 is perfect, 0.5 is guessing.",
+      short: "AUROC", beside: `${than}${digits(quality.baseline_auroc)}; d₁/d₂₀: ${digits(quality.ratio_auroc)}`,
+      words: "How often a right answer has more confidence than a wrong one. 1 is perfect, 0.5 is guessing. Averaged within the folds.",
     }),
     tile("Off by", quality.ece, {
-      short: "ECE", beside: `${than}${digits(quality.baseline_ece)}`,
-      words: "How far the confidence lies from what was true, on average. 0 is perfect.",
+      short: "ECE", beside: `a perfect model: ${digits(quality.floor)}; ${than}${digits(quality.baseline_ece)}`,
+      words: "How far the confidence lies from what was true, on average, less what so few queries add. A perfect model would show the figure above.",
     }),
     tile("Squared error", quality.brier, {
       short: "Brier", beside: `${than}${digits(quality.baseline_brier)}`,

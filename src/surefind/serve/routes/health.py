@@ -1,5 +1,7 @@
 """Is it alive, is it ready, and what has it done?"""
 
+import logging
+
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -10,6 +12,7 @@ from surefind.serve.routes.common import problems
 from surefind.serve.schemas import HealthAnswer, ReadyAnswer
 
 router = APIRouter(tags=["health"])
+logger = logging.getLogger("surefind.serve")
 
 
 @router.get("/healthz")
@@ -27,7 +30,8 @@ async def readyz(request: Request) -> Response:
     try:
         images = await service.in_thread(lambda: len(shown.index))
     except EngineError as error:
-        images, warnings = None, [*warnings, error.problem]
+        logger.warning("not ready: %s", error.problem)
+        images, warnings = None, [*warnings, shown.public(error)]
     answer = ReadyAnswer(
         ready=images is not None,
         version=shown.version,
