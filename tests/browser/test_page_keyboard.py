@@ -31,6 +31,8 @@ def test_tab_leads_through_every_control_and_shows_where_it_is(page: Page) -> No
 def test_tab_leads_through_the_other_views(visit: Visit, service: Served, tab: str) -> None:
     page = visit(service, f"/#view-{tab}")
     expect(page.locator("#map" if tab == "map" else "#report")).to_be_visible()
+    if tab == "evaluation":  # a frame that loads while Tab is pressed has stops of its own
+        expect(page.frame_locator("#report iframe").locator("h1").first).to_be_visible()
     stops = tab_stops(page)
     assert [stop["what"] for stop in stops if not stop["seen"]] == []
     assert ("map" in {stop["what"] for stop in stops}) == (tab == "map")

@@ -142,6 +142,7 @@ _FOCUSED = """() => {
     return {
         number: [...looked.keys()].indexOf(one),
         what: one.id || one.className || one.tagName,
-        seen: looksOf(one) !== looked.get(one),
+        // Inside a frame that has loaded, the ring is around something of the frame's own.
+        seen: one.tagName === "IFRAME" || looksOf(one) !== looked.get(one),
     };
 }"""
