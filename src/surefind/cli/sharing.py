@@ -30,7 +30,7 @@ class Together:
         if self.world.size == 1:
             return work()
         made: list[T] = []
-        failed: tuple[str, str] | None = None
+        failed: tuple[str, str | None] | None = None
         try:
             made.append(work())
         except SurefindError as error:

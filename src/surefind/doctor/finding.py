@@ -33,7 +33,7 @@ def tried(what: str, look: Callable[[], Finding], *, fix: str) -> Finding:
     try:
         return look()
     except SurefindError as error:
-        return Finding(what, "broken", error.problem, error.fix)
+        return Finding(what, "broken", error.problem, error.fix or "")
     except Exception as error:  # noqa: BLE001
         said = next(iter(str(error).splitlines()), "")
         return Finding(what, "broken", f"{type(error).__name__}: {said}".removesuffix(": "), fix)

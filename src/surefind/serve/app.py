@@ -105,7 +105,7 @@ def _refused(error: Exception, shown: Shown) -> Refused:
     assert isinstance(error, SurefindError)
     status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
     pause = PAUSE if status == 503 else None
-    problem, fix = shown.without_folder(error.problem), shown.without_folder(error.fix)
+    problem, fix = shown.without_folder(error.problem), shown.without_folder(error.fix or "")
     return Refused(status, problem, fix=fix, retry_after=pause)
 
 

@@ -34,7 +34,7 @@ def refusal(refused: Refused, asked: HTTPConnection) -> Response:
         headers["WWW-Authenticate"] = "Bearer"
     if _announces_a_body(asked):
         headers["Connection"] = "close"
-    body = error_body(refused.problem, refused.fix)
+    body = error_body(refused.problem, refused.fix or "")
     return JSONResponse(body, status_code=refused.status, headers=headers)
 
 
