@@ -1,231 +1,236 @@
-"""How well wrong first hits and foreign queries are told, and whether promises are kept.
+"""How well wrong first hits are detected, how calibrated that is, and whether guarantees are kept.
 
-python benchmarks/confidence.py [--data DATA] [--glyphs MODEL] [--splits 500] [--into DOCUMENT]
+python benchmarks/confidence.py [--data DATA] [--glyphs MODEL] [--draws 10] [--into DOCUMENT]
 
-Everything is fitted to one set of classes and judged on another; intervals resample whole classes.
+Every figure is a mean over seven splits of the classes into those that are fitted to and those that
+are judged: the official split, its reverse, five random ones; in brackets the extremes.
 """
 
 import argparse
 import os
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
-from feature_sets import PHOTOS, FeatureSet, Labelled, glyph_set, photo_sets
+from feature_sets import PHOTOS, FeatureSet, Rows, glyph_set, photo_sets
 from measure import write
 from numpy.typing import NDArray
-from promises import Kept, kept_promises
+from sklearn.linear_model import LogisticRegression
 
 import surefind as sf
 from surefind import metrics
 from surefind.engines.space import Space
-from surefind.metrics.bootstrap import Estimate, resample_counts
 from surefind.reports.reproduce.markdown import into
 from surefind.search.calibrating import own_queries
-from surefind.search.confidence.calibrated import doubt_of
+from surefind.search.confidence.calibrated import Calibrated, doubt_of
 from surefind.search.confidence.fitting import columns_of
 from surefind.search.confidence.model import fit_confidence
 from surefind.search.confidence.observed import Observed, novelty_values
 from surefind.search.confidence.observing import Doubt, observe
-from surefind.search.doubt import fit_variance_heads
+from surefind.search.confidence.quality import distance_ratio
+from surefind.search.doubt.heads import VarianceHeads
 from surefind.search.evidence.columns import COLUMNS, SOURCES
-from surefind.search.evidence.seen import Numbers, Seen
 from surefind.search.neighbourhoods import Neighbourhoods
 
 RESULTS = Path(__file__).parent / "results"
-RESAMPLES = 1000
-BASELINES: dict[str, tuple[str, ...]] = {
-    "nearest distance": ("distance",),
-    "d1, d2": ("distance", "next"),
-    "d1, d10": ("distance", "query_to_10"),
-}
+PRECISIONS = (0.7, 0.8, 0.9)  # guaranteed with a probability of 0.9
+LABELLED = (20, 50, 100)  # classes
+FUSED = "surefind's confidence"
+MEASURES = {"auroc": "AUROC", "aurc": "AURC", "ece": "ECE (debiased)", "brier": "Brier"}
+Numbers = NDArray[np.float64]
+Kept = dict[str, Any]  # the precision, None where nothing was guaranteed; the share answered
 
 
-class Asked(NamedTuple):
-    """One set of classes: each image asked of the others, and foreign ones asked too."""
-
-    observed: Observed
-    foreign: Numbers | None  # how strange they are
-
-
-def ask(part: Labelled, doubt: Doubt, foreign: sf.Embeddings | None = None) -> Asked:
-    """Through an index, as a user would."""
-    space = Space(part.embeddings.family, part.embeddings.dim, "mean")
-    with TemporaryDirectory() as folder:
-        index = sf.Index.create_empty(Path(folder) / "index", space, fingerprint="benchmark")
-        ids = [str(row) for row in range(len(part.labels))]
-        facts = [{"label": label} for label in part.labels]
-        index.add_embeddings(part.embeddings, ids, metadata=facts)
-        engine = index._engine
-        around = Neighbourhoods.of(engine, ranking="mean")
-        observed = observe(engine, own_queries(engine), around, ranking="mean", doubt=doubt)
-        strange = None if foreign is None else np.log(index.nearest(foreign, 1).ranked_by[:, 0])
-        index.close()
-    return Asked(observed, strange)
+def index_of(features: FeatureSet, rows: Rows, folder: Path) -> sf.Index:
+    embeddings = features.embeddings[rows.tolist()]
+    space = Space(embeddings.family, embeddings.dim, "mean")
+    index = sf.Index.create_empty(folder, space, fingerprint="benchmark")
+    facts = [{"label": label} for label in features.labels[rows].tolist()]
+    index.add_embeddings(embeddings, [str(row) for row in rows], metadata=facts)
+    return index
 
 
-def both_parts(features: FeatureSet) -> tuple[Asked, Asked]:
-    """To calibrate on and to test; the doubt of both is that of heads of other classes."""
-    fitted = fit_variance_heads(features.fit.embeddings.mean, features.fit.labels)
-    known = torch.stack([fitted.log_var, fitted.disagreement], dim=1).double().numpy()
-    unseen = doubt_of(fitted.heads, features.test.embeddings.mean)
-    return (
-        ask(features.fit, Doubt(fitted.heads, known)),
-        ask(features.test, Doubt(fitted.heads, unseen), features.foreign),
-    )
+def ask(index: sf.Index, heads: VarianceHeads | None, *, but: Collection[str] = ()) -> Observed:
+    """Images of an index, of classes that the heads never saw, each asked of the others."""
+    engine = index._engine
+    queries, around = own_queries(engine), Neighbourhoods.of(engine, ranking="mean")
+    others = [row for row, facts in enumerate(queries.facts) if facts["label"] not in but]
+    queries = queries.at(np.array(others))
+    doubt = Doubt(heads, doubt_of(heads, queries.embeddings.mean))
+    return observe(engine, queries, around, ranking="mean", doubt=doubt)
 
 
-def upgraded(features: FeatureSet) -> Numbers:
-    """Confidence of the first hits, from an upgrade of the vectors alone."""
-    upgrade = sf.calibrate(features.fit.embeddings.mean, features.fit.labels)
-    embeddings = upgrade.embed(features.test.embeddings.mean)
-    doubt = Doubt(upgrade.heads, doubt_of(upgrade.heads, embeddings.mean))
-    asked = ask(Labelled(embeddings, features.test.labels), doubt)
-    return upgrade.calibration.model.confidence(asked.observed.seen)[:, 0]
+def calibrate(index: sf.Index, precision: float, **labelled: Any) -> Calibrated:
+    """As a user does."""
+    index.calibrate(**labelled, wishes=sf.Wishes(precision=precision))
+    assert index.calibrated is not None
+    return index.calibrated
 
 
-def column_sets(seen: Seen) -> dict[str, tuple[str, ...]]:
-    """Sources added one after the other, then each left out of all."""
-    usable = columns_of(seen)
+def kept(calibrated: Calibrated, asked: Observed) -> Kept:
+    """The precision of what is called a match, and how many queries are."""
+    sure = np.array(calibrated.calibration.judge(asked.seen).verdict) == "match"
+    right = asked.match[:, 0]
+    if calibrated.calibration.promise.threshold is None or not sure.any():
+        return {"precision": None, "answered": 0.0}
+    return {"precision": float(right[sure].mean()), "answered": float(sure.mean())}
+
+
+def split_rows(fit: Observed, test: Observed) -> Iterator[tuple[str, Numbers, Numbers]]:
+    """Uncertainty and probability of the first hits to be judged, by ever more evidence."""
+    right = fit.match[:, 0]
+    for name, of in (
+        ("nearest distance (cosine) + Platt", lambda asked: asked.seen.distance[:, 0]),
+        ("d₁/d₂₀ + Platt", lambda asked: distance_ratio(asked.seen)),
+    ):
+        own, other = (np.log(np.maximum(of(asked), 1e-12))[:, None] for asked in (fit, test))
+        scale = own.mean(), own.std()
+        platt = LogisticRegression(C=1e3).fit((own - scale[0]) / scale[1], right)
+        yield name, other[:, 0], platt.predict_proba((other - scale[0]) / scale[1])[:, 1]
+    usable = columns_of(fit.seen)
     sources = [name for name in SOURCES if any(COLUMNS[c].source == name for c in usable)]
-
-    def of(chosen: Sequence[str]) -> tuple[str, ...]:
-        return tuple(name for name in usable if COLUMNS[name].source in chosen)
-
-    sets = dict(BASELINES)
     for count in range(1, len(sources) + 1):
-        label = "fused: all" if count == len(sources) else "+ " + sources[count - 1]
-        sets[label] = of(sources[:count])
-    for source in sources:
-        sets[f"all but {source}"] = of([name for name in sources if name != source])
-    return sets
+        names = [column for column in usable if COLUMNS[column].source in sources[:count]]
+        fitted = fit_confidence(fit.seen, fit.match, fit.fold, names=names)
+        confidence = fitted.model.confidence(test.seen)[:, 0]
+        yield ("+ " if count > 1 else "") + sources[count - 1], -confidence, confidence
 
 
 def judged(
-    confidence: Numbers, right: NDArray[np.bool_], groups: NDArray[np.int64]
-) -> dict[str, Estimate]:
-    """Intervals resample classes."""
-    sure, true = torch.from_numpy(confidence.copy()), torch.from_numpy(right.copy())
-    drawn = resample_counts(int(groups.max()) + 1, RESAMPLES, seed=0)
-    weights = torch.cat([torch.ones(1, len(groups)), drawn[:, torch.from_numpy(groups)]])
-    error = metrics.brier_score(sure, true).double()
-    values = {
-        "auroc": metrics.auroc(-sure, ~true, weights=weights),
-        "aurc": metrics.aurc(-sure, ~true, weights=weights),
-        "ece": metrics.expected_calibration_error(
-            sure, true.double(), definition="probability", weights=weights
-        ),
-        "brier": weights.double() @ error / weights.sum(1).double(),
-    }
-    return {name: interval(value) for name, value in values.items()}
-
-
-def interval(values: torch.Tensor) -> Estimate:
-    """The first value, and the middle 95 % of the others."""
-    low, high = values[1:].double().quantile(torch.tensor([0.025, 0.975], dtype=torch.float64))
-    value = float(values[0])
-    return Estimate(value, min(value, float(low)), max(value, float(high)))
-
-
-def measure(features: FeatureSet, splits: int) -> dict[str, Any]:
-    fit, test = both_parts(features)
-    right, groups = test.observed.match[:, 0], test.observed.groups
-    rows, confidences = {}, {}
-    for label, names in column_sets(fit.observed.seen).items():
-        fitted = fit_confidence(
-            fit.observed.seen, fit.observed.match, fit.observed.groups, names=names
-        )
-        confidences[label] = fitted.model.confidence(test.observed.seen)[:, 0]
-        rows[label] = judged(confidences[label], right, groups)
-    rows["surefind upgrade, vectors only"] = judged(upgraded(features), right, groups)
-    promises = {
-        (label, by, of): kept_promises(
-            confidences[label], right, groups, by=by, next_half=of == "the next half", splits=splits
-        )
-        for of in ("the next half", "the long run")
-        for by in ("class", "query")
-        for label in ("nearest distance", "fused: all")
-    }
+    uncertainty: Numbers, probability: Numbers, right: NDArray[np.bool_]
+) -> dict[str, float]:
+    order, sure, true = (torch.from_numpy(x.copy()) for x in (uncertainty, probability, right))
     return {
-        "fit": summary(fit.observed),
-        "test": summary(test.observed),
+        "auroc": metrics.auroc(order, ~true),
+        "aurc": metrics.aurc(order, ~true),
+        "ece": metrics.debiased_calibration_error(sure, true),
+        "brier": float(metrics.brier_score(sure, true).mean()),
+    }
+
+
+def measure_split(features: FeatureSet, fit: Rows, test: Rows) -> dict[str, Any]:
+    with (
+        TemporaryDirectory() as folder,
+        index_of(features, fit, Path(folder) / "fit") as first,
+        index_of(features, test, Path(folder) / "test") as second,
+    ):
+        made = {precision: calibrate(first, precision) for precision in PRECISIONS}
+        calibrated = made[PRECISIONS[0]]
+        asked = ask(second, calibrated.heads)
+        right = asked.match[:, 0]
+        rows = {
+            name: judged(*values, right) for name, *values in split_rows(ask(first, None), asked)
+        }
+        sure = calibrated.calibration.model.confidence(asked.seen)[:, 0]
+        rows[FUSED] = judged(-sure, sure, right)
+        strange = np.log(second.nearest(features.foreign, 1).ranked_by[:, 0])
+    values = torch.from_numpy(np.concatenate([novelty_values(asked.seen), strange]))
+    return {
+        "right": {"fit": calibrated.calibration.quality.right, "test": float(right.mean())},
         "rows": rows,
-        "promises": promises,
-        "novelty": novelty(test),
-        "bars": features.bars,
+        "floor": metrics.calibration_floor(torch.from_numpy(sure)),
+        "guarantees": {str(precision): kept(one, asked) for precision, one in made.items()},
+        "novelty": metrics.auroc(values, torch.arange(len(values)) >= len(right)),
     }
 
 
-def summary(observed: Observed) -> dict[str, float]:
-    return {
-        "queries": len(observed.match),
-        "classes": observed.classes,
-        "right": float(observed.match[:, 0].mean()),
-    }
+def measure_labelled(features: FeatureSet, draws: int) -> dict[str, list[Kept]]:
+    """Guarantees from so many labelled classes in a gallery of all, kept by the other classes."""
+    found = defaultdict[str, list[Kept]](list)
+    everything = np.arange(len(features.labels))
+    with (
+        TemporaryDirectory() as folder,
+        index_of(features, everything, Path(folder) / "all") as index,
+    ):
+        for count in LABELLED:
+            if len(features.classes) < count + 20:
+                continue
+            for seed in range(draws):
+                draw = np.random.default_rng([count, seed])
+                classes = draw.permutation(features.classes)[:count].tolist()
+                rows = features.rows_of(classes)
+                calibrated = calibrate(
+                    index,
+                    0.9,
+                    labelled=features.embeddings[rows.tolist()],
+                    labels=features.labels[rows].tolist(),
+                )
+                asked = ask(index, calibrated.heads, but=classes)
+                found[str(count)].append(kept(calibrated, asked))
+    return dict(found)
 
 
-def novelty(test: Asked) -> Estimate:
-    """AUROC of foreign queries; intervals resample queries."""
-    assert test.foreign is not None
-    own = novelty_values(test.observed.seen)
-    values = torch.from_numpy(np.concatenate([own, test.foreign]))
-    strange = torch.arange(len(values)) >= len(own)
-    return metrics.bootstrap(
-        lambda weights: metrics.auroc(values, strange, weights=weights), len(values), resamples=200
-    )
+def spread(values: list[float], digits: int = 3) -> str:
+    low, high = (f"{end:.{digits}f}" for end in (min(values), max(values)))
+    return f"{np.mean(values):.{digits}f} ({low} to {high})"
+
+
+def kept_words(every: list[Kept], precision: float) -> str:
+    made = [one["precision"] for one in every if one["precision"] is not None]
+    if not made:
+        return f"none made in {len(every)}"
+    held = sum(one >= precision for one in made)
+    lowest = f", lowest {min(made):.3f}" if held < len(made) else ""
+    return f"{held} of {len(made)} made in {len(every)}{lowest}"
 
 
 def markdown(found: Mapping[str, Mapping[str, Any]]) -> str:
     lines = [
-        "| features | evidence | AUROC wrong first hit | AURC | ECE | Brier |",
-        "|---|---|---|---|---|---|",
+        "| classes | evidence | " + " | ".join(MEASURES.values()) + " |",
+        "|---|---|" + "---|" * len(MEASURES),
     ]
     for name, result in found.items():
-        for label, row in result["rows"].items():
-            cells = " | ".join(shown(row[what]) for what in ("auroc", "aurc", "ece", "brier"))
-            lines.append(f"| {name} | {label} | {cells} |")
+        splits = result["splits"].values()
+        for row in next(iter(splits))["rows"]:
+            cells = (spread([one["rows"][row][what] for one in splits]) for what in MEASURES)
+            lines.append(f"| {name} | {row} | {' | '.join(cells)} |")
     lines += [
         "",
-        "| features | R@1 | foreign: AUROC of the nearest distance | by black bars alone |",
-        "|---|---|---|---|",
+        "| classes | R@1 of those judged | AUROC of surefind's confidence, official / reverse "
+        "| the same of d₁/d₂₀ | ECE of a perfect model | foreign queries: AUROC by distance "
+        "| by black bars alone |",
+        "|---|---|---|---|---|---|---|",
     ]
     for name, result in found.items():
-        right = f"{result['fit']['right']:.3f} / {result['test']['right']:.3f}"
-        bars = f"{result['bars']:.3f}"
-        lines.append(f"| {name} | {right} | {shown(result['novelty'], 4)} | {bars} |")
+        splits = list(result["splits"].values())
+        both = (
+            " / ".join(f"{one['rows'][row]['auroc']:.3f}" for one in splits[:2])
+            for row in (FUSED, "d₁/d₂₀ + Platt")
+        )
+        cells = [
+            spread([one["right"]["test"] for one in splits]),
+            *both,
+            f"{np.mean([one['floor'] for one in splits]):.3f}",
+            spread([one["novelty"] for one in splits]),
+            f"{result['bars']:.3f}",
+        ]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     lines += [
         "",
-        "| features | a promise about | split by | confidence | promised | kept, other half "
-        "| kept, all queries | precision | coverage |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| classes | guaranteed precision | calibrated with | kept by other classes | answered |",
+        "|---|---|---|---|---|",
     ]
     for name, result in found.items():
-        for (label, by, of), kept in result["promises"].items():
-            cells = " | ".join(f"{value:.3f}".replace("nan", "-") for value in kept)
-            lines.append(f"| {name} | {of} | {by} | {label} | {cells} |")
+        for precision in PRECISIONS:
+            for title, chosen in (("official", ["official"]), ("all seven", result["splits"])):
+                every = [result["splits"][one]["guarantees"][str(precision)] for one in chosen]
+                share = np.mean([one["answered"] for one in every])
+                words = kept_words(every, precision)
+                if title == "official":
+                    only = every[0]["precision"]
+                    words = "none made" if only is None else f"precision {only:.3f}"
+                lines.append(f"| {name} | {precision} | {title} | {words} | {share:.1%} |")
+        for count, every in result["labelled"].items():
+            share = np.mean([one["answered"] for one in every])
+            words = kept_words(every, 0.9)
+            lines.append(
+                f"| {name} | 0.9 | {count} classes of the gallery | {words} | {share:.1%} |"
+            )
     return "\n".join(lines) + "\n"
-
-
-def shown(estimate: Estimate, digits: int = 3) -> str:
-    value, low, high = (f"{x:.{digits}f}" for x in (estimate.value, estimate.low, estimate.high))
-    return f"{value} ({low} to {high})"
-
-
-def plain(value: Any) -> Any:
-    """Fit for JSON."""
-    if isinstance(value, Estimate):
-        return vars(value)
-    if isinstance(value, Kept):
-        return value._asdict()
-    if isinstance(value, Mapping):
-        return {
-            ", ".join(name) if isinstance(name, tuple) else name: plain(inner)
-            for name, inner in value.items()
-        }
-    return value
 
 
 def main() -> None:
@@ -237,7 +242,7 @@ def main() -> None:
         "--backbones", nargs="*", choices=list(PHOTOS), default=list(PHOTOS), help="of the photos"
     )
     parser.add_argument("--keep", type=Path, default=Path(".cache/embeddings"))
-    parser.add_argument("--splits", type=int, default=500)
+    parser.add_argument("--draws", type=int, default=10, help="of labelled classes")
     parser.add_argument("--into", type=Path, help="a document with a place for the tables")
     parser.add_argument("-o", "--output", type=Path, default=RESULTS / "confidence.json")
     arguments = parser.parse_args()
@@ -249,11 +254,15 @@ def main() -> None:
     if arguments.glyphs is not None:
         sets.append(glyph_set(arguments.glyphs, arguments.keep))
     for features in sets:
-        found[features.name] = measure(features, arguments.splits)
+        found[features.name] = {
+            "splits": {name: measure_split(features, *rows) for name, *rows in features.splits()},
+            "labelled": measure_labelled(features, arguments.draws),
+            "bars": features.bars,
+        }
         print(markdown({features.name: found[features.name]}), flush=True)
+        write({"features": found}, arguments.output)
     if arguments.into is not None:
         into(arguments.into, "confidence", markdown(found))
-    write({"splits": arguments.splits, "features": plain(found)}, arguments.output)
 
 
 if __name__ == "__main__":
