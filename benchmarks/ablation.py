@@ -2,7 +2,7 @@
 
 python benchmarks/ablation.py means [--seeds 3]       eight variants of the Bayesian loss, on glyphs
 python benchmarks/ablation.py mining [--seeds 3]      hard negatives by uncertainty, on glyphs
-python benchmarks/ablation.py variance --data cub200:FOLDER --rates --val-share 0.2    trained longer
+python benchmarks/ablation.py variance --data cub200:FOLDER --rates --val-share 0.2   trained longer
 python benchmarks/ablation.py means --data cub200:FOLDER --only free,none,paper --seeds 1 --rates
 
 For each variant the learning rate is the one with the best MAP@R on validation classes (seed 0), or
