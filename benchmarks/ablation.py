@@ -29,6 +29,7 @@ from surefind.images.matches import matches_of
 from surefind.training.loop import train
 from surefind.training.recipe import Recipe
 from surefind.training.validate import validate
+from surefind.training.watch import TrainingStopped
 
 RESULTS = Path(__file__).parent / "results"
 MEASURES = {
@@ -73,10 +74,13 @@ LIKELIHOODS = {"paper": ["loss.centred=false"], "centred": ["loss.centred=true"]
 
 
 def run(splits: Splits, recipe_name: str, settings: list[str], folder: Path) -> Path:
-    """Train one model, unless it is there."""
+    """Train one model, unless it is there; where training collapses, the best until then is it."""
     if not (folder / "done").exists():
         recipe = Recipe.read(recipe_name, settings)
-        train(splits, recipe, folder, resume=(folder / "run" / "state.pt").exists())
+        try:
+            train(splits, recipe, folder, resume=(folder / "run" / "state.pt").exists())
+        except TrainingStopped as stopped:
+            print(f"{folder}: {stopped.problem}", flush=True)
         (folder / "done").touch()
     return folder
 

@@ -37,7 +37,7 @@ from surefind.search.evidence.columns import COLUMNS, SOURCES
 from surefind.search.neighbourhoods import Neighbourhoods
 
 RESULTS = Path(__file__).parent / "results"
-PRECISIONS = (0.7, 0.8, 0.9)  # guaranteed with a probability of 0.9
+PRECISIONS = (0.7, 0.9)  # guaranteed with a probability of 0.9
 LABELLED = (20, 50, 100)  # classes
 FUSED = "surefind's confidence"
 MEASURES = {"auroc": "AUROC", "aurc": "AURC", "ece": "ECE (debiased)", "brier": "Brier"}
