@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from vague_vectors import vague_vectors
 
 import surefind as sf
@@ -39,7 +38,6 @@ def made(tmp_path_factory) -> Path:
     np.savez(folder / "foreign.npz", vectors=queries[:3] + 1000)
     np.savez(folder / "narrow.npz", vectors=queries[:, :7])
     np.savez(folder / "unlabelled.npz", vectors=KNOWN.vectors)
-    torch.save(torch.from_numpy(KNOWN.vectors), folder / "vectors.pt")
     return folder
 
 
@@ -78,8 +76,6 @@ def test_from_a_file_of_vectors_to_verdicts(surefind, place: Path):
     ("files", "code"),
     [
         (["match.npz"], 0),
-        (["unsure.npz"], 3),
-        (["foreign.npz"], 4),
         (["match.npz", "unsure.npz"], 3),
         (["foreign.npz", "match.npz", "unsure.npz"], 4),
     ],
@@ -128,35 +124,23 @@ def test_a_precision_that_cannot_be_promised_exits_with_3_and_the_upgrade_is_kep
     assert surefind("search", "other", "match.npz").code == 3
 
 
-UNUSABLE = {
-    "unlabelled.npz": "unlabelled.npz has no labels, so that nothing can be learned from it",
-    "vectors.pt": "vectors are read from .npz, .npy, .parquet, not .pt",
-    "nowhere.npz": "nowhere.npz is not there",
-    "few.npz": "expected at least 50 labelled queries, got 45",
-    "one.npz": "expected at least 4 classes, got 1",
-    "missing.npz": "2 of 360 labels are missing (first: row 1)",
-    "nan.npz": "1 of 360 vectors hold nan",
-}
-
-
-@pytest.mark.parametrize("name", UNUSABLE)
-def test_vectors_that_will_not_do_are_one_error_with_a_remedy(surefind, place: Path, name: str):
-    labels, broken = KNOWN.labels.astype(float), KNOWN.vectors.copy()
-    labels[[1, 5]], broken[0, 0] = np.nan, np.nan
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("unlabelled.npz", "unlabelled.npz has no labels, so that nothing can be learned from it"),
+        ("few.npz", "expected at least 50 labelled queries, got 45"),
+    ],
+)
+def test_vectors_that_will_not_do_are_one_error(surefind, place: Path, name: str, message: str):
     np.savez("few.npz", vectors=KNOWN.vectors[::8], labels=KNOWN.labels[::8])
-    np.savez("one.npz", vectors=KNOWN.vectors, labels=KNOWN.labels * 0)
-    np.savez("missing.npz", vectors=KNOWN.vectors, labels=labels)
-    np.savez("nan.npz", vectors=broken, labels=KNOWN.labels)
     done = surefind("upgrade", name, "-o", "new")
     assert (done.code, done.out) == (1, "")
-    assert done.err.startswith("error: ") and "fix: " in done.err
-    assert UNUSABLE[name] in done.err
+    assert done.err.startswith("error: ") and message in done.err
     assert not Path("new/upgrade.json").exists()
 
 
-@pytest.mark.parametrize("option", ["--precision=1.5", "--probability=0"])
-def test_bad_options_are_one_error_before_any_work(surefind, place: Path, option: str):
-    done = surefind("upgrade", "labelled.npz", "-o", "new", option)
+def test_bad_options_are_one_error_before_any_work(surefind, place: Path):
+    done = surefind("upgrade", "labelled.npz", "-o", "new", "--precision=1.5")
     assert (done.code, done.out) == (1, "")
     assert "expected a share between 0 and 1" in done.err
     assert "learning" not in done.err and not Path("new").exists()
@@ -210,7 +194,6 @@ def test_another_upgrade_is_refused(surefind, place: Path):
     ("arguments", "message"),
     [
         (["narrow.npz", "-o", "new"], "expected vectors of one model, (N, 16), got shape (180, 7)"),
-        (["vectors.pt", "-o", "new"], "not .pt"),
         (["gallery.npz", "-o", "new", "--ranking", "expected"], "--ranking: expected mean"),
         (["gallery.npz", "-o", "photos"], "photos is no index, and is not empty"),
     ],
@@ -225,16 +208,6 @@ def test_what_cannot_be_indexed_is_one_error_and_makes_nothing(
     assert message in done.err and "fix: " in done.err
     assert not Path("new").exists()
     assert [path.name for path in Path("photos").iterdir()] == ["cat.jpg"]
-
-
-def test_a_damaged_upgrade_is_one_error(surefind, place: Path):
-    content = bytearray(Path("model/upgrade.json").read_bytes())
-    content[20] ^= 1
-    Path("model/upgrade.json").write_bytes(content)
-    done = surefind("index", "model", "gallery.npz", "-o", "new")
-    assert (done.code, done.out) == (1, "")
-    assert "model holds no whole upgrade" in done.err
-    assert "upgrade the vectors again: surefind upgrade" in done.err
 
 
 # search
@@ -254,20 +227,10 @@ def test_json_of_a_search_says_how_sure_each_hit_is(surefind, place: Path):
         assert result["hits"][0]["id"].startswith("item ")
 
 
-def test_the_command_line_says_what_the_library_says(surefind, place: Path):
-    told = json.loads(surefind("search", "index", "match.npz", "--json").out)["results"]
-    upgrade = sf.Upgrade.of_index("index")
-    assert upgrade is not None
-    with sf.Index.open("index") as index, np.load("match.npz") as file:
-        wanted = index.search(upgrade.embed(file["vectors"]))
-    assert [result["confidence"] for result in told] == [one.confidence for one in wanted]
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [
         ("narrow.npz", "narrow.npz: vectors: expected vectors of one model, (N, 16)"),
-        ("vectors.pt", "not .pt"),
         ("nowhere.npz", "nowhere.npz is not there"),
     ],
 )
@@ -299,11 +262,3 @@ def test_an_index_of_vectors_is_calibrated_with_labelled_vectors(surefind, place
     assert (told["queries"], told["gallery"]) == (180, 180)
     assert surefind("calibrate", "index", "asked.npz", "--check").code == 0
     assert surefind("calibrate", "index", "foreign.npz", "--check").code == 1  # only three
-
-
-def test_classes_that_the_index_does_not_have_are_one_error(surefind, place: Path):
-    others = [f"another {label}" for label in KNOWN.labels]
-    np.savez("others.npz", vectors=KNOWN.vectors, labels=others)
-    done = surefind("calibrate", "index", "others.npz", "--no-doubt")
-    assert done.code == 1
-    assert "30 classes, none of which has another image in it" in done.err

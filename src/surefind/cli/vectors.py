@@ -14,7 +14,6 @@ from surefind.errors import InvalidArgument, SurefindError
 from surefind.search.adding import Added
 from surefind.search.folder import EMBEDDED, IndexFolder
 from surefind.search.index import Index
-from surefind.upgrade.given import as_vectors
 from surefind.upgrade.upgrade import RANKING, Upgrade, is_upgrade
 from surefind.upgrade.vectors import read_vectors
 
@@ -25,7 +24,7 @@ def index_vectors(request: Request) -> Outcome:
     """Make an index of a file of vectors, or add those that are new."""
     _check_ranking(request)
     upgrade, given = Upgrade.load(request.model), read_vectors(request.images)
-    as_vectors(given.values, upgrade.dim)  # before anything is made
+    embeddings = upgrade.embed(given.values)  # before anything is made
     started = perf_counter()
     with _open(request, upgrade) as index:
         names = [request.prefix + name for name in given.ids]
@@ -37,7 +36,7 @@ def index_vectors(request: Request) -> Outcome:
         ]
         if rows:
             index.add_embeddings(
-                upgrade.embed(given.values[rows]),
+                embeddings[rows],
                 [names[row] for row in rows],
                 metadata=facts,
                 replace=request.replace,

@@ -12,7 +12,6 @@ from surefind.encoders.encoder import POINT_VAR
 from surefind.engines.engine import Engine, Rows
 from surefind.engines.opening import create_engine
 from surefind.engines.space import Space
-from surefind.errors import InvalidArgument
 from surefind.search.calibrating import (
     Progress,
     calibrate_engine,
@@ -23,8 +22,8 @@ from surefind.search.calibrating import (
 from surefind.search.confidence.fitting import Wishes
 from surefind.search.confidence.observed import check_queries
 from surefind.search.doubt.heads import VarianceHeads
-from surefind.upgrade.given import Values, as_texts, as_vectors
 from surefind.upgrade.upgrade import RANKING, Upgrade, fingerprint_of
+from surefind.upgrade.validation import Values, as_texts, as_vectors, check_all_labelled
 
 
 def calibrate(
@@ -43,7 +42,9 @@ def calibrate(
     heads that say how vague a vector is; without, there is no variance.
     """
     given = as_vectors(vectors)
-    names = _checked_labels(labels, len(given))
+    names = as_texts(labels, len(given))
+    check_all_labelled(names)
+    check_queries(np.unique(names, return_inverse=True)[1])  # before the work
     once = rows_asked(given, names)
     mean, names = given[once], [names[row] for row in once]
     groups = np.unique(names, return_inverse=True)[1]
@@ -83,18 +84,3 @@ def _gallery(
         )
     )
     return engine
-
-
-def _checked_labels(labels: Sequence[object], count: int) -> list[str]:
-    """All that can be known to be missing before the work."""
-    names = as_texts(labels, count)
-    missing = names.count("")
-    if missing:
-        raise InvalidArgument(
-            "labels",
-            expected="a label for every vector",
-            got=f"{missing} of {count} missing",
-            fix="leave out the vectors whose label is not known",
-        )
-    check_queries(np.unique(names, return_inverse=True)[1])
-    return names

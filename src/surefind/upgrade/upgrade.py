@@ -23,12 +23,11 @@ from surefind.search.doubt.heads import VarianceHeads
 from surefind.search.folder import EMBEDDED, IndexFolder
 from surefind.search.index import Index
 from surefind.search.neighbourhoods import Neighbourhoods
-from surefind.upgrade.given import Values, as_texts, as_vectors
+from surefind.upgrade.validation import Values, as_texts, as_vectors
 
 SCHEMA = 1
 RANKING = "mean"
 FILE, CALIBRATION = "upgrade.json", "calibration"
-AGAIN = "restore it from a copy, or upgrade the vectors again: surefind upgrade VECTORS -o FOLDER"
 
 
 @dataclass(frozen=True)
@@ -74,8 +73,18 @@ class Upgrade:
         gallery, if it has labels.
         """
         embeddings = self.embed(vectors)
-        names = [str(name) for name in ids] if ids is not None else _row_names(len(embeddings))
-        facts = _facts(len(embeddings), labels, metadata)
+        count = len(embeddings)
+        names = [f"row {row}" for row in range(count)] if ids is None else [str(id_) for id_ in ids]
+        known = [{}] * count if metadata is None else metadata
+        if len(known) != count:
+            raise InvalidArgument(
+                "metadata", expected=f"{count}, one per vector", got=str(len(known))
+            )
+        texts = [""] * count if labels is None else as_texts(labels, count)
+        facts = [
+            {**its, **({"label": text} if text else {})}
+            for its, text in zip(known, texts, strict=True)
+        ]
         Rows(tuple(names), embeddings, ("",) * len(names), tuple(facts))  # refused before the work
         index = self.make_index(folder, engine=engine, kind=kind)
         index.add_embeddings(embeddings, names, metadata=facts)
@@ -115,27 +124,22 @@ class Upgrade:
                 fix="name the folder that `surefind upgrade` wrote",
             )
         try:
-            made = cls._read(place)
+            facts = unseal(path, read_small(path))
+            if facts.get("schema") != SCHEMA:
+                schema = facts.get("schema")
+                raise InvalidFile(f"{path} has schema {schema!r}, this version reads {SCHEMA}")
+            calibrated = read_calibration(
+                place / CALIBRATION, fingerprint=facts["fingerprint"], ranking=RANKING
+            )
+            made = cls(int(facts["dim"]), calibrated)
+            if made.fingerprint != facts["fingerprint"]:
+                raise InvalidFile("it is put together of two upgrades")
         except SurefindError as error:
             raise InvalidFile(
-                f"{place} holds no whole upgrade: {error.problem}", fix=AGAIN
+                f"{place} holds no whole upgrade: {error.problem}",
+                fix="restore it from a copy, or upgrade the vectors again: "
+                "surefind upgrade VECTORS -o FOLDER",
             ) from error
-        return made
-
-    @classmethod
-    def _read(cls, place: Path) -> "Upgrade":
-        path = place / FILE
-        facts = unseal(path, read_small(path))
-        if facts.get("schema") != SCHEMA:
-            raise InvalidFile(
-                f"{path} has schema {facts.get('schema')!r}, this version reads {SCHEMA}", fix=AGAIN
-            )
-        calibrated = read_calibration(
-            place / CALIBRATION, fingerprint=facts["fingerprint"], ranking=RANKING
-        )
-        made = cls(int(facts["dim"]), calibrated)
-        if made.fingerprint != facts["fingerprint"]:
-            raise InvalidFile("it is put together of two upgrades", fix=AGAIN)
         return made
 
     @classmethod
@@ -157,23 +161,3 @@ def fingerprint_of(dim: int, heads: VarianceHeads | None) -> str:
         digest.update(f"{name} {tuple(tensors[name].shape)}\n".encode())
         digest.update(tensors[name].contiguous().numpy().data)
     return digest.hexdigest()
-
-
-def _row_names(count: int) -> list[str]:
-    return [f"row {row}" for row in range(count)]
-
-
-def _facts(
-    count: int, labels: Sequence[object] | None, metadata: Sequence[Metadata] | None
-) -> list[Metadata]:
-    """What is known of each vector; one whose label is missing has none."""
-    if metadata is not None and len(metadata) != count:
-        raise InvalidArgument(
-            "metadata", expected=f"{count}, one per vector", got=str(len(metadata)), fix="give all"
-        )
-    facts: Sequence[Metadata] = metadata if metadata is not None else [{}] * count
-    texts = [""] * count if labels is None else as_texts(labels, count)
-    return [
-        {**known, "label": text} if text else dict(known)
-        for known, text in zip(facts, texts, strict=True)
-    ]

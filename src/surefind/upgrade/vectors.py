@@ -1,19 +1,33 @@
-"""Vectors from a file, with their ids and labels, whatever program wrote it."""
+"""Read vectors with their ids and labels from .npz, .npy and .parquet files."""
 
-from collections.abc import Sequence
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from surefind.choices import nearest
+from surefind.datasets.parquet import pyarrow_package
 from surefind.errors import InvalidArgument, InvalidFile
-from surefind.upgrade.arrays import npz_headers, read_npy, read_npz
-from surefind.upgrade.columns import Columns
-from surefind.upgrade.naming import IDS, LABELS, Wanted, choose, choose_vectors
-from surefind.upgrade.rows import as_ids, as_labels, as_values
+from surefind.upgrade.validation import as_texts, as_vectors, check_all_labelled
 
-Found = tuple[NDArray[np.generic], Sequence[object] | None, Sequence[object] | None]
+USUAL = {  # names of arrays and columns
+    "vectors": ("vectors", "embeddings", "x", "features", "means", "vector", "embedding", "mean"),
+    "labels": ("labels", "label", "y", "classes", "class", "targets", "target"),
+    "ids": ("ids", "id", "paths", "path", "names", "name", "files", "file"),
+}
+OBJECTS = "Python objects, which are never read since they can run code"
+RAGGED = "lists of different lengths or with missing values"
+BROKEN = (
+    OSError, TypeError, ValueError, EOFError, RuntimeError, MemoryError,
+    zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+Arrays = dict[str, NDArray[Any] | str]  # a text says what is there that cannot be used
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +37,6 @@ class Vectors:
     values: NDArray[np.float32]  # (N, D)
     ids: tuple[str, ...]  # (N,) unique
     labels: tuple[str, ...]  # (N,), or empty when there are none
-    source: Path
 
     def __len__(self) -> int:
         return len(self.values)
@@ -40,9 +53,12 @@ def read_vectors(
 
     The arguments name its arrays or columns, where they are not called as usual. The labels of
     NAME.npy are in NAME.labels.npy or NAME.labels.txt, one per line, if there are any.
+
+    Raises:
+        InvalidFile: the file cannot be read, or holds no vectors that can be used.
     """
     path = Path(path)
-    readers = {".npz": _from_npz, ".npy": _from_npy, ".parquet": _from_parquet}
+    readers = {".npz": _read_npz, ".npy": _read_npy, ".parquet": _read_parquet}
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise InvalidFile(
@@ -50,66 +66,176 @@ def read_vectors(
             fix="convert it: np.savez('vectors.npz', vectors=vectors, labels=labels)",
         )
     if not path.is_file():
-        raise InvalidFile(f"{path} is not there or not a file", fix="check the path")
-    values, its_labels, its_ids = reader(path, Wanted(vectors, labels, ids))
-    checked = as_values(path, values)
-    return Vectors(
-        checked,
-        as_ids(path, its_ids, len(checked)),
-        as_labels(path, its_labels, len(checked)),
-        path,
-    )
+        raise InvalidFile(f"{path} is not there or not a file")
+    try:
+        arrays = reader(path)
+    except BROKEN as error:  # pyarrow's own errors are children of these
+        raise InvalidFile(f"{path} cannot be read as {path.suffix}: {error}") from error
+    try:
+        return _vectors_of(path, arrays, {"vectors": vectors, "labels": labels, "ids": ids})
+    except InvalidArgument as error:
+        raise InvalidFile(f"{path}: {error.problem}", fix=error.fix) from error
 
 
-def _from_npz(path: Path, wanted: Wanted) -> Found:
-    headers = npz_headers(path)
-    described = {name: f"{head.dtype} {head.shape}" for name, head in headers.items()}
-    tables = [name for name, head in headers.items() if len(head.shape) == 2]
-    main = choose_vectors(path, wanted.vectors, described, fitting=tables)
-    rows = headers[main].shape[:1]
-    columns = [name for name, head in headers.items() if head.shape in (rows, (*rows, 1))]
-    others = (
-        choose(path, role, given, usual, described, fitting=columns)
-        for role, given, usual in (("labels", wanted.labels, LABELS), ("ids", wanted.ids, IDS))
+def _read_npz(path: Path) -> Arrays:
+    arrays: Arrays = {}
+    with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+        for name in file.files:
+            try:
+                arrays[name] = file[name]
+            except ValueError as error:
+                if "allow_pickle" not in str(error):
+                    raise
+                arrays[name] = OBJECTS
+    return arrays
+
+
+def _read_npy(path: Path) -> Arrays:
+    arrays: Arrays = {"vectors": _mapped(path)}
+    beside = [path.with_name(f"{path.stem}.labels{ending}") for ending in (".npy", ".txt")]
+    match [file for file in beside if file.exists()]:
+        case [one, other]:
+            raise InvalidFile(f"labels are in both {one} and {other}", fix="remove one")
+        case [one] if one.suffix == ".npy":
+            arrays["labels"] = _mapped(one)
+        case [one]:
+            try:
+                lines = one.read_text("utf-8").splitlines()
+            except UnicodeDecodeError as error:
+                raise InvalidFile(f"{one} cannot be read as text in UTF-8: {error}") from error
+            arrays["labels"] = np.array([line.strip() for line in lines])
+    return arrays
+
+
+def _mapped(path: Path) -> NDArray[Any]:
+    """Map an array into memory, so that a header that lies about its size allocates nothing."""
+    try:
+        array: NDArray[Any] = np.lib.format.open_memmap(path, mode="r")
+    except ValueError as error:
+        if "Python objects" in str(error):
+            raise InvalidFile(f"{path} holds {OBJECTS}") from error
+        raise
+    return array
+
+
+def _read_parquet(path: Path) -> Arrays:
+    compute, types = (
+        pyarrow_package("pyarrow.compute", path),
+        pyarrow_package("pyarrow", path).types,
     )
+    # Without partitioning: a folder called label=cat makes no column.
+    table = pyarrow_package("pyarrow.parquet", path).read_table(path, partitioning=None)
+    arrays: Arrays = {}
+    for name in table.column_names:
+        column = table[name]
+        kind = column.type
+        if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+            lengths = {*compute.list_value_length(column).to_pylist()}
+            values = compute.list_flatten(column)
+            even = len(lengths) == 1 and None not in lengths and not values.null_count
+            arrays[name] = values.to_numpy().reshape(len(column), -1) if even else RAGGED
+        elif types.is_floating(kind) or types.is_integer(kind):
+            arrays[name] = column.to_numpy()
+        else:
+            arrays[name] = np.array(column.to_pylist(), dtype=object)
+    return arrays
+
+
+def _vectors_of(path: Path, arrays: Arrays, names: Mapping[str, str | None]) -> Vectors:
+    shapes = {name: () if isinstance(its, str) else its.shape for name, its in arrays.items()}
+    tables = [name for name, shape in shapes.items() if len(shape) == 2]
+    main = _choose("vectors", names["vectors"], arrays, fitting=tables)
+    if main is None and len(tables) == 1:
+        main = tables[0]
+    rows = shapes[main][:1] if main else ()
+    columns = [name for name, shape in shapes.items() if shape in (rows, (*rows, 1))]
     labels, ids = (
-        read_npz(path, name, headers[name]).reshape(-1).tolist() if name else None
-        for name in others
+        _choose(role, names[role], arrays, fitting=columns) for role in ("labels", "ids")
     )
-    return read_npz(path, main, headers[main]), labels, ids
+    if main is not None:
+        values = _taken(arrays, main)
+    else:
+        numbers = [
+            its
+            for name, its in arrays.items()
+            if name not in (labels, ids) and not isinstance(its, str) and its.dtype.kind in "fiu"
+        ]
+        if path.suffix.lower() != ".parquet" or tables or not numbers:
+            raise InvalidFile(
+                f"{path}: no vectors, by any usual name, among {_listed(arrays)}",
+                fix="name them with vectors=: numbers, one row per vector",
+            )
+        values = np.column_stack(numbers)  # one column per dimension
+    checked = as_vectors(values)
+    empty = (checked == 0).all(dim=1).nonzero()
+    if len(empty):
+        raise InvalidFile(
+            f"{path}: {len(empty)} of {len(checked)} vectors are all zeros "
+            f"(first: row {int(empty[0])})"
+        )
+    texts = [] if labels is None else as_texts(_taken(arrays, labels), len(checked))
+    check_all_labelled(texts)
+    if ids is None:
+        keys = [f"row {row}" for row in range(len(checked))]
+    else:
+        keys = as_texts(_taken(arrays, ids), len(checked), what="ids")
+    (twice, count), *_ = Counter(keys).most_common(1)
+    if count > 1:
+        raise InvalidArgument(
+            "ids", expected="a different one for each vector", got=f"{twice!r} {count} times"
+        )
+    return Vectors(checked.numpy(), tuple(keys), tuple(texts))
 
 
-def _from_npy(path: Path, wanted: Wanted) -> Found:
-    for role, given in wanted._asdict().items():
-        if given is not None:
+def _choose(
+    role: str, given: str | None, arrays: Arrays, *, fitting: Collection[str]
+) -> str | None:
+    """Return the name that has this role, as given or as usual, if any has it.
+
+    `fitting` are those that could have it by their shape; they decide between several usual ones.
+    """
+    if given is not None:
+        if given not in arrays:
+            near = nearest(given, arrays)
             raise InvalidArgument(
                 role,
-                expected="nothing, since a .npy file is a single array without a name",
+                expected=f"one of {_listed(arrays)}",
                 got=repr(given),
-                fix=f"put labels beside it in {path.stem}.labels.txt, or use a .npz",
+                fix=f"did you mean {near!r}?" if near else None,
             )
-    beside = [path.with_name(f"{path.stem}.labels{ending}") for ending in (".npy", ".txt")]
-    found = [file for file in beside if file.exists()]
-    if len(found) > 1:
-        raise InvalidFile(f"labels are in both {found[0]} and {found[1]}", fix="remove one")
-    labels = None
-    if found:
-        labels = (
-            _lines(found[0])
-            if found[0].suffix == ".txt"
-            else read_npy(found[0]).reshape(-1).tolist()
+        return given
+    called = [name for name in arrays if name.lower() in USUAL[role]]
+    if len(called) > 1:
+        called = [name for name in called if name in fitting] or called
+    if len(called) > 1:
+        raise InvalidArgument(
+            role,
+            expected="one name",
+            got=f"several in {_listed(arrays)}",
+            fix=f"name it with {role}=",
         )
-    return read_npy(path), labels, None
+    return called[0] if called else None
 
 
-def _from_parquet(path: Path, wanted: Wanted) -> Found:
-    return Columns(path).read(wanted)
+def _taken(arrays: Arrays, name: str) -> NDArray[Any]:
+    array = arrays[name]
+    if isinstance(array, str):
+        raise InvalidArgument(
+            name,
+            expected="plain numbers or text",
+            got=array,
+            fix="np.savez(file, vectors=np.asarray(vectors, dtype='float32'), "
+            "labels=np.asarray(labels, dtype=str))",
+        )
+    return array
 
 
-def _lines(path: Path) -> list[str]:
-    try:
-        return [line.strip() for line in path.read_text("utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidFile(
-            f"{path} cannot be read as text: {error}", fix="one label per line, in UTF-8"
-        ) from error
+def _listed(arrays: Arrays) -> str:
+    """List every name with what it is."""
+    return (
+        ", ".join(
+            f"{name} ({its})" if isinstance(its, str) else f"{name} {its.dtype} {its.shape}"
+            for name, its in arrays.items()
+        )
+        or "nothing"
+    )

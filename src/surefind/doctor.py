@@ -1,0 +1,305 @@
+"""Examine packages, machine, disk, engines and extras: the findings of `surefind doctor`."""
+
+import os
+import platform
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from importlib import import_module, metadata
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import surefind
+from surefind.engines.opening import SCHEMES, is_url, without_password
+from surefind.errors import InvalidArgument, SurefindError
+
+CGROUP, MEMINFO = Path("/sys/fs/cgroup"), Path("/proc/meminfo")
+LEAST_MEMORY, LEAST_ROOM = 2 * 2**30, 2**30  # bytes; a small encoder can be trained in these
+SECONDS_TO_ANSWER = 3
+MODULES = {"scikit-learn": "sklearn", "pillow": "PIL", "faiss-cpu": "faiss"}  # names unlike pip's
+EXTRAS = {
+    "serve": "surefind serve",
+    "onnx": "surefind export --onnx, --runtime onnx",
+    "pgvector": "--engine pgvector://",
+    "milvus": "--engine milvus://",
+    "tensorboard": "curves of training in TensorBoard",
+    "parquet": "tables in .parquet files",
+    "docs": "the documentation's site",
+}
+SERVERS = {"pgvector": "pgvector://user@host/database", "milvus": "milvus://host:19530"}
+
+
+class Finding(NamedTuple):
+    """What was examined, its state, what was seen, and what to do about it.
+
+    `absent` is something that is not needed, `poor` something that will be in the way; only
+    `broken` is a reason to stop.
+    """
+
+    what: str
+    state: Literal["fine", "absent", "poor", "broken"]
+    seen: str
+    fix: str = ""
+
+
+Groups = dict[str, list[Finding]]
+
+
+def examine(urls: Sequence[str] = ()) -> Groups:
+    """Return all findings by group; `urls` are engine servers to connect to."""
+    return {
+        "packages": packages(),
+        "machine": machine(),
+        "places": places(),
+        "engines": engines(urls),
+        "extras": extras(),
+    }
+
+
+def attempt(what: str, look: Callable[[], Finding | str], *, fix: str) -> Finding:
+    """Return the finding of `look`, or its error as a finding."""
+    try:
+        seen = look()
+    except SurefindError as error:
+        return Finding(what, "broken", error.problem, error.fix or "")
+    except Exception as error:  # noqa: BLE001  # whatever is wrong with a package is the finding
+        said = next(iter(str(error).splitlines()), "")
+        return Finding(what, "broken", f"{type(error).__name__}: {said}".removesuffix(": "), fix)
+    return Finding(what, "fine", seen) if isinstance(seen, str) else seen
+
+
+def packages() -> list[Finding]:
+    """Import every required package."""
+    return [
+        Finding("python", "fine", platform.python_version()),
+        Finding("surefind", "fine", surefind.__version__),
+        *(
+            attempt(name, partial(_imported, name), fix=f"pip install --force-reinstall {name}")
+            for name in required()
+        ),
+    ]
+
+
+def required(extra: str | None = None) -> list[str]:
+    """Return the packages that surefind, or one of its extras, requires."""
+    found = []
+    for line in metadata.requires("surefind") or ():
+        marker = re.search(r"extra == ['\"](.+?)['\"]", line)
+        if (marker and marker[1]) == extra:
+            found.append(re.split(r"[^\w-]", line, maxsplit=1)[0])
+    return found
+
+
+def _imported(name: str) -> str:
+    if name in ("timm", "torchvision"):
+        from surefind.encoders.torchvision_guard import import_torchvision
+
+        import_torchvision()  # where it does not fit this torch, timm loads only after this
+    import_module(MODULES.get(name, name.replace("-", "_")))
+    return metadata.version(name)
+
+
+def extras() -> list[Finding]:
+    """List each extra with the versions that are installed, or the command that installs it."""
+    found = []
+    for name, purpose in EXTRAS.items():
+        versions, missing = [], []
+        for package in required(name):
+            try:
+                versions.append(f"{package} {metadata.version(package)}")
+            except metadata.PackageNotFoundError:
+                missing.append(package)
+        seen = f"{', '.join(missing)} not installed; for {purpose}"
+        found.append(
+            Finding(name, "absent", seen, f"pip install 'surefind[{name}]'")
+            if missing
+            else Finding(name, "fine", ", ".join(versions))
+        )
+    return found
+
+
+def machine() -> list[Finding]:
+    """Examine cores, threads, memory and devices."""
+    again = "pip install --force-reinstall torch"
+    system = f"{platform.system()} {platform.release()}, {platform.machine()}"
+    return [
+        Finding("system", "fine", system),
+        attempt("cores", _cores, fix=again),
+        attempt(
+            "memory", _memory, fix="report it: this machine describes itself in an unknown way"
+        ),
+        attempt("device", _device, fix=again),
+    ]
+
+
+def _cores() -> Finding | str:
+    import torch
+
+    own = (
+        os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    )
+    usable, threads, allowed = len(own), torch.get_num_threads(), _cores_allowed()
+    seen = f"{usable} of {os.cpu_count()} usable"
+    if allowed is not None:
+        seen += f", the container allows the time of {allowed:.3g}"
+    seen += f"; torch uses {threads} thread{'s' if threads > 1 else ''}"
+    most = max(1, min(usable, round(allowed or usable)))
+    if threads > most:
+        return Finding("cores", "poor", f"{seen}, more than that", f"export OMP_NUM_THREADS={most}")
+    return seen
+
+
+def _memory() -> Finding | str:
+    whole = left = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    seen = _size(whole)
+    if available := re.search(r"MemAvailable:\s*(\d+)", _text(MEMINFO)):
+        left = int(available[1]) * 1024
+        seen += f", {_size(left)} available"
+    limit = _memory_allowed()
+    if limit is not None and limit[0] < whole:
+        seen += f"; the container allows {_size(limit[0])}, {_size(limit[1])} of it left"
+        left = min(left, limit[1])
+    if left < LEAST_MEMORY:
+        return Finding("memory", "poor", seen, "end other programs, or allow the container more")
+    return seen
+
+
+def _device() -> str:
+    import torch
+
+    if torch.cuda.is_available():
+        return ", ".join(map(torch.cuda.get_device_name, range(torch.cuda.device_count())))
+    if torch.backends.mps.is_available():
+        return "Apple GPU (mps); surefind uses the cores"
+    return "no GPU; everything works on the cores"
+
+
+def _cores_allowed() -> float | None:
+    """Return the CPU time per second that the container (cgroup v2) allows; None: no limit."""
+    limit = re.match(r"(\d+) (\d+)", _text(CGROUP / "cpu.max"))
+    return int(limit[1]) / int(limit[2]) if limit else None
+
+
+def _memory_allowed() -> tuple[int, int] | None:
+    """Return the container's memory limit and what is left of it, in bytes; None: no limit."""
+    limit, used = (_text(CGROUP / f"memory.{name}").strip() for name in ("max", "current"))
+    if not limit.isdigit():
+        return None
+    # Copies of files give way when memory is wanted.
+    cached = re.search(r"^inactive_file (\d+)", _text(CGROUP / "memory.stat"), re.MULTILINE)
+    return int(limit), max(0, int(limit) - int(used or 0) + (int(cached[1]) if cached else 0))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def _size(count: int) -> str:
+    return f"{count / 2**30:.1f} GB" if count >= 2**30 else f"{count / 2**20:.0f} MB"
+
+
+def places() -> list[Finding]:
+    """Examine the folders that are written to."""
+    from huggingface_hub.constants import HF_HOME
+
+    from surefind.datasets.glyphs import glyphs_folder
+
+    known = {
+        "this folder": (Path.cwd(), "work in a folder that you may write to"),
+        "temporary files": (Path(tempfile.gettempdir()), "export TMPDIR=FOLDER"),
+        "drawn glyphs": (glyphs_folder().parent, "export SUREFIND_CACHE=FOLDER"),
+        "weights of the hub": (Path(HF_HOME), "export HF_HOME=FOLDER"),
+    }
+    return [
+        attempt(what, partial(_place, what, folder, fix), fix=fix)
+        for what, (folder, fix) in known.items()
+    ]
+
+
+def _place(what: str, folder: Path, fix: str) -> Finding | str:
+    """Examine a folder; one that is not there is made when it is needed."""
+    there = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    if not os.access(there, os.W_OK | os.X_OK):
+        return Finding(what, "poor", f"{folder}: {there} cannot be written to", fix)
+    free = shutil.disk_usage(there).free
+    seen = f"{folder}, {_size(free)} free"
+    if free < LEAST_ROOM:
+        return Finding(what, "poor", seen, "free some space, or work on another disk")
+    return seen
+
+
+def engines(urls: Sequence[str] = ()) -> list[Finding]:
+    """Search with faiss and connect to each server that was named."""
+    found = [attempt("faiss", _faiss, fix="pip install --force-reinstall faiss-cpu numpy")]
+    asked = [url.partition("://")[0] for url in urls]
+    for scheme, url in zip(asked, urls, strict=True):
+        what = scheme if scheme in SERVERS else "engine"
+        found.append(attempt(what, partial(_server, url), fix="see the server's log"))
+    return found + [
+        Finding(scheme, "absent", f"not asked: surefind doctor --engine {form}")
+        for scheme, form in SERVERS.items()
+        if scheme not in asked
+    ]
+
+
+def _faiss() -> str:
+    """Run a small search: each vector is nearest to itself."""
+    import numpy as np
+
+    from surefind.engines.embedded.library import faiss
+
+    vectors = np.random.default_rng(0).standard_normal((100, 8)).astype(np.float32)
+    index = faiss.IndexFlatL2(vectors.shape[1])
+    index.add(vectors)
+    if index.search(vectors, 1)[1][:, 0].tolist() != list(range(len(vectors))):
+        raise RuntimeError("it does not find vectors that it was given")
+    return f"{faiss.__version__}, finds {len(vectors)} of {len(vectors)} vectors"
+
+
+def _server(url: str) -> str:
+    scheme = url.partition("://")[0]
+    if not is_url(url) or scheme not in SERVERS:
+        raise InvalidArgument(
+            "--engine",
+            expected=" or ".join(f"{name}://..." for name in SCHEMES if name in SERVERS),
+            got=repr(without_password(url)),
+            fix=f"e.g. --engine {SERVERS['pgvector']}",
+        )
+    seen = _pgvector(url) if scheme == "pgvector" else _milvus(url)
+    return f"{without_password(url)} answers: {seen}"
+
+
+def _pgvector(url: str) -> str:
+    """Return the versions of the server and of its extension; no index need be there yet."""
+    from surefind.engines.pgvector import extension
+    from surefind.engines.pgvector.connections import Connections
+    from surefind.engines.pgvector.url import parse
+
+    place = parse(url)
+    parameters = {**place.parameters, "connect_timeout": str(SECONDS_TO_ANSWER)}
+    connections = Connections(replace(place, parameters=parameters))
+    try:
+        with connections.borrowed() as connection:
+            server = connection.info.server_version // 10000
+            vector = extension.version(connection)
+    finally:
+        connections.close()
+    offered = f"pgvector {vector}" if vector else "pgvector is added with the first index"
+    return f"PostgreSQL {server}, {offered}"
+
+
+def _milvus(url: str) -> str:
+    from surefind.engines.milvus.driver import Collection
+    from surefind.engines.milvus.url import parse
+
+    collection = Collection(replace(parse(url), timeout=float(SECONDS_TO_ANSWER)))
+    try:
+        return f"Milvus {collection.server_version().removeprefix('v')}"
+    finally:
+        collection.close()
