@@ -68,21 +68,9 @@ def _server(url: str) -> Finding:
 
 def _pgvector(url: str) -> str:
     """The versions of the server and of its extension; an index need not be there yet."""
-    from surefind.engines.pgvector import extension
-    from surefind.engines.pgvector.connections import Connections
-    from surefind.engines.pgvector.url import parse
+    from surefind.engines.pgvector.engine import describe_server
 
-    place = parse(url)
-    patient = {**place.parameters, "connect_timeout": str(PATIENCE)}
-    connections = Connections(replace(place, parameters=patient))
-    try:
-        with connections.borrowed() as connection:
-            server = connection.info.server_version // 10000
-            vector = extension.version(connection)
-    finally:
-        connections.close()
-    offered = f"pgvector {vector}" if vector else "pgvector is added with the first index"
-    return f"PostgreSQL {server}, {offered}"
+    return describe_server(url, seconds=PATIENCE)
 
 
 def _milvus(url: str) -> str:
