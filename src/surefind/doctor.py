@@ -277,21 +277,9 @@ def _server(url: str) -> str:
 
 def _pgvector(url: str) -> str:
     """Return the versions of the server and of its extension; no index need be there yet."""
-    from surefind.engines.pgvector import extension
-    from surefind.engines.pgvector.connections import Connections
-    from surefind.engines.pgvector.url import parse
+    from surefind.engines.pgvector.engine import describe_server
 
-    place = parse(url)
-    parameters = {**place.parameters, "connect_timeout": str(SECONDS_TO_ANSWER)}
-    connections = Connections(replace(place, parameters=parameters))
-    try:
-        with connections.borrowed() as connection:
-            server = connection.info.server_version // 10000
-            vector = extension.version(connection)
-    finally:
-        connections.close()
-    offered = f"pgvector {vector}" if vector else "pgvector is added with the first index"
-    return f"PostgreSQL {server}, {offered}"
+    return describe_server(url, seconds=SECONDS_TO_ANSWER)
 
 
 def _milvus(url: str) -> str:

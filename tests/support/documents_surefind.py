@@ -20,7 +20,7 @@ from serving import served
 
 from surefind.datasets import glyphs
 from surefind.engines.milvus.url import parse as parse_milvus
-from surefind.engines.pgvector.url import parse as parse_pgvector
+from surefind.engines.pgvector.connection import parse as parse_pgvector
 from surefind.errors import SurefindError
 from surefind.reports import intervals
 from surefind.reports.figures import saving

@@ -76,6 +76,8 @@ async def _answer_error(request: Request, error: Exception) -> Response:
     refused = _refused(error, hall_of(request).service.shelf.now)
     if refused.status == 500:
         logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    if isinstance(error, EngineError):
+        logger.warning("%s %s: %s", request.method, request.url.path, error.problem)
     if refused.status != 404:
         hall_of(request).meters.rejects.labels(_reason(error, refused)).inc()
     response = refusal(refused, request)
@@ -105,8 +107,8 @@ def _refused(error: Exception, shown: Shown) -> Refused:
     assert isinstance(error, SurefindError)
     status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
     pause = PAUSE if status == 503 else None
-    problem, fix = shown.without_folder(error.problem), shown.without_folder(error.fix or "")
-    return Refused(status, problem, fix=fix, retry_after=pause)
+    fix = shown.without_folder(error.fix or "")
+    return Refused(status, shown.public(error), fix=fix, retry_after=pause)
 
 
 def _reason(error: Exception, refused: Refused) -> str:

@@ -8,8 +8,8 @@ import torch
 import surefind as sf
 from surefind.engines.engine import Rows
 from surefind.engines.opening import create_engine
-from surefind.engines.pgvector.conditions import clause
 from surefind.engines.pgvector.engine import PgvectorEngine
+from surefind.engines.pgvector.queries import clause
 from surefind.engines.space import Space
 from surefind.engines.where import COMPARE, Condition, Value, Where
 
@@ -98,12 +98,6 @@ def test_conditions_on_the_variance_choose_as_holds_does(op, value, engine, gall
 def test_conditions_together_choose_as_holds_does(where, engine, gallery):
     assert chosen(engine, where) == expected(gallery, where)
     assert engine.count(where) == len(expected(gallery, where))
-
-
-def test_searches_obey_conditions(engine, gallery):
-    where = Where((Condition("field", ">=", "a"),))
-    (keys,) = engine.search(engine.space.asking(gallery.embeddings[:1]), 100, where).keys
-    assert set(engine.rows(keys).ids) == expected(gallery, where)
 
 
 def test_values_never_become_part_of_the_statement():

@@ -7,8 +7,8 @@ import torch
 import surefind as sf
 from surefind.engines.engine import Rows
 from surefind.engines.opening import create_engine
-from surefind.engines.pgvector import searching
-from surefind.engines.pgvector.conditions import clause
+from surefind.engines.pgvector import queries as statements
+from surefind.engines.pgvector.queries import clause
 from surefind.engines.space import Space
 from surefind.engines.where import Condition, Where
 
@@ -119,12 +119,6 @@ def test_conditions_leave_as_many_hits_as_there_are_rows(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_more_than_there_are_gives_all(kind, engines, gallery, queries):
-    found = engines[kind].search(queries[:2], engines[kind].most)
-    assert [sorted(row) for row in ids(engines[kind], found.keys)] == [[*range(4000)]] * 2
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_conditions_that_nothing_satisfies_give_no_columns(kind, engines, queries):
     found = engines[kind].search(queries, 5, Where((Condition("group", "=", "text"),)))
     assert found.keys.shape == found.distance.shape == found.var.shape == (40, 0)
@@ -137,7 +131,7 @@ def test_no_queries_give_no_rows(engines, queries):
 
 def test_queries_beyond_one_block_are_all_answered(engines, queries, monkeypatch):
     whole = engines["flat"].search(queries, 5)
-    monkeypatch.setattr("surefind.engines.pgvector.searching.QUERIES_AT_ONCE", 7)
+    monkeypatch.setattr("surefind.engines.pgvector.queries.QUERIES_AT_ONCE", 7)
     np.testing.assert_array_equal(engines["flat"].search(queries, 5).keys, whole.keys)
 
 
@@ -147,7 +141,7 @@ def test_queries_that_a_graph_gives_up_on_are_answered_by_looking_at_all(server,
     engine.add(gallery)
     engine.compact()
     where = clause(Where((Condition("group", "=", 3),)))
-    alone = searching._hits(
+    alone = statements.search_hits(
         engine._connections, queries, np.arange(40), k=70, clause=where, index=engine._index
     )
     short = np.bincount(alone["query"], minlength=40) < 70

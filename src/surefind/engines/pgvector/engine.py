@@ -7,22 +7,16 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.choices import check_choice
-from surefind.engines.engine import KINDS, Block, Found, Keys, Rows
-from surefind.engines.pgvector import (
-    about,
-    checking,
-    extension,
-    reading,
-    searching,
-    tables,
-    vector_index,
-    writing,
+from surefind.engines.engine import Block, EngineError, Found, Keys, Rows
+from surefind.engines.pgvector import queries, schema
+from surefind.engines.pgvector.connection import (
+    SQL,
+    Connections,
+    connect,
+    from_sent,
+    parse,
+    server_errors,
 )
-from surefind.engines.pgvector.conditions import clause
-from surefind.engines.pgvector.connections import Connections
-from surefind.engines.pgvector.driver import SQL, Connection
-from surefind.engines.pgvector.url import parse
 from surefind.engines.space import Space
 from surefind.engines.where import Where
 
@@ -35,18 +29,10 @@ def create(place: str, space: Space, facts: Mapping[str, Any], *, kind: str) -> 
     Whatever its kind, it looks at all rows until `compact` has built a graph or cells: to build
     them from many rows at once is far quicker than row by row.
     """
-    check_choice("kind", kind, ("auto", *KINDS))
-    vector_index.check_width(space.width, kind)
     where = parse(place)
-    making = Connections(where)
-    try:
-        with making.transaction() as connection:
-            tables.one_at_a_time(connection)
-            extension.check_encoding(connection, where)
-            extension.ensure_extension(connection, where)
-            tables.make(connection, where, space=space, facts=facts, kind=kind)
-    finally:
-        making.close()  # it did not know vectors yet
+    with server_errors(where), connect(where) as connection, connection.transaction():
+        schema.lock_tables(connection)
+        schema.make(connection, where, space=space, facts=facts, kind=kind)
     return open_place(place)
 
 
@@ -59,6 +45,16 @@ def open_place(place: str) -> "PgvectorEngine":
         raise
 
 
+def describe_server(place: str, *, seconds: int) -> str:
+    """Return the versions of a server and its extension; an index need not be there."""
+    where = parse(place)
+    where.parameters["connect_timeout"] = str(seconds)
+    with server_errors(where), connect(where) as connection:
+        vector = schema.extension_version(connection)
+        offered = f"pgvector {vector}" if vector else "pgvector is added with the first index"
+        return f"PostgreSQL {connection.info.server_version // 10000}, {offered}"
+
+
 class PgvectorEngine:
     """Opened by `create` and `open_place`. Several threads may use it.
 
@@ -68,10 +64,10 @@ class PgvectorEngine:
     def __init__(self, connections: Connections) -> None:
         self._connections, self._place = connections, connections.place
         with connections.borrowed() as connection:
-            self._entry = tables.entry(connection, self._place)
-            extension.check_extension(connection, self._place)
-            self._index = vector_index.present(connection, self._place, self._entry.kind)
-            self._warnings = about.warnings(connection, self._place, self._entry, self._index)
+            self._entry = schema.entry(connection, self._place)
+            schema.check_extension(connection, self._place)
+            self._index = schema.vector_index(connection, self._place, self._entry.kind)
+            self._warnings = schema.warnings(connection, self._place, self._entry, self._index)
         self._seen = self._entry.changes
 
     @property
@@ -98,60 +94,101 @@ class PgvectorEngine:
         if not len(rows):
             return
         self.space.check(rows.embeddings)
+        new = 0
         with self._connections.transaction() as connection:
-            connection.execute(writing.DURABLE)
-            blocks = writing.blocks(rows, self.space)
-            new = sum(writing.put(connection, self._place, block) for block in blocks)
-            changes = self._note_change(connection, new)
+            connection.execute(queries.DURABLE)
+            for block in queries.put_blocks(rows, self.space):
+                put = schema.named(self._place, queries.PUT)
+                new += connection.execute(put, block).fetchall()[0][0]
+            changes = schema.note_change(connection, self._place, self._entry.number, more=new)
         self._see(changes)
 
     def remove(self, ids: Sequence[str]) -> int:
         with self._connections.transaction() as connection:
-            connection.execute(writing.DURABLE)
-            removed = writing.remove(connection, self._place, ids)
+            connection.execute(queries.DURABLE)
+            remove = schema.named(self._place, queries.REMOVE)
+            removed = connection.execute(remove, [queries.storable(ids)]).rowcount
             if not removed:
                 return 0
-            changes = self._note_change(connection, -removed)
+            number = self._entry.number
+            changes = schema.note_change(connection, self._place, number, more=-removed)
         self._see(changes)
         return removed
 
     def search(self, vectors: NDArray[np.float32], k: int, where: Where | None = None) -> Found:
-        return searching.search(
-            self._connections, vectors, k=k, clause=clause(where), index=self._index
-        )
+        clause = queries.clause(where)
+        return queries.search(self._connections, vectors, k=k, clause=clause, index=self._index)
 
     def rows(self, keys: Keys) -> Rows:
-        return reading.rows(self._connections, keys, self.space)
+        asked = [int(key) for key in keys]
+        kept = queries.read_rows(self._connections, SQL("key"), asked)
+        missing = sum(key not in kept for key in asked)
+        if missing:
+            raise EngineError(
+                f"{missing} of {len(asked)} rows were removed from {self._place.shown} meanwhile",
+                fix="search again",
+            )
+        return queries.to_rows([kept[key] for key in asked], self.space)
 
     def find(self, ids: Sequence[str]) -> Rows:
-        return reading.find(self._connections, ids, self.space)
+        asked = queries.storable(list(dict.fromkeys(ids)))
+        kept = queries.read_rows(self._connections, SQL("id"), asked)
+        return queries.to_rows([kept[name] for name in asked if name in kept], self.space)
 
     def scan(self, where: Where | None = None) -> Iterator[Block]:
-        return reading.scan(self._connections, clause(where), self.space.width)
+        """On a connection of its own, which is given back even if not all blocks are taken."""
+        clause, width = queries.clause(where), self.space.width
+        statement = schema.named(
+            self._place, "SELECT key, vector, var FROM {table} WHERE {where}", where=clause.text
+        )
+        with (
+            self._connections.snapshot() as connection,
+            connection.cursor("surefind_scan", binary=True) as cursor,
+        ):
+            cursor.execute(statement, clause.parameters)
+            while found := cursor.fetchmany(max(1, queries.NUMBERS_AT_ONCE // width)):
+                keys, vectors, var = zip(*found, strict=True)
+                yield Block(np.array(keys), from_sent(vectors, width), np.array(var))
 
     def digests_of(self, ids: Sequence[str]) -> dict[str, str]:
-        return reading.digests_of(self._connections, ids)
+        statement = schema.named(
+            self._place, "SELECT id, coalesce(digest, '') FROM {table} WHERE id = ANY(%s)"
+        )
+        with self._connections.borrowed() as connection:
+            return dict(connection.execute(statement, [queries.storable(ids)]).fetchall())
 
     def ids_of(self, digests: Sequence[str]) -> dict[str, str]:
-        return reading.ids_of(self._connections, digests)
+        statement = schema.named(
+            self._place,
+            "SELECT digest, min(id) FROM {table} WHERE digest = ANY(%s) GROUP BY digest",
+        )
+        with self._connections.borrowed() as connection:
+            return dict(connection.execute(statement, [queries.storable(digests)]).fetchall())
 
     def count(self, where: Where | None = None) -> int:
-        if where is not None:
-            return reading.count(self._connections, clause(where))
         with self._connections.borrowed() as connection:
-            return tables.count(connection, self._place, self._entry.number)
+            if where is None:
+                return schema.count(connection, self._place, self._entry.number)
+            clause = queries.clause(where)
+            statement = schema.named(
+                self._place, "SELECT count(*) FROM {table} WHERE {where}", where=clause.text
+            )
+            return int(connection.execute(statement, clause.parameters).fetchall()[0][0])
 
     def var_range(self) -> tuple[float, float]:
-        return reading.var_range(self._connections)
+        statement = schema.named(self._place, "SELECT min(var), max(var) FROM {table}")
+        with self._connections.borrowed() as connection:
+            ((low, high),) = connection.execute(statement).fetchall()
+        return (float("inf"), 0.0) if low is None else (low, high)
 
     def refresh(self) -> bool:
         """True after another wrote or compacted; own writes do not count."""
         with self._connections.borrowed() as connection:
-            entry = tables.entry(connection, self._place)
-            index = vector_index.present(connection, self._place, self._entry.kind)
-            warnings = about.warnings(connection, self._place, entry, index)
+            entry = schema.entry(connection, self._place)
+            index = schema.vector_index(connection, self._place, self._entry.kind)
+            warnings = schema.warnings(connection, self._place, entry, index)
         if entry.number != self._entry.number:
-            raise tables.made_anew(self._place)
+            raise schema.made_anew(self._place)
         changed = (entry.changes, index) != (self._seen, self._index)
         self._seen, self._index, self._warnings = entry.changes, index, warnings
         return changed
@@ -166,37 +203,49 @@ class PgvectorEngine:
 
         Searches go on meanwhile, writes wait until it is built.
         """
+        kind = self._entry.kind
         with self._connections.transaction() as connection:
-            vector_index.ensure(
-                connection, self._place, kind=self._entry.kind, width=self.space.width
-            )
+            schema.ensure_vector_index(connection, self._place, kind=kind, width=self.space.width)
         with self._connections.transaction() as connection:
-            tables.count_anew(connection, self._place, self._entry.number)
+            schema.count_anew(connection, self._place, self._entry.number)
         with self._connections.borrowed() as connection:
-            connection.execute(tables.named(SQL("VACUUM (ANALYZE) {table}"), self._place))
-            self._index = vector_index.present(connection, self._place, self._entry.kind)
-            self._warnings = about.warnings(connection, self._place, self._entry, self._index)
+            connection.execute(schema.named(self._place, "VACUUM (ANALYZE) {table}"))
+            self._index = schema.vector_index(connection, self._place, kind)
+            self._warnings = schema.warnings(connection, self._place, self._entry, self._index)
 
     def describe(self) -> dict[str, Any]:
         with self._connections.borrowed() as connection:
-            facts = about.describe(connection, self._place, self._entry, self._index)
-        return {**facts, "rows": self.count()}
+            ((server, size),) = connection.execute(
+                "SELECT current_setting('server_version'),"
+                " pg_total_relation_size(to_regclass(quote_ident(%s)))",
+                [self._place.table],
+            ).fetchall()
+            extension = schema.extension_version(connection)
+        return {
+            "engine": "pgvector",
+            "place": self._place.shown,
+            "table": self._place.table,
+            "kind": self._index.kind if self._index else "flat",
+            "asked_kind": self._entry.kind,
+            "bytes": size,
+            "server": f"PostgreSQL {server}",
+            "extension": f"pgvector {extension}",
+            "created": self._entry.created.isoformat(timespec="seconds"),
+            "rows": self.count(),
+        }
 
     def verify(self) -> list[str]:
         with self._connections.snapshot() as connection:
-            return checking.check(connection, self._place, self._entry)
+            return schema.check(connection, self._place, self._entry)
 
     def drop(self) -> None:
         """Remove the index and all its rows from the database."""
         with self._connections.transaction() as connection:
-            tables.drop(connection, self._place, self._entry.number)
+            schema.drop(connection, self._place, self._entry.number)
         self.close()
 
     def close(self) -> None:
         self._connections.close()
-
-    def _note_change(self, connection: Connection, more: int) -> int:
-        return tables.note_change(connection, self._place, self._entry.number, more=more)
 
     def _see(self, changes: int) -> None:
         """An own write is no news, unless others wrote since the last look."""

@@ -1,27 +1,78 @@
-"""Many at once: writers, readers, threads, abandoned work."""
+"""Rows that come back, and many readers and writers at once."""
 
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
 
 import numpy as np
 import pytest
 import torch
 
 from surefind.engines.engine import EngineError
-from surefind.engines.opening import create_engine, open_engine
-from surefind.engines.pgvector import writing
-from surefind.engines.space import Space
+from surefind.engines.opening import open_engine
+from surefind.engines.pgvector import queries, schema
+
+ODD_METADATA = (
+    {"whole": 1, "float": 1.0, "true": True, "text": "1", "big": 2**53 - 1, "minus": -0.0},
+    {"huge": 1e20, "tiny": 5e-324, "long": 0.1 + 0.2, "integral": 1e16, "largest": 1.7e308},
+    {"last": "é e\u0301 \u202e \uffff", "first": "x" * 20_000, "B": False, "a": 1, "_": 2},
+)
+
+
+def keys_of(engine):
+    return [key for block in engine.scan() for key in block.keys]
 
 
 def count_of(blocks) -> int:
     return sum(len(block.keys) for block in blocks)
 
 
-def open_transactions(server) -> list[tuple]:
-    return server.run(
-        "SELECT state, query FROM pg_stat_activity WHERE application_name = 'surefind'"
-        " AND state <> 'idle'"
-    )
+def test_metadata_come_back_exactly_with_their_types(make_engine, make_rows):
+    engine = make_engine()
+    for number, metadata in enumerate(ODD_METADATA):
+        engine.add(make_rows(str(number), metadata=metadata))
+    rows = engine.rows(keys_of(engine))
+    found = dict(zip(rows.ids, rows.metadata, strict=True))
+    for number, given in enumerate(ODD_METADATA):
+        assert repr(found[str(number)]) == repr(given)  # 1 == 1.0 == True, their texts differ
+
+
+def test_keys_of_rows_that_were_removed_meanwhile_are_an_error(make_engine, make_rows):
+    engine = make_engine()
+    engine.add(make_rows("a", "b"))
+    keys = keys_of(engine)
+    engine.remove(["a"])
+    with pytest.raises(EngineError, match="1 of 2 rows were removed"):
+        engine.rows(keys)
+
+
+def test_texts_that_no_row_can_have_are_passed_over(make_engine, make_rows):
+    engine = make_engine()
+    engine.add(make_rows("a", "b", digest="0" * 64))
+    impossible = ["half \ud83d", "a\0"]
+    assert engine.digests_of(["a", *impossible]) == {"a": "0" * 64}
+    assert engine.ids_of(["0" * 64, "", *impossible]) == {"0" * 64: "a"}
+    assert engine.remove(["a", *impossible]) == 1
+
+
+def test_many_rows_go_in_several_statements(make_engine, make_rows, monkeypatch):
+    monkeypatch.setattr(queries, "NUMBERS_AT_ONCE", 100)
+    engine = make_engine()
+    rows = make_rows(count=23)
+    engine.add(rows)
+    blocks = list(engine.scan())
+    assert [len(block.keys) for block in blocks] == [11, 11, 1]
+    found = engine.rows([key for block in blocks for key in block.keys])
+    order = [found.ids.index(name) for name in rows.ids]
+    assert torch.equal(found.embeddings.mean[order], rows.embeddings.mean)
+
+
+@pytest.mark.parametrize("dim", [1, 1600, 15_999])
+def test_vectors_of_any_width_are_kept_beside_large_metadata(dim, make_engine, make_rows):
+    engine = make_engine(dim=dim)
+    rows = make_rows("i" * 1024, dim=dim, digest="0" * 64, metadata={"text": "xyz" * 3000})
+    engine.add(rows)
+    found = engine.rows(keys_of(engine))
+    assert torch.equal(found.embeddings.mean, rows.embeddings.mean)
+    assert found.metadata == rows.metadata
 
 
 def test_writers_of_the_same_rows_do_not_wait_for_each_other(make_engine, make_rows, reopen):
@@ -42,50 +93,29 @@ def test_writers_of_the_same_rows_do_not_wait_for_each_other(make_engine, make_r
             done.result()
     assert first.count() == 200
     assert first.verify() == []
-    keys = [key for block in first.scan() for key in block.keys]
-    assert len({row["by"] for row in first.rows(keys).metadata}) == 1  # whole calls, not pieces
-
-
-def test_indexes_can_be_created_at_once_in_a_new_database(server):
-    database = server.database()
-    names = ["first", "second", "third", "same", "same", "same"]
-    start = Barrier(len(names))
-
-    def make(table: str) -> str:
-        start.wait(10)
-        try:
-            create_engine(server.url(database, table=table), Space("gaussian", 8), {}).close()
-        except EngineError as error:
-            return error.problem.partition(" already")[0]
-        return table
-
-    with ThreadPoolExecutor(len(names)) as threads:
-        made = sorted(threads.map(make, names))
-    assert made == ["first", "same", "second", *["there is a table same"] * 2, "third"]
+    assert len({row["by"] for row in first.rows(keys_of(first)).metadata}) == 1  # whole calls
 
 
 def test_an_add_that_fails_midway_leaves_nothing(make_engine, make_rows, monkeypatch):
     engine = make_engine()
     engine.add(make_rows("row 0", metadata={"old": True}))
-    monkeypatch.setattr(writing, "NUMBERS_AT_ONCE", 90)
-    sent = []
+    monkeypatch.setattr(queries, "NUMBERS_AT_ONCE", 90)
+    sent, to_sent = [], queries.to_sent
 
     def damaged(vectors):
         sent.append(len(vectors))
         return to_sent(vectors if len(sent) < 3 else vectors[:, 1:])
 
-    to_sent = writing.to_sent
-    monkeypatch.setattr(writing, "to_sent", damaged)
+    monkeypatch.setattr(queries, "to_sent", damaged)
     with pytest.raises(EngineError, match="expected 9 dimensions"):
         engine.add(make_rows(count=50))
     assert sent == [10, 10, 10]
     assert engine.count() == 1
-    ((key,),) = [block.keys for block in engine.scan()]
-    assert engine.rows([key]).metadata == ({"old": True},)
+    assert engine.rows(keys_of(engine)).metadata == ({"old": True},)
 
 
 def test_a_scan_sees_one_moment_while_others_write(make_engine, make_rows, monkeypatch):
-    monkeypatch.setattr("surefind.engines.pgvector.reading.NUMBERS_AT_ONCE", 90)
+    monkeypatch.setattr(queries, "NUMBERS_AT_ONCE", 90)
     engine = make_engine()
     engine.add(make_rows(count=50))
     blocks = engine.scan()
@@ -97,14 +127,17 @@ def test_a_scan_sees_one_moment_while_others_write(make_engine, make_rows, monke
 
 
 def test_an_abandoned_scan_leaves_no_open_transaction(make_engine, make_rows, server, monkeypatch):
-    monkeypatch.setattr("surefind.engines.pgvector.reading.NUMBERS_AT_ONCE", 90)
+    states = (
+        "SELECT state FROM pg_stat_activity WHERE application_name = 'surefind' AND state <> 'idle'"
+    )
+    monkeypatch.setattr(queries, "NUMBERS_AT_ONCE", 90)
     engine = make_engine()
     engine.add(make_rows(count=50))
     blocks = engine.scan()
     next(blocks)
-    assert [state for state, _ in open_transactions(server)] == ["idle in transaction"]
+    assert server.run(states) == [("idle in transaction",)]
     del blocks
-    assert open_transactions(server) == []
+    assert server.run(states) == []
     assert count_of(engine.scan()) == 50
 
 
@@ -146,14 +179,13 @@ def test_rows_are_on_the_disk_even_where_the_database_does_not_ask_for_it(
 ):
     make_engine()
     engine = open_engine(url + "&options=-c%20synchronous_commit%3Doff")
-    settings = []
-    put = writing.put
+    settings, noting = [], schema.note_change
 
-    def watched(connection, *others) -> int:
+    def watched(connection, *others, **named) -> int:
         settings.extend(connection.execute("SHOW synchronous_commit").fetchone())
-        return put(connection, *others)
+        return noting(connection, *others, **named)
 
-    monkeypatch.setattr(writing, "put", watched)
+    monkeypatch.setattr(schema, "note_change", watched)
     engine.add(make_rows("a"))
     engine.close()
     assert settings == ["on"]
