@@ -27,8 +27,8 @@ PLACES = (
     "bayes-centred+glyphs`, which is trained where none is given."
 )
 ELSEWHERE = (
-    "Promises that tests show and no stopwatch: both rankings equal brute force (`pytest "
-    "tests/search/test_neighbours.py`), moments on the sphere to 1e-10 (`pytest "
+    "Promises that tests show and no stopwatch: the native ranking equals brute force "
+    "(`pytest tests/engines/test_knn.py`), moments on the sphere to 1e-10 (`pytest "
     "tests/functional/test_sphere.py`), no index lost by a kill (`make faults`). The paper's "
     "tables take hours of training: `surefind reproduce`, [results](results.md)."
 )

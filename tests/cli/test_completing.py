@@ -15,7 +15,7 @@ from surefind.datasets.sources import READERS
 from surefind.encoders.onnx.opening import RUNTIMES
 from surefind.engines.engine import KINDS
 from surefind.engines.opening import SCHEMES
-from surefind.functional.search_bounds import RANKINGS
+from surefind.functional.ranking import RANKINGS
 from surefind.reports.reproduce.plan import DATASETS
 from surefind.search.gallery import DUPLICATES
 

@@ -64,7 +64,7 @@ def test_json_holds_everything(surefind, finished: Path, gallery: Path):
     assert found["ranking"] == "mean" and found["query_var"] > 0
     assert [set(hit) for hit in found["hits"]] == [
         {
-            "id", "path", "distance", "expected_distance", "std", "var", "p_nearest", "p_within",
+            "id", "path", "distance", "expected_distance", "std", "var", "p_within",
             "metadata", "confidence",
         }
     ] * 3  # fmt: skip

@@ -8,13 +8,12 @@ from memory_engine import MemoryEngine
 
 from surefind.engines.engine import Rows
 from surefind.search import neighbourhoods
-from surefind.search.asking import answer
 from surefind.search.calibrating import calibrate_engine, embedded_queries
 from surefind.search.confidence.fitting import Wishes
 from surefind.search.confidence.verdict import VERDICTS
 from surefind.search.hits import SearchResult
 from surefind.search.index import Index
-from surefind.search.question import Question
+from surefind.search.query import Question, answer
 
 GALLERY, (KNOWN, LABELS), (FRESH, _) = thirds(classes=24, per_class=18, seed=6)
 LATE = rows_of(FRESH[60:90], ["late"] * 30, prefix="late")

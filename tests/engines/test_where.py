@@ -63,10 +63,3 @@ def test_a_missing_field_or_another_kind_satisfies_nothing(op):
 
 def test_a_whole_number_equals_the_real_one():
     assert Condition("year", "=", 2020.0).holds({"year": 2020}, 1.0)
-
-
-def test_the_range_of_variances_is_what_conditions_leave():
-    where = Where.parse(["var > 0.2", "var <= 0.5", "label = x"])
-    assert where.var_range(0.0, 1.0) == (0.2, 0.5)
-    assert Where.parse(["var in 0.3,0.4"]).var_range(0.0, 1.0) == (0.3, 0.4)
-    assert Where.parse(["var != 0.3"]).var_range(0.0, 1.0) == (0.0, 1.0)

@@ -13,7 +13,6 @@ from PIL import Image
 import surefind as sf
 from surefind.encoders.config import EncoderConfig
 from surefind.engines.space import Space
-from surefind.functional import nearer_probability
 from surefind.images.loading import TooManyRejected
 from surefind.search import adding
 from surefind.search.index import Index
@@ -85,18 +84,24 @@ def test_hits_carry_what_the_formulas_say(index, photos):
     expected = sf.functional.expected_distance(query, found)[0]
     spread = sf.functional.distance_variance(query, found)[0].sqrt()
     within = sf.functional.match_probability(query, found, 1.0)[0]
-    first = nearer_probability(query, found[0], found[1], method="clt")[0]
     for place, hit in enumerate(result.hits):
         assert hit.expected_distance == pytest.approx(float(expected[place]), rel=1e-4)
         assert hit.std == pytest.approx(float(spread[place]), rel=1e-4)
         assert hit.p_within == pytest.approx(float(within[place]), abs=1e-4)
         assert hit.var == pytest.approx(float(found.var[place]), rel=1e-5)
         assert hit.confidence is None
-    assert result.hits[0].p_nearest == pytest.approx(float(first), abs=0.01)
-    assert sum(hit.p_nearest for hit in result.hits) == pytest.approx(1)
     assert result.query_var == pytest.approx(float(query.var[0]), rel=1e-5)
     assert result.verdict is None
     json.dumps(result.as_dict())
+
+
+def test_a_search_in_the_other_ranking_says_that_it_re_ranked(index, photos):
+    picture = files(photos)[0]
+    assert not index.search(picture).reranked
+    result = index.search(picture, k=20, ranking="expected")
+    assert result.reranked
+    expected = [hit.expected_distance for hit in result.hits]
+    assert expected == sorted(expected)
 
 
 def test_an_index_opens_with_its_model_and_answers_alike(index, photos, tmp_path):

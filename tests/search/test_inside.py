@@ -15,7 +15,7 @@ from surefind.engines.space import Space
 from surefind.search.confidence.verdict import VERDICTS
 from surefind.search.hits import SearchResult
 from surefind.search.index import Index
-from surefind.search.inside import UnknownItem
+from surefind.search.query import UnknownItem
 
 (GALLERY, LABELS), (KNOWN, KNOWN_LABELS), _ = thirds(classes=12, seed=3)
 RANKINGS = ("mean", "expected")
@@ -32,7 +32,7 @@ def vectors(space: Space, embeddings: Embeddings, folder: Path, *, but: str = ""
 
 def assert_same_hits(got: SearchResult, want: SearchResult) -> None:
     assert [hit.id for hit in got.hits] == [hit.id for hit in want.hits]
-    for column in ("distance", "expected_distance", "std", "var", "p_nearest"):
+    for column in ("distance", "expected_distance", "std", "var"):
         values = [[getattr(hit, column) for hit in one.hits] for one in (got, want)]
         assert values[0] == pytest.approx(values[1], rel=1e-6), column
 

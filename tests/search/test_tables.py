@@ -35,7 +35,6 @@ def hit(name: str = "a.jpg", **changed) -> Hit:
         "expected_distance": 1.5,
         "std": 0.25,
         "var": 0.01,
-        "p_nearest": 0.75,
         "p_within": None,
         "metadata": {"label": "cat"},
     }

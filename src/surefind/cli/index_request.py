@@ -11,7 +11,7 @@ from surefind.encoders.onnx.opening import RUNTIMES, open_encoder
 from surefind.engines.engine import KINDS
 from surefind.engines.opening import SCHEMES, is_url, without_password
 from surefind.errors import InvalidArgument, InvalidFile
-from surefind.functional.search_bounds import RANKINGS
+from surefind.functional.ranking import RANKINGS
 from surefind.images.catalog import Catalog
 from surefind.search.folder import EMBEDDED, IndexFolder
 from surefind.search.gallery import DEFAULT_RANKING, DUPLICATES

@@ -140,9 +140,6 @@ class Engine(Protocol):
 
     def count(self, where: Where | None = None) -> int: ...
 
-    def var_range(self) -> tuple[float, float]:
-        """Bounds on the variances of all rows; (inf, 0) when empty. May be wider than need be."""
-
     def refresh(self) -> bool:
         """See what other writers did meanwhile; True if anything changed."""
 

@@ -11,8 +11,7 @@ from torch import Tensor
 from surefind.choices import check_choice
 from surefind.embeddings import FAMILIES, Embeddings, Gaussians
 from surefind.errors import InvalidArgument
-from surefind.functional.search_bounds import RANKINGS
-from surefind.functional.search_vectors import asking_vectors, stored_vectors
+from surefind.functional.ranking import RANKINGS, asking_vectors, stored_vectors
 
 
 @dataclass(frozen=True)

@@ -102,17 +102,6 @@ class Where:
     def holds(self, metadata: Metadata, var: float) -> bool:
         return all(condition.holds(metadata, var) for condition in self.conditions)
 
-    def var_range(self, low: float, high: float) -> tuple[float, float]:
-        """What is left of a range of variances."""
-        for condition in self.conditions:
-            if condition.field == VAR:
-                values = [float(value) for value in condition.values]
-                if condition.op in ("<", "<=", "=", "in"):
-                    high = min(high, max(values))
-                if condition.op in (">", ">=", "=", "in"):
-                    low = max(low, min(values))
-        return low, high
-
 
 def kind(value: Value) -> str:
     """string, number or bool: only like is compared with like."""

@@ -11,9 +11,7 @@ from surefind.functional.divergence import kl_to_prior
 from surefind.functional.expansion import expand
 from surefind.functional.fusion import fuse
 from surefind.functional.hits import HitDistances, hit_distances, hit_match_probability
-from surefind.functional.nearest import nearest_probability
-from surefind.functional.search_bounds import other_bound, ranking_keys
-from surefind.functional.search_vectors import asking_vectors, stored_vectors
+from surefind.functional.ranking import asking_vectors, ranking_keys, stored_vectors
 from surefind.functional.triplet import (
     GaussianTriplets,
     Moments,
@@ -42,8 +40,6 @@ __all__ = [
     "match_probability",
     "moments",
     "nearer_probability",
-    "nearest_probability",
-    "other_bound",
     "paired_distance_variance",
     "ranking_keys",
     "squared_distances",

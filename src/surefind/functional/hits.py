@@ -4,7 +4,6 @@ Queries have as many hits each: rows i K to (i + 1) K of a gallery are the K hit
 """
 
 import math
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -73,18 +72,12 @@ def check_hits(
     return query.detach().to(torch.float64), gallery.detach().to(torch.float64)
 
 
-def blocks_of_hits(queries: int, per_query: int, *, width: int) -> Iterator[tuple[slice, slice]]:
-    """Rows of the queries and of their hits, few enough to fit."""
-    size = max(1, NUMBERS_AT_ONCE // (per_query * width))
-    for start in range(0, queries, size):
-        end = min(queries, start + size)
-        yield slice(start, end), slice(start * per_query, end * per_query)
-
-
 def _pairs(query: Embeddings, gallery: Embeddings, per_query: int) -> tuple[Tensor, Tensor]:
     """The query's spread and the squared distance of means, for each of the N K hits."""
     between = [query.mean.new_empty(0)]
-    for rows, hits in blocks_of_hits(len(query), per_query, width=query.dim):
-        away = gallery.mean[hits].reshape(-1, per_query, query.dim) - query.mean[rows, None]
+    size = max(1, NUMBERS_AT_ONCE // (per_query * query.dim))
+    for start in range(0, len(query), size):
+        hits = gallery.mean[start * per_query : (start + size) * per_query]
+        away = hits.reshape(-1, per_query, query.dim) - query.mean[start : start + size, None]
         between.append(away.square().sum(-1).flatten())
     return query.spread.repeat_interleave(per_query), torch.cat(between)

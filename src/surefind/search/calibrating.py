@@ -14,6 +14,7 @@ from surefind.embeddings import Embeddings
 from surefind.encoders.classes import class_hashes
 from surefind.encoders.encoding import ImageEncoder
 from surefind.engines.engine import Engine
+from surefind.engines.knn import nearest
 from surefind.engines.where import Metadata
 from surefind.errors import InvalidArgument
 from surefind.images.catalog import Catalog
@@ -39,7 +40,6 @@ from surefind.search.copies import copies_among, first_copies
 from surefind.search.doubt.checking import FEWEST_CLASSES
 from surefind.search.doubt.fitting import fit_variance_heads
 from surefind.search.neighbourhoods import Neighbourhoods
-from surefind.search.neighbours import nearest
 from surefind.search.pictures import digest_of, pictures_of
 
 STEPS = 150  # of learning which images are vague

@@ -17,9 +17,8 @@ from scipy.spatial import cKDTree  # type: ignore[import-untyped]
 
 from surefind.embeddings import Embeddings
 from surefind.engines.engine import Engine, Keys
-from surefind.functional.search_bounds import ranking_keys
-from surefind.search.nearest import Nearest
-from surefind.search.neighbours import NUMBERS_AT_ONCE, nearest
+from surefind.engines.knn import NUMBERS_AT_ONCE, Nearest, nearest
+from surefind.functional.ranking import ranking_keys
 from surefind.search.pictures import digest_of
 
 ROUNDING = 1e-10  # of the squared lengths; see `is_copy`
@@ -86,7 +85,7 @@ def nearest_others(
     if not parts:
         return Nearest.nothing(engine.space.width), copies
     order = np.argsort(np.concatenate([some for some, _ in parts]))
-    return Nearest.below([near for _, near in parts]).at(order), copies
+    return Nearest.joined([near for _, near in parts]).at(order), copies
 
 
 def first_copies(

@@ -10,16 +10,15 @@ from surefind.choices import check_choice
 from surefind.embeddings import Embeddings
 from surefind.encoders.encoding import ImageEncoder
 from surefind.engines.engine import Engine, EngineError, Rows
+from surefind.engines.knn import Nearest, names_of
 from surefind.engines.opening import open_engine, without_password
 from surefind.engines.space import Space
 from surefind.engines.where import Metadata, Where
 from surefind.errors import SurefindError
 from surefind.search.adding import Added, Policy, add_pictures, already_there
 from surefind.search.folder import EMBEDDED, IndexFolder
-from surefind.search.inside import names_of
 from surefind.search.making import make_index, space_of
 from surefind.search.model import check_same_model, load_encoder, saved_fingerprint
-from surefind.search.nearest import Nearest
 from surefind.search.once import Once
 from surefind.search.picture_roots import known_roots, read_roots, remember_roots
 from surefind.search.pictures import Images, pictures_of

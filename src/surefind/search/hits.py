@@ -17,7 +17,6 @@ class Hit:
     expected_distance: float
     std: float  # how far the true squared distance may be from the expected one
     var: float  # of the found image; 1/kappa on the sphere
-    p_nearest: float  # that this is truly the nearest of the hits
     metadata: Metadata
     p_within: float | None = None  # that it is within the radius that was asked for
     confidence: float | None = None  # that it is a match; none until the index is calibrated
@@ -34,6 +33,7 @@ class SearchResult:
     hits: tuple[Hit, ...]
     query_var: float
     ranking: str  # expected or mean
+    reranked: bool = False  # by the other ranking than the index's own: its candidates, re-ordered
     confidence: float | None = None  # that the first hit is a match
     verdict: str | None = None  # match, unsure or foreign; none until the index is calibrated
     novelty_p_value: float | None = None  # how many of those that belong here are as strange

@@ -13,11 +13,11 @@ from surefind.embeddings import Embeddings
 from surefind.encoders.classes import read_classes
 from surefind.encoders.encoding import ImageEncoder
 from surefind.engines.engine import Engine
+from surefind.engines.knn import Nearest
 from surefind.errors import InvalidArgument
 from surefind.functional import fuse
 from surefind.images.catalog import Catalog
 from surefind.images.decode import ImageSource
-from surefind.search.asking import answer, answer_inside, find, shift_of
 from surefind.search.calibrating import (
     Progress,
     calibrate_engine,
@@ -33,10 +33,17 @@ from surefind.search.folder import IndexFolder
 from surefind.search.gallery import Gallery, problem_of
 from surefind.search.held_calibration import HeldCalibration
 from surefind.search.hits import SearchResult
-from surefind.search.nearest import Nearest
 from surefind.search.neighbourhoods import Neighbourhoods
 from surefind.search.pictures import name_of
-from surefind.search.question import Question, Wanted, check_most, uncalibrated, wanted_rows
+from surefind.search.query import (
+    Question,
+    Wanted,
+    answer,
+    answer_inside,
+    find,
+    shift_of,
+    wanted_rows,
+)
 
 
 class Index(Gallery):
@@ -275,12 +282,9 @@ class Index(Gallery):
     ) -> tuple[Calibrated | None, str | None]:
         """What says how sure an answer is, or why nothing does."""
         calibrated = self.calibrated
-        reason = uncalibrated(
-            question,
-            native=self.space.ranking,
-            views=views,
-            folder=str(self._folder.path) if calibrated is None else None,
-        )
+        if calibrated is None:
+            return None, f"not calibrated yet: surefind calibrate {self._folder.path} DATA"
+        reason = question.uncalibrated(self.space.ranking, views=views)
         return (calibrated if reason is None else None), reason
 
     def _question(
@@ -295,7 +299,7 @@ class Index(Gallery):
     ) -> Question:
         ranking = self.space.ranking if ranking is None else ranking
         asked = Question(k, ranking, wanted_rows(where), radius=radius, expand=expand)
-        check_most(asked, self._engine, inside=inside)
+        asked.check_most(self._engine, inside=inside)
         return asked
 
     @property

@@ -9,9 +9,9 @@ from safetensors.numpy import load, save
 
 from surefind.embeddings import Embeddings
 from surefind.engines.engine import Engine, Keys
+from surefind.engines.knn import Nearest
 from surefind.search.copies import Flags, copies_among, first_equal, nearest_others
 from surefind.search.evidence.seen import NEIGHBOURS
-from surefind.search.nearest import Nearest
 
 WIDTH = NEIGHBOURS + 1  # one more: a query that is in the gallery is left out
 ROWS_AT_ONCE = 1024  # their neighbours' vectors are in memory, 20 times as many

@@ -23,6 +23,7 @@ COLUMNS = (
     "query",
     "query_var",
     "ranking",
+    "reranked",
     "verdict",
     "novelty_p_value",
     "show",
@@ -34,7 +35,6 @@ COLUMNS = (
     "expected_distance",
     "std",
     "var",
-    "p_nearest",
     "p_within",
     "confidence",
     "metadata",  # as JSON
@@ -105,6 +105,7 @@ def query_heading(
     text = Text.assemble(
         (printable(result.query), "bold"),
         f"\nvar {_digits(result.query_var, 3)} · by {result.ranking} distance",
+        " (candidates re-ranked)" if result.reranked else "",
     )
     if result.verdict is not None:
         text.append(f"\n{result.verdict}", VERDICT_STYLES[result.verdict])

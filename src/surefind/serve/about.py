@@ -4,7 +4,7 @@ from dataclasses import asdict
 from typing import Any
 
 import surefind
-from surefind.functional.search_bounds import RANKINGS
+from surefind.functional.ranking import RANKINGS
 from surefind.images.decode import FORMATS
 from surefind.search import sentences
 from surefind.search.confidence.calibration import Calibration

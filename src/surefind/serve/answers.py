@@ -30,6 +30,7 @@ def search_answer(answered: Answered) -> SearchAnswer:
     return SearchAnswer(
         query=_query(answered),
         ranking=result.ranking,
+        reranked=result.reranked,
         verdict=result.verdict,  # type: ignore[arg-type]  # checked by the model
         sentence=meaning(result, calibration) if judged else None,
         confidence=result.confidence,

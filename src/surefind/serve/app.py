@@ -17,8 +17,8 @@ import surefind
 from surefind.engines.engine import EngineError
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.images.decode import FORMATS, ImageRejected
-from surefind.search.inside import UnknownItem
 from surefind.search.picture_files import PictureUnavailable
+from surefind.search.query import UnknownItem
 from surefind.serve.guards.guarded import guarded
 from surefind.serve.guards.refused import Refused, answer_nobody, error_body, refusal
 from surefind.serve.hall import Hall, hall_of

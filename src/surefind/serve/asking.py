@@ -6,7 +6,7 @@ from typing import NamedTuple
 from surefind.embeddings import Embeddings
 from surefind.errors import InvalidArgument
 from surefind.search.hits import SearchResult
-from surefind.search.question import wanted_rows
+from surefind.search.query import wanted_rows
 from surefind.serve.shelf import Shown
 
 PATH = "path"  # metadata that says where an image is on this machine

@@ -66,6 +66,7 @@ class SecondsAnswer(BaseModel):
 class SearchAnswer(BaseModel):
     query: QueryAnswer
     ranking: str
+    reranked: bool = Field(description="Candidates of the index's own ranking, re-ordered.")
     verdict: Literal["match", "unsure", "foreign"] | None
     sentence: str | None = Field(description="Why that is the verdict.")
     confidence: Number = Field(description="That the first hit is a match.")

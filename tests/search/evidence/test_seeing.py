@@ -6,12 +6,12 @@ from galleries import FAMILIES, random_embeddings, random_rows
 from looking import look
 from stores import made
 
+from surefind.engines.knn import nearest
 from surefind.engines.space import Space
 from surefind.search.evidence.columns import evidence
 from surefind.search.evidence.seeing import see
 from surefind.search.evidence.seen import NEIGHBOURS, Seen
 from surefind.search.neighbourhoods import distances_around
-from surefind.search.neighbours import nearest
 
 DIM = 5
 

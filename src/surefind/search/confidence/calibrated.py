@@ -8,13 +8,13 @@ from torch import Tensor
 
 from surefind.embeddings import Embeddings
 from surefind.engines.engine import Engine
+from surefind.engines.knn import Nearest
 from surefind.engines.space import Space
 from surefind.functional.hits import HitDistances
 from surefind.search.confidence.calibration import Calibration, Judged
 from surefind.search.doubt.heads import VarianceHeads, spread_over_heads
 from surefind.search.evidence.seeing import see
 from surefind.search.evidence.seen import NEIGHBOURS, Numbers, Seen
-from surefind.search.nearest import Nearest
 from surefind.search.neighbourhoods import Neighbourhoods, known_around
 
 DOUBTED = 10  # neighbours of a query whose doubt is evidence

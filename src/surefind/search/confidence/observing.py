@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from surefind.embeddings import Embeddings
 from surefind.engines.engine import Engine, Keys
+from surefind.engines.knn import Nearest
 from surefind.engines.where import Metadata
 from surefind.errors import InvalidArgument
 from surefind.search.confidence.calibrated import DOUBTED, doubt_of
@@ -24,7 +25,6 @@ from surefind.search.copies import copies_among, nearest_others
 from surefind.search.doubt.heads import VarianceHeads
 from surefind.search.evidence.seeing import see
 from surefind.search.evidence.seen import NEIGHBOURS, Numbers, Seen
-from surefind.search.nearest import Nearest
 from surefind.search.neighbourhoods import Neighbourhoods, distances_to_others, known_around
 
 QUERIES_AT_ONCE = 256

@@ -4,11 +4,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.embeddings import Embeddings
+from surefind.engines.knn import Nearest
 from surefind.engines.space import Space
 from surefind.functional import hit_distances
 from surefind.functional.hits import HitDistances
 from surefind.search.evidence.seen import NEIGHBOURS, Numbers, Seen, without_query
-from surefind.search.nearest import Nearest
 
 
 def see(

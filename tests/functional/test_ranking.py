@@ -1,0 +1,70 @@
+"""What candidates are ranked by, in either ranking."""
+
+import itertools
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sampling import Draw
+
+import surefind as sf
+from surefind.functional import asking_vectors, ranking_keys, squared_distances, stored_vectors
+
+RANKINGS = ("expected", "mean")
+
+
+def keys_of(query: sf.Embeddings, gallery: sf.Embeddings, ranking: str) -> NDArray[np.float64]:
+    var = gallery.spread if gallery.family == "gaussian" else 1 / gallery.spread
+    means = gallery.mean.numpy()[None].repeat(len(query), 0)
+    wide = var.numpy()[None].repeat(len(query), 0)
+    return ranking_keys(query.mean.numpy(), means, wide, family=query.family, ranking=ranking)
+
+
+@pytest.mark.parametrize("family", ["gaussians", "spheres"])
+@pytest.mark.parametrize("dim", [2, 64])
+def test_keys_are_what_an_engine_ranks_by(family: str, dim: int, draw: Draw):
+    query, gallery = getattr(draw, family)(5, dim), getattr(draw, family)(30, dim)
+    by_engine = {
+        "mean": squared_distances(query.mean, gallery.mean),
+        "expected": squared_distances(asking_vectors(query), stored_vectors(gallery)),
+    }
+    for ranking, wanted in by_engine.items():
+        np.testing.assert_allclose(
+            keys_of(query, gallery, ranking), wanted.numpy(), rtol=1e-9, atol=1e-12
+        )
+
+
+def test_keys_agree_with_a_plain_loop(draw: Draw):
+    query, gallery = draw.gaussians(2, 4), draw.gaussians(3, 4)
+    ours = {ranking: keys_of(query, gallery, ranking) for ranking in RANKINGS}
+    for i, j in itertools.product(range(2), range(3)):
+        rows = query.mean[i].tolist(), gallery.mean[j].tolist()
+        between = sum((a - b) ** 2 for a, b in zip(*rows, strict=True))
+        assert ours["mean"][i, j] == pytest.approx(between)
+        assert ours["expected"][i, j] == pytest.approx(between + 4 * gallery.var[j].item())
+
+
+def test_keys_of_close_vectors_in_single_precision_keep_their_digits(draw: Draw):
+    near = (50 + 1e-4 * draw.gaussians(3, 32).mean).float().numpy()
+    ours = ranking_keys(
+        near[:1].astype(np.float64),
+        near[None, 1:],
+        np.full((1, 2), 1e-8),
+        family="gaussian",
+        ranking="mean",
+    )
+    wide = near.astype(np.float64)
+    np.testing.assert_allclose(ours[0], ((wide[0] - wide[1:]) ** 2).sum(1), rtol=1e-12)
+    assert ours.dtype == np.float64
+
+
+def test_columns_where_nothing_was_found_do_no_harm():
+    """An engine leaves them as they are, with a variance of 0."""
+    ours = ranking_keys(
+        np.eye(2),
+        np.zeros((2, 1, 2), np.float32),
+        np.zeros((2, 1)),
+        family="von-mises-fisher",
+        ranking="expected",
+    )
+    assert ours.shape == (2, 1)
