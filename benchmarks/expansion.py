@@ -23,7 +23,7 @@ import surefind as sf
 from surefind.functional import expand, fuse
 from surefind.images.catalog import Catalog
 from surefind.metrics import average_precision_at_k, bootstrap_means, hit_at_k, paired_test
-from surefind.reports.ranking import RANKINGS, neighbours
+from surefind.reports.signals import RANKINGS, neighbours
 
 RESULTS = Path(__file__).parent / "results"
 DEPTH = 10

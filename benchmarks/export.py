@@ -30,8 +30,7 @@ from surefind.images.loading import Batch, Loader
 from surefind.images.preprocess import Preprocessing
 from surefind.metrics import auroc
 from surefind.reports.encoded import embed_catalog
-from surefind.reports.ranking import neighbours
-from surefind.reports.signals import DEPTH, uncertainty_signals
+from surefind.reports.signals import DEPTH, neighbours, uncertainty_signals
 
 RESULTS = Path(__file__).parent / "results" / "onnx.json"
 BACKBONES = {

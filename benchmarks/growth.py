@@ -17,9 +17,7 @@ from rich.table import Table
 from search import RESULTS, K, build, seconds, sizes_in
 
 import surefind as sf
-from surefind.reports.figures.palette import OURS, WRONG
-from surefind.reports.figures.panels import caption, key, panels
-from surefind.reports.figures.saving import save
+from surefind.reports.figures.style import OURS, WRONG, caption, key, panels, save
 
 DIM, QUERIES = 128, 200
 KINDS = ("flat", "hnsw")

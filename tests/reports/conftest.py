@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 from evaluations import make_evaluation
 
-from surefind.reports.queries import QueryTable
-from surefind.reports.result import EvalResult
+from surefind.reports.result import EvalResult, QueryTable
 
 
 @pytest.fixture

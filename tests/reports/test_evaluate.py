@@ -14,8 +14,7 @@ from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 from surefind.images.preprocess import Preprocessing
 from surefind.reports.evaluate import Request, evaluate
 from surefind.reports.folder import ReportFolder, evaluate_into
-from surefind.reports.queries import QueryTable
-from surefind.reports.result import EvalResult
+from surefind.reports.result import EvalResult, QueryTable
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import surefind as sf
-from surefind.errors import InvalidArgument
 from surefind.images.catalog import Catalog
 from surefind.reports.crossfit import crossfit_probability
 from surefind.reports.encoded import Embedded
@@ -217,23 +216,6 @@ def test_a_tiny_gallery_is_judged_as_far_as_it_goes():
 
 def test_more_matches_than_neighbours_leave_map_at_r_out():
     assert judge(embedded(), depth=3, ks=(1,)).rankings["means"].map_at_r is None
-
-
-@pytest.mark.parametrize(
-    ("change", "match"),
-    [
-        (lambda own: (Embedded(own.embeddings[:5], own.catalog), None), "own: expected 60"),
-        (lambda own: (own, embedded("sphere", name="foreign")), "embeddings of one family"),
-    ],
-)
-def test_embeddings_that_do_not_fit_are_refused(change: Callable, match: str):
-    with pytest.raises(InvalidArgument, match=match):
-        judge(*change(embedded()))
-
-
-def test_an_impossible_k_is_refused():
-    with pytest.raises(InvalidArgument, match="ks: expected numbers from 1 on"):
-        judge(embedded(), ks=(0, 5))
 
 
 def test_known_difficulty_is_compared_with_every_uncertainty():

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from surefind.errors import InvalidFile
-from surefind.reports.queries import QueryTable
-from surefind.reports.result import EvalResult
+from surefind.reports.result import EvalResult, QueryTable
 
 
 def test_a_result_comes_back_equal_from_its_file(evaluation, tmp_path: Path):

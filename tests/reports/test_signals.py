@@ -5,8 +5,7 @@ import torch
 
 import surefind as sf
 from surefind.functional import distance_variance
-from surefind.reports.ranking import neighbours
-from surefind.reports.signals import DEPTH, TRAINING_FREE, uncertainty_signals
+from surefind.reports.signals import DEPTH, TRAINING_FREE, neighbours, uncertainty_signals
 
 F64 = torch.float64
 

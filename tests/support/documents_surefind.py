@@ -22,8 +22,8 @@ from surefind.datasets import glyphs
 from surefind.engines.milvus.url import parse as parse_milvus
 from surefind.engines.pgvector.connection import parse as parse_pgvector
 from surefind.errors import SurefindError
-from surefind.reports import intervals
-from surefind.reports.figures import saving
+from surefind.reports import measures
+from surefind.reports.figures import style
 from surefind.search.index import Index
 from surefind.serve import running
 from surefind.serve.settings import Settings
@@ -169,8 +169,8 @@ def made_small(world: World) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Recipe, "read", classmethod(read_short))
-        patch.setattr(saving, "_content", _blank(saving._content))
-        patch.setattr(intervals, "RESAMPLES", 50)
+        patch.setattr(style, "content", _blank(style.content))
+        patch.setattr(measures, "RESAMPLES", 50)
         for name, number in FEW_GLYPHS.items():
             patch.setitem(glyphs.draw_glyphs.__kwdefaults__, name, number)
         patch.setenv("SUREFIND_CACHE", str(world.made / "cache"))

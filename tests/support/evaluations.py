@@ -6,13 +6,14 @@ import numpy as np
 from PIL import Image
 
 from surefind.metrics.bootstrap import Estimate
-from surefind.reports.queries import SHOWN, QueryTable
 from surefind.reports.result import (
+    SHOWN,
     About,
     EvalResult,
     Exclusion,
     Ladder,
     Ood,
+    QueryTable,
     Ranking,
     Rung,
     Signal,

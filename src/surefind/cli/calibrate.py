@@ -126,8 +126,8 @@ def _check(request: "Request", *, as_json: bool) -> bool:
 
 
 def _draw(calibration: "Calibration", path: Path, *, quiet: bool) -> None:
-    from surefind.reports.figures.confidence import draw_confidence
-    from surefind.reports.figures.saving import save
+    from surefind.reports.figures.curves import draw_confidence
+    from surefind.reports.figures.style import save
 
     save(draw_confidence(calibration), path)
     if not quiet:

@@ -140,7 +140,7 @@ def _asking(catalog: Catalog) -> Catalog:
 
 
 def _check_plot(path: Path) -> None:
-    from surefind.reports.figures.saving import check_ending
+    from surefind.reports.figures.style import check_ending
 
     check_ending(path)
     make_writable(path.parent)

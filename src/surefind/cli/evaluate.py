@@ -4,11 +4,15 @@ import json
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from surefind.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from surefind.reports.result import EvalResult
+    from surefind.reports.tables import Value
 
 
 def evaluate(
@@ -52,7 +56,6 @@ def evaluate(
     from surefind.reports.evaluate import Request
     from surefind.reports.evaluate import evaluate as run
     from surefind.reports.folder import ReportFolder
-    from surefind.reports.terminal import print_result
 
     folder = ReportFolder(output, table=rows)
     folder.make()
@@ -76,7 +79,7 @@ def evaluate(
     if as_json:
         print(json.dumps(evaluation.result.as_dict()))
         return
-    print_result(evaluation.result)
+    _print(evaluation.result)
     print(f"the whole report: {folder.page}")
 
 
@@ -87,3 +90,51 @@ def _numbers(text: str) -> tuple[int, ...]:
         raise InvalidArgument(
             "--k", expected="numbers with commas between", got=repr(text), fix="e.g. --k 1,5,10"
         ) from error
+
+
+def _print(result: "EvalResult") -> None:
+    """Retrieval in every ranking, and every signal of the first, with 95 % intervals."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    from surefind.reports.signals import ranking_name, signal_name
+    from surefind.reports.tables import retrieval_values, signal_values
+
+    def table(*titles: str) -> Table:
+        made = Table(box=box.SIMPLE, padding=(0, 1))
+        for number, title in enumerate(titles):
+            made.add_column(title, justify="right" if number else "left")
+        return made
+
+    console, about, rankings = Console(), result.about, result.rankings
+    console.print(f"{about.data_name} ({about.part}): {about.protocol}", highlight=False)
+    for exclusion in result.exclusions:
+        console.print(f"left out: {exclusion.count:,} images, {exclusion.reason}", markup=False)
+    over = "classes" if about.resampled_classes else "queries"
+    retrieval = table(f"95 % intervals over {over}", *map(ranking_name, rankings))
+    values = [
+        retrieval_values(ranking)
+        | {f"ECE@{k}, {name}": e for name, by_k in ranking.ece.items() for k, e in by_k.items()}
+        for ranking in rankings.values()
+    ]
+    for name in values[0]:
+        retrieval.add_row(name, *(_written(each[name], half=False) for each in values))
+    console.print(retrieval)
+    signals = table("who knows?", "AUROC wrong", "AURC", "ECE, fitted", "AUROC foreign")
+    for name, signal in rankings["means"].signals.items():
+        shown = (signal_values(signal)[title] for title in ("AUROC", "AURC", "ECE", "OOD AUROC"))
+        signals.add_row(signal_name(name), *(_written(value, half=True) for value in shown))
+    console.print(signals)
+    if about.bars_auroc is not None:
+        console.print(f"foreign images are told by black bars alone: AUROC {about.bars_auroc:.3f}")
+
+
+def _written(value: "Value", *, half: bool) -> str:
+    """With its interval, or half of that."""
+    if value is None or isinstance(value, float):
+        return "-"
+    if half:
+        widest = max(value.high - value.value, value.value - value.low)
+        return f"{value.value:.3f}[dim]±{widest:.3f}[/]"
+    return f"{value.value:.3f} [dim]{value.low:.3f} to {value.high:.3f}[/]"

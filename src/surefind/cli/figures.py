@@ -12,7 +12,7 @@ from surefind.errors import InvalidArgument
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from surefind.reports.figures.report import Report
+    from surefind.reports.result import Report
 
 
 class FigureName(StrEnum):
@@ -93,8 +93,8 @@ def figures(
     """
     from surefind.cli.progress import bars
     from surefind.files import make_writable
-    from surefind.reports.figures.of_report import write_figures
-    from surefind.reports.figures.saving import ENDINGS, save
+    from surefind.reports.figures.report import write_figures
+    from surefind.reports.figures.style import ENDINGS, save
 
     if output.suffix in ENDINGS:
         raise InvalidArgument(
@@ -150,7 +150,7 @@ def _wanted(names: list[FigureName], *, with_report: bool) -> list[FigureName]:
 def _read(given: list[str], ranking: str) -> "list[Report]":
     """The reports, each with a label of its own."""
     from surefind.choices import check_choice
-    from surefind.reports.figures.report import read_report
+    from surefind.reports.result import read_report
 
     reports: list[Report] = []
     for text in given:
@@ -174,21 +174,13 @@ def _read(given: list[str], ranking: str) -> "list[Report]":
 
 def _draw_theory(name: FigureName, seed: int) -> "tuple[Figure, Measured]":
     """The figure, and what was measured for it."""
+    from surefind.reports.figures import theory
+
     if name == FigureName.APPROXIMATION:
-        from surefind.reports.figures.approximation import draw_approximation
-
-        return draw_approximation(seed=seed)
+        return theory.draw_approximation(seed=seed)
     if name == FigureName.VARIANCE_GRADIENTS:
-        from surefind.reports.figures.variance_gradients import draw_variance_gradients
-
-        return draw_variance_gradients(seed=seed)
-    if name == FigureName.LOSS:
-        from surefind.reports.figures.loss import draw_loss
-
-        return draw_loss(), {}
-    from surefind.reports.figures.scenarios import draw_scenarios
-
-    return draw_scenarios(), {}
+        return theory.draw_variance_gradients(seed=seed)
+    return theory.draw_loss() if name == FigureName.LOSS else theory.draw_scenarios(), {}
 
 
 def _print_table(name: str, measured: Measured) -> None:

@@ -80,7 +80,7 @@ def train(
 
 
 def _draw(output: Path) -> None:
-    from surefind.reports.figures.training import draw_training
+    from surefind.reports.figures.curves import draw_training
     from surefind.training.log import read_log
 
     draw_training(read_log(output / "run" / "log.csv"), output / "run" / "curve.png")

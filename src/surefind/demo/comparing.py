@@ -10,8 +10,7 @@ from surefind.demo.table import Row, Told, lead, row_of, told_by_signals
 from surefind.demo.vectors import Upgraded
 from surefind.embeddings import Gaussians
 from surefind.images.catalog import Catalog
-from surefind.reports.names import signal_name
-from surefind.reports.signals import COSINE
+from surefind.reports.signals import COSINE, signal_name
 from surefind.search.index import Index
 
 RATIO = "ratio_1_20"  # the best signal that needs no training

@@ -25,13 +25,11 @@ from surefind.images.catalog import Catalog
 from surefind.images.matches import Rows
 from surefind.reports.bars import bars_auroc
 from surefind.reports.encoded import Embedded, embed_catalog
-from surefind.reports.intervals import resamples_of
 from surefind.reports.judge import KS, Judgement, judge
 from surefind.reports.ladder import Answer, climb, sample_queries, steps
-from surefind.reports.queries import QueryTable
-from surefind.reports.ranking import neighbours
-from surefind.reports.result import About, EvalResult, Ladder
-from surefind.reports.signals import DEPTH, uncertainty_signals
+from surefind.reports.measures import resamples_of
+from surefind.reports.result import About, EvalResult, Ladder, QueryTable
+from surefind.reports.signals import DEPTH, neighbours, uncertainty_signals
 
 PARTS = ("test", "val", "train", "all")
 PACKAGES = ("surefind", "torch", "timm", "faiss-cpu", "numpy", "scikit-learn")
@@ -74,6 +72,8 @@ def evaluate(
     """Encode, search and measure; embeddings are kept in a folder, if given, for the next time."""
     start = time.monotonic()
     check_choice("part", request.part, PARTS)
+    if not request.ks or min(request.ks) < 1:
+        raise InvalidArgument("k", expected="numbers from 1 on", got=repr(request.ks))
     model = open_encoder(request.model, request.runtime)
     encoder = _with_passes(model, request.passes)
     name, catalog, foreign_catalog = _data(request)

@@ -5,10 +5,9 @@ from pathlib import Path
 from surefind.choices import check_choice
 from surefind.files import make_writable
 from surefind.reports.evaluate import Evaluation, Request, evaluate
-from surefind.reports.figures.of_report import DRAWINGS, write_figures
-from surefind.reports.figures.report import Report
+from surefind.reports.figures.report import DRAWINGS, write_figures
 from surefind.reports.html import write_report
-from surefind.reports.result import EvalResult
+from surefind.reports.result import EvalResult, Report
 
 TABLES = ("csv", "parquet")
 
@@ -34,7 +33,7 @@ class ReportFolder:
         result, queries = evaluation
         queries.write(self.queries)
         report = Report(result.about.model, result, queries)
-        write_figures(list(DRAWINGS), [report], self.figures, lenient=True)
+        write_figures(DRAWINGS, [report], self.figures, lenient=True)
         write_report(self.folder, result, queries)
         result.write(self.results)
 

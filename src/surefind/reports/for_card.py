@@ -5,9 +5,8 @@ from pathlib import Path
 from surefind.encoders.measured import Measured, Metric
 from surefind.errors import InvalidFile
 from surefind.metrics.bootstrap import Estimate
-from surefind.reports.names import ranking_name, signal_name
 from surefind.reports.result import EvalResult, Ranking
-from surefind.reports.signals import TRAINING_FREE
+from surefind.reports.signals import TRAINING_FREE, ranking_name, signal_name
 
 MAIN = "means"  # the ranking whose signals are told; every model has it
 LEARNED = "query_var"

@@ -1,32 +1,35 @@
 """Embeddings and the truth about them to a judgement: search, compare, measure."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from surefind.embeddings import Embeddings
 from surefind.engines.exact import Neighbours
-from surefind.errors import InvalidArgument, SurefindError
-from surefind.functional.checks import check_pair
+from surefind.errors import SurefindError
 from surefind.images.catalog import Catalog
 from surefind.images.matches import Mask, Rows
-from surefind.reports.columns import Asked, what_was_found, who_asks
 from surefind.reports.crossfit import crossfit_probability
 from surefind.reports.encoded import EXAMPLES, Embedded, each_once
-from surefind.reports.found import Found
-from surefind.reports.measures import measure
+from surefind.reports.measures import Found, measure
 from surefind.reports.protocol import Protocol, protocol_of
-from surefind.reports.queries import SHOWN, QueryTable
-from surefind.reports.ranking import RANKINGS, neighbours
-from surefind.reports.result import Exclusion, Ranking
-from surefind.reports.signals import COSINE, DEPTH, uncertainty_signals
+from surefind.reports.result import SHOWN, Exclusion, QueryTable, Ranking
+from surefind.reports.signals import (
+    COSINE,
+    DEPTH,
+    RANKINGS,
+    Signals,
+    neighbours,
+    uncertainty_signals,
+)
 
 KS = (1, 5, 10)
 MOST_FOR_MAP_AT_R = 200  # neighbours that are fetched for its sake
+
+Columns = dict[str, NDArray[Any]]
 
 
 class Judgement(NamedTuple):
@@ -37,6 +40,13 @@ class Judgement(NamedTuple):
     queries: QueryTable  # the foreign ones last
     protocol: Protocol
     exclusions: tuple[Exclusion, ...]
+
+
+class Asked(NamedTuple):
+    """What one group of queries found in the gallery."""
+
+    neighbours: Neighbours
+    signals: Signals
 
 
 def judge(
@@ -57,7 +67,6 @@ def judge(
     Memory does not grow with queries times gallery. `progress` is told what comes next. Copies of
     an image are left out.
     """
-    _check(own, foreign, ks)
     own, protocol = _without_copies(own, radius)
     asking = gallery = own.embeddings
     if protocol.itself is None:
@@ -65,24 +74,37 @@ def judge(
         gallery = own.embeddings[torch.from_numpy(protocol.gallery)]
     most = int(protocol.n_matches.max())
     depth = depth or max(*ks, SHOWN, DEPTH, most if most <= MOST_FOR_MAP_AT_R else 0)
-    columns = who_asks(own.catalog, protocol, foreign)
     progress("searching by means")
     near = neighbours("means", asking, gallery, depth, itself=protocol.itself)
-    theirs_near = neighbours("means", foreign.embeddings, gallery, DEPTH) if foreign else None
+    foreign_near = neighbours("means", foreign.embeddings, gallery, DEPTH) if foreign else None
+
+    def ask(
+        ranking: str, query: Embeddings, by_means: Neighbours, itself: Rows | None = None
+    ) -> Asked:
+        found = by_means
+        if ranking != "means":
+            found = neighbours(ranking, query, gallery, by_means.rows.shape[1], itself=itself)
+        signals = uncertainty_signals(query, gallery, found, by_means=by_means, learned=learned)
+        return Asked(found, signals)
+
+    columns = _query_columns(own.catalog, protocol, foreign)
     measured: dict[str, Ranking] = {}
     for ranking in RANKINGS if learned else RANKINGS[:1]:
-        ask = partial(_ask, ranking, gallery=gallery, learned=learned)
         progress(f"searching by {ranking}")
-        ours = ask(asking, near, itself=protocol.itself)
-        theirs = ask(foreign.embeddings, theirs_near) if foreign and theirs_near else None
+        asked = [ask(ranking, asking, near, protocol.itself)]
+        if foreign and foreign_near:
+            asked.append(ask(ranking, foreign.embeddings, foreign_near))
         progress(f"measuring by {ranking}")
-        hits = protocol.hits(ours.neighbours.rows.numpy())
-        found = _found(ours, theirs, hits, own.catalog, foreign, protocol)
+        hits = protocol.hits(asked[0].neighbours.rows.numpy())
+        found = _found(asked, hits, own.catalog, foreign, protocol)
         measured[ranking] = measure(found, ks=ks, seed=seed)
-        told = what_was_found(ours, theirs, hits, found, own.catalog, protocol)
-        columns |= {f"{ranking}.{name}": column for name, column in told.items()}
+        of_ranking = _ranking_columns(asked, hits, found, own.catalog, protocol)
+        columns |= {f"{ranking}.{name}": column for name, column in of_ranking.items()}
     exclusions = own.exclusions + (foreign.exclusions if foreign else ())
-    exclusions += _unanswerable(own.catalog, protocol)
+    lonely = [own.catalog.paths[row] for row in protocol.queries[protocol.n_matches == 0]]
+    if lonely:
+        reason = "query without a match in the gallery"
+        exclusions += (Exclusion(reason, len(lonely), tuple(lonely[:EXAMPLES])),)
     return Judgement(measured, own, QueryTable(columns), protocol, exclusions)
 
 
@@ -100,60 +122,39 @@ def _without_copies(own: Embedded, radius: float) -> tuple[Embedded, Protocol]:
         ) from error
 
 
-def _ask(
-    ranking: str,
-    query: Embeddings,
-    by_means: Neighbours,
-    *,
-    gallery: Embeddings,
-    learned: bool,
-    itself: Rows | None = None,
-) -> Asked:
-    found = by_means
-    if ranking != "means":
-        found = neighbours(ranking, query, gallery, by_means.rows.shape[1], itself=itself)
-    signals = uncertainty_signals(query, gallery, found, by_means=by_means, learned=learned)
-    return Asked(found, signals)
-
-
 def _found(
-    ours: Asked,
-    theirs: Asked | None,
+    asked: Sequence[Asked],
     hits: Mask,
     catalog: Catalog,
     foreign: Embedded | None,
     protocol: Protocol,
 ) -> Found:
-    """The scored queries: those that have a match."""
+    """Keep the scored queries: those that have a match."""
     scored = protocol.n_matches > 0
-    groups = groups_of(catalog)[protocol.queries[scored]]
-    strangers = groups_of(foreign.catalog) if foreign else np.empty(0, np.int64)
-    signals = {name: signal[torch.from_numpy(scored)] for name, signal in ours.signals.items()}
+    queries = protocol.queries[scored]
+    groups = _groups_of(catalog)[queries]
+    foreign_groups = _groups_of(foreign.catalog) if foreign else np.empty(0, np.int64)
+    signals = {name: signal[torch.from_numpy(scored)] for name, signal in asked[0].signals.items()}
     probability = {
         name: torch.from_numpy(
             crossfit_probability(signal.numpy(), hits[scored, 0], groups, platt=name == COSINE)
         )
         for name, signal in signals.items()
     }
+    difficulty = [catalog.difficulty[row] for row in queries] if catalog.difficulty else None
     return Found(
         torch.from_numpy(hits[scored]),
         torch.from_numpy(protocol.n_matches[scored]),
         signals,
-        theirs.signals if theirs else {},
+        asked[1].signals if foreign else {},
         {name: fitted for name, fitted in probability.items() if not fitted.isnan().any()},
         torch.from_numpy(groups),
-        torch.from_numpy(strangers + len(catalog)),
-        _difficulty(catalog, protocol.queries[scored]),
+        torch.from_numpy(foreign_groups + len(catalog)),
+        None if difficulty is None else torch.tensor(difficulty, dtype=torch.float64),
     )
 
 
-def _difficulty(catalog: Catalog, queries: Rows) -> Tensor | None:
-    if not catalog.difficulty:
-        return None
-    return torch.tensor([catalog.difficulty[row] for row in queries], dtype=torch.float64)
-
-
-def groups_of(catalog: Catalog) -> Rows:
+def _groups_of(catalog: Catalog) -> Rows:
     """The class of each image, or itself where there are no labels, (N,), below N.
 
     Queries of one class are right or wrong together: they stay together when a probability is
@@ -162,26 +163,39 @@ def groups_of(catalog: Catalog) -> Rows:
     return catalog.codes if catalog.labels else np.arange(len(catalog))
 
 
-def _unanswerable(catalog: Catalog, protocol: Protocol) -> tuple[Exclusion, ...]:
-    lonely = protocol.queries[protocol.n_matches == 0]
-    if not len(lonely):
-        return ()
-    examples = tuple(catalog.paths[row] for row in lonely[:EXAMPLES])
-    return (Exclusion("query without a match in the gallery", len(lonely), examples),)
+def _query_columns(catalog: Catalog, protocol: Protocol, foreign: Embedded | None) -> Columns:
+    """Each query by its names, own ones first."""
+    own = catalog.select(protocol.queries)
+    both = [own, foreign.catalog] if foreign else [own]
+    n = sum(map(len, both))
+
+    def joined(column: str) -> NDArray[Any]:
+        values = (getattr(each, column) or ("",) * len(each) for each in both)
+        return np.array([text for each in values for text in each], dtype=object)
+
+    return {name: joined(f"{name}s") for name in ("id", "path", "label")} | {
+        "foreign": np.arange(n) >= len(own),
+        "n_matches": np.pad(protocol.n_matches, (0, n - len(own))),
+    }
 
 
-def _check(own: Embedded, foreign: Embedded | None, ks: Sequence[int]) -> None:
-    for name, batch in (("own", own), ("foreign", foreign)):
-        if batch is not None and len(batch.embeddings) != len(batch.catalog):
-            raise InvalidArgument(
-                name,
-                expected=f"{len(batch.catalog)} embeddings, one per image",
-                got=str(len(batch.embeddings)),
-                fix="embed the catalog again",
-            )
-    if foreign is not None:
-        check_pair(own.embeddings, foreign.embeddings, "own, foreign")
-    if not ks or min(ks) < 1:
-        raise InvalidArgument(
-            "ks", expected="numbers from 1 on", got=repr(tuple(ks)), fix="use 1, 5, 10"
-        )
+def _ranking_columns(
+    asked: Sequence[Asked], hits: Mask, found: Found, catalog: Catalog, protocol: Protocol
+) -> Columns:
+    """The columns of one ranking, foreign queries last."""
+    n_foreign = sum(len(each.neighbours.rows) for each in asked) - len(hits)
+    paths = np.array(catalog.paths, dtype=object)[protocol.gallery]
+    columns: Columns = {}
+    for rank in range(min(SHOWN, hits.shape[1])):
+        rows = torch.cat([each.neighbours.rows[:, rank] for each in asked])
+        distance = torch.cat([each.neighbours.distance[:, rank] for each in asked])
+        columns[f"hit_{rank + 1}"] = paths[rows.numpy()]
+        columns[f"match_{rank + 1}"] = np.pad(hits[:, rank], (0, n_foreign))
+        columns[f"distance_{rank + 1}"] = distance.double().numpy()
+    for name in asked[0].signals:
+        columns[f"signal.{name}"] = torch.cat([each.signals[name] for each in asked]).numpy()
+    for name, probability in found.probability.items():
+        known = np.full(len(hits) + n_foreign, np.nan)
+        known[: len(hits)][protocol.n_matches > 0] = probability.numpy()
+        columns[f"probability.{name}"] = known
+    return columns

@@ -1,18 +1,65 @@
-"""What may tell that a query is in doubt: learned variances beside what distances say for free."""
+"""Uncertainty signals of a search: learned variances, and what distances give without training."""
 
 import torch
 from torch import Tensor
 
 from surefind.embeddings import Embeddings, Gaussians
-from surefind.engines.exact import Neighbours
-from surefind.functional import paired_distance_variance
+from surefind.engines.exact import Neighbours, nearest
+from surefind.functional import asking_vectors, paired_distance_variance, stored_vectors
+from surefind.functional.sphere import sphere_terms
+from surefind.images.matches import Rows
 
+RANKINGS = ("means", "expected")
 RANKS = (2, 10, 20)  # of the neighbours whose distance the nearest one's is compared with
 DEPTH = RANKS[-1]  # neighbours that the signals look at
 COSINE = "nearest_cosine"
 TRAINING_FREE = ("nearest_distance", *(f"ratio_1_{rank}" for rank in RANKS), COSINE)
 
+SIGNAL_NAMES = {
+    "query_var": "query variance",
+    "pair_var": "variance of the pair, cov[Δ]",
+    "distance_std": "spread of the distance",
+    "nearest_distance": "nearest distance d₁",
+    "ratio_1_2": "d₁/d₂",
+    "ratio_1_10": "d₁/d₁₀",
+    "ratio_1_20": "d₁/d₂₀",
+    "nearest_cosine": "cosine + Platt",
+}
+RANKING_NAMES = {"means": "distance of means", "expected": "expected distance"}
+
 Signals = dict[str, Tensor]
+
+
+def signal_name(signal: str) -> str:
+    """Return the name shown to people; an unknown signal keeps its own.
+
+    >>> signal_name("query_var"), signal_name("dropout_var")
+    ('query variance', 'dropout_var')
+    """
+    return SIGNAL_NAMES.get(signal, signal)
+
+
+def ranking_name(ranking: str) -> str:
+    return RANKING_NAMES.get(ranking, ranking)
+
+
+def is_learned(signal: str) -> bool:
+    """Whether a model must have learned it; distances and their ratios need no training."""
+    return signal not in TRAINING_FREE
+
+
+def neighbours(
+    ranking: str, query: Embeddings, gallery: Embeddings, k: int, *, itself: Rows | None = None
+) -> Neighbours:
+    """Return the k nearest; distances are |mu_q - mu_x|^2 ("means") or E|q - x|^2 ("expected")."""
+    own = None if itself is None else torch.from_numpy(itself)
+    if ranking == "means":
+        return nearest(query.mean, gallery.mean, k, itself=own)
+    rows, distance = nearest(asking_vectors(query), stored_vectors(gallery), k, itself=own)
+    if isinstance(query, Gaussians):
+        return Neighbours(rows, distance + query.dim * query.var.float()[:, None])
+    length = sphere_terms(query.spread, query.dim).length.float()[:, None]
+    return Neighbours(rows, 2 - 2 * length + length * distance)
 
 
 def uncertainty_signals(
@@ -23,7 +70,7 @@ def uncertainty_signals(
     by_means: Neighbours,
     learned: bool,
 ) -> Signals:
-    r"""One value per query, higher is less sure, (Q,) float64.
+    r"""Return one value per query and signal, higher is less sure, (Q,) float64.
 
     query_var         v_q, or 1/kappa on the sphere
     pair_var          v_q + v_x, the cov[Delta] of the query and its top hit x
@@ -39,9 +86,8 @@ def uncertainty_signals(
     signals: Signals = {}
     if learned:
         top = gallery[found.rows[:, 0]]
-        query_var = variance(query)
-        signals["query_var"] = query_var
-        signals["pair_var"] = query_var + variance(top)
+        signals["query_var"] = _variance(query)
+        signals["pair_var"] = signals["query_var"] + _variance(top)
         signals["distance_std"] = paired_distance_variance(query, top).clamp(min=0).sqrt()
     distance = by_means.distance.double()
     signals["nearest_distance"] = distance[:, 0]
@@ -61,6 +107,5 @@ def _cosine_distance(query: Embeddings, gallery: Embeddings, by_means: Neighbour
     return cosine_distance.nan_to_num(1.0)
 
 
-def variance(batch: Embeddings) -> Tensor:
-    """Of each image, in the sense in which more is vaguer."""
+def _variance(batch: Embeddings) -> Tensor:
     return batch.spread if isinstance(batch, Gaussians) else 1 / batch.spread

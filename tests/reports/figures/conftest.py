@@ -3,8 +3,7 @@
 import pytest
 from evaluations import make_evaluation
 
-from surefind.reports.queries import QueryTable
-from surefind.reports.result import EvalResult
+from surefind.reports.result import EvalResult, QueryTable
 
 
 @pytest.fixture(scope="session")

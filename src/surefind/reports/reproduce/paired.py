@@ -7,9 +7,9 @@ import torch
 from numpy.typing import NDArray
 
 from surefind.metrics import PairedTest, paired_test
-from surefind.reports.queries import QueryTable
 from surefind.reports.reproduce.plan import Plan
 from surefind.reports.reproduce.rows import Row
+from surefind.reports.result import QueryTable
 
 
 def against(plan: Plan, row: Row, other: Row) -> PairedTest | None:

@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 from surefind.metrics import PairedTest
-from surefind.reports.names import signal_name
 from surefind.reports.reproduce.compare import ComparedRow, Comparison, Figure
 from surefind.reports.reproduce.paper import COLUMNS
+from surefind.reports.signals import signal_name
 
 Cell = tuple[str, ...]  # parts that may stand beside or below each other
 EMPTY: Cell = ("\N{EN DASH}",)

@@ -1,4 +1,4 @@
-"""Queries beside what was found for them."""
+"""Which queries are chosen, and how they are drawn beside their hits."""
 
 import dataclasses
 
@@ -7,19 +7,41 @@ import pytest
 from matplotlib.colors import to_hex, to_rgb
 from PIL import Image
 
-from surefind.reports.figures.gallery import (
+from surefind.reports.figures.examples import (
+    SIDE,
+    by_uncertainty,
     draw_extremes,
     draw_gallery,
     draw_own_and_foreign,
     draw_pairs,
+    thumbnail,
 )
-from surefind.reports.figures.missing import NothingToDraw
-from surefind.reports.figures.palette import INK, PALE, RIGHT, WRONG
-from surefind.reports.figures.report import Report
-from surefind.reports.figures.selection import least_sure, least_sure_of_all, right_pairs, surest
-from surefind.reports.figures.thumbnail import SIDE, thumbnail
+from surefind.reports.figures.style import INK, PALE, RIGHT, WRONG, NothingToDraw
+from surefind.reports.result import QueryTable, Report
 
 MARKS = {True: (RIGHT, "solid"), False: (WRONG, "dashed")}
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("top_hit", [None, False, True])
+@pytest.mark.parametrize("foreign", [False, True])
+@pytest.mark.parametrize("signal", ["query_var", "ratio_1_2"])
+def test_queries_are_sorted_as_by_a_loop(evaluation, signal, foreign, top_hit, descending):
+    _, queries = evaluation
+    columns = dict(queries.columns)  # every other query has no match
+    columns["n_matches"] = np.where(np.arange(len(queries)) % 2, columns["n_matches"], 0)
+    queries, rows = QueryTable(columns), []
+    for row in range(len(queries)):
+        scored = queries["n_matches"][row] > 0
+        if top_hit is not None and queries["means.match_1"][row] != top_hit:
+            scored = False
+        if scored or (foreign and queries["foreign"][row]):
+            value = float(queries[f"means.signal.{signal}"][row])
+            rows.append((-value if descending else value, row))
+    options = {"foreign": foreign, "top_hit": top_hit, "descending": descending}
+    found = by_uncertainty(queries, signal, **options)
+    assert found.tolist() == [row for _, row in sorted(rows)]
+    assert len(rows) > 10
 
 
 def frames(axis) -> list[tuple[str, str]]:
@@ -94,7 +116,8 @@ def test_no_rows_are_one_clear_error(evaluation):
 def test_extremes_are_twelve_and_twelve_framed_by_their_top_hit(evaluation):
     result, queries = evaluation
     (axis,) = draw_extremes(result, queries).axes
-    rows = [*surest(queries, count=12), *least_sure(queries, count=12)]
+    order = by_uncertainty(queries, "query_var")
+    rows = [*order[:12], *order[::-1][:12]]
     right = queries["means.match_1"][rows].tolist()
     assert frames(axis) == [MARKS[match] for match in right]
     names = [
@@ -112,7 +135,7 @@ def test_extremes_are_twelve_and_twelve_framed_by_their_top_hit(evaluation):
 def test_pairs_show_queries_above_their_right_nearest_hits(evaluation):
     result, queries = evaluation
     (axis,) = draw_pairs(result, queries).axes
-    rows = right_pairs(queries)
+    rows = by_uncertainty(queries, "pair_var", top_hit=True)
     paths = []
     for some in (rows[:6], rows[::-1][:6]):
         paths += [queries["path"][row] for row in some]
@@ -125,7 +148,7 @@ def test_pairs_show_queries_above_their_right_nearest_hits(evaluation):
 
 def test_few_pairs_are_not_shown_at_both_ends(evaluation):
     result, queries = evaluation
-    few = queries.select(right_pairs(queries)[:5])
+    few = queries.select(by_uncertainty(queries, "pair_var", top_hit=True)[:5])
     (axis,) = draw_pairs(result, few).axes
     assert len(axis.images) == 2 * (3 + 3)
 
@@ -135,7 +158,7 @@ def test_foreign_queries_are_marked_among_the_least_sure_of_each_report(evaluati
     (axis,) = draw_own_and_foreign(
         [Report("A", result, queries), Report("B", result, queries)]
     ).axes
-    rows = least_sure_of_all(queries, count=12)
+    rows = by_uncertainty(queries, "pair_var", foreign=True, descending=True)[:12]
     foreign = queries["foreign"][rows]
     expected = [MARKS[False] if each else (INK, "solid") for each in foreign]
     assert frames(axis) == 2 * expected

@@ -1,6 +1,7 @@
-"""A calibration drawn: reliability, and risk over coverage with the guarantee."""
+"""A calibration and a training run, drawn."""
 
 from dataclasses import replace
+from math import nan
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +9,9 @@ import pytest
 from calibrations import PROMISE, make_calibration
 from matplotlib.axes import Axes
 
-from surefind.reports.figures.confidence import draw_confidence
-from surefind.reports.figures.saving import save
+from surefind.reports.figures.curves import draw_confidence, draw_training, training_figure
+from surefind.reports.figures.style import save
+from surefind.training.log import StepInfo
 
 NO_PROMISE = replace(PROMISE, threshold=None, coverage=0.0, selected=0, right=0)
 
@@ -77,3 +79,27 @@ def test_confidences_that_are_all_alike_are_drawn(tmp_path: Path, alike: float):
     same = replace(curve, confidence=(alike,) * 400, baseline=(alike,) * 400)
     save(draw_confidence(make_calibration(curve=same)), tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 0
+
+
+def step(number: int, *, loss: float = nan, recall: float = nan) -> StepInfo:
+    return StepInfo(number, loss, 0.5, 0.1, 100, 1.0, 1e-4, 2.0 * number, recall, nan, nan)
+
+
+LOG = [
+    step(1, loss=0.9),
+    step(2, loss=0.7),
+    step(2, recall=0.4),
+    step(3, loss=0.6),
+    step(3, recall=0.3),
+]
+
+
+def test_loss_and_recall_are_drawn_and_the_highest_recall_is_marked():
+    loss, _, recall = training_figure(LOG).axes
+    assert loss.get_lines()[0].get_ydata().tolist() == [0.9, 0.7, 0.6]
+    assert "best: 0.400" in recall.get_title(loc="left")
+
+
+def test_a_run_without_steps_is_drawn_empty(tmp_path):
+    draw_training([], tmp_path / "curve.png")
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")

@@ -5,9 +5,8 @@ import torch
 
 from surefind import metrics
 from surefind.metrics import bootstrap_all
-from surefind.reports import intervals
-from surefind.reports.found import Found
-from surefind.reports.intervals import estimate_all
+from surefind.reports import measures
+from surefind.reports.measures import Found, estimate_all
 
 
 def made_up(queries: int, foreign: int = 0, *, each: int = 1) -> Found:
@@ -29,7 +28,7 @@ def made_up(queries: int, foreign: int = 0, *, each: int = 1) -> Found:
     )
 
 
-def statistics(found: Found) -> intervals.Statistics:
+def statistics(found: Found) -> measures.Statistics:
     signal, wrong = found.signals["doubt"], ~found.hits[:, 0]
     return {
         ("doubt", "auroc"): lambda weights: metrics.auroc(signal, wrong, weights=weights),
@@ -37,7 +36,7 @@ def statistics(found: Found) -> intervals.Statistics:
     }
 
 
-def estimates(found: Found) -> intervals.Estimates:
+def estimates(found: Found) -> measures.Estimates:
     return estimate_all(statistics, found, groups_of=lambda part: (part.groups,), seed=0)
 
 
@@ -62,8 +61,8 @@ def test_classes_that_are_right_together_have_wide_intervals():
 def test_of_many_queries_values_are_exact_and_widths_about_right(monkeypatch, each: int):
     found = made_up(3000, each=each)
     whole = bootstrap_all(statistics(found), 3000, groups=found.groups, resamples=1000, seed=0)
-    monkeypatch.setattr(intervals, "MANY", 800)
-    monkeypatch.setattr(intervals, "SOME", 800)
+    monkeypatch.setattr(measures, "MANY", 800)
+    monkeypatch.setattr(measures, "SOME", 800)
     sampled = estimates(found)
     for name, wanted in whole.items():
         assert sampled[name].value == wanted.value
@@ -74,13 +73,13 @@ def test_of_many_queries_values_are_exact_and_widths_about_right(monkeypatch, ea
 
 
 def test_an_event_too_rare_for_the_sample_is_estimated_from_all(monkeypatch):
-    monkeypatch.setattr(intervals, "MANY", 100)
-    monkeypatch.setattr(intervals, "SOME", 100)
+    monkeypatch.setattr(measures, "MANY", 100)
+    monkeypatch.setattr(measures, "SOME", 100)
     found = made_up(1000)
     found.hits[:, 0] = True
     found.hits[found.signals["doubt"].argmax(), 0] = False  # a single wrong query
 
-    def if_defined(part: Found) -> intervals.Statistics:
+    def if_defined(part: Found) -> measures.Statistics:
         return statistics(part) if not part.hits[:, 0].all() else {}
 
     found_all = estimate_all(if_defined, found, groups_of=lambda part: (part.groups,), seed=0)
@@ -88,8 +87,8 @@ def test_an_event_too_rare_for_the_sample_is_estimated_from_all(monkeypatch):
 
 
 def test_few_classes_of_many_queries_are_all_resampled(monkeypatch):
-    monkeypatch.setattr(intervals, "MANY", 500)
-    monkeypatch.setattr(intervals, "SOME", 300)
+    monkeypatch.setattr(measures, "MANY", 500)
+    monkeypatch.setattr(measures, "SOME", 300)
     found = made_up(1000, each=20)
     assert estimates(found) == bootstrap_all(
         statistics(found), 1000, groups=found.groups, resamples=200, seed=0

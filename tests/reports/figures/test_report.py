@@ -1,13 +1,13 @@
-"""Drawings of reports, by their names."""
+"""Figures of reports, by their names."""
 
 import dataclasses
 
 import pytest
 
 from surefind.errors import InvalidFile
-from surefind.reports.figures.missing import NothingToDraw
-from surefind.reports.figures.of_report import write_figures
-from surefind.reports.figures.report import Report, read_report
+from surefind.reports.figures.report import write_figures
+from surefind.reports.figures.style import NothingToDraw
+from surefind.reports.result import Report, read_report
 
 
 def files(folder) -> set[str]:

@@ -1,5 +1,7 @@
-"""A calibration in two panels: reliability, and what abstaining gains."""
+"""Figures of a calibration and of a training run."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,17 +16,28 @@ from surefind.metrics import (
     reliability_bins,
     risk_coverage,
 )
-from surefind.reports.figures.palette import GREY, INK, OURS, SERIES
-from surefind.reports.figures.panels import SMALL, caption, key, panels
+from surefind.reports.figures.style import (
+    GREY,
+    INK,
+    NOISE,
+    OURS,
+    SERIES,
+    SMALL,
+    WRONG,
+    caption,
+    key,
+    panels,
+    save,
+)
 from surefind.search.confidence.calibration import Calibration
 from surefind.search.confidence.promise import Promise
+from surefind.training.log import StepInfo
 
 FUSED, BASELINE = "confidence", "nearest distance"
 _LOOKS: dict[str, dict[str, Any]] = {
     FUSED: {"color": OURS, "linestyle": "-", "marker": "o", "clip_on": False},
     BASELINE: {"color": SERIES[3], "linestyle": "--", "marker": "s", "clip_on": False},
 }
-_NOISE = 0.1  # below this share of queries the curves jump; they set no limit of the axis
 
 
 def draw_confidence(calibration: Calibration) -> Figure:
@@ -92,7 +105,7 @@ def _draw_risk(axis: Axes, said: dict[str, Tensor], right: Tensor, promise: Prom
         label = f"{name}, AURC {curve.area:.3f}"
         look = _LOOKS[name] | {"marker": ""}
         axis.plot(curve.coverage, curve.risk, label=label, **look)
-        top = max(top, float(curve.risk[curve.coverage >= _NOISE].max()))
+        top = max(top, float(curve.risk[curve.coverage >= NOISE].max()))
     allowed = f"{promise.precision:g} right"
     axis.axhline(1 - promise.precision, color=GREY, linestyle=":", linewidth=1, label=allowed)
     caption(
@@ -141,3 +154,30 @@ def _mark(axis: Axes, promise: Promise) -> None:
         fontsize=SMALL,
         color=INK,
     )
+
+
+def draw_training(log: Sequence[StepInfo], path: Path) -> None:
+    """Write `training_figure` to a file."""
+    save(training_figure(log), path)
+
+
+def training_figure(log: Sequence[StepInfo]) -> Figure:
+    """Three curves over the steps; the highest recall is marked in the last."""
+    steps = [info for info in log if info.loss == info.loss]
+    validated = [info for info in log if info.recall == info.recall]
+    figure, axes = panels(1, 3, height=2.6)
+    curves = (
+        ("loss", [(info.step, info.loss) for info in steps]),
+        ("triplets in the right order", [(info.step, info.win_rate) for info in steps]),
+        ("R@1 on validation classes", [(info.step, info.recall) for info in validated]),
+    )
+    for axis, (title, points) in zip(axes[0], curves, strict=True):
+        caption(axis, title, x="step")
+        if points:
+            marker = "o" if len(points) < 40 else None
+            axis.plot(*zip(*points, strict=True), color=OURS, marker=marker, markersize=3)
+    if validated:
+        best = max(validated, key=lambda info: info.recall)
+        caption(axes[0, 2], f"R@1 in validation (best: {best.recall:.3f})", x="step")
+        axes[0, 2].plot(best.step, best.recall, "o", color=WRONG)
+    return figure

@@ -1,0 +1,257 @@
+"""Queries as pictures: beside their hits, in pairs, or by themselves."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+
+from surefind.images.decode import ImageRejected, decode_picture
+from surefind.reports.figures.style import (
+    GREY,
+    INK,
+    LARGE,
+    PALE,
+    RIGHT,
+    SMALL,
+    TEXT,
+    WIDTH,
+    WRONG,
+    NothingToDraw,
+    check_foreign,
+    main_signal,
+    pair_signal,
+    shortened,
+)
+from surefind.reports.result import EvalResult, QueryTable, Report
+from surefind.reports.signals import signal_name
+
+SIDE = 200  # pixels of a thumbnail
+SELECTIONS: dict[str, tuple[str, dict[str, bool]]] = {  # title, options of `by_uncertainty`
+    "surest": ("The surest queries, and what was found for them", {}),
+    "least-sure": ("The least sure queries, and what was found for them", {"descending": True}),
+    "confident-but-wrong": ("The surest queries with a wrong top hit", {"top_hit": False}),
+}
+_ROWS = 6  # of a selection
+_HITS = 5  # beside a query
+_COLUMNS = 6  # of queries without their hits
+_SHEET = 12  # queries on a sheet
+_PITCH = (1.14, 1.42)  # from tile to tile, in tiles: across, down
+_GAP = 0.25  # between the query and its hits, and before a heading
+_LETTERS = 17  # that fit beneath a tile
+_HEADING = 0.4  # inches of the title
+_SHORT = {"query_var": "variance", "pair_var": "cov[Δ]", "nearest_distance": "d₁"}
+_MARKS = {True: ("✓", RIGHT, "solid"), False: ("✗", WRONG, "dashed")}  # never by colour alone
+
+
+def by_uncertainty(
+    queries: QueryTable,
+    signal: str,
+    *,
+    ranking: str = "means",
+    top_hit: bool | None = None,
+    foreign: bool = False,
+    descending: bool = False,
+) -> NDArray[np.int64]:
+    """Return the rows of the scored queries, the surest first.
+
+    Args:
+        queries: the table of a report.
+        signal: the uncertainty to sort by.
+        ranking: how the gallery is ordered.
+        top_hit: only queries whose top hit is right (True) or wrong (False).
+        foreign: foreign queries as well.
+        descending: the least sure first.
+    """
+    kept = queries["n_matches"] > 0
+    if top_hit is not None:
+        kept = kept & (queries[f"{ranking}.match_1"] == top_hit)
+    rows = np.flatnonzero(kept | queries["foreign"] if foreign else kept & ~queries["foreign"])
+    values = queries.signals(ranking)[signal][rows]
+    return rows[np.argsort(-values if descending else values, kind="stable")]
+
+
+def thumbnail(root: str | Path, path: str) -> NDArray[np.uint8]:
+    """Return the whole picture on grey, (SIDE, SIDE, 3); only grey where it cannot be read."""
+    tile = Image.new("RGB", (SIDE, SIDE), tuple(round(255 * c) for c in to_rgb(PALE)))
+    try:
+        picture = decode_picture(Path(root) / path)
+    except ImageRejected:
+        return np.array(tile)
+    image = ImageOps.contain(picture, (SIDE, SIDE))
+    tile.paste(image, ((SIDE - image.width) // 2, (SIDE - image.height) // 2))
+    return np.array(tile)
+
+
+def draw_selection(
+    result: EvalResult, queries: QueryTable, *, which: str, ranking: str = "means"
+) -> Figure:
+    """Draw the gallery of one of the `SELECTIONS`."""
+    title, options = SELECTIONS[which]
+    signal = main_signal(queries, ranking)
+    rows = by_uncertainty(queries, signal, ranking=ranking, **options)[:_ROWS]
+    return draw_gallery(result, queries, rows=rows, title=title, ranking=ranking)
+
+
+def draw_gallery(
+    result: EvalResult,
+    queries: QueryTable,
+    *,
+    rows: Iterable[int],
+    title: str,
+    ranking: str = "means",
+) -> Figure:
+    """A row per query: its picture, then its 5 nearest, marked ✓ in a green or ✗ in a red frame."""
+    rows = [int(row) for row in rows]
+    if not rows:
+        raise NothingToDraw(f"{title}: there is no such query")
+    tiles = _Tiles(result, queries, ranking)
+    sheet = _Sheet(title, across=_HITS * _PITCH[0] + _GAP + 1.1)
+    hits = min(_HITS, queries.hits(ranking).shape[1])
+    for row in rows:
+        sheet.add(tiles.query(row, main_signal(queries, ranking)), x=0)
+        for rank in range(1, hits + 1):
+            sheet.add(tiles.hit(row, rank), x=_GAP + rank * _PITCH[0])
+        sheet.y += _PITCH[1]
+    return sheet.figure()
+
+
+def draw_extremes(result: EvalResult, queries: QueryTable, *, ranking: str = "means") -> Figure:
+    """The twelve surest and the twelve least sure queries; frames tell which top hits are right."""
+    tiles, signal = _Tiles(result, queries, ranking), main_signal(queries, ranking)
+    right = queries[f"{ranking}.match_1"]
+    sheet = _Sheet(f"Queries by {signal_name(signal)}; ✓ the nearest hit is right, ✗ it is wrong")
+    for heading, descending in (("Surest", False), ("Least sure", True)):
+        rows = by_uncertainty(queries, signal, ranking=ranking, descending=descending)[:_SHEET]
+        sheet.heading(f"{heading}: {int((~right[rows]).sum())} of {len(rows)} wrong")
+        sheet.fill([tiles.query(row, signal, match=right[row]) for row in rows])
+    return sheet.figure()
+
+
+def draw_pairs(result: EvalResult, queries: QueryTable, *, ranking: str = "means") -> Figure:
+    """Queries above their nearest hits, all of them matches, at both ends of cov[Δ]."""
+    tiles, signal = _Tiles(result, queries, ranking), pair_signal(queries, ranking)
+    rows = by_uncertainty(queries, signal, ranking=ranking, top_hit=True)
+    if not len(rows):
+        raise NothingToDraw("no query has a right nearest hit")
+    count = min(_COLUMNS, -(-len(rows) // 2))
+    sheet = _Sheet(
+        f"Queries (above) and their nearest hits (below), all right, by {signal_name(signal)}"
+    )
+    for heading, some in (("Most certain", rows[:count]), ("Least certain", rows[::-1][:count])):
+        sheet.heading(heading)
+        sheet.fill([tiles.query(row, signal) for row in some])
+        sheet.fill([tiles.hit(row, 1) for row in some])
+    return sheet.figure()
+
+
+def draw_own_and_foreign(reports: Sequence[Report], *, ranking: str = "means") -> Figure:
+    """The twelve least sure of in-catalogue and foreign queries together, for each report."""
+    sheet = _Sheet("Least certain of in-catalogue and foreign queries together")
+    for label, result, queries in reports:
+        check_foreign(queries)
+        signal, foreign = pair_signal(queries, ranking), queries["foreign"]
+        rows = by_uncertainty(queries, signal, ranking=ranking, foreign=True, descending=True)
+        rows = rows[:_SHEET]
+        sheet.heading(
+            f"{label}: {int(foreign[rows].sum())} of {len(rows)} foreign by {signal_name(signal)} "
+            f"(of all queries {100 * foreign.mean():.0f} %)"
+        )
+        tiles = _Tiles(result, queries, ranking)
+        sheet.fill([tiles.query(row, signal, frame_foreign=True) for row in rows])
+    return sheet.figure()
+
+
+class Tile(NamedTuple):
+    """A picture in a frame, with two lines beneath it."""
+
+    root: str
+    path: str
+    lines: tuple[str, str]
+    colour: str = INK
+    dash: str = "solid"
+
+
+class _Tiles:
+    """Turns rows of the table into tiles."""
+
+    def __init__(self, result: EvalResult, queries: QueryTable, ranking: str) -> None:
+        self.about, self.queries, self.ranking = result.about, queries, ranking
+        self.labels = dict(zip(queries["path"], queries["label"], strict=True))
+
+    def query(
+        self, row: int, signal: str, *, match: bool | None = None, frame_foreign: bool = False
+    ) -> Tile:
+        """Named by its label; framed by whether its nearest hit is right, or it is foreign."""
+        foreign = self.queries["foreign"][row]
+        name, colour, dash = str(self.queries["label"][row]), INK, "solid"
+        if foreign:
+            name = "foreign"
+        if match is not None:
+            mark, colour, dash = _MARKS[bool(match)]
+            name = f"{mark} {name}"
+        elif foreign and frame_foreign:
+            colour, dash = WRONG, "dashed"
+        root = self.about.foreign_root if foreign else self.about.root
+        value = self.queries.signals(self.ranking)[signal][row]
+        lines = name, f"{_SHORT.get(signal, signal)} {value:.3g}"
+        return Tile(root, self.queries["path"][row], lines, colour, dash)
+
+    def hit(self, row: int, rank: int) -> Tile:
+        """One of the nearest, framed by whether it matches."""
+        path, match, distance = (
+            self.queries[f"{self.ranking}.{part}_{rank}"][row]
+            for part in ("hit", "match", "distance")
+        )
+        mark, colour, dash = _MARKS[bool(match)]
+        lines = f"{mark} {self.labels.get(path, '')}", f"distance {distance:.3g}"
+        return Tile(self.about.root, path, lines, colour, dash)
+
+
+class _Sheet:
+    """Rows of tiles with headings between them; one axis in units of tiles, y downwards."""
+
+    def __init__(self, title: str, *, across: float = _COLUMNS * _PITCH[0]) -> None:
+        self.title, self.across, self.y = title, across, 0.0
+        self.tiles: list[tuple[Tile, float, float]] = []
+        self.headings: list[tuple[str, float]] = []
+
+    def add(self, tile: Tile, *, x: float) -> None:
+        self.tiles.append((tile, x, self.y))
+
+    def fill(self, tiles: Sequence[Tile]) -> None:
+        """As many rows as it takes."""
+        for start in range(0, len(tiles), _COLUMNS):
+            for column, tile in enumerate(tiles[start : start + _COLUMNS]):
+                self.add(tile, x=column * _PITCH[0])
+            self.y += _PITCH[1]
+
+    def heading(self, text: str) -> None:
+        self.headings.append((text, self.y))
+        self.y += _GAP
+
+    def figure(self) -> Figure:
+        inches = WIDTH / (self.across + 0.1)  # of a tile
+        height = inches * self.y + _HEADING
+        figure = Figure(figsize=(WIDTH, height))
+        axis = figure.add_axes((0, 0, 1, 1 - _HEADING / height))
+        axis.set(xlim=(-0.1, self.across), ylim=(self.y - 0.05, -0.05))
+        axis.set_axis_off()
+        for tile, x, y in self.tiles:
+            picture = thumbnail(tile.root, tile.path)
+            axis.imshow(picture, extent=(x, x + 1, y + 1, y), aspect="auto")
+            frame: dict[str, Any] = {"edgecolor": tile.colour, "linestyle": tile.dash}
+            axis.add_patch(Rectangle((x, y), 1, 1, fill=False, linewidth=2.5, **frame))
+            first, second = shortened(tile.lines[0], _LETTERS), tile.lines[1]
+            axis.text(x, y + 1.1, first, fontsize=SMALL, color=tile.colour, va="center")
+            axis.text(x, y + 1.23, second, fontsize=SMALL, color=GREY, va="center")
+        for text, y in self.headings:
+            axis.text(0, y + 0.08, text, fontsize=TEXT, color=INK, va="center")
+        x, y = 0.1 * inches / WIDTH, 1 - 0.12 / height
+        figure.suptitle(self.title, fontsize=LARGE, x=x, y=y, ha="left", va="top", color=INK)
+        return figure

@@ -1,0 +1,480 @@
+"""Figures of the theory: the loss, its gradients, and the approximations of the law of tau."""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from surefind.embeddings import Gaussians
+from surefind.functional import triplet_log_prob, triplet_moments
+from surefind.losses import BayesianTripletLoss
+from surefind.losses.criterion import Scalars
+from surefind.reports.figures.style import (
+    GREY,
+    INK,
+    OURS,
+    PALE,
+    RIGHT,
+    SERIES,
+    SMALL,
+    TEXT,
+    WRONG,
+    caption,
+    key,
+    lower_key,
+    panels,
+)
+
+DIM = 128  # of the loss curves
+MARGIN = 0.2  # of the plain triplet loss
+FLOOR = 1e-8  # that the paper's listing adds to the probability
+SPREADS = (0.1, 1.0, 4.0)  # D v: how far, squared, a sample lies from its mean
+IMAGES = (("anchor", OURS, "-"), ("positive", RIGHT, "--"), ("negative", WRONG, "-."))
+METHODS = {"clt": "normal approximation, the paper's", "exact": "exact law"}
+GRADIENT_DIMENSIONS = (1, 2, 4, 8, 16, 32, 128)
+SCALES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+LAW_DIMENSIONS = (1, 2, 4, 8, 16, 32, 128, 512, 2048)
+DRAWS = 5  # random triplets of each dimension, as in the paper's supplement
+
+_TAU = "τ of the means, d(a,p) - d(a,n)"
+_TAU_REACH, _TAU_POINTS = 1.5, 301
+_LINE_REACH = 4.7  # of the triplets on a line
+_MEAN_SCALE, _VAR_SCALE = 1.5, 1.7  # of the arrows: axis units per unit of slope
+_TOP, _BOTTOM = 1.75, -0.62
+_LANE = 0.17  # between the arrows of the means
+_BY_SCALE = (1, 16, 128)  # dimensions of the second panel
+_DASHES = {"clt": "-", "exact": ":"}
+_TRIPLETS = {"clt": 20_000, "exact": 2_000}  # drawn for the figure
+_ROUNDING = 1e-9  # of v d(log P)/dv; what is smaller has no sign
+_LAW_REACH, _LAW_POINTS = 4.0, 41  # of the curves of the law, in standard deviations
+_LAW_STYLES = {"clt": (WRONG, "--"), "saddlepoint": (OURS, "-"), "exact": (INK, ":")}
+_LAW_NAMES = METHODS | {"saddlepoint": "saddlepoint"}
+
+
+class Curve(NamedTuple):
+    """A loss over tau = d_ap - d_an, and its slope."""
+
+    tau: Tensor
+    loss: Tensor
+    slope: Tensor
+
+
+def bayesian_curve(
+    spread: float,
+    *,
+    negative_spread: float | None = None,
+    centred: bool = False,
+    floor: float = 0.0,
+) -> Curve:
+    """-log(P(tau < 0) + floor) for triplets with a right angle at the anchor: d_ap + d_an = 2."""
+    tau = _grid()
+    a = p = torch.tensor(spread / DIM, dtype=tau.dtype)
+    n = a if negative_spread is None else torch.tensor(negative_spread / DIM, dtype=tau.dtype)
+    scalars = Scalars(1 + tau / 2, 1 - tau / 2, torch.full_like(tau, 2.0), (a,), (p,), (n,))
+    return _with_slope(tau, BayesianTripletLoss(centred=centred, floor=floor).cost(scalars, DIM))
+
+
+def plain_curve() -> Curve:
+    """max(0, tau + margin)."""
+    tau = _grid()
+    return _with_slope(tau, (tau + MARGIN).clamp(min=0))
+
+
+def draw_loss() -> Figure:
+    """Loss, slope, the bound of the paper's listing, and what an uncertain negative does."""
+    figure, ((value, slope), (bounded, uncertain)) = panels(2, 2, height=5.8)
+    for i, spread in enumerate(SPREADS):
+        curve, look = (
+            bayesian_curve(spread),
+            {"color": SERIES[i], "linestyle": ("-", "--", "-.")[i]},
+        )
+        name = f"D·var = {spread:g}"
+        value.plot(curve.tau, curve.loss, label=name, **look)
+        slope.plot(curve.tau, curve.slope, **look)
+        limited = bayesian_curve(spread, floor=FLOOR)
+        bounded.plot(limited.tau, limited.loss, label=name, **look)
+    sharpest = bayesian_curve(SPREADS[0])
+    bounded.plot(
+        sharpest.tau,
+        sharpest.loss,
+        ":",
+        color=SERIES[0],
+        label=f"D·var = {SPREADS[0]:g}, unbounded",
+    )
+    plain = plain_curve()
+    for axis in (value, bounded):
+        axis.plot(plain.tau, plain.loss, ":", color=GREY, label="triplet loss")
+    slope.plot(plain.tau, plain.slope, ":", color=GREY)
+    _draw_uncertain(uncertain)
+    caption(value, "-log P, and the triplet loss", x=_TAU, y="loss")
+    caption(slope, "Slope: how hard it pulls", x=_TAU, y="slope")
+    caption(bounded, "-log(P + 1e-8): bounded, as in the paper's listing", x=_TAU, y="loss")
+    caption(uncertain, "A negative with twice the variance", x=_TAU, y="loss")
+    for axis, top in ((value, 6), (slope, 8), (bounded, 25), (uncertain, 6)):
+        axis.set_ylim(-0.02 * top, top)
+    for axis in (value, bounded, uncertain):
+        key(axis, loc="upper left")
+    return figure
+
+
+def _draw_uncertain(axis: Axes) -> None:
+    small, large = 1.0, 2.0
+    for name, colour, dash, curve in (
+        ("all variances equal", INK, ":", bayesian_curve(small)),
+        ("larger, the paper's loss", WRONG, "-", bayesian_curve(small, negative_spread=large)),
+        (
+            "larger, centred",
+            OURS,
+            "--",
+            bayesian_curve(small, negative_spread=large, centred=True),
+        ),
+    ):
+        axis.plot(curve.tau, curve.loss, dash, color=colour, label=name)
+
+
+def _grid() -> Tensor:
+    return torch.linspace(
+        -_TAU_REACH, _TAU_REACH, _TAU_POINTS, dtype=torch.float64
+    ).requires_grad_()
+
+
+def _with_slope(tau: Tensor, loss: Tensor) -> Curve:
+    (slope,) = torch.autograd.grad(loss.sum(), tau)
+    return Curve(tau.detach(), loss.detach(), slope)
+
+
+class Scenario(NamedTuple):
+    """A triplet on a line: anchor, positive, negative."""
+
+    title: str
+    means: tuple[float, float, float]
+    variances: tuple[float, float, float]
+
+
+class Descent(NamedTuple):
+    """Which way the loss pushes anchor, positive and negative: minus its gradient."""
+
+    mean: Tensor
+    var: Tensor
+
+
+SCENARIOS = (
+    Scenario("The right order", (0, -1.5, 2), (0.3, 0.35, 0.25)),
+    Scenario("The wrong order", (0, -2, 1.5), (0.3, 0.35, 0.25)),
+    Scenario("The right order, large variances", (0, -1.5, 2), (0.3, 2.0, 3.0)),
+)
+
+
+def descent(scenario: Scenario, *, method: str = "clt") -> Descent:
+    """Of -log P(tau < 0) in the means and the variances, by autograd."""
+    mean = torch.tensor(scenario.means, dtype=torch.float64, requires_grad=True)
+    var = torch.tensor(scenario.variances, dtype=torch.float64, requires_grad=True)
+    a, p, n = (Gaussians(m.view(1, 1), v.view(1)) for m, v in zip(mean, var, strict=True))
+    log_prob = triplet_log_prob(a, p, n, method=method)
+    return Descent(*torch.autograd.grad(log_prob.sum(), (mean, var)))
+
+
+def draw_scenarios() -> Figure:
+    """Densities; below them the pull on each mean, above them the pull on each variance."""
+    figure, axes = panels(
+        len(METHODS),
+        len(SCENARIOS),
+        height=6.4,
+        title="How -log P pulls at three images on a line",
+    )
+    for axis, scenario in zip(axes[0], SCENARIOS, strict=True):
+        caption(axis, scenario.title)
+    for row, (method, name) in zip(axes, METHODS.items(), strict=True):
+        for axis, scenario in zip(row, SCENARIOS, strict=True):
+            pull = descent(scenario, method=method)
+            for number in range(3):
+                _draw_density(axis, scenario, number)
+                _draw_pull_on_var(axis, scenario, number, float(pull.var[number]))
+                _draw_pull_on_mean(axis, scenario, number, float(pull.mean[number]))
+            axis.axhline(0, color=INK, linewidth=0.8)
+            axis.set(xlim=(-_LINE_REACH, _LINE_REACH), ylim=(_BOTTOM, _TOP), yticks=[], xticks=[])
+            axis.spines[["left", "bottom"]].set_visible(False)
+        row[0].set_ylabel(name, fontsize=TEXT, color=INK)
+    _explain(figure, axes[0, -1])
+    return figure
+
+
+def _explain(figure: Figure, axis: Axes) -> None:
+    """Whose is which, what the arrows mean, and how long they are."""
+    for name, colour, dash in IMAGES:
+        axis.plot([], [], dash, color=colour, label=name)
+    lower_key(figure, *axis.get_legend_handles_labels())
+    x = -_LINE_REACH + 0.3
+    text: dict[str, Any] = {"fontsize": SMALL, "va": "center", "color": INK}
+    _arrow(axis, (x + 0.3, 1.55), (x + 0.3, 1.55 + 0.1 * _VAR_SCALE), INK)
+    axis.text(x + 1, 1.63, "pull of 0.1 on a variance:\nup shrinks it, down enlarges it", **text)
+    _arrow(axis, (x, 1.3), (x + 0.5 * _MEAN_SCALE, 1.3), INK)
+    axis.text(x + 1, 1.3, "pull of 0.5 on a mean", **text)
+
+
+def _draw_density(axis: Axes, scenario: Scenario, number: int) -> None:
+    _, colour, dash = IMAGES[number]
+    x = torch.linspace(-_LINE_REACH, _LINE_REACH, 400)
+    density = _density(x, scenario, number)
+    axis.plot(x, density, dash, color=colour, linewidth=1.3)
+    axis.fill_between(x, density, color=colour, alpha=0.15, linewidth=0)
+
+
+def _draw_pull_on_var(axis: Axes, scenario: Scenario, number: int, pull: float) -> None:
+    """Up: the variance shrinks. Down: it grows. The arrow stands above the peak."""
+    x, colour = scenario.means[number], IMAGES[number][1]
+    foot = float(_density(torch.tensor(x), scenario, number)) + 0.08
+    ends = sorted((foot, foot + _VAR_SCALE * abs(pull)), reverse=pull > 0)
+    _arrow(axis, (x, ends[0]), (x, ends[1]), colour)
+
+
+def _draw_pull_on_mean(axis: Axes, scenario: Scenario, number: int, pull: float) -> None:
+    """From where the mean is to where it goes, each in a lane of its own."""
+    x, colour, y = scenario.means[number], IMAGES[number][1], -_LANE * (number + 1)
+    axis.plot([x, x], [0, y], ":", color=colour, linewidth=0.8)
+    _arrow(axis, (x, y), (x + _MEAN_SCALE * pull, y), colour)
+
+
+def _arrow(axis: Axes, tail: tuple[float, float], head: tuple[float, float], colour: str) -> None:
+    shape = {"arrowstyle": "-|>,head_width=0.22,head_length=0.4", "color": colour}
+    axis.annotate(
+        "", head, tail, arrowprops={**shape, "linewidth": 1.6, "shrinkA": 0, "shrinkB": 0}
+    )
+
+
+def _density(x: Tensor, scenario: Scenario, number: int) -> Tensor:
+    mean, var = scenario.means[number], scenario.variances[number]
+    return (-(x - mean).square() / (2 * var)).exp() / math.sqrt(2 * math.pi * var)
+
+
+class Shrunk(NamedTuple):
+    """Shares of well-ordered triplets: whose variance the loss shrinks."""
+
+    anchor: float
+    positive: float
+    negative: float
+    all: float
+
+
+def shrunk_variances(
+    dim: int, *, method: str = "clt", scale: float = 1.0, triplets: int = 2000, seed: int = 0
+) -> Shrunk:
+    """Draw triplets as the paper's supplement does and count the signs of d(-log P)/dv.
+
+    The paper says of a triplet in the right order that the gradients reduce "the uncertainty of
+    each stochastic embedding". That is so for sharp triplets only: E[tau] holds D (v_p - v_n),
+    which rewards a large variance of the negative.
+
+    Means are standard normal, variances `scale` times |normal|; triplets whose means are not in
+    the right order are left out. By symmetry the same shares of triplets in the wrong order have
+    variances that grow, with positive and negative swapped.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    mean = torch.randn(3, triplets, dim, generator=generator, dtype=torch.float64)
+    var = scale * torch.randn(3, triplets, generator=generator, dtype=torch.float64).abs()
+    ordered = (mean[0] - mean[1]).square().sum(1) < (mean[0] - mean[2]).square().sum(1)
+    mean, var = mean[:, ordered], (var[:, ordered] + 1e-3 * scale).requires_grad_()
+    a, p, n = (Gaussians(*each) for each in zip(mean, var, strict=True))
+    # P(tau > 0) has the same gradients with the other sign, and keeps its digits where P is near 1
+    (gradient,) = torch.autograd.grad(triplet_log_prob(a, n, p, method=method).sum(), var)
+    shrinks = var * gradient > -_ROUNDING
+    anchor, positive, negative = shrinks.double().mean(1).tolist()
+    return Shrunk(anchor, positive, negative, float(shrinks.all(0).double().mean()))
+
+
+def draw_variance_gradients(*, seed: int = 0) -> tuple[Figure, dict[str, dict[str, float]]]:
+    """The figure, and by dimension and method the share of triplets whose variances all shrink."""
+    found = {
+        method: [_drawn(dim, method, seed=seed) for dim in GRADIENT_DIMENSIONS]
+        for method in METHODS
+    }
+    figure, ((left, right),) = panels(
+        1, 2, height=3.9, title="Triplets in the right order: which variances does -log P shrink?"
+    )
+    _draw_by_dimension(left, found)
+    _draw_by_scale(right, seed)
+    for axis in (left, right):
+        axis.plot([], [], _DASHES["exact"], color=GREY, label=METHODS["exact"])
+        axis.set_ylim(-0.02, 1.02)
+    key(left, loc="center right")
+    key(right, loc="upper right")
+    table = {
+        str(dim): {method: shares[number].all for method, shares in found.items()}
+        for number, dim in enumerate(GRADIENT_DIMENSIONS)
+    }
+    return figure, table
+
+
+def _drawn(dim: int, method: str, *, seed: int, scale: float = 1.0) -> Shrunk:
+    triplets = _TRIPLETS[method]
+    return shrunk_variances(dim, method=method, scale=scale, triplets=triplets, seed=seed)
+
+
+def _draw_by_dimension(axis: Axes, found: dict[str, list[Shrunk]]) -> None:
+    for number, (name, colour, _) in enumerate(IMAGES):
+        shares = {method: [each[number] for each in found[method]] for method in METHODS}
+        _draw_shares(axis, GRADIENT_DIMENSIONS, shares, colour=colour, label=name)
+    axis.set_xscale("log", base=2)
+    axis.set_xticks(GRADIENT_DIMENSIONS, [str(dim) for dim in GRADIENT_DIMENSIONS])
+    caption(axis, "Each of the three", x="D", y="share of triplets")
+
+
+def _draw_by_scale(axis: Axes, seed: int) -> None:
+    for dim, colour in zip(_BY_SCALE, SERIES, strict=False):
+        shares = {
+            method: [_drawn(dim, method, seed=seed, scale=scale).all for scale in SCALES]
+            for method in METHODS
+        }
+        _draw_shares(axis, SCALES, shares, colour=colour, label=f"D = {dim}")
+    axis.set_xscale("log")
+    axis.set_xticks(SCALES, [f"{scale:g}" for scale in SCALES], minor=False)
+    axis.minorticks_off()
+    caption(axis, "All three at once", x="scale of the variances; 1 as in the paper's simulation")
+
+
+def _draw_shares(
+    axis: Axes,
+    x: Sequence[float],
+    shares: dict[str, list[float]],
+    *,
+    colour: str,
+    label: str,
+) -> None:
+    """One curve for each method; the legend names the paper's."""
+    for method, dash in _DASHES.items():
+        name = label if method == "clt" else None
+        axis.plot(x, shares[method], dash, color=colour, marker="o", markersize=3, label=name)
+
+
+class Simulation(NamedTuple):
+    """One random triplet: its samples of tau, and P(tau < x) on a grid by each method."""
+
+    dim: int
+    samples: Tensor
+    x: Tensor
+    curves: dict[str, Tensor]
+
+    def error(self, method: str) -> float:
+        """The largest difference to the exact probability."""
+        return float((self.curves[method] - self.curves["exact"]).abs().max())
+
+
+def simulate(
+    dimensions: Sequence[int] = LAW_DIMENSIONS,
+    *,
+    draws: int = DRAWS,
+    samples: int = 4000,
+    seed: int = 0,
+) -> Iterator[list[Simulation]]:
+    """For each dimension some triplets: standard normal means, variances |normal|."""
+    generator = torch.Generator().manual_seed(seed)
+    for dim in dimensions:
+        yield [_simulate(dim, samples, generator) for _ in range(draws)]
+
+
+def _simulate(dim: int, samples: int, generator: torch.Generator) -> Simulation:
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    a, p, n = (Gaussians(normal(1, dim), normal(1).abs() + 1e-3) for _ in range(3))
+    at_a, at_p, at_n = (g.mean + g.var.sqrt() * normal(samples, dim) for g in (a, p, n))
+    tau = (at_a - at_p).square().sum(1) - (at_a - at_n).square().sum(1)
+    mean, var = triplet_moments(a, p, n)
+    x = (
+        mean
+        + torch.linspace(-_LAW_REACH, _LAW_REACH, _LAW_POINTS, dtype=torch.float64) * var.sqrt()
+    )
+    curves = {
+        method: torch.cat(
+            [triplet_log_prob(a, p, n, margin=-float(at), method=method) for at in x]
+        ).exp()
+        for method in _LAW_STYLES
+    }
+    return Simulation(dim, tau, x, curves)
+
+
+def draw_approximation(*, seed: int = 0) -> tuple[Figure, dict[str, dict[str, float]]]:
+    """The figure, and by dimension and method the largest error of P over all draws."""
+    simulations = list(simulate(LAW_DIMENSIONS, seed=seed))
+    table = {
+        str(draws[0].dim): {
+            method: max(draw.error(method) for draw in draws) for method in ("clt", "saddlepoint")
+        }
+        for draws in simulations
+    }
+    return approximation_figure(simulations), table
+
+
+def approximation_figure(simulations: Sequence[Sequence[Simulation]]) -> Figure:
+    """A row per dimension: samples with the three curves for each draw, and all their errors."""
+    rows, columns = len(simulations), max(len(draws) for draws in simulations)
+    figure, axes = panels(
+        rows,
+        columns + 1,
+        height=0.9 + 0.95 * rows,
+        title="P(τ < x) of random triplets, and how far the approximations are from the exact law",
+    )
+    for row, draws in zip(axes, simulations, strict=True):
+        for axis, draw in zip(row, draws, strict=False):
+            _draw_curves(axis, draw)
+            _draw_errors(row[-1], draw)
+    for number, axis in enumerate(axes[0, :-1], start=1):
+        caption(axis, f"draw {number}")
+    caption(axes[0, -1], "error of P")
+    for axis, draws in zip(axes[:, 0], simulations, strict=True):
+        axis.set_ylabel(f"D = {draws[0].dim}", fontsize=TEXT, color=INK)
+        axis.tick_params(labelleft=True)
+    for axis in axes[-1]:
+        axis.tick_params(labelbottom=True)
+    middle = axes[-1, columns // 2]
+    middle.set_xlabel("x, in standard deviations of τ from its mean", fontsize=TEXT, color=INK)
+    lower_key(figure, *axes[0, 0].get_legend_handles_labels())
+    return figure
+
+
+def _draw_curves(axis: Axes, simulation: Simulation) -> None:
+    units = _standard_units(simulation)
+    centre, scale = simulation.x.mean(), (simulation.x[-1] - simulation.x[0]) / (2 * _LAW_REACH)
+    samples = ((simulation.samples - centre) / scale).clamp(-_LAW_REACH, _LAW_REACH)
+    axis.hist(
+        samples,
+        bins=80,
+        range=(-_LAW_REACH, _LAW_REACH),
+        cumulative=True,
+        density=True,
+        histtype="stepfilled",
+        color=PALE,
+        label="samples",
+    )
+    for method, (colour, dashes) in _LAW_STYLES.items():
+        axis.plot(
+            units,
+            simulation.curves[method],
+            dashes,
+            color=colour,
+            linewidth=1.2,
+            label=_LAW_NAMES[method],
+        )
+    axis.set(ylim=(0, 1.05), yticks=(0, 0.5, 1), xticks=(-4, 0, 4))
+    axis.tick_params(labelleft=False, labelbottom=False)
+    axis.grid(visible=False)
+
+
+def _draw_errors(axis: Axes, simulation: Simulation) -> None:
+    for method in ("clt", "saddlepoint"):
+        error = (simulation.curves[method] - simulation.curves["exact"]).abs().clamp(min=1e-16)
+        axis.semilogy(
+            _standard_units(simulation), error, color=_LAW_STYLES[method][0], linewidth=0.8
+        )
+    axis.set(ylim=(1e-14, 1), yticks=(1e-12, 1e-8, 1e-4, 1), xticks=(-4, 0, 4))
+    axis.yaxis.tick_right()
+    axis.spines["left"].set_visible(False)
+    axis.tick_params(labelbottom=False)
+
+
+def _standard_units(simulation: Simulation) -> Tensor:
+    return torch.linspace(-_LAW_REACH, _LAW_REACH, len(simulation.x), dtype=simulation.x.dtype)

@@ -1,0 +1,234 @@
+"""The loss, its gradients and the law of tau, drawn."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.text import Annotation
+
+from surefind.embeddings import Gaussians
+from surefind.functional import triplet_log_prob, triplet_moments
+from surefind.reports.figures import theory
+from surefind.reports.figures.theory import (
+    DIM,
+    FLOOR,
+    MARGIN,
+    SCENARIOS,
+    Scenario,
+    approximation_figure,
+    bayesian_curve,
+    descent,
+    draw_loss,
+    draw_scenarios,
+    draw_variance_gradients,
+    plain_curve,
+    shrunk_variances,
+    simulate,
+)
+
+
+def naive(tau: float, spread: float, negative: float, *, centred: bool) -> float:
+    """-log Phi by the formula of the moments, in plain floats."""
+    v, n = spread / DIM, negative / DIM
+    d_ap, d_an, d_pn = 1 + tau / 2, 1 - tau / 2, 2.0
+    mean = d_ap - d_an + (0 if centred else DIM * (v - n))
+    var = 2 * DIM * (v * v + n * n + 2 * v * (v + n)) + 4 * (v * d_ap + n * d_an + v * d_pn)
+    return -math.log(0.5 * math.erfc(mean / math.sqrt(2 * var)))
+
+
+@pytest.mark.parametrize(("spread", "negative"), [(1.0, 1.0), (4.0, 4.0), (1.0, 2.0)])
+@pytest.mark.parametrize("centred", [False, True])
+def test_the_curve_agrees_with_the_formula(spread: float, negative: float, centred: bool):
+    curve = bayesian_curve(spread, negative_spread=negative, centred=centred)
+    for at in (0, 150, 220, 300):
+        expected = naive(float(curve.tau[at]), spread, negative, centred=centred)
+        assert float(curve.loss[at]) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("curve", [bayesian_curve(1.0), bayesian_curve(0.1), plain_curve()])
+def test_the_slope_is_the_derivative(curve):
+    at = 250
+    rise = (curve.loss[at + 1] - curve.loss[at - 1]) / (curve.tau[at + 1] - curve.tau[at - 1])
+    assert float(curve.slope[at]) == pytest.approx(float(rise), rel=1e-3)
+
+
+def test_the_plain_loss_is_flat_and_then_straight():
+    curve = plain_curve()
+    assert curve.loss[0] == 0
+    assert float(curve.loss[-1]) == pytest.approx(1.5 + MARGIN)
+
+
+def test_the_bound_of_the_listing_limits_the_loss_and_ends_its_slope():
+    free, bounded = bayesian_curve(0.1), bayesian_curve(0.1, floor=FLOOR)
+    probability = (-free.loss).exp()
+    torch.testing.assert_close(bounded.loss, -(probability + FLOOR).log())
+    assert float(bounded.loss[-1]) == pytest.approx(-math.log(FLOOR))
+    assert float(bounded.slope[-1]) < 1e-9 < 10 < float(free.slope[-1])
+
+
+def test_four_panels_are_drawn():
+    value, slope, bounded, uncertain = draw_loss().axes
+    assert len(value.get_lines()) == len(slope.get_lines()) == 4
+    highest = [float(line.get_ydata().max()) for line in bounded.get_lines()]
+    assert highest[0] == pytest.approx(-math.log(FLOOR))
+    assert bounded.get_ylim()[1] > highest[0]
+    labels = [line.get_label() for line in uncertain.get_lines()]
+    assert labels == ["all variances equal", "larger, the paper's loss", "larger, centred"]
+
+
+STEP = 1e-5
+
+
+def loss(scenario: Scenario, method: str) -> float:
+    dtype = torch.float64
+    a, p, n = (
+        Gaussians(torch.full((1, 1), mean, dtype=dtype), torch.full((1,), var, dtype=dtype))
+        for mean, var in zip(scenario.means, scenario.variances, strict=True)
+    )
+    return -float(triplet_log_prob(a, p, n, method=method))
+
+
+def moved(scenario: Scenario, part: str, number: int, by: float) -> Scenario:
+    values = list(getattr(scenario, part))
+    values[number] += by
+    return scenario._replace(**{part: tuple(values)})
+
+
+@pytest.mark.parametrize("method", ["exact", "clt"])
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.title)
+def test_arrows_agree_with_finite_differences(scenario: Scenario, method: str):
+    found = descent(scenario, method=method)
+    for part, pull in (("means", found.mean), ("variances", found.var)):
+        for number in range(3):
+            above, below = (loss(moved(scenario, part, number, s), method) for s in (STEP, -STEP))
+            assert float(pull[number]) == pytest.approx(-(above - below) / (2 * STEP), abs=1e-5)
+
+
+def test_every_mean_is_pulled_towards_the_right_order():
+    for scenario in SCENARIOS:
+        for method in ("clt", "exact"):
+            anchor, positive, negative = descent(scenario, method=method).mean.tolist()
+            assert anchor < 0 < positive
+            assert negative > 0
+
+
+def test_by_the_exact_law_the_right_order_shrinks_variances_and_the_wrong_order_enlarges_them():
+    right, wrong, _ = (descent(scenario, method="exact").var for scenario in SCENARIOS)
+    assert (right < 0).all()
+    assert (wrong > 0).all()
+
+
+def test_by_the_papers_approximation_the_variance_of_a_well_placed_negative_grows():
+    right, wrong, _ = (descent(scenario, method="clt").var for scenario in SCENARIOS)
+    assert right[0] < 0 and right[1] < 0 < right[2]
+    assert wrong[0] > 0 and wrong[1] < 0 < wrong[2]
+
+
+def test_the_figure_has_an_arrow_per_mean_and_per_variance_for_both_laws():
+    figure = draw_scenarios()
+    arrows = [sum(isinstance(text, Annotation) for text in axis.texts) for axis in figure.axes]
+    assert arrows == [6, 6, 6 + 2, 6, 6, 6]  # and two that tell the scale
+    titles = [axis.get_title(loc="left") for axis in figure.axes[:3]]
+    assert titles == [scenario.title for scenario in SCENARIOS]
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert names == ["anchor", "positive", "negative"]
+
+
+@pytest.mark.parametrize("dim", [1, 16])
+def test_the_variance_of_the_negative_shrinks_only_where_the_order_is_clear(dim: int):
+    """By the paper's approximation: where -2 E[tau] (D (A + N) + d_an) > D Var[tau]."""
+    generator = torch.Generator().manual_seed(1)
+    mean = torch.randn(3, 500, dim, generator=generator, dtype=torch.float64)
+    var = torch.randn(3, 500, generator=generator, dtype=torch.float64).abs().requires_grad_()
+    a, p, n = (Gaussians(*each) for each in zip(mean, var, strict=True))
+    (pull,) = torch.autograd.grad(triplet_log_prob(a, p, n).sum(), var)
+    with torch.no_grad():
+        expectation, variance = triplet_moments(a, p, n)
+        d_an = (a.mean - n.mean).square().sum(1)
+        clear = -2 * expectation * (dim * (a.var + n.var) + d_an) > dim * variance
+    assert torch.equal(pull[2] < 0, clear)
+    assert 0 < int(clear.sum()) < 500
+
+
+def test_the_papers_claim_holds_for_a_third_of_triplets_on_a_line_and_for_few_in_128_dimensions():
+    on_a_line = shrunk_variances(1, triplets=20_000)
+    assert on_a_line.all == pytest.approx(0.326, abs=0.01)
+    assert on_a_line.positive > 0.99
+    assert on_a_line.negative == pytest.approx(on_a_line.all, abs=0.01)
+    assert shrunk_variances(128, triplets=5_000).all < 0.005
+
+
+def test_by_the_exact_law_it_holds_for_just_under_half_on_a_line():
+    assert shrunk_variances(1, method="exact", triplets=2000).all == pytest.approx(0.46, abs=0.04)
+
+
+def test_it_holds_for_sharp_triplets():
+    assert shrunk_variances(1, scale=1e-3, triplets=5_000).all > 0.97
+
+
+def test_shares_agree_with_the_signs_of_the_loss_itself():
+    """They are counted by the probability of the wrong order, which keeps its digits."""
+    generator = torch.Generator().manual_seed(0)
+    mean = torch.randn(3, 300, 4, generator=generator, dtype=torch.float64)
+    var = torch.randn(3, 300, generator=generator, dtype=torch.float64).abs() + 1e-3
+    counted = []
+    for m, v in zip(mean.unbind(1), var.unbind(1), strict=True):
+        if (m[0] - m[1]).square().sum() >= (m[0] - m[2]).square().sum():
+            continue
+        v = v.clone().requires_grad_()
+        a, p, n = (Gaussians(m[i].view(1, 4), v[i].view(1)) for i in range(3))
+        (pull,) = torch.autograd.grad(triplet_log_prob(a, p, n).sum(), v)
+        counted.append((pull < 0).tolist())
+    expected = [sum(column) / len(counted) for column in zip(*counted, strict=True)]
+    found = shrunk_variances(4, triplets=300)
+    assert list(found[:3]) == pytest.approx(expected)
+    assert found.all == pytest.approx(sum(map(all, counted)) / len(counted))
+
+
+def test_the_figure_tells_the_shares_by_dimension_and_method(monkeypatch):
+    monkeypatch.setattr(theory, "GRADIENT_DIMENSIONS", (1, 2))
+    monkeypatch.setattr(theory, "SCALES", (0.1, 1.0))
+    monkeypatch.setattr(theory, "_TRIPLETS", {"clt": 400, "exact": 60})
+    figure, table = draw_variance_gradients()
+    assert set(table) == {"1", "2"}
+    assert table["2"]["clt"] == shrunk_variances(2, triplets=400).all
+    left, right = figure.axes
+    assert [len(axis.get_lines()) for axis in (left, right)] == [3 * 2 + 1, 3 * 2 + 1]
+
+
+@pytest.fixture(scope="module")
+def simulations():
+    return list(simulate((1, 64), draws=5, samples=500))
+
+
+def test_there_are_five_draws_of_each_dimension_and_none_is_another(simulations):
+    assert [[draw.dim for draw in draws] for draws in simulations] == [[1] * 5, [64] * 5]
+    assert len({float(draw.x[0]) for draws in simulations for draw in draws}) == 10
+
+
+def test_the_saddlepoint_is_nearer_to_the_exact_law_than_the_normal_one(simulations):
+    for draw in simulations[1]:
+        assert draw.error("saddlepoint") < 1e-5 < draw.error("clt")
+
+
+def test_samples_agree_with_the_exact_law(simulations):
+    for draw in (draw for draws in simulations for draw in draws):
+        shares = (draw.samples[:, None] < draw.x).double().mean(0)
+        assert float((shares - draw.curves["exact"]).abs().max()) < 0.09  # Kolmogorov, 1 in 1000
+
+
+def test_the_figure_has_a_panel_per_draw_and_one_of_errors_in_each_row(simulations):
+    figure = approximation_figure(simulations)
+    axes = np.array(figure.axes).reshape(2, 6)
+    assert [axis.get_ylabel() for axis in axes[:, 0]] == ["D = 1", "D = 64"]
+    assert [len(axis.get_lines()) for axis in axes[0]] == [3] * 5 + [10]
+
+
+def test_the_largest_error_of_all_draws_is_told(monkeypatch):
+    monkeypatch.setattr(theory, "LAW_DIMENSIONS", (2,))
+    _, table = theory.draw_approximation(seed=3)
+    (draws,) = simulate((2,), seed=3)
+    assert table == {
+        "2": {method: max(d.error(method) for d in draws) for method in ("clt", "saddlepoint")}
+    }
