@@ -1,43 +1,60 @@
-"""The one command, with benchmarks that take no time."""
+"""The one command, with benchmarks that take no time, and the rows that benchmarks become."""
 
+import doctest
+import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
-import all_running
+import all as command
+import all_rows
 import pytest
-from all import main
-from all_page import DASH
-from all_parts import Part
-from stub_benchmarks import (
-    FAILS,
-    HANGS,
-    STOPS_ALL,
-    SUCCEEDS,
-    WRITES_ELSE,
-    WRITES_NOTHING,
-    runs_of,
-    stub,
-)
+from all import PARTS, SIZES, Part, Size, main
+from all_rows import Row
+
+EXAMPLES = Path(__file__).parent / "examples"
+OPENING = """
+import json, os, signal, sys, time
+from pathlib import Path
+output = Path(sys.argv[sys.argv.index("-o") + 1])
+runs = Path(__file__).with_suffix(".runs")
+runs.write_text((runs.read_text() if runs.exists() else "") + "once ")
+"""
+SUCCEEDS = "output.write_text(json.dumps({'ratio': 2.5}))"
+FAILS = "sys.exit('/somewhere/private/photos is broken')"
+WRITES_NOTHING = "print('fine')"
+STOPS_ALL = "os.kill(os.getppid(), signal.SIGINT); time.sleep(60)"
+HANGS = "time.sleep(60)"
 
 
 @pytest.fixture(autouse=True)
-def _signals() -> Iterator[None]:
+def _as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(command, "code", lambda: "this code")
     before = signal.getsignal(signal.SIGTERM)
     yield
     signal.signal(signal.SIGTERM, before)
 
 
-@pytest.fixture(autouse=True)
-def _same_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(all_running, "code", lambda: "this code")
-
-
 class Bench:
-    """The command in a folder of its own."""
+    """The command in a folder of its own, with stubs in the place of benchmarks."""
 
-    def __init__(self, folder: Path, *parts: Part) -> None:
-        self.folder, self.parts, self.page = folder, parts, folder / "page.md"
+    def __init__(self, folder: Path, **does: str) -> None:
+        self.folder, self.page = folder, folder / "page.md"
+        self.parts = [self.stub(name, text) for name, text in does.items()]
+
+    def stub(self, name: str, does: str, *needs: str) -> Part:
+        script = self.folder / f"{name}.py"
+        script.write_text(OPENING + does + "\n")
+        words = "--here {data}" if "data" in needs else "--size 5"
+        return Part(
+            name=name,
+            group="speed",
+            about=f"what {name} is about",
+            script=script,
+            rows=lambda found: [Row(f"ratio of {name}", f"{found['ratio']:.1f} x", ">= 2", True)],
+            sizes={size: Size(words, 0.1) for size in SIZES},
+            needs=needs,
+        )
 
     def run(self, *words: str) -> int:
         given = ["--results", str(self.folder / "results"), "-o", str(self.page)]
@@ -47,149 +64,100 @@ class Bench:
         (line,) = [line for line in self.page.read_text().splitlines() if words in line]
         return line
 
-
-def test_each_benchmark_runs_once_and_has_its_row(tmp_path: Path) -> None:
-    quick, other = stub(tmp_path, "one", SUCCEEDS), stub(tmp_path, "two", SUCCEEDS)
-    bench = Bench(tmp_path, quick, other)
-    assert bench.run() == 0
-    assert [runs_of(quick), runs_of(other)] == [1, 1]
-    line = bench.line("ratio of one")
-    assert line.endswith("| >= 2 | yes | `python benchmarks/one.py --size 5` |")
+    @property
+    def runs(self) -> list[int]:
+        notes = [part.script.with_suffix(".runs") for part in self.parts]
+        return [len(note.read_text().split()) if note.exists() else 0 for note in notes]
 
 
-def test_one_that_fails_is_a_row_with_the_reason_and_the_rest_goes_on(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, stub(tmp_path, "bad", FAILS), stub(tmp_path, "good", SUCCEEDS))
-    assert bench.run() == 1
-    assert "failed: photos is broken" in bench.line("what bad is about")
-    assert "2.5" in bench.line("ratio of good")
-
-
-def test_its_log_is_kept(tmp_path: Path) -> None:
-    Bench(tmp_path, stub(tmp_path, "bad", FAILS)).run()
-    assert "private/photos" in (tmp_path / "results/usual/bad.log").read_text()
-
-
-@pytest.mark.parametrize("does", [WRITES_NOTHING, WRITES_ELSE])
-def test_figures_that_cannot_be_read_are_a_failure_of_that_row_alone(
-    tmp_path: Path, does: str
+def test_one_that_fails_or_hangs_is_a_row_with_the_reason_and_the_rest_goes_on(
+    tmp_path: Path,
 ) -> None:
-    bench = Bench(tmp_path, stub(tmp_path, "odd", does), stub(tmp_path, "good", SUCCEEDS))
-    bench.run()
-    assert "| failed: " in bench.line("what odd is about")
-    assert "2.5" in bench.line("ratio of good")
+    bench = Bench(tmp_path, bad=FAILS, odd=WRITES_NOTHING, slow=HANGS, good=SUCCEEDS)
+    assert bench.run("--limit", "0.1") == 1
+    assert bench.runs == [1, 1, 1, 1]
+    assert "failed: photos is broken" in bench.line("what bad is about")
+    assert "private/photos" in (tmp_path / "results/usual/bad.log").read_text()
+    assert "failed: its figures cannot be read" in bench.line("what odd is about")
+    assert "failed: not ready after 0.1 minutes" in bench.line("what slow is about")
+    line = bench.line("ratio of good")
+    assert line.endswith("| >= 2 | yes | `python benchmarks/good.py --size 5` |")
+    table = [line for line in bench.page.read_text().splitlines() if line.startswith("|")]
+    assert {line.count("|") for line in table} == {6}
 
 
-def test_figures_of_an_earlier_run_are_not_taken_for_those_of_this_one(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, stub(tmp_path, "one", SUCCEEDS))
-    bench.run()
-    bench.parts = (stub(tmp_path, "one", WRITES_NOTHING),)
-    assert bench.run() == 1
-
-
-def test_missing_data_are_told_and_nothing_is_run(tmp_path: Path) -> None:
-    part = stub(tmp_path, "photos", SUCCEEDS, needs=("data",))
-    bench = Bench(tmp_path, part)
+def test_data_that_are_there_are_handed_on_and_missing_ones_are_told(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.parts = [bench.stub("photos", SUCCEEDS, "data")]
     assert bench.run() == 0
-    assert runs_of(part) == 0
-    assert "no data: photos and weights: name their folder with --data" in bench.line(
-        "what photos is about"
-    )
-
-
-def test_data_that_are_there_are_handed_on(tmp_path: Path) -> None:
+    assert bench.runs == [0]
+    assert "no data: photos and weights: name their folder" in bench.line("what photos is about")
     (tmp_path / "data/cub200-2010").mkdir(parents=True)
-    part = stub(tmp_path, "photos", SUCCEEDS, needs=("data",))
-    bench = Bench(tmp_path, part)
     assert bench.run("--data", str(tmp_path / "data")) == 0
-    assert str(tmp_path / "data") in (tmp_path / "results/usual/photos.json").read_text()
+    assert bench.runs == [1]
     assert str(tmp_path) not in bench.page.read_text()
 
 
-def test_a_stop_keeps_what_is_done_and_writes_the_table(tmp_path: Path) -> None:
-    done, stops, never = (
-        stub(tmp_path, name, does)
-        for name, does in {"done": SUCCEEDS, "stops": STOPS_ALL, "never": SUCCEEDS}.items()
-    )
-    bench = Bench(tmp_path, done, stops, never)
+def test_resume_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, done=SUCCEEDS, stops=STOPS_ALL, never=SUCCEEDS)
     assert bench.run() == 130
     assert "2.5" in bench.line("ratio of done")
     assert "stopped before its turn" in bench.line("what stops is about")
-    assert runs_of(never) == 0
-
-
-def test_resume_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
-    done, stops = stub(tmp_path, "done", SUCCEEDS), stub(tmp_path, "stops", STOPS_ALL)
-    bench = Bench(tmp_path, done, stops)
-    bench.run()
-    bench.parts = (done, stub(tmp_path, "stops", SUCCEEDS))
+    assert bench.runs == [1, 1, 0]
+    bench.parts[1] = bench.stub("stops", SUCCEEDS)
     assert bench.run("--resume") == 0
-    assert [runs_of(done), runs_of(stops)] == [1, 2]
-    assert "2.5" in bench.line("ratio of done")
+    assert bench.runs == [1, 2, 1]
 
 
-def test_resume_tries_again_what_failed(tmp_path: Path) -> None:
-    bad = stub(tmp_path, "bad", FAILS)
-    bench = Bench(tmp_path, bad)
-    bench.run()
-    bench.run("--resume")
-    assert runs_of(bad) == 2
-
-
-def test_resume_measures_again_what_other_code_has_measured(
+def test_resume_measures_again_what_failed_or_other_code_has_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    part = stub(tmp_path, "one", SUCCEEDS)
-    bench = Bench(tmp_path, part)
+    bench = Bench(tmp_path, bad=FAILS, good=SUCCEEDS)
     bench.run()
-    monkeypatch.setattr(all_running, "code", lambda: "other code")
     bench.run("--resume")
-    assert runs_of(part) == 2
-
-
-def test_without_resume_everything_is_measured_again(tmp_path: Path) -> None:
-    part = stub(tmp_path, "one", SUCCEEDS)
-    bench = Bench(tmp_path, part)
-    bench.run()
-    bench.run()
-    assert runs_of(part) == 2
-
-
-def test_a_record_that_is_broken_is_measured_again(tmp_path: Path) -> None:
-    part = stub(tmp_path, "one", SUCCEEDS)
-    bench = Bench(tmp_path, part)
-    bench.run()
-    (tmp_path / "results/usual/one.json").write_text('{"state": ')
-    assert bench.run("--resume") == 0
-    assert runs_of(part) == 2
+    assert bench.runs == [2, 1]
+    monkeypatch.setattr(command, "code", lambda: "other code")
+    bench.run("--resume")
+    assert bench.runs == [3, 2]
 
 
 def test_only_the_chosen_ones_run_and_the_others_keep_their_rows(tmp_path: Path) -> None:
-    first, second, third = (stub(tmp_path, name, SUCCEEDS) for name in ("one", "two", "three"))
-    bench = Bench(tmp_path, first, second, third)
+    bench = Bench(tmp_path, one=SUCCEEDS, two=SUCCEEDS, three=SUCCEEDS)
     bench.run("--only", "one")
     bench.run("--only", "two")
-    assert [runs_of(part) for part in bench.parts] == [1, 1, 0]
+    assert bench.runs == [1, 1, 0]
     assert "2.5" in bench.line("ratio of one")
     assert "not among those that were chosen" in bench.line("what three is about")
 
 
-def test_one_that_hangs_is_ended(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, stub(tmp_path, "slow", HANGS), stub(tmp_path, "good", SUCCEEDS))
-    assert bench.run("--limit", "0.01") == 1
-    assert "failed: not ready after 0.01 minutes" in bench.line("what slow is about")
-    assert "2.5" in bench.line("ratio of good")
-
-
-def test_a_quick_run_judges_nothing(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, stub(tmp_path, "one", SUCCEEDS))
+def test_a_quick_run_judges_nothing_and_is_not_taken_for_a_real_one(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, one=SUCCEEDS)
     bench.run("--quick")
-    assert f"| >= 2 | {DASH} |" in bench.line("ratio of one")
-    assert "A quick run" in bench.page.read_text()
-
-
-def test_figures_of_a_quick_run_are_not_taken_for_real_ones(tmp_path: Path) -> None:
-    part = stub(tmp_path, "one", SUCCEEDS)
-    bench = Bench(tmp_path, part)
-    bench.run("--quick")
+    assert f"| >= 2 | {command.DASH} |" in bench.line("ratio of one")
     bench.run("--resume")
-    assert runs_of(part) == 2
+    assert bench.runs == [2]
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
+def test_every_benchmark_gives_rows_with_figures_and_a_command_to_show(part: Part) -> None:
+    rows = part.rows(json.loads((EXAMPLES / f"{part.name}.json").read_text()))
+    assert rows
+    assert all(row.what and row.figure for row in rows)
+    assert all(row.target for row in rows if row.met is not None)
+    for size in SIZES:
+        assert part.shown(size).startswith(f"python benchmarks/{part.script.name}")
+        assert "{" not in part.shown(size)
+
+
+def test_a_promise_that_was_never_made_is_not_called_kept() -> None:
+    rows = all_rows.confidence(json.loads((EXAMPLES / "confidence.json").read_text()))
+    birds, cars = [row for row in rows if "promised with probability" in row.what]
+    assert (birds.met, cars.met) == (True, None)
+    assert cars.figure.endswith("(promised in 0%)")
+
+
+@pytest.mark.parametrize("module", [command, all_rows], ids=lambda module: module.__name__)
+def test_examples_in_docstrings_are_right(module: object) -> None:
+    found = doctest.testmod(module)  # type: ignore[arg-type]
+    assert found.attempted
+    assert not found.failed

@@ -1,6 +1,7 @@
 """What every command has: examples that can be typed, --quiet, --debug, --json."""
 
 import json
+import shlex
 
 import pytest
 from commands_walked import COMMANDS, ROOT, explanation, options, parse
@@ -18,7 +19,7 @@ def test_a_command_has_an_example_of_itself_that_can_be_typed(name: str):
     examples = explanation(COMMANDS[name]).examples
     assert any(f"{example} ".startswith(f"surefind {name} ") for example in examples)
     for example in examples:
-        parse(example)
+        parse(shlex.split(example))
 
 
 @each

@@ -1,8 +1,9 @@
 """All commands of surefind, as the command line knows them."""
 
-import shlex
+from collections.abc import Sequence
 from typing import Any
 
+import typer
 from typer.main import get_command
 
 from surefind.cli.commands import app
@@ -22,9 +23,16 @@ def options(command: Any) -> set[str]:
     return {option for parameter in command.params for option in parameter.opts}
 
 
-def parse(example: str) -> None:
-    """Raises what is wrong with it."""
-    first, *words = shlex.split(example)
+def parse(words: Sequence[str]) -> dict[str, Any]:
+    """Values of the parameters of `surefind ...`; raises what is wrong with it."""
+    first, name, *rest = words
     assert first == "surefind"
-    name = next(name for name in COMMANDS if words[: len(name.split())] == name.split())
-    COMMANDS[name].make_context(name, words[len(name.split()) :]).close()
+    if name.startswith("--"):
+        assert name in options(ROOT), name
+        return {}
+    try:
+        with COMMANDS[name].make_context(name, list(rest)) as context:
+            params: dict[str, Any] = context.params
+            return params
+    except typer.Exit:  # --help
+        return {}
