@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from surefind.search.confidence.evidence import Numbers
 from surefind.search.confidence.promise import promise_precision
-from surefind.search.evidence.seen import Numbers
 
 PRECISION, PROBABILITY = 0.9, 0.9
 

@@ -22,7 +22,7 @@ from surefind.search.calibrating import (
 )
 from surefind.search.confidence.fitting import Wishes
 from surefind.search.confidence.observed import check_queries
-from surefind.search.doubt.heads import VarianceHeads
+from surefind.search.confidence.variance_heads import VarianceHeads
 from surefind.upgrade.given import Values, as_texts, as_vectors
 from surefind.upgrade.upgrade import RANKING, Upgrade, fingerprint_of
 
