@@ -27,13 +27,13 @@ from surefind.engines.space import Space
 from surefind.reports.reproduce.markdown import into
 from surefind.search.calibrating import own_queries
 from surefind.search.confidence.calibrated import Calibrated, doubt_of
+from surefind.search.confidence.evidence import COLUMNS, SOURCES
 from surefind.search.confidence.fitting import columns_of
 from surefind.search.confidence.model import fit_confidence
 from surefind.search.confidence.observed import Observed, novelty_values
 from surefind.search.confidence.observing import Doubt, observe
 from surefind.search.confidence.quality import distance_ratio
-from surefind.search.doubt.heads import VarianceHeads
-from surefind.search.evidence.columns import COLUMNS, SOURCES
+from surefind.search.confidence.variance_heads import VarianceHeads
 from surefind.search.neighbourhoods import Neighbourhoods
 
 RESULTS = Path(__file__).parent / "results"

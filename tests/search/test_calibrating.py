@@ -211,7 +211,7 @@ def test_learned_doubt_is_kept_and_used(tmp_path, monkeypatch):
     monkeypatch.setattr(calibrating, "STEPS", 30)
     index = cluster_index(tmp_path / "index", *clusters(vague=True))
     calibration = index.calibrate(seed=1)
-    assert {"doubt", "near_doubt", "disagreement"} <= set(calibration.model.names)
+    assert {"doubt", "near_doubt"} <= set(calibration.model.names)
     assert index.calibrated.heads is not None
     query = clusters(seed=9)[0][:20]
     assert answers(Index.open(tmp_path / "index"), query) == answers(index, query)

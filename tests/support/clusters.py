@@ -74,7 +74,7 @@ def observed_clusters(place: Path, embeddings: Gaussians, labels: list[str]) -> 
         own_queries(engine),
         Neighbourhoods.of(engine, ranking="mean"),
         ranking="mean",
-        doubt=Doubt(None, np.zeros((len(labels), 2))),
+        doubt=Doubt(None, np.zeros(len(labels))),
     )
 
 

@@ -8,7 +8,7 @@ import torch
 
 from surefind.embeddings import Gaussians
 from surefind.functional import distance_variance, expected_distance
-from surefind.search.evidence.seen import NEIGHBOURS, Seen
+from surefind.search.confidence.evidence import NEIGHBOURS, Seen
 
 
 class Looked(NamedTuple):
@@ -74,7 +74,7 @@ def look(gallery: Gaussians, query: Gaussians, *, itself: Sequence[int] | None =
         std=std[rows],
         query_var=query_var,
         var=var[np.array(hits)],
-        doubt=np.zeros((len(hits), 2)),
+        doubt=np.zeros(len(hits)),
         near_doubt=np.zeros(len(hits)),
     )
     return Looked(seen, hits, lists)

@@ -36,9 +36,8 @@ from surefind.search.confidence.observing import (
 )
 from surefind.search.confidence.shift import check_calibration_data
 from surefind.search.confidence.truth import classes_of, is_labelled, is_missing
+from surefind.search.confidence.variance_fit import FEWEST_CLASSES, fit_variance_heads
 from surefind.search.copies import copies_among, first_copies
-from surefind.search.doubt.checking import FEWEST_CLASSES
-from surefind.search.doubt.fitting import fit_variance_heads
 from surefind.search.neighbourhoods import Neighbourhoods
 from surefind.search.pictures import digest_of, pictures_of
 
@@ -71,7 +70,7 @@ def calibrate_engine(
         progress=lambda done: progress("looking around every image", done, engine.count()),
     )
     total = len(queries.facts)
-    doubt = doubt or Doubt(None, np.zeros((total, 2)))
+    doubt = doubt or Doubt(None, np.zeros(total))
     observed = observe(
         engine,
         queries,
@@ -262,7 +261,7 @@ def fit_doubt(
             progress=lambda done: progress(stage, number * STEPS + done, rounds * STEPS),
         )
         said = doubt_of(fitted.heads, vectors)
-        said[rows] = torch.stack([fitted.log_var, fitted.disagreement], dim=1).double().numpy()
+        said[rows] = fitted.log_var.double().numpy()
         return Doubt(fitted.heads, said)
 
     whole = fit(np.arange(len(groups)), 0)
@@ -270,7 +269,7 @@ def fit_doubt(
     for number in range(rounds - 1):
         others = np.flatnonzero(fold != number)
         enough = (np.bincount(groups[others]) > 1).sum() >= FEWEST_CLASSES
-        nothing = Doubt(None, np.zeros((len(groups), 2)))
+        nothing = Doubt(None, np.zeros(len(groups)))
         nested.append(fit(others, number + 1) if enough else nothing)
     return whole._replace(fold=fold, nested=tuple(nested))
 

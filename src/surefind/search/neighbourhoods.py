@@ -10,8 +10,8 @@ from safetensors.numpy import load, save
 from surefind.embeddings import Embeddings
 from surefind.engines.engine import Engine, Keys
 from surefind.engines.knn import Nearest
+from surefind.search.confidence.evidence import NEIGHBOURS
 from surefind.search.copies import Flags, copies_among, first_equal, nearest_others
-from surefind.search.evidence.seen import NEIGHBOURS
 
 WIDTH = NEIGHBOURS + 1  # one more: a query that is in the gallery is left out
 ROWS_AT_ONCE = 1024  # their neighbours' vectors are in memory, 20 times as many

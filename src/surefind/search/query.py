@@ -16,10 +16,9 @@ from surefind.errors import InvalidArgument, SurefindError
 from surefind.functional import expand, hit_match_probability
 from surefind.functional.ranking import RANKINGS
 from surefind.search.confidence.calibrated import Calibrated
+from surefind.search.confidence.evidence import NEIGHBOURS, distances_to
 from surefind.search.confidence.fitting import usual_columns
 from surefind.search.confidence.shift import FEWEST, Shift, compare
-from surefind.search.evidence.seeing import distances_to
-from surefind.search.evidence.seen import NEIGHBOURS
 from surefind.search.hits import Hit, SearchResult
 
 QUERIES_AT_ONCE = 1024

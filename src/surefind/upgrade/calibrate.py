@@ -21,7 +21,7 @@ from surefind.search.calibrating import (
 )
 from surefind.search.confidence.fitting import Wishes
 from surefind.search.confidence.observed import check_queries
-from surefind.search.doubt.heads import VarianceHeads
+from surefind.search.confidence.variance_heads import VarianceHeads
 from surefind.upgrade.upgrade import RANKING, Upgrade, fingerprint_of
 from surefind.upgrade.validation import Values, as_texts, as_vectors, check_all_labelled
 

@@ -19,7 +19,7 @@ from surefind.files import make_writable, write_whole
 from surefind.search.confidence.calibrated import Calibrated
 from surefind.search.confidence.calibration import Calibration
 from surefind.search.confidence.saving import read_calibration, write_calibration
-from surefind.search.doubt.heads import VarianceHeads
+from surefind.search.confidence.variance_heads import VarianceHeads
 from surefind.search.folder import EMBEDDED, IndexFolder
 from surefind.search.index import Index
 from surefind.search.neighbourhoods import Neighbourhoods

@@ -6,6 +6,7 @@ from calibrations import ORIGIN
 from clusters import clusters, observed_clusters
 
 import surefind as sf
+from surefind.search.confidence.evidence import COLUMNS, evidence
 from surefind.search.confidence.fitting import (
     Wishes,
     columns_of,
@@ -20,7 +21,6 @@ from surefind.search.confidence.observed import (
     novelty_values,
 )
 from surefind.search.confidence.promise import promise_precision
-from surefind.search.evidence.columns import COLUMNS, evidence
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +53,7 @@ def test_only_columns_that_can_say_anything_are_used(observed):
     assert sources_of(observed.seen) == always | {"variance"}
     constant = observed.seen._replace(query_var=np.full(len(observed.match), 0.3))
     assert sources_of(constant) == always
-    doubt = np.random.default_rng(0).normal(size=(len(observed.match), 2))
-    assert sources_of(constant._replace(doubt=doubt)) == always | {"doubt", "disagreement"}
-    doubt[:, 1] = 0.7
+    doubt = np.random.default_rng(0).normal(size=len(observed.match))
     assert sources_of(constant._replace(doubt=doubt)) == always | {"doubt"}
 
 

@@ -6,11 +6,11 @@ import torch
 from clusters import clusters, observed_clusters
 
 from surefind import metrics
+from surefind.search.confidence.evidence import COLUMNS
 from surefind.search.confidence.fitting import columns_of
 from surefind.search.confidence.folds import FOLDS
 from surefind.search.confidence.model import fit_confidence
 from surefind.search.confidence.observed import Observed
-from surefind.search.evidence.columns import COLUMNS
 
 
 @pytest.fixture(scope="module")

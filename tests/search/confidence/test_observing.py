@@ -12,8 +12,8 @@ from surefind.engines.engine import Rows
 from surefind.search import copies as copies_module
 from surefind.search.calibrating import embedded_queries, own_queries
 from surefind.search.confidence import observing
+from surefind.search.confidence.evidence import Seen
 from surefind.search.confidence.observing import Doubt, LabelledQueries, observe
-from surefind.search.evidence.seen import Seen
 from surefind.search.neighbourhoods import Neighbourhoods
 
 GALLERY, LABELS = clusters(classes=12, per_class=6, seed=1)
@@ -26,7 +26,7 @@ def engine(tmp_path):
 
 def ask(engine, queries: LabelledQueries, **options):
     around = Neighbourhoods.of(engine, ranking="mean")
-    doubt = Doubt(None, np.zeros((len(queries.facts), 2)))
+    doubt = Doubt(None, np.zeros(len(queries.facts)))
     return observe(engine, queries, around, ranking="mean", doubt=doubt, **options)
 
 

@@ -23,7 +23,7 @@ from surefind.search.confidence.saving import (
     read_calibration,
     write_calibration,
 )
-from surefind.search.doubt import fit_variance_heads
+from surefind.search.confidence.variance_fit import fit_variance_heads
 
 
 def calibrated(place, seed: int) -> Calibrated:

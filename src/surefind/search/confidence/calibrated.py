@@ -12,9 +12,8 @@ from surefind.engines.knn import Nearest
 from surefind.engines.space import Space
 from surefind.functional.hits import HitDistances
 from surefind.search.confidence.calibration import Calibration, Judged
-from surefind.search.doubt.heads import VarianceHeads, spread_over_heads
-from surefind.search.evidence.seeing import see
-from surefind.search.evidence.seen import NEIGHBOURS, Numbers, Seen
+from surefind.search.confidence.evidence import NEIGHBOURS, Numbers, Seen, see
+from surefind.search.confidence.variance_heads import VarianceHeads
 from surefind.search.neighbourhoods import Neighbourhoods, known_around
 
 DOUBTED = 10  # neighbours of a query whose doubt is evidence
@@ -72,15 +71,14 @@ class Calibrated:
         means = space.means(near.vectors[:, :DOUBTED]).astype(np.float32)
         everyone = np.concatenate([query.mean.numpy(), means.reshape(-1, space.dim)])
         both = doubt_of(self.heads, torch.from_numpy(everyone))
-        of_near = both[len(query) :, 0].reshape(len(query), -1)
+        of_near = both[len(query) :].reshape(len(query), -1)
         return {"doubt": both[: len(query)], "near_doubt": of_near.mean(axis=1)}
 
 
 def doubt_of(heads: VarianceHeads | None, vectors: Tensor) -> Numbers:
-    """Log variance and disagreement of vectors (n, D), (n, 2); zero where there are no heads."""
+    """Log variance of vectors (n, D), (n,); zero where there are no heads."""
     if heads is None:
-        return np.zeros((len(vectors), 2))
+        return np.zeros(len(vectors))
     with torch.inference_mode():
-        logs = heads(vectors.detach().cpu().float())
-        both = torch.stack([logs.mean(dim=1), spread_over_heads(logs)], dim=1)
-    return both.double().numpy()
+        log_var: Tensor = heads(vectors.detach().cpu().float()).mean(dim=1)
+    return log_var.double().numpy()

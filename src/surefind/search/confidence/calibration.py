@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from surefind.search.confidence.evidence import Numbers, Seen
 from surefind.search.confidence.model import ConfidenceModel
 from surefind.search.confidence.novelty import Novelty
 from surefind.search.confidence.observed import novelty_values
@@ -13,7 +14,6 @@ from surefind.search.confidence.promise import Promise
 from surefind.search.confidence.quality import Curve, Quality
 from surefind.search.confidence.showing import Showing, how_many
 from surefind.search.confidence.verdict import verdicts
-from surefind.search.evidence.seen import Numbers, Seen
 
 FOREIGN_RATE = 0.01  # of the queries that belong here, called foreign
 

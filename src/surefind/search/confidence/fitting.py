@@ -7,6 +7,7 @@ import numpy as np
 from surefind.choices import check_choice
 from surefind.metrics.checks import check_number, check_whole
 from surefind.search.confidence.calibration import FOREIGN_RATE, Calibration, Origin
+from surefind.search.confidence.evidence import COLUMNS, Numbers, Seen, evidence
 from surefind.search.confidence.model import fit_confidence
 from surefind.search.confidence.novelty import novelty_of
 from surefind.search.confidence.observed import Observed, check_enough, novelty_values
@@ -15,8 +16,6 @@ from surefind.search.confidence.quality import curve_of, quality_of
 from surefind.search.confidence.recalibration import RECALIBRATIONS
 from surefind.search.confidence.shift import quantiles_of
 from surefind.search.confidence.showing import showing_rule
-from surefind.search.evidence.columns import COLUMNS, evidence
-from surefind.search.evidence.seen import Numbers, Seen
 
 _STILL = 1e-6  # what varies less was not learned
 
@@ -84,9 +83,8 @@ def columns_of(seen: Seen) -> tuple[str, ...]:
     there = {"distances", "density", "overlap"}
     if np.ptp(np.log(seen.query_var)) > _STILL:
         there.add("variance")
-    for number, source in enumerate(("doubt", "disagreement")):
-        if np.ptp(seen.doubt[:, number]) > _STILL:
-            there.add(source)
+    if np.ptp(seen.doubt) > _STILL:
+        there.add("doubt")
     return tuple(name for name, column in COLUMNS.items() if column.source in there)
 
 

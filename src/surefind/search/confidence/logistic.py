@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize  # type: ignore[import-untyped]
 from scipy.special import expit  # type: ignore[import-untyped]
 
-from surefind.search.evidence.seen import Numbers
+from surefind.search.confidence.evidence import Numbers
 
 PENALTY = 10.0  # on the squares of the weights of standardised columns
 _STILL = 1e-9  # a column that varies less says nothing

@@ -7,10 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from surefind.search.confidence.evidence import COLUMNS, Numbers, Seen, evidence
 from surefind.search.confidence.logistic import Logistic, fit_logistic
 from surefind.search.confidence.recalibration import Recalibration, fit_recalibration
-from surefind.search.evidence.columns import COLUMNS, evidence
-from surefind.search.evidence.seen import Numbers, Seen
 
 _FIRST, _LATER = slice(0, 1), slice(1, None)  # hits; the first is another matter than the others
 

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.errors import InvalidArgument
+from surefind.search.confidence.evidence import Numbers, Seen
 from surefind.search.confidence.folds import folds_of
-from surefind.search.evidence.seen import Numbers, Seen
 
 LEAST_QUERIES = 50
 LEAST_CLASSES = 4
@@ -18,7 +18,7 @@ class NestedDoubt(NamedTuple):
     """For each of F folds, what heads that saw no class of it say of all Q queries."""
 
     fold: NDArray[np.int64]  # (Q,), of each query
-    doubt: Numbers  # (F, Q, 2)
+    doubt: Numbers  # (F, Q)
     near_doubt: Numbers  # (F, Q)
 
 

@@ -13,6 +13,7 @@ from surefind.engines.knn import Nearest
 from surefind.engines.where import Metadata
 from surefind.errors import InvalidArgument
 from surefind.search.confidence.calibrated import DOUBTED, doubt_of
+from surefind.search.confidence.evidence import NEIGHBOURS, Numbers, Seen, see
 from surefind.search.confidence.observed import NestedDoubt, Observed
 from surefind.search.confidence.truth import (
     check_labelled,
@@ -21,10 +22,8 @@ from surefind.search.confidence.truth import (
     has_match,
     matching,
 )
+from surefind.search.confidence.variance_heads import VarianceHeads
 from surefind.search.copies import copies_among, nearest_others
-from surefind.search.doubt.heads import VarianceHeads
-from surefind.search.evidence.seeing import see
-from surefind.search.evidence.seen import NEIGHBOURS, Numbers, Seen
 from surefind.search.neighbourhoods import Neighbourhoods, distances_to_others, known_around
 
 QUERIES_AT_ONCE = 256
@@ -55,7 +54,7 @@ class Doubt(NamedTuple):
     """Learned heads, and what those say of labelled queries that did not see their classes."""
 
     heads: VarianceHeads | None
-    of_queries: Numbers  # (Q, 2), log variance and disagreement
+    of_queries: Numbers  # (Q,), log variance
     fold: NDArray[np.int64] | None = None  # (Q,), of each query
     nested: tuple["Doubt", ...] = ()  # for each fold, by heads that saw no class of it
 
@@ -97,7 +96,7 @@ def observe(
     if gallery is None:
         gallery = checked_gallery(engine)
     unseen = [
-        dict(zip(queries.itself, its.of_queries[:, 0].tolist(), strict=True))
+        dict(zip(queries.itself, its.of_queries.tolist(), strict=True))
         for its in (doubt, *doubt.nested)
     ]
     parts: list[_Answered] = []
@@ -132,7 +131,7 @@ def _nested(doubt: Doubt, parts: "list[_Answered]") -> NestedDoubt | None:
         return None
     fold = doubt.fold[np.concatenate([part.rows for part in parts])]
     doubts = np.concatenate([part.doubt for part in parts], axis=1)[1:]
-    return NestedDoubt(fold, doubts[..., :2], doubts[..., 2])
+    return NestedDoubt(fold, doubts[..., 0], doubts[..., 1])
 
 
 class _Answered(NamedTuple):
@@ -141,7 +140,7 @@ class _Answered(NamedTuple):
     queries: LabelledQueries
     rows: NDArray[np.int64]  # (Q,), their places among all queries
     seen: Seen
-    doubt: Numbers  # (1 + F, Q, 3), log variance, disagreement and that of the nearest
+    doubt: Numbers  # (1 + F, Q, 2), log variance of the query and of its nearest
     match: NDArray[np.bool_]
     left_out: NDArray[np.int64]  # (Q,), rows that would match, were they not the query's copies
     copies: int  # rows left out that are not the queries themselves
@@ -179,8 +178,8 @@ def _ask(
         queries.embeddings,
         near,
         around=around,
-        doubt=doubts[0, :, :2],
-        near_doubt=doubts[0, :, 2],
+        doubt=doubts[0, :, 0],
+        near_doubt=doubts[0, :, 1],
         inside=one | (inside & (np.array([len(its) for its in copies]) == 0)),
     )
     match, left_out = (
@@ -269,7 +268,7 @@ def _doubt_of(
     near = near.at((slice(None), slice(DOUBTED)))
     keys, first, place = np.unique(near.keys, return_index=True, return_inverse=True)
     means = engine.space.means(near.vectors).reshape(-1, engine.space.dim)[first]
-    said = doubt_of(heads, torch.from_numpy(means))[:, 0]
+    said = doubt_of(heads, torch.from_numpy(means))
     if heads is not None:
         said = np.array([unseen.get(*its) for its in zip(rows.ids(keys), said, strict=True)])
     return said[place.reshape(near.keys.shape)]

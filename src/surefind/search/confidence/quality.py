@@ -7,9 +7,9 @@ import numpy as np
 import torch
 
 from surefind import metrics
+from surefind.search.confidence.evidence import Numbers, Seen
 from surefind.search.confidence.model import FittedConfidence, fit_confidence
 from surefind.search.confidence.observed import Observed
-from surefind.search.evidence.seen import Numbers, Seen
 
 BASELINE = ("distance",)  # the nearest distance, calibrated in the same way
 

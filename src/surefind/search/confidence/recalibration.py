@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 from sklearn.isotonic import IsotonicRegression  # type: ignore[import-untyped]
 
 from surefind.choices import check_choice
+from surefind.search.confidence.evidence import Numbers
 from surefind.search.confidence.logistic import fit_logistic
-from surefind.search.evidence.seen import Numbers
 
 RECALIBRATIONS = ("beta", "isotonic", "none")
 EDGE = 1e-4  # no confidence is surer than this of either answer

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from surefind.search.evidence.seen import Numbers
+from surefind.search.confidence.evidence import Numbers
 
 MATCH, UNSURE, FOREIGN = "match", "unsure", "foreign"
 VERDICTS = (MATCH, UNSURE, FOREIGN)

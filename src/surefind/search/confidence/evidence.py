@@ -1,18 +1,119 @@
-"""Label-free evidence that a hit is a match: one column per idea, each with its direction."""
+"""What was seen around a query and its hits, and label-free evidence that a hit is a match.
+
+Evidence has one column per idea, each with its direction.
+"""
 
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from surefind.search.evidence.seen import Numbers, Seen
+from surefind.embeddings import Embeddings
+from surefind.engines.knn import Nearest
+from surefind.engines.space import Space
+from surefind.functional import hit_distances
+from surefind.functional.hits import HitDistances
+
+NEIGHBOURS = 20  # K, of a query and of a hit, which say how crowded it is there
+STORED = 1e-4  # between a distance that was stored and one that was not, relative
 
 SMALLEST = 1e-6  # of the distance to the farthest neighbour; what is nearer is a duplicate
 TINY = float(np.finfo(np.float64).tiny)
 LARGEST = 50.0  # standard deviations
 ROUNDING = 1e-5  # of distances in float32, relative: the last neighbour is one all the same
-SOURCES = ("distances", "density", "overlap", "variance", "doubt", "disagreement")
+SOURCES = ("distances", "density", "overlap", "variance", "doubt")
+
+
+Numbers = NDArray[np.float64]
+
+
+class Seen(NamedTuple):
+    """Q queries with H hits each, and K neighbours around both; squared distances of means."""
+
+    distance: Numbers  # (Q, H), query to hit
+    profile: Numbers  # (Q, K), query to its nearest neighbours, ascending
+    between: Numbers  # (Q, H, K), hit to the query's neighbours; 0 to itself
+    around: Numbers  # (Q, H, K), hit to its own neighbours, ascending; without the query
+    expected: Numbers  # (Q, H), expected distance of query and hit
+    std: Numbers  # (Q, H), of that distance
+    query_var: Numbers  # (Q,)
+    var: Numbers  # (Q, H)
+    doubt: Numbers  # (Q,), log variance of the query by learned heads
+    near_doubt: Numbers  # (Q,), the mean log variance of its nearest neighbours
+
+    def at(self, rows: NDArray[np.generic]) -> "Seen":
+        """Some of the queries."""
+        return Seen(*(column[rows] for column in self))
+
+    @staticmethod
+    def joined(parts: list["Seen"]) -> "Seen":
+        return Seen(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def without_query(around: Numbers, distance: Numbers) -> Numbers:
+    """The neighbours of hits, (..., K + 1) to (..., K), when the query is in the gallery itself.
+
+    The query is the neighbour at its distance (...,); where there is none, it is too far away to
+    be one of them, or too vague.
+    """
+    gap = np.abs(around - distance[..., None])
+    there = gap.min(axis=-1) <= STORED * distance
+    own = np.where(there, gap.argmin(axis=-1), around.shape[-1] - 1)
+    places = np.arange(around.shape[-1] - 1)
+    return np.take_along_axis(around, places + (places >= own[..., None]), axis=-1)
+
+
+def see(
+    space: Space,
+    query: Embeddings,
+    near: Nearest,
+    *,
+    around: Numbers,
+    doubt: Numbers,
+    near_doubt: Numbers,
+    distances: HitDistances | None = None,
+    inside: NDArray[np.bool_] | None = None,
+) -> Seen:
+    """Of queries with K or more rows each, nearest first; `around` is of the hits, (Q, H, K).
+
+    `distances` are those of the rows, where they are known already. Queries that are `inside` the
+    gallery, (Q,), are seen as if they were not; `around` needs K + 1 columns for that.
+    """
+    near = near.at((slice(None), slice(NEIGHBOURS)))
+    hits = around.shape[1]
+    if distances is None:
+        distances = distances_to(space, query, near)
+    distance = distances.distance[:, :NEIGHBOURS].numpy()
+    means = space.means(near.vectors)
+    around_hits = around[..., :NEIGHBOURS]
+    if inside is not None:
+        without = without_query(around[inside], distance[inside, :hits])
+        around_hits = around_hits.copy()
+        around_hits[inside] = without
+    away = means - means.mean(axis=1, keepdims=True)  # small: digits are kept
+    products = (away @ away.transpose(0, 2, 1)).astype(np.float64)
+    squares = np.einsum("qkk->qk", products)
+    between = squares[:, :hits, None] + squares[:, None] - 2 * products[:, :hits]
+    return Seen(
+        distance=distance[:, :hits],
+        profile=np.sort(distance, axis=1),
+        between=np.maximum(between, 0),
+        around=around_hits,
+        expected=distances.expected.numpy()[:, :hits],
+        std=distances.std.numpy()[:, :hits],
+        query_var=space.var(query),
+        var=near.var[:, :hits],
+        doubt=doubt,
+        near_doubt=near_doubt,
+    )
+
+
+def distances_to(space: Space, query: Embeddings, near: Nearest) -> HitDistances:
+    """From queries to the rows they found, (Q, n) each."""
+    gallery = space.embeddings(near.vectors.reshape(-1, space.width), near.var.reshape(-1))
+    return hit_distances(query, gallery, per_query=near.keys.shape[1])
 
 
 class _Logs:
@@ -143,7 +244,6 @@ COLUMNS: dict[str, Column] = {
     "expected": Column("variance", -1, _expected),
     "within": Column("variance", 1, _within),
     "ahead": Column("variance", 1, _ahead),
-    "doubt": Column("doubt", -1, lambda logs: logs.of_query(logs.seen.doubt[:, 0])),
+    "doubt": Column("doubt", -1, lambda logs: logs.of_query(logs.seen.doubt)),
     "near_doubt": Column("doubt", -1, lambda logs: logs.of_query(logs.seen.near_doubt)),
-    "disagreement": Column("disagreement", -1, lambda logs: logs.of_query(logs.seen.doubt[:, 1])),
 }

@@ -1,20 +1,60 @@
-"""An ensemble of small variance heads that read fixed vectors."""
+"""An ensemble of small variance heads that read fixed vectors: how vague each of them is."""
 
 import math
 from collections.abc import Mapping
-from typing import Self
+from typing import NamedTuple, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from surefind.embeddings import LARGEST_SPREAD, SMALLEST_SPREAD
-from surefind.errors import InvalidArgument, InvalidFile
-from surefind.search.doubt.directions import Directions
+from surefind.errors import InvalidFile
 
 HIDDEN = 16
 EASY = 2.0  # how far a log variance goes from its start before it grows ever more slowly
 FARTHEST = 10.0  # that an input may be from its mean, in standard deviations: bounds variances
 FLOOR = 1e-3  # of what lies outside the directions, relative to the whole: less is rounding
+ENOUGH = 8192  # vectors to find directions in
+FLATTEST = 1e-6  # of a direction's variance, relative to the first: less is rounding
+
+
+class Directions(NamedTuple):
+    """Orthogonal, the widest first; labels play no part in them."""
+
+    centre: Tensor  # (D,)
+    axes: Tensor  # (D, K), of length 1
+    std: Tensor  # (K,) of the vectors along each
+    scale: float  # a typical squared distance between two vectors
+
+    def coordinates(self, vectors: Tensor) -> Tensor:
+        """Along each direction, (N, K), in units in which a typical squared distance is 1."""
+        return (vectors - self.centre) @ self.axes / math.sqrt(self.scale)
+
+    def first(self, count: int) -> "Directions":
+        """The widest of them."""
+        return self._replace(axes=self.axes[:, :count], std=self.std[:count])
+
+
+def find_directions(vectors: Tensor, *, most: int, seed: int) -> Directions:
+    """At most `most` principal directions of vectors (N, D)."""
+    # Not at the top: heads are read at every search, found once.
+    from sklearn.decomposition import PCA  # type: ignore[import-untyped]
+
+    if len(vectors) > ENOUGH:
+        order = torch.randperm(len(vectors), generator=torch.Generator().manual_seed(seed))
+        vectors = vectors[order[:ENOUGH].sort().values]
+    some = vectors.double().numpy()
+    pca = PCA(min(most, *some.shape), random_state=seed).fit(some)
+    wide = pca.explained_variance_ > FLATTEST * pca.explained_variance_[0]
+    squared = np.square(some - pca.mean_).sum(axis=1)
+    return Directions(
+        torch.as_tensor(pca.mean_, dtype=torch.float32),
+        torch.as_tensor(pca.components_[wide].T.copy(), dtype=torch.float32),
+        torch.as_tensor(np.sqrt(pca.explained_variance_[wide]), dtype=torch.float32),
+        # E|x - y|^2 = 2 E|x - centre|^2; the median, unless most vectors are one and the same
+        2 * float(np.median(squared) or np.mean(squared)),
+    )
 
 
 class VarianceHeads(nn.Module):
@@ -23,8 +63,8 @@ class VarianceHeads(nn.Module):
     z: the coordinates of x along P principal directions, whitened, and the log of the squared
     length that lies outside them, without which a foreign vector looks like an average one.
     f_m is learned; g_m is random and stays: heads learn to cancel it where there are vectors and
-    so disagree where there are none (randomised priors, Osband et al. 2018). asinh rather than
-    tanh: at a hard bound all would agree again.
+    differ where there are none (randomised priors, Osband et al. 2018). asinh rather than tanh: at
+    a hard bound all would agree again.
 
     `var` is that of an isotropic Gaussian around x, per dimension, in squared units of x.
     """
@@ -90,7 +130,6 @@ class VarianceHeads(nn.Module):
 
     def inputs(self, vectors: Tensor) -> Tensor:
         """z, (N, P + 1)."""
-        _check_vectors(vectors, len(self.centre))
         along, outside = self._split(vectors.to(self.centre))
         outside = (outside - self.outside[1]) / self.outside[2]
         return torch.cat([along, outside[:, None]], dim=1).clamp(-FARTHEST, FARTHEST)
@@ -107,11 +146,6 @@ class VarianceHeads(nn.Module):
         log_var: Tensor = self(vectors).mean(dim=1)
         return log_var.exp().clamp(SMALLEST_SPREAD, LARGEST_SPREAD)
 
-    @torch.no_grad()
-    def disagreement(self, vectors: Tensor) -> Tensor:
-        """How unsure that is: the standard deviation over heads of the log variance, (N,)."""
-        return spread_over_heads(self(vectors))
-
     def tensors(self) -> dict[str, Tensor]:
         """What `from_tensors` needs to make the same heads."""
         return {name: value.detach().cpu().clone() for name, value in self.state_dict().items()}
@@ -119,28 +153,18 @@ class VarianceHeads(nn.Module):
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> Self:
         """The heads whose `tensors` these are."""
-        made = cls._of_shape(tensors)
-        wanted = made.state_dict()
-        for name in sorted(wanted.keys() | tensors.keys()):
-            if name not in wanted or name not in tensors:
-                raise _damaged(f"{name} is {'missing' if name in wanted else 'unknown'}")
-            found, shape = tensors[name], tuple(wanted[name].shape)
-            if tuple(found.shape) != shape:
-                raise _damaged(f"{name} has shape {tuple(found.shape)}, expected {shape}")
-            if not found.is_floating_point() or not found.isfinite().all():
-                raise _damaged(f"{name} holds numbers that are not finite")
-        made.load_state_dict(dict(tensors))
+        try:
+            (dim, directions), (heads, _, hidden) = (
+                tensors[name].shape for name in ("projection", "weight_in")
+            )
+            made = cls(dim, directions, heads, hidden=hidden)
+            made.load_state_dict(dict(tensors))
+        except (KeyError, ValueError, RuntimeError) as error:
+            problem = str(error).splitlines()[-1].strip()
+            raise InvalidFile(f"these are no variance heads: {problem}") from error
+        if not all(tensor.isfinite().all() for tensor in made.state_dict().values()):
+            raise InvalidFile("these are no variance heads: numbers that are not finite")
         return made.requires_grad_(False).eval()
-
-    @classmethod
-    def _of_shape(cls, tensors: Mapping[str, Tensor]) -> Self:
-        projection, weight = tensors.get("projection"), tensors.get("weight_in")
-        if projection is None or projection.ndim != 2:
-            raise _damaged("projection is missing or not a matrix")
-        if weight is None or weight.ndim != 3:
-            raise _damaged("weight_in is missing or not three-dimensional")
-        dim, directions = projection.shape
-        return cls(dim, directions, weight.shape[0], hidden=weight.shape[2])
 
     def _split(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
         """Whitened coordinates (N, P), and log(|rest|^2 + floor) (N,) of what they leave out."""
@@ -148,31 +172,3 @@ class VarianceHeads(nn.Module):
         along = centred @ self.projection
         rest = centred.square().sum(1) - (along * self.std).square().sum(1)
         return along, (rest.clamp(min=0) + self.outside[0]).log()
-
-
-def spread_over_heads(log_var: Tensor, counted: Tensor | None = None) -> Tensor:
-    r"""Standard deviation over the counted heads, (N, M) -> (N,).
-
-    Divided by c4(n) = sqrt(2 / (n - 1)) Gamma(n / 2) / Gamma((n - 1) / 2), its bias for n normal
-    values, so that the spread over few heads compares with that over many.
-    """
-    weight = torch.ones_like(log_var) if counted is None else counted.to(log_var.dtype)
-    n = weight.sum(1)
-    centre = (log_var * weight).sum(1) / n
-    squared = ((log_var - centre[:, None]).square() * weight).sum(1)
-    bias = (torch.lgamma(n / 2) - torch.lgamma((n - 1) / 2)).exp()
-    return squared.sqrt() / (math.sqrt(2) * bias)
-
-
-def _check_vectors(vectors: Tensor, dim: int) -> None:
-    if vectors.ndim != 2 or vectors.shape[1] != dim:
-        raise InvalidArgument(
-            "vectors",
-            expected=f"shape (N, {dim}), as the heads were fitted to",
-            got=f"shape {tuple(vectors.shape)}",
-            fix="use vectors of the same encoder, one per row",
-        )
-
-
-def _damaged(problem: str) -> InvalidFile:
-    return InvalidFile(f"these are no variance heads: {problem}", fix="calibrate again")

@@ -11,8 +11,14 @@ from torch import Tensor
 
 from surefind.embeddings import Gaussians
 from surefind.errors import InvalidArgument
-from surefind.search.doubt import Fitted, fit_variance_heads
-from surefind.search.doubt.checking import class_codes
+from surefind.search.confidence.variance_fit import (
+    MATCHES,
+    OTHERS,
+    Fitted,
+    fit_variance_heads,
+    halve_classes,
+    hard_triplets,
+)
 
 STEPS = 40
 
@@ -57,17 +63,9 @@ def test_it_is_the_labels_that_teach_which_vectors_are_vague():
     assert spearmanr(nonsense.heads.var(new.vectors), new.noise).statistic < 0.2
 
 
-def test_heads_disagree_more_about_vectors_unlike_all_they_saw(fitted: Fitted):
-    new = noisy_classes(12, 12, seed=1).vectors
-    foreign = new + 8 * torch.randn(1, new.shape[1], generator=torch.Generator().manual_seed(2))
-    assert fitted.heads.disagreement(foreign).median() > fitted.heads.disagreement(new).median()
-
-
 def test_there_is_one_value_per_vector_and_they_are_finite(fitted: Fitted):
-    for values in (fitted.log_var, fitted.disagreement):
-        assert values.shape == (len(DATA.labels),)
-        assert values.isfinite().all()
-    assert (fitted.disagreement > 0).all()
+    assert fitted.log_var.shape == (len(DATA.labels),)
+    assert fitted.log_var.isfinite().all()
 
 
 def test_vectors_are_not_changed():
@@ -81,7 +79,6 @@ def test_the_same_seed_gives_the_same_heads():
         fit_variance_heads(DATA.vectors, DATA.labels, steps=5, seed=seed) for seed in (3, 3, 4)
     )
     assert torch.equal(first.log_var, again.log_var)
-    assert torch.equal(first.disagreement, again.disagreement)
     assert not torch.equal(first.log_var, other.log_var)
 
 
@@ -113,12 +110,6 @@ def test_a_vectors_value_comes_only_from_heads_that_never_saw_its_class():
         for chosen in product((0, 1), repeat=len(open_pairs))
     ]
     assert any(torch.isclose(plain.log_var[0], mean, atol=1e-6) for mean in means)
-
-
-def test_a_foreign_dtype_and_tensor_labels_are_taken():
-    fit = fit_variance_heads(DATA.vectors.double(), class_codes(DATA.labels), steps=2)
-    same = fit_variance_heads(DATA.vectors, class_codes(DATA.labels).numpy(), steps=2)
-    assert torch.allclose(fit.log_var, same.log_var)
 
 
 def test_a_shift_changes_nothing_and_a_scale_only_the_unit():
@@ -158,35 +149,82 @@ def test_one_dimension_constant_columns_and_single_vectors_are_no_trouble():
 
 
 def test_many_vectors_are_thinned(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("surefind.search.doubt.triplets.MOST", 40)
-    monkeypatch.setattr("surefind.search.doubt.directions.ENOUGH", 50)
+    monkeypatch.setattr("surefind.search.confidence.variance_fit.MOST", 40)
+    monkeypatch.setattr("surefind.search.confidence.variance_heads.ENOUGH", 50)
     fit = fit_variance_heads(DATA.vectors, DATA.labels, steps=100)
     assert spearmanr(fit.log_var, DATA.noise).statistic > 0.3
 
 
-VECTORS, LABELS = DATA.vectors, DATA.labels
-
-
 @pytest.mark.parametrize(
-    ("vectors", "labels", "options", "message"),
+    ("labels", "message"),
     [
-        (VECTORS, LABELS[:-1], {}, "expected 192, one per vector, got 191"),
-        (VECTORS, [*LABELS[:-2], "", None], {}, "got 2 of 192 without one"),
-        (VECTORS, [float("nan")] * 192, {}, "got 192 of 192 without one"),
-        (VECTORS[:19], LABELS[:19], {}, "at least 20 labelled vectors, got 19"),
-        (VECTORS[:24], LABELS[:24], {}, "at least 4 classes .* got 3 of 3 classes"),
-        (VECTORS, range(192), {}, "at least 4 classes .* got 0 of 192 classes"),
-        (VECTORS / 0 * 0, LABELS, {}, "got 192 of 192 rows with others"),
-        (VECTORS * 1e9, LABELS, {}, "finite numbers of at most 1e\\+06"),
-        (VECTORS[0], LABELS, {}, "a floating-point tensor \\(N, D\\), got torch.float32 \\(9,\\)"),
-        (VECTORS.int(), LABELS, {}, "a floating-point tensor .* got torch.int32"),
-        (VECTORS.numpy(), LABELS, {}, "a floating-point tensor .* got ndarray"),
-        (torch.ones(192, 3), LABELS, {}, "vectors that differ, got the same one 192 times"),
-        (VECTORS, LABELS, {"heads": 7}, "an even number of at least 4, got 7"),
-        (VECTORS, LABELS, {"heads": 2}, "an even number of at least 4, got 2"),
-        (VECTORS, LABELS, {"steps": 0}, "a whole number of at least 1, got 0"),
+        (["a", "b", "c"] * 64, "at least 4 classes .* got 3 of 3 classes"),
+        (range(192), "at least 4 classes .* got 0 of 192 classes"),
     ],
 )
-def test_what_cannot_be_fitted_to_is_refused(vectors, labels, options, message):
+def test_too_few_classes_with_pairs_are_refused(labels, message):
     with pytest.raises(InvalidArgument, match=message):
-        fit_variance_heads(vectors, labels, **options)
+        fit_variance_heads(DATA.vectors, labels)
+
+
+# which classes a head learns from, and which triplets
+
+
+def generator() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
+
+
+@pytest.mark.parametrize("classes", [4, 7, 20])
+def test_every_class_is_unseen_by_exactly_half_of_the_heads(classes: int):
+    sees = halve_classes(torch.full((classes,), 3), 8, generator=generator())
+    assert sees.shape == (classes, 8)
+    assert (sees.sum(dim=1) == 4).all()
+    assert (sees[:, 0::2] != sees[:, 1::2]).all()  # one of each two heads
+
+
+def test_each_head_gets_half_of_the_classes_with_pairs():
+    sizes = torch.tensor([1, 1, 1, 2, 5, 2, 9, 1, 1, 1])
+    sees = halve_classes(sizes, 6, generator=generator())
+    assert (sees[sizes > 1].sum(dim=0) == 2).all()
+    assert (sees[sizes == 1].sum(dim=0) == 3).all()
+
+
+def test_halvings_differ():
+    sees = halve_classes(torch.full((20,), 3), 8, generator=generator())
+    assert len({tuple(column) for column in sees.T.tolist()}) == 8
+
+
+MEANS = torch.randn(120, 3, generator=generator())
+CODES = torch.arange(120) % 10
+ROWS = torch.arange(20, 120)
+
+
+def test_triplets_are_among_the_nearest_by_a_plain_loop():
+    pool = hard_triplets(MEANS, CODES, ROWS, generator=generator())
+    drawn = pool.draw(3000, generator())
+    allowed = {}
+    for row in ROWS.tolist():
+        near = sorted(ROWS.tolist(), key=lambda x: float((MEANS[x] - MEANS[row]).square().sum()))
+        same = [x for x in near if CODES[x] == CODES[row] and x != row]
+        other = [x for x in near if CODES[x] != CODES[row]]
+        allowed[row] = set(same[:MATCHES]), set(other[:OTHERS])
+    for anchor, match, other in drawn.T.tolist():
+        assert match in allowed[anchor][0] and other in allowed[anchor][1]
+    assert set(drawn[0].tolist()) == set(ROWS.tolist())
+
+
+def test_a_class_of_one_is_never_an_anchor_and_two_have_one_match():
+    codes = torch.tensor([0, 1, 1, 2, 2, 2])
+    pool = hard_triplets(MEANS[:6], codes, torch.arange(6), generator=generator())
+    assert pool.anchors.tolist() == [1, 2, 3, 4, 5]
+    assert pool.found.tolist() == [1, 1, 2, 2, 2]
+    anchor, match, other = pool.draw(500, generator())
+    assert (codes[anchor] == codes[match]).all() and (anchor != match).all()
+    assert (codes[anchor] != codes[other]).all()
+
+
+def test_too_many_vectors_are_thinned_to_pairs_of_all_classes(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("surefind.search.confidence.variance_fit.MOST", 24)
+    pool = hard_triplets(MEANS, CODES, ROWS, generator=generator())
+    assert len(pool.anchors) == 24 and set(pool.anchors.tolist()) <= set(ROWS.tolist())
+    assert sorted(CODES[pool.anchors].bincount().tolist()) == [2] * 8 + [4] * 2

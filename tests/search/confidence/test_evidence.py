@@ -1,16 +1,27 @@
-"""Evidence: each column against a plain loop over lists of neighbours."""
+"""Evidence: each column against a plain loop, and what is seen against looking at everything."""
 
 from math import asinh, log
 
 import numpy as np
 import pytest
 import torch
-from galleries import random_embeddings
-from looking import Looked, look, squared
+from galleries import FAMILIES, random_embeddings, random_rows
+from looking import Looked, look, nearest_rows, squared
+from stores import made
 
 from surefind.embeddings import Gaussians
-from surefind.search.evidence.columns import COLUMNS, SOURCES, evidence
-from surefind.search.evidence.seen import NEIGHBOURS, Seen
+from surefind.engines.knn import nearest
+from surefind.engines.space import Space
+from surefind.search.confidence.evidence import (
+    COLUMNS,
+    NEIGHBOURS,
+    SOURCES,
+    Seen,
+    evidence,
+    see,
+    without_query,
+)
+from surefind.search.neighbourhoods import distances_around
 
 GALLERY, QUERY = random_embeddings(70, 5, seed=1), random_embeddings(5, 5, seed=2)
 ALWAYS = [name for name, column in COLUMNS.items() if column.source != "variance"]
@@ -67,9 +78,8 @@ NAIVE = {
     "expected": lambda pair: log(pair.expected),
     "within": lambda pair: asinh((pair.to_hit(10) - pair.expected) / pair.std),
     "ahead": lambda pair: asinh((pair.behind() - pair.distance) / pair.std),
-    "doubt": lambda pair: pair.doubt[0],
+    "doubt": lambda pair: pair.doubt,
     "near_doubt": lambda pair: pair.near_doubt,
-    "disagreement": lambda pair: pair.doubt[1],
 }  # fmt: skip
 
 
@@ -77,7 +87,7 @@ NAIVE = {
 def looked() -> Looked:
     found = look(GALLERY, QUERY)
     random = np.random.default_rng(3)
-    doubt, near_doubt = random.normal(size=(len(QUERY), 2)), random.normal(size=len(QUERY))
+    doubt, near_doubt = random.normal(size=(2, len(QUERY)))
     return found._replace(seen=found.seen._replace(doubt=doubt, near_doubt=near_doubt))
 
 
@@ -152,3 +162,116 @@ def test_what_is_not_a_variance_does_not_depend_on_variances(looked, name):
         Gaussians(GALLERY.mean, GALLERY.var * 3), Gaussians(QUERY.mean, QUERY.var * 5)
     ).seen._replace(doubt=looked.seen.doubt, near_doubt=looked.seen.near_doubt)
     assert np.array_equal(evidence(vague, [name]), evidence(looked.seen, [name]))
+
+
+# seen through an engine
+
+
+def seen_through_engine(place, rows, query, *, hits=NEIGHBOURS) -> Seen:
+    space = Space(query.family, query.dim, "mean")
+    engine = made(place, space=space)
+    engine.add(rows)
+    near = nearest(engine, query, NEIGHBOURS + 3, ranking="mean")
+    keys, place = np.unique(near.keys[:, :hits], return_inverse=True)
+    around = distances_around(engine, keys, ranking="mean").astype(np.float64)
+    return see(
+        space,
+        query,
+        near,
+        around=around[place.reshape(-1, hits), :NEIGHBOURS],
+        doubt=np.zeros(len(query)),
+        near_doubt=np.zeros(len(query)),
+    )
+
+
+def test_all_that_is_seen_is_what_looking_at_everything_shows(tmp_path):
+    rows, query = random_rows(80, 5, seed=1), random_embeddings(6, 5, seed=2)
+    found = seen_through_engine(tmp_path / "store", rows, query)
+    wanted = look(rows.embeddings, query).seen
+    for name in Seen._fields:
+        assert getattr(found, name) == pytest.approx(getattr(wanted, name), rel=1e-5, abs=1e-6), (
+            name
+        )
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_fewer_hits_are_seen_as_the_first_of_many(tmp_path, family):
+    rows = random_rows(60, 5, seed=3, family=family)
+    query = random_embeddings(4, 5, seed=4, family=family)
+    whole = seen_through_engine(tmp_path / "a", rows, query)
+    few = seen_through_engine(tmp_path / "b", rows, query, hits=3)
+    assert few.distance.shape == (4, 3)
+    assert few.between.shape == few.around.shape == (4, 3, NEIGHBOURS)
+    for name in ("distance", "between", "around", "expected", "std", "var"):
+        assert getattr(few, name) == pytest.approx(getattr(whole, name)[:, :3], abs=1e-6)
+    assert np.array_equal(few.profile, whole.profile)
+
+
+@pytest.mark.parametrize("away", [0.0, 3.0, 100.0])
+def test_lists_overlap_as_they_truly_do_in_many_dimensions(tmp_path, away):
+    """The last neighbour of a hit lies exactly at the radius: rounding must not drop it."""
+    rows, query = random_rows(150, 256, seed=6), random_embeddings(40, 256, seed=7)
+    query.mean[:, 0] += away
+    found = seen_through_engine(tmp_path / "store", rows, query)
+    means = rows.embeddings.mean.double().numpy()
+    between = np.square(means[:, None] - means).sum(axis=-1)
+    np.fill_diagonal(between, np.inf)
+    lists = between.argsort(axis=1)
+    to_query = np.square(query.mean.double().numpy()[:, None] - means).sum(axis=-1).argsort(axis=1)
+    for count in (5, 10, 20):
+        wanted = [
+            [len({*own[:count]} & {*lists[x][:count]}) / count for x in own[:NEIGHBOURS]]
+            for own in to_query
+        ]
+        overlap = evidence(found, [f"shared_{count}"])[..., 0]
+        assert overlap == pytest.approx(np.array(wanted))
+
+
+# neighbours of a hit without the query
+
+
+def neighbours(means, row, *, but=(), count=NEIGHBOURS):
+    rows = nearest_rows(means[row], means, but=[row, *but], count=count)
+    return [squared(means[row], means[other]) for other in rows]
+
+
+def test_distances_without_the_query_are_those_of_lists_made_without_it():
+    means = random_embeddings(60, 4, seed=0).mean.double().numpy()
+    for query in range(6):
+        hits = nearest_rows(means[query], means, but=[query], count=NEIGHBOURS)
+        around = np.array([neighbours(means, hit, count=NEIGHBOURS + 1) for hit in hits])
+        distance = np.array([squared(means[query], means[hit]) for hit in hits])
+        kept = around.astype(np.float32).astype(np.float64)  # as they are stored
+        wanted = [neighbours(means, hit, but=[query]) for hit in hits]
+        assert without_query(kept, distance) == pytest.approx(np.array(wanted), rel=1e-6)
+
+
+def test_of_a_query_that_is_too_far_to_be_a_neighbour_the_nearest_others_stay():
+    around = np.arange(1.0, 22.0)
+    assert np.array_equal(without_query(around, np.array(30.0)), around[:-1])
+
+
+def test_a_query_too_vague_to_be_a_neighbour_takes_nobodys_place():
+    """In expected order it may be nearer than some neighbours and yet not be one of them."""
+    around = np.arange(1.0, 22.0)
+    assert np.array_equal(without_query(around, np.array(7.5)), around[:-1])
+
+
+@pytest.mark.parametrize("place", [0, 7, 20])
+def test_the_one_at_the_distance_of_the_query_is_left_out(place):
+    around = np.arange(1.0, 22.0)
+    assert np.array_equal(
+        without_query(around, around[place] * (1 + 1e-7)), np.delete(around, place)
+    )
+
+
+def test_a_query_that_has_a_duplicate_leaves_the_duplicate():
+    around = np.r_[0.0, 0.0, np.arange(1.0, 20.0)]
+    assert np.array_equal(without_query(around, np.array(0.0)), around[1:])
+
+
+def test_parts_joined_are_the_whole():
+    seen = look(random_embeddings(40, 3, seed=1), random_embeddings(6, 3, seed=2)).seen
+    parts = [seen.at(np.array(rows)) for rows in ([0, 1, 2], [3], [4, 5])]
+    for column, whole in zip(Seen.joined(parts), seen, strict=True):
+        assert np.array_equal(column, whole)

@@ -1,1 +1,0 @@
-"""What speaks for a hit and what against it, before any label is known."""
