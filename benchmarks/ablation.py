@@ -165,8 +165,9 @@ def main() -> None:
 
 
 def _cell(values: list[float]) -> str:
-    spread = f" ± {stdev(values):.3f}" if len(values) > 1 else ""
-    return "-" if values[0] != values[0] else f"{mean(values):.3f}{spread}"
+    if values[0] != values[0]:
+        return "-"
+    return f"{mean(values):.3f}" + (f" ± {stdev(values):.3f}" if len(values) > 1 else "")
 
 
 if __name__ == "__main__":
