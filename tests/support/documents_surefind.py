@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from serving import served
 
 from surefind.datasets import glyphs
-from surefind.engines.milvus.url import parse as parse_milvus
+from surefind.engines.milvus.client import parse as parse_milvus
 from surefind.engines.pgvector.connection import parse as parse_pgvector
 from surefind.errors import SurefindError
 from surefind.reports import intervals

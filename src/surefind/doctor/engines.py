@@ -1,7 +1,6 @@
 """Engines: whether the one in the folder works, and whether servers answer."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
 from surefind.doctor.finding import Finding, fine, tried
@@ -74,11 +73,6 @@ def _pgvector(url: str) -> str:
 
 
 def _milvus(url: str) -> str:
-    from surefind.engines.milvus.driver import Collection
-    from surefind.engines.milvus.url import parse
+    from surefind.engines.milvus.engine import describe_server
 
-    collection = Collection(replace(parse(url), timeout=float(PATIENCE)))
-    try:
-        return f"Milvus {collection.server_version().removeprefix('v')}"
-    finally:
-        collection.close()
+    return describe_server(url, seconds=PATIENCE)
