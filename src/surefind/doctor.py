@@ -6,7 +6,6 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from importlib import import_module, metadata
 from pathlib import Path
@@ -271,23 +270,6 @@ def _server(url: str) -> str:
             got=repr(without_password(url)),
             fix=f"e.g. --engine {SERVERS['pgvector']}",
         )
-    seen = _pgvector(url) if scheme == "pgvector" else _milvus(url)
+    engine = import_module(f"surefind.engines.{scheme}.engine")
+    seen = engine.describe_server(url, seconds=SECONDS_TO_ANSWER)
     return f"{without_password(url)} answers: {seen}"
-
-
-def _pgvector(url: str) -> str:
-    """Return the versions of the server and of its extension; no index need be there yet."""
-    from surefind.engines.pgvector.engine import describe_server
-
-    return describe_server(url, seconds=SECONDS_TO_ANSWER)
-
-
-def _milvus(url: str) -> str:
-    from surefind.engines.milvus.driver import Collection
-    from surefind.engines.milvus.url import parse
-
-    collection = Collection(replace(parse(url), timeout=float(SECONDS_TO_ANSWER)))
-    try:
-        return f"Milvus {collection.server_version().removeprefix('v')}"
-    finally:
-        collection.close()

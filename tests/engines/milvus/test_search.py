@@ -6,9 +6,9 @@ import torch
 
 import surefind as sf
 from surefind.engines.engine import Rows
-from surefind.engines.milvus import searching, vector_index
-from surefind.engines.milvus.decoding import hits_of
-from surefind.engines.milvus.url import parse
+from surefind.engines.milvus import engine as module
+from surefind.engines.milvus import queries
+from surefind.engines.milvus.client import hits_of, parse
 from surefind.engines.opening import open_engine
 from surefind.engines.space import Space
 
@@ -74,7 +74,7 @@ def test_approximate_kinds_miss_next_to_nothing(make, kind):
 
 @pytest.mark.milvus
 def test_auto_has_a_graph_once_there_are_many_rows(make, new_url, monkeypatch):
-    monkeypatch.setattr(vector_index, "MANY", 2000)
+    monkeypatch.setattr(module, "MANY", 2000)
     url = new_url()
     embeddings, query = gallery(3000), gallery(50, seed=1)
     engine = make(url, space=SPACE)
@@ -95,7 +95,7 @@ def test_auto_has_a_graph_once_there_are_many_rows(make, new_url, monkeypatch):
 
 @pytest.mark.milvus
 def test_many_queries_are_answered_in_blocks(engine, monkeypatch):
-    monkeypatch.setattr(searching, "EASY_ANSWER", 50_000)
+    monkeypatch.setattr(queries, "EASY_ANSWER", 50_000)
     embeddings, query = gallery(200, dim=4), gallery(70, dim=4, seed=1)
     engine.add(rows_of(embeddings))
     found = engine.search(engine.space.asking(query), 5)
@@ -111,19 +111,11 @@ def test_many_queries_are_answered_in_blocks(engine, monkeypatch):
 
 @pytest.mark.milvus
 def test_the_most_neighbours_can_be_asked_for(engine):
-    count = searching.AT_ONCE + 100
+    count = queries.AT_ONCE + 100
     engine.add(rows_of(gallery(count, dim=4)))
     found = engine.search(np.zeros((2, 5), np.float32), engine.most)
-    assert engine.most == searching.AT_ONCE == found.keys.shape[1]
+    assert engine.most == queries.AT_ONCE == found.keys.shape[1]
     assert len({*found.keys[0]}) == engine.most
-
-
-@pytest.mark.milvus
-def test_where_fewer_are_found_distances_are_infinite(engine):
-    engine.add(rows_of(gallery(5, dim=4)))
-    found = engine.search(np.zeros((3, 5), np.float32), 9)
-    assert found.keys.shape == (3, 5) and np.isfinite(found.distance).all()
-    assert engine.search(np.zeros((0, 5), np.float32), 9).keys.shape == (0, 0)
 
 
 @pytest.mark.milvus
@@ -148,16 +140,3 @@ def test_vectors_are_the_same_taken_together_and_one_by_one(milvus, engine):
         assert np.array_equal(fast.vectors, plain.vectors)
         assert np.array_equal(fast.var, plain.var)
         assert np.array_equal(fast.distance, plain.distance)
-
-
-@pytest.mark.parametrize(
-    ("width", "most"), [(2, 16_384), (513, 16_384), (2049, 6_485), (32_768, 454)]
-)
-def test_the_largest_answer_fits_into_a_message(width, most):
-    assert searching.most(width) == most
-    assert most * (4 * width + 1024 + 32) < 64 * 2**20
-
-
-def test_a_graph_is_searched_wider_for_more_neighbours():
-    efs = [vector_index.asking(k)["ef"] for k in (1, 50, 51, 16_384)]
-    assert efs == [100, 100, 102, 32_768]

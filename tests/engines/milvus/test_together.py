@@ -9,9 +9,8 @@ import pytest
 from galleries import random_rows
 
 from surefind.engines.engine import EngineError
-from surefind.engines.milvus import vector_index
-from surefind.engines.milvus.driver import Collection
-from surefind.engines.milvus.url import parse
+from surefind.engines.milvus import engine as module
+from surefind.engines.milvus.client import Collection, parse
 from surefind.engines.opening import create_engine, open_engine
 from surefind.engines.space import Space
 
@@ -73,7 +72,7 @@ def test_a_collection_made_anew_is_not_taken_for_the_old_one(milvus, new_url, ma
     old, same = make(url), open_engine(url)
     old.add(random_rows(5, 4, 0))
     old.drop()
-    with pytest.raises(EngineError, match="no collection"):
+    with pytest.raises(EngineError, match="collection not found"):
         same.refresh()
     with pytest.raises(EngineError, match="closed"):
         old.count()
@@ -88,8 +87,14 @@ def test_a_collection_made_anew_is_not_taken_for_the_old_one(milvus, new_url, ma
 def test_only_one_of_two_creates_a_collection(new_url, monkeypatch):
     url = new_url()
     first = create_engine(url, Space("gaussian", 4), {"who": "first"})
-    looks = iter([False])  # it looked before the first had made it
-    monkeypatch.setattr(Collection, "exists", lambda self: next(looks, True))
+    looks, call = iter([False]), Collection.call  # it looked before the first had made it
+
+    def look_first(self, name, *arguments, **named):
+        if name == "has_collection":
+            return next(looks, True)
+        return call(self, name, *arguments, **named)
+
+    monkeypatch.setattr(Collection, "call", look_first)
     with pytest.raises(EngineError, match="already"):
         create_engine(url, Space("gaussian", 4), {"who": "second"})
     monkeypatch.undo()
@@ -100,7 +105,7 @@ def test_only_one_of_two_creates_a_collection(new_url, monkeypatch):
 
 
 def test_an_index_lost_between_two_builds_is_built_when_opened(new_url, make, monkeypatch):
-    monkeypatch.setattr(vector_index, "MANY", 50)
+    monkeypatch.setattr(module, "MANY", 50)
     url = new_url()
     engine = make(url)
     engine.add(random_rows(60, 4, 0))
@@ -108,7 +113,7 @@ def test_an_index_lost_between_two_builds_is_built_when_opened(new_url, make, mo
     def killed(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Collection, "build_index", killed)
+    monkeypatch.setattr(module, "_build_index", killed)
     with pytest.raises(KeyboardInterrupt):
         engine.compact()
     monkeypatch.undo()
@@ -124,6 +129,12 @@ def test_a_released_collection_is_loaded_when_read(new_url, make):
     engine = make(url)
     engine.add(random_rows(6, 4, 0))
     other = Collection(parse(url))
-    other._call("release", "release_collection")
+    other.call("release_collection")
     other.close()
     assert engine.count() == 6
+
+
+def test_rows_that_are_gone_are_named(engine):
+    engine.add(random_rows(3, 4, 0))
+    with pytest.raises(EngineError, match="1 of 2 rows are gone.*'nobody'"):
+        engine.rows(np.array(["row-1", "nobody"], dtype=object))

@@ -1,33 +1,59 @@
 """An engine on a Milvus server, which others may read and write at the same time."""
 
+import json
+import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.choices import check_choice
-from surefind.engines.engine import KINDS, Block, EngineError, Found, Keys, Rows
-from surefind.engines.milvus import checking, entry, making, reading, searching, writing
-from surefind.engines.milvus import vector_index as indexes
-from surefind.engines.milvus.driver import Collection
-from surefind.engines.milvus.expressions import expression
-from surefind.engines.milvus.url import parse
+from surefind.engines.engine import LONGEST_ID, Block, EngineError, Found, Keys, Rows
+from surefind.engines.milvus import queries
+from surefind.engines.milvus.client import LOADING, Collection, Place, parse
+from surefind.engines.milvus.queries import expression
 from surefind.engines.space import Space
 from surefind.engines.where import Where
 
+FORMAT = 1
 UNKNOWN = (np.inf, 0.0)  # the range of no variances
+MANY = 100_000  # rows from which `auto` has a graph
+LONGEST_BUILD = 24 * 3600.0  # seconds
+TYPES: dict[str, tuple[str, Mapping[str, Any]]] = {  # Milvus's name and how to build it
+    "flat": ("FLAT", {}),
+    "hnsw": ("HNSW", {"M": 32, "efConstruction": 200}),
+    "ivf": ("IVF_FLAT", {"nlist": 1024}),
+}
+
+
+class Entry(NamedTuple):
+    """What a collection says about itself in its description, which never changes."""
+
+    space: Space
+    facts: Mapping[str, Any]
+    kind: str  # as asked for
+    number: str  # tells this collection from another that had its name before
 
 
 def create(place: str, space: Space, facts: Mapping[str, Any], *, kind: str) -> "MilvusEngine":
-    check_choice("kind", kind, ("auto", *KINDS))
-    where = parse(place)
-    making.check_width(space.width)
-    description = entry.written(entry.new_entry(space, facts, kind))
-    collection = Collection(where)
+    description = json.dumps(
+        {
+            "surefind": FORMAT,
+            "space": {"family": space.family, "dim": space.dim, "ranking": space.ranking},
+            "facts": dict(facts),
+            "kind": kind,
+            "number": uuid4().hex,
+        },
+        allow_nan=False,
+    )
+    collection = Collection(parse(place))
     try:
-        making.make(collection, description, space.width)
+        _make(collection, description, space.width)
         return MilvusEngine(collection)
     except BaseException:
         collection.close()
@@ -43,6 +69,15 @@ def open_place(place: str) -> "MilvusEngine":
         raise
 
 
+def describe_server(place: str, *, seconds: float) -> str:
+    """Return the version of a server; an index need not be there."""
+    collection = Collection(replace(parse(place), timeout=float(seconds)))
+    try:
+        return f"Milvus {collection.server_version().removeprefix('v')}"
+    finally:
+        collection.close()
+
+
 class MilvusEngine:
     """Opened by `create` and `open_place`. Several threads may use it.
 
@@ -53,8 +88,8 @@ class MilvusEngine:
 
     def __init__(self, collection: Collection) -> None:
         self._collection, self._place = collection, collection.place
-        self._entry = entry.read(collection.description(), self._place)
-        self._kind = indexes.ensure(collection, self._entry.kind)
+        self._entry = _entry(collection)
+        self._kind = _ensure_index(collection, self._entry.kind)
         self._var_range = UNKNOWN
         collection.catch_up()
         self._seen: int | None = self.count()
@@ -73,12 +108,15 @@ class MilvusEngine:
 
     @property
     def most(self) -> int:
-        return searching.most(self.space.width)
+        """The largest k whose answer can be sent."""
+        return min(
+            queries.AT_ONCE, queries.LONGEST_ANSWER // queries.bytes_per_hit(self.space.width)
+        )
 
     @property
     def warnings(self) -> tuple[str, ...]:
         rows = self._seen or 0
-        if self._kind == "flat" != indexes.wanted(self._entry.kind, self._kind, rows):
+        if self._kind == "flat" != _wanted(self._entry.kind, self._kind, rows):
             return (f"{rows} rows are looked at one by one: compact the index.",)
         return ()
 
@@ -86,41 +124,67 @@ class MilvusEngine:
         """Batch by batch: whatever stops it, whole batches of some megabytes are there."""
         if not len(rows):
             return
-        for batch in writing.batches(rows, self.space):
+        self.space.check(rows.embeddings)
+        for batch in queries.batches(rows, self.space):
             self._seen = None
-            self._collection.upsert(batch)
+            self._collection.call("upsert", batch)
         self._collection.catch_up()
 
     def remove(self, ids: Sequence[str]) -> int:
-        removed = writing.remove(self._collection, ids)
+        removed = 0
+        for some in queries.portions(ids):
+            asked = queries.among("id", some)
+            known = [row["id"] for row in self._collection.query(asked, ["id"], len(some))]
+            if known:
+                self._collection.call("delete", filter=queries.among("id", known))
+                removed += len(known)
+        if removed:
+            self._collection.catch_up()
         self._seen = None if self._seen is None else self._seen - removed
         return removed
 
     def search(self, vectors: NDArray[np.float32], k: int, where: Where | None = None) -> Found:
-        return searching.search(self._collection, vectors, k, expression=expression(where))
+        return queries.search(self._collection, vectors, k, expression=expression(where))
 
     def rows(self, keys: Keys) -> Rows:
-        return reading.rows(self._collection, keys, self.space)
+        ids = [str(key) for key in keys.tolist()]
+        found = queries.read_rows(self._collection, ids, self.space)
+        gone = [name for name in ids if name not in found]
+        if gone:
+            raise EngineError(
+                f"{len(gone)} of {len(ids)} rows are gone from {self._place.shown}, "
+                f"such as {gone[0][:80]!r}",
+                fix="someone removed them meanwhile: search again",
+            )
+        return queries.to_rows([found[name] for name in ids], self.space)
 
     def find(self, ids: Sequence[str]) -> Rows:
-        return reading.find(self._collection, ids, self.space)
+        found = queries.read_rows(self._collection, ids, self.space)
+        asked = [name for name in dict.fromkeys(ids) if name in found]
+        return queries.to_rows([found[name] for name in asked], self.space)
 
     def scan(self, where: Where | None = None) -> Iterator[Block]:
         """Rows that are there all the while come once; what others write meanwhile may come."""
-        return reading.scan(self._collection, where, self.space)
+        return queries.scan(self._collection, where, self.space)
 
     def digests_of(self, ids: Sequence[str]) -> dict[str, str]:
-        return reading.digests_of(self._collection, ids)
+        return {
+            row["id"]: row["digest"]
+            for some in queries.portions(ids)
+            for row in self._collection.query(
+                queries.among("id", some), ["id", "digest"], len(some)
+            )
+        }
 
     def ids_of(self, digests: Sequence[str]) -> dict[str, str]:
-        return reading.ids_of(self._collection, digests)
+        return queries.ids_of(self._collection, digests)
 
     def count(self, where: Where | None = None) -> int:
         return self._collection.count(expression(where))
 
     def var_range(self) -> tuple[float, float]:
         # one that another thread sets back meanwhile is not the answer
-        found = self._var_range = reading.var_range(self._collection, self._var_range)
+        found = self._var_range = queries.var_range(self._collection, self._var_range)
         return found
 
     def refresh(self) -> bool:
@@ -130,7 +194,7 @@ class MilvusEngine:
         as well after own additions.
         """
         self._check_it_is_the_same()
-        kind = indexes.ensure(self._collection, self._entry.kind)
+        kind = _ensure_index(self._collection, self._entry.kind)
         self._collection.catch_up()
         rows = self.count()
         changed = (rows, kind) != (self._seen, self._kind)
@@ -146,12 +210,15 @@ class MilvusEngine:
 
         Where that is another kind than before, nobody can read until it is built.
         """
-        self._collection.flush()
+        self._collection.call("flush", timeout=LOADING)
         self._collection.catch_up()
-        kind = indexes.wanted(self._entry.kind, self._kind, self.count())
-        if kind != self._kind:
-            indexes.rebuild(self._collection, kind)
-        indexes.wait(self._collection)
+        kind = _wanted(self._entry.kind, self._kind, self.count())
+        if kind != self._kind:  # what is interrupted here is made up for by `_ensure_index`
+            if (index := self._collection.index()) is not None:
+                self._collection.call("release_collection")
+                self._collection.call("drop_index", index_name=index.name)
+            _build_index(self._collection, kind)
+        _wait_for_index(self._collection)
         self._kind, self._var_range = kind, UNKNOWN
 
     def describe(self) -> dict[str, Any]:
@@ -166,21 +233,122 @@ class MilvusEngine:
         }
 
     def verify(self) -> list[str]:
-        return checking.check(self._collection, self.space)
+        """Reads every row. What others write meanwhile can look like a wrong number of rows."""
+        self._collection.catch_up()
+        faults: Counter[str] = Counter()
+        seen, last = 0, ""
+        for block in self.scan():
+            seen += len(block.keys)
+            finite = np.isfinite(block.vectors).all(axis=1)
+            sound = np.isfinite(block.var) & (block.var > 0)
+            repeated = sum(one >= other for one, other in pairwise([last, *block.keys.tolist()]))
+            faults["a vector with numbers that are not finite"] += int((~finite).sum())
+            faults["a variance that is not positive and finite"] += int((~sound).sum())
+            faults["an id that another row has"] += repeated
+            last = block.keys[-1]
+        wrong = [f"Rows with {fault}: {number}." for fault, number in faults.items() if number]
+        if (counted := self.count()) != seen:
+            wrong.append(f"The server counts {counted} rows and shows {seen}.")
+        return wrong
 
     def drop(self) -> None:
         """Remove the index and all its rows from the server."""
         self._check_it_is_the_same()
-        self._collection.drop()
+        self._collection.call("drop_collection")
         self.close()
 
     def close(self) -> None:
         self._collection.close()
 
     def _check_it_is_the_same(self) -> None:
-        found = entry.read(self._collection.description(), self._place)
-        if found.number != self._entry.number:
+        if _entry(self._collection).number != self._entry.number:
             raise EngineError(
                 f"the collection at {self._place.shown} was dropped, and another made",
                 fix="open the index again",
             )
+
+
+def _make(collection: Collection, description: str, width: int) -> None:
+    """Create the collection, without an index: it cannot be searched yet.
+
+    Milvus refuses a second one only if it is described differently, as all of ours are.
+    """
+    there = EngineError(
+        f"there is a collection at {collection.place.shown} already",
+        fix="open it to add to it, or name another collection in the URL",
+    )
+    if collection.call("has_collection"):
+        raise there
+    types = collection.pymilvus.DataType
+    schema = collection.pymilvus.MilvusClient.create_schema(
+        description=description, enable_dynamic_field=False
+    )
+    schema.add_field("id", types.VARCHAR, max_length=LONGEST_ID, is_primary=True)
+    schema.add_field("vector", types.FLOAT_VECTOR, dim=width)
+    schema.add_field("var", types.DOUBLE)
+    schema.add_field("digest", types.VARCHAR, max_length=queries.LONGEST_DIGEST)
+    schema.add_field("metadata", types.JSON)
+    try:
+        collection.call("create_collection", schema=schema, consistency_level="Strong")
+    except EngineError as error:
+        if collection.call("has_collection"):  # someone was quicker
+            raise there from error
+        raise
+
+
+def _entry(collection: Collection) -> Entry:
+    """Read what was written down when the collection was made."""
+    place: Place = collection.place
+    found = collection.call("describe_collection")
+    try:
+        said = json.loads(found["description"])
+        if said["surefind"] != FORMAT:
+            raise EngineError(
+                f"the collection at {place.shown} was made by another version of surefind",
+                fix="pip install --upgrade surefind",
+            )
+        return Entry(Space(**said["space"]), said["facts"], said["kind"], said["number"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise EngineError(f"the collection at {place.shown} was not made by surefind") from error
+
+
+def _ensure_index(collection: Collection, asked: str) -> str:
+    """Have an index, whatever was interrupted before. Returns the kind in force."""
+    index = collection.index()
+    if index is None:
+        kind = "flat" if asked == "auto" else asked
+        _build_index(collection, kind)
+        return kind
+    if index.metric != "L2":
+        raise EngineError(
+            f"the index at {collection.place.shown} is for {index.metric}, not for L2",
+            fix="drop the index of the field 'vector' and open again",
+        )
+    # Milvus's own word for an index that someone else built.
+    return {name: kind for kind, (name, _) in TYPES.items()}.get(index.type, index.type)
+
+
+def _build_index(collection: Collection, kind: str) -> None:
+    name, building = TYPES[kind]
+    wanted = collection.pymilvus.MilvusClient.prepare_index_params(
+        "vector", index_type=name, metric_type="L2", params=dict(building), index_name="vector"
+    )
+    collection.call("create_index", wanted, sync=False)
+    _wait_for_index(collection)
+    collection.load()
+
+
+def _wait_for_index(collection: Collection) -> None:
+    """Until all rows that the server's store has are in the index."""
+    last = time.monotonic() + LONGEST_BUILD
+    while (index := collection.index()) is not None and index.waiting:
+        if time.monotonic() > last:
+            raise EngineError(f"the index at {collection.place.shown} was not built in a day")
+        time.sleep(0.2)
+
+
+def _wanted(asked: str, present: str, rows: int) -> str:
+    """The kind of index that there should be."""
+    if asked != "auto":
+        return asked
+    return "hnsw" if rows >= MANY else present

@@ -1,0 +1,272 @@
+"""One collection on a Milvus server: URL, calls and their errors. Only this module has pymilvus."""
+
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from threading import Lock
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surefind.engines.engine import EngineError, unreadable_url
+from surefind.errors import InvalidArgument
+
+FORM = "milvus://user:password@host:port/database?collection=name"
+CONNECTING = 5.0  # seconds
+LOADING = 600.0  # seconds; half a minute after a crash, as the server waits for its old self
+LONGEST_WAIT = 3600.0  # seconds
+NOT_LOADED = (101, 103)  # Milvus's codes for a collection
+START = "start the server, or correct host, port, user, password and secure= in the URL"
+AGAIN = "call again: what was acknowledged is kept, and adding the same rows twice is harmless"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+
+
+@dataclass(frozen=True)
+class Place:
+    """One collection on one server."""
+
+    server: str  # host:port
+    user: str = ""
+    password: str = field(default="", repr=False)
+    database: str = "default"
+    collection: str = "surefind"
+    secure: bool = False  # TLS
+    timeout: float = 60.0  # seconds that a call may take
+
+    @property
+    def shown(self) -> str:
+        """The URL without the password."""
+        user = quote(self.user, safe="") + "@" if self.user else ""
+        secure = "&secure=true" if self.secure else ""
+        return f"milvus://{user}{self.server}/{self.database}?collection={self.collection}{secure}"
+
+
+def parse(url: str) -> Place:
+    """Names are checked here, so that they can be written into requests as they are."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise unreadable_url(FORM) from None  # the cause may show a password
+    host = re.fullmatch(r"(?:[^@]*@)?([A-Za-z0-9._-]+|\[[0-9a-fA-F:.]+\])(:\d+)?", parts.netloc)
+    beyond = parts.path + parts.query + parts.fragment
+    if parts.scheme != "milvus" or not host or port == 0 or parts.fragment or "@" in beyond:
+        raise unreadable_url(FORM)
+    given = parse_qsl(parts.query, keep_blank_values=True)
+    settings = {"collection": "surefind", "secure": "false", "timeout": "60"} | dict(given)
+    seconds = re.fullmatch(r"\d+(\.\d+)?", settings["timeout"])
+    if (
+        len(settings) > 3
+        or len(dict(given)) < len(given)
+        or settings["secure"] not in ("true", "false")
+        or not seconds
+        or not 0 < float(seconds[0]) <= LONGEST_WAIT
+    ):
+        raise InvalidArgument(
+            "engine",
+            expected="after the '?' at most collection=name, secure=true or false, and "
+            f"timeout=seconds up to {LONGEST_WAIT:g}",
+            got="&".join(f"{name}={value}" for name, value in given)[:80],
+        )
+    names = {
+        "database": unquote(parts.path).strip("/") or "default",
+        "collection": settings["collection"],
+    }
+    for what, name in names.items():
+        if not _NAME.fullmatch(name):
+            raise InvalidArgument(
+                what,
+                expected="a name of letters, digits and _, at most 64, that no digit begins",
+                got=repr(name[:80]),
+            )
+    return Place(
+        f"{host[1]}:{port or 19530}",
+        user=unquote(parts.username or ""),
+        password=unquote(parts.password or ""),
+        secure=settings["secure"] == "true",
+        timeout=float(seconds[0]),
+        **names,
+    )
+
+
+class NotLoaded(EngineError):
+    """The server has the collection but cannot read it yet, as after a restart."""
+
+
+def server_error(error: Exception, place: Place, *, fix: str = AGAIN) -> EngineError:
+    """Return an `EngineError` with the first line of what the server says.
+
+    pymilvus tells of a failed connection in general words; its cause, which is gRPC's, says more.
+    `fix` is given where the server may answer otherwise next time.
+    """
+    causes = (error, error.__cause__, error.__context__)
+    rpc: Any = next((one for one in causes if callable(getattr(one, "details", None))), None)
+    said = rpc.details() if rpc else getattr(error, "message", error)
+    first = str(said).strip().partition("\n")[0][:300] or type(error).__name__
+    if place.password:
+        first = first.replace(place.password, "***")
+    loaded = getattr(error, "code", None) not in NOT_LOADED
+    kind = EngineError if loaded else NotLoaded
+    return kind(f"{place.shown}: {first}", fix=fix if rpc or not loaded else None)
+
+
+class IndexState(NamedTuple):
+    """The index over vectors that the server has."""
+
+    name: str
+    type: str  # Milvus's word for its kind
+    metric: str
+    waiting: int  # rows that are not in it yet
+
+
+class Hits(NamedTuple):
+    """What one query found, nearest first."""
+
+    ids: list[str]
+    distance: NDArray[np.float32]  # (n,)
+    vectors: NDArray[np.float32]  # (n, width)
+    var: NDArray[np.float64]  # (n,)
+
+
+class Collection:
+    """One collection on a server, connected. Several threads may use it."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        try:
+            self.pymilvus, grpc = import_module("pymilvus"), import_module("grpc")
+        except ImportError as error:
+            raise EngineError(
+                "milvus:// needs the package pymilvus", fix="pip install 'surefind[milvus]'"
+            ) from error
+        # It prints a traceback for each error that is raised and explained here.
+        logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
+        self._refusals = (self.pymilvus.MilvusException, grpc.RpcError)
+        self._since, self._lock = 0, Lock()  # a moment by the server's clock
+        try:
+            self._client: Any = self.pymilvus.MilvusClient(
+                f"{'https' if place.secure else 'http'}://{place.server}",
+                user=place.user,
+                password=place.password,
+                db_name=place.database,
+                timeout=CONNECTING,
+                dedicated=True,
+            )
+        except self._refusals as error:
+            raise server_error(error, place, fix=START) from error
+
+    def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def call(self, name: str, *arguments: Any, **named: Any) -> Any:
+        """Call a method of `MilvusClient` on this collection."""
+        return self._do(name, self.place.collection, *arguments, **named)
+
+    def server_version(self) -> str:
+        return str(self._do("get_server_version"))
+
+    def catch_up(self) -> None:
+        """From now on reads see all that anyone has written until now.
+
+        Milvus's own ways are slow ("Strong": each read waits 0.2 s or more) or forget what was
+        removed ("Session", in 2.3). This way only the first read waits.
+        """
+        connection = self._opened()._get_connection()  # MilvusClient itself does not offer it
+        try:
+            now = int(connection.alloc_timestamp(timeout=self.place.timeout))
+        except self._refusals as error:
+            raise server_error(error, self.place) from error
+        with self._lock:
+            self._since = max(self._since, now)
+
+    def count(self, expression: str) -> int:
+        found = self._read("query", filter=expression, output_fields=["count(*)"])
+        return int(found[0]["count(*)"])
+
+    def query(self, expression: str, fields: Sequence[str], limit: int) -> list[dict[str, Any]]:
+        """Return rows by ascending id, vectors as arrays."""
+        asked = {"filter": expression, "output_fields": list(fields), "limit": limit}
+        return list(self._read("query", **asked, strict_float32=True))
+
+    def search(
+        self, vectors: NDArray[np.float32], k: int, *, expression: str, asking: Mapping[str, Any]
+    ) -> list[Hits]:
+        found = self._read(
+            "search",
+            data=list(vectors),
+            filter=expression,
+            limit=k,
+            output_fields=["vector", "var"],
+            search_params={"metric_type": "L2", "params": dict(asking)},
+        )
+        return hits_of(found, vectors.shape[1])
+
+    def index(self) -> IndexState | None:
+        names = self.call("list_indexes", field_name="vector")
+        if not names:
+            return None
+        found = self.call("describe_index", index_name=names[0])
+        return IndexState(
+            name=names[0],
+            type=found["index_type"],
+            metric=found["metric_type"],
+            waiting=int(found.get("pending_index_rows", 0)),
+        )
+
+    def load(self) -> None:
+        self.call("load_collection", timeout=LOADING)
+
+    def _read(self, name: str, **arguments: Any) -> Any:
+        arguments["consistency_level"] = "Customized" if self._since else "Strong"
+        arguments["guarantee_timestamp"] = self._since  # 0: the server did not tell the time
+        try:
+            return self.call(name, **arguments)
+        except NotLoaded:  # the server restarted, or someone released it
+            self.load()
+            return self.call(name, **arguments)
+
+    def _do(self, name: str, *arguments: Any, **named: Any) -> Any:
+        client = self._opened()
+        named.setdefault("timeout", self.place.timeout)
+        try:
+            return getattr(client, name)(*arguments, **named)
+        except self._refusals as error:
+            raise server_error(error, self.place) from error
+
+    def _opened(self) -> Any:
+        if self._client is None:
+            raise EngineError(f"the engine at {self.place.shown} is closed")
+        return self._client
+
+
+def hits_of(found: Any, width: int) -> list[Hits]:
+    """Return one per query; `found` is what `MilvusClient.search` returns.
+
+    The vectors of all hits come in one piece, and are given out hit by hit as lists, which takes
+    80 times longer: they are taken together where pymilvus shows them.
+    """
+    vectors, plain = None, None
+    for data in getattr(found[0], "lazy_field_data", ()) if found else ():
+        if data.field_name == "vector":
+            vectors = np.array(data.vectors.float_vector.data, np.float32)
+            plain = [list(list.__iter__(hits)) for hits in found]  # vectors stay where they are
+    if vectors is None or plain is None:
+        plain = [list(hits) for hits in found]
+        vectors = np.array([hit["entity"]["vector"] for hits in plain for hit in hits], np.float32)
+    counts = [len(hits) for hits in plain]
+    parts = np.split(vectors.reshape(sum(counts), width), np.cumsum(counts)[:-1])
+    return [
+        Hits(
+            ids=[str(hit["id"]) for hit in hits],
+            distance=np.array([hit["distance"] for hit in hits], np.float32),
+            vectors=part,
+            var=np.array([hit["entity"]["var"] for hit in hits], np.float64),
+        )
+        for hits, part in zip(plain, parts, strict=True)
+    ]

@@ -1,0 +1,219 @@
+"""Rows of a collection: search, read, write; conditions and ids as Milvus writes them.
+
+Tried on Milvus 2.3: it has `!=` hold for rows that lack the field or have another kind of value
+there, and refuses lists of whole and other numbers; comparisons of order and equality between
+numbers, texts and truth values mean what `Condition.holds` means.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surefind.engines.engine import LONGEST_ID, Block, Found, Rows
+from surefind.engines.milvus.client import Collection, Hits
+from surefind.engines.space import Space
+from surefind.engines.where import VAR, Condition, Value, Where
+from surefind.errors import InvalidArgument
+
+FIELDS = ("id", "vector", "var", "digest", "metadata")
+EVERYTHING = 'id > ""'  # no id is empty
+IDS_AT_ONCE = 4096
+BYTES_AT_ONCE = 1_000_000  # of an expression; larger ones take the server seconds to parse
+LONGEST_ANSWER = 60_000_000  # bytes; the server sends 64 MiB at most
+EASY_ANSWER = 16_000_000  # bytes to ask for where there is a choice
+AT_ONCE = 16_384  # the most queries, and the most neighbours, that Milvus takes
+FARTHEST = 32_768  # the largest ef that Milvus takes
+LARGEST_REST = 70_000  # bytes of a row besides its vector: metadata, id, digest
+BATCH = 4_000_000  # bytes: one message of the server's log, so kept whole or not at all
+LONGEST_DIGEST = 64
+LONGEST_METADATA = 65_000  # bytes of JSON; Milvus takes 65,536, and may write it longer than here
+
+
+def expression(where: Where | None) -> str:
+    """Return what holds for just the rows that satisfy `where`."""
+    conditions = [] if where is None else [_condition(one) for one in where.conditions]
+    return " and ".join([EVERYTHING, *conditions])
+
+
+def among(field: str, values: Iterable[str]) -> str:
+    return f"{field} in [{', '.join(map(literal, values))}]"
+
+
+def portions(texts: Iterable[str], at_most: int = IDS_AT_ONCE) -> Iterator[list[str]]:
+    """Yield each text once, in lists that make expressions of a moderate size.
+
+    What can be no id and no digest is left out: to the server it would be an error.
+    """
+    some: list[str] = []
+    size = 0
+    for text in dict.fromkeys(texts):
+        length = len(text.encode(errors="replace"))
+        if not 0 < length <= LONGEST_ID or any(
+            c == "\0" or "\ud800" <= c <= "\udfff" for c in text
+        ):
+            continue
+        size += length
+        if some and (len(some) == at_most or size > BYTES_AT_ONCE):
+            yield some
+            some, size = [], length
+        some.append(text)
+    if some:
+        yield some
+
+
+def literal(value: Value) -> str:
+    """Texts are quoted as in JSON, whose escapes Milvus reads; numbers lose no digit."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    return repr(float(value))
+
+
+def _condition(condition: Condition) -> str:
+    field = VAR if condition.field == VAR else f'metadata["{condition.field}"]'
+    values = [literal(value) for value in condition.values]
+    if condition.op == "in":
+        return f"{field} in [{', '.join(values)}]"
+    if condition.op == "=":
+        return f"{field} == {values[0]}"
+    if condition.op != "!=":
+        return f"{field} {condition.op} {values[0]}"
+    if condition.kind == "bool":
+        return f"{field} == {literal(not condition.value)}"
+    return f"({field} < {values[0]} or {field} > {values[0]})"
+
+
+def bytes_per_hit(width: int) -> int:
+    return 4 * width + LONGEST_ID + 32
+
+
+def search(
+    collection: Collection, vectors: NDArray[np.float32], k: int, *, expression: str
+) -> Found:
+    """Return the k nearest, in as many requests as their answers need.
+
+    Milvus takes of ef (graph) and nprobe (cells) what its index understands, which someone else
+    may have built meanwhile.
+    """
+    width = vectors.shape[1]
+    at_once = max(1, min(AT_ONCE, EASY_ANSWER // (k * bytes_per_hit(width))))
+    asking = {"ef": min(max(100, 2 * k), FARTHEST), "nprobe": 128}
+    hits: list[Hits] = []
+    for start in range(0, len(vectors), at_once):
+        some = vectors[start : start + at_once]
+        hits += collection.search(some, k, expression=expression, asking=asking)
+    shape = (len(hits), max((len(one.ids) for one in hits), default=0))
+    found = Found(
+        keys=np.full(shape, "", dtype=object),
+        distance=np.full(shape, np.inf, dtype=np.float32),
+        vectors=np.zeros((*shape, width), dtype=np.float32),
+        var=np.ones(shape, dtype=np.float64),
+    )
+    for row, one in enumerate(hits):
+        count = len(one.ids)
+        found.keys[row, :count] = one.ids
+        found.distance[row, :count] = one.distance
+        found.vectors[row, :count] = one.vectors
+        found.var[row, :count] = one.var
+    return found
+
+
+def scan(collection: Collection, where: Where | None, space: Space) -> Iterator[Block]:
+    """Yield rows by ascending id: Milvus has no pages beyond 16,384 rows."""
+    at_once = min(AT_ONCE, EASY_ANSWER // (4 * space.width + LONGEST_ID))
+    last = ""
+    while found := collection.query(
+        f"id > {literal(last)} and {expression(where)}", FIELDS[:3], at_once
+    ):
+        yield _block(found, space)
+        last = found[-1]["id"]
+
+
+def read_rows(
+    collection: Collection, ids: Sequence[str], space: Space
+) -> dict[str, dict[str, Any]]:
+    """Return those of these rows that are kept, by id."""
+    at_once = LONGEST_ANSWER // (4 * space.width + LARGEST_REST)
+    return {
+        row["id"]: row
+        for some in portions(ids, at_once)
+        for row in collection.query(among("id", some), FIELDS, len(some))
+    }
+
+
+def to_rows(kept: Sequence[dict[str, Any]], space: Space) -> Rows:
+    """Return what `read_rows` found as `Rows`."""
+    block = _block(kept, space)
+    return Rows(
+        ids=tuple(row["id"] for row in kept),
+        embeddings=space.embeddings(block.vectors, block.var),
+        digests=tuple(row["digest"] for row in kept),
+        metadata=tuple(row["metadata"] for row in kept),
+    )
+
+
+def ids_of(collection: Collection, digests: Sequence[str]) -> dict[str, str]:
+    """Asks again for those that the many rows of others left no room for."""
+    found: dict[str, str] = {}
+    for some in portions(digests):
+        rest = some
+        while rest:
+            answer = collection.query(among("digest", rest), ["id", "digest"], AT_ONCE)
+            found |= {row["digest"]: row["id"] for row in answer}
+            rest = [one for one in rest if one not in found] if len(answer) == AT_ONCE else []
+    return found
+
+
+def var_range(collection: Collection, known: tuple[float, float]) -> tuple[float, float]:
+    """Return bounds, beginning with what was known: rows outside of them widen them.
+
+    A few thousand rows tell nearly where all lie, so that two or three questions are enough.
+    """
+    low, high = known
+    while True:
+        outside = f"var < {low!r} or var > {high!r}" if low <= high else EVERYTHING
+        found = [row["var"] for row in collection.query(outside, ["var"], AT_ONCE)]
+        wider = min([low, *found]), max([high, *found])
+        if wider == (low, high):
+            return wider
+        low, high = wider
+
+
+def batches(rows: Rows, space: Space) -> list[list[dict[str, Any]]]:
+    """Return the rows as the server takes them; all are checked before any is sent."""
+    vectors, var = space.stored(rows.embeddings), space.var(rows.embeddings).tolist()
+    made: list[list[dict[str, Any]]] = []
+    room = 0
+    for number, (name, digest) in enumerate(zip(rows.ids, rows.digests, strict=True)):
+        metadata = dict(rows.metadata[number])
+        length = len(json.dumps(metadata, ensure_ascii=False).encode())
+        if length > LONGEST_METADATA or len(digest) > LONGEST_DIGEST:
+            raise InvalidArgument(
+                "rows",
+                expected=f"at most {LONGEST_METADATA} bytes of metadata and {LONGEST_DIGEST} of "
+                "digest, Milvus's limits",
+                got=f"{length} and {len(digest)} in the row {name[:80]!r}",
+            )
+        size = len(name) + length + 200 + vectors[number].nbytes
+        if size > room:
+            made.append([])
+            room = BATCH
+        room -= size
+        values = (name, vectors[number], var[number], digest, metadata)
+        made[-1].append(dict(zip(FIELDS, values, strict=True)))
+    return made
+
+
+def _block(found: Sequence[dict[str, Any]], space: Space) -> Block:
+    keys = np.empty(len(found), dtype=object)
+    keys[:] = [row["id"] for row in found]
+    vectors = np.array([row["vector"] for row in found], dtype=np.float32)
+    return Block(
+        keys=keys,
+        vectors=vectors.reshape(len(found), space.width),
+        var=np.array([row["var"] for row in found], dtype=np.float64),
+    )
