@@ -25,7 +25,7 @@ from surefind.errors import SurefindError
 from surefind.reports import intervals
 from surefind.reports.figures import saving
 from surefind.search.index import Index
-from surefind.serve import running
+from surefind.serve import server
 from surefind.serve.settings import Settings
 from surefind.training.recipe import Recipe
 
@@ -117,7 +117,7 @@ class InProcess:
             for key in call.environment.keys() - SHELL:
                 patch.setenv(key, call.environment[key])
             patch.setattr(sys, "stdin", TextIOWrapper(BytesIO(call.stdin)))
-            patch.setattr(running, "serve", self.served.start)
+            patch.setattr(server, "serve", self.served.start)
             return self.run(*words)
 
     def _stand_in(self, name: str, folder: Path, given: dict[str, Any]) -> None:
