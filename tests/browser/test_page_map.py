@@ -5,7 +5,7 @@ from pages import Visit, await_answer, items
 from playwright.sync_api import Page, expect
 from serving import Served
 
-from surefind.serve.gallery.items import item_of
+from surefind.serve.gallery import item_of
 
 WAITING = {"ready": False, "sentence": "projecting 144 images"}
 

@@ -7,7 +7,7 @@ from pages import Visit, asked, await_answer, choose, items
 from playwright.sync_api import Page, expect
 from serving import Served
 
-from surefind.serve.gallery.items import item_of
+from surefind.serve.gallery import item_of
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from surefind.encoders.onnx.runtime import OnnxEncoder
 from surefind.errors import InvalidArgument
 from surefind.reports.evaluate import Request, evaluate
 from surefind.search.index import Index
-from surefind.serve import running
+from surefind.serve import server
 
 
 @pytest.fixture(scope="session")
@@ -163,7 +163,7 @@ def test_a_service_answers_from_the_export_what_torch_answers(home: Path, export
 def test_the_command_serve_takes_the_runtime(surefind, exported: Path, gallery, monkeypatch):
     Index.create("index", OnnxEncoder.load(exported), gallery).close()
     seen = []
-    monkeypatch.setattr(running, "serve", lambda index, *_, **__: seen.append(index.encoder))
+    monkeypatch.setattr(server, "serve", lambda index, *_, **__: seen.append(index.encoder))
     surefind("serve", "index", "--port", 0, "--runtime", "onnx")
     surefind("serve", "index", "--port", 0)
     assert [type(encoder) for encoder in seen] == [OnnxEncoder, Encoder]

@@ -50,7 +50,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel):
     [
         "py.typed",
         "recipes/bayes-centred.toml",
-        "serve/api.html",
+        "serve/page/docs.html",
         "serve/page/index.html",
         "serve/page/page.js",
         "serve/page/base.css",

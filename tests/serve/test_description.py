@@ -3,7 +3,7 @@
 import pytest
 from exploring import explore, operations_of
 
-from surefind.serve.gallery.items import item_of
+from surefind.serve.gallery import item_of
 
 EVERYDAY, LONG = 20, 200  # questions for each operation
 

@@ -7,7 +7,7 @@ from surefind.encoders import Encoder
 from surefind.search.confidence.fitting import Wishes
 from surefind.search.hits import SearchResult
 from surefind.search.index import Index
-from surefind.serve.gallery.items import item_of
+from surefind.serve.gallery import item_of
 
 ENGINES = ["faiss", "pgvector", "milvus"]
 NAME = "class05/1.png"
@@ -110,10 +110,10 @@ def test_no_answer_tells_where_the_engine_is(service):
 
 def test_rows_that_come_meanwhile_are_found_and_those_that_go_are_not(service, index, photo):
     index.add_embeddings(index.encoder.encode([photo]), ["late.png"])
-    service.hall.service.shelf.look()
+    service.state.service.live.reload_if_newer()
     found = service.client.post("/v1/search?k=1", content=photo).json()
     assert found["hits"][0]["id"] == "late.png" and found["index"]["images"] == 145
     index.remove(["late.png"])
-    service.hall.service.shelf.look()
+    service.state.service.live.reload_if_newer()
     found = service.client.post("/v1/search?k=1", content=photo).json()
     assert found["hits"][0]["id"] != "late.png" and found["index"]["images"] == 144

@@ -9,7 +9,7 @@ from serving import PATIENCE, Served, served
 from surefind.encoders import Encoder
 from surefind.engines.pgvector.connection import parse
 from surefind.search.index import Index
-from surefind.serve.gallery.items import item_of
+from surefind.serve.gallery import item_of
 
 ITEM = item_of("class00/0.png")
 

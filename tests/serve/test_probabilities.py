@@ -12,7 +12,7 @@ from serving import PATIENCE, Served, served
 
 from surefind.search.confidence.fitting import Wishes
 from surefind.search.index import Index
-from surefind.serve.gallery.items import item_of
+from surefind.serve.gallery import item_of
 
 ITEM = item_of("class00/0.png")
 PROBABILITIES = ("confidence", "novelty_p_value", "show", "verdict", "sentence", "advice")

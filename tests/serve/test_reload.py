@@ -16,7 +16,7 @@ def test_no_request_fails_while_versions_are_swapped_under_load(home, own, reloa
     photos = [(home / "queries" / f"class{n:02}" / "0.png").read_bytes() for n in range(CLIENTS)]
     with served(Index.open(own), reload_seconds=0.02) as service:
         clients = reload_under_load(service, own, home / "queries", photos, reloads=reloads)
-        taken = service.hall.service.shelf.reloads
+        taken = service.state.service.live.reloads
     assert [problem for client in clients for problem in client.wrong] == []
     assert taken >= reloads
     assert all(len(client.versions) > 1 for client in clients)

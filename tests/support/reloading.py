@@ -130,12 +130,12 @@ def reload_under_load(
     with Index.open(folder) as index:
         every = frozenset(name for block in index._engine.scan() for name in _names(index, block))
         changes = Changes({_version(index): every})
-        shelf = service.hall.service.shelf
+        live = service.state.service.live
         with asking(service.url, photos, changes) as clients:
             for step in range(reloads):
-                before = shelf.reloads
+                before = live.reloads
                 change(index, queries, step, changes)
-                _wait_for(lambda: shelf.reloads > before)
+                _wait_for(lambda: live.reloads > before)
             final = max(changes.ids)
             _wait_for(lambda: all(final in client.versions for client in clients))
     return clients

@@ -20,9 +20,9 @@ import uvicorn
 
 from surefind.search.index import Index
 from surefind.serve.app import make_app
-from surefind.serve.hall import Hall
-from surefind.serve.running import bound, server_of
+from surefind.serve.server import bound, server_of
 from surefind.serve.settings import Settings
+from surefind.serve.state import AppState
 
 PATIENCE = 60.0  # seconds for a server to start or end
 ON_PURPOSE = "failed on purpose"  # a failure with these words is what a test wanted
@@ -34,7 +34,7 @@ class Served:
 
     url: str
     client: httpx.Client
-    hall: Hall
+    state: AppState
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,9 @@ class Running:
 def served(index: Index, **settings: Any) -> Iterator[Served]:
     """By a thread, on a port of its own; it must not log an error."""
     wanted = Settings(**{"port": 0, "reload_seconds": 0, **settings})
-    hall = Hall(index, wanted)
+    state = AppState(index, wanted)
     listening = bound(wanted)
-    server = server_of(make_app(hall), wanted)
+    server = server_of(make_app(state), wanted)
     thread = threading.Thread(target=_run, args=(server, listening), daemon=True)
     thread.start()
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
@@ -81,7 +81,7 @@ def served(index: Index, **settings: Any) -> Iterator[Served]:
         try:
             with client_of(url) as client:
                 _wait_until_ready(client)
-                yield Served(url, client, hall)
+                yield Served(url, client, state)
         finally:
             server.should_exit = True
             thread.join(PATIENCE)

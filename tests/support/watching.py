@@ -21,7 +21,7 @@ from traversals import SECRET, traversals
 import surefind
 from surefind.embeddings import Gaussians
 from surefind.search.index import Index
-from surefind.serve.gallery.items import item_of
+from surefind.serve.gallery import item_of
 
 ITEM = item_of("class00/0.png")
 PROCESSES = ("subprocess.Popen", "os.system", "os.exec", "os.fork", "os.posix_spawn")

@@ -68,7 +68,7 @@ def serve(
     import logging
 
     try:
-        from surefind.serve.running import serve as run
+        from surefind.serve.server import serve as run
     except ModuleNotFoundError as missing:
         if missing.name is None or missing.name.startswith("surefind"):
             raise
@@ -77,7 +77,7 @@ def serve(
         ) from None
     from surefind.search.index import Index
     from surefind.search.model import encoder_of
-    from surefind.serve.guards.binding import check_bind, read_token
+    from surefind.serve.security import check_bind, read_token
     from surefind.serve.settings import Settings
 
     level = logging.ERROR if is_quiet() else logging.INFO

@@ -58,13 +58,13 @@ def _served(folder: Path) -> Iterator[str]:
     """By a thread, on a port that is free, for this machine only."""
     from surefind.search.index import Index
     from surefind.serve.app import make_app
-    from surefind.serve.hall import Hall
-    from surefind.serve.running import bound, server_of
+    from surefind.serve.server import bound, server_of
     from surefind.serve.settings import Settings
+    from surefind.serve.state import AppState
 
     settings = Settings(port=0, reload_seconds=0)
     with bound(settings) as listening:
-        server = server_of(make_app(Hall(Index.open(folder), settings)), settings)
+        server = server_of(make_app(AppState(Index.open(folder), settings)), settings)
         thread = threading.Thread(
             target=server.run, kwargs={"sockets": [listening]}, daemon=True, name="surefind-demo"
         )

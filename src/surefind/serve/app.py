@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import surefind
 from surefind.engines.engine import EngineError
@@ -19,14 +19,13 @@ from surefind.errors import InvalidArgument, SurefindError
 from surefind.images.decode import FORMATS, ImageRejected
 from surefind.search.picture_files import PictureUnavailable
 from surefind.search.query import UnknownItem
-from surefind.serve.guards.guarded import guarded
-from surefind.serve.guards.refused import Refused, answer_nobody, error_body, refusal
-from surefind.serve.hall import Hall, hall_of
-from surefind.serve.head import HeadAsGet
-from surefind.serve.meters import CountRequests
-from surefind.serve.routes import about, docs, health, items, page, searching, session
+from surefind.serve.errors import Refused, error_body, handle_client_disconnect, refusal
+from surefind.serve.live_index import ServedVersion
+from surefind.serve.metrics import CountRequests
+from surefind.serve.routes import info, items, pages, search
+from surefind.serve.security import Guard, is_loopback
 from surefind.serve.service import TakesNoImages
-from surefind.serve.shelf import Shown
+from surefind.serve.state import AppState, state_of
 
 PAUSE = 5  # seconds for an engine's server to come back
 
@@ -37,49 +36,77 @@ STATUS = {  # of errors that a client can act on; the first that fits
     EngineError: 503,
     InvalidArgument: 400,
 }
+REASONS = {401: "token", 408: "slow", 413: "too long", 503: "busy"}  # for the metrics
 
 logger = logging.getLogger("surefind.serve")
 
 
-def make_app(hall: Hall) -> ASGIApp:
-    """All routes, behind all guards; at its end the hall is closed."""
+def make_app(state: AppState) -> ASGIApp:
+    """All routes, behind all guards; at its end the state is closed."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        reloading = asyncio.create_task(state.keep_reloading())
+        try:
+            yield
+        finally:
+            await state.close(reloading)
+
     app = FastAPI(
         title="surefind",
         version=surefind.__version__,
         summary="Image retrieval that knows how sure it is.",
-        docs_url=None,  # it would load scripts from elsewhere
+        docs_url=None,  # Swagger and ReDoc would load scripts from elsewhere
         redoc_url=None,
-        lifespan=_lifespan,
+        lifespan=lifespan,
     )
-    app.state.hall = hall
-    for part in (searching, items, about, health, session, docs, page):
+    app.state.surefind = state
+    for part in (search, items, info, pages):
         app.include_router(part.router)
     for kind in (SurefindError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _answer_error)
-    app.add_exception_handler(ClientDisconnect, answer_nobody)
+    app.add_exception_handler(ClientDisconnect, handle_client_disconnect)
     app.add_exception_handler(Exception, _answer_failure)
-    safe = guarded(HeadAsGet(app), hosts=hall.hosts, token=hall.settings.token)
-    return CountRequests(safe, hall.meters)
+    guarded = Guard(
+        HeadAsGet(app),
+        hosts=state.hosts,
+        any_address=not is_loopback(state.settings.host),
+        token=state.settings.token,
+    )
+    return CountRequests(guarded, state.metrics)
 
 
-@asynccontextmanager
-async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    hall: Hall = app.state.hall
-    looking = asyncio.create_task(hall.keep_looking())
-    try:
-        yield
-    finally:
-        await hall.close(looking)
+class HeadAsGet:
+    """Serve HEAD requests with the GET routes; the server leaves out the body."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self.app(scope, receive, send)
+            return
+        asked = {**scope, "method": "GET"}  # the server looks at its own, and sends no body
+
+        async def sending(message: Message) -> None:
+            if "route" in asked:  # for those outside who count
+                scope["route"] = asked["route"]
+            await send(message)
+
+        await self.app(asked, receive, sending)
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:
-    refused = _refused(error, hall_of(request).service.shelf.now)
+    state = state_of(request)
+    refused = _refused(error, state.service.live.current)
     if refused.status == 500:
         logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
     if isinstance(error, EngineError):
         logger.warning("%s %s: %s", request.method, request.url.path, error.problem)
     if refused.status != 404:
-        hall_of(request).meters.rejects.labels(_reason(error, refused)).inc()
+        unusable = isinstance(error, ImageRejected)
+        reason = "image" if unusable else REASONS.get(refused.status, "other")
+        state.metrics.rejects.labels(reason).inc()
     response = refusal(refused, request)
     response.headers.update(getattr(error, "headers", None) or {})  # such as Allow
     return response
@@ -92,33 +119,20 @@ async def _answer_failure(request: Request, error: Exception) -> Response:
     return JSONResponse(body, status_code=500, headers={"Connection": "close"})
 
 
-def _refused(error: Exception, shown: Shown) -> Refused:
+def _refused(error: Exception, served: ServedVersion) -> Refused:
     if isinstance(error, Refused):
         return error
     if isinstance(error, RequestValidationError):
-        return Refused(422, _first_problem(error), fix="see /docs")
+        found = error.errors()[0]
+        place = ".".join(str(part) for part in found["loc"][1:]) or "the request"
+        return Refused(422, f"{place}: {found['msg']}", fix="see /docs")
     if isinstance(error, HTTPException):
         return Refused(error.status_code, str(error.detail), fix="see /docs")
     if isinstance(error, ImageRejected):
-        kinds = ", ".join(FORMATS)
-        return Refused(
-            422, f"this image cannot be used: {error.reason}", fix=f"send a whole file: {kinds}"
-        )
+        problem = f"this image cannot be used: {error.reason}"
+        return Refused(422, problem, fix=f"send a whole file: {', '.join(FORMATS)}")
     assert isinstance(error, SurefindError)
     status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
+    fix = served.without_folder(error.fix or "")
     pause = PAUSE if status == 503 else None
-    fix = shown.without_folder(error.fix or "")
-    return Refused(status, shown.public(error), fix=fix, retry_after=pause)
-
-
-def _reason(error: Exception, refused: Refused) -> str:
-    if isinstance(error, ImageRejected):
-        return "image"
-    names = {401: "token", 408: "slow", 413: "too long", 503: "busy"}
-    return names.get(refused.status, "other")
-
-
-def _first_problem(error: RequestValidationError) -> str:
-    found = error.errors()[0]
-    place = ".".join(str(part) for part in found["loc"][1:]) or "the request"
-    return f"{place}: {found['msg']}"
+    return Refused(status, served.public(error), fix=fix, retry_after=pause)

@@ -1,25 +1,36 @@
-"""The work behind the routes; all of it is done in threads, so that the event loop stays free."""
+"""The work behind the routes, all of it in threads, so that the event loop stays free."""
 
 import asyncio
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import NamedTuple, TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
 
 from surefind.embeddings import Embeddings
-from surefind.errors import SurefindError
+from surefind.encoders.encoding import ImageEncoder
+from surefind.encoders.threads import single_core_pool
+from surefind.errors import InvalidArgument, SurefindError
+from surefind.images.decode import DecodePolicy, decode
+from surefind.images.loading import Batch
 from surefind.search.hits import SearchResult
 from surefind.search.index import Index
-from surefind.serve.asking import Answered, Ask, Encoded, Seconds
+from surefind.search.query import wanted_rows
 from surefind.serve.batching import Batcher
-from surefind.serve.encoding import Encoding, cores, pool_of
-from surefind.serve.meters import Meters
+from surefind.serve.live_index import LiveIndex, ServedVersion
+from surefind.serve.metrics import Metrics
 from surefind.serve.settings import Settings
-from surefind.serve.shelf import Shelf, Shown
 
-MOST_TOGETHER = 32  # questions in one search
+PIXELS_AT_ONCE = 4 * 224 * 224  # per core: what passes between layers should stay in its cache
+MOST_TOGETHER = 32  # images in a batch, questions in one search
 OTHER_THREADS = 4  # for all that is neither encoded nor searched in batches
+PATH = "path"  # metadata that says where an image is on this machine
 
 T = TypeVar("T")
 
@@ -34,35 +45,128 @@ class TakesNoImages(SurefindError):
         )
 
 
-class _Alike(NamedTuple):
-    """What searches that are made as one have in common."""
+@dataclass(frozen=True)
+class SearchOptions:
+    """How to search; equal ones are answered together."""
 
-    searched: Index
-    ask: Ask
+    k: int = 12
+    ranking: str | None = None  # the index's own unless given
+    where: tuple[str, ...] = ()
+    expand: int = 0
+
+    def __post_init__(self) -> None:
+        where = wanted_rows(self.where or None)  # refused before any work
+        if where is not None and any(one.field == PATH for one in where.conditions):
+            raise InvalidArgument(
+                "where",
+                expected="conditions on other fields",
+                got="a condition on path, which is not exposed",
+                fix="ask for an id, a label or other metadata",
+            )
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """Where the time of an answer went."""
+
+    decode: float = 0.0
+    wait: float = 0.0  # in queues
+    encode: float = 0.0
+    search: float = 0.0
+    total: float = 0.0
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A result, from which version of the index, and how long it took."""
+
+    result: SearchResult
+    served: ServedVersion
+    seconds: Seconds
+    picture: dict[str, int] | None = None  # bytes, width and height of the image that was sent
+    item: str | None = None  # the id of the image that asked, where it is in the index
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """An image as the encoder sees it, and what that took."""
+
+    embedding: Embeddings
+    picture: dict[str, int]
+    seconds: Seconds
+
+
+class Encoding:
+    """Images encoded in batches, each thread on a core of its own."""
+
+    def __init__(self, encoder: ImageEncoder, settings: Settings, metrics: Metrics) -> None:
+        self.encoder, self._policy = encoder, DecodePolicy(max_bytes=settings.max_bytes)
+        alone = not encoder.parallel or encoder.device.type != "cpu"
+        workers = 1 if alone else settings.workers or _cores()
+        fitting = MOST_TOGETHER if alone else PIXELS_AT_ONCE // encoder.preprocessing.size**2
+        self._ready = ExitStack()
+        self._ready.enter_context(encoder.evaluating())
+        self._decoders = ThreadPoolExecutor(_cores(), thread_name_prefix="surefind-decode")
+        self.batches: Batcher[Tensor, Embeddings] = Batcher(
+            self._encode,
+            _pool(workers),
+            workers=workers,
+            most=settings.batch or max(1, min(fitting, MOST_TOGETHER)),
+            observe=metrics.batch.labels("encode").observe,
+        )
+
+    async def encode(self, content: bytes) -> Encoded:
+        asked = perf_counter()
+
+        def decoded() -> tuple[Tensor, dict[str, int], float, float]:
+            begun = perf_counter()
+            pixels = decode(content, self._policy)
+            height, width = pixels.shape[1:]
+            picture = {"bytes": len(content), "width": width, "height": height}
+            resized = self.encoder.preprocessing.resize_image(pixels)
+            return resized, picture, begun, perf_counter()
+
+        loop = asyncio.get_running_loop()
+        pixels, picture, begun, ended = await loop.run_in_executor(self._decoders, decoded)
+        done = await self.batches.ask(pixels)
+        wait = begun - asked + done.waited
+        seconds = Seconds(decode=ended - begun, wait=wait, encode=done.worked)
+        return Encoded(done.answer, picture, seconds)
+
+    def close(self) -> None:
+        self._decoders.shutdown()
+        self.batches.close()
+        self._ready.close()
+
+    def _encode(self, kind: Any, images: list[Tensor]) -> list[Embeddings]:
+        together = np.stack([image.numpy() for image in images])
+        batch = Batch(torch.arange(len(images)), torch.from_numpy(together))
+        embeddings = self.encoder.embed_batch(batch)
+        return [embeddings[row : row + 1] for row in range(len(images))]
 
 
 class Service:
     """An index at work; `close` answers what was asked, then ends the threads."""
 
-    def __init__(self, index: Index, settings: Settings, meters: Meters) -> None:
+    def __init__(self, index: Index, settings: Settings, metrics: Metrics) -> None:
         _ = index.calibration  # one that cannot be read is told now, not at the first question
-        self.shelf = Shelf(index)
-        self.encoding = Encoding(index.encoder, settings, meters) if index.has_model else None
+        self.live = LiveIndex(index)
+        self.encoding = Encoding(index.encoder, settings, metrics) if index.has_model else None
         self._threads = ThreadPoolExecutor(OTHER_THREADS, thread_name_prefix="surefind-serve")
-        workers = settings.workers or cores()
+        workers = settings.workers or _cores()
         self.searches: Batcher[Embeddings, SearchResult] = Batcher(
             _search,
-            pool_of(workers),
+            _pool(workers),
             workers=workers,
             most=settings.batch or MOST_TOGETHER,
             in_turn=True,
-            observe=meters.batch.labels("search").observe,
+            observe=metrics.batch.labels("search").observe,
         )
 
-    async def search(self, content: bytes, ask: Ask) -> Answered:
-        shown = self.shelf.now
+    async def search(self, content: bytes, options: SearchOptions) -> Answered:
+        served = self.live.current
         encoded = await self.encode(content)
-        answered = await self.search_embedding(encoded.embedding, ask, shown=shown)
+        answered = await self.search_embedding(encoded.embedding, options, served=served)
         before, own = encoded.seconds, answered.seconds
         spent = replace(before, wait=before.wait + own.wait, search=own.search)
         return replace(answered, seconds=spent, picture=encoded.picture)
@@ -73,24 +177,24 @@ class Service:
         return await self.encoding.encode(content)
 
     async def search_embedding(
-        self, query: Embeddings, ask: Ask, *, shown: Shown | None = None
+        self, embedding: Embeddings, options: SearchOptions, *, served: ServedVersion | None = None
     ) -> Answered:
-        shown = shown or self.shelf.now
-        done = await self.searches.ask(query, _Alike(shown.index, ask))
-        return Answered(done.answer, shown, Seconds(wait=done.waited, search=done.worked))
+        served = served or self.live.current
+        done = await self.searches.ask(embedding, (served.index, options))
+        return Answered(done.answer, served, Seconds(wait=done.waited, search=done.worked))
 
-    async def neighbours(self, name: str, ask: Ask) -> Answered:
+    async def neighbours(self, name: str, options: SearchOptions) -> Answered:
         """Of an image of the index, by its id."""
-        shown = self.shelf.now
+        served = self.live.current
 
         def look() -> tuple[SearchResult, float]:
             begun = perf_counter()
-            where = ask.where or None
-            result = shown.index.neighbours(name, ask.k, ranking=ask.ranking, where=where)
+            where = options.where or None
+            result = served.index.neighbours(name, options.k, ranking=options.ranking, where=where)
             return result, perf_counter() - begun
 
         result, seconds = await self.in_thread(look)
-        return Answered(result, shown, Seconds(search=seconds), item=name)
+        return Answered(result, served, Seconds(search=seconds), item=name)
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
@@ -100,11 +204,27 @@ class Service:
             self.encoding.close()
         self.searches.close()
         self._threads.shutdown()
-        self.shelf.now.index.close()
+        self.live.current.index.close()
 
 
-def _search(alike: _Alike, queries: list[Embeddings]) -> list[SearchResult]:
-    index, ask = alike
-    together = type(queries[0]).cat(queries)
-    where = ask.where or None
-    return index.search(together, ask.k, ranking=ask.ranking, where=where, expand=ask.expand)
+def _search(alike: tuple[Index, SearchOptions], queries: list[Embeddings]) -> list[SearchResult]:
+    index, options = alike
+    return index.search(
+        type(queries[0]).cat(queries),
+        options.k,
+        ranking=options.ranking,
+        where=options.where or None,
+        expand=options.expand,
+    )
+
+
+def _pool(workers: int) -> ThreadPoolExecutor:
+    """One thread uses all cores; of several each keeps to its own."""
+    if workers == 1:
+        return ThreadPoolExecutor(1, thread_name_prefix="surefind-serve")
+    return single_core_pool(workers)
+
+
+def _cores() -> int:
+    """Fewer than the machine has, in a container."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -33,28 +33,10 @@ class Settings:
     access_log: bool = False
 
     def __post_init__(self) -> None:
-        for name, least in _LEAST.items():
+        least = dict.fromkeys(("port", "reload_seconds"), 0.0)
+        least |= dict.fromkeys(("header_seconds", "upload_seconds", "answer_seconds"), 0.1)
+        counts = ("queue", "workers", "batch", "max_bytes", "uploads", "connections")
+        for name, lowest in (least | dict.fromkeys(counts, 1)).items():
             value = getattr(self, name)
-            if value is not None and value < least:
-                raise InvalidArgument(
-                    name, expected=f"at least {least}", got=str(value), fix="leave it out"
-                )
-        if self.port > 65_535:
-            raise InvalidArgument(
-                "port", expected="0 to 65535", got=str(self.port), fix="leave it out"
-            )
-
-
-_LEAST = {
-    "port": 0,
-    "queue": 1,
-    "workers": 1,
-    "batch": 1,
-    "max_bytes": 1,
-    "uploads": 1,
-    "connections": 1,
-    "header_seconds": 0.1,
-    "upload_seconds": 0.1,
-    "answer_seconds": 0.1,
-    "reload_seconds": 0,
-}
+            if value is not None and value < lowest:
+                raise InvalidArgument(name, expected=f"at least {lowest:g}", got=str(value))

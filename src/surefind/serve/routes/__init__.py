@@ -1,1 +1,1 @@
-"""The doors of the service, one file for each kind of question."""
+"""HTTP routes."""

@@ -1,4 +1,4 @@
-"""Images of the index: what is known of them, how they look, what is like them."""
+"""Images of the index: metadata, neighbours, thumbnails."""
 
 import hashlib
 from time import perf_counter
@@ -9,20 +9,13 @@ from fastapi import APIRouter, Query, Request, Response
 from surefind.engines.engine import Rows
 from surefind.search.index import Index
 from surefind.search.picture_files import read_picture
-from surefind.serve.answers import item_answer, search_answer, server_timing
-from surefind.serve.asking import Ask
-from surefind.serve.guards.refused import Refused
-from surefind.serve.hall import Hall, hall_of
-from surefind.serve.routes.common import (
-    K,
-    Ranking,
-    Where,
-    in_its_place,
-    known_id,
-    observed,
-    problems,
-)
+from surefind.serve.errors import Refused
+from surefind.serve.gallery import id_of
+from surefind.serve.responses import item_answer
+from surefind.serve.routes.search import K, Ranking, Where, problems, run_admitted, sent
 from surefind.serve.schemas import Item, SearchAnswer
+from surefind.serve.service import SearchOptions
+from surefind.serve.state import state_of
 
 router = APIRouter(prefix="/v1/items", tags=["items"])
 
@@ -35,9 +28,9 @@ Side = Annotated[int, Query(ge=SIDES[0], le=SIDES[-1], description="Of the longe
 @router.get("/{item}", responses=problems(404, 422, 503))
 async def item(request: Request, item: str) -> Item:
     """What is known of an image."""
-    hall, name = hall_of(request), known_id(item)
-    index = hall.service.shelf.now.index
-    return item_answer(await hall.service.in_thread(lambda: _row(index, name)))
+    service, name = state_of(request).service, _known_id(item)
+    index = service.live.current.index
+    return item_answer(await service.in_thread(lambda: _row(index, name)))
 
 
 @router.get("/{item}/neighbours", responses=problems(400, 404, 422, 503))
@@ -50,12 +43,10 @@ async def neighbours(
     where: Where = None,
 ) -> SearchAnswer:
     """The nearest other images, as if this one were asked and were not in the index."""
-    hall, name, begun = hall_of(request), known_id(item), perf_counter()
-    ask = Ask(k, ranking, tuple(where or ()))
-    answered = await in_its_place(hall, request, lambda: hall.service.neighbours(name, ask))
-    answered = observed(hall, answered, begun)
-    response.headers["Server-Timing"] = server_timing(answered.seconds)
-    return search_answer(answered)
+    state, name, begun = state_of(request), _known_id(item), perf_counter()
+    options = SearchOptions(k, ranking, tuple(where or ()))
+    answered = await run_admitted(request, lambda: state.service.neighbours(name, options))
+    return sent(state, answered, response, begun)
 
 
 @router.get(
@@ -65,9 +56,20 @@ async def neighbours(
 )
 async def thumbnail(request: Request, item: str, side: Side = 256) -> Response:
     """A small copy of the picture, drawn anew."""
-    hall, name = hall_of(request), known_id(item)
+    state, name = state_of(request), _known_id(item)
     side = max(one for one in SIDES if one <= side)
-    content = await hall.service.in_thread(lambda: _draw(hall, name, side))
+
+    def draw() -> bytes:
+        row = _row(state.service.live.current.index, name)
+        digest, metadata = row.digests[0], row.metadata[0]
+        roots, most = state.picture_roots, state.settings.max_bytes
+        return state.thumbnails.of(
+            (name, digest),
+            side,
+            read=lambda: read_picture(name, metadata, digest, roots=roots, max_bytes=most),
+        )
+
+    content = await state.service.in_thread(draw)
     tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
     headers = {"ETag": tag, "Cache-Control": f"private, max-age={KEPT_SECONDS}"}
     if request.headers.get("if-none-match") == tag:
@@ -75,20 +77,12 @@ async def thumbnail(request: Request, item: str, side: Side = 256) -> Response:
     return Response(content, media_type="image/jpeg", headers=headers)
 
 
-def _draw(hall: Hall, name: str, side: int) -> bytes:
-    row = _row(hall.service.shelf.now.index, name)
-    digest = row.digests[0]
-    return hall.thumbnails.of(
-        (name, digest),
-        side,
-        read=lambda: read_picture(
-            name,
-            row.metadata[0],
-            digest,
-            roots=hall.picture_roots,
-            max_bytes=hall.settings.max_bytes,
-        ),
-    )
+def _known_id(item: str) -> str:
+    """The id behind the name in a URL."""
+    name = id_of(item)
+    if name is None:
+        raise Refused(404, "there is no such item", fix="use the links of a search's answer")
+    return name
 
 
 def _row(index: Index, name: str) -> Rows:

@@ -1,1 +1,0 @@
-"""Who may ask the service, and how much of it one client may take."""

@@ -1,0 +1,106 @@
+"""How many requests are worked on at a time, and how much and how long they may upload."""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from time import perf_counter
+
+from starlette.requests import ClientDisconnect, Request
+
+from surefind.serve.errors import Refused
+
+LONGEST_PAUSE = 30  # seconds that a client is asked to stay away
+UPLOAD_PAUSE = 2  # the same while there are too many uploads
+WEIGHT = 0.1  # of the latest answer in the usual time between answers
+
+
+class Admission:
+    """Places for questions. Used by the event loop alone, so that it needs no lock."""
+
+    def __init__(self, places: int) -> None:
+        self.places, self.taken = places, 0
+        self._between = 0.1  # seconds from one answer to the next
+        self._last: float | None = None
+
+    def check(self) -> None:
+        """Refuse now what would be refused after its body was read."""
+        if self.taken >= self.places:
+            raise self.busy(f"all {self.places} places are taken")
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        self.check()
+        self.taken += 1
+        try:
+            yield
+            now = perf_counter()
+            if self._last is not None:
+                self._between += WEIGHT * (now - self._last - self._between)
+            self._last = now
+        finally:
+            self.taken -= 1
+            if not self.taken:
+                self._last = None  # idle time says nothing about the work
+
+    def busy(self, problem: str) -> Refused:
+        """A refusal that says when to come back."""
+        wait = min(LONGEST_PAUSE, max(1, math.ceil(self.taken * self._between)))
+        fix = "ask again after the seconds that Retry-After names"
+        return Refused(503, problem, fix=fix, retry_after=wait)
+
+
+class UploadBudget:
+    """Bytes that all uploads hold together. Used by the event loop alone: it needs no lock."""
+
+    def __init__(self, total_bytes: int) -> None:
+        self.total_bytes, self.held = total_bytes, 0
+
+    def take(self, size: int) -> None:
+        """Reserve so many more bytes, or refuse: nobody waits for room while holding some."""
+        if self.held + size > self.total_bytes:
+            fix = "send it again after the seconds that Retry-After names"
+            raise Refused(503, "too many uploads at a time", fix=fix, retry_after=UPLOAD_PAUSE)
+        self.held += size
+
+
+@asynccontextmanager
+async def upload(
+    request: Request, *, most: int, seconds: float, budget: UploadBudget
+) -> AsyncIterator[bytes]:
+    """Read a body of at most `most` bytes within `seconds`; it counts as held until the block ends.
+
+    What was announced is not believed: the bytes are counted as they come.
+    """
+    too_long = Refused(
+        413, f"the body is longer than {most:,} bytes", fix="send a smaller file, e.g. a JPEG"
+    )
+    # Before the client is told to go on, and so before it has sent anything.
+    announced = request.headers.get("content-length", "0")
+    if not (announced.isascii() and announced.isdigit()):
+        raise Refused(400, "the Content-Length is no number", fix="send the number of bytes")
+    digits = announced.lstrip("0") or "0"
+    if len(digits) > len(str(most)) or int(digits) > most:  # int() fails with thousands of digits
+        raise too_long
+    body, more = bytearray(), True  # a list of its pieces would cost twentyfold where they are tiny
+    try:
+        try:
+            async with asyncio.timeout(seconds):
+                while more:
+                    message = await request.receive()
+                    if message["type"] == "http.disconnect":
+                        raise ClientDisconnect
+                    piece, more = message.get("body", b""), message.get("more_body", False)
+                    if len(body) + len(piece) > most:
+                        raise too_long
+                    budget.take(len(piece))
+                    body += piece
+        except TimeoutError:
+            raise Refused(
+                408,
+                f"the body did not arrive within {seconds:g} seconds",
+                fix="send a smaller file, or send it over a faster connection",
+            ) from None
+        yield bytes(body)
+    finally:
+        budget.held -= len(body)

@@ -1,0 +1,113 @@
+"""The index as a whole, samples, health and metrics."""
+
+import logging
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request, Response
+from fastapi.responses import JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from surefind.engines.engine import EngineError
+from surefind.serve.errors import Refused
+from surefind.serve.responses import info_answer
+from surefind.serve.routes.search import problems
+from surefind.serve.schemas import (
+    HealthAnswer,
+    InfoAnswer,
+    MapAnswer,
+    MapPending,
+    ReadyAnswer,
+    UncertaintyAnswer,
+)
+from surefind.serve.state import state_of
+
+router = APIRouter()
+logger = logging.getLogger("surefind.serve")
+
+PAUSE = 2  # seconds between looks at a map that is being drawn
+
+
+@router.get("/v1/info", responses=problems(503), tags=["about"])
+async def info(request: Request) -> InfoAnswer:
+    """The index, its calibration, and what may be asked."""
+    state = state_of(request)
+    return await state.service.in_thread(lambda: info_answer(state))
+
+
+@router.get("/v1/uncertainty", responses=problems(503), tags=["about"])
+async def uncertainty(request: Request) -> UncertaintyAnswer:
+    """How vague the images of the gallery are."""
+    state = state_of(request)
+    return await state.service.in_thread(lambda: state.overview()[0].uncertainty)
+
+
+@router.get(
+    "/v1/map",
+    response_model=MapAnswer,
+    responses={202: {"model": MapPending}, **problems(503)},
+    tags=["about"],
+)
+async def gallery_map(request: Request) -> Response:
+    """The gallery on a plane; 202 while it is being projected."""
+    state = state_of(request)
+    _, drawn = await state.service.in_thread(state.overview)
+    answer = drawn.answer()
+    if answer is not None:
+        return JSONResponse(answer)
+    pending = {"ready": False, "sentence": drawn.pending}
+    return JSONResponse(pending, status_code=202, headers={"Retry-After": str(PAUSE)})
+
+
+@router.get(
+    "/v1/samples/{number}",
+    response_class=Response,
+    responses={200: {"content": {"image/png": {}, "image/jpeg": {}}}, **problems(404, 422)},
+    tags=["about"],
+)
+async def sample(request: Request, number: Annotated[int, Path(ge=0, lt=1000)]) -> Response:
+    """A picture to try."""
+    samples = state_of(request).samples
+    if samples is None or number >= len(samples):
+        raise Refused(404, "there is no such sample", fix="/v1/info lists them")
+    return Response(samples[number].content, media_type=samples[number].media_type)
+
+
+@router.get("/healthz", tags=["health"])
+async def healthz() -> HealthAnswer:
+    """The process answers."""
+    return HealthAnswer(ok=True)
+
+
+@router.get("/readyz", responses={503: {"model": ReadyAnswer}}, tags=["health"])
+async def readyz(request: Request) -> Response:
+    """Questions can be answered; says so if it is not from the newest version."""
+    service = state_of(request).service
+    served = service.live.current
+    warnings = served.warnings
+    try:
+        images = await service.in_thread(lambda: len(served.index))
+    except EngineError as error:
+        logger.warning("not ready: %s", error.problem)
+        images, warnings = None, [*warnings, served.public(error)]
+    answer = ReadyAnswer(
+        ready=images is not None,
+        version=served.version,
+        images=images,
+        warnings=warnings,
+        reload=served.trouble,
+    )
+    return JSONResponse(answer.model_dump(), status_code=200 if answer.ready else 503)
+
+
+@router.get("/metrics", response_class=Response, responses=problems(), tags=["health"])
+async def metrics(request: Request) -> Response:
+    """For Prometheus."""
+    state = state_of(request)
+    counted, service = state.metrics, state.service
+    counted.places.set(state.admission.taken)
+    counted.queue.labels("search").set(len(service.searches))
+    if service.encoding is not None:
+        counted.queue.labels("encode").set(len(service.encoding.batches))
+    counted.images.set(service.live.current.images)
+    counted.reloads.set(service.live.reloads)
+    return Response(counted.page(), media_type=CONTENT_TYPE_LATEST)

@@ -1,0 +1,206 @@
+"""Search by image or vector, and embed; parameters and limits that other routes share."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from time import perf_counter
+from typing import Annotated, Any, TypeVar
+
+import torch
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ValidationError
+from starlette.requests import ClientDisconnect
+
+from surefind.errors import InvalidArgument
+from surefind.serve.errors import Refused
+from surefind.serve.limits import upload
+from surefind.serve.responses import search_answer
+from surefind.serve.schemas import EmbeddingAnswer, ErrorAnswer, SearchAnswer, Vector
+from surefind.serve.service import Answered, SearchOptions
+from surefind.serve.settings import MAX_EXPAND, MAX_K
+from surefind.serve.state import AppState, state_of
+
+router = APIRouter(prefix="/v1", tags=["search"])
+
+VECTOR_BYTES = 4 * 2**20  # of its JSON
+
+T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
+
+K = Annotated[int, Query(ge=1, le=MAX_K, description="Hits; all if there are fewer.")]
+Ranking = Annotated[
+    str | None, Query(description="By mean or expected distance; the index's own if not given.")
+]
+Where = Annotated[
+    list[str] | None,
+    Query(
+        description="Only such images: label=cat, year>=2020, var<0.1. Repeatable.", max_length=16
+    ),
+]
+Expand = Annotated[
+    int, Query(ge=0, le=MAX_EXPAND, description="Neighbours that help the query, by certainty.")
+]
+
+_MEANINGS = {
+    400: "The question cannot be asked so.",
+    401: "No token that is right was given.",
+    403: "The request comes from a page of another site.",
+    404: "There is no such thing.",
+    408: "The body came too slowly.",
+    409: "The index does not take such questions.",
+    413: "The body is too long.",
+    415: "The body is not raw bytes of an image.",
+    421: "The request asks for another host.",
+    422: "A parameter or the image cannot be used.",
+    503: "Too busy, or the index's server is away; Retry-After says when to come back.",
+}
+_WRAPPED = ("multipart/", "application/json")  # the image would have to be unwrapped
+_IMAGE = {
+    "requestBody": {
+        "required": True,
+        "description": "The bytes of an image file, as they are.",
+        "content": {
+            kind: {"schema": {"type": "string", "format": "binary"}}
+            for kind in ("image/jpeg", "image/png", "application/octet-stream")
+        },
+    }
+}
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """For the description of a route; who may ask is the same for all."""
+    return {
+        status: {"model": ErrorAnswer, "description": _MEANINGS[status]}
+        for status in (401, 403, 421, *statuses)
+    }
+
+
+def json_body(model: type[BaseModel]) -> dict[str, Any]:
+    """How a route describes the body that it reads by `read_json`."""
+    schema = {"schema": model.model_json_schema()}
+    return {"requestBody": {"required": True, "content": {"application/json": schema}}}
+
+
+async def _options(
+    k: K = 12, ranking: Ranking = None, where: Where = None, expand: Expand = 0
+) -> SearchOptions:
+    return SearchOptions(k, ranking, tuple(where or ()), expand)
+
+
+Options = Annotated[SearchOptions, Depends(_options)]
+
+
+@router.post("/search", responses=problems(400, 408, 409, 413, 415, 422, 503), openapi_extra=_IMAGE)
+async def search(request: Request, response: Response, options: Options) -> SearchAnswer:
+    """Find the nearest images of the one that is sent, and say how sure that is."""
+    state, begun = state_of(request), perf_counter()
+    async with _image(state, request) as content:
+        answered = await run_admitted(request, lambda: state.service.search(content, options))
+    return sent(state, answered, response, begun)
+
+
+@router.post("/embed", responses=problems(400, 408, 409, 413, 415, 422, 503), openapi_extra=_IMAGE)
+async def embed(request: Request) -> EmbeddingAnswer:
+    """The embedding of the image that is sent: a mean, and how vague it is."""
+    state = state_of(request)
+    async with _image(state, request) as content:
+        encoded = await run_admitted(request, lambda: state.service.encode(content))
+    index = state.service.live.current.index
+    return EmbeddingAnswer(
+        family=encoded.embedding.family,
+        mean=encoded.embedding.mean[0].tolist(),
+        var=float(index.space.var(encoded.embedding)[0]),
+        fingerprint=index.fingerprint,
+    )
+
+
+@router.post(
+    "/search/vector",
+    responses=problems(400, 408, 409, 413, 422, 503),
+    openapi_extra=json_body(Vector),
+)
+async def search_vector(request: Request, response: Response, options: Options) -> SearchAnswer:
+    """The same for a vector, of an index that `surefind upgrade` made."""
+    state, begun = state_of(request), perf_counter()
+    if state.upgrade is None:
+        raise Refused(
+            409, "this index takes images, not vectors", fix="send an image to /v1/search"
+        )
+    given = await read_json(request, Vector, most=VECTOR_BYTES)
+    vector = torch.tensor([given.vector], dtype=torch.float32)
+    if not torch.isfinite(vector).all():
+        raise InvalidArgument(
+            "vector",
+            expected="finite values",
+            got="NaN or infinity",
+            fix="check the model for divergence",
+        )
+    embedding = state.upgrade.embed(vector)
+    answered = await run_admitted(
+        request, lambda: state.service.search_embedding(embedding, options)
+    )
+    return sent(state, answered, response, begun)
+
+
+@asynccontextmanager
+async def _image(state: AppState, request: Request) -> AsyncIterator[bytes]:
+    """The body, if there is a place for it; read before it takes one, as it may come slowly."""
+    kind = request.headers.get("content-type", "")
+    if kind.lower().startswith(_WRAPPED):
+        raise Refused(
+            415,
+            f"the body is {kind.partition(';')[0]}, not an image",
+            fix="send the file as it is: curl --data-binary @photo.jpg",
+        )
+    state.admission.check()
+    most, seconds = state.settings.max_bytes, state.settings.upload_seconds
+    async with upload(request, most=most, seconds=seconds, budget=state.uploads) as content:
+        yield content
+
+
+async def read_json(request: Request, model: type[M], *, most: int) -> M:
+    """Read a small body; FastAPI itself would read one of any length, for any time."""
+    state = state_of(request)
+    seconds = state.settings.upload_seconds
+    async with upload(request, most=most, seconds=seconds, budget=state.uploads) as content:
+        try:
+            return model.model_validate_json(content)
+        except ValidationError as error:
+            raise RequestValidationError(error.errors(include_context=False)) from None
+
+
+async def run_admitted(request: Request, work: Callable[[], Awaitable[T]]) -> T:
+    """Run work under the admission limit and the deadline; cancel it if the client disconnects."""
+
+    async def until_gone() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    state = state_of(request)
+    seconds = state.settings.answer_seconds
+    with state.admission.place():
+        task = asyncio.ensure_future(work())
+        gone = asyncio.ensure_future(until_gone())
+        try:
+            await asyncio.wait({task, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+            if gone.done():
+                raise ClientDisconnect
+            raise state.admission.busy(f"there was no answer within {seconds:g} seconds")
+        finally:
+            task.cancel()
+            gone.cancel()
+
+
+def sent(state: AppState, answered: Answered, response: Response, begun: float) -> SearchAnswer:
+    """Count the answer with its times since `begun`, and tell them in the header."""
+    seconds = replace(answered.seconds, total=perf_counter() - begun)
+    for stage, spent in vars(seconds).items():
+        state.metrics.seconds.labels(stage).observe(spent)
+    state.metrics.verdicts.labels(answered.result.verdict or "none").inc()
+    timing = (f"{stage};dur={1000 * spent:.1f}" for stage, spent in vars(seconds).items())
+    response.headers["Server-Timing"] = ", ".join(timing)  # browsers show it beside a request
+    return search_answer(replace(answered, seconds=seconds))

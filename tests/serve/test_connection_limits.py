@@ -1,0 +1,318 @@
+"""Clients that take their time lose their place, refusals arrive, and others do not notice."""
+
+import asyncio
+import json
+import resource
+import select
+import socket
+import threading
+import time
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, suppress
+from http.client import HTTPConnection
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from surefind.serve import connection_limits
+from surefind.serve.connection_limits import limited_protocol
+from surefind.serve.errors import Refused, refusal
+from surefind.serve.limits import UploadBudget, upload
+
+REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
+LAST = REQUEST + b"Connection: close\r\n\r\n"
+MEGABYTE = 2**20
+PIECE = bytes(2**16)
+CHUNK = b"10000\r\n" + PIECE + b"\r\n"
+
+
+def is_closed(client: socket.socket) -> bool:
+    """By the other side; waits for it."""
+    try:
+        return client.recv(2**16) == b""
+    except ConnectionError:
+        return True
+
+
+def read_chunks(client: socket.socket) -> bytes:
+    """One answer, of a connection that is kept open."""
+    read = b""
+    while not read.endswith(b"\r\n0\r\n\r\n"):
+        read += client.recv(2**16)
+    return read
+
+
+def wait_until(happened) -> None:
+    deadline = time.monotonic() + 20
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def many_files() -> Iterator[None]:
+    """Room for both ends of many connections in one process."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 4096)), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("many_files")
+def test_five_hundred_slow_clients_hold_up_nobody_and_are_closed(hello: ASGIApp, serve):
+    server = serve(hello, limited_protocol(header_seconds=5, most_connections=1000))
+    with ExitStack() as stack:
+        tracemalloc.start()
+        slow = [stack.enter_context(server.connect()) for _ in range(500)]
+        wait_until(lambda: server.connections == 500)
+        for letter in REQUEST[:4]:
+            for client in slow:
+                with suppress(OSError):  # on a busy machine, it may be over already
+                    client.sendall(bytes([letter]))
+            assert server.ask(LAST).startswith(b"HTTP/1.1 200")
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert most < 500 * 2**15  # 32 kB each
+        assert all(is_closed(client) for client in slow)
+        wait_until(lambda: server.connections == 0)
+        assert server.ask(LAST).startswith(b"HTTP/1.1 200")
+
+
+def drip(client: socket.socket) -> None:
+    """A header now and then, for as long as somebody listens."""
+    with suppress(OSError):
+        while True:
+            client.sendall(b"A: b\r\n")
+            time.sleep(0.02)
+
+
+@pytest.mark.parametrize("begun", [b"", b"G", REQUEST])
+def test_what_keeps_coming_wins_no_time(hello: ASGIApp, serve, begun: bytes):
+    server = serve(hello, limited_protocol(header_seconds=0.3, most_connections=10))
+    with server.connect() as client:
+        client.sendall(begun)
+        if begun == REQUEST:
+            dripping = threading.Thread(target=drip, args=[client])
+            dripping.start()
+        assert is_closed(client)
+    if begun == REQUEST:
+        dripping.join(20)
+
+
+def test_a_further_request_has_its_time_from_its_first_byte(hello: ASGIApp, serve):
+    protocol = limited_protocol(header_seconds=1, most_connections=10)
+    server = serve(hello, protocol, timeout_keep_alive=20)
+    with server.connect() as client:
+        client.sendall(REQUEST + b"\r\n")
+        assert read_chunks(client).startswith(b"HTTP/1.1 200")
+        assert not select.select([client], [], [], 1.5)[0]  # longer idle than a head may take
+        client.sendall(b"G")
+        assert is_closed(client)
+
+
+def test_an_answer_may_take_longer_than_a_head(serve):
+    asked, go_on = threading.Event(), threading.Event()
+
+    async def slow_app(scope: Scope, receive: Receive, send: Send) -> None:
+        asked.set()
+        await asyncio.to_thread(go_on.wait, 20)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"done"})
+
+    server = serve(slow_app, limited_protocol(header_seconds=1, most_connections=10))
+    with server.connect() as client:
+        client.sendall(LAST)
+        assert asked.wait(20)
+        assert not select.select([client], [], [], 1.5)[0]
+        go_on.set()
+        assert client.recv(2**16).startswith(b"HTTP/1.1 200")
+
+
+def test_a_body_that_nobody_reads_does_not_hold_the_connection(hello: ASGIApp, serve):
+    protocol = limited_protocol(header_seconds=1, most_connections=10)
+    server = serve(hello, protocol, timeout_keep_alive=20)
+    with server.connect() as client:
+        client.sendall(REQUEST + b"Content-Length: 1000000\r\n\r\n")
+        assert read_chunks(client).startswith(b"HTTP/1.1 200")
+        client.sendall(b"a")
+        assert is_closed(client)
+
+
+@pytest.mark.parametrize("hurry", [True, False])
+def test_a_connection_too_many_is_told_to_come_back(hello: ASGIApp, serve, hurry: bool):
+    server = serve(hello, limited_protocol(header_seconds=20, most_connections=3))
+    with ExitStack() as stack:
+        waiting = [stack.enter_context(server.connect()) for _ in range(3)]
+        wait_until(lambda: server.connections == 3)
+        with server.connect() as client:
+            if hurry:
+                client.sendall(LAST)
+            answer = client.makefile("rb").read()
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 503 ") and b"Retry-After: " in head
+        assert f"Content-Length: {len(body)}".encode() in head
+        assert set(json.loads(body)["error"]) == {"problem", "fix"}
+        assert server.connections == 3
+        waiting.pop().close()
+        wait_until(lambda: server.connections == 2)
+        assert server.ask(LAST).startswith(b"HTTP/1.1 200")
+
+
+def send_until_it_fails(client: socket.socket) -> None:
+    """The first that comes to a closed end is answered by a reset, and the next one fails."""
+    wait_until(lambda: client.sendall(b"a"))
+
+
+def test_a_flood_is_held_by_twice_the_places(hello: ASGIApp, serve, monkeypatch):
+    monkeypatch.setattr(connection_limits, "LAST_SECONDS", 600)
+    server = serve(hello, limited_protocol(header_seconds=600, most_connections=3))
+    with ExitStack() as stack:
+        clients = [stack.enter_context(server.connect()) for _ in range(26)]
+        for client in clients[6:]:
+            assert client.recv(2**16).startswith(b"HTTP/1.1 503")
+            with pytest.raises(ConnectionError):
+                send_until_it_fails(client)
+        assert server.connections == 3
+
+
+def test_who_takes_nothing_of_an_answer_is_cut_off(serve):
+    async def large(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for _ in range(64):
+            await send({"type": "http.response.body", "body": bytes(2**20), "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+    limits = {"header_seconds": 20, "most_connections": 10}
+    server = serve(large, limited_protocol(**limits, stalled_seconds=0.3))
+    with server.connect() as client:
+        client.sendall(LAST)
+        wait_until(lambda: server.connections == 1)
+        wait_until(lambda: server.connections == 0)
+
+
+def test_who_reads_slowly_but_reads_is_not_cut_off(serve, monkeypatch):
+    monkeypatch.setattr(connection_limits, "LAST_SECONDS", 0.2)
+
+    async def large(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": bytes(24 * 2**20)})
+
+    limits = {"header_seconds": 20, "most_connections": 10}
+    server = serve(large, limited_protocol(**limits, stalled_seconds=1))
+    with socket.socket() as client:
+        # Otherwise the machine takes it all in our place.
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**18)
+        client.settimeout(20)
+        client.connect(server.address)
+        client.sendall(LAST)
+        read = 0
+        while piece := client.recv(2**19):
+            read += len(piece)
+            time.sleep(0.04)
+    assert read > 24 * 2**20
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"G", REQUEST + b"Content-Length: 9\r\n\r\n", b"\0\0\r\n\r\n"]
+)
+def test_the_server_ends_with_slow_clients_around(hello, serve, monkeypatch, sent: bytes):
+    monkeypatch.setattr(connection_limits, "LAST_SECONDS", 0.2)
+    server = serve(hello, limited_protocol(header_seconds=600, most_connections=10))
+    with server.connect() as client:
+        client.sendall(sent)
+        wait_until(lambda: server.connections == 1 or sent.startswith(b"\0"))
+        server.stop()
+
+
+# uploads
+
+
+async def measure(request: Request) -> Response:
+    """How long a body was, of at most a megabyte."""
+    budget = UploadBudget(8 * MEGABYTE)
+    try:
+        async with upload(request, most=MEGABYTE, seconds=20, budget=budget) as body:
+            return PlainTextResponse(str(len(body)))
+    except Refused as refused:
+        return refusal(refused, request)
+
+
+MEASURE = Starlette(routes=[Route("/", measure, methods=["POST"])])
+
+
+@pytest.fixture
+def protocol():
+    return limited_protocol(header_seconds=20, most_connections=100)
+
+
+def head(*lines: str) -> bytes:
+    return "\r\n".join(["POST / HTTP/1.1", "Host: localhost", *lines, "", ""]).encode()
+
+
+def read_answer(client: socket.socket) -> tuple[int, bytes]:
+    """Until the server closes."""
+    read = b""
+    while part := client.recv(2**16):
+        read += part
+    return int(read.split(b" ")[1]), read
+
+
+def test_a_client_that_is_told_of_the_limit_first_sends_nothing(serve, protocol):
+    server = serve(MEASURE, protocol)
+    with server.connect() as client:
+        client.sendall(head("Content-Length: 1048577", "Expect: 100-continue"))
+        status, answer = read_answer(client)
+    assert status == 413 and b"100 Continue" not in answer
+
+
+def test_a_client_that_reads_only_once_it_has_sent_all_gets_its_refusal(serve, protocol):
+    server = serve(MEASURE, protocol)
+    tracemalloc.start()
+    try:
+        with server.connect() as client:
+            client.sendall(head(f"Content-Length: {64 * MEGABYTE}"))
+            for _ in range(64 * MEGABYTE // len(PIECE)):
+                client.sendall(PIECE)
+            assert read_answer(client)[0] == 413
+        assert tracemalloc.get_traced_memory()[1] < 6 * MEGABYTE
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_client_that_talks_no_http_is_told_so_however_much_it_sends(serve, protocol):
+    server = serve(MEASURE, protocol)
+    with server.connect() as client:
+        for _ in range(64):
+            client.sendall(b"\0\r\n\r\n" + PIECE)
+        assert read_answer(client)[0] == 400
+
+
+def send_without_end(client: socket.socket) -> None:
+    while True:
+        client.sendall(CHUNK)
+
+
+def test_a_client_that_never_stops_sending_is_cut_off(serve, protocol, monkeypatch):
+    monkeypatch.setattr(connection_limits, "LAST_SECONDS", 0.2)
+    server = serve(MEASURE, protocol)
+    with server.connect() as client:
+        client.sendall(head("Transfer-Encoding: chunked"))
+        with pytest.raises(ConnectionError):
+            send_without_end(client)
+
+
+def test_a_connection_is_kept_after_a_body_that_was_read(serve, protocol):
+    server = serve(MEASURE, protocol)
+    client = HTTPConnection(*server.address, timeout=20)
+    client.connect()
+    with closing(client):
+        port = client.sock.getsockname()
+        for size in (5, 0, 70_000):
+            client.request("POST", "/", bytes(size))
+            assert client.getresponse().read() == str(size).encode()
+        assert client.sock.getsockname() == port

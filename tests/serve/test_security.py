@@ -1,0 +1,336 @@
+"""Where it may listen, who is answered, and what browsers are told."""
+
+import hmac
+import logging
+from pathlib import Path
+
+import pytest
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from surefind.errors import InvalidArgument, InvalidFile, SurefindError
+from surefind.serve.connection_limits import limited_protocol
+from surefind.serve.security import (
+    LONGEST_TOKEN,
+    Guard,
+    check_bind,
+    is_loopback,
+    is_right,
+    known_hosts,
+    read_token,
+    session_cookie,
+)
+
+TOKEN = "correct-horse-battery-staple"
+
+# bind and token
+
+LOOPBACK = ["127.0.0.1", "127.255.255.254", "::1", "0:0:0:0:0:0:0:1", "::ffff:127.0.0.1"]
+LOOPBACK += ["localhost", "LocalHost"]
+BEYOND = ["0.0.0.0", "::", "", "0", "192.168.1.7", "fe80::1", "photos", "*", "::ffff:10.0.0.1"]
+BEYOND += ["128.0.0.1", "127.0.0.1.example.com", "localhost.example.com"]
+UNUSABLE = ["", "short", TOKEN[:15], "with a space in it", "line\nbreak, and more"]
+UNUSABLE += ["ключ от всех дверей", "nul\0and more of it", "x" * (LONGEST_TOKEN + 1), TOKEN + "\n"]
+MATRIX = [
+    *[(host, token, True) for host in LOOPBACK for token in (None, TOKEN)],
+    *[(host, token, token is not None) for host in BEYOND for token in (None, TOKEN)],
+    *[(host, token, False) for host in ("127.0.0.1", "0.0.0.0") for token in UNUSABLE],
+]
+
+
+@pytest.mark.parametrize(("host", "token", "allowed"), MATRIX)
+def test_beyond_this_machine_a_usable_token_is_needed(host: str, token: str | None, allowed: bool):
+    if allowed:
+        check_bind(host, token)
+        return
+    with pytest.raises(SurefindError) as caught:
+        check_bind(host, token)
+    assert ("--token-file FILE" in caught.value.fix) == (token is None)
+    assert not token or token not in str(caught.value)
+
+
+def make_file(folder: Path, content: bytes, *, mode: int = 0o600) -> Path:
+    file = folder / "token"
+    file.write_bytes(content)
+    file.chmod(mode)
+    return file
+
+
+def test_the_token_file_comes_before_the_environment(tmp_path: Path):
+    file = make_file(tmp_path, b"\xef\xbb\xbf" + f"{TOKEN}\n".encode())
+    assert read_token(file, {"SUREFIND_TOKEN": "another"}) == TOKEN
+    assert read_token(None, {"SUREFIND_TOKEN": f" {TOKEN}\n"}) == TOKEN
+    assert read_token(None, {}) is None
+
+
+def test_an_empty_token_is_an_error_not_no_token(tmp_path: Path):
+    with pytest.raises(SurefindError, match="holds no token"):
+        read_token(make_file(tmp_path, b" \t\r\n"), {})
+    with pytest.raises(SurefindError, match="SUREFIND_TOKEN holds no token"):
+        read_token(None, {"SUREFIND_TOKEN": ""})
+
+
+def test_a_token_file_that_cannot_be_read_is_an_error_that_does_not_hold_it(tmp_path: Path):
+    with pytest.raises(InvalidFile, match="cannot read the token"):
+        read_token(tmp_path, {})
+    with pytest.raises(InvalidFile, match="not text") as caught:
+        read_token(make_file(tmp_path, b"\xff\xfesecret"), {})
+    assert "secret" not in str(caught.value) and caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize(("mode", "warned"), [(0o600, 0), (0o640, 0), (0o644, 1)])
+def test_a_token_that_everybody_can_read_is_warned_of(tmp_path: Path, caplog, mode, warned):
+    caplog.set_level(logging.DEBUG)
+    read_token(make_file(tmp_path, TOKEN.encode(), mode=mode), {})
+    assert len(caplog.records) == warned and TOKEN not in caplog.text
+
+
+# host and origin
+
+
+def guard(app: ASGIApp, bind: str = "127.0.0.1", *, token: str | None = None) -> Guard:
+    hosts = known_hosts(bind, ["photos.example.com"])
+    return Guard(app, hosts=hosts, any_address=not is_loopback(bind), token=token)
+
+
+OURS = ["localhost", "LOCALHOST:8000", "127.0.0.1:80", "[::1]:8000", "[0:0::1]", "localhost:0"]
+OURS += ["Photos.Example.Com:443"]
+ADDRESSES = ["192.168.1.7:8000", "10.1.2.3", "[fe80::1]:9", "127.0.0.2", "0.0.0.0"]
+NOT_OURS = ["", ":80", "evil.example:8000", "localhost.evil.example", "127.1", "2130706433", "*"]
+NOT_OURS += ["127.0.0.1.evil.example", "example.com", "a.photos.example.com", "localhost."]
+NOT_OURS += ["localhost:", "localhost:99999", "localhost:123456", "localhost:8o", "localhost:-1"]
+NOT_OURS += ["user@localhost", "localhost/", "localhost localhost", " localhost", "localhost,evil"]
+NOT_OURS += ["::1", "[::1", "[localhost]", "[127.0.0.1]", "[:::1]", "[::1]x", "[::1%lo]"]
+NOT_OURS += ["localhost\x00", "l\u043ecalhost".encode().decode("latin-1"), "http://localhost"]
+HOSTS = [
+    *[(bind, host, True) for bind in ("127.0.0.1", "192.168.1.7") for host in OURS],
+    *[(bind, host, False) for bind in ("127.0.0.1", "192.168.1.7") for host in NOT_OURS],
+    *[(bind, host, bind != "127.0.0.1") for bind in ("127.0.0.1", "::") for host in ADDRESSES],
+    ("127.0.0.5", "127.0.0.5:8000", True),
+    ("127.0.0.5", "127.0.0.6:8000", False),
+    ("Machine", "machine:8000", True),
+]
+
+
+@pytest.mark.parametrize(("bind", "host", "allowed"), HOSTS)
+def test_only_hosts_of_ours_are_answered(hello, ask, bind: str, host: str, allowed: bool):
+    answer = ask(guard(hello, bind), headers={"Host": host})
+    assert answer.status == (200 if allowed else 421)
+    assert allowed or "evil" not in answer.error["problem"]  # what was asked is not repeated
+
+
+@pytest.mark.parametrize("hosts", [[], ["localhost", "localhost"], ["localhost", "evil.example"]])
+def test_a_request_has_one_host(hello, ask, hosts: list[str]):
+    assert ask(guard(hello), headers=[("Host", host) for host in hosts]).status == 421
+
+
+@pytest.mark.parametrize("name", ["", "*.example.com", "a:80", "http://a", "a b", "a/b", "[a]"])
+def test_a_name_that_no_request_could_ask_for_is_refused(name: str):
+    with pytest.raises(InvalidArgument, match="host name"):
+        known_hosts("127.0.0.1", [name])
+
+
+@pytest.mark.parametrize(
+    ("host", "origin", "status"),
+    [
+        ("LocalHost:8000", "http://localhost:8000", 200),
+        ("localhost", "http://localhost", 200),
+        ("localhost:80", "http://localhost", 200),
+        ("photos.example.com", "https://photos.example.com", 200),
+        ("photos.example.com:443", "https://photos.example.com", 200),
+        ("[::1]:8000", "http://[::1]:8000", 200),
+        ("localhost:8000", "http://localhost:3000", 403),
+        ("localhost:8000", "http://localhost", 403),
+        ("localhost:80", "https://localhost", 403),
+        ("localhost:8000", "http://127.0.0.1:8000", 403),
+        ("localhost:8000", "http://evil.example:8000", 403),
+        ("localhost:8000", "http://localhost:8000.evil.example", 403),
+        ("localhost:8000", "http://localhost:8000/", 403),
+        ("localhost:8000", "http://localhost:8000@evil.example", 403),
+        ("localhost:8000", "file://localhost:8000", 403),
+        ("localhost:8000", "xhttp://localhost:8000", 403),
+        ("localhost:8000", "localhost:8000", 403),
+        ("localhost:8000", "null", 403),
+        ("localhost:8000", "", 403),
+    ],
+)
+def test_only_our_own_page_may_post(hello, ask, host: str, origin: str, status: int):
+    headers = {"Host": host, "Origin": origin}
+    assert ask(guard(hello), method="POST", headers=headers).status == status
+
+
+def test_programs_may_post_links_may_be_followed_and_nothing_else(hello, ask):
+    stranger = {"Host": "localhost", "Origin": "http://evil.example"}
+    assert ask(guard(hello), method="POST", headers={"Host": "localhost"}).status == 200
+    assert ask(guard(hello), headers=stranger).status == 200
+    for method in ("PUT", "DELETE", "PATCH", "ODD"):
+        assert ask(guard(hello), method=method, headers=stranger).status == 403
+    twice = [("Host", "localhost"), *[("Origin", "http://localhost")] * 2]
+    assert ask(guard(hello), method="POST", headers=twice).status == 403
+
+
+def test_a_refused_body_is_not_waited_for(hello, ask):
+    headers = {"Host": "evil.example", "Content-Length": "1000000000"}
+    assert ask(guard(hello), method="POST", headers=headers).headers["connection"] == "close"
+    assert "connection" not in ask(guard(hello), headers={"Host": "evil"}).headers
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example"},
+        {"Host": "localhost", "Origin": "http://evil.example"},
+        {"Host": "localhost"},
+    ],
+)
+def test_a_websocket_is_no_way_around(hello, ask, headers: dict[str, str]):
+    app = guard(hello, token=TOKEN)
+    assert ask(app, "/v1/info", headers=headers, kind="websocket").status == 1008
+
+
+# who knows the token
+
+COOKIE = session_cookie(TOKEN).split(";")[0]
+NAME, VALUE = COOKIE.split("=")
+RIGHT = [
+    [("Authorization", f"Bearer {TOKEN}")],
+    [("Authorization", f"bearer  {TOKEN} ")],
+    [("Cookie", f"a=b; {COOKIE};c")],
+    [("Cookie", "a=b"), ("Cookie", COOKIE)],
+    [("Cookie", f"{NAME}=older; {COOKIE}")],
+    [("Authorization", "Basic dXNlcjpwYXNz"), ("Cookie", COOKIE)],
+]
+WRONG = [
+    [],
+    [("Authorization", "Bearer")],
+    [("Authorization", "Bearer ")],
+    [("Authorization", TOKEN)],
+    [("Authorization", f"Basic {TOKEN}")],
+    [("Authorization", f"Bearer {TOKEN}x")],
+    [("Authorization", f"Bearer {TOKEN[:-1]}")],
+    [("Authorization", "Bearer \xe9\xff")],
+    [("Authorization", f"Bearer {VALUE}")],
+    [("Cookie", f"{NAME}={TOKEN}")],
+    [("Cookie", NAME)],
+    [("Cookie", f"{NAME}={VALUE[:-1]}")],
+    [("Cookie", f"x{NAME}={VALUE}")],
+    [("Cookie", session_cookie("another-token-of-16").split(";")[0])],
+    [("X-Token", TOKEN)],
+]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"), [(one, 200) for one in RIGHT] + [(one, 401) for one in WRONG]
+)
+def test_only_who_knows_the_token_is_answered(hello, ask, headers, status: int):
+    app = guard(hello, token=TOKEN)
+    answer = ask(app, "/v1/info", headers=[("Host", "localhost"), *headers])
+    assert answer.status == status
+    if status == 401:
+        assert answer.headers["www-authenticate"] == "Bearer"
+        assert "Authorization: Bearer" in answer.error["fix"]
+
+
+@pytest.mark.parametrize(
+    ("status", "paths"),
+    [
+        (200, ["/", "/page/app.js", "/healthz", "/readyz", "/v1/session"]),
+        (401, ["/v1/info", "/metrics", "/docs", "/openapi.json", "/report/", "", "//", "/page"]),
+        (401, ["/healthz/", "/healthzz", "/HEALTHZ", "/v1/session/more", "/x/page/"]),
+        (401, ["/page/../v1/info", "/page/a/../../metrics"]),
+    ],
+)
+def test_only_the_page_and_the_health_are_open(hello, ask, status: int, paths: list[str]):
+    app = guard(hello, token=TOKEN)
+    assert {ask(app, path, headers={"Host": "localhost"}).status for path in paths} == {status}
+
+
+def test_the_cookie_is_not_the_token_and_neither_script_nor_other_site_has_it():
+    flags = {flag.strip() for flag in session_cookie(TOKEN).split(";")[1:]}
+    assert flags == {"Path=/", "HttpOnly", "SameSite=Strict"}
+    assert session_cookie(TOKEN, secure=True).endswith("; Secure")
+    assert hmac.new(TOKEN.encode(), b"surefind session", "sha256").hexdigest() == VALUE
+    assert session_cookie("another-token-of-16").partition("=")[0] != NAME
+
+
+def test_tokens_are_compared_in_constant_time(monkeypatch):
+    assert is_right(TOKEN, TOKEN)
+    assert not any(is_right(TOKEN, given) for given in ("", TOKEN + "\0", "\ud800", "é" * 40))
+    compared = []
+    monkeypatch.setattr(
+        "secrets.compare_digest", lambda one, other: compared.append((one, other)) or True
+    )
+    assert is_right(TOKEN, "given")
+    assert compared == [(TOKEN.encode(), b"given")]
+
+
+def test_no_log_and_no_answer_holds_the_token(hello: ASGIApp, serve, caplog):
+    for name in (None, "uvicorn", "uvicorn.error", "uvicorn.access", "asyncio"):
+        caplog.set_level(1, logger=name)
+    protocol = limited_protocol(header_seconds=20, most_connections=20)
+    server = serve(guard(hello, token=TOKEN), protocol, log_level=1, timeout_keep_alive=20)
+    heads = [f"{name}: {value}" for one in [*RIGHT, *WRONG] for name, value in one]
+    close = "Host: localhost\r\nConnection: close\r\n\r\n"
+    answers = [
+        server.ask(f"GET /v1/info HTTP/1.1\r\n{head}\r\n{close}".encode("latin-1"))
+        for head in heads
+    ]
+    answers.append(server.ask(f"GET /v1/info HTTP/1.1\r\n{TOKEN}\r\n\r\n".encode()))
+    assert [answer[:12] for answer in answers].count(b"HTTP/1.1 200") >= 5
+    assert caplog.text.count("/v1/info") >= len(heads)  # it does log
+    for secret in (TOKEN, VALUE):
+        assert secret not in caplog.text
+        assert all(secret.encode() not in answer for answer in answers)
+
+
+# headers
+
+
+def policy(text: str) -> dict[str, str]:
+    return dict(rule.strip().partition(" ")[::2] for rule in text.split(";"))
+
+
+def test_the_page_runs_its_own_scripts_alone(ask):
+    app = Response(headers={"Content-Security-Policy": "default-src *", "ETag": "1"})
+    headers = ask(guard(app), headers={"Host": "localhost"}).headers
+    assert policy(headers["content-security-policy"]) == {
+        "default-src": "'none'",
+        "script-src": "'self'",
+        "style-src": "'self'",
+        "img-src": "'self' blob: data:",
+        "connect-src": "'self'",
+        "frame-src": "'self'",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        "frame-ancestors": "'none'",
+    }
+    assert headers["x-frame-options"] == "DENY" and headers["etag"] == "1"
+
+
+def test_a_report_runs_nothing_and_is_framed_by_our_page_alone(hello: ASGIApp, ask):
+    headers = ask(guard(hello), "/report/", headers={"Host": "localhost"}).headers
+    assert policy(headers["content-security-policy"]) == {
+        "default-src": "'none'",
+        "img-src": "data:",
+        "style-src": "'unsafe-inline'",
+        "sandbox": "",
+        "frame-ancestors": "'self'",
+    }
+    assert headers["x-frame-options"] == "SAMEORIGIN"
+
+
+@pytest.mark.parametrize("path", ["/", "/v1/info", "/report", "/report/", "/reports/"])
+@pytest.mark.parametrize("host", ["localhost", "evil.example"])
+def test_nothing_is_guessed_leaked_shared_or_switched_on(hello: ASGIApp, ask, path, host):
+    headers = ask(guard(hello), path, headers={"Host": host}).headers
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["cross-origin-resource-policy"] == "same-origin"
+    assert headers["cross-origin-opener-policy"] == "same-origin"
+    assert "camera=()" in headers["permissions-policy"]
+    assert ("sandbox" in headers["content-security-policy"]) == (path == "/report/")
+
+
+def test_a_stranger_learns_nothing_of_the_token(hello: ASGIApp, ask):
+    known = {"Host": "evil.example", "Authorization": f"Bearer {TOKEN}"}
+    assert ask(guard(hello, token=TOKEN), "/v1/info", headers=known).status == 421
