@@ -43,7 +43,6 @@ class Hub:
         self.gated: set[str] = set()
         self.failing: dict[str, int] = {}  # status by a part of the path
         self.shorten = 0  # bytes that are missing at the end of every file
-        self.cut = False  # the connection ends within a file
 
     def files(self, repo: str, revision: str = "main") -> Files:
         if repo not in self.repos:
@@ -270,12 +269,6 @@ class _Handler(BaseHTTPRequestHandler):
             "ETag": f'"{_digest(content)}"',
             "X-Linked-Size": str(len(content)),
         }
-        if self.command == "GET" and self.hub.cut:
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.close_connection = True
-            return
         sent = content if self.command == "HEAD" else content[: len(content) - self.hub.shorten]
         self._send(sent, headers=headers)
 

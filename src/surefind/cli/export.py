@@ -19,13 +19,13 @@ def export(
         Path, typer.Argument(help="A model folder of surefind train, or an index with its own.")
     ],
     onnx: Annotated[
-        bool, typer.Option("--onnx", help="Write MODEL/onnx/model.onnx, in float32.")
+        bool, typer.Option("--onnx", help="Write MODEL/onnx/model-HASH.onnx, in float32.")
     ] = False,
     int8: Annotated[
         str | None,
         typer.Option(
             metavar="IMAGES",
-            help="Also model_int8.onnx; images like those to come: a folder, a CSV, NAME:FOLDER.",
+            help="Also in int8; images like those to come: a folder, a CSV, NAME:FOLDER.",
         ),
     ] = None,
     images: Annotated[

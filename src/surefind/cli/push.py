@@ -43,21 +43,22 @@ def push(
     """
     from surefind.cli.voice import is_quiet, remark
     from surefind.encoders.encoder import Encoder
-    from surefind.encoders.hub import check_hub_id, upload
+    from surefind.encoders.hub import check_hub_id, pack, upload
     from surefind.encoders.saving import CARD
-    from surefind.encoders.shared_card import has_license
-    from surefind.encoders.sharing import pack, size
     from surefind.reports.for_card import read_measured
     from surefind.search.printable import printable, printable_lines
 
     hub_id = check_hub_id(name)
     fingerprint = Encoder.load(model).fingerprint  # what is damaged is not shared
     measured = None if report is None else read_measured(report, fingerprint=fingerprint)
-    files = pack(model, hub_id, measured=measured, onnx=onnx)
+    files, licensed = pack(model, hub_id, measured=measured, onnx=onnx)
     card = bytes(files[CARD]).decode()
-    sizes = {file: size(content) for file, content in files.items()}
+    sizes = {
+        file: len(content) if isinstance(content, bytes) else content.stat().st_size
+        for file, content in files.items()
+    }
     facts = {"repo": hub_id.repo, "revision": hub_id.revision, "fingerprint": fingerprint}
-    if not has_license(card):
+    if not licensed:
         remark(
             f"the card names no license: add a line such as `license: apache-2.0` to {model / CARD}"
         )

@@ -1,7 +1,7 @@
 """From images to distributions: backbone, mean head and variance head in one module."""
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,16 +14,15 @@ from torch.nn import functional
 from surefind.embeddings import Embeddings, Gaussians, VonMisesFisher
 from surefind.encoders import saving
 from surefind.encoders.backbone import Backbone, build_backbone
-from surefind.encoders.card import Told, published_as, read_told
 from surefind.encoders.classes import read_classes, write_classes
 from surefind.encoders.config import EncoderConfig
 from surefind.encoders.encoding import ImageEncoder
 from surefind.encoders.fingerprint import fingerprint
 from surefind.encoders.gem import log_map
 from surefind.encoders.heads import MeanHead, VarianceHead, start_from_pca
-from surefind.encoders.hub import check_hub_id, model_folder, upload, whole
+from surefind.encoders.hub import check_hub_id, model_folder, pack, upload, whole
+from surefind.encoders.model_card import model_card
 from surefind.encoders.modes import evaluating
-from surefind.encoders.sharing import pack
 
 __all__ = ["POINT_VAR", "Encoder", "EncoderConfig"]
 
@@ -37,7 +36,8 @@ class Encoder(ImageEncoder, nn.Module):
     the backbone's own.
     """
 
-    told = Told()  # of its training, for its card
+    base_model = ""  # where the hub has the weights that the backbone started from
+    card = ""  # of the folder that it was loaded from
 
     def __init__(self, config: EncoderConfig, backbone: Backbone) -> None:
         super().__init__()
@@ -89,7 +89,8 @@ class Encoder(ImageEncoder, nn.Module):
             )
             encoder = cls(config, backbone)
         if pretrained and weights is None:
-            encoder.told = Told(base_model=published_as(backbone.model))
+            published = dict(getattr(backbone.model, "pretrained_cfg", None) or {})
+            encoder.base_model = published.get("hf_hub_id") or ""
         return encoder
 
     @classmethod
@@ -105,19 +106,26 @@ class Encoder(ImageEncoder, nn.Module):
             encoder = cls.create(saved.config)
             encoder.load_state_dict(saving.read_weights(folder, saved, encoder.state_dict()))
             encoder.trained_with = read_classes(folder)
-        encoder.told = read_told(folder / saving.CARD)
+        with suppress(OSError):
+            encoder.card = (folder / saving.CARD).read_text(encoding="utf-8", errors="replace")
         return encoder.eval()
 
     def save(self, folder: str | Path, *, card: Mapping[str, object] | str | None = None) -> None:
         """Write a model folder; an older model in it is replaced whole or not at all.
 
-        `card` is what the model card should tell about the training; if it is not given, what
-        the card of the folder told that this encoder was loaded from.
+        `card` is what the model card should tell about the training. If it is not given, an
+        encoder that was loaded and not changed keeps its card.
         """
-        told = self.told._replace(
-            training=self.told.training if card is None else card, classes=len(self.trained_with)
-        )
-        saving.write_model(Path(folder), self.config, self.state_dict(), told=told)
+        text, made = self.card, self.fingerprint
+        if card is not None or made not in text:
+            text = model_card(
+                self.config,
+                made,
+                training=card,
+                base_model=self.base_model,
+                classes=len(self.trained_with),
+            )
+        saving.write_model(Path(folder), self.config, self.state_dict(), card=text)
         write_classes(Path(folder), self.trained_with)
 
     def push_to_hub(
@@ -137,7 +145,8 @@ class Encoder(ImageEncoder, nn.Module):
         hub_id = check_hub_id(name, revision=revision)
         with TemporaryDirectory() as folder:
             self.save(folder, card=card)
-            return upload(hub_id, pack(Path(folder), hub_id), private=private, message=message)
+            files, _ = pack(Path(folder), hub_id)
+            return upload(hub_id, files, private=private, message=message)
 
     @property
     def fingerprint(self) -> str:

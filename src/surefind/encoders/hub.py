@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from surefind.encoders.classes import FILE as CLASSES
-from surefind.encoders.hub_errors import download_error, no_token, upload_error
-from surefind.encoders.saving import CARD, CONFIG, WEIGHTS
+from surefind.encoders.classes import read_classes
+from surefind.encoders.model_card import Measured, card_for_hub, model_card
+from surefind.encoders.onnx import files as export
+from surefind.encoders.saving import CARD, CONFIG, WEIGHTS, model_files, read_config
 from surefind.errors import InvalidArgument, InvalidFile
 
+LOG_IN = "log in with `hf auth login`, or set HF_TOKEN"
 PREFIX = "hf://"  # says that the hub is meant, whatever folders there are
-ONNX = "onnx/*"
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,94}[A-Za-z0-9_])?"
 _HUB_ID = re.compile(rf"({_NAME}/{_NAME})(?:@([^@\s]+))?")
 
@@ -43,10 +45,7 @@ def check_hub_id(text: str, *, revision: str | None = None) -> HubId:
     hub_id = read_hub_id(text)
     if hub_id is None:
         raise InvalidArgument(
-            "name on the hub",
-            expected="owner/name, or owner/name@branch",
-            got=repr(text),
-            fix="name your account or organisation, a slash, and the model",
+            "name on the hub", expected="owner/name, or owner/name@branch", got=repr(text)
         )
     return hub_id if revision is None else hub_id._replace(revision=revision)
 
@@ -96,13 +95,17 @@ def download(hub_id: HubId, *, onnx: bool = False) -> Path:
     """The hub's files of a model, or those of the cache if they are the same or it is offline."""
     from huggingface_hub import snapshot_download
 
-    wanted = [CONFIG, WEIGHTS, CLASSES, CARD, *([ONNX] if onnx else [])]
+    wanted = [CONFIG, WEIGHTS, CLASSES, CARD, *([f"{export.FOLDER}/*"] if onnx else [])]
     try:
         folder = Path(
             snapshot_download(hub_id.repo, revision=hub_id.revision, allow_patterns=wanted)
         )
     except Exception as error:  # it raises many kinds, of several libraries
-        raise download_error(hub_id.repo, hub_id.revision, error) from error
+        raise InvalidFile(
+            f"{hub_id.repo} holds no model: there is no such folder, and from the hub it could "
+            f"not be downloaded: {_said(error)}",
+            fix=f"check the spelling of the folder or of owner/name; if it is private, {LOG_IN}",
+        ) from error
     if not (folder / CONFIG).is_file():
         raise InvalidFile(
             f"{hub_id.repo} on the hub holds no model of surefind: {CONFIG} is missing",
@@ -122,7 +125,10 @@ def upload(
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, get_token
 
     if get_token() is None:
-        raise no_token(hub_id.repo)
+        raise InvalidFile(
+            f"cannot upload to {hub_id.repo}: nobody is logged in to the hub",
+            fix=f"{LOG_IN}, with a token that may write",
+        )
     api, repo, branch = HfApi(), hub_id.repo, hub_id.revision
     try:
         api.create_repo(repo, private=private, exist_ok=True)
@@ -140,9 +146,45 @@ def upload(
             revision=branch,
         )
     except Exception as error:  # as above
-        raise upload_error(repo, error) from error
+        raise InvalidFile(f"cannot upload to {repo}: {_said(error)}") from error
     return f"{api.endpoint}/{repo}" + ("" if branch is None else f"/tree/{branch}")
 
 
 def _is_ours(name: str) -> bool:
-    return name in (CONFIG, WEIGHTS, CLASSES, CARD) or name.startswith("onnx/")
+    return name in (CONFIG, WEIGHTS, CLASSES, CARD) or name.startswith(f"{export.FOLDER}/")
+
+
+def _said(error: Exception) -> str:
+    """The message in one line; of a failure that was not told, that of its cause."""
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    told = error.__cause__ if isinstance(error, LocalEntryNotFoundError) else None
+    return " ".join(str(told or error).split())[:400] or type(error).__name__
+
+
+def pack(
+    folder: Path, hub_id: HubId, *, measured: Measured | None = None, onnx: bool = False
+) -> tuple[dict[str, Path | bytes], bool]:
+    """Return names on the hub with contents, and whether the card names a license.
+
+    That the weights are whole is for the caller to check.
+    """
+    saved, path = read_config(folder), folder / CARD
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        text = model_card(saved.config, saved.fingerprint, classes=len(read_classes(folder)))
+    except (OSError, ValueError) as error:
+        raise InvalidFile(
+            f"cannot read the model card {path}: {error}",
+            fix="correct it, or delete it for a new one",
+        ) from error
+    card, licensed = card_for_hub(text, hub_id.repo, measured)
+    files: dict[str, Path | bytes] = {CARD: card.encode(), **model_files(folder, saved)}
+    if onnx:
+        exported = export.read_export(folder, "fp32")
+        for precision, its in exported.files.items():
+            name = f"{export.FOLDER}/{its.name(precision)}"
+            files[name] = export.read_content(folder, precision, exported)
+        files[f"{export.FOLDER}/{export.FILE}"] = folder / export.FOLDER / export.FILE
+    return files, licensed

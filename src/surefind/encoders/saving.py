@@ -11,7 +11,6 @@ from torch import Tensor
 
 import surefind
 from surefind.encoders.backbone import check_backbone
-from surefind.encoders.card import Told, model_card
 from surefind.encoders.classes import FILE as CLASSES
 from surefind.encoders.config import EncoderConfig
 from surefind.encoders.fingerprint import canonical, fingerprint
@@ -33,11 +32,7 @@ class Saved(NamedTuple):
 
 
 def write_model(
-    folder: Path,
-    config: EncoderConfig,
-    tensors: Mapping[str, Tensor],
-    *,
-    told: Told = Told(),  # noqa: B008 - it cannot change
+    folder: Path, config: EncoderConfig, tensors: Mapping[str, Tensor], *, card: str
 ) -> None:
     """Write a model; whenever this stops, the folder holds the old or the new one, whole.
 
@@ -59,7 +54,7 @@ def write_model(
         write_whole(waiting, weights)
         write_whole(folder / CONFIG, (json.dumps(facts, indent=2) + "\n").encode())
         waiting.replace(folder / WEIGHTS)
-        write_whole(folder / CARD, model_card(config, made, told).encode())
+        write_whole(folder / CARD, card.encode(errors="replace"))
         for left_over in folder.glob(_waiting(folder, "*").name):
             left_over.unlink()
     except OSError as error:

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from surefind.encoders.measured import Measured, Metric
+from surefind.encoders.model_card import TASK, Measured, markdown, plain
 from surefind.errors import InvalidFile
 from surefind.metrics.bootstrap import Estimate
-from surefind.reports.result import EvalResult, Ranking
+from surefind.reports.result import EvalResult
 from surefind.reports.signals import TRAINING_FREE, ranking_name, signal_name
 
 MAIN = "means"  # the ranking whose signals are told; every model has it
@@ -26,60 +26,58 @@ def read_measured(report: Path, *, fingerprint: str) -> Measured:
 
 
 def measured(result: EvalResult) -> Measured:
-    """What a reader of the card wants to know first."""
+    """Return what a reader of the card wants to know first."""
+    from huggingface_hub import EvalResult as HubResult
+
     about, ranking = result.about, result.rankings[MAIN]
+    found: list[tuple[str, str, Estimate]] = []  # name, as the hub lists it, value
+    for name, one in result.rankings.items():
+        by = ranking_name(name)
+        kind = by.replace(" ", "_")
+        found += [
+            (f"R@{k}, by {by}", f"recall_at_{k}_by_{kind}", one.recall[str(k)]) for k in about.ks
+        ]
+        if one.map_at_r is not None:
+            found.append((f"MAP@R, by {by}", f"map_at_r_by_{kind}", one.map_at_r))
+    wrong = {
+        name: signal.auroc for name, signal in ranking.signals.items() if signal.auroc is not None
+    }
+    free = [name for name in TRAINING_FREE if name in wrong]
+    best = max(free, key=lambda name: wrong[name].value, default=LEARNED)  # in its favour
+    for name in dict.fromkeys((LEARNED, best)):
+        if name in wrong:
+            by = signal_name(name)
+            found.append((f"AUROC of wrong top hits, by {by}", f"auroc_error_{name}", wrong[name]))
     learned = ranking.signals.get(LEARNED)
-    return Measured(
-        data=about.data_name,
-        part=about.part,
-        protocol=about.protocol,
-        queries=about.queries,
-        gallery=about.gallery,
-        classes=about.classes,
-        retrieval=tuple(
-            metric
-            for name, found in result.rankings.items()
-            for metric in _retrieval(found, ranking_name(name), about.ks)
+    if learned is not None and learned.ood is not None:
+        by = f"AUROC of foreign queries, by {signal_name(LEARNED)}"
+        found.append((by, "auroc_foreign_query_var", learned.ood.auroc))
+    matches = f"{about.classes:,} classes" if about.classes else "matches by position"
+    resampled = "classes" if about.resampled_classes else "queries"
+    lines = (
+        f"Measured on {markdown(about.data_name)} ({markdown(about.part)}): {about.queries:,} "
+        f"queries, {about.gallery:,} images searched, {matches}; {markdown(about.protocol)}.",
+        "",
+        f"| metric | value (95 % interval over {resampled}) |",
+        "|---|---|",
+        *(
+            f"| {markdown(name)} | {value.value:.3f} ({value.low:.3f} to {value.high:.3f}) |"
+            for name, _, value in found
         ),
-        learned=_error_auroc(ranking, LEARNED),
-        free=_best_free(ranking),
-        foreign=None
-        if learned is None or learned.ood is None
-        else _metric(
-            f"AUROC of foreign queries, by {signal_name(LEARNED)}",
-            "auroc_foreign_query_var",
-            learned.ood.auroc,
-        ),
-        resampled="classes" if about.resampled_classes else "queries",
-        version=about.versions.get("surefind", ""),
-        date=about.date,
+        "",
+        "The intervals do not cover chance in training. By `surefind evaluate` "
+        f"{markdown(about.versions.get('surefind', ''))}, {markdown(about.date[:10])}.",
     )
-
-
-def _retrieval(ranking: Ranking, by: str, ks: tuple[int, ...]) -> list[Metric]:
-    kind = by.replace(" ", "_")
-    found = [
-        _metric(f"R@{k}, by {by}", f"recall_at_{k}_by_{kind}", ranking.recall[str(k)]) for k in ks
+    results = [
+        HubResult(
+            task_type=TASK,
+            dataset_type=plain(about.data_name),
+            dataset_name=plain(about.data_name),
+            dataset_split=plain(about.part),
+            metric_type=kind,
+            metric_name=name,
+            metric_value=round(value.value, 4),
+        )
+        for name, kind, value in found
     ]
-    if ranking.map_at_r is not None:
-        found.append(_metric(f"MAP@R, by {by}", f"map_at_r_by_{kind}", ranking.map_at_r))
-    return found
-
-
-def _best_free(ranking: Ranking) -> Metric | None:
-    """The best on these very queries: in its favour."""
-    found = [_error_auroc(ranking, name) for name in TRAINING_FREE]
-    return max((metric for metric in found if metric), key=lambda m: m.value, default=None)
-
-
-def _error_auroc(ranking: Ranking, name: str) -> Metric | None:
-    signal = ranking.signals.get(name)
-    if signal is None or signal.auroc is None:
-        return None
-    return _metric(
-        f"AUROC of wrong top hits, by {signal_name(name)}", f"auroc_error_{name}", signal.auroc
-    )
-
-
-def _metric(name: str, kind: str, found: Estimate) -> Metric:
-    return Metric(name, kind, found.value, found.low, found.high)
+    return Measured(results, "\n".join(lines))

@@ -49,10 +49,10 @@ def test_the_export_of_older_weights_is_refused(own_export: Path):
         OnnxEncoder.load(own_export)
 
 
-@pytest.mark.parametrize("name", ["model.onnx", "export.json"])
+@pytest.mark.parametrize("name", ["model-*", "export.json"])
 @pytest.mark.parametrize("damage", ["cut", "changed", "empty"])
 def test_a_damaged_export_is_refused(own_export: Path, name: str, damage: str):
-    path = own_export / "onnx" / name
+    (path,) = (own_export / "onnx").glob(name)
     whole = path.read_bytes()
     middle = len(whole) // 2
     path.write_bytes(
@@ -67,8 +67,8 @@ def test_a_damaged_export_is_refused(own_export: Path, name: str, damage: str):
 
 
 def test_a_file_that_is_gone_is_told(own_export: Path):
-    (own_export / "onnx" / "model.onnx").unlink()
-    with pytest.raises(InvalidFile, match="cannot read .*model.onnx"):
+    next((own_export / "onnx").glob("model-*")).unlink()
+    with pytest.raises(InvalidFile, match="cannot read .*model-"):
         OnnxEncoder.load(own_export)
 
 
@@ -88,7 +88,7 @@ def test_exporting_other_weights_forgets_the_older_int8(own_export: Path):
     other = Encoder.create(Encoder.load(own_export).config, seed=7)
     other.save(own_export)
     write_export(own_export, other.fingerprint, {"fp32": (b"new", {})})
-    assert not (own_export / "onnx" / "model_int8.onnx").exists()
+    assert not list((own_export / "onnx").glob("model_int8-*"))
     assert read_content(own_export, "fp32", read_export(own_export, "fp32")) == b"new"
     with pytest.raises(InvalidFile, match="no ONNX export"):
         OnnxEncoder.load(own_export, "int8")
@@ -113,8 +113,8 @@ def test_wherever_writing_stops_the_older_export_or_the_new_one_is_whole(
         if len(steps) <= step:
             break
     assert outcomes == {older, b"new"}
-    names = {path.name for path in (folder / "onnx").iterdir()}
-    assert names == {"export.json", "model.onnx", "model_int8.onnx"}
+    names = sorted(path.name.partition("-")[0] for path in (folder / "onnx").iterdir())
+    assert names == ["export.json", "model", "model_int8"]
 
 
 def test_an_export_goes_with_a_copy_of_the_model(exported: Path, tmp_path: Path):

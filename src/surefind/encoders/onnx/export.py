@@ -9,7 +9,7 @@ from torch import Tensor
 
 from surefind.encoders.encoder import Encoder
 from surefind.encoders.onnx.extra import check_exporting
-from surefind.encoders.onnx.files import FOLDER, NAMES, write_export
+from surefind.encoders.onnx.files import FOLDER, write_export
 from surefind.encoders.onnx.graph import onnx_graph
 from surefind.encoders.onnx.parity import Parity, check_parity, made_up_images, parity
 from surefind.encoders.onnx.quantise import quantised
@@ -65,9 +65,13 @@ def export_onnx(
         for precision, content in contents.items()
     }
     tell("writing", 0, 1)
-    write_export(folder, encoder.fingerprint, made)
+    files = write_export(folder, encoder.fingerprint, made).files
     return {
-        precision: Made(folder / FOLDER / NAMES[precision], len(content) / 1e6, found[precision])
+        precision: Made(
+            folder / FOLDER / files[precision].name(precision),
+            len(content) / 1e6,
+            found[precision],
+        )
         for precision, content in contents.items()
     }
 

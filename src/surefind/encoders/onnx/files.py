@@ -1,9 +1,10 @@
-"""What an export leaves in a model folder: onnx/model.onnx, onnx/model_int8.onnx, export.json."""
+"""What an export leaves in a model folder: onnx/export.json, and the files that it names."""
 
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from surefind.files import make_writable, write_whole
 
 SCHEMA = 1
 FOLDER, FILE = "onnx", "export.json"
-NAMES = {"fp32": "model.onnx", "int8": "model_int8.onnx"}  # by precision
+PRECISIONS = ("fp32", "int8")
 PIXELS, MEAN, VAR = "pixels", "embedding_mean", "embedding_var"  # as the graph calls them
 
 
@@ -25,6 +26,11 @@ class Written:
 
     sha256: str
     facts: dict[str, Any]  # how far it is from the model, and from which images that is known
+
+    def name(self, precision: str) -> str:
+        """Name the file by its content: a new one never replaces one that is in use."""
+        stem = "model" if precision == "fp32" else f"model_{precision}"
+        return f"{stem}-{self.sha256[:16]}.onnx"
 
 
 @dataclass(frozen=True)
@@ -46,20 +52,36 @@ def write_export(
 ) -> Exported:
     """Write files by precision; whenever this stops, the older export or the new one is whole.
 
-    New files wait under names of their own until export.json, which knows them by their content,
-    has been replaced. What was exported before of the same model, and not now, stays.
+    export.json is replaced when the files that it names are there; then files that it does not
+    name are removed. What was exported before of the same model, and not now, stays.
     """
     folder = model / FOLDER
     make_writable(folder)
-    files = _still_valid(model, fingerprint)
+    files: dict[str, Written] = {}
+    with suppress(InvalidFile):
+        earlier = _read(folder / FILE, "")
+        if earlier is not None and earlier.fingerprint == fingerprint:
+            files = earlier.files
     for precision, (content, facts) in made.items():
-        digest = hashlib.sha256(content).hexdigest()
-        write_whole(_waiting(folder, precision, digest), content)
-        files[precision] = Written(digest, facts)
-    exported = Exported(fingerprint, files)
-    write_whole(folder / FILE, _as_json(exported))
-    _settle(folder, exported)
-    return exported
+        files[precision] = Written(hashlib.sha256(content).hexdigest(), facts)
+        write_whole(folder / files[precision].name(precision), content)
+    said: dict[str, Any] = {
+        "schema": SCHEMA,
+        "surefind": surefind.__version__,
+        "fingerprint": fingerprint,
+        "files": {
+            precision: {"file": its.name(precision), "sha256": its.sha256, "facts": its.facts}
+            for precision, its in files.items()
+        },
+    }
+    said["checksum"] = _checksum(said)
+    write_whole(folder / FILE, (json.dumps(said, indent=2) + "\n").encode())
+    named = {its.name(precision) for precision, its in files.items()}
+    for left_over in folder.glob("model*-*.onnx"):
+        if left_over.name not in named:
+            with suppress(OSError):  # it is in nobody's way, and goes with the next export
+                left_over.unlink()
+    return Exported(fingerprint, files)
 
 
 def read_export(model: Path, precision: str) -> Exported:
@@ -78,66 +100,20 @@ def read_export(model: Path, precision: str) -> Exported:
 
 def read_content(model: Path, precision: str, exported: Exported) -> bytes:
     """The bytes of an exported file, which are those that were written."""
-    folder, digest = model / FOLDER, exported.files[precision].sha256
-    waiting = _waiting(folder, precision, digest)
-    path = waiting if waiting.exists() else folder / NAMES[precision]
+    its = exported.files[precision]
+    path = model / FOLDER / its.name(precision)
     again = f"export again: {export_command(model, precision)}"
     try:
         content = path.read_bytes()
     except OSError as error:
         raise InvalidFile(f"cannot read {path}: {error.strerror}", fix=again) from error
-    if hashlib.sha256(content).hexdigest() != digest:
+    if hashlib.sha256(content).hexdigest() != its.sha256:
         raise InvalidFile(f"{path} is damaged: it is not the file that was exported", fix=again)
     return content
 
 
 def export_command(model: Path, precision: str) -> str:
     return f"surefind export {model} --onnx" + (" --int8 IMAGES" if precision == "int8" else "")
-
-
-def _still_valid(model: Path, fingerprint: str) -> dict[str, Written]:
-    """What an earlier export of the same model left; nothing where it cannot be read."""
-    try:
-        earlier = _read(model / FOLDER / FILE, "")
-    except InvalidFile:
-        return {}
-    if earlier is None or earlier.fingerprint != fingerprint:
-        return {}
-    _settle(model / FOLDER, earlier)  # one that was stopped at its end
-    return {name: its for name, its in earlier.files.items() if name in NAMES}
-
-
-def _settle(folder: Path, exported: Exported) -> None:
-    """Give the files their names, and remove what belongs to no export."""
-    try:
-        for precision, name in NAMES.items():
-            if precision not in exported.files:
-                (folder / name).unlink(missing_ok=True)
-                continue
-            waiting = _waiting(folder, precision, exported.files[precision].sha256)
-            if waiting.exists():
-                waiting.replace(folder / name)
-        for left_over in folder.glob(_waiting(folder, "*", "*").name):
-            left_over.unlink()
-    except OSError as error:
-        raise InvalidFile(
-            f"cannot write {folder}: {error.strerror}", fix="choose a writable folder"
-        ) from error
-
-
-def _waiting(folder: Path, precision: str, digest: str) -> Path:
-    return folder / f".{precision}-{digest}.onnx"
-
-
-def _as_json(exported: Exported) -> bytes:
-    facts: dict[str, Any] = {
-        "schema": SCHEMA,
-        "surefind": surefind.__version__,
-        "fingerprint": exported.fingerprint,
-        "files": {name: asdict(its) for name, its in exported.files.items()},
-    }
-    facts["checksum"] = _checksum(facts)
-    return (json.dumps(facts, indent=2) + "\n").encode()
 
 
 def _read(path: Path, again: str) -> Exported | None:
@@ -148,7 +124,10 @@ def _read(path: Path, again: str) -> Exported | None:
             raise ValueError("it was changed after it was written")
         if facts["schema"] != SCHEMA:
             raise ValueError(f"schema {facts['schema']!r}, this version reads {SCHEMA}")
-        files = {name: Written(**its) for name, its in facts["files"].items()}
+        files = {
+            precision: Written(its["sha256"], its["facts"])
+            for precision, its in facts["files"].items()
+        }
         return Exported(facts["fingerprint"], files)
     except FileNotFoundError:
         return None

@@ -17,8 +17,8 @@ from surefind.encoders.hub import model_folder
 from surefind.encoders.onnx.extra import onnxruntime
 from surefind.encoders.onnx.files import (
     MEAN,
-    NAMES,
     PIXELS,
+    PRECISIONS,
     VAR,
     read_content,
     read_export,
@@ -53,7 +53,7 @@ class OnnxEncoder(ImageEncoder):
         The folder is on the disk or, as `owner/name`, on the Hugging Face hub. `threads` share the
         layers of one batch; with one, `encode` and the service embed a batch on every core.
         """
-        check_choice("precision", precision, tuple(NAMES))
+        check_choice("precision", precision, PRECISIONS)
         onnxruntime()  # whether it is installed, before what takes longer
         folder = model_folder(model, onnx=True)
         saved, exported = read_config(folder), read_export(folder, precision)
