@@ -8,9 +8,11 @@ from typing import Annotated
 
 import typer
 
+from surefind.cli.options import JsonOption, ModelArgument
+
 
 def push(
-    model: Annotated[Path, typer.Argument(help="A model folder of surefind train.")],
+    model: ModelArgument,
     name: Annotated[
         str, typer.Argument(metavar="OWNER/NAME", help="Its name on the hub; @BRANCH may follow.")
     ],
@@ -30,7 +32,7 @@ def push(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the files and the card, and upload nothing.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Upload a model with its card: all of it in one commit, or nothing.
 
