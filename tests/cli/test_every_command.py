@@ -4,12 +4,9 @@ import json
 import shlex
 
 import pytest
-from commands_walked import COMMANDS, ROOT, explanation, options, parse
-
-from surefind.cli.pages import command_pages
+from commands_walked import COMMANDS, explanation, help_of, options, parse
 
 WITHOUT_RESULT = {"serve"}  # it runs until it is ended
-PAGES = command_pages()
 
 each = pytest.mark.parametrize("name", COMMANDS)
 
@@ -24,7 +21,7 @@ def test_a_command_has_an_example_of_itself_that_can_be_typed(name: str):
 
 @each
 def test_help_shows_each_example_on_a_line_of_its_own(name: str):
-    shown = [line.strip() for line in PAGES[f"surefind {name}"].splitlines()]
+    shown = [line.strip() for line in help_of(name).splitlines()]
     for example in explanation(COMMANDS[name]).examples:
         assert example in shown
 
@@ -45,14 +42,14 @@ def test_help_says_what_each_option_means(name: str):
 
 
 def test_commands_are_grouped_by_what_they_are_for():
-    shown = PAGES["surefind"]
+    shown = help_of()
     for panel in ("First steps", "Build", "Ask", "Judge"):
         assert f"─ {panel} ─" in shown
     assert "─ Commands ─" not in shown
 
 
 def test_help_explains_the_exit_codes():
-    shown = PAGES["surefind"]
+    shown = help_of()
     for line in ("0  fine", "2  wrong usage", "4  foreign", "70  a defect", "130  interrupted"):
         assert line in shown
 
@@ -81,14 +78,3 @@ def test_figures_tell_what_was_drawn_as_json(surefind, tmp_path):
     done = surefind("figures", "loss", "-o", "out", "--format", "svg", "--json")
     assert json.loads(done.out) == {"drawn": ["out/loss.svg"], "left_out": {}, "measured": {}}
     assert (tmp_path / "out" / "loss.svg").is_file()
-
-
-def test_there_is_a_page_of_help_for_each_command():
-    assert set(PAGES) == {"surefind"} | {f"surefind {n}" for n in COMMANDS}
-    assert ROOT.help in PAGES["surefind"]
-    assert "\x1b" not in "".join(PAGES.values())
-
-
-def test_a_page_is_as_wide_as_ever_whatever_the_terminal(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "40")
-    assert command_pages() == PAGES

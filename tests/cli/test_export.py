@@ -64,12 +64,6 @@ def test_a_format_must_be_named(surefind, model: Path):
     assert f"fix: surefind export {model} --onnx" in done.err
 
 
-def test_what_is_no_model_is_told(surefind, tmp_path: Path):
-    done = surefind("export", "nothing", "--onnx")
-    assert done.code == 1
-    assert "nothing holds no model" in done.err
-
-
 def test_float32_and_torch_share_an_index(surefind, exported: Path, gallery: Path):
     assert surefind("index", exported, gallery, "-o", "a", "--runtime", "onnx").code == 0
     done = surefind("index", exported, gallery, "-o", "a", "--json")
@@ -86,11 +80,6 @@ def test_an_index_of_int8_opens_with_int8(int8_index: Path, gallery: Path):
         hit = index.search(gallery / "class01" / "2.png").hits[0]
         assert (hit.id, hit.distance) == ("class01/2.png", pytest.approx(0, abs=1e-6))
         assert index.verify() == []
-
-
-def test_the_command_search_needs_no_runtime(surefind, int8_index: Path, gallery: Path):
-    done = surefind("search", int8_index, gallery / "class01" / "2.png", "--json")
-    assert "class01/2.png" in done.out
 
 
 def test_int8_continues_its_own_index_and_no_other(
@@ -128,13 +117,6 @@ def test_dropout_passes_need_torch(surefind, exported: Path, gallery: Path):
     done = surefind("evaluate", exported, gallery, "-o", "r", "--runtime", "onnx", "--mc-passes", 5)
     assert done.code == 1
     assert "has no dropout" in done.err
-
-
-@pytest.mark.parametrize("command", ["index", "encode", "evaluate"])
-def test_an_unknown_runtime_is_refused(surefind, command: str, model: Path, gallery: Path):
-    done = surefind(command, model, gallery, "-o", "made.npz", "--runtime", "onix")
-    assert done.code == 1
-    assert "onnx" in done.err
 
 
 def test_serving_by_an_export_that_is_not_there_says_how_to_make_it(surefind, finished: Path):

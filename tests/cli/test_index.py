@@ -70,21 +70,18 @@ def test_json_tells_what_became_of_every_image(surefind, model: Path, photos: Pa
     assert told["seconds"] > 0 and told["images_per_second"] > 0
 
 
-def test_copies_and_bad_images_are_named(surefind, model: Path, photos: Path):
-    shutil.copy(
-        photos / "class00" / "0.png", photos / "class00" / "[red]\x1bcopy.png"
-    )  # sorts last
+def test_copies_and_bad_images_are_named_and_copies_kept_on_request(
+    surefind, model: Path, photos: Path
+):
+    copy = photos / "class00" / "[red]\x1bcopy.png"  # sorts last
+    shutil.copy(photos / "class00" / "0.png", copy)
     (photos / "class01" / "broken.png").write_bytes(b"no picture")
     out = surefind("index", model, photos, "-o", "made").out
     assert "1 left out as copies of others:\n  class00/[red]�copy.png is class00/0.png" in out
     assert "1 could not be read:" in out
     assert "broken.png: " in out
     assert "\x1b" not in out
-
-
-def test_copies_are_kept_on_request(surefind, model: Path, photos: Path):
-    shutil.copy(photos / "class00" / "0.png", photos / "class00" / "copy.png")
-    done = surefind("index", model, photos, "-o", "made", "--duplicates", "keep", "--json")
+    done = surefind("index", model, photos, "-o", "other", "--duplicates", "keep", "--json")
     assert json.loads(done.out)["images"] == IMAGES + 1
 
 
@@ -184,7 +181,7 @@ def test_another_model_is_refused_and_the_index_stays(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--ranking", "expected"], "--ranking: expected mean, as made was made"),
+        (["--ranking", "expected"], "--ranking: expected mean, as made is made"),
         (["--engine", "pgvector://localhost/db"], "--engine: expected faiss"),
     ],
 )
@@ -198,25 +195,21 @@ def test_an_index_is_continued_as_it_was_made(surefind, model, gallery, argument
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("code", "arguments", "message"),
     [
-        (["--kind", "hsnw"], "did you mean 'hnsw'"),
-        (["--ranking", "means"], "did you mean 'mean'"),
-        (["--duplicates", "drop"], "--duplicates: expected one of skip, keep"),
-        (["--max-bad-share", "2"], "a share in [0, 1]"),
-        (["--max-bad-share", "nan"], "a share in [0, 1]"),
-        (["--engine", "pgvektor://me:secret@x"], "did you mean 'pgvector'"),
-        (["--engine", "faiss://x"], "--engine: expected one of pgvector, milvus"),
-        (["--engine", "fais"], "did you mean 'faiss'"),
+        (2, ["--kind", "hsnw"], "'hsnw' is not one of"),
+        (2, ["--max-bad-share", "2"], "should be less than or equal to 1"),
+        (1, ["--engine", "pgvektor://me:secret@x"], "did you mean 'pgvector'"),
+        (1, ["--engine", "faiss://x"], "--engine: expected one of pgvector, milvus"),
+        (1, ["--engine", "fais"], "did you mean 'faiss'"),
     ],
 )
 def test_bad_options_are_one_message_and_nothing_is_made(
-    surefind, model, gallery, tmp_path, arguments, message
+    surefind, model, gallery, tmp_path, code, arguments, message
 ):
     done = surefind("index", model, gallery, "-o", "made", *arguments)
-    assert done.code == 1
+    assert done.code == code
     assert message in done.err
-    assert "fix:" in done.err
     assert "secret" not in done.err
     assert list(tmp_path.iterdir()) == []
 

@@ -25,12 +25,11 @@ def test_info_tells_what_is_in_an_index(surefind, finished: Path, model: Path):
     assert (told["engine"], told["kind"]) == ("faiss", "flat")
     assert "created" in told and "version" in told
     assert told["bytes"].endswith(("kB", "MB"))
-
-
-def test_json_has_the_same_facts(surefind, finished: Path):
+    assert told["calibration"] == f"not calibrated: surefind calibrate {finished} DATA"
+    assert "promise" not in told
     facts = json.loads(surefind("info", finished, "--json").out)
     assert (facts["images"], facts["dim"], facts["warnings"]) == (20, 15, [])
-    assert isinstance(facts["bytes"], int)
+    assert isinstance(facts["bytes"], int) and facts["calibration"] is None
 
 
 def test_warnings_are_told(surefind, finished: Path, monkeypatch):
@@ -45,13 +44,6 @@ def test_a_folder_without_an_index_is_one_error(surefind, gallery: Path):
             assert done.code == 1
             assert "holds no index" in done.err
             assert "fix:" in done.err
-
-
-def test_an_index_that_is_not_calibrated_says_how_it_becomes_so(surefind, finished: Path):
-    told = dict(line.split(maxsplit=1) for line in surefind("info", finished).out.splitlines())
-    assert told["calibration"] == f"not calibrated: surefind calibrate {finished} DATA"
-    assert "promise" not in told
-    assert json.loads(surefind("info", finished, "--json").out)["calibration"] is None
 
 
 def test_a_calibration_is_told_with_its_date_and_its_promise(surefind, calibrated: Path):

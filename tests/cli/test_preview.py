@@ -30,7 +30,6 @@ def drawn(source: object) -> str:
     ("size", "columns", "lines"),
     [
         ((100, 100), COLUMNS, LINES),
-        ((3, 3), COLUMNS, LINES),
         ((200, 100), COLUMNS, LINES // 2),
         ((100, 200), COLUMNS // 2, LINES),
         ((60_000, 1), COLUMNS, 1),
@@ -55,9 +54,7 @@ def test_an_odd_last_row_has_nothing_below():
     assert "48;2" not in last
 
 
-@pytest.mark.parametrize(
-    "source", [None, "nowhere.jpg", "a\0b", b"", b"no picture", "/", "/dev/null"]
-)
+@pytest.mark.parametrize("source", [None, "nowhere.jpg", b"no picture"])
 def test_what_cannot_be_read_is_shown_as_nothing(source):
     assert preview(source).plain == ""
 
@@ -70,22 +67,10 @@ def test_what_cannot_be_read_is_shown_as_nothing(source):
         ({"color_system": "256"}, False),
         ({"no_color": True}, False),
         ({"width": 60}, False),
+        ({"file": io.TextIOWrapper(io.BytesIO(), "ascii")}, False),
     ],
 )
-def test_pictures_are_for_terminals_with_true_colour(changed: dict, shown: bool):
+def test_pictures_are_for_wide_terminals_with_true_colour_and_unicode(changed: dict, shown: bool):
     options = {"force_terminal": True, "color_system": "truecolor", "width": 80, "_environ": {}}
-    assert (
-        can_show(Console(file=io.TextIOWrapper(io.BytesIO(), "utf-8"), **options | changed))
-        is shown
-    )
-
-
-def test_pictures_need_a_terminal_that_knows_the_character():
-    console = Console(
-        file=io.TextIOWrapper(io.BytesIO(), "ascii"),
-        force_terminal=True,
-        color_system="truecolor",
-        width=80,
-        _environ={},
-    )
-    assert not can_show(console)
+    options |= {"file": io.TextIOWrapper(io.BytesIO(), "utf-8")}
+    assert can_show(Console(**options | changed)) is shown

@@ -9,8 +9,6 @@ import pytest
 from vague_vectors import vague_vectors
 
 import surefind as sf
-from surefind.cli.index_request import Request
-from surefind.cli.vectors import index_vectors
 from surefind.search import calibrating
 
 KNOWN = vague_vectors(seed=0)
@@ -28,7 +26,7 @@ def made(tmp_path_factory) -> Path:
     gallery = KNOWN.vectors[IN_GALLERY], KNOWN.labels[IN_GALLERY]
     np.savez(folder / "labelled.npz", vectors=KNOWN.vectors, labels=KNOWN.labels)
     np.savez(folder / "gallery.npz", vectors=gallery[0], labels=gallery[1], ids=names)
-    index_vectors(Request(folder / "model", str(folder / "gallery.npz"), folder / "index"))
+    upgrade.index(folder / "index", gallery[0], labels=gallery[1], ids=names).close()
     queries = KNOWN.vectors[ASKED]
     with sf.Index.open(folder / "index") as index:
         results = index.search(upgrade.embed(queries))

@@ -1,13 +1,11 @@
 """--quiet and --debug: what is said beside the result."""
 
 import logging
-import sys
 import warnings
 
 import pytest
 
-from surefind.cli.main import main
-from surefind.cli.voice import is_debugging, is_quiet, own_voice, remark, speak
+from surefind.cli.voice import is_debugging, is_quiet, own_voice, speak
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["before the command", "after it"])
@@ -20,17 +18,7 @@ def test_a_quiet_index_prints_its_result_and_nothing_else(surefind, model, galle
 
 
 def test_an_error_is_told_even_if_quiet(surefind):
-    done = surefind("info", "nowhere", "--quiet")
-    assert done.code == 1
-    assert "fix:" in done.err
-
-
-def test_a_remark_is_silent_if_quiet(capsys):
-    with own_voice():
-        remark("loud")
-        speak(quiet=True)
-        remark("silent")
-    assert capsys.readouterr().err == "loud\n"
+    assert "error: " in surefind("info", "nowhere", "--quiet").err
 
 
 def test_warnings_of_other_packages_are_silent_if_quiet():
@@ -67,12 +55,3 @@ def test_progress_is_a_line_now_and_then_and_nothing_if_quiet(capsys):
             line(bar, "step 2")
             assert bar.disable
     assert capsys.readouterr().err == "step 1\n"
-
-
-def test_main_starts_with_a_voice_of_its_own(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["surefind", "--version"])
-    with own_voice():
-        speak(quiet=True)
-        with pytest.raises(SystemExit):
-            main()
-        assert is_quiet()

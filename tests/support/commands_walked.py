@@ -5,6 +5,7 @@ from typing import Any
 
 import typer
 from typer.main import get_command
+from typer.testing import CliRunner
 
 from surefind.cli.commands import app
 from surefind.cli.registering import Explanation, explained
@@ -21,6 +22,11 @@ def explanation(command: Any) -> Explanation:
 
 def options(command: Any) -> set[str]:
     return {option for parameter in command.params for option in parameter.opts}
+
+
+def help_of(*words: str) -> str:
+    """What `surefind ... --help` prints."""
+    return CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "80"}).output
 
 
 def parse(words: Sequence[str]) -> dict[str, Any]:

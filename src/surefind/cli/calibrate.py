@@ -1,22 +1,34 @@
 """surefind calibrate: from labelled queries to hits that say how sure they are."""
 
 import json
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from surefind.errors import InvalidArgument
+from surefind.cli.options import (
+    EngineOption,
+    IndexArgument,
+    JsonOption,
+    Part,
+    PrecisionOption,
+    part_of,
+)
+from surefind.errors import InvalidArgument, SurefindError
 
 if TYPE_CHECKING:
-    from surefind.cli.calibration_request import Request
+    from surefind.embeddings import Embeddings
+    from surefind.images.catalog import Catalog
     from surefind.search.confidence.calibration import Calibration
 
 NOT_KEPT = 3  # exit code: the precision cannot be promised, or the queries have changed
+LISTED = 5  # ways in which queries have changed
 
 
 def calibrate(
-    folder: Annotated[Path, typer.Argument(metavar="INDEX", help="A folder of surefind index.")],
+    folder: IndexArgument,
     data: Annotated[
         str | None,
         typer.Argument(
@@ -26,9 +38,7 @@ def calibrate(
             "asked, each of the others.",
         ),
     ] = None,
-    precision: Annotated[
-        float, typer.Option(help="Of what is called a match, this share is to be right,")
-    ] = 0.95,
+    precision: PrecisionOption = 0.95,
     probability: Annotated[float, typer.Option(help="with this probability,")] = 0.9,
     ahead: Annotated[
         int | None, typer.Option(min=1, help="of so many queries to come; else in the long run.")
@@ -40,10 +50,10 @@ def calibrate(
         float, typer.Option(help="Share of the queries that belong here to be called foreign.")
     ] = 0.01,
     recalibration: Annotated[
-        str, typer.Option(help="The last correction of confidence: beta, isotonic or none.")
+        Literal["beta", "isotonic", "none"], typer.Option(help="The last correction of confidence.")
     ] = "beta",
     part: Annotated[
-        str, typer.Option(help="all of the data, train, val or test; best not trained on.")
+        Part, typer.Option(help="Which part of the data; best not trained on.")
     ] = "all",
     doubt: Annotated[
         bool, typer.Option("--doubt/--no-doubt", help="Also learn which images are vague.")
@@ -57,10 +67,8 @@ def calibrate(
             "--check", help="Fit nothing: are DATA, which need no labels, like the calibration's?"
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-    engine: Annotated[
-        str | None, typer.Option(help="The engine's URL, where it needs a password or has moved.")
-    ] = None,
+    as_json: JsonOption = False,
+    engine: EngineOption = None,
 ) -> None:
     """Learn from labelled queries how sure a hit is; from then on every search says so.
 
@@ -72,13 +80,15 @@ def calibrate(
         surefind calibrate photos.index labelled/ --precision 0.99 --plot fit.png
         surefind calibrate photos.index new-queries/ --check
     """
-    from surefind.cli.calibration_request import Request
+    from surefind.cli.progress import stages
+    from surefind.files import make_writable
     from surefind.search.confidence.fitting import Wishes
+    from surefind.search.index import Index
 
     if check and plot is not None:
-        raise InvalidArgument(
-            "--check, --plot", expected="one of them", got="both", fix="leave one out"
-        )
+        raise InvalidArgument("--check, --plot", expected="one of them", got="both")
+    if data is None and (check or part != "all"):
+        raise InvalidArgument("DATA", expected="queries after INDEX", got="none")
     wishes = Wishes(
         precision=precision,
         probability=probability,
@@ -87,48 +97,156 @@ def calibrate(
         foreign_rate=foreign_rate,
         recalibration=recalibration,
     )
-    request = Request(folder, data, part, wishes, learn_doubt=doubt, plot=plot, engine=engine)
-    kept = _check(request, as_json=as_json) if check else _fit(request, as_json=as_json)
-    if not kept:
-        raise typer.Exit(NOT_KEPT)
+    if plot is not None:  # before the work, not after it
+        from surefind.reports.figures.curves import draw_confidence
+        from surefind.reports.figures.style import check_ending, save
 
-
-def _fit(request: "Request", *, as_json: bool) -> bool:
-    """Whether the precision can be promised."""
-    from surefind.cli.calibration_report import print_calibration
-    from surefind.cli.calibration_request import fit
-    from surefind.cli.progress import stages
-
-    with stages() as tell:
-        calibration = fit(request, tell)
+        check_ending(plot)
+        make_writable(plot.parent)
+    if check and data is not None:
+        _check(folder, data, part, engine, as_json=as_json)
+        return
+    labelled, labels = _labelled(folder, data, part)
+    with stages() as tell, Index.open(folder, engine=engine) as index:
+        calibration = index.calibrate(
+            labelled, labels=labels, wishes=wishes, learn_doubt=doubt, progress=tell
+        )
     if as_json:
         print(json.dumps(calibration.summary()))
     else:
-        print_calibration(request.folder, calibration)
-    if request.plot is not None:
-        _draw(calibration, request.plot, quiet=as_json)
-    return calibration.promise.threshold is not None
+        print_calibration(folder, calibration)
+    if plot is not None:
+        save(draw_confidence(calibration), plot)
+        if not as_json:
+            print(f"drawn in {plot}")
+    if calibration.promise.threshold is None:
+        raise typer.Exit(NOT_KEPT)
 
 
-def _check(request: "Request", *, as_json: bool) -> bool:
-    """Whether queries are like those of the calibration."""
-    from surefind.cli.calibration_report import print_check
-    from surefind.cli.calibration_request import compare_queries
+def _labelled(
+    folder: Path, data: str | None, part: Part
+) -> "tuple[Catalog | Embeddings | str | None, Sequence[str] | None]":
+    """Return queries and their labels; what is certain not to do is refused before the work."""
+    import numpy as np
+
+    from surefind.search.confidence.observed import check_queries
+    from surefind.upgrade.upgrade import Upgrade
+    from surefind.upgrade.vectors import read_vectors
+
+    if data is None:
+        return None, None
+    if (upgrade := Upgrade.of_index(folder)) is not None:
+        given = read_vectors(data)
+        return upgrade.embed(given.values), given.labels
+    catalog = part_of(data, part)
+    asking = _queries_of(catalog)
+    if not asking.labels and not asking.positions:
+        raise InvalidArgument(
+            "DATA",
+            expected="images with labels (or places), so that a hit can be right or wrong",
+            got=f"{len(asking)} without in {data}",
+            fix="use a folder with a sub-folder per class, or a table with a label column",
+        )
+    check_queries(asking.codes if asking.labels else np.arange(len(asking)))
+    return data if part == "all" else catalog, None  # a name is written down
+
+
+def _queries_of(catalog: "Catalog") -> "Catalog":
+    """Where data tells queries from a gallery, the queries."""
+    rows = [row for row, is_query in enumerate(catalog.queries) if is_query]
+    return catalog.select(rows) if rows else catalog
+
+
+def _check(folder: Path, data: str, part: Part, engine: str | None, *, as_json: bool) -> None:
+    """Compare queries, which need no labels, with those of the calibration."""
+    from dataclasses import asdict
+
     from surefind.cli.progress import stages
+    from surefind.images.loading import Rejection
+    from surefind.search.index import Index
+    from surefind.search.printable import printable
+    from surefind.upgrade.upgrade import Upgrade
+    from surefind.upgrade.vectors import read_vectors
 
-    with stages() as tell:
-        checked = compare_queries(request, tell)
+    rejected: Sequence[Rejection] = ()
+    asking: Embeddings
+    with stages() as tell, Index.open(folder, engine=engine) as index:
+        if index.calibration is None:
+            raise SurefindError(
+                f"{folder} is not calibrated",
+                fix=f"surefind calibrate {folder} DATA, with labelled queries",
+            )
+        created = index.calibration.origin.created
+        upgrade = Upgrade.of_index(folder)
+        if upgrade is not None:
+            asking = upgrade.embed(read_vectors(data).values)
+        else:
+            files = _queries_of(part_of(data, part)).files
+            encoded = index.encoder.encode_all(
+                files, progress=lambda done: tell("encoding", done, len(files))
+            )
+            asking, rejected = encoded.embeddings, encoded.rejected
+        shifts = index.shift(asking)
     if as_json:
-        print(json.dumps({"index": str(request.folder)} | checked.as_dict()))
+        facts = {
+            "index": str(folder),
+            "queries": len(asking),
+            "shifts": [asdict(shift) for shift in shifts],
+            "rejected": [{"path": bad.path, "reason": bad.reason} for bad in rejected],
+            "calibrated": created,
+        }
+        print(json.dumps(facts))
     else:
-        print_check(checked)
-    return not checked.shifts
+        for bad in rejected:
+            print(printable(f"{bad.path}: {bad.reason}"), file=sys.stderr)
+        if not shifts:
+            print(f"these {len(asking):,} queries look like those of the calibration")
+            return
+        print(f"these {len(asking):,} queries are unlike those of the calibration:")
+        for shift in shifts[:LISTED]:
+            print(f"  {printable(shift.message)}")
+        if len(shifts) > LISTED:
+            print(f"  and {len(shifts) - LISTED} more, less so (all with --json)")
+        print("the promise may not hold for them: calibrate with some of them")
+    if shifts:
+        raise typer.Exit(NOT_KEPT)
 
 
-def _draw(calibration: "Calibration", path: Path, *, quiet: bool) -> None:
-    from surefind.reports.figures.curves import draw_confidence
-    from surefind.reports.figures.style import save
+def print_calibration(folder: Path, calibration: "Calibration") -> None:
+    """Print facts first, then what follows from them; what weakens it goes to stderr."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
 
-    save(draw_confidence(calibration), path)
-    if not quiet:
-        print(f"drawn in {path}")
+    from surefind.cli.voice import remark
+    from surefind.search import sentences
+    from surefind.search.printable import printable
+
+    quality, origin = calibration.quality, calibration.origin
+    made = f"{folder}, {origin.gallery:,} images: calibrated {sentences.made_with(calibration)}"
+    print(printable(made))
+    if copies := sentences.copies_left_out(calibration):
+        print(copies)
+    print(f"{sentences.measured(quality.right)} of their first hits are right\n")
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("is the first hit a match?")
+    for name in ("confidence", "nearest distance", "d₁/d₂₀"):
+        table.add_column(name, justify="right")
+    rows = {
+        "AUROC of a wrong first hit": (
+            quality.auroc, quality.baseline_auroc, quality.ratio_auroc,
+        ),
+        "ECE, lower is better": (quality.ece, quality.baseline_ece, None),
+        "  of a perfect model": (quality.floor, quality.baseline_floor, None),
+        "Brier, lower is better": (quality.brier, quality.baseline_brier, None),
+    }  # fmt: skip
+    for name, values in rows.items():
+        table.add_row(name, *(sentences.digits(value) for value in values))
+    Console().print(table)
+    print("each query judged by a fit to other classes, both calibrated in the same way;")
+    print("AUROC: mean within the folds; ECE: debiased, and what a perfect model would show\n")
+    print(sentences.promised(calibration.promise))
+    print(sentences.shown(calibration.showing))
+    print(sentences.foreign_rule(calibration))
+    for weakness in origin.remarks:
+        remark(f"warning: {weakness}")

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from surefind.cli.options import DataArgument, JsonOption
+
 if TYPE_CHECKING:
     from surefind.images.loading import Rejection
 
 
 def check(
-    data: Annotated[str, typer.Argument(help="A folder, a CSV, NAME:FOLDER, or 'glyphs'.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    data: DataArgument,
+    as_json: JsonOption = False,
     shown: Annotated[int, typer.Option(help="Rejected images to list.")] = 20,
 ) -> None:
     """Decode every image and count: what is rejected, copies of files, classes that are too small.

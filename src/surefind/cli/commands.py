@@ -15,7 +15,7 @@ from surefind.cli.export import export
 from surefind.cli.failing import EXIT_CODES
 from surefind.cli.figures import figures
 from surefind.cli.index import index
-from surefind.cli.info import info
+from surefind.cli.info import info, verify
 from surefind.cli.push import push
 from surefind.cli.recipes import recipes
 from surefind.cli.registering import Command, Debug, Quiet, register
@@ -24,7 +24,6 @@ from surefind.cli.search import search
 from surefind.cli.serve import serve
 from surefind.cli.train import train
 from surefind.cli.upgrade import upgrade
-from surefind.cli.verify import verify
 from surefind.cli.voice import speak
 
 PANELS: dict[str, tuple[Command, ...]] = {  # a new command needs its name here, and nothing else

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from surefind.cli.options import JsonOption
+
 MARKS = {  # and their colours
     "fine": ("ok", "green"),
     "absent": ("--", "dim"),
@@ -18,7 +20,7 @@ def doctor(
         list[str] | None,
         typer.Option(help="A server to try: pgvector://... or milvus://... Repeatable."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Look at packages, machine, disk, engines and extras; tell what is missing, and the remedy.
 

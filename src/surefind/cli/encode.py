@@ -1,37 +1,40 @@
 """surefind encode: embeddings of images, in a file."""
 
 import json
+from io import BytesIO
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from surefind.cli.options import (
+    DataArgument,
+    JsonOption,
+    MaxBadShareOption,
+    ModelArgument,
+    PartOption,
+    RuntimeOption,
+    part_of,
+)
+from surefind.cli.voice import print_some
 from surefind.errors import InvalidArgument, SurefindError
 
 if TYPE_CHECKING:
     from surefind.encoders.encoding import Encoded, ImageEncoder
     from surefind.images.catalog import Catalog
 
-FORMATS = (".safetensors", ".npz")
-SHOWN = 5  # rejected images that are named
-
 
 def encode(
-    model: Annotated[Path, typer.Argument(help="A model folder of surefind train.")],
-    images: Annotated[str, typer.Argument(help="A folder, a CSV, NAME:FOLDER, or 'glyphs'.")],
+    model: ModelArgument,
+    images: DataArgument,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="A .safetensors or .npz file to write.")
     ],
-    runtime: Annotated[
-        str, typer.Option(help="What encodes: torch, or its export: onnx or onnx-int8.")
-    ] = "torch",
-    part: Annotated[str, typer.Option(help="all of the data, train, val or test.")] = "all",
-    max_bad_share: Annotated[
-        float,
-        typer.Option(min=0, max=1, help="Stop when more than this share cannot be read."),
-    ] = 0.05,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    runtime: RuntimeOption = "torch",
+    part: PartOption = "all",
+    max_bad_share: MaxBadShareOption = 0.05,
+    as_json: JsonOption = False,
 ) -> None:
     """Write the embeddings of images to a file, whole or not at all.
 
@@ -42,34 +45,35 @@ def encode(
         surefind encode model photos/ -o photos.npz
         surefind encode model photos/ -o photos.safetensors --runtime onnx
     """
-    from surefind.choices import check_choice
-    from surefind.cli.embeddings_file import write_embeddings
-    from surefind.cli.parts import PARTS, part_of
     from surefind.encoders.device import own_device
-    from surefind.encoders.onnx.opening import RUNTIMES, open_encoder
+    from surefind.encoders.onnx.opening import open_encoder
     from surefind.files import make_writable
+    from surefind.search.printable import printable
 
-    check_choice("--runtime", runtime, RUNTIMES)
-    check_choice("--part", part, PARTS)
-    if output.suffix.lower() not in FORMATS:
-        raise InvalidArgument(
-            "--output", expected="a .safetensors or .npz file", got=str(output), fix="-o images.npz"
-        )
+    if output.suffix.lower() not in (".safetensors", ".npz"):
+        raise InvalidArgument("--output", expected="a .safetensors or .npz file", got=str(output))
     make_writable(output.parent)
     catalog = part_of(images, part)
     encoder = open_encoder(model, runtime, device=own_device())
     started = perf_counter()
     encoded = _encode(encoder, catalog, max_bad_share)
     seconds = perf_counter() - started
-    kept = catalog.select(encoded.rows.numpy())
-    write_embeddings(output, encoded.embeddings, kept, encoder)
+    _write(output, encoded, catalog.select(encoded.rows.numpy()), encoder)
+    count, rejected = len(encoded.embeddings), encoded.rejected
     if as_json:
-        bad = [{"path": its.path, "reason": its.reason} for its in encoded.rejected]
-        facts = {"file": str(output), "images": len(kept), "rejected": bad}
-        rate = {"seconds": round(seconds, 3), "images_per_second": round(len(kept) / seconds, 1)}
-        print(json.dumps({**facts, **rate, "fingerprint": encoder.fingerprint}))
-    else:
-        _tell(output, encoded, seconds)
+        facts = {
+            "file": str(output),
+            "images": count,
+            "rejected": [{"path": bad.path, "reason": bad.reason} for bad in rejected],
+            "seconds": round(seconds, 3),
+            "images_per_second": round(count / seconds, 1),
+            "fingerprint": encoder.fingerprint,
+        }
+        print(json.dumps(facts))
+        return
+    rate = f"{count / seconds:,.0f} images/s"
+    print(f"{printable(str(output))}: {count:,} images in {seconds:.1f} s ({rate})")
+    print_some("could not be read", [f"{bad.path}: {bad.reason}" for bad in rejected])
 
 
 def _encode(encoder: "ImageEncoder", catalog: "Catalog", max_bad_share: float) -> "Encoded":
@@ -90,19 +94,36 @@ def _encode(encoder: "ImageEncoder", catalog: "Catalog", max_bad_share: float) -
             fix="repair or remove them, or skip any number of them: --max-bad-share 1",
         ) from error
     if not len(encoded.embeddings):
-        raise SurefindError(f"none of the {len(catalog)} images could be read", fix="name others")
+        raise SurefindError(f"none of the {len(catalog)} images could be read")
     return encoded
 
 
-def _tell(output: Path, encoded: "Encoded", seconds: float) -> None:
-    from surefind.search.printable import printable
+def _write(output: Path, encoded: "Encoded", catalog: "Catalog", encoder: "ImageEncoder") -> None:
+    """One row per image of the catalog; an older file is replaced whole or not at all."""
+    import numpy as np
 
-    count = len(encoded.embeddings)
-    rate = f"{count / seconds:,.0f} images/s"
-    print(f"{printable(str(output))}: {count:,} images in {seconds:.1f} s ({rate})")
-    if encoded.rejected:
-        print(f"{len(encoded.rejected):,} could not be read:")
-        for bad in encoded.rejected[:SHOWN]:
-            print(f"  {printable(f'{bad.path}: {bad.reason}')}")
-        if len(encoded.rejected) > SHOWN:
-            print(f"  and {len(encoded.rejected) - SHOWN:,} more (all with --json)")
+    from surefind.embeddings import VonMisesFisher
+    from surefind.files import write_whole
+
+    embeddings = encoded.embeddings
+    if output.suffix.lower() == ".safetensors":  # which has room for text only
+        about = {"fingerprint": encoder.fingerprint, "ids": json.dumps(catalog.ids)}
+        if catalog.labels:
+            about["labels"] = json.dumps(catalog.labels)
+        embeddings.save(output, about=about)
+        return
+    arrays: dict[str, Any] = {
+        "ids": np.array(catalog.ids),
+        "vectors": embeddings.mean.numpy(),
+        "family": np.array(embeddings.family),
+        "fingerprint": np.array(encoder.fingerprint),
+    }
+    if encoder.has_variance:
+        spread = embeddings.spread
+        var = 1 / spread if isinstance(embeddings, VonMisesFisher) else spread
+        arrays["var"] = var.numpy()
+    if catalog.labels:
+        arrays["labels"] = np.array(catalog.labels)
+    content = BytesIO()
+    np.savez(content, **arrays)
+    write_whole(output, content.getvalue())

@@ -2,14 +2,13 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
+from surefind.cli.options import JsonOption, PartOption, part_of
+from surefind.cli.voice import remark
 from surefind.errors import InvalidArgument
-
-if TYPE_CHECKING:
-    from surefind.encoders.onnx.export import Made
 
 VAGUE = 0.95  # a usual cosine below it: int8 costs this model more than a little
 
@@ -28,11 +27,11 @@ def export(
             help="Also in int8; images like those to come: a folder, a CSV, NAME:FOLDER.",
         ),
     ] = None,
-    images: Annotated[
-        int, typer.Option(min=1, max=5000, help="So many of them, spread over all.")
+    count: Annotated[
+        int, typer.Option("--images", min=1, max=5000, help="So many of them, spread over all.")
     ] = 200,
-    part: Annotated[str, typer.Option(help="all of the images, train, val or test.")] = "all",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    part: PartOption = "all",
+    as_json: JsonOption = False,
 ) -> None:
     """Write a model as ONNX, and say how far the export is from it.
 
@@ -43,52 +42,43 @@ def export(
         surefind export model --onnx
         surefind export model --onnx --int8 photos/
     """
-    from surefind.choices import check_choice
-    from surefind.cli.parts import PARTS, part_of
     from surefind.cli.progress import stages
     from surefind.encoders.onnx.export import evenly, export_onnx
     from surefind.encoders.onnx.extra import check_exporting
     from surefind.search.folder import IndexFolder
+    from surefind.search.printable import printable
 
     if not onnx:
         raise InvalidArgument(
             "export", expected="a format", got="none", fix=f"surefind export {model} --onnx"
         )
-    check_choice("--part", part, PARTS)
     check_exporting()  # before images are looked for
     folder = IndexFolder(model).model if IndexFolder(model).exists() else model
     files = []
     if int8 is not None:
         catalog = part_of(int8, part)
-        files = [catalog.file(row) for row in evenly(len(catalog), images)]
+        files = [catalog.file(row) for row in evenly(len(catalog), count)]
     with stages() as tell:
         source = Path(int8 or "").name  # it may be shared, and with it no path of this machine
         made = export_onnx(folder, int8=files, source=source, tell=tell)
     if as_json:
-        print(json.dumps({"model": str(folder), "files": _facts(made)}))
+        facts = {
+            precision: {"path": str(its.path), "megabytes": its.megabytes, **its.parity.as_dict()}
+            for precision, its in made.items()
+        }
+        print(json.dumps({"model": str(folder), "files": facts}))
         return
     for precision, its in made.items():
-        _tell(precision, its)
-
-
-def _facts(made: "dict[str, Made]") -> dict[str, Any]:
-    return {
-        precision: {"path": str(its.path), "megabytes": its.megabytes, **its.parity.as_dict()}
-        for precision, its in made.items()
-    }
-
-
-def _tell(precision: str, made: "Made") -> None:
-    from surefind.cli.voice import remark
-    from surefind.search.printable import printable
-
-    far = made.parity
-    print(f"{printable(str(made.path))}: {made.megabytes:.1f} MB, {precision}")
-    print(f"  beside the model, on {far.images} images:   usually     at most")
-    print(f"  mean, as a share of its length   {far.mean_typical:10.2g}  {far.mean_largest:10.2g}")
-    print(f"  variance, as a share of it       {far.var_typical:10.2g}  {far.var_largest:10.2g}")
-    print(
-        f"  cosine of the means              {far.cosine_typical:10.6f}  {far.cosine_least:10.6f}"
-    )
-    if far.cosine_typical < VAGUE:
-        remark(f"warning: {precision} changes this model much; compare both with surefind evaluate")
+        far = its.parity
+        print(f"{printable(str(its.path))}: {its.megabytes:.1f} MB, {precision}")
+        print(f"  beside the model, on {far.images} images:   usually     at most")
+        for what, typical, extreme, digits in (
+            ("mean, as a share of its length", far.mean_typical, far.mean_largest, ".2g"),
+            ("variance, as a share of it", far.var_typical, far.var_largest, ".2g"),
+            ("cosine of the means", far.cosine_typical, far.cosine_least, ".6f"),
+        ):
+            print(f"  {what:31}  {typical:10{digits}}  {extreme:10{digits}}")
+        if far.cosine_typical < VAGUE:
+            remark(
+                f"warning: {precision} changes this model much; compare both with surefind evaluate"
+            )

@@ -27,7 +27,6 @@ _REMEDIES = {
     errno.EACCES: "make it readable and writable for you, or choose another place",
     errno.EPERM: "make it readable and writable for you, or choose another place",
     errno.EROFS: "choose a place that can be written to",
-    errno.ENOENT: "check the path",
     errno.EMFILE: "allow more open files: ulimit -n 4096",
 }
 _OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "bad_alloc")  # as torch and faiss say
@@ -99,33 +98,23 @@ def _known(failure: BaseException) -> SurefindError | None:
     """As a problem the user can act on, if it is one."""
     if isinstance(failure, SurefindError):
         return failure
-    if isinstance(failure, MemoryError) or _is_out_of_memory(failure):
+    exhausted = isinstance(failure, RuntimeError) and any(
+        words in str(failure) for words in _OUT_OF_MEMORY
+    )
+    if isinstance(failure, MemoryError) or exhausted:
         return SurefindError(
             f"out of memory: {failure}".removesuffix(": "),
             fix="end other programs, or use less at once; surefind doctor tells what there is",
         )
     if isinstance(failure, OSError):
-        return _of_the_system(failure)
+        place = "" if failure.filename is None else f"{os.fsdecode(failure.filename)}: "
+        said = failure.strerror or str(failure) or type(failure).__name__
+        return SurefindError(f"{place}{said}", fix=_REMEDIES.get(failure.errno or 0))
     if isinstance(failure, ModuleNotFoundError) and not (failure.name or "").startswith("surefind"):
         return SurefindError(
             f"{failure.name} is not installed", fix="surefind doctor tells what is missing"
         )
     return None
-
-
-def _is_out_of_memory(failure: BaseException) -> bool:
-    return isinstance(failure, RuntimeError) and any(
-        words in str(failure) for words in _OUT_OF_MEMORY
-    )
-
-
-def _of_the_system(failure: OSError) -> SurefindError:
-    place = "" if failure.filename is None else f"{os.fsdecode(failure.filename)}: "
-    code = failure.errno or 0
-    return SurefindError(
-        f"{place}{failure.strerror or str(failure) or type(failure).__name__}",
-        fix=_REMEDIES.get(code, "check that the file, its disk and your rights are in order"),
-    )
 
 
 def _defect(failure: BaseException) -> str:

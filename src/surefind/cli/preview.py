@@ -1,5 +1,6 @@
 """Small pictures for the terminal: two pixels to a character, one above the other."""
 
+import numpy as np
 from rich.color import Color
 from rich.console import Console
 from rich.style import Style
@@ -32,24 +33,14 @@ def preview(source: ImageSource | None, *, columns: int = COLUMNS, lines: int = 
         picture = decode_picture(source)
     except ImageRejected:
         return text
-    width, height = _fitting(picture.width, picture.height, columns, 2 * lines)
+    scale = min(columns / picture.width, 2 * lines / picture.height)
+    width, height = (max(1, round(side * scale)) for side in picture.size)
     pixels = picture.resize((width, height), reducing_gap=2.0)
+    colours = [Color.from_rgb(*pixel) for pixel in np.asarray(pixels).reshape(-1, 3).tolist()]
     for top in range(0, height, 2):
         for column in range(width):
-            above = _colour(pixels.getpixel((column, top)))
-            below = _colour(pixels.getpixel((column, top + 1))) if top + 1 < height else None
-            text.append(_UPPER_HALF, Style(color=above, bgcolor=below))
+            first, second = top * width + column, (top + 1) * width + column
+            below = colours[second] if top + 1 < height else None
+            text.append(_UPPER_HALF, Style(color=colours[first], bgcolor=below))
         text.append("\n" if top + 2 < height else "")
     return text
-
-
-def _fitting(width: int, height: int, columns: int, rows: int) -> tuple[int, int]:
-    """As large as there is room, in the same proportions; at least one pixel each way."""
-    scale = min(columns / width, rows / height)
-    return max(1, round(width * scale)), max(1, round(height * scale))
-
-
-def _colour(pixel: object) -> Color:
-    assert isinstance(pixel, tuple)
-    red, green, blue = pixel
-    return Color.from_rgb(red, green, blue)

@@ -1,16 +1,16 @@
 """surefind push: a model to the Hugging Face hub."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from surefind.cli.options import JsonOption, ModelArgument
+
 
 def push(
-    model: Annotated[Path, typer.Argument(help="A model folder of surefind train.")],
+    model: ModelArgument,
     name: Annotated[
         str, typer.Argument(metavar="OWNER/NAME", help="Its name on the hub; @BRANCH may follow.")
     ],
@@ -30,7 +30,7 @@ def push(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the files and the card, and upload nothing.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Upload a model with its card: all of it in one commit, or nothing.
 
@@ -41,6 +41,8 @@ def push(
         surefind push model owner/name --dry-run
         surefind push model owner/name --report report
     """
+    from huggingface_hub.utils.tqdm import disable_progress_bars
+
     from surefind.cli.voice import is_quiet, remark
     from surefind.encoders.encoder import Encoder
     from surefind.encoders.hub import check_hub_id, pack, upload
@@ -64,8 +66,9 @@ def push(
         )
     url: str | None = None
     if not dry_run:
-        with _bars(shown=not is_quiet()):
-            url = upload(hub_id, files, private=private, message=message)
+        if is_quiet():
+            disable_progress_bars()
+        url = upload(hub_id, files, private=private, message=message)
     if as_json:
         shown = {"card": card} if dry_run else {}
         print(json.dumps(facts | {"url": url, "files": sizes} | shown))
@@ -77,18 +80,3 @@ def push(
         remark(f"nothing was uploaded to {hub_id.repo}: without --dry-run it is")
         return
     print(f"uploaded: {url}")
-
-
-@contextmanager
-def _bars(*, shown: bool) -> Iterator[None]:
-    """Of the upload, which the hub's library draws."""
-    from huggingface_hub.utils.tqdm import disable_progress_bars, enable_progress_bars
-
-    if shown:
-        yield
-        return
-    disable_progress_bars()
-    try:
-        yield
-    finally:
-        enable_progress_bars()

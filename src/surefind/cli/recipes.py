@@ -5,10 +5,15 @@ from typing import Annotated
 
 import typer
 
+from surefind.cli.options import JsonOption, complete_recipe
+
 
 def recipes(
-    name: Annotated[str | None, typer.Argument(help="Print this one with every key.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="Print this one with every key.", autocompletion=complete_recipe),
+    ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """List the recipes that come with surefind, or print one with every key and its value.
 

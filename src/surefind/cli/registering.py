@@ -8,8 +8,8 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from surefind.cli.completing import complete_values
 from surefind.cli.failing import Ended
+from surefind.cli.options import COMPLETIONS
 from surefind.cli.voice import speak
 
 Quiet = Annotated[
@@ -32,14 +32,14 @@ def register(
     app: typer.Typer,
     command: Command,
     *,
-    name: str | None = None,
     panel: str | None = None,
 ) -> None:
     """Add a command to an app. Its docstring ends with "Example: surefind ..." or several."""
     explanation = explained(command.__doc__ or "")
-    complete_values(command)
+    for name, hint in command.__annotations__.items():
+        for parameter in getattr(hint, "__metadata__", ()):
+            parameter.autocompletion = parameter.autocompletion or COMPLETIONS.get(name)
     app.command(
-        name,
         help=_escaped(explanation.text),
         epilog=_escaped(listed_examples(explanation)),
         rich_help_panel=panel,

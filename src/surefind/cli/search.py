@@ -2,24 +2,32 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from surefind.cli.options import EngineOption, IndexArgument, JsonOption, Ranking
 from surefind.cli.voice import remark
-from surefind.errors import InvalidArgument
+from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 
 if TYPE_CHECKING:
-    from surefind.cli.queries import Answer
-    from surefind.search.confidence.calibration import Calibration
+    from surefind.images.decode import ImageSource
+    from surefind.search.hits import SearchResult
+    from surefind.search.index import Index
+    from surefind.upgrade.upgrade import Upgrade
+
+    Answer = tuple[SearchResult, ImageSource | None]  # and the picture that asked
 
 EXIT_CODES = {"match": 0, "unsure": 3, "foreign": 4}  # of several queries the worst counts
+AT_ONCE = 32  # images encoded together
+VECTORS_AT_ONCE = 1024
 
 
 def search(
-    folder: Annotated[Path, typer.Argument(metavar="INDEX", help="A folder of surefind index.")],
+    folder: IndexArgument,
     queries: Annotated[
         list[str],
         typer.Argument(
@@ -32,7 +40,7 @@ def search(
         int, typer.Option("-k", min=1, help="Hits per query; all if there are fewer.")
     ] = 5,
     ranking: Annotated[
-        str | None, typer.Option(help="By expected or mean distance; the index's own if not given.")
+        Ranking | None, typer.Option(help="By which distance; the index's own if not given.")
     ] = None,
     where: Annotated[
         list[str] | None,
@@ -45,14 +53,12 @@ def search(
         int, typer.Option(min=0, help="Neighbours that help the query, each by its certainty.")
     ] = 0,
     views: Annotated[bool, typer.Option("--views", help="All queries show one item.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    as_json: JsonOption = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print a line per hit as CSV.")] = False,
     pictures: Annotated[
         bool, typer.Option("--preview/--no-preview", help="Small pictures in the terminal.")
     ] = True,
-    engine: Annotated[
-        str | None, typer.Option(help="The engine's URL, where it needs a password or has moved.")
-    ] = None,
+    engine: EngineOption = None,
 ) -> None:
     """Find the nearest images, and say how sure that is once the index is calibrated.
 
@@ -65,61 +71,158 @@ def search(
         surefind search photos.index queries/ --csv
         surefind search photos.index front.jpg back.jpg --views
     """
-    from surefind.cli.queries import Queries
-    from surefind.cli.vectors import VectorQueries
     from surefind.search.index import Index
     from surefind.upgrade.upgrade import Upgrade
 
     if as_json and as_csv:
-        raise InvalidArgument(
-            "--json, --csv", expected="one of them", got="both", fix="leave one out"
-        )
+        raise InvalidArgument("--json, --csv", expected="one of them", got="both")
+    options = {
+        "k": k, "ranking": ranking, "where": where or None, "radius": radius, "expand": expand
+    }  # fmt: skip
     upgrade = Upgrade.of_index(folder)
-    asked = Queries(queries) if upgrade is None else VectorQueries(upgrade, queries)
-    told = _Told()
+    if upgrade is not None and views:
+        raise InvalidArgument(
+            "--views",
+            expected="pictures of one item",
+            got="files of vectors",
+            fix="fuse them in Python: index.search_views(upgrade.embed(vectors))",
+        )
+    unread: list[str] = []
+    results: list[SearchResult] = []
     with Index.open(folder, engine=engine) as index:
         for warning in index.warnings:
             remark(f"warning: {warning}")
-        options = {
-            "k": k, "ranking": ranking, "where": where or None, "radius": radius, "expand": expand
-        }  # fmt: skip
-        found = asked.as_views(index, options) if views else asked.one_by_one(index, options)
-        found = told.watch(found)
+        if upgrade is not None:
+            found = _search_vectors(index, upgrade, queries, options, unread)
+        else:
+            search_images = _search_views if views else _search_images
+            found = search_images(index, queries, options, unread)
+        found = _noted(found, results)
         if as_json:
             _print_json(folder, found)
         elif as_csv:
             _print_csv(found)
         else:
-            _print_tables(found, pictures=pictures, calibration=index.calibration)
-            _print_footer(told, index.calibration, images=len(index))
-    if asked.unread:
-        raise typer.Exit(1)
-    if told.code:
-        raise typer.Exit(told.code)
+            _print_tables(index, found, pictures=pictures)
+            _print_footer(index, results)
+    worst = max((EXIT_CODES[result.verdict] for result in results if result.verdict), default=0)
+    if unread or worst:
+        raise typer.Exit(1 if unread else worst)
 
 
-class _Told:
-    """What answers that pass by come to."""
+def _noted(found: "Iterator[Answer]", results: "list[SearchResult]") -> "Iterator[Answer]":
+    """Keep results that pass by without their hits: there may be many queries."""
+    for answer in found:
+        results.append(replace(answer[0], hits=()))
+        yield answer
 
-    def __init__(self) -> None:
-        self.code, self.judged = 0, False
-        self.reasons: dict[str, None] = {}  # why some have no confidence, each once
 
-    def watch(self, found: "Iterator[Answer]") -> "Iterator[Answer]":
-        for answer in found:
-            verdict, reason = answer.result.verdict, answer.result.uncalibrated
-            if verdict is not None:
-                self.judged = True
-                self.code = max(self.code, EXIT_CODES[verdict])
-            if reason is not None:
-                self.reasons[reason] = None
-            yield answer
+def _search_images(
+    index: "Index", queries: Sequence[str], options: dict[str, Any], unread: list[str]
+) -> "Iterator[Answer]":
+    """Search with each image; what cannot be read is told and counted."""
+    waiting: list[tuple[str, ImageSource]] = []
+    for query in _sources(queries, unread):
+        waiting.append(query)
+        if len(waiting) == AT_ONCE:
+            yield from _answers(index, waiting, options, unread)
+            waiting = []
+    yield from _answers(index, waiting, options, unread)
+
+
+def _answers(
+    index: "Index",
+    some: "list[tuple[str, ImageSource]]",
+    options: dict[str, Any],
+    unread: list[str],
+) -> "Iterator[Answer]":
+    from surefind.images.decode import ImageRejected
+
+    try:
+        results = index.search([source for _, source in some], **options) if some else []
+    except ImageRejected as rejected:
+        if len(some) == 1:
+            _pass_over(f"{some[0][0]}: {rejected.reason}", unread)
+        else:
+            for one in some:  # which of them it was
+                yield from _answers(index, [one], options, unread)
+        return
+    for (name, source), result in zip(some, results, strict=True):
+        yield replace(result, query=name), source
+
+
+def _search_views(
+    index: "Index", queries: Sequence[str], options: dict[str, Any], unread: list[str]
+) -> "Iterator[Answer]":
+    """Search once, with all images that can be read."""
+    from surefind.images.decode import ImageRejected, decode
+
+    readable: list[ImageSource] = []
+    for name, source in _sources(queries, unread):
+        try:
+            decode(source)
+            readable.append(source)
+        except ImageRejected as rejected:
+            _pass_over(f"{name}: {rejected.reason}", unread)
+    if readable:
+        yield index.search_views(readable, **options), None
+
+
+def _search_vectors(
+    index: "Index",
+    upgrade: "Upgrade",
+    files: Sequence[str],
+    options: dict[str, Any],
+    unread: list[str],
+) -> "Iterator[Answer]":
+    from surefind.upgrade.vectors import read_vectors
+
+    for file in files:
+        try:
+            given = read_vectors(file)
+            embeddings = upgrade.embed(given.values)
+        except SurefindError as error:
+            _pass_over(f"{file}: {error.problem}", unread)
+            continue
+        for start in range(0, len(given), VECTORS_AT_ONCE):
+            some = slice(start, start + VECTORS_AT_ONCE)
+            results = index.search(embeddings[some], **options)
+            for name, result in zip(given.ids[some], results, strict=True):
+                yield replace(result, query=f"{Path(file).name}: {name}"), None
+
+
+def _sources(queries: Sequence[str], unread: list[str]) -> "Iterator[tuple[str, ImageSource]]":
+    """Yield images with their names: files, those in folders, - for one on stdin."""
+    from surefind.datasets.folder import find_images
+    from surefind.images.decode import DEFAULT
+
+    for name in queries:
+        try:
+            is_folder = name != "-" and Path(name).is_dir()
+        except OSError:  # too long a name, or not to be looked at: decoding will say so
+            is_folder = False
+        if name == "-":
+            yield name, sys.stdin.buffer.read(DEFAULT.max_bytes + 1)  # one more is refused later
+        elif is_folder:
+            try:
+                yield from ((str(Path(name, path)),) * 2 for path in find_images(Path(name)))
+            except InvalidFile as error:
+                _pass_over(error.problem, unread)
+        else:
+            yield name, name
+
+
+def _pass_over(problem: str, unread: list[str]) -> None:
+    from surefind.search.printable import printable
+
+    unread.append(problem)
+    print(printable(problem), file=sys.stderr, flush=True)
 
 
 def _print_json(folder: Path, found: "Iterator[Answer]") -> None:
     from surefind.search.tables import result_as_dict
 
-    results = [result_as_dict(answer.result) for answer in found]
+    results = [result_as_dict(result) for result, _ in found]
     print(json.dumps({"index": str(folder), "results": results}, allow_nan=False))
 
 
@@ -129,13 +232,11 @@ def _print_csv(found: "Iterator[Answer]") -> None:
 
     show = printable_lines if sys.stdout.isatty() else str
     print(csv_header(), end="")
-    for answer in found:
-        print(show(results_as_csv([answer.result])), end="")
+    for result, _ in found:
+        print(show(results_as_csv([result])), end="")
 
 
-def _print_tables(
-    found: "Iterator[Answer]", *, pictures: bool, calibration: "Calibration | None"
-) -> None:
+def _print_tables(index: "Index", found: "Iterator[Answer]", *, pictures: bool) -> None:
     from rich.console import Console
 
     from surefind.cli.preview import can_show, preview
@@ -147,26 +248,29 @@ def _print_tables(
         if number:
             console.print()
         shown = preview(source) if pictures and source is not None else None
-        console.print(query_heading(result, shown, calibration=calibration))
+        console.print(query_heading(result, shown, calibration=index.calibration))
         if shown is not None:
             console.print()
         previews = [preview(hit.path) for hit in result.hits] if pictures else None
         console.print(hits_table(result, previews) if result.hits else "nothing found")
 
 
-def _print_footer(told: _Told, calibration: "Calibration | None", *, images: int) -> None:
-    """What the verdicts rest on, or why there are none."""
+def _print_footer(index: "Index", results: "Sequence[SearchResult]") -> None:
+    """Print what the verdicts rest on, or why there are none."""
     from surefind.search.printable import printable
     from surefind.search.sentences import gallery_change, made_with, promised
 
-    if told.judged or told.reasons:
+    calibration = index.calibration
+    judged = any(result.verdict is not None for result in results)
+    reasons = dict.fromkeys(result.uncalibrated for result in results if result.uncalibrated)
+    if judged or reasons:
         print()
-    for reason in told.reasons:
+    for reason in reasons:
         print(printable(reason))
-    if calibration is None or not told.judged:
+    if calibration is None or not judged:
         return
     print(printable(f"calibrated: {made_with(calibration)}"))
     if calibration.promise.threshold is not None:
         print(promised(calibration.promise))
-    if (change := gallery_change(calibration, images)) is not None:
+    if (change := gallery_change(calibration, len(index))) is not None:
         remark(f"warning: {change}")

@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
+from surefind.cli.options import EngineOption, IndexArgument, Runtime
 from surefind.cli.voice import is_quiet
 from surefind.errors import SurefindError
 
 
 def serve(
-    folder: Annotated[Path, typer.Argument(metavar="INDEX", help="A folder of surefind index.")],
+    folder: IndexArgument,
     host: Annotated[
         str, typer.Option(help="Where to listen; beyond this machine a token is needed.")
     ] = "127.0.0.1",
@@ -50,12 +51,9 @@ def serve(
         float, typer.Option(min=0, help="Between looks for a newer version; 0: never.")
     ] = 2.0,
     access_log: Annotated[bool, typer.Option("--access-log", help="A line per request.")] = False,
-    engine: Annotated[
-        str | None, typer.Option(help="The engine's URL, where it needs a password or has moved.")
-    ] = None,
+    engine: EngineOption = None,
     runtime: Annotated[
-        str | None,
-        typer.Option(help="What encodes: torch, onnx or onnx-int8; what made the index, else."),
+        Runtime | None, typer.Option(help="What encodes; what made the index, else.")
     ] = None,
 ) -> None:
     """Serve an index: a page to drop photos on, and a JSON API. Ctrl-C ends it.

@@ -3,13 +3,19 @@
 import json
 import math
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from surefind.cli.options import JsonOption
 from surefind.cli.progress import bars, line
 from surefind.cli.stopping import StopRequest
+
+if TYPE_CHECKING:
+    from surefind.training.log import StepInfo
 
 
 def train(
@@ -31,7 +37,7 @@ def train(
     resume: Annotated[
         bool, typer.Option(help="Go on where the run in the folder stopped.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Train an encoder; stop it whenever you like and go on with --resume.
 
@@ -42,6 +48,8 @@ def train(
         surefind train glyphs -o model --resume
     """
     from surefind.datasets import open_dataset
+    from surefind.reports.figures.curves import draw_training
+    from surefind.training.log import read_log
     from surefind.training.loop import train as run
     from surefind.training.recipe import Recipe
     from surefind.training.watch import TrainingStopped
@@ -50,21 +58,21 @@ def train(
     backbone_key = [] if backbone is None else [f"encoder.backbone={backbone}"]
     chosen = Recipe.read(recipe or f"bayes-centred+{scale}", [*backbone_key, *(settings or ())])
     stop = StopRequest()
-    with _Bar(chosen.schedule.steps + chosen.variance.steps) as bar:
+    with _bar(chosen.schedule.steps + chosen.variance.steps) as show:
         try:
             result = run(
                 open_dataset(data, val_share=chosen.data.val_share),
                 chosen,
                 output,
                 resume=resume,
-                on_step=bar.show,
+                on_step=show,
                 should_stop=stop,
             )
         except TrainingStopped as stopped:
             raise stop.explain(stopped) from stopped
     if os.environ.get("RANK", "0") != "0":
         return  # torchrun: one process tells
-    _draw(output)
+    draw_training(read_log(output / "run" / "log.csv"), output / "run" / "curve.png")
     if as_json:
         facts = result._asdict() | {
             "folder": str(result.folder),
@@ -79,54 +87,35 @@ def train(
         print(f"{len(result.rejected)} images were left out: {result.folder}/run/rejected.csv")
 
 
-def _draw(output: Path) -> None:
-    from surefind.reports.figures.curves import draw_training
-    from surefind.training.log import read_log
-
-    draw_training(read_log(output / "run" / "log.csv"), output / "run" / "curve.png")
-
-
-class _Bar:
+@contextmanager
+def _bar(total: int) -> "Iterator[Callable[[StepInfo], None]]":
     """Rate, time left, loss, win rate and spread; without a terminal, a line now and then."""
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
-    def __init__(self, total: int) -> None:
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            TextColumn,
-            TimeRemainingColumn,
-        )
+    recall = ""
+    first: StepInfo | None = None
+    with bars(
+        TextColumn("training"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[facts]}"),
+    ) as bar:
+        task = bar.add_task("", total=total, rate="", facts="")
 
-        self.bar = bars(
-            TextColumn("training"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}"),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[facts]}"),
-        )
-        self.task = self.bar.add_task("", total=total, rate="", facts="")
-        self.recall = ""
-        self.first: tuple[int, float] | None = None
-
-    def __enter__(self) -> Self:
-        self.bar.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.bar.stop()
-
-    def show(self, info: Any) -> None:
-        if not math.isnan(info.recall):
-            facts = f"R@1 {info.recall:.3f}"
-            self.recall = f" · {facts}"
-        else:
+        def show(info: "StepInfo") -> None:
+            nonlocal recall, first
+            first = first or info
             facts = (
                 f"loss {info.loss:.4f} · win rate {info.win_rate:.3f} · std {info.median_std:.3g}"
             )
-        if self.first is None:
-            self.first = (info.step, info.seconds)
-        made, seconds = info.step - self.first[0], info.seconds - self.first[1]
-        rate = f"{made / seconds:.1f} steps/s" if made and seconds else ""
-        self.bar.update(self.task, completed=info.step, rate=rate, facts=facts + self.recall)
-        line(self.bar, f"step {info.step}: {facts} · {rate}")
+            if not math.isnan(info.recall):
+                facts = f"R@1 {info.recall:.3f}"
+                recall = f" · {facts}"
+            steps, seconds = info.step - first.step, info.seconds - first.seconds
+            rate = f"{steps / seconds:.1f} steps/s" if steps and seconds else ""
+            bar.update(task, completed=info.step, rate=rate, facts=facts + recall)
+            line(bar, f"step {info.step}: {facts} · {rate}")
+
+        yield show

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from surefind.cli.calibrate import NOT_KEPT
+from surefind.cli.calibrate import NOT_KEPT, print_calibration
+from surefind.cli.options import JsonOption, PrecisionOption
 
 
 def upgrade(
@@ -15,9 +16,7 @@ def upgrade(
         typer.Argument(metavar="VECTORS", help="Labelled vectors: a .npz, .npy or .parquet file."),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="A folder for the upgrade.")],
-    precision: Annotated[
-        float, typer.Option(help="Of what is called a match, this share is to be right,")
-    ] = 0.95,
+    precision: PrecisionOption = 0.95,
     probability: Annotated[float, typer.Option(help="with this probability.")] = 0.9,
     vectors_name: Annotated[
         str | None, typer.Option("--vectors", help="Array or column of the vectors.")
@@ -29,7 +28,7 @@ def upgrade(
         bool,
         typer.Option("--variance/--no-variance", help="Learn how vague each vector is."),
     ] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Give vectors of any model a variance and a calibrated confidence; they stay as they are.
 
@@ -42,7 +41,6 @@ def upgrade(
         surefind index clip.upgrade gallery.npz -o clip.index
         surefind search clip.index asked.npz
     """
-    from surefind.cli.calibration_report import print_calibration
     from surefind.cli.progress import stages
     from surefind.errors import InvalidFile
     from surefind.files import make_writable

@@ -2,12 +2,14 @@
 
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from logging import Handler
+
+SHOWN = 5  # lines of a list, such as rejected images
 
 
 class _Voice:
@@ -45,6 +47,18 @@ def remark(text: str) -> None:
 
     if not _voice.quiet:
         print(printable(text), file=sys.stderr, flush=True)
+
+
+def print_some(what: str, lines: Sequence[str]) -> None:
+    """Print how many lines there are, and the first of them; nothing if there are none."""
+    from surefind.search.printable import printable
+
+    if lines:
+        print(f"{len(lines):,} {what}:")
+        for line in lines[:SHOWN]:
+            print(f"  {printable(line)}")
+        if len(lines) > SHOWN:
+            print(f"  and {len(lines) - SHOWN:,} more (all with --json)")
 
 
 @contextmanager
