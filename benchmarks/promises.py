@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.search.confidence.evidence import Numbers
-from surefind.search.confidence.promise import promise_precision
+from surefind.search.confidence.guarantee import promise_precision
 
 PRECISION, PROBABILITY = 0.9, 0.9
 
@@ -40,10 +40,9 @@ def kept_promises(
         promise = promise_precision(
             confidence[ours],
             right[ours],
-            groups[ours],
+            units[ours],
             precision=PRECISION,
             probability=PROBABILITY,
-            by="class" if by == "class" else "query",
             ahead=int((~ours).sum()) if next_half else None,
         )
         found.append(_judged(promise.threshold, confidence, right, ~ours))

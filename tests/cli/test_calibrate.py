@@ -75,7 +75,7 @@ def test_json_is_the_summary_of_what_is_kept(surefind, place: Path):
 
 def test_options_reach_the_fit(surefind, place: Path):
     options = ("--probability", "0.8", "--ahead", "900", "--miss", "0.3", "--foreign-rate", "0.05")
-    told = json.loads(fit(surefind, *options, "--recalibration", "isotonic", "--json").out)
+    told = json.loads(fit(surefind, *options, "--json").out)
     assert (told["promise"]["probability"], told["promise"]["ahead"]) == (0.8, 900)
     assert told["showing"]["miss"] == 0.3
     assert told["foreign_rate"] == 0.05
@@ -178,7 +178,6 @@ BAD_OPTIONS = {
     "--probability 0": "probability: expected a share",
     "--miss -0.1": "miss: expected a share",
     "--foreign-rate 1": "foreign_rate: expected a share",
-    "--recalibration bta": "did you mean 'beta'",
     "--part tset": "did you mean 'test'",
     "--plot plot.bmp": "cannot draw plot.bmp",
     "--plot plot.png --check": "--check, --plot: expected one of them",

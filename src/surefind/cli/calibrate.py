@@ -39,9 +39,6 @@ def calibrate(
     foreign_rate: Annotated[
         float, typer.Option(help="Share of the queries that belong here to be called foreign.")
     ] = 0.01,
-    recalibration: Annotated[
-        str, typer.Option(help="The last correction of confidence: beta, isotonic or none.")
-    ] = "beta",
     part: Annotated[
         str, typer.Option(help="all of the data, train, val or test; best not trained on.")
     ] = "all",
@@ -85,7 +82,6 @@ def calibrate(
         ahead=ahead,
         miss=miss,
         foreign_rate=foreign_rate,
-        recalibration=recalibration,
     )
     request = Request(folder, data, part, wishes, learn_doubt=doubt, plot=plot, engine=engine)
     kept = _check(request, as_json=as_json) if check else _fit(request, as_json=as_json)

@@ -50,7 +50,6 @@ OFFERS: dict[str, Offer] = {  # by the name of a parameter, or of a command and 
     "index.ranking": one_of(*RANKINGS),
     "index.duplicates": one_of("skip", "keep"),
     "search.ranking": one_of(*RANKINGS),
-    "calibrate.recalibration": one_of("beta", "isotonic", "none"),
     "export.images": one_of(),  # a number
     "export.int8": datasets,
     "evaluate.rows": one_of("csv", "parquet"),

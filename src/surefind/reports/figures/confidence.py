@@ -17,7 +17,7 @@ from surefind.metrics import (
 from surefind.reports.figures.palette import GREY, INK, OURS, SERIES
 from surefind.reports.figures.panels import SMALL, caption, key, panels
 from surefind.search.confidence.calibration import Calibration
-from surefind.search.confidence.promise import Promise
+from surefind.search.confidence.guarantee import Promise
 
 FUSED, BASELINE = "confidence", "nearest distance"
 _LOOKS: dict[str, dict[str, Any]] = {
