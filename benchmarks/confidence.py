@@ -29,7 +29,7 @@ from surefind.search.calibrating import own_queries
 from surefind.search.confidence.calibrated import Calibrated, doubt_of
 from surefind.search.confidence.evidence import COLUMNS, SOURCES
 from surefind.search.confidence.fitting import columns_of
-from surefind.search.confidence.model import fit_confidence
+from surefind.search.confidence.match_model import fit_confidence
 from surefind.search.confidence.observed import Observed, novelty_values
 from surefind.search.confidence.observing import Doubt, observe
 from surefind.search.confidence.quality import distance_ratio

@@ -74,7 +74,7 @@ def test_json_is_the_summary_of_what_is_kept(surefind, place: Path):
 
 def test_options_reach_the_fit(surefind, place: Path):
     options = ("--probability", "0.8", "--ahead", "900", "--miss", "0.3", "--foreign-rate", "0.05")
-    told = json.loads(fit(surefind, *options, "--recalibration", "isotonic", "--json").out)
+    told = json.loads(fit(surefind, *options, "--json").out)
     assert (told["promise"]["probability"], told["promise"]["ahead"]) == (0.8, 900)
     assert told["showing"]["miss"] == 0.3
     assert told["foreign_rate"] == 0.05

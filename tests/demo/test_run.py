@@ -14,7 +14,7 @@ from surefind.demo.stages import NAMES
 from surefind.demo.table import told_by_signals
 from surefind.images.catalog import Catalog
 from surefind.reports.result import EvalResult
-from surefind.search.confidence.folds import folds_of
+from surefind.search.confidence.match_model import folds_of
 from surefind.upgrade.vectors import read_vectors
 
 REUSED = 7  # stages whose work is kept

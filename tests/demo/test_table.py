@@ -13,7 +13,7 @@ from surefind.demo.table import Row, Told, auroc, lead, row_of, told_by_signals
 from surefind.embeddings import Gaussians
 from surefind.images.catalog import Catalog
 from surefind.metrics.bootstrap import Estimate
-from surefind.search.confidence.folds import folds_of
+from surefind.search.confidence.match_model import folds_of
 
 CLASSES, EACH = 40, 25
 

@@ -5,7 +5,6 @@ import pytest
 from galleries import FAMILIES, random_rows
 from looking import nearest_rows, squared
 from memory_engine import MemoryEngine
-from safetensors.numpy import save
 from stores import made
 
 from surefind.engines.embedded.engine import create
@@ -135,13 +134,6 @@ def test_those_of_another_gallery_are_not_taken_for_its_own(tmp_path):
     keys, vectors = keys_of(second), vectors_of(second)
     found = known_around(second, others, keys, vectors, ranking="mean")
     assert np.array_equal(found, Neighbourhoods.of(second, ranking="mean").around(vectors))
-
-
-def test_those_of_the_first_version_are_looked_at_anew():
-    """They were known by the engine's key, which a replaced row may keep."""
-    distances, name = np.zeros((3, WIDTH), np.float32), np.frombuffer(b"one", np.uint8)
-    old = save({"codes": np.arange(3), "distances": distances, "gallery": name})
-    assert len(Neighbourhoods.from_bytes(old)) == 0
 
 
 def test_an_empty_gallery_knows_nobody(tmp_path):

@@ -9,8 +9,8 @@ from PIL import Image
 from surefind.encoders import Encoder
 from surefind.search.confidence.calibration import Calibration, Origin
 from surefind.search.confidence.fitting import Wishes
+from surefind.search.confidence.guarantee import Promise
 from surefind.search.confidence.novelty import novelty_of
-from surefind.search.confidence.promise import Promise
 from surefind.search.confidence.quality import Curve, Quality
 from surefind.search.confidence.showing import Showing
 from surefind.search.index import Index
@@ -27,7 +27,6 @@ PROMISE = Promise(
     queries=812,
     groups=40,
     design_effect=1.2,
-    by="class",
     ahead=None,
     enough=None,
     best=0.97,

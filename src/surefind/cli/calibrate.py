@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -49,9 +49,6 @@ def calibrate(
     foreign_rate: Annotated[
         float, typer.Option(help="Share of the queries that belong here to be called foreign.")
     ] = 0.01,
-    recalibration: Annotated[
-        Literal["beta", "isotonic", "none"], typer.Option(help="The last correction of confidence.")
-    ] = "beta",
     part: Annotated[
         Part, typer.Option(help="Which part of the data; best not trained on.")
     ] = "all",
@@ -95,7 +92,6 @@ def calibrate(
         ahead=ahead,
         miss=miss,
         foreign_rate=foreign_rate,
-        recalibration=recalibration,
     )
     if plot is not None:  # before the work, not after it
         from surefind.reports.figures.curves import draw_confidence

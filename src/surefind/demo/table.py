@@ -13,8 +13,8 @@ from surefind.images.catalog import Catalog
 from surefind.metrics.bootstrap import Estimate
 from surefind.reports.crossfit import crossfit_probability
 from surefind.reports.signals import COSINE, DEPTH, neighbours, uncertainty_signals
-from surefind.search.confidence.folds import folds_of
-from surefind.search.confidence.promise import promise_precision
+from surefind.search.confidence.guarantee import promise_precision
+from surefind.search.confidence.match_model import folds_of
 from surefind.search.confidence.quality import Curve
 
 RESAMPLES = 500

@@ -21,7 +21,7 @@ from surefind.images.catalog import Catalog
 from surefind.search.confidence.calibrated import Calibrated, doubt_of
 from surefind.search.confidence.calibration import Origin
 from surefind.search.confidence.fitting import Wishes, fit_calibration
-from surefind.search.confidence.folds import folds_of
+from surefind.search.confidence.match_model import folds_of
 from surefind.search.confidence.observed import (
     LEAST_QUERIES,
     Observed,

@@ -73,8 +73,6 @@ class Neighbourhoods:
     @classmethod
     def from_bytes(cls, content: bytes) -> "Neighbourhoods":
         tensors = load(content)
-        if "codes" in tensors:  # of keys, by version 0.1: they do not tell a row from an older one
-            return cls.empty()
         name = tensors["gallery"].tobytes().decode()
         return cls(tensors["vector_codes"].view(np.uint64), tensors["distances"], gallery=name)
 

@@ -1,7 +1,7 @@
 """What a calibration promises and what a verdict means, in plain sentences."""
 
 from surefind.search.confidence.calibration import Calibration
-from surefind.search.confidence.promise import Promise
+from surefind.search.confidence.guarantee import Promise
 from surefind.search.confidence.quality import Quality
 from surefind.search.confidence.shift import GALLERY_CHANGE
 from surefind.search.confidence.showing import Showing

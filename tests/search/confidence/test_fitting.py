@@ -13,6 +13,7 @@ from surefind.search.confidence.fitting import (
     fit_calibration,
     usual_columns,
 )
+from surefind.search.confidence.guarantee import promise_precision
 from surefind.search.confidence.novelty import novelty_of
 from surefind.search.confidence.observed import (
     LEAST_OF_EACH,
@@ -20,7 +21,6 @@ from surefind.search.confidence.observed import (
     check_enough,
     novelty_values,
 )
-from surefind.search.confidence.promise import promise_precision
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +103,6 @@ def test_queries_that_are_all_right_or_all_wrong_are_refused(observed, right):
         {"miss": -0.1},
         {"foreign_rate": 1.0},
         {"foreign_rate": float("nan")},
-        {"recalibration": "platt"},
     ],
 )
 def test_wishes_that_make_no_sense_are_refused_by_name(wrong):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from surefind.search.confidence.logistic import Logistic, fit_logistic
+from surefind.search.confidence.match_model import Logistic, fit_logistic
 
 
 def drawn(weights, *, count=800, seed=0):

@@ -8,7 +8,7 @@ from sklearn.metrics import roc_auc_score
 
 from surefind.metrics import calibration_floor, debiased_calibration_error
 from surefind.search.confidence.fitting import columns_of
-from surefind.search.confidence.model import fit_confidence
+from surefind.search.confidence.match_model import fit_confidence
 from surefind.search.confidence.observed import Observed
 from surefind.search.confidence.quality import Curve, curve_of, distance_ratio, quality_of
 

@@ -136,19 +136,6 @@ def test_evidence_that_is_not_known_is_refused(folder):
         read(folder)
 
 
-def test_a_calibration_of_version_0_1_is_read_without_what_it_did_not_measure(folder, first):
-    def older(facts):
-        del facts["calibration"]["curve"]["fold"]
-        for name in ("floor", "baseline_floor", "ratio_auroc"):
-            del facts["calibration"]["quality"][name]
-
-    resealed(folder, older)
-    found = read(folder).calibration
-    assert (found.curve.fold, found.quality.floor, found.quality.ratio_auroc) == ((), None, None)
-    assert found.quality.auroc == first.calibration.quality.auroc
-    assert found.promise == first.calibration.promise
-
-
 def test_an_unknown_schema_is_refused(folder):
     resealed(folder, lambda facts: facts.update(schema=99))
     with pytest.raises(sf.InvalidFile, match="schema 99, this version reads"):

@@ -30,7 +30,7 @@ from surefind.reports.figures.style import (
     save,
 )
 from surefind.search.confidence.calibration import Calibration
-from surefind.search.confidence.promise import Promise
+from surefind.search.confidence.guarantee import Promise
 from surefind.training.log import StepInfo
 
 FUSED, BASELINE = "confidence", "nearest distance"

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.search.confidence.evidence import Numbers, Seen
-from surefind.search.confidence.model import ConfidenceModel
+from surefind.search.confidence.guarantee import Promise
+from surefind.search.confidence.match_model import ConfidenceModel
 from surefind.search.confidence.novelty import Novelty
 from surefind.search.confidence.observed import novelty_values
-from surefind.search.confidence.promise import Promise
 from surefind.search.confidence.quality import Curve, Quality
 from surefind.search.confidence.showing import Showing, how_many
 from surefind.search.confidence.verdict import verdicts

@@ -4,16 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from surefind.choices import check_choice
 from surefind.metrics.checks import check_number, check_whole
 from surefind.search.confidence.calibration import FOREIGN_RATE, Calibration, Origin
 from surefind.search.confidence.evidence import COLUMNS, Numbers, Seen, evidence
-from surefind.search.confidence.model import fit_confidence
+from surefind.search.confidence.guarantee import promise_precision
+from surefind.search.confidence.match_model import fit_confidence
 from surefind.search.confidence.novelty import novelty_of
 from surefind.search.confidence.observed import Observed, check_enough, novelty_values
-from surefind.search.confidence.promise import promise_precision
 from surefind.search.confidence.quality import curve_of, quality_of
-from surefind.search.confidence.recalibration import RECALIBRATIONS
 from surefind.search.confidence.shift import quantiles_of
 from surefind.search.confidence.showing import showing_rule
 
@@ -29,7 +27,6 @@ class Wishes:
     ahead: int | None = None  # by the next so many queries; None: in the long run
     miss: float = 0.1  # how often no match may be among the hits that are shown
     foreign_rate: float = FOREIGN_RATE
-    recalibration: str = "beta"
 
     def __post_init__(self) -> None:
         """Before any work that is done for them."""
@@ -38,7 +35,6 @@ class Wishes:
             check_number(name, value, "a share between 0 and 1", lambda share: 0 < share < 1)
         rate, expected = self.foreign_rate, "a share from 0 to below 1"
         check_number("foreign_rate", rate, expected, lambda share: 0 <= share < 1)
-        check_choice("recalibration", self.recalibration, RECALIBRATIONS)
         if self.ahead is not None:
             check_whole("ahead", self.ahead)
 
@@ -52,7 +48,6 @@ def fit_calibration(observed: Observed, origin: Origin, wishes: Wishes) -> Calib
         observed.match,
         observed.fold,
         names=names,
-        recalibration=wishes.recalibration,
         unseen=observed.unseen,
     )
     first = fitted.confidence[:, 0]

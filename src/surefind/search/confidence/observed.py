@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from surefind.errors import InvalidArgument
 from surefind.search.confidence.evidence import Numbers, Seen
-from surefind.search.confidence.folds import folds_of
+from surefind.search.confidence.match_model import folds_of
 
 LEAST_QUERIES = 50
 LEAST_CLASSES = 4

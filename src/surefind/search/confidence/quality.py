@@ -8,7 +8,7 @@ import torch
 
 from surefind import metrics
 from surefind.search.confidence.evidence import Numbers, Seen
-from surefind.search.confidence.model import FittedConfidence, fit_confidence
+from surefind.search.confidence.match_model import FittedConfidence, fit_confidence
 from surefind.search.confidence.observed import Observed
 
 BASELINE = ("distance",)  # the nearest distance, calibrated in the same way
@@ -19,8 +19,7 @@ class Quality:
     """Of the first hit; each query judged by a fit to other classes.
 
     AUROCs are averaged within the folds of that cross-fitting (None where no fold has right and
-    wrong first hits), ECE is debiased. A calibration made by version 0.1 has no floors and no
-    `ratio_auroc`, its AUROCs are pooled over the folds and its ECE is not debiased.
+    wrong first hits), ECE is debiased.
     """
 
     right: float  # share of queries whose first hit is a match
@@ -31,9 +30,9 @@ class Quality:
     baseline_auroc: float | None  # the same by the nearest distance alone
     baseline_ece: float
     baseline_brier: float
-    floor: float | None = None  # ECE of a perfect model with as many queries
-    baseline_floor: float | None = None
-    ratio_auroc: float | None = None  # of d1/d20, which needs no labels
+    floor: float  # ECE of a perfect model with as many queries
+    baseline_floor: float
+    ratio_auroc: float | None  # of d1/d20, which needs no labels
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from scipy.stats import ks_2samp  # type: ignore[import-untyped]
 
 from surefind.errors import InvalidArgument
 from surefind.metrics.checks import check_number
-from surefind.search.confidence.binomial import design_effect
+from surefind.search.confidence.guarantee import design_effect
 
 Values = NDArray[np.float64]
 

@@ -2,23 +2,13 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betainc, stdtrit  # type: ignore[import-untyped]
 
-from surefind.choices import check_choice
-from surefind.errors import InvalidArgument
-from surefind.metrics.checks import check_number, check_whole
-from surefind.search.confidence.binomial import (
-    Values,
-    classes_within,
-    effective_size,
-    steady_design_effect,
-    tail_probability,
-)
-
-By = Literal["query", "class"]
+Values = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 STARTS = 3  # places where the walk may begin: one unlucky error at the very top does not end it
@@ -40,7 +30,6 @@ class Promise:
     queries: int
     groups: int  # classes of the queries
     design_effect: float  # queries of one class count as this many times fewer
-    by: By  # what is drawn independently
     ahead: int | None  # queries to come for which it holds; None: in the long run
     enough: int | None  # about how many queries would do, when these do not
     best: float  # highest precision these data allow, 0 if none; a hint: chosen after looking
@@ -53,7 +42,6 @@ def promise_precision(
     *,
     precision: float,
     probability: float = 0.9,
-    by: By = "class",
     ahead: int | None = None,
 ) -> Promise:
     r"""The lowest threshold whose precision holds with the stated probability.
@@ -63,25 +51,21 @@ def promise_precision(
 
         p_j = P(Bin(n*_j, 1 - precision) <= risk_j n*_j)
 
-    from the surest downward; n* is n itself by query, and by class the effective size of
-    Korn and Graubard. The walk has STARTS starts, each with an equal part of 1 - probability; what
-    a start has not lost is added to the next one it reaches (Wiens 2003), so that the chance of
-    any wrong rejection stays below 1 - probability. By query that is exact where surer queries are
-    wrong no more often; by class it is as good as the effective size.
+    from the surest downward; n* is the effective size of Korn and Graubard, n itself where each
+    query is of a class of its own. The walk has STARTS starts, each with an equal part of
+    1 - probability; what a start has not lost is added to the next one it reaches (Wiens 2003), so
+    that the chance of any wrong rejection stays below 1 - probability. That is exact where each
+    query is of a class of its own and surer queries are wrong no more often, else as good as the
+    effective size.
 
     That is a promise about the long run. Of `ahead` queries to come, the share that is right also
     varies: their promise counts the Q queries as Q ahead / (Q + ahead), as a difference of two
     shares varies like one of so many.
     """
-    check_number("precision", precision, "a share between 0 and 1", lambda x: 0 < x < 1)
-    check_number("probability", probability, "a share between 0 and 1", lambda x: 0 < x < 1)
-    check_choice("by", by, ("query", "class"))
-    if ahead is not None:
-        check_whole("ahead", ahead)
-    confidence, right, codes = _checked(confidence, right, groups)
+    codes = np.unique(groups, return_inverse=True)[1]
     order = np.argsort(-confidence, kind="stable")
     delta = 1 - probability
-    ladder = _climb(confidence[order], ~right[order], codes[order], level=delta / STARTS, by=by)
+    ladder = _climb(confidence[order], ~right[order], codes[order], level=delta / STARTS)
     if ahead is not None:
         ladder = ladder.for_the_next(ahead)
     step = _walk(ladder, precision, delta)
@@ -96,7 +80,6 @@ def promise_precision(
         queries=len(right),
         groups=int(codes.max()) + 1,
         design_effect=float(ladder.deff[-1 if step is None else step]),
-        by=by,
         ahead=ahead,
         enough=_enough(ladder, precision, delta) if step is None else None,
         best=_best(ladder, precision, delta, promised=step is not None),
@@ -124,13 +107,9 @@ class _Ladder(NamedTuple):
         return tail_probability(self.risk * size, size, share=1 - precision)
 
 
-def _climb(
-    confidence: Values, wrong: Flags, codes: NDArray[np.int64], *, level: float, by: By
-) -> _Ladder:
+def _climb(confidence: Values, wrong: Flags, codes: NDArray[np.int64], *, level: float) -> _Ladder:
     n = _rungs(confidence)
     risk = np.cumsum(wrong)[n - 1] / n
-    if by == "query":
-        return _Ladder(n, risk, n.astype(float), np.ones(len(n)))
     deff = steady_design_effect(wrong, codes, selected=n)
     size = effective_size(n, classes_within(codes, n), deff=deff, level=level)
     return _Ladder(n, risk, size, deff)
@@ -201,24 +180,104 @@ def _enough(ladder: _Ladder, precision: float, delta: float) -> int | None:
     return math.ceil(needed / digit) * digit
 
 
-def _checked(
-    confidence: object, right: object, groups: object
-) -> tuple[Values, Flags, NDArray[np.int64]]:
-    """The same as arrays, classes as whole numbers from 0."""
-    sure, flags, classes = np.asarray(confidence, float), np.asarray(right), np.asarray(groups)
-    alike = sure.shape == flags.shape == classes.shape and sure.ndim == 1
-    if not alike or not len(sure) or flags.dtype != np.bool_:
-        raise InvalidArgument(
-            "confidence, right, groups",
-            expected="a number, yes or no, and a class for each query, of at least one query",
-            got=f"shapes {sure.shape}, {flags.shape} of {flags.dtype}, {classes.shape}",
-            fix="pass the same labelled queries in the same order to all three",
-        )
-    if not ((sure >= 0) & (sure <= 1)).all():
-        raise InvalidArgument(
-            "confidence",
-            expected="numbers from 0 to 1",
-            got=f"values from {sure.min():g} to {sure.max():g}",
-            fix="a confidence is a probability: fit one on labelled queries first",
-        )
-    return sure, flags, np.unique(classes, return_inverse=True)[1].astype(np.int64)
+def tail_probability(wrong: ArrayLike, n: ArrayLike, *, share: ArrayLike) -> Values:
+    r"""Probability of at most this many errors among n, when each is wrong with this share.
+
+        P(Bin(n, share) <= wrong) = I_(1 - share)(n - wrong, wrong + 1)
+
+    The incomplete beta function I also serves counts that are not whole, as effective ones are.
+
+    >>> float(tail_probability(0, 3, share=0.5))
+    0.125
+    """
+    wrong, n = np.asarray(wrong, float), np.asarray(n, float)
+    some = wrong < n
+    right = np.where(some, n - wrong, 1.0)  # a 1 only keeps the unused branch defined
+    tail = betainc(right, wrong + 1, 1 - np.asarray(share, float))
+    return np.asarray(np.where(some, tail, 1.0))
+
+
+class InClass(NamedTuple):
+    """Where each row stands in its own class, counting from the first row."""
+
+    place: Values  # 1 for the first of its class, 2 for the second, ...
+    errors: Values  # of its class, up to and including it
+
+    @classmethod
+    def of(cls, wrong: NDArray[np.bool_], groups: NDArray[np.generic]) -> Self:
+        order = np.argsort(groups, kind="stable")
+        ordered = groups[order]
+        first = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+        begin = np.repeat(first, np.diff(np.r_[first, len(groups)]))
+        place, errors = np.empty(len(groups)), np.empty(len(groups))
+        place[order] = np.arange(len(groups)) - begin + 1
+        total = np.r_[0.0, np.cumsum(wrong[order])]
+        errors[order] = total[1:] - total[begin]
+        return cls(place, errors)
+
+
+def classes_within(groups: NDArray[np.generic], selected: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many classes the first n rows hold, for every n in `selected`."""
+    rows = InClass.of(np.zeros(len(groups), bool), groups)
+    return np.asarray(np.cumsum(rows.place == 1)[selected - 1], np.int64)
+
+
+def design_effect(
+    wrong: NDArray[np.bool_], groups: NDArray[np.generic], *, selected: NDArray[np.int64]
+) -> Values:
+    r"""How much more the error rate of the first n rows varies because errors come in classes.
+
+        z_c  = wrong_c - risk n_c                           of each of G classes
+        deff = [G / (G - 1) sum_c z_c^2 / n^2] / [risk (1 - risk) / (n - 1)],   at least 1
+
+    for every n in `selected`. The squares grow row by row as a class gains a member, so no table
+    of n by class is needed. 1 where it cannot be known: no error, nothing right, one class. With
+    a class of its own for each query it is exactly 1.
+    """
+    place, errors = InClass.of(wrong, groups)
+    at, n = selected - 1, selected.astype(float)
+    squares = np.cumsum(2 * place - 1)[at]
+    products = np.cumsum(place * errors - (place - 1) * (errors - wrong))[at]
+    error_squares = np.cumsum(wrong * (2 * errors - 1))[at]
+    classes = np.cumsum(place == 1)[at].astype(float)
+    risk = np.cumsum(wrong)[at] / n
+    known = (classes > 1) & (risk > 0) & (risk < 1)
+    spread = error_squares - 2 * risk * products + risk**2 * squares
+    between = classes * spread / np.where(known, classes - 1, 1) / n**2
+    alone = np.where(known, risk * (1 - risk) / np.maximum(n - 1, 1), 1.0)
+    return np.asarray(np.where(known, np.maximum(between / alone, 1.0), 1.0))
+
+
+def steady_design_effect(
+    wrong: NDArray[np.bool_], groups: NDArray[np.generic], *, selected: NDArray[np.int64]
+) -> Values:
+    r"""The design effect, at least what all rows together lead one to expect.
+
+        expected = 1 + rho (m_n - 1),   m_n = sum_c n_c^2 / n,   rho from all rows
+
+    Few errors show little of how errors come: with none the estimate is 1. How alike two queries
+    of one class are, rho, is therefore taken from all rows, and m_n is how many of a class the
+    first n hold. (All rows' own design effect would charge the first few for class-mates that are
+    not among them.)
+    """
+    counts = np.r_[selected, len(wrong)].astype(np.int64)
+    seen = design_effect(wrong, groups, selected=counts)
+    mates = np.cumsum(2 * InClass.of(wrong, groups).place - 1)[counts - 1] / counts - 1
+    rho = (seen[-1] - 1) / mates[-1] if mates[-1] > 0 else 0.0
+    return np.asarray(np.maximum(seen, 1 + rho * mates)[:-1])
+
+
+def effective_size(
+    n: NDArray[np.int64], classes: NDArray[np.int64], *, deff: Values, level: float
+) -> Values:
+    r"""How many independent queries n queries of so many classes are worth.
+
+        n* = n / deff [t_(n - 1)(1 - level) / t_(classes - 1)(1 - level)]^2
+
+    Korn and Graubard 1998: the t quantiles pay for a variance estimated from few classes. A single
+    class says nothing about others: 0.
+    """
+    many = classes > 1
+    wide = stdtrit(np.where(many, classes - 1, 1), 1 - level)
+    narrow = stdtrit(np.where(many, n - 1, 1), 1 - level)
+    return np.asarray(np.where(many, n / deff * (narrow / wide) ** 2, 0.0))

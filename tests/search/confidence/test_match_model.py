@@ -8,8 +8,7 @@ from clusters import clusters, observed_clusters
 from surefind import metrics
 from surefind.search.confidence.evidence import COLUMNS
 from surefind.search.confidence.fitting import columns_of
-from surefind.search.confidence.folds import FOLDS
-from surefind.search.confidence.model import fit_confidence
+from surefind.search.confidence.match_model import FOLDS, fit_confidence
 from surefind.search.confidence.observed import Observed
 
 
@@ -62,12 +61,11 @@ def test_the_clusters_are_neither_easy_nor_hard(few, many):
 
 
 @pytest.mark.parametrize("group", [0, 7])
-@pytest.mark.parametrize("recalibration", ["beta", "isotonic", "none"])
-def test_what_is_said_of_a_class_does_not_depend_on_its_own_labels(few, group, recalibration):
+def test_what_is_said_of_a_class_does_not_depend_on_its_own_labels(few, group):
     own = few.groups == group
     turned = few._replace(match=np.where(own[:, None], ~few.match, few.match))
-    before = fitted(few, recalibration=recalibration).confidence
-    after = fitted(turned, recalibration=recalibration).confidence
+    before = fitted(few).confidence
+    after = fitted(turned).confidence
     assert np.array_equal(before[own], after[own])
     assert not np.allclose(before[~own], after[~own])
 
@@ -95,10 +93,9 @@ def test_the_model_of_all_queries_does_depend_on_every_class(few):
     assert not np.allclose(model, other)
 
 
-@pytest.mark.parametrize("recalibration", ["beta", "isotonic", "none"])
-def test_it_is_calibrated_on_classes_it_never_saw(many, recalibration):
+def test_it_is_calibrated_on_classes_it_never_saw(many):
     known, fresh = halves(many)
-    confidence = fitted(known, recalibration=recalibration).model.confidence(fresh.seen)
+    confidence = fitted(known).model.confidence(fresh.seen)
     assert ece(confidence[:, 0], fresh.match[:, 0]) < 0.06
     assert ece(confidence[:, 1:], fresh.match[:, 1:]) < 0.06
     assert confidence[:, 0].std() > 0.15  # not by saying the same of all
@@ -128,13 +125,12 @@ def test_no_column_speaks_against_its_direction(few, many):
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 1.0])
-@pytest.mark.parametrize("recalibration", ["beta", "isotonic"])
-def test_a_hit_farther_away_is_never_surer_all_else_being_equal(few, share, recalibration):
+def test_a_hit_farther_away_is_never_surer_all_else_being_equal(few, share):
     """As far as the next neighbour: beyond it, it would not be the same hit."""
     seen = few.seen
     behind = np.concatenate([seen.profile[:, 1:], seen.profile[:, -1:]], axis=1)
     moved = seen._replace(distance=seen.distance + share * (behind - seen.distance))
-    model = fitted(few, recalibration=recalibration).model
+    model = fitted(few).model
     before, after = model.confidence(seen), model.confidence(moved)
     assert (after <= before + 1e-12).all()
     assert (after < before).any()

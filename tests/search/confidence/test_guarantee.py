@@ -7,10 +7,18 @@ from math import log
 import numpy as np
 import pytest
 from scipy.special import expit
-from scipy.stats import binom
+from scipy.stats import binom, t
 
-import surefind as sf
-from surefind.search.confidence.promise import GROWTH, STARTS, promise_precision
+from surefind.search.confidence.guarantee import (
+    GROWTH,
+    STARTS,
+    classes_within,
+    design_effect,
+    effective_size,
+    promise_precision,
+    steady_design_effect,
+    tail_probability,
+)
 
 POPULATION = 400_000
 
@@ -33,32 +41,38 @@ def precision_from(*, effect):
     return lambda threshold: precision[max(np.searchsorted(ordered, -threshold), 500)]
 
 
-def share_kept(*, classes, size, effect, by, draws=250, precision=0.9, probability=0.8):
-    """How often the population keeps the promise, and how often there is one."""
+def share_kept(*, classes, size, effect, alone=False, draws=250, precision=0.9, probability=0.8):
+    """How often the population keeps the promise, and how often there is one.
+
+    With `alone`, each query counts as a class of its own.
+    """
     truth, rng = precision_from(effect=effect), np.random.default_rng(1)
     kept = made = 0
     for _ in range(draws):
-        queries = draw(rng, classes, size, effect=effect)
-        promise = promise_precision(*queries, precision=precision, probability=probability, by=by)
+        confidence, right, groups = draw(rng, classes, size, effect=effect)
+        promise = promise_precision(
+            confidence,
+            right,
+            np.arange(len(groups)) if alone else groups,
+            precision=precision,
+            probability=probability,
+        )
         made += promise.threshold is not None
         kept += promise.threshold is None or truth(promise.threshold) >= precision
     return kept, made
 
 
-@pytest.mark.parametrize(
-    ("classes", "size", "effect", "by"),
-    [(600, 1, 0.0, "query"), (600, 1, 0.0, "class"), (80, 15, 1.2, "class")],
-)
-def test_the_promise_is_kept_as_often_as_stated(classes, size, effect, by):
-    kept, made = share_kept(classes=classes, size=size, effect=effect, by=by)
+@pytest.mark.parametrize(("classes", "size", "effect"), [(600, 1, 0.0), (80, 15, 1.2)])
+def test_the_promise_is_kept_as_often_as_stated(classes, size, effect):
+    kept, made = share_kept(classes=classes, size=size, effect=effect)
     assert kept >= binom.ppf(0.01, 250, 0.8)
     assert made > 100  # a promise never made is always kept
 
 
 def test_counting_queries_breaks_a_promise_when_errors_come_in_classes():
     setting = {"classes": 20, "size": 100, "effect": 1.5, "precision": 0.8}
-    assert share_kept(**setting, by="query")[0] < binom.ppf(0.01, 250, 0.8)
-    assert share_kept(**setting, by="class")[0] >= binom.ppf(0.01, 250, 0.8)
+    assert share_kept(**setting, alone=True)[0] < binom.ppf(0.01, 250, 0.8)
+    assert share_kept(**setting)[0] >= binom.ppf(0.01, 250, 0.8)
 
 
 def loop_promise(confidence, right, *, precision, probability):
@@ -93,9 +107,7 @@ def test_the_walk_agrees_with_a_plain_loop(decimals, precision):
         confidence = rng.beta(8, 1, queries).round(decimals)
         right = rng.random(queries) < confidence
         wanted = loop_promise(confidence, right, precision=precision, probability=0.9)
-        promise = promise_precision(
-            confidence, right, np.arange(queries), precision=precision, by="query"
-        )
+        promise = promise_precision(confidence, right, np.arange(queries), precision=precision)
         assert promise.threshold == wanted
         found.add(wanted is None)
     assert False in found
@@ -110,7 +122,6 @@ def test_queries_all_right_and_tied_allow_a_promise_exactly_from_the_closed_coun
             np.ones(queries, bool),
             np.arange(queries),
             precision=precision,
-            by="query",
         )
         assert (promise.threshold is not None) == promised
         assert promise.coverage == float(promised)
@@ -122,16 +133,16 @@ def test_the_threshold_selects_what_the_promise_says():
     chosen = confidence >= promise.threshold
     assert promise.selected == chosen.sum() and promise.right == right[chosen].sum()
     assert promise.coverage == chosen.mean()
-    assert (promise.queries, promise.groups, promise.by) == (1200, 60, "class")
+    assert (promise.queries, promise.groups) == (1200, 60)
     assert promise.design_effect > 1
 
 
 def test_what_cannot_be_promised_says_what_could():
     confidence, right, groups = draw(np.random.default_rng(4), 200, 1, effect=0.0)
-    promise = promise_precision(confidence, right, groups, precision=0.95, by="query")
+    promise = promise_precision(confidence, right, groups, precision=0.95)
     assert promise.threshold is None and promise.selected == 0 and promise.coverage == 0
     assert 0.5 <= promise.best < 0.95
-    lower = promise_precision(confidence, right, groups, precision=promise.best, by="query")
+    lower = promise_precision(confidence, right, groups, precision=promise.best)
     assert lower.threshold is not None
 
 
@@ -148,36 +159,26 @@ def test_about_as_many_queries_as_it_says_would_do():
     rng, needed, promised = np.random.default_rng(5), [], []
     while len(needed) < 60:
         few = draw(rng, 200, 1, effect=0.0)
-        enough = promise_precision(*few, precision=0.95, by="query").enough
+        enough = promise_precision(*few, precision=0.95).enough
         if enough is not None:
             needed.append(enough)
             more = draw(rng, min(enough, 20_000), 1, effect=0.0)
-            promised.append(promise_precision(*more, precision=0.95, by="query").threshold)
+            promised.append(promise_precision(*more, precision=0.95).threshold)
     assert min(needed) > 200
     assert 0.3 < np.mean([threshold is not None for threshold in promised]) < 0.9
 
 
 def test_when_everything_is_wrong_no_number_of_queries_is_named():
     confidence = np.linspace(0, 1, 50)
-    promise = promise_precision(
-        confidence, np.zeros(50, bool), np.arange(50), precision=0.9, by="query"
-    )
+    promise = promise_precision(confidence, np.zeros(50, bool), np.arange(50), precision=0.9)
     assert (promise.threshold, promise.enough, promise.best) == (None, None, 0.0)
 
 
 def test_a_single_class_promises_nothing_about_others():
-    queries = np.linspace(0, 1, 500), np.ones(500, bool), np.zeros(500)
-    assert promise_precision(*queries, precision=0.8).threshold is None
-    assert promise_precision(*queries, precision=0.8, by="query").threshold is not None
-
-
-def test_a_class_for_each_query_is_counting_queries():
-    confidence, right, groups = draw(np.random.default_rng(6), 500, 1, effect=0.0)
-    by_class, by_query = (
-        promise_precision(confidence, right, groups, precision=0.9, by=by)
-        for by in ("class", "query")
-    )
-    assert by_class.threshold == by_query.threshold is not None
+    confidence, right = np.linspace(0, 1, 500), np.ones(500, bool)
+    assert promise_precision(confidence, right, np.zeros(500), precision=0.8).threshold is None
+    alone = promise_precision(confidence, right, np.arange(500), precision=0.8)
+    assert alone.threshold is not None
 
 
 def test_the_order_and_the_names_of_classes_do_not_matter():
@@ -196,39 +197,13 @@ def test_a_promise_survives_json():
     assert type(promise)(**json.loads(json.dumps(asdict(promise)))) == promise
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"precision": 1.0},
-        {"precision": 0},
-        {"probability": 1.0},
-        {"by": "image"},
-        {"confidence": np.array([0.5, np.nan])},
-        {"confidence": np.array([0.5, 1.1])},
-        {"confidence": np.array([0.5])},
-        {"right": np.array([1, 0])},
-        {"groups": np.array([1])},
-        {"confidence": np.ones(0), "right": np.ones(0, bool), "groups": np.ones(0)},
-    ],
-)
-def test_what_cannot_be_used_is_refused_with_a_remedy(change):
-    good = {
-        "confidence": np.array([0.5, 0.6]),
-        "right": np.array([True, False]),
-        "groups": np.array([0, 1]),
-        "precision": 0.9,
-    }
-    with pytest.raises(sf.errors.InvalidArgument, match="fix:"):
-        promise_precision(**good | change)
-
-
 def kept_by_the_next(count, *, ahead, draws=250, **drawn):
     """How often the next so many queries keep a promise of 0.9, and how often there is one."""
     rng, kept, made = np.random.default_rng(2), 0, 0
     size = drawn["size"]
     for _ in range(draws):
         queries = draw(rng, 6000 // size, size, effect=drawn["effect"])
-        promise = promise_precision(*queries, precision=0.9, by=drawn["by"], ahead=ahead)
+        promise = promise_precision(*queries, precision=0.9, ahead=ahead)
         confidence, right, _ = draw(rng, count // size, size, effect=drawn["effect"])
         chosen = confidence >= (np.inf if promise.threshold is None else promise.threshold)
         made += promise.threshold is not None
@@ -238,7 +213,7 @@ def kept_by_the_next(count, *, ahead, draws=250, **drawn):
 
 @pytest.mark.parametrize(
     "drawn",
-    [{"size": 1, "effect": 0.0, "by": "query"}, {"size": 10, "effect": 0.8, "by": "class"}],
+    [{"size": 1, "effect": 0.0}, {"size": 10, "effect": 0.8}],
 )
 def test_the_next_queries_keep_the_promise_that_is_made_for_them(drawn):
     kept, made = kept_by_the_next(1000, ahead=1000, **drawn)
@@ -274,8 +249,63 @@ def test_where_the_long_run_cannot_be_promised_no_queries_to_come_are():
         assert threshold_of(queries, precision=0.97, ahead=ahead) == np.inf
 
 
-@pytest.mark.parametrize("ahead", [0, -5, 2.5, True, "many", np.nan])
-def test_a_number_of_queries_to_come_that_is_none_is_refused(ahead):
-    queries = np.array([0.5, 0.6]), np.array([True, False]), np.array([0, 1])
-    with pytest.raises(sf.errors.InvalidArgument, match="ahead: expected a whole number"):
-        promise_precision(*queries, precision=0.9, ahead=ahead)
+# few errors and how they come
+
+
+def test_the_tail_is_that_of_the_binomial():
+    wrong, n = np.meshgrid(np.arange(6), [5, 9, 40])
+    for share in (0.01, 0.1, 0.5):
+        ours = tail_probability(wrong, n, share=share)
+        assert ours == pytest.approx(binom.cdf(wrong, n, share), rel=1e-10)
+
+
+def test_a_tail_of_nothing_is_certain_and_of_part_counts_lies_between():
+    assert tail_probability(0, 0, share=0.1) == 1
+    low, middle, high = tail_probability([2, 2.5, 3], [20, 20, 20], share=0.2)
+    assert low < middle < high
+
+
+def loop_design_effect(wrong, groups):
+    n, risk = len(wrong), np.mean(wrong)
+    names = set(groups.tolist())
+    if len(names) < 2 or risk in (0, 1):
+        return 1.0
+    z = [sum(wrong[groups == name]) - risk * sum(groups == name) for name in names]
+    variance = len(z) / (len(z) - 1) * sum(value**2 for value in z) / n**2
+    return max(1.0, variance / (risk * (1 - risk) / (n - 1)))
+
+
+def test_the_design_effect_agrees_with_a_plain_loop_for_every_number_selected():
+    rng = np.random.default_rng(0)
+    groups = rng.integers(0, 7, 80)
+    wrong = rng.random(80) < np.array([0, 0.1, 0.2, 0.3, 0.5, 0.7, 1])[groups]
+    counts = np.arange(1, 81)
+    ours = design_effect(wrong, groups, selected=counts)
+    wanted = [loop_design_effect(wrong[:n], groups[:n]) for n in counts]
+    assert ours == pytest.approx(wanted) and ours[-1] > 2
+    assert classes_within(groups, counts).tolist() == [len(set(groups[:n])) for n in counts]
+
+
+def test_errors_of_whole_classes_have_the_design_effect_of_their_size():
+    groups = np.repeat(np.arange(40), 10)
+    wrong = groups < 8
+    deff = design_effect(wrong, groups, selected=np.array([400]))[0]
+    assert deff == pytest.approx(10 * 40 / 39 * 399 / 400)
+
+
+def test_without_errors_the_design_effect_is_what_all_rows_lead_to_expect():
+    groups = np.tile(np.arange(20), 10)  # the first 20 rows are of 20 classes, the first 40 twice
+    wrong = (groups < 4) & (np.arange(200) >= 60)
+    all_rows = design_effect(wrong, groups, selected=np.array([200]))[0]
+    seen = steady_design_effect(wrong, groups, selected=np.array([20, 40, 200]))
+    assert seen == pytest.approx([1, 1 + (all_rows - 1) / 9, all_rows])
+    assert all_rows > 2
+
+
+def test_few_classes_are_worth_fewer_queries():
+    n, one = np.array([100, 100, 100, 100]), np.ones(4)
+    size = effective_size(n, np.array([100, 30, 3, 1]), deff=one, level=0.05)
+    assert size[0] == pytest.approx(100) and size[3] == 0
+    assert 100 > size[1] > size[2] > 0
+    assert size[2] == pytest.approx(100 * (t.ppf(0.95, 99) / t.ppf(0.95, 2)) ** 2)
+    assert effective_size(n, n, deff=4 * one, level=0.05) == pytest.approx(25)
