@@ -123,6 +123,13 @@ def test_embeddings_that_are_rows_of_the_index_are_not_their_own_hits(tmp_path):
     assert index.calibrate(GALLERY, labels=LABELS, learn_doubt=False).quality == own
 
 
+def test_equal_embeddings_with_two_labels_may_be_one_row_of_the_index(tmp_path):
+    twice = type(GALLERY).cat([GALLERY, GALLERY[[0]]])
+    index = cluster_index(tmp_path / "index", GALLERY, LABELS)
+    made = index.calibrate(twice, labels=[*LABELS, LABELS[-1]], learn_doubt=False)
+    assert made.origin.queries == len(GALLERY) + 1
+
+
 def with_copies(embeddings, labels: list[str], *, rounding: float = 0.0):
     """With three in ten of them once more."""
     again = np.random.default_rng(0).permutation(len(labels))[: len(labels) * 3 // 10]

@@ -221,8 +221,10 @@ def _twins(engine: Engine, queries: Embeddings) -> list[str]:
         return names
     means = engine.space.means(near.vectors)
     equal = np.flatnonzero(copies_among(near, means, queries.mean.double().numpy())[:, 0])
-    for row, name in zip(equal, engine.rows(near.keys[equal, 0]).ids, strict=True):
-        names[row] = name
+    keys, place = np.unique(near.keys[equal, 0], return_inverse=True)  # equal queries share a row
+    ids = engine.rows(keys).ids
+    for row, its in zip(equal, place, strict=True):
+        names[row] = ids[its]
     return names
 
 
