@@ -31,49 +31,32 @@ def says_the_same(page: Page, answer: dict) -> bool:
     )
 
 
-def test_the_page_opens_without_a_complaint(visit: Visit, service: Served) -> None:
-    page = visit(service)
-    assert page.get_attribute("body", "data-state") == "ready"
-    assert "144 images" in page.inner_text("h1")
-
-
 @pytest.mark.parametrize("verdict", VERDICTS)
 def test_a_chosen_file_gets_the_verdict_and_numbers_of_the_server(
     visit: Visit, service: Served, by_verdict: dict[str, Path], verdict: str
 ) -> None:
-    page, path = visit(service), by_verdict[verdict]
-    choose(page, path)
-    answer = asked(service, path)
-    assert answer["verdict"] == verdict
-    assert says_the_same(page, answer)
-
-
-@pytest.mark.parametrize("verdict", VERDICTS)
-def test_a_verdict_is_told_in_words(
-    visit: Visit, service: Served, by_verdict: dict[str, Path], verdict: str
-) -> None:
-    page, path = visit(service), by_verdict[verdict]
+    page, path = visit(service, height=2400), by_verdict[verdict]
+    assert "144 images" in page.inner_text("h1")
     choose(page, path)
     answer, words = asked(service, path), page.inner_text("#verdict")
+    assert answer["verdict"] == verdict and says_the_same(page, answer)
     assert page.inner_text("#verdict h2").startswith(verdict.capitalize())
     assert answer["sentence"][1:] in words and answer["calibrated"] in words
     assert (in_percent(answer["confidence"]) in words) == (verdict != "foreign")
+    sizes = page.locator("#asked-picture img, #hits img").evaluate_all(
+        "all => Promise.all(all.map(one => one.decode().then(() => one.naturalWidth)))"
+    )
+    assert len(sizes) == 13 and all(sizes)
+    told = page.inner_text("#asked")
+    assert path.name in told and "20 \N{MULTIPLICATION SIGN} 20" in told
 
 
-def test_a_dropped_file_is_searched_with(
-    visit: Visit, service: Served, by_verdict: dict[str, Path]
+@pytest.mark.parametrize("place", ["#drop", "#foot"])
+def test_a_file_dropped_anywhere_is_searched_with(
+    visit: Visit, service: Served, by_verdict: dict[str, Path], place: str
 ) -> None:
     page, path = visit(service), by_verdict["match"]
-    drop(page, path.read_bytes(), name=path.name)
-    await_answer(page)
-    assert says_the_same(page, asked(service, path))
-
-
-def test_a_file_may_be_dropped_beside_the_zone(
-    visit: Visit, service: Served, by_verdict: dict[str, Path]
-) -> None:
-    page, path = visit(service), by_verdict["match"]
-    drop(page, path.read_bytes(), name=path.name, on="#foot")
+    drop(page, path.read_bytes(), name=path.name, on=place)
     await_answer(page)
     assert says_the_same(page, asked(service, path))
 
@@ -100,30 +83,6 @@ def test_a_sample_is_searched_with(visit: Visit, service: Served, home: Path) ->
     page.click("[data-sample='1.png']")
     await_answer(page)
     assert says_the_same(page, asked(service, home / "queries" / "class00" / "1.png"))
-
-
-def test_the_picture_asked_with_is_shown(
-    visit: Visit, service: Served, by_verdict: dict[str, Path]
-) -> None:
-    page, path = visit(service), by_verdict["match"]
-    choose(page, path)
-    shown = page.locator("#asked-picture img")
-    assert shown.evaluate("one => one.decode().then(() => one.naturalWidth)") == 20
-    assert path.name in page.inner_text(
-        "#asked"
-    ) and "20 \N{MULTIPLICATION SIGN} 20" in page.inner_text("#asked")
-
-
-def test_every_hit_has_its_picture(
-    visit: Visit, service: Served, by_verdict: dict[str, Path]
-) -> None:
-    page = visit(service, height=2400)
-    choose(page, by_verdict["match"])
-    pictures = page.locator("#hits img")
-    sizes = pictures.evaluate_all(
-        "all => Promise.all(all.map(one => one.decode().then(() => one.naturalWidth)))"
-    )
-    assert len(sizes) == 12 and all(sizes)
 
 
 def test_a_newer_question_replaces_an_older_one(

@@ -51,29 +51,14 @@ def page(visit: Visit, hostile: Served, by_verdict: dict[str, Path]) -> Page:
     return page
 
 
-def test_the_name_of_the_file_asked_with_is_text(page: Page) -> None:
+def test_names_ids_and_labels_are_text(page: Page) -> None:
     assert page.inner_text("#asked-name") == NAME
-    assert is_unharmed(page)
-
-
-def test_ids_and_labels_of_the_gallery_are_text(page: Page) -> None:
-    assert LABEL in page.locator(".hit-label").all_inner_texts()
+    assert {LABEL, NOTE} <= set(page.locator(".hit-label").all_inner_texts())
     assert f"{LABEL}/{NAME}" in page.eval_on_selector_all(
         ".hit-id", "all => all.map(one => one.textContent)"
     )
-    assert is_unharmed(page)
-
-
-def test_labels_with_scripts_are_text(page: Page) -> None:
-    assert NOTE in page.locator(".hit-label").all_inner_texts()
-    assert is_unharmed(page)
-
-
-def test_the_name_of_the_index_is_text(page: Page) -> None:
     assert INDEX in page.inner_text("#which") and INDEX in page.inner_text("#foot-words")
-
-
-def test_the_title_of_more_like_this_is_text(page: Page) -> None:
+    assert is_unharmed(page)
     page.locator("#hits li", has_text=LABEL).first.locator("button.more").click()
     await_answer(page)
     assert page.title().startswith(LABEL)

@@ -41,39 +41,23 @@ def told(page: Page) -> str:
     )
 
 
-def test_there_is_no_percentage_before_a_calibration(
+def test_before_a_calibration_there_is_no_percentage_but_the_way_to_one(
     visit: Visit, plain: Served, by_verdict: dict[str, Path]
 ) -> None:
     page = visit(plain)
     assert "%" not in told(page)
+    command = "surefind calibrate index DATA"
+    expect(page.locator("#lead").get_by_text(command)).to_be_visible()
     choose(page, by_verdict["match"])
     expect(page.locator("#uncertainty-words")).not_to_be_empty()
     assert len(items(page)) == 12
     assert "%" not in told(page)
-
-
-def test_no_bar_and_no_slider_is_seen_before_a_calibration(
-    visit: Visit, plain: Served, by_verdict: dict[str, Path]
-) -> None:
-    page = visit(plain)
-    choose(page, by_verdict["match"])
     assert page.get_attribute("#verdict", "data-verdict") == "none"
-    assert page.locator("[role=meter]").count() == 0
+    assert page.locator("[role=meter], #hits li.below").count() == 0
     assert page.is_hidden("#threshold")
-    assert page.locator("#hits li.below").count() == 0
-
-
-@pytest.mark.parametrize("place", ["#lead", "#verdict", "#evaluation"])
-def test_how_to_calibrate_is_said(
-    visit: Visit, plain: Served, by_verdict: dict[str, Path], place: str
-) -> None:
-    page = visit(plain)
-    if place == "#verdict":
-        choose(page, by_verdict["match"])
-    if place == "#evaluation":
-        page.click("#tab-evaluation")
-    command = page.locator(place).get_by_text("surefind calibrate index DATA")
-    expect(command).to_be_visible()
+    expect(page.locator("#verdict").get_by_text(command)).to_be_visible()
+    page.click("#tab-evaluation")
+    expect(page.locator("#evaluation").get_by_text(command)).to_be_visible()
 
 
 def test_the_command_can_be_copied(visit: Visit, plain: Served) -> None:
@@ -89,27 +73,18 @@ def test_an_empty_index_says_how_to_fill_it(visit: Visit, empty: Served) -> None
     page = visit(empty)
     assert "no images yet" in page.inner_text("h1")
     assert "surefind index MODEL PHOTOS -o new" in page.inner_text("#lead")
-    assert page.is_hidden("#drop")
-
-
-def test_nothing_can_be_dropped_on_an_empty_index(
-    visit: Visit, empty: Served, by_verdict: dict[str, Path]
-) -> None:
-    page = visit(empty)
-    assert page.is_disabled("#file")
+    assert page.is_hidden("#drop") and page.is_disabled("#file")
     page.click("#tab-map")
     expect(page.locator("#map-words")).not_to_be_empty()
     assert page.is_hidden("#map")
 
 
-def test_an_index_of_vectors_takes_no_photo_and_says_why(visit: Visit, vectors: Served) -> None:
+def test_an_index_of_vectors_is_asked_with_its_own_images_and_says_why(
+    visit: Visit, vectors: Served
+) -> None:
     page = visit(vectors)
     assert page.is_hidden("#drop") and page.is_disabled("#file")
     assert "POST /v1/search/vector" in page.inner_text("#lead")
-
-
-def test_an_index_of_vectors_is_asked_with_its_own_images(visit: Visit, vectors: Served) -> None:
-    page = visit(vectors)
     page.locator("[data-sample]").first.click()
     await_answer(page)
     assert len(items(page)) == len(meters(page)) == 12

@@ -66,10 +66,6 @@ def test_tabs_are_walked_with_the_arrow_keys(page: Page) -> None:
     ]  # fmt: skip
 
 
-def test_only_one_tab_is_a_stop(page: Page) -> None:
-    assert page.locator("[role=tab][tabindex='0'], [role=tab]:not([tabindex])").count() == 1
-
-
 def test_a_screen_reader_finds_its_way(page: Page) -> None:
     roles = {"#verdict": "status", "#error": "alert", "#where-error": "alert"}
     for place, role in roles.items():
@@ -78,16 +74,13 @@ def test_a_screen_reader_finds_its_way(page: Page) -> None:
     assert page.get_by_role("tablist").count() == 1
     assert page.get_by_role("tab").count() == 3
     assert page.get_by_role("main").count() == 1
-    assert page.get_by_role("meter").count() == 12
-
-
-def test_a_bar_says_in_words_what_it_shows(page: Page) -> None:
-    meter = page.get_by_role("meter").first
-    assert meter.get_attribute("aria-valuetext") == meter.locator(".percent").inner_text()
-    assert (meter.get_attribute("aria-valuemin"), meter.get_attribute("aria-valuemax")) == (
-        "0",
-        "100",
+    assert page.locator("[role=tab][tabindex='0'], [role=tab]:not([tabindex])").count() == 1
+    meter = page.get_by_role("meter")
+    assert meter.count() == 12
+    assert (
+        meter.first.get_attribute("aria-valuetext") == meter.first.locator(".percent").inner_text()
     )
+    assert meter.first.get_attribute("aria-valuemax") == "100"
 
 
 def test_after_more_like_this_the_keyboard_goes_on_from_the_answer(page: Page) -> None:
@@ -107,13 +100,6 @@ def test_waiting_moves_only_where_motion_is_wanted(
         page.set_input_files("#file", by_verdict["match"])
         expect(page.locator("#progress")).to_be_visible()
         assert (page.evaluate(MOVING) > 0) == (motion == "no-preference")
-
-
-@pytest.mark.parametrize("motion", ["reduce", "no-preference"])
-def test_waiting_for_the_map_moves_only_where_motion_is_wanted(
-    visit: Visit, service: Served, motion: str
-) -> None:
-    page = visit(service, motion=motion, expected="ERR_")
     with held(page, "**/v1/map"):
         page.click("#tab-map")
         expect(page.locator("#map-words[aria-busy=true]")).to_be_attached()

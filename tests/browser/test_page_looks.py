@@ -74,14 +74,6 @@ def test_problems_and_long_names_fit_and_can_be_read(
     check(page)
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_text_and_ground_follow_the_reader(visit: Visit, service: Served, scheme: str) -> None:
-    page = visit(service, scheme=scheme)
-    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    brightness = sum(int(part) for part in ground[4:-1].split(","))
-    assert (brightness > 384) == (scheme == "light")
-
-
 def test_a_check_of_the_looks_sees_faint_text_and_what_is_too_wide(
     visit: Visit, service: Served
 ) -> None:

@@ -61,37 +61,24 @@ def test_the_images_are_drawn(page: Page, service: Served) -> None:
     assert page.inner_text("#map-words") == service.client.get("/v1/map").json()["sentence"]
 
 
-def test_it_is_drawn_as_fine_as_the_screen_is(page: Page) -> None:
-    seen, drawn = page.locator("#map").evaluate(
-        "one => [one.getBoundingClientRect().width * devicePixelRatio, one.width]"
-    )
-    assert drawn == pytest.approx(seen, abs=1)
-
-
-def test_it_can_be_coloured_by_uncertainty(page: Page) -> None:
-    before = drawing(page)
-    page.check("#map-colour input[value=variance]", force=True)
-    assert drawing(page) != before
-    assert "less sure" in page.inner_text("#map-legend")
-
-
-def test_a_class_can_be_set_off(page: Page) -> None:
-    before = drawing(page)
-    page.select_option("#map-class", "class04")
-    assert drawing(page) != before
-    page.select_option("#map-class", "")
-    assert drawing(page) == before
-
-
-def test_it_can_be_zoomed_and_seen_whole_again(page: Page) -> None:
+def test_it_can_be_zoomed_coloured_and_a_class_set_off(page: Page) -> None:
     before = drawing(page)
     page.click("#map-in")
     assert drawing(page) != before
     page.click("#map-whole")
     assert drawing(page) == before
+    page.select_option("#map-class", "class04")
+    assert drawing(page) != before
+    page.select_option("#map-class", "")
+    assert drawing(page) == before
+    page.check("#map-colour input[value=variance]", force=True)
+    assert drawing(page) != before
+    assert "less sure" in page.inner_text("#map-legend")
 
 
-def test_keys_walk_from_image_to_image(page: Page) -> None:
+def test_keys_walk_from_image_to_image_and_enter_asks_what_is_like_it(
+    page: Page, service: Served
+) -> None:
     page.focus("#map")
     told = []
     for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
@@ -99,11 +86,6 @@ def test_keys_walk_from_image_to_image(page: Page) -> None:
         told.append(page.inner_text("#map-point"))
     assert len(set(told)) > 1 and all("class" in words for words in told)
     assert page.is_visible("#map-card")
-
-
-def test_enter_asks_what_is_like_the_image_walked_to(page: Page, service: Served) -> None:
-    page.focus("#map")
-    page.keyboard.press("ArrowRight")
     image = page.inner_text("#map-point").split(": ")[1].split(",")[0]
     page.keyboard.press("Enter")
     await_answer(page)

@@ -72,53 +72,29 @@ def test_a_server_that_takes_less_than_it_said_is_believed(
     assert told.json()["error"]["fix"][1:] in page.inner_text("#error")
 
 
-def test_a_broken_file_is_told_with_what_to_do(visit: Visit, service: Served, broken: Path) -> None:
+def test_a_broken_file_is_told_with_what_to_do_and_the_next_is_answered(
+    visit: Visit, service: Served, broken: Path, by_verdict: dict[str, Path]
+) -> None:
     page = visit(service, expected="422")
+    choose(page, by_verdict["match"])
     page.set_input_files("#file", broken)
     told = service.client.post("/v1/search", content=broken.read_bytes())
     assert told.status_code == 422
     expect_problem(page, told.json()["error"]["problem"])
     assert told.json()["error"]["fix"][1:] in page.inner_text("#error")
-
-
-def test_after_a_refusal_the_next_question_is_answered(
-    visit: Visit, service: Served, broken: Path, by_verdict: dict[str, Path]
-) -> None:
-    page = visit(service, expected="422")
-    page.set_input_files("#file", broken)
-    expect(page.locator("#error")).not_to_be_empty()
+    assert items(page) == [] and page.inner_text("#verdict") == ""  # no old hits beside it
     choose(page, by_verdict["match"])
     assert page.inner_text("#error") == ""
     assert page.get_attribute("#verdict", "data-verdict") == "match"
 
 
-def test_no_old_hits_stay_beside_a_refused_picture(
-    visit: Visit, service: Served, broken: Path, by_verdict: dict[str, Path]
-) -> None:
-    page = visit(service, expected="422")
-    choose(page, by_verdict["match"])
-    page.set_input_files("#file", broken)
-    expect(page.locator("#error")).not_to_be_empty()
-    assert items(page) == [] and page.inner_text("#verdict") == ""
-
-
-def test_a_busy_server_is_asked_again_by_itself(
+def test_a_busy_server_is_asked_again_by_itself_told_and_asked_again(
     visit: Visit, service: Served, by_verdict: dict[str, Path]
 ) -> None:
     page = visit(service, expected="503")
-    page.route("**/v1/search?*", busy(times=1))
+    page.route("**/v1/search?*", busy(times=5))
     page.set_input_files("#file", by_verdict["match"])
     expect(page.locator("#progress-words")).to_contain_text("busy: asking again in 1 s (1 of 3)")
-    await_answer(page)
-    assert items(page) == [hit["item"] for hit in asked(service, by_verdict["match"])["hits"]]
-
-
-def test_a_server_that_stays_busy_is_told_and_can_be_asked_again(
-    visit: Visit, service: Served, by_verdict: dict[str, Path]
-) -> None:
-    page = visit(service, expected="503")
-    page.route("**/v1/search?*", busy(times=4))
-    page.set_input_files("#file", by_verdict["match"])
     expect_problem(page, PROBLEM)
     page.click("#retry")
     await_answer(page)

@@ -45,15 +45,19 @@ def test_it_starts_where_the_promise_holds(page: Page, calibration: dict) -> Non
     )
     assert page.inner_text("#threshold-words") == measured(calibration, calibration["threshold"])
     assert page.is_disabled("#threshold-reset")
+    words, before = page.inner_text("#threshold-promise"), below(page)
+    assert calibration["promised"] in words
+    assert f"Only {100 * calibration['threshold']:.1f} % carries a promise" in words
+    page.fill("#threshold", "1")
+    assert below(page) != before
+    page.click("#threshold-reset")
+    assert below(page) == before
 
 
-@pytest.mark.parametrize("threshold", [0.0, 0.42, 0.9, 1.0])
-def test_its_words_are_those_of_the_curve(page: Page, calibration: dict, threshold: float) -> None:
-    page.fill("#threshold", str(threshold))
-    assert page.inner_text("#threshold-words") == measured(calibration, threshold)
-
-
-def test_it_moves_with_the_keyboard(page: Page, calibration: dict) -> None:
+def test_its_words_are_those_of_the_curve(page: Page, calibration: dict) -> None:
+    for threshold in (0.0, 0.42, 0.9, 1.0):
+        page.fill("#threshold", str(threshold))
+        assert page.inner_text("#threshold-words") == measured(calibration, threshold)
     page.focus("#threshold")
     page.keyboard.press("End")
     assert page.inner_text("#threshold-words") == measured(calibration, 1.0)
@@ -72,22 +76,9 @@ def test_hits_below_it_are_dimmed_and_say_so(
     assert below(page) == [confidence < between for confidence in sure]
     assert page.get_by_text("below threshold", exact=True).count() == sum(below(page))
     assert 0 < sum(below(page)) < len(sure)
-
-
-def test_a_dimmed_hit_looks_other_than_the_rest(page: Page) -> None:
-    page.fill("#threshold", "0.5")
     clear, dim = (page.locator(f"#hits li{kind} img").first for kind in (":not(.below)", ".below"))
     looks = [one.evaluate("one => getComputedStyle(one).filter") for one in (clear, dim)]
     assert looks[0] != looks[1]
-
-
-def test_reset_goes_back_to_the_promise(page: Page, calibration: dict) -> None:
-    before = below(page)
-    page.fill("#threshold", "1")
-    assert below(page) != before
-    page.click("#threshold-reset")
-    assert below(page) == before
-    assert page.inner_text("#threshold-words") == measured(calibration, calibration["threshold"])
 
 
 def test_it_tells_what_would_become_of_this_query(
@@ -98,21 +89,8 @@ def test_it_tells_what_would_become_of_this_query(
     expect(page.locator("#threshold-fate")).to_contain_text("would be left open")
     page.fill("#threshold", "0")
     expect(page.locator("#threshold-fate")).to_contain_text("would be answered")
-
-
-def test_a_foreign_query_stays_foreign_at_any_threshold(
-    visit: Visit, service: Served, by_verdict: dict[str, Path]
-) -> None:
-    page = visit(service)
     choose(page, by_verdict["foreign"])
-    page.fill("#threshold", "0")
     expect(page.locator("#threshold-fate")).to_contain_text("foreign at any threshold")
-
-
-def test_only_one_place_carries_the_promise(page: Page, calibration: dict) -> None:
-    words = page.inner_text("#threshold-promise")
-    assert calibration["promised"] in words
-    assert f"Only {100 * calibration['threshold']:.1f} % carries a promise" in words
 
 
 def test_it_stays_where_it_was_put_for_the_next_question(

@@ -23,39 +23,23 @@ def neighbours(at: Served, item: str) -> list[str]:
     return [hit["item"] for hit in answer["hits"]]
 
 
-def test_more_like_a_hit_asks_its_neighbours(page: Page, service: Served) -> None:
-    item = items(page)[2]
-    page.click("#hits li:nth-child(3) button.more")
-    await_answer(page)
-    assert items(page) == neighbours(service, item)
-    assert f"item={item}" in page.url
-
-
-def test_back_returns_to_the_answer_before(page: Page) -> None:
+def test_more_like_a_hit_asks_its_neighbours_and_back_returns(page: Page, service: Served) -> None:
     before, verdict = items(page), page.inner_html("#verdict")
     page.click("#hits li:nth-child(3) button.more")
     await_answer(page)
+    assert items(page) == neighbours(service, before[2])
+    assert f"item={before[2]}" in page.url
     page.go_back()
     await_answer(page)
     assert items(page) == before
     assert page.inner_html("#verdict") == verdict
-
-
-def test_back_from_the_first_answer_is_the_beginning(page: Page) -> None:
-    page.go_back()
-    expect(page.locator("body[data-state=ready]")).to_be_attached()
-    assert items(page) == []
-    assert page.is_visible("h1")
-
-
-def test_forward_returns_to_the_neighbours(page: Page, service: Served) -> None:
-    item = items(page)[0]
-    page.click("#hits li:nth-child(1) button.more")
-    await_answer(page)
-    page.go_back()
     page.go_forward()
     await_answer(page)
-    assert items(page) == neighbours(service, item)
+    assert items(page) == neighbours(service, before[2])
+    page.go_back()
+    page.go_back()
+    expect(page.locator("body[data-state=ready]")).to_be_attached()
+    assert items(page) == [] and page.is_visible("h1")
 
 
 def test_an_address_of_neighbours_can_be_passed_on(visit: Visit, service: Served) -> None:
@@ -65,41 +49,23 @@ def test_an_address_of_neighbours_can_be_passed_on(visit: Visit, service: Served
     assert items(page) == neighbours(service, item)
 
 
-def test_another_ranking_asks_again(
+def test_another_ranking_asks_again_without_percentages_and_a_way_leads_back(
     page: Page, service: Served, by_verdict: dict[str, Path]
 ) -> None:
     page.check("#ranking input[value=expected]", force=True)
     await_answer(page)
     answer = asked(service, by_verdict["match"], ranking="expected")
     assert items(page) == [hit["item"] for hit in answer["hits"]]
-
-
-def test_a_ranking_without_calibration_has_no_percentages(page: Page) -> None:
-    page.check("#ranking input[value=expected]", force=True)
-    await_answer(page)
     assert page.get_attribute("#verdict", "data-verdict") == "none"
     assert page.locator("[role=meter]").count() == 0
-    assert page.is_hidden("#threshold")
-    assert "%" not in page.inner_text("#answer")
-
-
-def test_a_way_leads_back_to_the_calibrated_ranking(page: Page) -> None:
-    page.check("#ranking input[value=expected]", force=True)
-    await_answer(page)
+    assert page.is_hidden("#threshold") and "%" not in page.inner_text("#answer")
     page.click("#rank-back")
     await_answer(page)
     assert page.get_attribute("#verdict", "data-verdict") == "match"
     assert page.is_checked("#ranking input[value=mean]")
 
 
-def test_a_filter_leaves_only_what_meets_it(page: Page) -> None:
-    page.fill("#where", "label=class05")
-    page.keyboard.press("Enter")
-    await_answer(page)
-    assert set(page.locator(".hit-label").all_inner_texts()) == {"class05"}
-
-
-def test_several_conditions_hold_together(
+def test_a_filter_leaves_only_what_meets_it(
     page: Page, service: Served, by_verdict: dict[str, Path]
 ) -> None:
     conditions = ["label>=class05", "label<class07"]
@@ -108,9 +74,13 @@ def test_several_conditions_hold_together(
     await_answer(page)
     answer = asked(service, by_verdict["match"], where=conditions)
     assert items(page) == [hit["item"] for hit in answer["hits"]] != []
+    page.fill("#where", "label=nowhere")
+    page.keyboard.press("Enter")
+    expect(page.locator("#verdict")).to_contain_text("Nothing found")
+    assert items(page) == []
 
 
-def test_a_refused_filter_is_told_beside_it(page: Page, service: Served) -> None:
+def test_a_refused_filter_is_told_beside_it_until_it_is_mended(page: Page, service: Served) -> None:
     page.fill("#where", "nonsense")
     page.keyboard.press("Enter")
     told = service.client.post("/v1/search?where=nonsense", content=b"x").json()["error"]
@@ -118,27 +88,7 @@ def test_a_refused_filter_is_told_beside_it(page: Page, service: Served) -> None
     assert told["fix"] in page.inner_text("#where-error")
     assert page.get_attribute("#where", "aria-invalid") == "true"
     assert page.inner_text("#error") == ""
-
-
-def test_a_mended_filter_clears_the_complaint(page: Page) -> None:
-    page.fill("#where", "nonsense")
-    page.keyboard.press("Enter")
-    expect(page.locator("#where-error")).not_to_be_empty()
     page.fill("#where", "label=class05")
-    page.keyboard.press("Enter")
-    await_answer(page)
+    page.select_option("#k", "6")
+    expect(page.locator("#hits li")).to_have_count(6)
     assert page.inner_text("#where-error") == ""
-
-
-def test_a_filter_that_nothing_meets_is_explained(page: Page) -> None:
-    page.fill("#where", "label=nowhere")
-    page.keyboard.press("Enter")
-    await_answer(page)
-    assert "Nothing found" in page.inner_text("#verdict")
-    assert items(page) == []
-
-
-def test_the_number_of_hits_can_be_chosen(page: Page) -> None:
-    page.select_option("#k", "24")
-    await_answer(page)
-    assert len(items(page)) == 24

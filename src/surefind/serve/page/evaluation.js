@@ -1,8 +1,7 @@
 // How good the confidence is: what was measured when it was learned, and the report.
 
 import { byId, codeBox, element, unbroken } from "./dom.js";
-import { curvePlot, rowAt } from "./curve.js";
-import { reliabilityPlot } from "./reliability.js";
+import { curvePlot, reliabilityPlot, rowAt } from "./plots.js";
 import { count, day, share } from "./text.js";
 
 const UNCALIBRATED = "Distances alone do not say how sure a hit is. With labelled images the index learns it";

@@ -1,17 +1,17 @@
-// The gallery as a map: alike images lie near each other.
+// The gallery as a map: alike images lie near each other. Colours, legend, the point under the hand.
 
 import { fetched, pause, waitOf } from "./api.js";
-import { Camera, setUpGestures } from "./camera.js";
-import { byId, element, say } from "./dom.js";
-import { hasVariances, mapLegend, showMapChoices } from "./map_legend.js";
-import { classColours, varianceColour } from "./palette.js";
-import { draw, fit, nearest, towards } from "./scatter.js";
+import { byId, drawn, element, radios, say } from "./dom.js";
+import { View, draw, fit, nearest, setUpGestures, towards } from "./map_canvas.js";
 import { number, sentence, shortened } from "./text.js";
 
 const ARROWS = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] };
+const MOST_NAMED = 40;
 const UNLABELLED = "#8a94a0";
+const DISTINCT = ["#3b7dd8", "#e0701b", "#2c9e5b", "#c2396b", "#7d5bd0", "#b08a00", "#17a2b0", "#8a5a3c", "#d64545", "#6b7f2a"];
+const CLEAR_TO_UNSURE = [[58, 82, 180], [38, 145, 160], [105, 180, 100], [225, 185, 60], [222, 95, 60]];
 
-const camera = new Camera();
+const view = new View();
 let points = null;
 let loading = false;
 let colours = [];
@@ -23,20 +23,20 @@ let open = () => {};
 export function setUpMap({ open: opened }) {
   open = opened;
   const canvas = byId("map");
-  setUpGestures(canvas, camera, {
-    moved: () => { canvas.style.touchAction = camera.zoom > 1 ? "none" : "pan-y"; refresh(); },
-    hovered: (place) => pointAt(place === null ? null : nearest(points, camera, place)),
-    clicked: (place) => { const n = nearest(points, camera, place); if (n !== null) openPoint(n); },
+  setUpGestures(canvas, view, {
+    moved: () => { canvas.style.touchAction = view.zoom > 1 ? "none" : "pan-y"; refresh(); },
+    hovered: (place) => pointAt(place === null ? null : nearest(points, view, place)),
+    clicked: (place) => { const n = nearest(points, view, place); if (n !== null) openPoint(n); },
   });
   canvas.addEventListener("keydown", walk);
   canvas.addEventListener("blur", () => pointAt(null));
-  const zoomed = (factor) => () => { camera.zoomBy(factor); refresh(); };
+  const zoomed = (factor) => () => { view.zoomBy(factor); refresh(); };
   byId("map-in").addEventListener("click", zoomed(1.5));
   byId("map-out").addEventListener("click", zoomed(1 / 1.5));
-  byId("map-whole").addEventListener("click", () => { camera.whole(); refresh(); });
+  byId("map-whole").addEventListener("click", () => { view.whole(); refresh(); });
   byId("map-class").addEventListener("change", refresh);
   byId("map-colour").addEventListener("change", recolour);
-  new ResizeObserver(() => { if (points) { fit(canvas, camera); refresh(); } }).observe(byId("map-box"));
+  new ResizeObserver(() => { if (points) { fit(canvas, view); refresh(); } }).observe(byId("map-box"));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", refresh);
 }
 
@@ -51,15 +51,25 @@ export async function showMap() {
     if (map.items.length === 0) return;
     points = map;
     for (const id of ["map-bar", "map-box"]) byId(id).hidden = false;
-    showMapChoices(points);
-    camera.frame(points.x, points.y);
-    fit(byId("map"), camera);
+    showChoices();
+    view.frame(points.x, points.y);
+    fit(byId("map"), view);
     recolour();
   } catch (failure) {
     say("map-words", [failure.problem ?? "The map could not be drawn.", failure.fix].filter(Boolean).join(" "));
   } finally {
     loading = false;
     byId("map-words").setAttribute("aria-busy", "false");
+  }
+}
+
+async function made() {
+  for (;;) {
+    const response = await fetched("/v1/map");
+    const map = await response.json();
+    if (map.ready) return map;
+    say("map-words", `${sentence(map.sentence).slice(0, -1)} …`);
+    await pause(waitOf(response));
   }
 }
 
@@ -79,77 +89,118 @@ export function markOnMap(answer) {
   refresh();
 }
 
-async function made() {
-  for (;;) {
-    const response = await fetched("/v1/map");
-    const map = await response.json();
-    if (map.ready) return map;
-    say("map-words", `${sentence(map.sentence).slice(0, -1)} …`);
-    await pause(waitOf(response));
-  }
+const namesOf = () => [...new Set(points.labels.filter((label) => label !== null))].sort();
+
+/** The least and the most variance, or null where they are all the same. */
+function variances() {
+  const low = points.var.reduce((least, variance) => Math.min(least, variance), Infinity);
+  const high = points.var.reduce((most, variance) => Math.max(most, variance), -Infinity);
+  return low > 0 && high > low * 1.0001 ? { low, high } : null;
 }
 
-const chosenColour = () => document.querySelector("#map-colour input:checked")?.value ?? "class";
+function showChoices() {
+  const names = namesOf();
+  const choices = [];
+  if (names.length) choices.push({ value: "class", words: "Class" });
+  if (variances()) choices.push({ value: "variance", words: "Uncertainty" });
+  radios(byId("map-colour"), { name: "map-colour", choices, chosen: choices[0]?.value });
+  byId("map-colour").hidden = choices.length < 2;
+  const select = byId("map-class");
+  const option = (value, words) => element("option", { value }, words);
+  select.replaceChildren(option("", "all classes"), ...names.map((name) => option(name, name)));
+  select.parentElement.hidden = names.length === 0;
+}
 
 function recolour() {
-  const range = hasVariances(points);
-  if (chosenColour() === "variance") colours = points.var.map((variance) => varianceColour(variance, range));
-  else {
-    const ofClass = classColours(points.labels.filter((label) => label !== null));
+  const byVariance = document.querySelector("#map-colour input:checked")?.value === "variance";
+  if (byVariance) {
+    const { low, high } = variances();
+    colours = points.var.map((variance) => between(Math.log(variance / low) / Math.log(high / low)));
+    const step = (_, n) => drawn("rect", { x: n * 8, y: 0, width: 8.5, height: 12, fill: between(n / 23) });
+    const ramp = { class: "ramp", viewBox: "0 0 192 12", width: 192, height: 12, "aria-hidden": "true" };
+    byId("map-legend").replaceChildren(
+      element("span", {}, `surer ${number(low)}`),
+      drawn("svg", ramp, ...Array.from({ length: 24 }, step)),
+      element("span", {}, `${number(high)} less sure`),
+    );
+  } else {
+    const names = namesOf();
+    // Chosen by hand for a few classes, by hue for many: the same on every visit.
+    const ofClass = new Map(names.map((name, n) => [name, names.length <= DISTINCT.length ? DISTINCT[n] : hashed(name)]));
     colours = points.labels.map((label) => ofClass.get(label) ?? UNLABELLED);
+    byId("map-legend").replaceChildren(...(names.length > MOST_NAMED
+      ? [element("span", {}, `${names.length} classes, each of its own hue`)]
+      : names.map((name) => legendButton(name, ofClass.get(name)))));
   }
-  byId("map-legend").replaceChildren(...mapLegend(points, { by: chosenColour(), range }));
   refresh();
+}
+
+/** A colour from sure (0) to unsure (1). */
+function between(share) {
+  const at = share * (CLEAR_TO_UNSURE.length - 1);
+  const from = Math.min(Math.floor(at), CLEAR_TO_UNSURE.length - 2);
+  const mixed = CLEAR_TO_UNSURE[from].map((part, n) => Math.round(part + (at - from) * (CLEAR_TO_UNSURE[from + 1][n] - part)));
+  return `rgb(${mixed.join(" ")})`;
+}
+
+function hashed(name) {
+  let hash = 2166136261; // FNV-1a: near names get far hues
+  for (const letter of name) hash = Math.imul(hash ^ letter.codePointAt(0), 16777619) >>> 0;
+  const lightness = [0.58, 0.66, 0.74][(hash >>> 16) % 3];
+  return `oklch(${lightness} 0.16 ${hash % 360})`; // equally bright to the eye, on white and on black
+}
+
+/** A name of the legend sets its class off, and a second press lets it go. */
+function legendButton(name, colour) {
+  const swatch = element("span", { class: "swatch" });
+  swatch.style.backgroundColor = colour;
+  const button = element("button", { type: "button", class: "legend-name" }, swatch, name);
+  button.addEventListener("click", () => {
+    const select = byId("map-class");
+    select.value = select.value === name ? "" : name;
+    select.dispatchEvent(new Event("change"));
+  });
+  return button;
 }
 
 function refresh() {
   if (points === null) return;
   const setOff = byId("map-class").value;
-  draw(byId("map"), points, camera, {
+  draw(byId("map"), points, view, {
     colours, current,
     isSetOff: (n) => setOff === "" || points.labels[n] === setOff,
     ringed: points.items.flatMap((item, n) => (ringed.has(item) ? [n] : [])),
     ringColour: getComputedStyle(document.body).color,
   });
-  placeCard();
+  if (current === null) return;
+  const card = byId("map-card");
+  const [x, y] = [view.across(points.x[current]), view.down(points.y[current])];
+  const left = Math.min(Math.max(x - card.offsetWidth / 2, 4), view.size.width - card.offsetWidth - 4);
+  const above = y - card.offsetHeight - 16;
+  card.style.transform = `translate(${left}px, ${above > 4 ? above : y + 16}px)`;
 }
 
 function pointAt(n) {
   if (n === current || points === null) return;
   current = n;
-  const card = byId("map-card");
-  card.hidden = n === null;
+  byId("map-card").hidden = n === null;
   byId("map").style.cursor = n === null ? "grab" : "pointer";
   if (n !== null) {
+    const thumbnail = pictures ? element("img", { src: `/v1/items/${points.items[n]}/thumbnail?side=128`, alt: "", width: 96, height: 96 }) : null;
+    thumbnail?.addEventListener("error", () => thumbnail.remove());
     const words = [element("strong", {}, points.labels[n] ?? ""), element("span", {}, shortened(points.ids[n], 22))];
-    card.replaceChildren(...pictureOf(n), ...words);
+    byId("map-card").replaceChildren(...(thumbnail ? [thumbnail] : []), ...words);
     say("map-point", `${points.labels[n] ?? "no label"}: ${points.ids[n]}, variance ${number(points.var[n])}`);
   } else say("map-point", "");
   refresh();
-}
-
-function pictureOf(n) {
-  if (!pictures) return [];
-  const thumbnail = element("img", { src: `/v1/items/${points.items[n]}/thumbnail?side=128`, alt: "", width: 96, height: 96 });
-  thumbnail.addEventListener("error", () => thumbnail.remove());
-  return [thumbnail];
-}
-
-function placeCard() {
-  if (current === null) return;
-  const card = byId("map-card");
-  const [x, y] = [camera.across(points.x[current]), camera.down(points.y[current])];
-  const left = Math.min(Math.max(x - card.offsetWidth / 2, 4), camera.size.width - card.offsetWidth - 4);
-  const above = y - card.offsetHeight - 16;
-  card.style.transform = `translate(${left}px, ${above > 4 ? above : y + 16}px)`;
 }
 
 function walk(event) {
   if (points === null) return;
   const zoom = { "+": 1.5, "=": 1.5, "-": 1 / 1.5 }[event.key];
   if (event.key in ARROWS) step(...ARROWS[event.key]);
-  else if (zoom) camera.zoomBy(zoom);
-  else if (event.key === "0") camera.whole();
+  else if (zoom) view.zoomBy(zoom);
+  else if (event.key === "0") view.whole();
   else if (event.key === "Enter" && current !== null) openPoint(current);
   else return;
   event.preventDefault();
@@ -157,13 +208,12 @@ function walk(event) {
 }
 
 function step(right, down) {
+  const fromMiddle = (n) => Math.hypot(points.x[n] - view.x, points.y[n] - view.y);
   const middle = () => points.items.reduce((best, _, n) => (fromMiddle(n) < fromMiddle(best) ? n : best), 0);
-  const to = current === null ? middle() : towards(points, camera, { from: current, right, down });
+  const to = current === null ? middle() : towards(points, view, { from: current, right, down });
   if (to === null) return;
-  camera.show(points.x[to], points.y[to]);
+  view.show(points.x[to], points.y[to]);
   pointAt(to);
 }
-
-const fromMiddle = (n) => Math.hypot(points.x[n] - camera.x, points.y[n] - camera.y);
 
 const openPoint = (n) => open(points.items[n], points.ids[n]);

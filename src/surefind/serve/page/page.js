@@ -1,25 +1,21 @@
 // The page as a whole: loads what the server is, takes questions, shows answers.
 
-import { Problem, read } from "./api.js";
-import { ofItem, setUpAsking, showAsking, tooLarge } from "./ask.js";
-import { answered, callOff } from "./asking.js";
+import { clearAnswer, markHits, showAnswer } from "./answer.js";
+import { Problem, askedFor, read } from "./api.js";
 import { byId } from "./dom.js";
 import { showEvaluation } from "./evaluation.js";
-import { clearHits, markHits, showHits } from "./hits.js";
-import { remember, setUpHistory, stepOfAddress } from "./history.js";
 import { forgetMap, markOnMap, setUpMap, showMap } from "./map.js";
-import { clearProblem, showProblem, showWarnings } from "./notices.js";
-import { chosenOptions, refuseFilter, restoreOptions, setUpOptions, showOptions } from "./options.js";
-import { showFacts, showQuestion } from "./query.js";
-import { askToSignIn, setUpSignIn } from "./sign_in.js";
-import { openedTab, openTab, setUpTabs } from "./tabs.js";
-import { calibrateThreshold, setUpThreshold, showThreshold } from "./threshold.js";
-import { forgetUncertainty, showUncertainty } from "./uncertainty.js";
-import { clearVerdict, showVerdict } from "./verdict.js";
-import { showIndex } from "./welcome.js";
+import { openTab, openedTab, remember, setUpHistory, setUpTabs, stepOfAddress } from "./navigation.js";
+import { askToSignIn, clearProblem, setUpSignIn, showIndex, showProblem, showProgress, showWarnings } from "./notices.js";
+import { learnPanels, setUpThreshold, showThreshold, showUncertainty } from "./panels.js";
+import {
+  chosenOptions, learnQuestion, ofItem, refuseFilter, restoreOptions, setUpQuestion, showFacts, showQuestion, tooLarge,
+} from "./question.js";
+import { shortened } from "./text.js";
 
 let info = null;
 let step = null; // the question, the options and the answer that are on the page
+let running = null; // one question at a time: a newer one calls the older off
 
 const become = (state) => { document.body.dataset.state = state; };
 
@@ -43,12 +39,10 @@ async function learn() {
   info = await read("/v1/info");
   document.title = `surefind · ${info.name}`;
   showIndex(info);
-  showAsking(info, ask);
-  showOptions(info);
+  learnQuestion(info, ask);
   showWarnings(info.warnings);
-  calibrateThreshold(info.calibration);
+  learnPanels(info.calibration);
   showEvaluation(info);
-  forgetUncertainty();
   forgetMap(info);
 }
 
@@ -60,7 +54,7 @@ async function ask(question, { isNew = true, options = chosenOptions() } = {}) {
   clearProblem();
   refuseFilter(null);
   become("asking");
-  if (step?.question !== question) clearAnswer(question);
+  if (step?.question !== question) forgetAnswer(question);
   try {
     const answer = await answered(question, options);
     if (answer === null) return;
@@ -75,6 +69,33 @@ async function ask(question, { isNew = true, options = chosenOptions() } = {}) {
     if (step !== null) restoreOptions(step.options); // the hits that stay were found with these
     fail(failure, () => ask(question, { isNew, options }));
   }
+}
+
+/** The answer, or null if it was called off meanwhile. Raises Problem. */
+async function answered(question, options) {
+  callOff();
+  const mine = running = new AbortController();
+  showProgress(`Searching with ${shortened(question.name)}`);
+  const busy = (seconds, attempt, most) => showProgress(`The server is busy: asking again in ${seconds} s (${attempt} of ${most})`);
+  try {
+    const answer = await askedFor(question, options, { signal: mine.signal, busy });
+    return running === mine ? answer : null;
+  } catch (failure) {
+    if (mine.signal.aborted) return null;
+    throw failure;
+  } finally {
+    if (running === mine) endProgress();
+  }
+}
+
+function callOff() {
+  running?.abort();
+  if (running !== null) endProgress();
+}
+
+function endProgress() {
+  running = null;
+  showProgress(null);
 }
 
 /** Asked by its address alone, an image has its name from the answer. */
@@ -93,8 +114,7 @@ function show({ question, options, answer }) {
   restoreOptions(options);
   showQuestion(question, info);
   showFacts(answer);
-  showVerdict(answer, info, { rankAs });
-  showHits(answer, { more, pictures: info.pictures });
+  showAnswer(answer, info, { more, rankAs });
   showThreshold(answer);
   showUncertainty(answer, info);
   markOnMap(answer);
@@ -103,11 +123,10 @@ function show({ question, options, answer }) {
 }
 
 /** Old hits beside a new picture would be read as its answer. */
-function clearAnswer(question) {
+function forgetAnswer(question) {
   step = null;
   showQuestion(question, info);
-  clearVerdict();
-  clearHits();
+  clearAnswer();
   showThreshold(null);
   showUncertainty(null, info);
 }
@@ -143,7 +162,7 @@ function toTop() {
 }
 
 function begin() {
-  clearAnswer(null);
+  forgetAnswer(null);
   clearProblem();
   document.title = `surefind · ${info.name}`;
   become("ready");
@@ -170,8 +189,7 @@ function cancel() {
   else { restoreOptions(step.options); become("answered"); }
 }
 
-setUpAsking({ ask, refuse });
-setUpOptions(() => { if (step !== null) ask(step.question, { isNew: false }); });
+setUpQuestion({ ask, refuse, changed: () => { if (step !== null) ask(step.question, { isNew: false }); } });
 setUpThreshold(markHits);
 setUpSignIn(load);
 setUpHistory(goBack);

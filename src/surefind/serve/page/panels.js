@@ -1,16 +1,20 @@
-// A slider over the confidence, and what was measured there on the calibration queries.
+// Beside the answer: a slider over the confidence, and where the picture stands among the gallery's variances.
 
+import { read } from "./api.js";
 import { byId, say } from "./dom.js";
-import { curvePlot, rowAt } from "./curve.js";
-import { count, percent, share, threshold as thresholdWords } from "./text.js";
+import { curvePlot, histogramPlot, rowAt } from "./plots.js";
+import { count, many, number, percent, share, threshold as thresholdWords } from "./text.js";
 
 const UNPROMISED = 0.5;
+const CONSTANT = "This model gives every picture the same variance, so there is nothing to compare.";
 
 let calibration = null;
 let answer = null;
-let current = null;
+let current = null; // threshold
 let moved = () => {};
 let plot = null;
+let gallery = null; // its variances
+let turn = 0;
 
 /** `changed(threshold)` hears of every move. */
 export function setUpThreshold(changed) {
@@ -20,8 +24,9 @@ export function setUpThreshold(changed) {
   byId("threshold-more").open = matchMedia("(min-width: 60rem)").matches; // a phone shows the hits first
 }
 
-/** Takes the calibration of the index; the slider goes back to what it promises. */
-export function calibrateThreshold(made) {
+/** Takes another version of the index; the slider goes back to what its calibration promises. */
+export function learnPanels(made) {
+  gallery = null;
   calibration = made;
   current = made === null ? null : start();
   if (made === null) return;
@@ -74,4 +79,32 @@ function promiseWords() {
   if (calibration.threshold === null) return `${calibration.promised} ${elsewhere}`;
   return `Only ${thresholdWords(calibration.threshold)} carries a promise: ${calibration.promised} `
     + "Everywhere else it is what was measured on the calibration queries.";
+}
+
+/** `info.calibration` decides whether a share may be told in percent. */
+export async function showUncertainty(shown, info) {
+  const mine = turn += 1;
+  byId("uncertainty").hidden = shown === null;
+  if (shown === null) return;
+  gallery ??= await (info.has_variance ? read("/v1/uncertainty").catch(() => null) : { counts: [] });
+  if (mine !== turn) return; // another answer came meanwhile
+  const known = gallery !== null && gallery.counts.length > 0;
+  byId("uncertainty-plot").replaceChildren(...(known ? [histogramPlot(gallery, shown.query.var)] : []));
+  if (known) say("uncertainty-words", standing(shown.query.var, { inPercent: info.calibration !== null }));
+  else say("uncertainty-words", gallery === null ? "The gallery's variances could not be read." : CONSTANT);
+}
+
+function standing(variance, { inPercent }) {
+  const { counts, edges, images, of } = gallery;
+  // Within a bin, images are spread evenly.
+  const less = Math.round(counts.reduce((sum, here, bin) => {
+    const share = Math.log(variance / edges[bin]) / Math.log(edges[bin + 1] / edges[bin]);
+    return sum + here * Math.min(1, Math.max(0, share));
+  }, 0));
+  const surer = images - less;
+  const told = (part) => (inPercent ? `${share(part / images)} of the gallery` : `${count(part)} of ${many(images, "image")}`);
+  const seen = images < of ? ` (${count(images)} images looked at)` : "";
+  const side = surer >= less ? "surer than" : "less sure than";
+  const most = Math.max(surer, less);
+  return `Its variance is ${number(variance)}: ${side} ${most === images ? "the whole gallery" : told(most)}${seen}.`;
 }

@@ -1,0 +1,173 @@
+// The answer: a band with the verdict, and the hits as cards.
+
+import { byId, codeBox, drawn, element, say, unbroken } from "./dom.js";
+import { many, number, percent, sentence, shortened } from "./text.js";
+
+const VERDICTS = { match: "Match", unsure: "Unsure", foreign: "Foreign: nothing here matches", none: "Not calibrated" };
+const ICONS = {
+  match: ["M12 25l8 8 16-18"],
+  unsure: ["M17 18a7 7 0 1 1 10.5 6c-2.3 1.4-3.5 2.7-3.5 5.5", "M24 36v.5"],
+  foreign: ["M14 19h20M14 29h20M30 11L18 37"],
+  none: ["M13 24h22"],
+};
+const RANKINGS = { mean: "Mean distance", expected: "Expected distance" };
+const TAIL = 12; // last letters of an id that are always shown
+
+export const rankingWords = (ranking) => RANKINGS[ranking] ?? ranking;
+
+/** `more(item, name)` and `rankAs(ranking)` ask again. Without pictures to be had, none is asked for. */
+export function showAnswer(answer, info, { more, rankAs }) {
+  const verdict = answer.hits.length ? answer.verdict ?? "none" : "none";
+  const said = saidOf(answer, info, rankAs);
+  byId("verdict").dataset.verdict = verdict;
+  byId("verdict").replaceChildren(
+    drawn(
+      "svg", { class: "verdict-icon", viewBox: "0 0 48 48", "aria-hidden": "true" },
+      drawn("circle", { cx: 24, cy: 24, r: 24 }),
+      ...ICONS[verdict].map((d) => drawn("path", { d })),
+    ),
+    element("div", { class: "verdict-words" }, element("h2", {}, said.title ?? VERDICTS[verdict]), ...said.lines),
+    ...(said.beside ? [said.beside] : []),
+  );
+  byId("hits").classList.toggle("bare", !info.pictures);
+  byId("hits").replaceChildren(...answer.hits.map((hit) => card(hit, answer, { more, pictures: info.pictures })));
+  say("hits-words", hitsWords(answer));
+}
+
+export function clearAnswer() {
+  byId("verdict").dataset.verdict = "none";
+  for (const id of ["verdict", "hits", "hits-words"]) byId(id).replaceChildren();
+}
+
+/** Dims what is below the threshold and moves the mark on every bar; null: there is none. */
+export function markHits(threshold) {
+  const list = byId("hits");
+  list.style.setProperty("--threshold", `${100 * (threshold ?? 0)}%`);
+  for (const card of list.children) {
+    const { confidence } = card.dataset;
+    const below = threshold !== null && confidence !== undefined && Number(confidence) < threshold;
+    card.classList.toggle("below", below);
+    card.querySelector(".below-words").textContent = below ? "below threshold" : "";
+  }
+}
+
+const line = (words, kind = "verdict-sentence") => element("p", { class: kind }, ...unbroken(words));
+
+function saidOf(answer, info, rankAs) {
+  if (answer.hits.length === 0) {
+    return { title: "Nothing found", lines: [line("No image of the index meets the filter. Loosen it, or empty it.")] };
+  }
+  if (answer.verdict !== null) return withConfidence(answer);
+  if (info.calibration === null) {
+    return {
+      lines: [
+        line("These are the nearest images, nearest first."),
+        line("There are no percentages until the index is calibrated with labelled images:"),
+        codeBox(info.how_to_calibrate),
+      ],
+    };
+  }
+  const lines = [line(sentence(answer.uncalibrated ?? "there is no confidence for this answer"))];
+  if (answer.ranking !== info.ranking) {
+    const words = `Rank by ${rankingWords(info.ranking).toLowerCase()}`;
+    const button = element("button", { type: "button", class: "quiet", id: "rank-back" }, words);
+    button.addEventListener("click", () => rankAs(info.ranking));
+    lines.push(button);
+  }
+  return { title: "No confidence", lines };
+}
+
+function withConfidence(answer) {
+  const lines = [line(sentence(answer.sentence))];
+  if (answer.advice) lines.push(line(sentence(answer.advice), "verdict-advice"));
+  if (answer.calibrated) lines.push(line(`Rests on the calibration of ${answer.calibrated}.`, "small"));
+  if (answer.verdict === "foreign") {
+    lines.push(line("The bars below are for pictures that do belong here.", "small"));
+    return { lines };
+  }
+  const beside = answer.confidence === null ? null : element(
+    "p", { class: "verdict-number" },
+    element("strong", {}, percent(answer.confidence)),
+    element("span", {}, "that the first hit is a match"),
+  );
+  return { lines, beside };
+}
+
+/** How many hits to set off; none where there is no promise about them. */
+function lookedAt(answer) {
+  const isPromised = answer.show === 1 || answer.advice !== null;
+  return isPromised && answer.verdict !== "foreign" ? Math.min(answer.show ?? 0, answer.hits.length) : 0;
+}
+
+function hitsWords(answer) {
+  if (answer.hits.length === 0) return "";
+  const hits = many(answer.hits.length, "hit");
+  const look = lookedAt(answer);
+  if (look === 0) return hits;
+  if (look === answer.hits.length && look > 1) return `${hits}, all worth a look`;
+  return look === 1 ? `${hits}, the first is worth a look` : `${hits}, the first ${look} are worth a look`;
+}
+
+function card(hit, answer, { more, pictures }) {
+  const look = hit.rank <= lookedAt(answer);
+  const known = hit.confidence !== null;
+  const label = `More like ${hit.label ?? hit.id}, hit ${hit.rank}`;
+  const button = element("button", { type: "button", class: "more quiet", "aria-label": label }, "More like this");
+  button.addEventListener("click", () => more(hit.item, hit.id));
+  const expected = `expected ${number(hit.expected_distance)} ±\u00a0${number(hit.std, 2)}`;
+  return element(
+    "li", { class: look ? "hit look" : "hit", "data-item": hit.item, "data-confidence": known ? hit.confidence : null },
+    element(
+      "div", { class: "picture" },
+      pictures ? thumbnail(hit) : null,
+      element("span", { class: "rank", "aria-hidden": "true" }, String(hit.rank)),
+      element("span", { class: "below-words" }),
+    ),
+    element("p", { class: "hit-label" }, hit.label ?? shortened(hit.id, 24)),
+    known ? meter(hit) : null,
+    hit.label === null ? null : idLine(hit.id),
+    element(
+      "p", { class: "hit-distances" },
+      element("span", { title: "Squared distance of the two means" }, `distance ${number(hit.distance)}`),
+      element("span", { title: "Expected squared distance, and its standard deviation" }, expected),
+    ),
+    button,
+  );
+}
+
+function meter(hit) {
+  const words = percent(hit.confidence);
+  const fill = element("span", { class: "fill" });
+  fill.style.width = `${100 * hit.confidence}%`;
+  return element(
+    "div", {
+      class: "confidence", role: "meter", "aria-label": "Confidence that this is a match",
+      "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuetext": words,
+      "aria-valuenow": Number((100 * hit.confidence).toFixed(2)),
+    },
+    element("span", { class: "percent" }, words),
+    element("span", { class: "bar" }, fill, element("span", { class: "mark" })),
+  );
+}
+
+/** The middle gives way to the width there is; both ends stay. */
+function idLine(id) {
+  const letters = Array.from(id);
+  const tail = letters.splice(-Math.min(TAIL, letters.length)).join("");
+  const head = element("span", { class: "head" }, letters.join(""));
+  return element("p", { class: "hit-id", title: id }, head, element("span", {}, tail));
+}
+
+function thumbnail(hit) {
+  const picture = element("img", { src: hit.links.thumbnail, alt: hit.label ?? hit.id, loading: "lazy", decoding: "async" });
+  picture.addEventListener("error", async () => {
+    const place = element("p", { class: "no-picture" }, "No picture");
+    picture.replaceWith(place);
+    try {
+      // An image element does not tell why; the same address, asked as data, does.
+      const { error } = await (await fetch(hit.links.thumbnail)).json();
+      place.textContent = `No picture: ${error.problem}`;
+    } catch { /* the words stay */ }
+  });
+  return picture;
+}
