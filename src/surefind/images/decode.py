@@ -14,8 +14,8 @@ from PIL import (  # importing a plugin registers its format, here once and not 
     GifImagePlugin,  # noqa: F401
     Image,
     JpegImagePlugin,  # noqa: F401
-    PngImagePlugin,  # noqa: F401
-    TiffImagePlugin,  # noqa: F401
+    PngImagePlugin,
+    TiffImagePlugin,
     UnidentifiedImageError,
     WebPImagePlugin,  # noqa: F401
 )
@@ -23,16 +23,18 @@ from torch import Tensor
 
 from surefind.choices import check_choice
 from surefind.errors import InvalidArgument, SurefindError
-from surefind.images.png import refuse_png_bombs
-from surefind.images.quiet import quiet_pillow
-from surefind.images.rgb import to_rgb
-from surefind.images.tiff import refuse_tiff_bombs
-from surefind.images.unfit import Unfit
+from surefind.images._safety import Unfit, quiet_pillow, refuse_tiff_bombs
 
 ImageSource = str | Path | bytes | Image.Image | NDArray[np.uint8] | Tensor
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP")  # JPEG includes MPO, as phones write it
+_CONVERTED = ("1", "L", "P", "RGB", "RGBX", "CMYK", "YCbCr", "HSV")  # by Pillow, as one expects
+_SIXTEEN_BITS = ("I;16", "I;16L", "I;16B", "I;16N", "I")
+_PREMULTIPLIED = {"La": "LA", "RGBa": "RGBA"}
+_BITS_PER_SAMPLE = 258  # TIFF tag
+_PHOTOMETRIC = 262  # TIFF tag; 0 means that white is stored as zero
 _ORIENTATION = 0x0112  # EXIF tag
+# ImageOps.exif_transpose also writes the rest of the EXIF anew, and fails where that is odd.
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -53,6 +55,8 @@ _OTHER_FORMATS = {  # how they begin; only to name them in the reason
     b"<svg": "SVG",
     b"\0\0\0\x0cjp  ": "JPEG 2000",
 }
+
+PngImagePlugin.MAX_TEXT_MEMORY = 8 * 2**20  # bytes of unpacked text: 64 MB are a bomb
 
 
 class ImageRejected(SurefindError):
@@ -77,9 +81,7 @@ class DecodePolicy:
     def __post_init__(self) -> None:
         for name in ("max_bytes", "max_pixels", "max_side"):
             if (limit := getattr(self, name)) < 1:
-                raise InvalidArgument(
-                    name, expected="at least 1", got=str(limit), fix="leave it out for the default"
-                )
+                raise InvalidArgument(name, expected="at least 1", got=str(limit))
         for name in self.formats:
             check_choice("formats", name, FORMATS)
 
@@ -127,11 +129,10 @@ def _open(source: ImageSource, policy: DecodePolicy) -> Image.Image:
             "source",
             expected="a path, bytes, a Pillow image, a uint8 array or pixels",
             got=type(source).__name__,
-            fix="pass one of these; for several images use a Loader",
+            fix="for several images use a Loader",
         )
     _check_bytes(len(source), policy.max_bytes)
     refuse_tiff_bombs(source, policy.max_pixels)
-    refuse_png_bombs(source)
     try:
         return Image.open(io.BytesIO(source), formats=policy.formats)
     except UnidentifiedImageError:
@@ -184,7 +185,7 @@ def _upright_pixels(image: Image.Image, policy: DecodePolicy) -> Tensor:
     _check_size(*image.size, policy)
     image.load()  # all of it: half a JPEG fails here, and TIFF turns itself upright
     turn = _turn(image)
-    image = to_rgb(image)
+    image = _to_rgb(image)
     if turn is not None:
         image = image.transpose(turn)
     return torch.from_numpy(np.array(image)).permute(2, 0, 1)
@@ -195,6 +196,49 @@ def _turn(image: Image.Image) -> Image.Transpose | None:
         return _TURNS.get(image.getexif().get(_ORIENTATION, 1))
     except Exception:  # noqa: BLE001 - damaged EXIF says nothing about the pixels
         return None
+
+
+def _to_rgb(image: Image.Image) -> Image.Image:
+    """A loaded image as RGB: alpha over white, 16 bits scaled to 8, other colour spaces converted.
+
+    Floats and LAB are refused: their range or their white point is not known.
+    """
+    if image.mode in _SIXTEEN_BITS:
+        return Image.fromarray(_eight_bits(image)).convert("RGB")
+    if image.has_transparency_data:
+        if image.mode in _PREMULTIPLIED:  # Pillow has no direct way from these
+            image = image.convert(_PREMULTIPLIED[image.mode])
+        image = image.convert("RGBA")
+        white = Image.new("RGBA", image.size, "white")
+        return Image.alpha_composite(white, image).convert("RGB")
+    if image.mode not in _CONVERTED:
+        raise Unfit(f"unsupported mode {image.mode}", fix="save it as an 8-bit RGB image")
+    return image.convert("RGB")
+
+
+def _eight_bits(image: Image.Image) -> NDArray[np.uint8]:
+    """The high bytes: Pillow's own conversion clips at 255, which turns most of it white."""
+    values = np.asarray(image)
+    depth, inverted = _tiff_depth(image)
+    low, high = int(values.min()), int(values.max())
+    if low < 0 or high >= 1 << depth:
+        raise Unfit(
+            f"unsupported grey values from {low} to {high}, expected {depth} bits",
+            fix="save it as an 8-bit or 16-bit grey image",
+        )
+    grey = (values >> (depth - 8)).astype(np.uint8)
+    if inverted:
+        grey = 255 - grey
+    transparent = image.info.get("transparency")
+    return grey if transparent is None else np.where(values == transparent, np.uint8(255), grey)
+
+
+def _tiff_depth(image: Image.Image) -> tuple[int, bool]:
+    """Bits in use, and whether white is zero: Pillow leaves both to the reader for deep greys."""
+    if not isinstance(image, TiffImagePlugin.TiffImageFile) or image.mode == "I":
+        return 16, False
+    twelve = image.tag_v2.get(_BITS_PER_SAMPLE) == (12,)
+    return 12 if twelve else 16, image.tag_v2.get(_PHOTOMETRIC) == 0
 
 
 def _from_array(array: NDArray[np.uint8], policy: DecodePolicy) -> Image.Image:
@@ -217,7 +261,6 @@ def _given_pixels(pixels: Tensor, policy: DecodePolicy) -> Tensor:
             "source",
             expected="a uint8 tensor of shape (3, H, W)",
             got=f"{pixels.dtype} of shape {tuple(pixels.shape)}",
-            fix="pass pixels as decode returns them",
         )
     _check_size(pixels.shape[2], pixels.shape[1], policy)
     return pixels.cpu()
