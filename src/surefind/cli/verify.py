@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def verify(
     folder: Annotated[Path, typer.Argument(metavar="INDEX", help="A folder of surefind index.")],
     repair: Annotated[
-        bool, typer.Option("--repair", help="Go back to the last version that is whole.")
+        bool, typer.Option("--repair", help="Build what can be built again: graph, lookups.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
     engine: Annotated[
@@ -59,7 +59,7 @@ def verify(
 
 
 def _wrong_calibration(index: "Index") -> "SurefindError | None":
-    """What is wrong with it, which no older version of the rows would repair."""
+    """What is wrong with it, which no repair of the rows mends."""
     from surefind.errors import SurefindError
 
     try:
@@ -74,4 +74,4 @@ def _remedy(folder: Path, *, repair: bool, on_server: bool) -> str:
         return "restore the server's data from a backup, or make the index again"
     if repair:
         return "restore the folder from a copy, or make the index again"
-    return f"surefind verify {folder} --repair goes back to the last version that is whole"
+    return f"surefind verify {folder} --repair builds graph and lookups again"

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.embedded.sealed import read_small, seal, unseal
 from surefind.errors import SurefindError
 from surefind.files import make_writable, write_whole
 from surefind.serve.gallery.sketch import Sketch
+from surefind.storage import read_small, seal, unseal
 
 SCHEMA = 1  # raised when positions of the same images are found in another way
 
