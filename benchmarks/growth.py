@@ -38,16 +38,9 @@ def measure(count: int, kind: str) -> dict[str, float]:
             "open, seconds": opening,
             "one query, ms": 1000 * one,
             "queries/s": QUERIES / many,
-            "bytes per vector": newest_bytes(folder) / count,
+            "bytes per vector": sum(sizes_in(folder).values()) / count,
             "searching, MB beyond the mapped file": memory,
         }
-
-
-def newest_bytes(folder: Path) -> int:
-    """Of the version in force; the one before it is kept until the next is written."""
-    with sf.Index.open(folder) as index:
-        index.add_embeddings(made_up(1, DIM, seed=2), ["one more"])
-    return sum(sizes_in(folder).values())
 
 
 def memory_of_searching(folder: Path) -> float:

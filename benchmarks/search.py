@@ -67,13 +67,13 @@ def sizes_in(folder: Path) -> dict[Path, int]:
 
 
 def opening_and_adding(folder: Path, extra: sf.Gaussians) -> dict[str, float]:
-    """Seconds to open with every byte checked, and what adding a thousand costs."""
+    """Seconds to open with every vector checked, and what adding a thousand costs."""
     opened = [seconds(lambda: sf.Index.open(folder).close()) for _ in range(3)]
     index, before = sf.Index.open(folder), sizes_in(folder)
     names = [f"new {row}" for row in range(len(extra))]
     added = seconds(lambda: index.add_embeddings(extra, names))
     after = sizes_in(folder)
-    new = sum(size for path, size in after.items() if path not in before)
+    new = sum(size - before.get(path, 0) for path, size in after.items())
     return {
         "open, seconds": float(np.median(opened)),
         "add 1,000, seconds": added,

@@ -97,7 +97,7 @@ def test_faiss_is_tried_and_servers_are_not_unless_named():
 
 
 def test_a_faiss_that_finds_the_wrong_vectors_is_broken(monkeypatch):
-    from surefind.engines.embedded.library import faiss
+    from surefind.engines.embedded.vectors import faiss
 
     class Wrong(faiss.IndexFlatL2):
         def search(self, vectors, k):

@@ -16,6 +16,7 @@ MAY_IMPORT = {
     "choices": {"errors"},
     "settings": {"errors", "choices"},
     "files": {"errors"},
+    "storage": {"errors"},
     "embeddings": {"errors", "files"},
     "functional": {"errors", "choices", "embeddings"},
     "metrics": {"errors", "choices", "embeddings"},
@@ -25,9 +26,9 @@ MAY_IMPORT = {
     "encoders": {"errors", "choices", "settings", "files", "embeddings", "images"},
 }
 MAY_IMPORT["training"] = {*MAY_IMPORT, "encoders"}
-MAY_IMPORT["engines"] = {"errors", "choices", "files", "embeddings", "functional"}
+MAY_IMPORT["engines"] = {"errors", "choices", "files", "storage", "embeddings", "functional"}
 MAY_IMPORT["search"] = {*MAY_IMPORT["encoders"], "functional", "metrics", "datasets", "losses"}
-MAY_IMPORT["search"] |= {"encoders", "engines"}
+MAY_IMPORT["search"] |= {"encoders", "engines", "storage"}
 MAY_IMPORT["upgrade"] = {*MAY_IMPORT["search"], "search"}
 MAY_IMPORT["reports"] = {*MAY_IMPORT["upgrade"], "upgrade", "training"}
 MAY_IMPORT["serve"] = MAY_IMPORT["reports"] - {"training", "losses"} | {"reports"}

@@ -251,7 +251,7 @@ def _faiss() -> str:
     """Run a small search: each vector is nearest to itself."""
     import numpy as np
 
-    from surefind.engines.embedded.library import faiss
+    from surefind.engines.embedded.vectors import faiss
 
     vectors = np.random.default_rng(0).standard_normal((100, 8)).astype(np.float32)
     index = faiss.IndexFlatL2(vectors.shape[1])

@@ -5,7 +5,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from pictures import write_pictures
 
 from surefind.search.index import Index
 
@@ -14,12 +13,6 @@ def damage(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-
-
-def largest(folder: Path) -> Path:
-    return max(
-        (path for path in folder.rglob("*") if path.is_file()), key=lambda p: p.stat().st_size
-    )
 
 
 @pytest.fixture
@@ -34,7 +27,7 @@ def test_a_whole_index_is_as_it_was_written(surefind, finished: Path):
 
 
 def test_a_flipped_bit_in_the_vectors_is_found(surefind, made: Path):
-    damage(largest(made / "store"))
+    damage(*(made / "store").glob("*.vectors"))
     done = surefind("verify", made)
     assert done.code == 1
     assert f"fix: surefind verify {made} --repair" in done.out
@@ -48,26 +41,40 @@ def test_a_flipped_bit_in_the_model_is_found(surefind, made: Path):
     assert json.loads(done.out)["problems"]
 
 
-def test_repair_goes_back_to_the_last_whole_version(
-    surefind, model: Path, photos: Path, made: Path
-):
-    write_pictures(photos / "more", classes=1, per_class=2, seed=5)
-    surefind("index", model, photos, "-o", made, "--no-compact")
-    damage(max((made / "store").rglob("*.segment"), key=lambda path: path.stat().st_mtime_ns))
-    done = surefind("verify", made)
-    assert (done.code, "checksum" in done.out) == (1, True)
+def test_a_damaged_row_is_found_and_stays_a_failure(surefind, made: Path):
+    content = (made / "store" / "index.db").read_bytes()
+    (made / "store" / "index.db").write_bytes(content.replace(b'"label"', b'"lebal"', 1))
     done = surefind("verify", made, "--repair")
+    assert done.code == 1
+    assert "is not as it was written\n  fix: restore the folder" in done.out
+
+
+def test_what_was_repaired_is_checked_again(surefind, finished: Path, monkeypatch):
+    found = [["rows 3\x1b are damaged"], []]
+    monkeypatch.setattr(Index, "verify", lambda index: found.pop(0))
+    monkeypatch.setattr(Index, "repair", lambda index: "the graph was built again")
+    done = surefind("verify", finished, "--repair")
     assert done.code == 0
-    assert "repaired: " in done.out
-    assert done.out.endswith("20 images, everything as it was written\n")
-    assert surefind("verify", made).code == 0
+    assert done.out == (
+        "repaired: the graph was built again\n20 images, everything as it was written\n"
+    )
 
 
 def test_what_cannot_be_repaired_stays_a_failure(surefind, finished: Path, monkeypatch):
     monkeypatch.setattr(Index, "verify", lambda index: ["rows 3\x1b are damaged"])
-    monkeypatch.setattr(Index, "repair", lambda index: "nothing to go back to")
+    monkeypatch.setattr(Index, "repair", lambda index: "nothing to build it from")
     done = surefind("verify", finished, "--repair")
     assert done.code == 1
     assert "rows 3� are damaged\n  fix: restore the folder" in done.out
     told = json.loads(surefind("verify", finished, "--repair", "--json").out)
-    assert told["problems"] and told["repaired"] == "nothing to go back to"
+    assert told["problems"] and told["repaired"] == "nothing to build it from"
+
+
+def test_the_remedy_names_the_command(surefind, finished: Path, monkeypatch):
+    monkeypatch.setattr(Index, "verify", lambda index: ["rows are damaged"])
+    assert f"surefind verify {finished} --repair" in surefind("verify", finished).out
+
+
+def test_nothing_is_repaired_where_nothing_is_wrong(surefind, finished: Path, monkeypatch):
+    monkeypatch.setattr(Index, "repair", lambda index: pytest.fail("repaired"))
+    assert surefind("verify", finished, "--repair").code == 0

@@ -12,9 +12,7 @@ from children import received, start
 from stores import DIM, SPACE, opened
 
 from surefind.embeddings import Gaussians
-from surefind.engines.embedded import merging
-from surefind.engines.embedded.folder import Folder
-from surefind.engines.embedded.lock import writer_lock
+from surefind.engines.embedded.database import closing_connection, connect
 from surefind.engines.engine import Rows
 
 ROWS = 7  # of each writer; all are replaced at once
@@ -22,8 +20,9 @@ QUERY = SPACE.asking(Gaussians(torch.ones(3, DIM), torch.ones(3)))
 
 
 def hold(place: str, pipe: Connection) -> None:
-    """A writer that takes the lock and keeps it."""
-    with writer_lock(Folder(Path(place))):
+    """A writer that takes the lock and keeps it until it is told to end."""
+    with closing_connection(connect(Path(place), write=True)) as db:
+        db.execute("BEGIN IMMEDIATE")
         pipe.send("held")
         pipe.recv()
 
@@ -41,7 +40,6 @@ def rows_of(writer: int, turn: int) -> Rows:
 
 def write(place: str, writer: int, seconds: float, pipe: Connection) -> None:
     """Replaces all of its rows again and again; says how often."""
-    merging.AT_ONCE, merging.SMALLEST = 4, 8
     engine = opened(Path(place))
     ends, turn = time.monotonic() + seconds, 0
     while time.monotonic() < ends:

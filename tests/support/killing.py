@@ -12,7 +12,8 @@ from children import received, start
 from stores import DIM, SPACE, contents, opened
 
 from surefind.embeddings import Gaussians
-from surefind.engines.embedded import building, merging
+from surefind.engines.embedded import engine as embedded
+from surefind.engines.embedded import graph
 from surefind.engines.engine import Engine, Rows
 from surefind.errors import SurefindError
 
@@ -78,7 +79,7 @@ def done(model: Model, seed: int, step: int) -> Model:
 
 def write_on(place: str, seed: int, step: int, pipe: Connection) -> None:
     """What the child does until it is killed: a step, and then word of it."""
-    merging.AT_ONCE, merging.SMALLEST, building.GRAPH_FROM = 3, 8, 40
+    embedded.BLOCK, graph.GRAPH_FROM = 16, 40
     engine = opened(Path(place))
     pipe.send(step - 1)
     while True:

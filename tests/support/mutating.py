@@ -1,46 +1,42 @@
 """Index folders with damaged files, and what comes of opening them."""
 
+import hashlib
 import json
-import secrets
 import shutil
+import sqlite3
 from collections import Counter
-from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from children import received, start
-from stores import answers, files_of, filled, opened
+from stores import answers, contents, files_of, filled, flip_bit, opened
 
-from surefind.engines.embedded import building
-from surefind.engines.embedded.damage import Damaged
-from surefind.engines.embedded.folder import Folder
-from surefind.engines.embedded.manifest import Manifest, dump, parse_record
-from surefind.engines.embedded.publishing import publish
-from surefind.engines.embedded.sealed import unseal
-from surefind.engines.embedded.writing import write_file
+from surefind.engines.embedded import graph
+from surefind.engines.embedded.database import read_meta, write_meta
 from surefind.engines.where import Where
 from surefind.errors import SurefindError
+from surefind.storage import Damaged
 
 EXTREMES = [b"\xff" * 8, bytes(8), b"\xff" * 7 + b"\x7f", bytes(4) + b"\1" + bytes(3)]
-Right = list[list[list[str]]]
+WHERE = Where.parse(["label=a", "year>2001"])
 
 
-def prepared(root: Path) -> tuple[list[Path], list[Right]]:
-    """Indexes with files of every sort, and the right answers of the versions of each."""
-    places, right = [], []
-    building.GRAPH_FROM = 15
-    names = count()
-    secrets.token_hex = lambda size: f"{next(names):0{2 * size}x}"  # the same for a seed each time
-    for kind in ("hnsw", "ivf"):
-        place = root / kind
-        filled(place, kind=kind)
-        older = shutil.copytree(place, root / f"{kind} without its newest version")
-        newest = json.loads((older / "CURRENT").read_text())["version"]
-        (older / "versions" / f"{newest:06}.json").unlink()
-        places.append(place)
-        right.append([answers(opened(place)), answers(opened(older))])
-    return places, right
+def prepared(root: Path) -> list[Path]:
+    """Indexes with files of every sort."""
+    graph.GRAPH_FROM = 15
+    places = [root / kind for kind in ("hnsw", "ivf")]
+    for place in places:
+        filled(place, kind=place.name)
+        assert {path.suffix for path in files_of(place)} == {".db", ".vectors", f".{place.name}"}
+    return places
+
+
+def seen(place: Path) -> tuple[Any, ...]:
+    """All that an index tells."""
+    engine = opened(place)
+    return contents(engine), answers(engine), engine.count(WHERE)
 
 
 def mutated(content: bytes, other: bytes, random: np.random.Generator) -> bytes:
@@ -71,38 +67,35 @@ def mutated(content: bytes, other: bytes, random: np.random.Generator) -> bytes:
 
 
 def resealed(place: Path, path: Path) -> None:
-    """Checksums made right again, as by somebody who means harm."""
-    folder = Folder(place)
-    newest = json.loads(folder.current.read_text())["version"]
-    content = folder.manifest(newest).read_bytes()
-    facts = dump(parse_record(path, Manifest, unseal(path, content)))
-    for piece in facts["pieces"]:
-        for name in ("segment", "dead", "graph"):
-            if piece[name] and piece[name]["name"] == path.name:
-                piece[name]["sha256"] = write_file(path, path.read_bytes())
-                piece[name]["bytes"] = path.stat().st_size
-    publish(folder, parse_record(path, Manifest, facts))
+    """Make the checksum of a damaged graph right again, as somebody who means harm would."""
+    db = sqlite3.connect(place / "index.db")
+    meta, heads = read_meta(place, db)
+    name, covered, _ = json.loads(meta["graph"])
+    meta["graph"] = json.dumps([name, covered, hashlib.sha256(path.read_bytes()).hexdigest()])
+    write_meta(db, meta, heads)
+    db.commit()
+    db.close()
 
 
-def outcome(place: Path, right: Right | None) -> str:
-    """What comes of opening and searching: anything but these words is a fault."""
+def outcome(place: Path, right: tuple[Any, ...] | None) -> str:
+    """What comes of opening, reading and verifying; anything but these words is a fault."""
     try:
+        found = seen(place)
         engine = opened(place)
-        found = answers(engine)
-        engine.count(Where.parse(["label=a", "year>2001"]))
-        engine.verify()
+        noticed = [*engine.warnings, *engine.verify()]
     except Damaged:
         return "damaged"
     except SurefindError as error:
         return "refused" if error.fix else f"no fix: {error}"
-    if right is not None and found not in right:
-        return "wrong answer"
-    return "warned" if engine.warnings else "right answer"
+    if noticed or right is None:
+        return "noticed"
+    return "right answer" if found == right else "wrong answer"
 
 
-def try_some(root: str, seeds: range, pipe: Connection) -> None:
+def try_some(root: str, seeds: range, flips: bool, pipe: Connection) -> None:
     """What a child does: damage, open, tell."""
-    places, right = prepared(Path(root))
+    places = prepared(Path(root))
+    right = [seen(place) for place in places]
     for seed in seeds:
         random = np.random.default_rng(seed)
         which = int(random.integers(len(places)))
@@ -110,18 +103,26 @@ def try_some(root: str, seeds: range, pipe: Connection) -> None:
         place = shutil.copytree(places[which], Path(root) / "damaged")
         paths = files_of(place)
         path, other = (paths[n] for n in random.integers(0, len(paths), 2))
-        path.write_bytes(mutated(path.read_bytes(), other.read_bytes(), random))
-        hostile = path.parent.name == "segments" and random.random() < 0.5
+        hostile = False
+        if flips:
+            path = paths[seed % len(paths)]
+            flip_bit(path, seed=seed)
+        else:
+            path.write_bytes(mutated(path.read_bytes(), other.read_bytes(), random))
+            hostile = path.suffix in (".hnsw", ".ivf") and random.random() < 0.5
         if hostile:
             resealed(place, path)
-        pipe.send(outcome(place, None if hostile else right[which]))
+        pipe.send((path.suffix, outcome(place, None if hostile else right[which])))
         shutil.rmtree(place)
     pipe.send("end")
 
 
-def outcomes(root: Path, seeds: range) -> Counter[str]:
-    """How often each came about; in a child, so that a crash is seen."""
-    child, pipe = start(try_some, str(root), seeds)
+def outcomes(root: Path, seeds: range, *, flips: bool = False) -> Counter[tuple[str, str]]:
+    """How often each came about for each sort of file; in a child, so that a crash is seen.
+
+    With `flips` one bit of each file in turn is flipped, else files are damaged in many ways.
+    """
+    child, pipe = start(try_some, str(root), seeds, flips)
     said = received(pipe)
     child.join()
     assert child.exitcode == 0, f"exit code {child.exitcode} after {said[-1]}"

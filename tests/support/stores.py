@@ -34,7 +34,7 @@ def some_rows(count: int, seed: int, *, prefix: str = "row") -> Rows:
 
 
 def filled(place: Path, *, kind: str = "flat") -> EmbeddedEngine:
-    """Several segments, removed and replaced rows, two versions on the disk."""
+    """Rows of several additions, some removed and some replaced."""
     engine = made(place, kind=kind)
     engine.add(some_rows(20, 1))
     engine.add(some_rows(10, 2, prefix="other"))
@@ -74,6 +74,14 @@ def flip_bit(path: Path, *, seed: int = 0) -> None:
     content = bytearray(path.read_bytes())
     random = np.random.default_rng(seed)
     content[random.integers(len(content))] ^= 1 << random.integers(8)
+    path.write_bytes(content)
+
+
+def flip_last_bit(path: Path) -> None:
+    """In a new file of the same name: whoever has mapped the old one does not see it."""
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.unlink()
     path.write_bytes(content)
 
 

@@ -10,8 +10,8 @@ from stores import flip_bit
 
 import surefind as sf
 from surefind.encoders.encoder import POINT_VAR
-from surefind.engines.embedded.sealed import seal, unseal
 from surefind.search.confidence.verdict import VERDICTS
+from surefind.storage import seal, unseal
 from surefind.upgrade.upgrade import FILE
 
 

@@ -71,7 +71,7 @@ def _size(count: float) -> str:
 def verify(
     folder: IndexArgument,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Go back to the last version that is whole.")
+        bool, typer.Option("--repair", help="Build what can be built again: graph, lookups.")
     ] = False,
     as_json: JsonOption = False,
     engine: EngineOption = None,
@@ -94,7 +94,7 @@ def verify(
             problems = index.verify()
         try:
             index.calibration  # noqa: B018
-        except SurefindError as error:  # which no older version of the rows would repair
+        except SurefindError as error:  # which no repair of the rows mends
             wrong_calibration = error
         images = len(index)
     if as_json:
@@ -121,4 +121,4 @@ def _remedy(folder: Path, *, repaired: bool) -> str:
         return "restore the server's data from a backup, or make the index again"
     if repaired:
         return "restore the folder from a copy, or make the index again"
-    return f"surefind verify {folder} --repair goes back to the last version that is whole"
+    return f"surefind verify {folder} --repair builds graph and lookups again"

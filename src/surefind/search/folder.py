@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from shutil import copytree
 
-from surefind.engines.embedded.sealed import read_small, seal, unseal
 from surefind.engines.opening import is_url, without_password
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.files import make_writable, write_whole
+from surefind.storage import read_small, seal, unseal
 
 SCHEMA = 1
 EMBEDDED = "faiss"

@@ -257,7 +257,7 @@ class Gallery:
         return problems
 
     def repair(self) -> str:
-        """Go back to the last version that is whole; says what was done."""
+        """Build what can be built again, such as a damaged graph; says what was done."""
         repair = getattr(self._engine, "repair", None)
         if repair is None:
             raise EngineError(

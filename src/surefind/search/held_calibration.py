@@ -3,12 +3,11 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from surefind.engines.embedded.damage import Missing
-from surefind.engines.embedded.sealed import read_small
 from surefind.errors import InvalidFile
 from surefind.search.confidence.calibrated import Calibrated
 from surefind.search.confidence.saving import FILE, has_calibration, read_calibration
 from surefind.search.once import Once
+from surefind.storage import Missing, read_small
 
 
 class _Read(NamedTuple):

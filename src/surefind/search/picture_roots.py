@@ -5,12 +5,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from surefind.engines.embedded.damage import Damaged
-from surefind.engines.embedded.folder import Folder
-from surefind.engines.embedded.lock import writer_lock
-from surefind.engines.embedded.sealed import read_small, seal, unseal
 from surefind.errors import SurefindError
 from surefind.files import write_whole
+from surefind.storage import Damaged, read_small, seal, unseal, writer_lock
 
 SCHEMA = 1
 
@@ -43,7 +40,7 @@ def remember_roots(file: Path, roots: Iterable[Path]) -> None:
     new = _resolved(roots)
     if not new - set(known_roots(file)):
         return
-    with suppress(SurefindError, OSError), writer_lock(Folder(file.parent)):
+    with suppress(SurefindError, OSError), writer_lock(file.parent):
         every = sorted(str(root) for root in new.union(known_roots(file)))
         write_whole(file, seal({"schema": SCHEMA, "roots": every}))
 

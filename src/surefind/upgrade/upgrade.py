@@ -10,7 +10,6 @@ from torch import Tensor
 
 from surefind.embeddings import Gaussians
 from surefind.encoders.encoder import POINT_VAR
-from surefind.engines.embedded.sealed import read_small, seal, unseal
 from surefind.engines.engine import Rows
 from surefind.engines.space import Space
 from surefind.engines.where import Metadata
@@ -23,6 +22,7 @@ from surefind.search.confidence.variance_heads import VarianceHeads
 from surefind.search.folder import EMBEDDED, IndexFolder
 from surefind.search.index import Index
 from surefind.search.neighbourhoods import Neighbourhoods
+from surefind.storage import read_small, seal, unseal
 from surefind.upgrade.validation import Values, as_texts, as_vectors
 
 SCHEMA = 1

@@ -1,4 +1,4 @@
-"""Shared by the tests of the embedded engine: a place for an index, and small tiers."""
+"""Shared by the tests of the embedded engine: a place for an index, and a quick disk."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from surefind import files
-from surefind.engines.embedded import merging
+from surefind.engines.embedded import database, engine
 
 
 @pytest.fixture
@@ -19,10 +19,10 @@ def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody cuts the power here: what waits for the disk waits for nothing."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.setattr(files, "fsync", lambda _: None)
+    monkeypatch.setattr(database, "SYNCHRONOUS", "OFF")
 
 
 @pytest.fixture
-def small_tiers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Segments are put together from three on, so that a few rows go through every tier."""
-    monkeypatch.setattr(merging, "SMALLEST", 4)
-    monkeypatch.setattr(merging, "AT_ONCE", 3)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few rows fill several blocks."""
+    monkeypatch.setattr(engine, "BLOCK", 8)

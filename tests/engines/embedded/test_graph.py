@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 import torch
 from galleries import random_embeddings, random_rows
+from numpy.typing import NDArray
 
 from surefind.embeddings import Embeddings
-from surefind.engines.embedded import building, graph
+from surefind.engines.embedded import graph, view
 from surefind.engines.embedded.engine import EmbeddedEngine, create, open_place
 from surefind.engines.engine import Found, Rows
 from surefind.engines.space import Space
 from surefind.engines.where import Where
+from surefind.storage import Damaged
 
 DIM, ROWS = 16, 9_000
 SPACE = Space("gaussian", DIM)
@@ -39,7 +41,7 @@ QUERIES = SPACE.asking(clustered(60, seed=5))
 
 @pytest.fixture(scope="module", params=["hnsw", "ivf"])
 def built(request, tmp_path_factory) -> Path:
-    """An index with a graph over its first segment, and a small segment without."""
+    """An index with a graph over its first rows, and some rows that came later."""
     place = tmp_path_factory.mktemp("graphs") / request.param
     engine = create(str(place), SPACE, {}, kind=request.param)
     engine.add(rows_of_classes(ROWS, 1))
@@ -55,8 +57,7 @@ def engine(built: Path, tmp_path: Path) -> EmbeddedEngine:
 @pytest.fixture
 def graph_always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even where looking at every vector would be quicker."""
-    monkeypatch.setattr(graph, "STEP", 0)
-    monkeypatch.setattr(graph, "GATHERED_FROM", 10**9)
+    monkeypatch.setattr(view, "cost_of_rows", lambda *_: np.inf)
 
 
 def exactly(engine: EmbeddedEngine, k: int, where: Where | None = None) -> np.ndarray:
@@ -71,21 +72,6 @@ def exactly(engine: EmbeddedEngine, k: int, where: Where | None = None) -> np.nd
 def recall(found: Found, wanted: np.ndarray) -> float:
     pairs = zip(found.keys, wanted, strict=True)
     return float(np.mean([len(set(a) & set(b)) / len(b) for a, b in pairs]))
-
-
-def test_the_graph_is_used_and_finds_nearly_everything(engine, graph_always, monkeypatch):
-    monkeypatch.setattr(graph.Flat, "search", None)  # of the segment with the graph
-    part = engine._session.snapshot.parts[0]
-    found = part.graph.search(QUERIES, 10)
-    wanted = exactly(engine, 30)
-    assert np.mean([len(set(a) & set(b)) for a, b in zip(found.rows, wanted, strict=True)]) > 9.9
-    assert not engine.exact
-
-
-def test_both_segments_are_searched(engine, graph_always):
-    assert recall(engine.search(QUERIES, 10), exactly(engine, 10)) > 0.99
-    other = engine._session.snapshot.parts[1].segment
-    assert np.array_equal(engine.search(other.vectors, 1).keys[:, 0], other.key)
 
 
 def test_removed_rows_are_not_found(engine, graph_always):
@@ -118,80 +104,175 @@ def test_many_neighbours_are_found_exactly(engine):
     assert all(set(a) == set(b) for a, b in zip(found.keys, exactly(engine, 5000)[:2], strict=True))
 
 
+def graph_path(engine: EmbeddedEngine) -> Path:
+    return engine._folder / engine._now.graph.kept.name
+
+
+def test_the_graph_is_used_and_so_are_the_rows_behind_it(engine, graph_always, monkeypatch):
+    looked, real = [], view.search_rows
+    monkeypatch.setattr(
+        view,
+        "search_rows",
+        lambda *given, first=0: (looked.append(first), real(*given, first=first))[1],
+    )
+    assert recall(engine.search(QUERIES, 10), exactly(engine, 10)) > 0.99
+    assert looked == [ROWS] and not engine.exact
+    late = engine.find([f"other-{n}" for n in range(20)])
+    found = engine.search(SPACE.stored(late.embeddings), 1)
+    assert engine.rows(found.keys[:, 0]).ids == late.ids
+
+
 def test_the_graph_of_hnsw_holds_no_vectors(engine):
-    piece = engine._session.snapshot.manifest.pieces[0]
-    vectors = ROWS * SPACE.width * 4
-    if piece.graph.name.endswith("hnsw"):
-        links = engine._session.snapshot.parts[0].graph._index.hnsw.neighbors.size() * 4
-        assert piece.graph.bytes < links + 20 * ROWS
-        stored = engine._session.snapshot.parts[0].graph._index.storage
-        assert stored.this == engine._session.snapshot.parts[0].segment.flat.index.this
+    kept, index = engine._now.graph.kept, engine._now.graph.index
+    size = graph_path(engine).stat().st_size
+    if kept.kind == "hnsw":
+        assert size < index.hnsw.neighbors.size() * 4 + 20 * ROWS
+        first = graph.faiss.rev_swig_ptr(engine._now.graph._storage.get_xb(), 1).ctypes.data
+        assert first == engine._now.graph._vectors.ctypes.data
     else:
-        assert piece.graph.bytes > vectors
+        assert size > ROWS * SPACE.width * 4
 
 
-def test_a_damaged_graph_costs_speed_but_no_row(engine):
-    session = engine._session
-    path = session.folder.file(session.snapshot.manifest.pieces[0].graph.name)
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 4
-    path.write_bytes(content)
-    again = open_place(str(session.folder.path))
+@pytest.mark.parametrize("how", ["flipped", "cut", "missing"])
+def test_a_damaged_graph_costs_speed_but_no_row_and_is_built_again(engine, how: str):
+    path = graph_path(engine)
+    whole = bytearray(path.read_bytes())
+    path.unlink()  # the graph that is mapped stays as it was
+    if how != "missing":
+        whole[len(whole) // 2] ^= 4
+        path.write_bytes(whole if how == "flipped" else whole[:-1])
+    again = open_place(str(engine._folder))
     assert again.exact and again.count() == ROWS + 20
-    assert any(str(path) in warning for warning in again.warnings)
+    assert str(path) in again.warnings[0] and "verify --repair" in again.warnings[0]
+    assert not again.refresh() and again.newest() is None  # it is told until it is mended
     assert recall(again.search(QUERIES, 10), exactly(engine, 10)) == 1.0
     assert str(path) in again.verify()[0]
-    assert "compact() builds it again" in again.repair()[-1]
-    assert again.verify() == [] and again.warnings == () and again.exact
-    again.compact()
-    assert not again.exact
+    if how == "flipped":
+        assert "built again" in again.repair()[-1]
+    else:
+        again.remove(["other-1"])
+    assert again.verify() == [] and again.warnings == () and not again.exact
 
 
-def test_a_damaged_graph_is_told_until_it_is_mended(engine):
-    session = engine._session
-    path = session.folder.file(session.snapshot.manifest.pieces[0].graph.name)
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-1])
-    again = open_place(str(session.folder.path))
-    told = again.warnings
-    assert told and not again.refresh() and again.newest() is None and again.warnings == told
-    path.write_bytes(whole)
-    mended = again.newest()
-    assert mended.warnings == () and not mended.exact
+def test_repairing_what_is_whole_changes_nothing(engine):
+    version = engine.describe()["version"]
+    assert engine.repair() == [] and engine.describe()["version"] == version
 
 
 def test_a_faiss_without_graphs_searches_every_row(engine, monkeypatch):
-    monkeypatch.delattr(graph.faiss, "IO_FLAG_SKIP_STORAGE")
-    again = open_place(str(engine._session.folder.path))
+    monkeypatch.delattr(graph.faiss, "ZeroCopyIOReader")
+    again = open_place(str(engine._folder))
     assert again.exact and again.warnings == ()
     assert recall(again.search(QUERIES, 10), exactly(engine, 10)) == 1.0
 
 
 @pytest.mark.parametrize(
-    ("kind", "rows", "merged", "wanted"),
+    ("kind", "rows", "covered", "compact", "wanted"),
     [
-        ("flat", 10**9, True, None),
-        ("hnsw", 8_191, True, None),
-        ("hnsw", 8_192, False, "hnsw"),
-        ("ivf", 8_192, False, "ivf"),
-        ("auto", 99_999, True, None),
-        ("auto", 100_000, False, None),
-        ("auto", 100_000, True, "hnsw"),
+        ("flat", 10**9, 0, True, None),
+        ("hnsw", 8_191, 0, True, None),
+        ("hnsw", 8_192, 0, False, "hnsw"),
+        ("ivf", 8_192, 0, False, "ivf"),
+        ("hnsw", 16_383, 8_192, False, None),
+        ("hnsw", 16_384, 8_192, False, "hnsw"),
+        ("hnsw", 124_999, 100_000, False, None),
+        ("hnsw", 100_001, 100_000, True, "hnsw"),
+        ("hnsw", 100_000, 100_000, True, None),
+        ("auto", 99_999, 0, True, None),
+        ("auto", 100_000, 0, False, None),
+        ("auto", 100_000, 0, True, "hnsw"),
+        ("auto", 125_000, 100_000, False, "hnsw"),
     ],
 )
-def test_large_segments_get_the_graph_that_was_asked_for(kind, rows, merged, wanted):
-    assert building._graph(kind, rows, merged=merged) == wanted
+def test_a_graph_is_built_and_extended_as_rows_come(kind, rows, covered, compact, wanted):
+    assert graph.kind_wanted(kind, rows, covered, compact=compact) == wanted
 
 
-def test_compacting_builds_the_graph_of_a_large_segment_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(building, "AUTO_FROM", 200)
+def test_a_graph_grows_and_finds_what_one_from_nothing_finds(engine, graph_always, monkeypatch):
+    monkeypatch.setattr(graph, "GRAPH_FROM", 1000)
+    engine.add(rows_of_classes(ROWS // 4, 3, prefix="more"))
+    assert engine._now.graph.kept.covered == len(engine._now.keys)
+    assert recall(engine.search(QUERIES, 10), exactly(engine, 10)) > 0.99
+    assert engine.verify() == []
+
+
+def test_compacting_builds_the_graph_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(graph, "AUTO_FROM", 200)
     engine = create(str(tmp_path / "auto"), SPACE, {}, kind="auto")
     engine.add(rows_of_classes(300, 1))
     assert engine.exact and engine.describe()["kind"] == "flat"
-    segment = engine._session.snapshot.manifest.pieces[0].segment
     engine.compact()
     assert not engine.exact and engine.describe()["kind"] == "hnsw"
-    assert engine._session.snapshot.manifest.pieces[0].segment == segment  # not written again
     version = engine.describe()["version"]
     engine.compact()
     assert engine.describe()["version"] == version
+
+
+# sizes in files that lie
+
+
+SMALL, WIDTH = 300, 5
+VECTORS = np.random.default_rng(0).standard_normal((SMALL, WIDTH)).astype("f4")
+LIES = [0, 1, SMALL - 1, SMALL + 2, 2**31, 2**39, 2**63, 2**64 - 1]
+
+
+def written(kind: str, folder: Path) -> tuple[graph.Kept, NDArray[np.uint8]]:
+    kept = graph.write_graph(folder, VECTORS, kind, None)
+    return kept, np.frombuffer((folder / kept.name).read_bytes(), np.uint8).copy()
+
+
+def sizes_in(content: NDArray[np.uint8], kind: str) -> list[int]:
+    """Where sizes stand in the file, counted by hand."""
+
+    def number(place: int) -> int:
+        return int.from_bytes(content[place : place + 8].tobytes(), "little")
+
+    if kind == "ivf":
+        middles = 53  # after the header, the number of cells and of those looked into
+        cells = number(37)
+        table = middles + 45 + 4 * cells * WIDTH + 1
+        lists = table + 8 + 4
+        first = lists + 16 + 4 + 8
+        inside = [middles + 8, middles + 37, table, lists, lists + 8, first - 8, first, first + 8]
+        return [8, 37, *inside]
+    places = [8, 37]
+    for width in (8, 4, 4, 8, 4):  # chances, links per level, levels, offsets, links
+        places.append(places[-1] + 8 + width * number(places[-1]))
+    return places[:-1]
+
+
+def refuses(kept: graph.Kept, path: Path, content: NDArray[np.uint8], vectors=VECTORS) -> None:
+    path.write_bytes(content.tobytes())
+    with pytest.raises(Damaged, match="not a graph of these vectors|rows that do not exist"):
+        graph.Graph(kept, path, vectors, check=False)
+
+
+@pytest.mark.parametrize("kind", ["hnsw", "ivf"])
+def test_a_size_that_lies_is_refused(tmp_path, kind: str):
+    kept, content = written(kind, tmp_path)
+    graph.Graph(kept, tmp_path / kept.name, VECTORS, check=True)  # as it is written
+    for place in sizes_in(content, kind):
+        for lie in LIES:
+            lying = content.copy()
+            lying[place : place + 8] = np.frombuffer(lie.to_bytes(8, "little"), np.uint8)
+            if not np.array_equal(lying, content):
+                refuses(kept, tmp_path / "lying", lying)
+    for size in [3, 8, 40, 100, 1000, len(content) // 2]:
+        refuses(kept, tmp_path / "lying", content[:size])
+    refuses(kept, tmp_path / "lying", content, VECTORS[:-1])
+
+
+def test_a_graph_that_leads_nowhere_is_refused(tmp_path):
+    kept, content = written("ivf", tmp_path)
+    content[-8:] = np.frombuffer(SMALL.to_bytes(8, "little"), np.uint8)  # the row of a vector
+    refuses(kept, tmp_path / kept.name, content)
+    kept, content = written("hnsw", tmp_path)
+    content[-20:-16] = 7  # the highest level
+    refuses(kept, tmp_path / kept.name, content)
+
+
+def test_cells_that_are_mostly_empty_are_read(tmp_path):
+    alike = np.ones_like(VECTORS)
+    kept = graph.write_graph(tmp_path, alike, "ivf", None)
+    assert b"sprs" in (tmp_path / kept.name).read_bytes()
+    graph.Graph(kept, tmp_path / kept.name, alike, check=True)

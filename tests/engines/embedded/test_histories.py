@@ -8,14 +8,14 @@ from galleries import random_rows
 from memory_engine import MemoryEngine
 from stores import DIM, FACTS, QUERIES, SPACE, answers, contents, made, opened, some_rows
 
-from surefind.engines.embedded import building
+from surefind.engines.embedded import graph
 from surefind.engines.embedded.engine import EmbeddedEngine, create
 from surefind.engines.engine import Rows
 from surefind.engines.space import Space
 from surefind.engines.where import Where
 
 WHERE = Where.parse(["label in a,b", "year<2005"])
-pytestmark = pytest.mark.usefixtures("small_tiers")
+pytestmark = pytest.mark.usefixtures("small_blocks")
 
 
 def chosen(rows: Rows, numbers: np.ndarray) -> Rows:
@@ -67,19 +67,6 @@ def test_a_random_history_ends_as_in_a_dictionary(place, seed: int):
             same(engine, model)
             assert engine.verify() == []
     same(opened(place), model)
-    assert engine.describe()["segments"] < 12
-
-
-def test_segments_merge_by_themselves_and_keys_stay_in_order(place):
-    engine = made(place)
-    for step in range(30):
-        engine.add(some_rows(2, step, prefix=f"step-{step}"))
-        keys = np.concatenate([part.segment.key for part in engine._session.snapshot.parts])
-        assert len(set(keys)) == 2 * (step + 1)
-    parts = engine._session.snapshot.parts
-    assert len(parts) < 8
-    assert all((np.diff(part.segment.key) > 0).all() for part in parts)
-    assert engine.verify() == []
 
 
 def test_a_row_that_is_replaced_moves_to_its_newest_place(place):
@@ -93,14 +80,7 @@ def test_a_row_that_is_replaced_moves_to_its_newest_place(place):
     assert engine.rows(found.keys[:, 0]).ids == ("row-0", "row-1")
 
 
-def test_replacing_every_row_leaves_one_segment(place):
-    engine = made(place)
-    engine.add(some_rows(5, 1))
-    engine.add(some_rows(5, 2))
-    assert engine.describe()["segments"] == 1 and engine.describe()["removed"] == 0
-
-
-def test_a_segment_with_many_dead_rows_is_written_anew(place):
+def test_an_index_with_many_dead_rows_is_compacted(place):
     engine = made(place)
     engine.add(some_rows(10, 1))
     engine.remove([f"row-{n}" for n in range(3)])
@@ -109,11 +89,25 @@ def test_a_segment_with_many_dead_rows_is_written_anew(place):
     assert engine.describe()["removed"] == 0 and engine.count() == 6
 
 
+def test_compacting_keeps_keys_and_what_lives(place):
+    engine, model = made(place), MemoryEngine(SPACE, FACTS)
+    for seed in range(4):
+        for each in (engine, model):
+            each.add(some_rows(30 + 10 * seed, seed, prefix=f"p{seed}"))
+    for each in (engine, model):
+        each.remove(["p0-1", "p3-7"])
+    before = [key for block in engine.scan() for key in block.keys]
+    engine.compact()
+    assert engine.describe()["removed"] == 0
+    assert [key for block in engine.scan() for key in block.keys] == before
+    same(engine, model)
+
+
 def test_removing_everything_leaves_an_empty_index_that_can_be_filled(place):
     engine = made(place)
     engine.add(some_rows(5, 1))
     assert engine.remove([f"row-{n}" for n in range(5)] * 2) == 5
-    assert engine.count() == 0 and engine.describe()["segments"] == 0
+    assert engine.count() == 0 and engine.describe()["removed"] == 0
     assert engine.var_range() == (np.inf, 0.0)
     assert engine.search(QUERIES, 3).keys.shape == (5, 0)
     engine.compact()
@@ -139,21 +133,9 @@ def test_what_changes_nothing_makes_no_version(place):
     assert engine.describe()["version"] == version
 
 
-def test_compacting_puts_everything_into_one_segment(place):
-    engine, model = made(place), MemoryEngine(SPACE, FACTS)
-    for seed in range(4):
-        for each in (engine, model):
-            each.add(some_rows(30 + 10 * seed, seed, prefix=f"p{seed}"))
-    engine.remove(["p0-1", "p3-7"])
-    model.remove(["p0-1", "p3-7"])
-    engine.compact()
-    assert engine.describe()["segments"] == 1 and engine.describe()["removed"] == 0
-    same(engine, model)
-
-
 @pytest.mark.parametrize("kind", ["hnsw", "ivf"])
 def test_histories_with_graphs_keep_all_rows(place, monkeypatch, kind: str):
-    monkeypatch.setattr(building, "GRAPH_FROM", 20)
+    monkeypatch.setattr(graph, "GRAPH_FROM", 20)
     engine, model = create(str(place), SPACE, FACTS, kind=kind), MemoryEngine(SPACE, FACTS)
     for seed in range(8):
         for each in (engine, model):

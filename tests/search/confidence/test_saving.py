@@ -12,7 +12,6 @@ from faulty_disk import failing_disk
 from stores import flip_bit
 
 import surefind as sf
-from surefind.engines.embedded.sealed import seal, unseal
 from surefind.search.calibrating import calibrate_engine, own_queries
 from surefind.search.confidence import saving
 from surefind.search.confidence.calibrated import Calibrated
@@ -24,6 +23,7 @@ from surefind.search.confidence.saving import (
     write_calibration,
 )
 from surefind.search.confidence.variance_fit import fit_variance_heads
+from surefind.storage import seal, unseal
 
 
 def calibrated(place, seed: int) -> Calibrated:

@@ -1,1 +1,1 @@
-"""The default engine: a folder that survives kills, full disks and flipped bits, and faiss."""
+"""An index in a folder: SQLite keeps the rows, a mapped file the vectors, faiss searches them."""

@@ -1,57 +1,100 @@
-"""The embedded engine: rows in a folder, in versions that follow each other whole."""
+"""The embedded engine: an index in a folder, whose versions are transactions of SQLite."""
 
-import copy
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+import json
+import math
+import re
+import secrets
+import sqlite3
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Lock
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.embedded import reading
-from surefind.engines.embedded.changing import Change
-from surefind.engines.embedded.columns import Ints, columns_from
-from surefind.engines.embedded.folder import Folder
-from surefind.engines.embedded.making import make
-from surefind.engines.embedded.searching import search
-from surefind.engines.embedded.session import Session
-from surefind.engines.embedded.snapshot import Snapshot
-from surefind.engines.engine import Block, Engine, Found, Keys, Rows
+from surefind import files
+from surefind.choices import check_choice
+from surefind.engines.embedded.database import (
+    FILE,
+    FORMAT,
+    closing_connection,
+    connect,
+    create_tables,
+    read_meta,
+    reading,
+    reported_errors,
+    row_crc,
+    write_meta,
+)
+from surefind.engines.embedded.graph import kind_wanted, size_of_graph, write_graph
+from surefind.engines.embedded.vectors import Ints, Vectors, appended, check_room, map_vectors
+from surefind.engines.embedded.view import COLUMNS, OWN_FILE, View, load
+from surefind.engines.engine import KINDS, Block, EngineError, Found, Keys, Rows
 from surefind.engines.space import Space
 from surefind.engines.where import Where
-from surefind.errors import InvalidArgument
+from surefind.errors import InvalidArgument, InvalidFile
+
+BLOCK = 4096  # rows that share a checksum
+KEPT_FOR = 600  # seconds in which readers of an older version can still read its removed rows
+MOST_DEAD = 0.3  # share of the rows; beyond it the index is compacted
+_SCANNED = 32 * 2**20  # bytes of vectors in a block of a scan
+_SHA256 = re.compile("[0-9a-f]{64}")
 
 
-def create(place: str, space: Space, facts: Mapping[str, Any], *, kind: str) -> Engine:
-    """A new, empty index in the folder `place`."""
-    make(Folder(Path(place)), space, facts, kind=kind)
+def create(
+    place: str, space: Space, facts: Mapping[str, Any], *, kind: str = "auto"
+) -> "EmbeddedEngine":
+    """Make a new, empty index in the folder `place`."""
+    check_choice("kind", kind, ("auto", *KINDS))
+    try:
+        kept = json.dumps(dict(facts), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidArgument("facts", expected="what JSON can hold", got=str(error)) from error
+    folder, identity = Path(place), secrets.token_hex(16)
+    meta = {"format": FORMAT, "identity": identity, "kind": kind, "facts": kept, "graph": "null"}
+    meta |= {"family": space.family, "dim": space.dim, "ranking": space.ranking}
+    meta |= {"version": 0, "next_key": 0, "vectors": f"{identity}.vectors", "removed": b""}
+    meta |= {"compacted": "[0, 0]", "purged": 0}  # version and time; the newest purged version
+    try:
+        if not folder.is_dir():
+            folder.mkdir(parents=True, exist_ok=True)
+            files.sync_folder(folder.parent)
+        if (folder / "CURRENT").exists():
+            connect(folder)  # says what is there
+        create_tables(folder, meta)
+    except (OSError, sqlite3.Error) as error:
+        raise InvalidFile(f"cannot make an index in {folder}: {error}", fix=files.ROOM) from error
     return open_place(place)
 
 
 def open_place(place: str) -> "EmbeddedEngine":
-    """The index in the folder `place`, once every file of it was compared with its checksum."""
-    return EmbeddedEngine(Session(Folder(Path(place))))
+    """Open the index in the folder `place` once its vectors were compared with their checksums."""
+    return EmbeddedEngine(load(Path(place)))
 
 
 class EmbeddedEngine:
-    """An `Engine` that lives in a folder; made by `create` and `open_place`."""
+    """An `Engine` that lives in a folder; made by `create` and `open_place`.
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    Searches in other threads go on with the version that they began with.
+    """
 
-    @cached_property
-    def space(self) -> Space:
-        return self._snapshot.manifest.store.space
+    def __init__(self, view: View) -> None:
+        self._view: View | None = view
+        self._folder, self.space = view.folder, view.space
+        self._seeing = Lock()  # of `_view`, never held for long
+        self._writing = Lock()
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        return copy.deepcopy(self._snapshot.manifest.store.facts)
+        return self._now.facts
 
     @property
     def exact(self) -> bool:
-        return all(part.graph is None for part in self._snapshot.parts)
+        return self._now.graph is None
 
     @property
     def most(self) -> int:
@@ -59,105 +102,333 @@ class EmbeddedEngine:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        return self._session.troubles
+        return self._now.warnings
 
     def add(self, rows: Rows) -> None:
         if not len(rows):
             return
-        new = columns_from(rows, self.space)
-        with self._session.writing() as base:
-            dead, _ = _found(base, rows.ids)
-            first = base.manifest.next_key
-            keyed = new._replace(key=np.arange(first, first + len(rows), dtype=np.int64))
-            self._session.change(base, Change(new=keyed, dead=dead))
+        vectors, var = self.space.stored(rows.embeddings), self.space.var(rows.embeddings)
+        if not (np.isfinite(vectors).all() and np.isfinite(var).all() and (var > 0).all()):
+            raise InvalidArgument(
+                "embeddings",
+                expected="finite numbers and positive variances",
+                got="others",
+                fix="look for a diverged model",
+            )
+        texts = [
+            (name, _digest(digest), json.dumps(dict(metadata), ensure_ascii=False))
+            for name, digest, metadata in zip(rows.ids, rows.digests, rows.metadata, strict=True)
+        ]
+        with self._transaction() as change:
+            check_room(self._folder, 2 * vectors.nbytes)
+            change.remove(change.base.find_in(change.db, "id", rows.ids).values())
+            change.add(vectors, var, texts)
+        self._tidy()
 
     def remove(self, ids: Sequence[str]) -> int:
-        with self._session.writing() as base:
-            dead, count = _found(base, list(dict.fromkeys(ids)))
-            self._session.change(base, Change(dead=dead))
-        return count
+        with self._transaction() as change:
+            removed = change.remove(change.base.find_in(change.db, "id", ids).values())
+        self._tidy()
+        return removed
 
     def compact(self) -> None:
-        with self._session.writing() as base:
-            self._session.change(base, Change(compact=True))
+        with self._transaction() as change:
+            change.compact()
 
     def search(self, vectors: NDArray[np.float32], k: int, where: Where | None = None) -> Found:
-        snapshot = self._snapshot
-        query = _checked(vectors, k, width=snapshot.manifest.store.space.width)
-        return search(snapshot, query, k, where)
+        query = np.asarray(vectors)
+        if query.ndim != 2 or query.shape[1] != self.space.width or query.dtype.kind != "f":
+            raise InvalidArgument(
+                "vectors",
+                expected=f"numbers of shape (Q, {self.space.width})",
+                got=f"{query.dtype} of shape {query.shape}",
+            )
+        return self._now.search(np.ascontiguousarray(query, dtype=np.float32), int(k), where)
 
     def rows(self, keys: Keys) -> Rows:
-        return reading.rows_of(self._snapshot, keys)
+        view = self._now
+        places = view.places_of(np.asarray(keys, dtype=np.int64))
+        if (places < 0).any():
+            raise InvalidArgument(
+                "keys",
+                expected="keys of rows that are there",
+                got=str(np.asarray(keys)[places < 0][0]),
+                fix="the row was removed or replaced since: search again",
+            )
+        return view.rows_at(places)
 
     def find(self, ids: Sequence[str]) -> Rows:
-        return reading.find(self._snapshot, ids)
+        view, wanted = self._now, dict.fromkeys(ids)
+        found = view.find("id", wanted)
+        return view.rows_at(np.array([found[n] for n in wanted if n in found], dtype=np.int64))
 
     def scan(self, where: Where | None = None) -> Iterator[Block]:
-        return reading.scan(self._snapshot, where)
+        return _blocks(self._now, where)
 
     def digests_of(self, ids: Sequence[str]) -> dict[str, str]:
-        return reading.digests_of(self._snapshot, ids)
+        found = self.find(ids)
+        return dict(zip(found.ids, found.digests, strict=True))
 
     def ids_of(self, digests: Sequence[str]) -> dict[str, str]:
-        return reading.ids_of(self._snapshot, digests)
+        view = self._now
+        wanted = dict.fromkeys(digest for digest in digests if _SHA256.fullmatch(digest))
+        found = view.find("digest", map(bytes.fromhex, wanted))
+        ids = view.rows_at(np.array(list(found.values()), dtype=np.int64)).ids
+        return {digest.hex(): name for digest, name in zip(found, ids, strict=True)}
 
     def count(self, where: Where | None = None) -> int:
-        return self._snapshot.count(where)
+        return self._now.count(where)
 
     def var_range(self) -> tuple[float, float]:
-        return reading.var_range(self._snapshot)
+        var = self._now.var
+        return (float(var.min()), float(var.max())) if self.count() else (math.inf, 0.0)
 
     def refresh(self) -> bool:
-        return self._session.refresh()
+        before = self._now
+        after = load(self._folder, before)
+        with self._seeing:
+            if self._view is before:  # else a writer in another thread knows better
+                self._view = after
+        return after is not before
 
     def newest(self) -> Self | None:
-        session = self._session.newest()
-        return None if session is None else type(self)(session)
+        before = self._now
+        after = load(self._folder, before)
+        return None if after is before else type(self)(after)
 
     def describe(self) -> dict[str, Any]:
-        return reading.describe(self._session.folder, self._snapshot)
+        view = self._now
+        sizes = []
+        for path in _own_files(self._folder):
+            with suppress(FileNotFoundError):  # files come and go beside a writer
+                sizes.append(path.stat().st_size)
+        return {
+            "engine": "faiss",
+            "place": str(self._folder),
+            "kind": view.graph.kept.kind if view.graph else "flat",
+            "asked_kind": view.meta["kind"],
+            "version": view.version,
+            "rows": view.count(),
+            "removed": len(view.keys) - view.count(),
+            "bytes": sum(sizes),
+        }
 
     def verify(self) -> list[str]:
-        return self._session.verify()
+        """Read everything again from the disk, in one transaction."""
+        self._now  # noqa: B018 - it must be open
+        try:
+            with reading(self._folder) as db:
+                view = View(self._folder, db)
+                return [*view.warnings, *view.problems(db)]
+        except InvalidFile as error:
+            return [error.problem]
 
     def repair(self) -> list[str]:
-        """Make the last whole version the newest, so that it can be written to again.
+        """Build what can be built again: the graph and the lookups of the database.
 
         Returns what was wrong and what was done; nothing if all was well.
         """
-        return self._session.repair()
+        problems = self.verify()
+        if problems:
+            with self._transaction() as change:
+                change.db.execute("REINDEX")
+                if change.base.warnings:
+                    change.build_graph(compact=True)
+                change.changed = True
+            problems.append("graph and lookups were built again")
+        return problems
 
     def close(self) -> None:
-        self._session.close()
+        self._view = None
 
     @property
-    def _snapshot(self) -> Snapshot:
-        return self._session.snapshot
+    def _now(self) -> View:
+        view = self._view
+        if view is None:
+            raise EngineError("the index was closed", fix="open it again")
+        return view
+
+    @contextmanager
+    def _transaction(self) -> Iterator["Transaction"]:
+        """The newest version, to be changed by nobody else while the block runs.
+
+        The connection is a new one each time: an older one would go on writing to a folder that
+        was replaced meanwhile.
+        """
+        with (
+            self._writing,
+            reported_errors(self._folder, "write"),
+            closing_connection(connect(self._folder, write=True)) as db,
+        ):
+            now = self._now
+            db.execute("BEGIN IMMEDIATE")
+            same = read_meta(self._folder, db)[0]["seal"] == now.meta["seal"]
+            base = now if same else View(self._folder, db, now)
+            _clean(self._folder, base)
+            change = Transaction(db, base)
+            yield change
+            if not change.changed:
+                return
+            view = change.finish()
+            db.execute("COMMIT")
+            with self._seeing:
+                self._view = view
+            _clean(self._folder, view)
+
+    def _tidy(self) -> None:
+        """Compact what is mostly dead and extend the graph; the change itself is committed."""
+        view = self._now
+        if len(view.keys) - view.count() > MOST_DEAD * len(view.keys):
+            act: Callable[[Transaction], None] = Transaction.compact
+        elif view.warnings or Transaction.graph_wanted(view):
+            act = Transaction.build_graph
+        else:
+            return
+        with suppress(EngineError), self._transaction() as change:  # it can wait
+            act(change)
 
 
-def _found(base: Snapshot, ids: Sequence[str]) -> tuple[dict[int, Ints], int]:
-    """The rows with these ids, by part, and how many there are."""
-    rows = defaultdict(list)
-    for _, part, row in base.with_ids(ids):
-        rows[part].append(row)
-    return {part: np.array(some) for part, some in rows.items()}, sum(map(len, rows.values()))
+class Transaction:
+    """A change of the newest version; nothing of it is seen before the commit."""
 
+    def __init__(self, db: sqlite3.Connection, base: View) -> None:
+        self.db, self.base, self.changed = db, base, False
+        self._meta, self._heads = dict(base.meta), list(base.heads)
 
-def _checked(vectors: NDArray[Any], k: object, *, width: int) -> NDArray[np.float32]:
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-        raise InvalidArgument(
-            "k", expected="a whole number, at least 1", got=repr(k), fix="ask for a neighbour"
+    def remove(self, places: Iterable[int]) -> int:
+        """Mark rows by their positions; their vectors stay in the file until `compact`."""
+        base, gone = self.base, np.unique(np.fromiter(places, np.int64))
+        if len(gone):
+            dead = np.zeros(len(base.keys), bool) if base.alive is None else ~base.alive
+            dead[gone] = True
+            self._meta["removed"] = np.packbits(dead, bitorder="little").tobytes()
+            self.db.executemany(
+                "UPDATE rows SET removed_in = ? WHERE key = ?",
+                ((base.version + 1, key) for key in base.keys[gone].tolist()),
+            )
+            self.changed = True
+        return len(gone)
+
+    def add(
+        self, vectors: Vectors, var: NDArray[np.float64], texts: list[tuple[str, bytes, str]]
+    ) -> None:
+        first = self._meta["next_key"]
+        keys = np.arange(first, first + len(var), dtype=np.int64)
+        self._append(keys, var, lambda some: vectors[some])
+        self.db.executemany(
+            "INSERT INTO rows VALUES(?, ?, ?, ?, ?, NULL)",
+            ((key, *row, row_crc(key, *row)) for key, row in enumerate(texts, first)),
         )
-    found = np.asarray(vectors)
-    if found.ndim != 2 or found.shape[1] != width or found.dtype.kind != "f":
+        self._meta["next_key"] = first + len(var)
+
+    def compact(self) -> None:
+        """Write the living rows to a new file in the same order, then extend the graph."""
+        base, places = self.base, self.base.places()
+        if len(places) < len(base.keys):
+            check_room(base.folder, 4 * len(places) * base.space.width)
+            self.db.execute("DELETE FROM blocks")
+            self._heads = []
+            self._meta |= {"vectors": f"{secrets.token_hex(16)}.vectors", "removed": b""}
+            self._meta["graph"] = "null"
+            keys, var = base.keys[places], base.var[places]
+            self._append(keys, var, lambda some: base.vectors[places[some]])
+            self._purge(now=int(time.time()))
+        self.build_graph(compact=True)
+
+    def _purge(self, *, now: int) -> None:
+        """Delete rows that were removed before a `compact` that is long ago."""
+        purged, since = json.loads(self._meta["compacted"])
+        if now - since >= KEPT_FOR:
+            self.db.execute("DELETE FROM rows WHERE removed_in <= ?", (purged,))
+            self._meta |= {"purged": purged, "compacted": json.dumps([self.base.version + 1, now])}
+
+    @staticmethod
+    def graph_wanted(view: View, *, rows: int | None = None, compact: bool = False) -> str | None:
+        covered = view.graph.kept.covered if view.graph and rows is None else 0
+        rows = len(view.keys) if rows is None else rows
+        return kind_wanted(view.meta["kind"], rows, covered, compact=compact)
+
+    def build_graph(self, *, compact: bool = False) -> None:
+        """Build the graph if there should be one, or extend it."""
+        base, folder, width = self.base, self.base.folder, self.base.space.width
+        moved = self._meta["vectors"] != base.meta["vectors"]
+        rows = sum(head[1] for head in self._heads)
+        compact = compact or bool(base.warnings)  # a damaged one is built again whatever was added
+        kind = self.graph_wanted(base, rows=rows if moved else None, compact=compact)
+        if kind is not None:
+            check_room(folder, size_of_graph(kind, rows, width))
+            vectors = base.vectors
+            if moved:
+                vectors = map_vectors(folder / self._meta["vectors"], rows=rows, width=width)
+            kept = write_graph(folder, vectors, kind, None if moved else base.graph)
+            self._meta["graph"] = json.dumps(kept)
+            self.changed = True
+        elif base.warnings:
+            self._meta["graph"], self.changed = "null", True
+
+    def finish(self) -> View:
+        """Write the checksums and return the new version as it will be."""
+        self._meta["version"] = self.base.version + 1
+        write_meta(self.db, self._meta, self._heads)
+        return View(self.base.folder, self.db, self.base, written=True)
+
+    def _append(
+        self, keys: Ints, var: NDArray[np.float64], vectors_at: Callable[[slice], Vectors]
+    ) -> None:
+        """Write rows behind those that are described, block by block, and flush them.
+
+        These bytes are nobody's: this writer alone has the lock, and no version refers to them.
+        """
+        base, done = self.base, sum(head[1] for head in self._heads)
+        at, end, width = done, done + len(keys), base.space.width
+        columns = np.empty(len(keys), COLUMNS)
+        columns["key"], columns["var"] = keys, var
+        self.changed = True
+        if not len(keys):
+            return
+        with appended(base.folder / self._meta["vectors"], rows=done, width=width) as file:
+            while at < end:
+                first, stop = at // BLOCK * BLOCK, min(at // BLOCK * BLOCK + BLOCK, end)
+                some = slice(at - done, stop - done)
+                vectors, content, crc = vectors_at(some), columns[some].tobytes(), 0
+                if at > first:  # the last block goes on, and its checksum with it
+                    crc, old = self._heads.pop()[2], np.empty(at - first, COLUMNS)
+                    old["key"], old["var"] = base.keys[first:], base.var[first:]
+                    content = old.tobytes() + content
+                file.write(vectors.data)
+                head = (first, stop - first, zlib.crc32(vectors.data, crc), zlib.crc32(content))
+                self.db.execute(
+                    "INSERT OR REPLACE INTO blocks VALUES(?, ?, ?, ?, ?)", (*head, content)
+                )
+                self._heads.append(head)
+                at = stop
+
+
+def _blocks(view: View, where: Where | None) -> Iterator[Block]:
+    step, places = max(1, _SCANNED // (4 * view.space.width)), view.places(where)
+    for start in range(0, len(places), step):
+        some = places[start : start + step]
+        yield Block(view.keys[some], view.vectors[some], view.var[some])
+
+
+def _clean(folder: Path, view: View) -> None:
+    """Remove files that the newest version does not need; whoever has them open keeps them."""
+    graph = json.loads(view.meta["graph"])
+    needed = {view.meta["vectors"], graph and graph[0]}
+    for path in _own_files(folder):
+        if OWN_FILE.fullmatch(path.name) and path.name not in needed:
+            with suppress(OSError):
+                path.unlink()
+
+
+def _own_files(folder: Path) -> list[Path]:
+    own = (FILE, f"{FILE}-journal")
+    return [path for path in folder.iterdir() if path.name in own or OWN_FILE.fullmatch(path.name)]
+
+
+def _digest(digest: str) -> bytes:
+    if digest and not _SHA256.fullmatch(digest):
         raise InvalidArgument(
-            "vectors",
-            expected=f"numbers of shape (Q, {width})",
-            got=f"{found.dtype} of shape {found.shape}",
-            fix="make them with Space.asking",
+            "digests", expected="a sha256 in hex, or nothing", got=repr(digest[:80])
         )
-    if not np.isfinite(found).all():
-        raise InvalidArgument(
-            "vectors", expected="finite numbers", got="others", fix="look for a diverged model"
-        )
-    return np.ascontiguousarray(found, dtype=np.float32)
+    return bytes.fromhex(digest)

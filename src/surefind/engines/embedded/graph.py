@@ -1,24 +1,30 @@
-"""Search that looks along a graph (HNSW) or into cells (IVF) instead of at every vector.
+"""Search along a graph (HNSW) or in cells (IVF) instead of at every vector.
 
-Tuned for recall@10 >= 0.99 on 100,000 clustered embeddings of 512 dimensions. What a graph would
-do badly, such as finding the few that a filter leaves, is done by looking at every vector.
+Tuned for recall@10 >= 0.99 on 100,000 clustered embeddings of 512 dimensions. A graph covers the
+first rows of the vectors file and is derived from them: it may be lost or damaged at any time.
 """
 
+import hashlib
+import mmap
+import os
+import secrets
 from pathlib import Path
-from typing import Any, BinaryIO
+from threading import Lock
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from surefind.engines.embedded.container import Bytes, mapped
-from surefind.engines.embedded.damage import Damaged
-from surefind.engines.embedded.flat import GATHERED_FROM, Flat, Nearest, Vectors, found_by_faiss
-from surefind.engines.embedded.folder import Folder
-from surefind.engines.embedded.graph_format import Unfit, check_hnsw, check_ivf
-from surefind.engines.embedded.library import faiss
-from surefind.engines.embedded.manifest import Kept
-from surefind.engines.embedded.segment import Segment
-from surefind.engines.embedded.selecting import Selection
-from surefind.engines.embedded.writing import hashed_file, new_name
+from surefind import files
+from surefind.engines.embedded.vectors import (
+    GATHERED_FROM,
+    Nearest,
+    Selection,
+    Vectors,
+    faiss,
+    marked_missing,
+)
+from surefind.storage import Damaged
 
 LINKS, LOOK_BUILDING, LOOK = 32, 128, 320  # HNSW: M, efConstruction, efSearch
 CELLS, TRAINED_ON = 4, 64  # IVF: cells per square root of the rows; rows per cell to learn them
@@ -26,67 +32,135 @@ LEAST_PROBES, PROBED = 16, 0.25  # IVF: cells that are looked into, and as a sha
 # What things cost, in rows of a large matrix product (measured at 513 dimensions):
 STEP, ONE_BY_ONE = 350, 12  # a step along the graph; a row that is compared with one query
 READING = 30  # a row that is brought to the processor, however many queries it is compared with
-_BLOCK = 16_384  # rows handed to faiss at once
+GRAPH_FROM = 8_192  # rows of an index that gets the graph that was asked for
+AUTO_FROM = 100_000  # rows of an index that gets one by `compact` if none was asked for
+GROWS_BY = 4  # a graph is extended when 1/4 as many rows as it covers have come
+_AT_ONCE = 16_384  # rows handed to faiss
+
+_READING = Lock()
+
+
+class Kept(NamedTuple):
+    """A graph's file as the database describes it."""
+
+    name: str
+    covered: int
+    sha256: str
+
+    @property
+    def kind(self) -> str:
+        return self.name.rpartition(".")[2]
+
+
+class Graph:
+    """A graph over the first `covered` rows."""
+
+    def __init__(self, kept: Kept, path: Path, vectors: Vectors, *, check: bool) -> None:
+        self.kept, covered = kept, vectors[: kept.covered]
+        try:
+            with path.open("rb") as file:
+                if check and hashlib.file_digest(file, "sha256").hexdigest() != kept.sha256:
+                    raise Damaged(path, "its checksum is wrong")
+                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            self._content = content = np.frombuffer(mapped, np.uint8)
+            hnsw, width = kept.kind == "hnsw", vectors.shape[1]
+            self.index = _read(content, hnsw=hnsw)
+            if not _fits(self.index, rows=len(covered), width=width, hnsw=hnsw):
+                raise ValueError("other vectors")
+        except OSError as error:
+            raise Damaged(path, error.strerror or str(error)) from error
+        except (ValueError, RuntimeError, MemoryError) as error:
+            raise Damaged(path, "it is not a graph of these vectors") from error
+        if hnsw:
+            self._vectors, self._storage = covered, _viewed(covered)
+            self.index.storage, self.index.own_fields = self._storage, False
+
+    def cost(self, k: int, count: int, rows: int) -> float:
+        """Of one query among `count` chosen of `rows`, in rows of a matrix product."""
+        steps = self._steps(k, count, rows)
+        share = 1 if self.kept.kind == "hnsw" else count / self.index.nlist
+        return steps * share * (STEP if self.kept.kind == "hnsw" else ONE_BY_ONE)
+
+    def search(self, query: Vectors, k: int, chosen: Selection | None) -> Nearest:
+        """Search the rows that are covered."""
+        covered, selector = self.kept.covered, None
+        steps = self._steps(k, covered, covered)
+        if chosen is not None:
+            selector = chosen.selector(0, covered)
+            steps = self._steps(k, chosen.count, len(chosen.mask))
+        if self.kept.kind == "hnsw":
+            how = faiss.SearchParametersHNSW(efSearch=steps, sel=selector)
+        else:
+            how = faiss.SearchParametersIVF(nprobe=steps, sel=selector)
+        return marked_missing(*self.index.search(query, min(k, covered), params=how))
+
+    def _steps(self, k: int, count: int, rows: int) -> int:
+        """Along the graph, or cells to look into.
+
+        The fewer rows are chosen, the further away the nearest of them are.
+        """
+        if self.kept.kind == "hnsw":
+            return int(max(LOOK, 2 * k) * rows / count)
+        cells = self.index.nlist
+        probed = max(PROBED, LEAST_PROBES / cells, 4 * k / count) * rows / count
+        return int(min(1.0, probed) * cells)
+
+
+def cost_of_rows(queries: int, rows: int) -> float:
+    """Of one query when all rows are looked at."""
+    return rows * (ONE_BY_ONE if queries < GATHERED_FROM else 1 + READING / queries)
 
 
 def graphs_possible() -> bool:
     """Whether this faiss can keep a graph beside vectors that lie elsewhere."""
-    return all(hasattr(faiss, n) for n in ("ZeroCopyIOReader", "IO_FLAG_SKIP_STORAGE"))
+    return all(hasattr(faiss, name) for name in ("ZeroCopyIOReader", "MaybeOwnedVectorUInt8"))
 
 
-class Graph:
-    """A graph over the vectors of one segment."""
-
-    def __init__(self, kept: Kept, file: BinaryIO, *, path: Path, segment: Segment) -> None:
-        self.kept, self._segment = kept, segment
-        self._content = mapped(path, file)
-        self._index = _read(path, self._content, segment.flat)
-
-    @property
-    def kind(self) -> str:
-        return self.kept.name.rpartition(".")[2]
-
-    def search(self, query: Vectors, k: int, chosen: Selection | None = None) -> Nearest:
-        """Looks at every vector where that is quicker: few rows, many queries at once, large k."""
-        count = len(self._segment) if chosen is None else chosen.count
-        k = min(k, count)
-        how, cost = self._way(k, chosen)
-        if cost > count * _cost_of_row(len(query)):
-            return self._segment.flat.search(query, k, chosen)
-        return found_by_faiss(*self._index.search(query, k, params=how))
-
-    def _way(self, k: int, chosen: Selection | None) -> tuple[Any, float]:
-        """How to search, and what it costs per query.
-
-        The fewer rows are chosen, the further away the nearest of them are.
-        """
-        if chosen is None:
-            selector, count, share = None, len(self._segment), 1.0
-        else:
-            selector, count, share = chosen.selector(), chosen.count, chosen.share
-        if self.kind == "hnsw":
-            look = int(max(LOOK, 2 * k) / share)
-            return faiss.SearchParametersHNSW(efSearch=look, sel=selector), look * STEP
-        cells = self._index.nlist
-        probed = min(1.0, max(PROBED, LEAST_PROBES / cells, 4 * k / count) / share)
-        how = faiss.SearchParametersIVF(nprobe=int(probed * cells), sel=selector)
-        return how, probed * count * ONE_BY_ONE
+def kind_wanted(kind: str, rows: int, covered: int, *, compact: bool) -> str | None:
+    """Which graph to build or to extend now, if any."""
+    if kind == "flat" or rows <= covered or not graphs_possible():
+        return None
+    if kind == "auto" and not (covered or compact):
+        return None
+    grown = compact or rows - covered >= max(GRAPH_FROM, covered // GROWS_BY)
+    enough = rows >= (AUTO_FROM if kind == "auto" else GRAPH_FROM)
+    return ("hnsw" if kind == "auto" else kind) if grown and enough else None
 
 
-def _cost_of_row(queries: int) -> float:
-    """Per query, when all rows are looked at."""
-    return ONE_BY_ONE if queries < GATHERED_FROM else 1 + READING / queries
+def write_graph(folder: Path, vectors: Vectors, kind: str, old: Graph | None) -> Kept:
+    """Build the graph of all vectors, from the old one where there is one, and flush it."""
+    (rows, width), done = vectors.shape, 0
+    # the vectors of an HNSW graph stay in their own file
+    flags = faiss.IO_FLAG_SKIP_STORAGE if kind == "hnsw" else 0
+    if old is not None and old.kept.kind == kind:
+        index, done = faiss.read_index(str(folder / old.kept.name), flags), old.kept.covered
+        if kind == "hnsw":
+            storage = faiss.IndexFlatL2(width)
+            storage.add(vectors[:done])
+            index.storage, index.own_fields = storage, False
+    elif kind == "hnsw":
+        index = faiss.IndexHNSWFlat(width, LINKS)
+        index.hnsw.efConstruction = LOOK_BUILDING
+    else:
+        index = faiss.IndexIVFFlat(faiss.IndexFlatL2(width), width, int(CELLS * rows**0.5))
+        index.cp.min_points_per_centroid, index.cp.seed, index.cp.niter = 1, 0, 10
+        random = np.random.default_rng(0)
+        sample = random.choice(rows, min(rows, TRAINED_ON * index.nlist), replace=False)
+        index.train(vectors[np.sort(sample)])
+    for start in range(done, rows, _AT_ONCE):
+        index.add(vectors[start : start + _AT_ONCE])
+    path, digest = folder / f"{secrets.token_hex(16)}.{kind}", hashlib.sha256()
+    with path.open("xb") as file:
 
+        def write(content: bytes) -> int:
+            digest.update(content)
+            return file.write(content)
 
-def write_graph(folder: Folder, segment: Segment, kind: str) -> Kept:
-    """Build the graph of a segment and put it beside it."""
-    index, name = _built(segment.vectors, kind), new_name(kind)
-    with hashed_file(folder.file(name)) as file:
-        writer = faiss.PyCallbackIOWriter(file.write)
-        # the vectors of an HNSW graph are those of the segment
-        flags = faiss.IO_FLAG_SKIP_STORAGE if kind == "hnsw" else 0
-        faiss.write_index(index, writer, flags)
-    return file.kept(name)
+        faiss.write_index(index, faiss.PyCallbackIOWriter(write), flags)
+        file.flush()
+        os.fsync(file.fileno())
+    files.sync_folder(folder)
+    return Kept(path.name, rows, digest.hexdigest())
 
 
 def size_of_graph(kind: str, rows: int, width: int) -> int:
@@ -94,50 +168,45 @@ def size_of_graph(kind: str, rows: int, width: int) -> int:
     return rows * (8 * LINKS + 32 if kind == "hnsw" else 4 * width + 32)
 
 
-def _built(vectors: Vectors, kind: str) -> Any:
-    rows, width = vectors.shape
-    if kind == "hnsw":
-        index = faiss.IndexHNSWFlat(width, LINKS)
-        index.hnsw.efConstruction = LOOK_BUILDING
-    else:
-        cells = int(CELLS * rows**0.5)
-        index = faiss.IndexIVFFlat(faiss.IndexFlatL2(width), width, cells)
-        index.cp.min_points_per_centroid, index.cp.seed, index.cp.niter = 1, 0, 10
-        random = np.random.default_rng(0)
-        sample = random.choice(rows, min(rows, TRAINED_ON * cells), replace=False)
-        index.train(vectors[np.sort(sample)])
-    for start in range(0, rows, _BLOCK):
-        index.add(vectors[start : start + _BLOCK])
+def _viewed(vectors: Vectors) -> Any:
+    """An index that uses the vectors where they lie; they must live as long as it does."""
+    index = faiss.IndexFlatL2(vectors.shape[1])
+    start = faiss.swig_ptr(vectors.view(np.uint8))
+    index.codes = faiss.MaybeOwnedVectorUInt8.create_view(start, vectors.nbytes, index.codes.owner)
+    index.ntotal = len(vectors)
     return index
 
 
-def _read(path: Path, content: Bytes, flat: Flat) -> Any:
-    """A graph that faiss takes and that fits the vectors: one that does not could crash."""
-    rows, width = flat.vectors.shape
-    hnsw = path.suffix == ".hnsw"
-    try:
-        if hnsw:
-            check_hnsw(content, rows=rows, width=width, links=LINKS)
-        else:
-            check_ivf(content, rows=rows, width=width)
-        reader = faiss.ZeroCopyIOReader(faiss.swig_ptr(content), content.nbytes)
-        flags = faiss.IO_FLAG_SKIP_STORAGE if hnsw else 0
-        index = faiss.read_index(reader, flags | faiss.IO_FLAG_MMAP_IFC)
-    except (Unfit, RuntimeError, MemoryError) as error:
-        raise Damaged(path, "it is not a graph of its segment") from error
-    if not _leads_to_rows(index):
-        raise Damaged(path, "it leads to rows that do not exist")
+def _read(content: NDArray[np.uint8], *, hnsw: bool) -> Any:
+    """Read a graph where it is mapped; sizes in it that lie get no room."""
+    reader = faiss.ZeroCopyIOReader(faiss.swig_ptr(content), content.nbytes)
+    flags = faiss.IO_FLAG_MMAP_IFC | (faiss.IO_FLAG_SKIP_STORAGE if hnsw else 0)
+    if not hasattr(faiss, "set_deserialization_vector_byte_limit"):  # before 1.15
+        return faiss.read_index(reader, flags)
+    with _READING:  # the limits are those of the whole process
+        before = faiss.get_deserialization_vector_byte_limit()
+        faiss.set_deserialization_vector_byte_limit(content.nbytes)
+        try:
+            return faiss.read_index(reader, flags)
+        finally:
+            faiss.set_deserialization_vector_byte_limit(before)
+
+
+def _fits(index: Any, *, rows: int, width: int, hnsw: bool) -> bool:
+    """Whether a graph that faiss took is one of so many rows, and leads to no other row."""
+    if type(index) is not (faiss.IndexHNSWFlat if hnsw else faiss.IndexIVFFlat):
+        return False
+    if (index.ntotal, index.d, index.metric_type) != (rows, width, faiss.METRIC_L2):
+        return False
     if hnsw:
-        index.storage, index.own_fields = flat.stored(), False
-    return index
-
-
-def _leads_to_rows(index: Any) -> bool:
-    """What faiss itself does not check when it reads."""
-    if isinstance(index, faiss.IndexHNSWFlat):
-        start = index.hnsw.entry_point
-        return start >= 0 and bool(index.hnsw.levels.at(start) - 1 == index.hnsw.max_level)
+        links, start = index.hnsw, index.hnsw.entry_point
+        sizes = (links.levels.size(), links.offsets.size(), links.neighbors.size())
+        return bool(
+            sizes == (rows, rows + 1, links.offsets.at(rows))
+            and 0 <= start < rows
+            and links.levels.at(start) - 1 == links.max_level
+        )
     cells = index.invlists
-    sizes = [cells.list_size(cell) for cell in range(index.nlist)]
-    rows = [faiss.rev_swig_ptr(cells.get_ids(c), size) for c, size in enumerate(sizes) if size]
-    return all(some.min() >= 0 and some.max() < index.ntotal for some in rows)
+    counts = [cells.list_size(cell) for cell in range(index.nlist)]
+    found = [faiss.rev_swig_ptr(cells.get_ids(c), size) for c, size in enumerate(counts) if size]
+    return sum(counts) == rows and all(s.min() >= 0 and s.max() < rows for s in found)

@@ -10,9 +10,6 @@ from typing import TypeVar
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from surefind.engines.embedded.folder import Folder
-from surefind.engines.embedded.lock import writer_lock
-from surefind.engines.embedded.sealed import read_small, seal, unseal
 from surefind.errors import InvalidFile, SurefindError
 from surefind.files import make_writable, write_whole
 from surefind.search.confidence.calibrated import Calibrated
@@ -21,6 +18,7 @@ from surefind.search.confidence.evidence import COLUMNS
 from surefind.search.confidence.variance_heads import VarianceHeads
 from surefind.search.neighbourhoods import Neighbourhoods
 from surefind.settings import parse
+from surefind.storage import read_small, seal, unseal, writer_lock
 
 SCHEMA = 1
 FILE = "calibration.json"
@@ -37,7 +35,7 @@ def write_calibration(folder: Path, calibrated: Calibrated) -> None:
         parts["doubt"] = save(calibrated.heads.tensors())
     names = {what: f"{what}-{_digest(content)}.safetensors" for what, content in parts.items()}
     facts = {"schema": SCHEMA, "files": names, "calibration": asdict(calibrated.calibration)}
-    with writer_lock(Folder(folder)):
+    with writer_lock(folder):
         for what, content in parts.items():
             write_whole(folder / names[what], content)
         write_whole(folder / FILE, seal(facts))

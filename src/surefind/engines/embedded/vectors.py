@@ -1,0 +1,183 @@
+"""The file of vectors: appended to, memory-mapped, and searched row by row with faiss."""
+
+import mmap
+import os
+import shutil
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import faiss as _faiss
+import numpy as np
+from numpy.typing import NDArray
+
+from surefind import files
+from surefind.engines.embedded.database import Head, refused
+from surefind.storage import Damaged
+
+faiss: Any = _faiss  # its own types leave out half of it
+# faiss 1.15 compares vectors one by one while queries x dimensions < 128,000; for 100 queries of
+# 513 dimensions in 100,000 rows a matrix product takes a tenth of the time. (Older releases count
+# queries here, from 20 on, which is well chosen.)
+MULTIPLIED_FROM = 2_048
+if faiss.cvar.distance_compute_blas_threshold > MULTIPLIED_FROM:
+    faiss.cvar.distance_compute_blas_threshold = MULTIPLIED_FROM
+
+HEADER = b"surefind vectors 2".ljust(64, b"\0")
+RESERVE = 2**20  # bytes of the disk that stay free
+GATHERED_FROM = 4  # queries at once; with a selector faiss multiplies no matrices
+GATHERED_BYTES = 64 * 2**20
+SPARE = 32  # neighbours asked for beyond k, in place of those that were removed
+_READ = 2**20
+
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+Vectors = NDArray[np.float32]
+
+
+class Nearest(NamedTuple):
+    """The nearest rows for each query; infinitely far where there are fewer."""
+
+    distance: NDArray[np.float32]  # (Q, k)
+    rows: Ints  # (Q, k)
+
+
+class Selection:
+    """Some of the rows, not all."""
+
+    def __init__(self, mask: Mask) -> None:
+        self.mask, self.count = mask, int(np.count_nonzero(mask))
+
+    def selector(self, first: int = 0, stop: int | None = None) -> Any:
+        return faiss.IDSelectorBitmap(np.packbits(self.mask[first:stop], bitorder="little"))
+
+
+def map_vectors(path: Path, *, rows: int, width: int, blocks: Iterable[Head] = ()) -> Vectors:
+    """Map the first `rows` vectors of a file; what follows them is not part of the version.
+
+    `blocks` are compared with their checksums first: read, not mapped, so that a disk that cannot
+    read gives an error, not a crash.
+    """
+    if not rows:
+        return np.empty((0, width), np.float32)
+    end = len(HEADER) + 4 * rows * width
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size < end or file.read(len(HEADER)) != HEADER:
+            raise Damaged(path, f"it has {size} bytes instead of {end}, or another header")
+        for first, count, wanted, _ in blocks:
+            crc, left = 0, 4 * count * width
+            file.seek(len(HEADER) + 4 * first * width)
+            while left and (content := file.read(min(_READ, left))):
+                crc, left = zlib.crc32(content, crc), left - len(content)
+            if crc != wanted:
+                raise Damaged(path, f"rows {first} to {first + count} are not as they were written")
+        mapped = mmap.mmap(file.fileno(), end, access=mmap.ACCESS_READ)
+    return np.frombuffer(mapped, "<f4", offset=len(HEADER)).reshape(rows, width)
+
+
+@contextmanager
+def appended(path: Path, *, rows: int, width: int) -> Iterator[Any]:
+    """A file to write vectors to behind the first `rows`, over what a killed writer left.
+
+    When the block ends they are on the disk.
+    """
+    new = not rows
+    with path.open("wb" if new else "r+b") as file:
+        file.write(HEADER) if new else file.truncate(len(HEADER) + 4 * rows * width)
+        file.seek(0, os.SEEK_END)
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+    if new:
+        files.sync_folder(path.parent)
+
+
+def check_room(folder: Path, size: int) -> None:
+    """Refuse to begin what cannot end well."""
+    free = shutil.disk_usage(folder).free
+    if size + RESERVE > free:
+        need = (size + RESERVE) / 2**20
+        raise refused(folder, "write", f"{free / 2**20:.0f} MB are free, {need:.0f} MB are needed")
+
+
+def search_rows(
+    vectors: Vectors, query: Vectors, k: int, chosen: Selection | None, *, first: int = 0
+) -> Nearest:
+    """Compare every query with every chosen row from `first` on."""
+    rows = vectors[first:]
+    if chosen is None:
+        return _shifted(_knn(query, rows, min(k, len(rows))), first)
+    mask = chosen.mask[first:]
+    count = int(np.count_nonzero(mask)) if first else chosen.count
+    k = min(k, count)
+    if not k:
+        return Nearest(np.empty((len(query), 0), np.float32), np.empty((len(query), 0), np.int64))
+    if len(rows) - count <= len(rows) // 4:
+        return _shifted(_among_most(query, rows, k, mask), first)
+    if len(query) < GATHERED_FROM:
+        return _shifted(_knn(query, rows, k, chosen.selector(first)), first)
+    return _shifted(_gathered(query, rows, k, np.flatnonzero(mask)), first)
+
+
+def nearest_of(found: list[Nearest], k: int) -> Nearest:
+    """Return the k nearest of several; equal ones in the order given."""
+    if len(found) == 1:
+        return found[0]
+    distance, rows = (np.concatenate(column, axis=1) for column in zip(*found, strict=True))
+    order = np.argsort(distance, axis=1, kind="stable")[:, :k]
+    return _taken(distance, rows, order)
+
+
+def marked_missing(distance: NDArray[np.float32], rows: Ints) -> Nearest:
+    """Turn row -1, by which faiss says that it found no more, into an infinite distance."""
+    missing = rows < 0
+    if missing.any():
+        distance[missing], rows[missing] = np.inf, 0
+    return Nearest(distance, rows)
+
+
+def _knn(query: Vectors, rows: Vectors, k: int, selector: Any = None) -> Nearest:
+    """Call faiss on the rows where they lie, as `IndexFlatL2.search` does on its own copy."""
+    distance = np.empty((len(query), k), np.float32)
+    found = np.empty((len(query), k), np.int64)
+    if k and len(query):
+        pointers = map(faiss.swig_ptr, (query, rows, distance, found))
+        asked, kept, near, numbers = pointers
+        sizes = (rows.shape[1], len(query), len(rows), k)
+        faiss.knn_L2sqr(asked, kept, *sizes, near, numbers, None, selector)
+    return marked_missing(distance, found)
+
+
+def _among_most(query: Vectors, rows: Vectors, k: int, mask: Mask) -> Nearest:
+    """Look at all rows and drop the few that are not chosen; again for queries left short."""
+    near = _knn(query, rows, min(k + SPARE, len(rows)))
+    good = mask[near.rows] & np.isfinite(near.distance)
+    order = np.argsort(~good, axis=1, kind="stable")[:, :k]
+    found = _taken(near.distance, near.rows, order)
+    short = np.flatnonzero(good.sum(axis=1) < k)
+    if len(short):
+        again = _gathered(query[short], rows, k, np.flatnonzero(mask))
+        found.distance[short], found.rows[short] = again
+    return found
+
+
+def _gathered(query: Vectors, rows: Vectors, k: int, places: Ints) -> Nearest:
+    """Copy the chosen rows together: for many queries much quicker than a selector."""
+    step = max(k, GATHERED_BYTES // rows[0].nbytes)
+    found = []
+    for start in range(0, len(places), step):
+        some = places[start : start + step]
+        near = _knn(query, rows[some], min(k, len(some)))
+        found.append(near._replace(rows=some[near.rows]))
+    return nearest_of(found, k)
+
+
+def _taken(distance: NDArray[np.float32], rows: Ints, order: Ints) -> Nearest:
+    return Nearest(np.take_along_axis(distance, order, 1), np.take_along_axis(rows, order, 1))
+
+
+def _shifted(near: Nearest, first: int) -> Nearest:
+    return near._replace(rows=near.rows + first) if first else near

@@ -1,0 +1,301 @@
+"""One version of an index: what a reader sees until it refreshes, whatever is written meanwhile."""
+
+import json
+import re
+import sqlite3
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import takewhile
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surefind.engines.embedded.database import FILE, keys_with, read_meta, reading, row_crc, sql_of
+from surefind.engines.embedded.graph import Graph, Kept, cost_of_rows, graphs_possible
+from surefind.engines.embedded.vectors import (
+    Ints,
+    Mask,
+    Nearest,
+    Selection,
+    Vectors,
+    map_vectors,
+    nearest_of,
+    search_rows,
+)
+from surefind.engines.engine import EngineError, Found, Rows
+from surefind.engines.space import Space
+from surefind.engines.where import COMPARE, VAR, Where
+from surefind.storage import Damaged
+
+COLUMNS = np.dtype([("key", "<i8"), ("var", "<f8")])
+OWN_FILE = re.compile(r"[0-9a-f]{32}\.(vectors|hnsw|ivf)")
+QUERIES_AT_ONCE, CANDIDATES_AT_ONCE = 4096, 2**23
+MOST_SELECTIONS = 32
+
+
+def load(folder: Path, known: "View | None" = None) -> "View":
+    """Open the newest version; `known` itself if that is the newest and nothing is wrong with it.
+
+    What `known` has checked is not read again.
+    """
+    with reading(folder) as db:
+        if known is not None and not known.warnings:
+            newest = db.execute("SELECT value FROM meta WHERE key = 'seal'").fetchone()
+            if newest == (known.meta["seal"],):
+                return known
+        view = View(folder, db, known)
+    if known is not None and (view.meta, view.warnings) == (known.meta, known.warnings):
+        return known
+    return view
+
+
+class View:
+    """Arrays in memory and mapped files; no transaction stays open."""
+
+    def __init__(
+        self,
+        folder: Path,
+        db: sqlite3.Connection,
+        known: "View | None" = None,
+        *,
+        written: bool = False,
+    ) -> None:
+        """Read within the transaction of `db`: until it ends, no writer removes files.
+
+        They are compared with their checksums, except what `known` had or was `written` just now.
+        """
+        self.folder, self._lock = folder, Lock()
+        self.meta, self.heads = read_meta(folder, db)
+        self.warnings: tuple[str, ...] = ()
+        self.graph: Graph | None = None
+        self._selections: dict[Any, Selection] = {}
+        if known is not None and self.meta.get("identity") != known.meta["identity"]:
+            raise EngineError(f"another index was made in {folder} meanwhile", fix="open it again")
+        try:
+            self.version = int(self.meta["version"])
+            self.space = Space(*(self.meta[name] for name in ("family", "dim", "ranking")))
+            shared = self._shared(known)
+            self._read_columns(db, known, shared)
+            graph = json.loads(self.meta["graph"])
+            kept = Kept(*graph) if graph and graphs_possible() else None
+            names = [self.meta["vectors"], *([kept.name] if kept else [])]
+            if not all(map(OWN_FILE.fullmatch, names)):
+                raise ValueError
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise Damaged(folder / FILE, "it does not describe an index") from error
+        self.vectors = map_vectors(
+            folder / self.meta["vectors"],
+            rows=len(self.keys),
+            width=self.space.width,
+            blocks=[] if written else self.heads[shared:],
+        )
+        if known is not None and known.graph is not None and known.graph.kept == kept:
+            self.graph = known.graph
+        elif kept is not None:
+            new = written and known is not None and known.meta["graph"] != self.meta["graph"]
+            try:
+                self.graph = Graph(kept, folder / kept.name, self.vectors, check=not new)
+            except Damaged as error:
+                self.warnings = (
+                    f"{error.problem}; every row is looked at until it is built again, "
+                    "by the next write or `surefind verify --repair`",
+                )
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.meta["facts"])
+        return found
+
+    def count(self, where: Where | None = None) -> int:
+        chosen = self.selection(where)
+        return len(self.keys) if chosen is None else chosen.count
+
+    def selection(self, where: Where | None) -> Selection | None:
+        """Return the rows that may be found; None if that is all of them."""
+        if where is None and self.alive is None:
+            return None
+        # to Python 1 is True, which is another condition here
+        name = where and tuple((c.field, c.op, c.kind, c.value) for c in where.conditions)
+        found = self._selections.get(name)
+        if found is None:
+            mask = np.ones(len(self.keys), bool) if where is None else self._satisfying(where)
+            found = Selection(mask if self.alive is None else mask & self.alive)
+            with self._lock:
+                self._selections[name] = found
+                if len(self._selections) > MOST_SELECTIONS:
+                    del self._selections[next(iter(self._selections))]
+        return found
+
+    def places(self, where: Where | None = None) -> Ints:
+        """Positions in the vectors file of the rows that may be found, ascending."""
+        chosen = self.selection(where)
+        return np.arange(len(self.keys)) if chosen is None else np.flatnonzero(chosen.mask)
+
+    def places_of(self, keys: Ints) -> Ints:
+        """Positions of the rows with these keys; -1 where there is none."""
+        if not len(self.keys):
+            return np.full(len(keys), -1)
+        at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        there = self.keys[at] == keys
+        return np.where(there if self.alive is None else there & self.alive[at], at, -1)
+
+    def find(self, column: str, values: Iterable[Any]) -> dict[Any, int]:
+        """Position of the newest row with each id or digest that is known."""
+        with self._rows_of_version() as db:
+            return self.find_in(db, column, values)
+
+    def find_in(self, db: sqlite3.Connection, column: str, values: Iterable[Any]) -> dict[Any, int]:
+        found = list(keys_with(db, column, values)) if len(self.keys) else []
+        places = self.places_of(np.array([key for _, key in found], dtype=np.int64)).tolist()
+        pairs = zip(found, places, strict=True)
+        return {value: place for (value, _), place in pairs if place >= 0}
+
+    def rows_at(self, places: Ints) -> Rows:
+        """Read rows, each compared with its checksum."""
+        ids, digests, metadata = [], [], []
+        if len(places):
+            with self._rows_of_version() as db:
+                for key in self.keys[places].tolist():
+                    name, digest, text = self._row(db, key)
+                    ids.append(name)
+                    digests.append(digest.hex())
+                    metadata.append(json.loads(text))
+        embeddings = self.space.embeddings(self.vectors[places], self.var[places])
+        return Rows(tuple(ids), embeddings, tuple(digests), tuple(metadata))
+
+    def search(self, query: Vectors, k: int, where: Where | None) -> Found:
+        """Find k rows for each query, or as many as there are."""
+        chosen = self.selection(where)
+        k = min(k, self.count(where))
+        found = Found(
+            keys=np.full((len(query), k), -1, dtype=np.int64),
+            distance=np.full((len(query), k), np.inf, dtype=np.float32),
+            vectors=np.zeros((len(query), k, self.space.width), dtype=np.float32),
+            var=np.ones((len(query), k)),
+        )
+        step = max(1, min(QUERIES_AT_ONCE, CANDIDATES_AT_ONCE // max(1, k)))
+        for start in range(0, len(query) if k else 0, step):
+            block = slice(start, start + step)
+            near = self._nearest(query[block], k, chosen)
+            found.distance[block] = near.distance
+            kept = ((found.keys, self.keys), (found.vectors, self.vectors))
+            for column, values in (*kept, (found.var, self.var)):
+                # clip: without another look for errors
+                np.take(values, near.rows, axis=0, out=column[block], mode="clip")
+        return found
+
+    def problems(self, db: sqlite3.Connection) -> Iterator[str]:
+        """Compare all rows and lookups with their checksums, and contents with what they may be."""
+        told = [text for (text,) in db.execute("PRAGMA integrity_check(5)") if text != "ok"]
+        yield from (f"{self.folder / FILE} is damaged: {text}" for text in told)
+        if not (np.diff(self.keys) > 0).all() or (self.keys >= self.meta["next_key"]).any():
+            yield "the keys of the rows do not ascend"
+        if not (np.isfinite(self.var).all() and (self.var > 0).all()):
+            yield "a variance is not positive and finite"
+        for first, count, *_ in self.heads:
+            if not np.isfinite(self.vectors[first : first + count]).all():
+                yield f"a vector of rows {first} to {first + count} is not finite"
+        alive = set(self.keys[self.places()].tolist())
+        kept = {key for (key,) in db.execute("SELECT key FROM rows WHERE removed_in IS NULL")}
+        for key in sorted(alive ^ kept)[:5]:
+            yield f"row {key} is removed in one place and kept in another"
+        ids: set[str] = set()
+        for key in sorted(alive & kept):
+            try:
+                name, _, _ = self._row(db, key)
+            except Damaged as error:
+                yield error.problem
+                continue
+            if name in ids:
+                yield f"the id {name!r} belongs to 2 rows"
+            ids.add(name)
+
+    def _read_columns(self, db: sqlite3.Connection, known: "View | None", shared: int) -> None:
+        blobs, rows = [], sum(head[1] for head in self.heads[:shared])
+        kept = rows
+        for first, count, _, crc in self.heads[shared:]:
+            query = "SELECT columns FROM blocks WHERE first = ?"
+            (blob,) = db.execute(query, (first,)).fetchone()
+            if first != rows or len(blob) != count * COLUMNS.itemsize or zlib.crc32(blob) != crc:
+                raise Damaged(self.folder / FILE, f"keys or variances of rows from {first} on")
+            blobs.append(blob)
+            rows += count
+        columns = np.frombuffer(b"".join(blobs), COLUMNS)
+        self.keys: Ints = np.ascontiguousarray(columns["key"])
+        self.var: NDArray[np.float64] = np.ascontiguousarray(columns["var"])
+        if known is not None and kept:
+            self.keys = np.concatenate([known.keys[:kept], self.keys])
+            self.var = np.concatenate([known.var[:kept], self.var])
+        self.alive: Mask | None = None
+        removed = np.unpackbits(np.frombuffer(self.meta["removed"], np.uint8), bitorder="little")
+        if removed.any():
+            self.alive = np.ones(len(self.keys), bool)
+            self.alive[: len(removed)] = removed[: len(self.keys)] == 0
+
+    def _shared(self, known: "View | None") -> int:
+        """How many blocks are those of an older view: rows are only appended to a file."""
+        if known is None or known.meta["vectors"] != self.meta["vectors"]:
+            return 0
+        pairs = zip(known.heads, self.heads, strict=False)
+        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+    def _nearest(self, query: Vectors, k: int, chosen: Selection | None) -> Nearest:
+        vectors = self.vectors
+        if self.graph is not None:
+            count = len(vectors) if chosen is None else chosen.count
+            if self.graph.cost(k, count, len(vectors)) <= cost_of_rows(len(query), count):
+                near, covered = self.graph.search(query, k, chosen), self.graph.kept.covered
+                if covered == len(vectors):
+                    return near
+                return nearest_of([near, search_rows(vectors, query, k, chosen, first=covered)], k)
+        return search_rows(vectors, query, k, chosen)
+
+    def _satisfying(self, where: Where) -> Mask:
+        mask = np.ones(len(self.keys), bool)
+        text, values = sql_of(where)
+        if text and len(mask):
+            with self._rows_of_version() as db:
+                found = db.execute(f"SELECT key FROM rows WHERE {text}", values).fetchall()  # noqa: S608
+            keys = np.fromiter((key for (key,) in found), np.int64, len(found))
+            places = self.places_of(keys)  # rows of other versions have none
+            mask[:] = False
+            mask[places[places >= 0]] = True
+        for condition in where.conditions:
+            if condition.field == VAR and condition.op == "in":
+                mask &= np.isin(self.var, np.array(condition.values, dtype=np.float64))
+            elif condition.field == VAR:
+                mask &= np.asarray(COMPARE[condition.op](self.var, condition.value))
+        return mask
+
+    @contextmanager
+    def _rows_of_version(self) -> Iterator[sqlite3.Connection]:
+        """Read rows if those of this version are all there still."""
+        with reading(self.folder) as db:
+            query = "SELECT value FROM meta WHERE key IN ('identity', 'purged') ORDER BY key"
+            identity, purged = (value for (value,) in db.execute(query))
+            if identity != self.meta["identity"]:
+                raise EngineError(
+                    f"another index was made in {self.folder} meanwhile", fix="open it again"
+                )
+            if purged > self.version:
+                raise EngineError(
+                    f"version {self.version} of the index in {self.folder} was compacted away",
+                    fix="refresh it, or open it again",
+                )
+            yield db
+
+    def _row(self, db: sqlite3.Connection, key: int) -> tuple[str, bytes, str]:
+        row = db.execute(
+            "SELECT id, digest, metadata, crc FROM rows WHERE key = ?", (key,)
+        ).fetchone()
+        if row is None:
+            raise Damaged(self.folder / FILE, f"row {key} is missing")
+        name, digest, text, crc = row
+        types = (type(name), type(digest), type(text))
+        if types != (str, bytes, str) or row_crc(key, name, digest, text) != crc:
+            raise Damaged(self.folder / FILE, f"row {key} is not as it was written")
+        return name, digest, text

@@ -1,0 +1,153 @@
+"""Exhaustive search of the mapped vectors, and conditions, against the plainest ways."""
+
+import numpy as np
+import pytest
+from galleries import random_embeddings
+from stores import DIM, QUERIES, SPACE, filled, made, opened, some_rows
+
+from surefind.engines.embedded import vectors
+from surefind.engines.embedded.vectors import Selection, search_rows
+from surefind.engines.engine import Rows
+from surefind.engines.where import Condition, Where
+
+MANY = SPACE.asking(random_embeddings(400, DIM, seed=7))
+ROWS = SPACE.stored(random_embeddings(300, DIM, seed=1))
+
+
+def by_hand(query, k: int, mask) -> tuple[np.ndarray, np.ndarray]:
+    distance = ((query[:, None].astype("f8") - ROWS[None]) ** 2).sum(-1)
+    distance[:, ~mask] = np.inf
+    order = np.argsort(distance, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(distance, order, 1), order
+
+
+def test_vectors_are_mapped_and_cannot_be_written(place):
+    filled(place)
+    found = opened(place)._now.vectors
+    assert not found.flags.writeable and not found.flags.owndata
+
+
+@pytest.mark.parametrize("query", [QUERIES[:1], MANY], ids=["one", "many"])
+@pytest.mark.parametrize("k", [1, 10, 300, 1000])
+def test_all_vectors_are_searched(query, k: int):
+    found = search_rows(ROWS, query, k, None)
+    distance, _ = by_hand(query, k, np.ones(300, bool))
+    np.testing.assert_allclose(found.distance, distance, atol=1e-5)
+    # Which of two equally near rows comes first is a matter of rounding, and of the processor.
+    every = np.square(query[:, None].astype(float) - ROWS[None]).sum(axis=2)
+    np.testing.assert_allclose(np.take_along_axis(every, found.rows, 1), distance, atol=1e-5)
+    assert all(len(set(rows)) == len(rows) for rows in found.rows.tolist())
+
+
+@pytest.mark.parametrize("query", [QUERIES[:1], MANY], ids=["one", "many"])
+@pytest.mark.parametrize("share", [1 / 3, 0.9])
+@pytest.mark.parametrize("blocks", [1, 5])
+@pytest.mark.parametrize("first", [0, 100])
+def test_only_chosen_vectors_are_searched(monkeypatch, query, share, blocks: int, first: int):
+    monkeypatch.setattr(vectors, "GATHERED_BYTES", ROWS.nbytes // 3 // blocks)
+    monkeypatch.setattr(vectors, "SPARE", 2)  # some queries are left short
+    mask = np.random.default_rng(0).random(300) < share
+    found = search_rows(ROWS, query, 7, Selection(mask), first=first)
+    distance, rows = by_hand(query, 7, mask & (np.arange(300) >= first))
+    assert np.array_equal(found.rows, rows)
+    np.testing.assert_allclose(found.distance, distance, atol=1e-5)
+
+
+def test_more_neighbours_than_chosen_rows_are_not_made_up():
+    mask = np.zeros(300, bool)
+    mask[[5, 7]] = True
+    for query in (QUERIES[:1], MANY):
+        found = search_rows(ROWS, query, 10, Selection(mask))
+        assert found.rows.shape == (len(query), 2)
+        assert set(found.rows.ravel()) == {5, 7}
+
+
+WRITTEN = [
+    ["label=a"],
+    ["label!=a"],
+    ["label in a,b"],
+    ["label>=b"],
+    ["label<b"],
+    ["year<2003"],
+    ["year in 2001,2004"],
+    ["weight=0.5"],
+    ["weight!=1"],
+    ["blurred=true"],
+    ["blurred!=true"],
+    ["label=a", "year>2002", "var<0.1"],
+    ["var>=0.05"],
+    ["var!=0.1"],
+    ["nothing=1"],
+    [],
+]
+
+
+@pytest.mark.parametrize("written", WRITTEN, ids=" and ".join)
+def test_a_condition_keeps_what_satisfies_it(place, written: list[str]):
+    where, engine = Where.parse(written), made(place)
+    engine.add(some_rows(50, 1))
+    wanted = [
+        key
+        for block in engine.scan()
+        for key, row, var in zip(
+            block.keys, engine.rows(block.keys).metadata, block.var, strict=True
+        )
+        if where.holds(row, var)
+    ]
+    assert [key for block in engine.scan(where) for key in block.keys] == wanted
+    assert engine.count(where) == len(wanted)
+    found = engine.search(QUERIES, 50, where)
+    assert found.keys.shape == (5, len(wanted))
+    assert all(set(keys) == set(wanted) for keys in found.keys)
+
+
+def test_numbers_of_a_condition_are_compared_exactly(place):
+    """With the variance, and with numbers in metadata that many decimal texts stand for."""
+    engine, rows = made(place), some_rows(200, 1)
+    numbers = np.random.default_rng(0).standard_normal(200).tolist()
+    engine.add(Rows(rows.ids, rows.embeddings, rows.digests, tuple({"x": n} for n in numbers)))
+    (block,) = engine.scan()
+    values = (float(block.var[3]), float(block.var[5]))
+    assert list(next(engine.scan(Where((Condition("var", "in", values),)))).keys) == [3, 5]
+    for number in numbers:
+        assert engine.count(Where((Condition("x", "=", number),))) == 1
+    assert engine.count(Where((Condition("x", "in", tuple(numbers)),))) == 200
+
+
+def test_true_is_another_condition_than_one(place):
+    engine = made(place)
+    rows = some_rows(2, 1)
+    engine.add(Rows(rows.ids, rows.embeddings, rows.digests, ({"a": 1}, {"a": True})))
+    for _ in range(2):
+        assert list(next(engine.scan(Where((Condition("a", "=", 1),)))).keys) == [0]
+        assert list(next(engine.scan(Where((Condition("a", "=", True),)))).keys) == [1]
+
+
+def test_a_condition_is_looked_up_once_per_version(place, monkeypatch):
+    engine, asked = filled(place), []
+    real = type(engine._now)._satisfying
+    monkeypatch.setattr(
+        type(engine._now), "_satisfying", lambda *given: (asked.append(1), real(*given))[1]
+    )
+    for _ in range(3):
+        engine.search(QUERIES, 3, Where.parse(["label=a"]))
+    assert len(asked) == 1
+    engine.add(some_rows(1, 5, prefix="new"))
+    engine.count(Where.parse(["label=a"]))
+    assert len(asked) == 2
+
+
+def test_the_memory_of_conditions_is_bounded(place):
+    engine = filled(place)
+    for year in range(100):
+        engine.count(Where.parse([f"year<{year}"]))
+    assert len(engine._now._selections) <= 32
+
+
+def test_the_label_is_looked_up_by_an_index(place):
+    engine = filled(place)
+    with engine._now._rows_of_version() as db:
+        query = "EXPLAIN QUERY PLAN SELECT key FROM rows WHERE json_extract(metadata, '$.label')"
+        assert "rows_by_label" in str(
+            db.execute(f"{query} = json_extract(?,'$')", ['"a"']).fetchall()
+        )
