@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from pictures import write_pictures
 
-from surefind.encoders import Encoder
 from surefind.search import adding
 from surefind.search.index import Index
 
@@ -117,16 +116,6 @@ def test_what_is_removed_is_not_added_again(surefind, model: Path, photos: Path,
         assert "class00/0.png" not in {hit.id for hit in found}
 
 
-def test_too_many_bad_images_are_one_error(surefind, model: Path, photos: Path):
-    for name in ("a", "b", "c"):
-        (photos / "class01" / f"{name}.png").write_text(f"no picture: {name}")
-    done = surefind("index", model, photos, "-o", "made")
-    assert done.code == 1
-    assert done.err.startswith("error: 3 of 23 images cannot be used")
-    assert "--max-bad-share 1" in done.err
-    assert surefind("index", model, photos, "-o", "made", "--max-bad-share", "1").code == 0
-
-
 def test_a_list_of_files_that_are_gone_is_one_error(surefind, model: Path, photos: Path):
     """A list may name what a folder would not: 20 of these 24 images are not there."""
     there = [f"class00/{number}.png" for number in range(4)]
@@ -136,7 +125,7 @@ def test_a_list_of_files_that_are_gone_is_one_error(surefind, model: Path, photo
     done = surefind("index", model, photos / "list.csv", "-o", "made")
     assert done.code == 1
     assert done.err.startswith("error: 20 of 24 images cannot be used")
-    assert "class09/0.png: " in done.err
+    assert "class09/0.png: " in done.err and "--max-bad-share 1" in done.err
     with Index.open(photos.parent / "made") as index:
         assert len(index) == 0
     allowed = ["--max-bad-share", "1", "--json"]
@@ -161,21 +150,6 @@ def test_a_folder_of_which_nothing_can_be_read_is_one_error(surefind, model: Pat
     assert done.code == 1
     assert "none of the 1 images could be read" in done.err
     assert "surefind check bad" in done.err
-
-
-def test_another_model_is_refused_and_the_index_stays(
-    surefind, model: Path, gallery: Path, photos: Path, tmp_path: Path
-):
-    surefind("index", model, gallery, "-o", "made")
-    other = Encoder.load(model)
-    other.mean_head.linear.weight.data += 0.1
-    other.save(tmp_path / "other")
-    write_pictures(photos / "more", classes=1, per_class=2, seed=5)
-    done = surefind("index", "other", photos, "-o", "made")
-    assert done.code == 1
-    assert "the one that made the index" in done.err
-    with Index.open(tmp_path / "made") as index:
-        assert len(index) == IMAGES
 
 
 @pytest.mark.parametrize(
