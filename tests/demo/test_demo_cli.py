@@ -7,7 +7,7 @@ import pytest
 from command import Surefind
 from small_demo import Finished
 
-from surefind.demo.stages import NAMES
+from surefind.demo.setup import STAGES
 
 pytestmark = pytest.mark.usefixtures("tiny")
 
@@ -16,8 +16,8 @@ def test_stages_go_to_stderr_and_the_table_to_stdout(surefind: Surefind, finishe
     done = surefind("demo", "-o", finished.folder)
     assert done.code == 0
     lines = done.err.splitlines()
-    assert lines[0].startswith("1/9 drawing glyphs")
-    assert [line for line in lines if line.startswith("9/9")][-1].endswith(" s)")
+    assert lines[0].startswith("1/8 drawing glyphs")
+    assert [line for line in lines if line.startswith("8/8")][-1].endswith(" s)")
     assert done.out.count("d₁/d₂₀") >= 2
     assert "chess board" in done.out
     assert all(f"{row.auroc:.3f}" in done.out for row in finished.result.rows)
@@ -32,29 +32,21 @@ def test_json_is_all_of_stdout(surefind: Surefind, finished: Finished):
     told = json.loads(done.out)
     assert {"output", "seed", "seconds", "stages", "table", "queries", "paths", "next"} <= set(told)
     assert told["table"] == finished.result.as_dict()["table"]
-    assert len(told["stages"]) == len(NAMES)
-
-
-def test_quiet_is_quiet(surefind: Surefind, finished: Finished):
-    done = surefind("demo", "-o", finished.folder, "--quiet")
-    assert (done.code, done.err) == (0, "")
-    assert "Who knows when" in done.out
+    assert len(told["stages"]) == len(STAGES)
 
 
 def test_without_the_service_a_remark_says_how_to_install_it(
     surefind: Surefind, finished: Finished, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("surefind.demo.service.PACKAGES", ("no_such_package",))
-    done = surefind("demo", "-o", finished.folder, "--json")
-    assert json.loads(done.out)["service"] is None
-    assert "9/9 asking the service: left out" in done.err
-    assert "pip install 'surefind[serve]'" in done.err
+    monkeypatch.setattr("surefind.cli.demo.PACKAGES", ("no_such_package",))
+    done = surefind("demo", "-o", finished.folder)
+    assert "For the page:     pip install 'surefind[serve]'" in done.out
 
 
 def test_serving_without_the_service_is_refused_before_the_work(
     surefind: Surefind, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("surefind.demo.service.PACKAGES", ("no_such_package",))
+    monkeypatch.setattr("surefind.cli.demo.PACKAGES", ("no_such_package",))
     done = surefind("demo", "--serve")
     assert done.code == 1
     assert "pip install 'surefind[serve]'" in done.err
@@ -75,12 +67,3 @@ def test_the_page_is_served_at_the_end(
         (folder / "index", {"port": 0, "samples": folder / "queries", "report": folder / "report"})
     ]
     assert "Open the page" not in done.out
-
-
-def test_a_folder_of_somebody_else_is_refused(surefind: Surefind, tmp_path: Path):
-    (tmp_path / "demo").mkdir()
-    (tmp_path / "demo" / "thesis.tex").touch()
-    done = surefind("demo")
-    assert done.code == 1
-    assert "demo is no demo, and is not empty" in done.err
-    assert "surefind demo -o FOLDER" in done.err

@@ -9,9 +9,9 @@ from small_demo import TINY, Finished, Interrupting
 
 from surefind import Index, Upgrade
 from surefind.demo import run_demo
-from surefind.demo.gallery import KEPT_OUT
-from surefind.demo.stages import NAMES
-from surefind.demo.table import told_by_signals
+from surefind.demo.comparison import by_signals
+from surefind.demo.run import KEPT_OUT
+from surefind.demo.setup import STAGES
 from surefind.images.catalog import Catalog
 from surefind.reports.result import EvalResult
 from surefind.search.confidence.match_model import folds_of
@@ -21,7 +21,7 @@ REUSED = 7  # stages whose work is kept
 
 
 def test_the_stages_are_told_in_order(finished: Finished):
-    titles = [f"{number}/{len(NAMES)} {name}" for number, name in enumerate(NAMES, start=1)]
+    titles = [f"{number}/{len(STAGES)} {name}" for number, name in enumerate(STAGES, start=1)]
     expected = [(what, title) for title in titles for what in ("began", "ended")]
     assert finished.heard.events == expected
 
@@ -93,21 +93,15 @@ def test_confidence_and_signals_are_about_the_same_queries(finished: Finished):
         curve = index.calibration.curve
     assert tuple(labels) == vectors.labels
     catalog = Catalog(Path(), vectors.ids, labels=vectors.labels)
-    told = told_by_signals(rows.embeddings, catalog, learned=True)
+    told = by_signals(rows.embeddings, catalog, learned=True)
     assert np.array_equal(told["query_var"].right, np.array(curve.right))
     assert np.array_equal(folds_of(catalog.codes), np.array(curve.fold))
-
-
-def test_the_service_says_what_the_index_says(finished: Finished):
-    service = finished.result.service
-    assert service.same
-    assert list(service.verdicts) == [q.result.verdict for q in finished.result.questions]
 
 
 def test_a_second_run_uses_what_is_there_and_says_the_same(finished: Finished):
     before = {path: path.stat().st_mtime_ns for path in (finished.folder / "model").rglob("*.*")}
     again = finished.again()
-    assert [stage.reused for stage in again.stages] == [True] * REUSED + [False] * 2
+    assert [stage.reused for stage in again.stages] == [True] * REUSED + [False]
     assert again.rows == finished.result.rows
     assert again.reading == finished.result.reading
     assert [q.as_dict() for q in again.questions] == [
@@ -118,7 +112,7 @@ def test_a_second_run_uses_what_is_there_and_says_the_same(finished: Finished):
 
 def test_the_result_is_json(finished: Finished):
     told = json.loads(json.dumps(finished.result.as_dict(), allow_nan=False))
-    assert len(told["stages"]) == len(NAMES)
+    assert len(told["stages"]) == len(STAGES)
     assert set(told["stages"][0]) == {"number", "name", "figure", "seconds", "reused"}
     columns = {"encoder", "told_by", "recall", "auroc", "ece", "floor", "answered"}
     assert set(told["table"][0]) == columns
@@ -131,7 +125,7 @@ def test_an_interrupted_demo_is_completed_with_the_same_result(
 ):
     monkeypatch.setattr("surefind.reports.folder.ReportFolder.write", lambda *_: None)  # slow
     folder = tmp_path / "demo"
-    for stage, part in (("2/9", 1), ("2/9", 4), ("3/9", 1), ("4/9", 1), ("5/9", 1), ("7/9", 1)):
+    for stage, part in (("2/8", 1), ("2/8", 4), ("3/8", 1), ("4/8", 1), ("5/8", 1), ("7/8", 1)):
         with pytest.raises(KeyboardInterrupt):
             run_demo(folder, size=TINY, watch=Interrupting(stage, part).watch)
     completed = run_demo(folder, size=TINY)

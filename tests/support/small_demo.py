@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from surefind.demo import DemoResult, DemoSize, run_demo
-from surefind.demo.stages import StageDone, Tell
+from surefind.demo.setup import StageDone, Tell
 
 TINY = DemoSize(classes=48, per_class=12, foreign=20, steps=6, batch_classes=8, ladder=2)
 

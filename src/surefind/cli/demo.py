@@ -3,6 +3,8 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,10 +16,14 @@ from surefind.errors import SurefindError
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
-    from surefind.demo.questions import Question
-    from surefind.demo.result import DemoResult
-    from surefind.demo.stages import StageDone
+    from surefind.demo import DemoResult
+    from surefind.demo.queries import Question
+    from surefind.demo.setup import StageDone
+
+PACKAGES = ("fastapi", "uvicorn", "prometheus_client")  # of the service
+INSTALL = "pip install 'surefind[serve]'"
 
 
 def demo(
@@ -42,9 +48,8 @@ def demo(
         surefind demo -o tour --serve
     """
     from surefind.demo import run_demo
-    from surefind.demo.service import INSTALL, is_installed
 
-    if serve and not is_installed():  # before the work, not after it
+    if serve and not _is_installed():  # before the work, not after it
         raise SurefindError("the service is not installed", fix=f"{INSTALL}, or leave out --serve")
     result = run_demo(output, seed=seed, watch=_watched, ended=_tell)
     if as_json:
@@ -78,38 +83,75 @@ def _tell(stage: "StageDone") -> None:
     remark(f"{stage.title}: {stage.figure} ({stage.seconds:.1f} s{again})")
 
 
+def _is_installed() -> bool:
+    return all(find_spec(package) is not None for package in PACKAGES)
+
+
 def _print(result: "DemoResult", *, serving: bool) -> None:
     """The queries, the table, how to read it, and what to do next."""
     from rich.console import Console
 
-    from surefind.demo.service import INSTALL
-    from surefind.demo.terminal import comparison_table
+    from surefind.demo.run import TRY_YOURS
 
     console = Console()
     for question in result.questions:
         _print_question(console, question, result)
         console.print()
-    console.print(comparison_table(result.rows, precision=result.precision))
+    console.print(_table(result))
     console.print()
     for sentence in result.reading:
         console.print(sentence, highlight=False)
     print()
-    if result.service is None:
+    if not _is_installed():
         print(f"For the page:     {INSTALL}")
     if not serving:
         print(f"Open the page:    {result.open_page}")
-    print(f"Your own folder:  {result.try_yours}", flush=True)
+    print(f"Your own folder:  {TRY_YOURS}", flush=True)
 
 
 def _print_question(console: "Console", question: "Question", result: "DemoResult") -> None:
+    from rich.text import Text
+
     from surefind.cli.preview import can_show, preview
-    from surefind.demo.terminal import question_title
     from surefind.search.tables import hits_table, query_heading
 
     found, pictures = question.result, can_show(console)
-    console.print(question_title(question))
+    console.print(Text.assemble((question.kind, "bold"), f": {question.about}"))
     shown = preview(question.path) if pictures else None
     console.print(query_heading(found, shown, calibration=result.calibration))
     console.print(
         hits_table(found, [preview(hit.path) for hit in found.hits] if pictures else None)
     )
+
+
+def _table(result: "DemoResult") -> "Table":
+    """A line for each quantity, below the name of its encoder."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(
+        title="Who knows when the first hit is wrong?",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    table.add_column("")
+    for name in (
+        "right first\nhits (R@1)",
+        "knows when\nwrong (AUROC)",
+        "calibration\nerror (perfect)",
+        f"answered\nat {100 * result.precision:g} %",
+    ):
+        table.add_column(name, justify="right", no_wrap=True)
+    for encoder, its in groupby(result.rows, key=lambda row: row.encoder):
+        table.add_row(encoder)
+        for row in its:
+            table.add_row(
+                f"  {row.told_by}",
+                f"{100 * row.recall:.1f} %",
+                f"{row.auroc:.3f}",
+                "-" if row.ece is None else f"{row.ece:.3f} ({row.floor:.3f})",
+                f"{100 * row.answered:.0f} %",
+            )
+    return table

@@ -75,12 +75,17 @@ def reproduce(
         surefind reproduce cars196 -o out --data cars196 --train-data CUB_200_2011
     """
     from surefind.choices import check_choice
-    from surefind.reports.reproduce.finished import claimed_data
-    from surefind.reports.reproduce.markdown import check_place
+    from surefind.reports.reproduce.markdown import find_place
     from surefind.reports.reproduce.paper import TRAINED_ON
-    from surefind.reports.reproduce.plan import DATASETS, Plan
-    from surefind.reports.reproduce.rows import ROWS, choose_rows
-    from surefind.reports.reproduce.source import find_source, look_for
+    from surefind.reports.reproduce.plan import (
+        DATASETS,
+        ROWS,
+        Plan,
+        choose_rows,
+        find_source,
+        look_for,
+    )
+    from surefind.reports.reproduce.run import claimed_data
 
     check_choice("dataset", dataset, DATASETS)
     if (other := TRAINED_ON.get(dataset)) and train_data is None:
@@ -101,7 +106,7 @@ def reproduce(
         zero_shot=tuple(zero_shot or ()),
     )
     if document is not None:
-        check_place(document, _place(plan))
+        find_place(document, _place(plan))  # before the work, not after it
     comparison = _run(plan)
     _write(comparison, plan, document)
     if as_json:
@@ -109,7 +114,7 @@ def reproduce(
         return
     from rich.console import Console
 
-    from surefind.reports.reproduce.terminal import to_terminal
+    from surefind.reports.reproduce.markdown import to_terminal
 
     Console().print(to_terminal(comparison))
 
@@ -117,13 +122,12 @@ def reproduce(
 def _run(plan: "Plan") -> "Comparison":
     from surefind.cli.failing import StoppedAsAsked
     from surefind.cli.stopping import StopRequest
-    from surefind.reports.folder import evaluate_into
     from surefind.reports.reproduce.compare import compare
     from surefind.reports.reproduce.run import Interrupted, Reporter, reproduce
 
     reporter = Reporter(say=remark, on_step=_say_validation, should_stop=StopRequest())
     try:
-        return compare(plan, reproduce(plan, evaluate=evaluate_into, reporter=reporter))
+        return compare(plan, reproduce(plan, reporter=reporter))
     except Interrupted as stopped:
         raise StoppedAsAsked(stopped.problem, fix=stopped.fix) from stopped
 

@@ -3,7 +3,7 @@
 import pytest
 
 from surefind.reports.reproduce.paper import _TABLES, COLUMNS, REMARKS, paper_figures, paper_remarks
-from surefind.reports.reproduce.rows import ROWS
+from surefind.reports.reproduce.plan import ROWS
 
 ROWS_OF_TABLES = [
     (dataset, backbone, row) for (dataset, backbone), table in _TABLES.items() for row in table

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from surefind.errors import InvalidArgument, InvalidFile
-from surefind.reports.reproduce.rows import choose_rows
+from surefind.reports.reproduce.plan import choose_rows
 from surefind.reports.reproduce.run import Interrupted, Reporter, reproduce
 from surefind.reports.result import EvalResult
 

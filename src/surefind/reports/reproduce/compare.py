@@ -2,24 +2,54 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any, NamedTuple
+from typing import Any
 
-from surefind.metrics import PairedTest
+import numpy as np
+import torch
+
+from surefind.metrics import PairedTest, paired_test
 from surefind.metrics.bootstrap import Estimate
-from surefind.reports.reproduce.about import facts, notes, tell_data
-from surefind.reports.reproduce.paired import against
-from surefind.reports.reproduce.paper import paper_figures, paper_remarks
-from surefind.reports.reproduce.plan import Plan
+from surefind.reports.reproduce.paper import (
+    ABOUT,
+    ABOUT_ALL,
+    BACKBONES,
+    TEST_QUERIES,
+    TITLES,
+    TRAINED_ON,
+    paper_figures,
+    paper_remarks,
+)
+from surefind.reports.reproduce.plan import MC_DROPOUT_HEADS, ROWS, Plan, Row
 from surefind.reports.reproduce.run import RowResult
-from surefind.reports.result import Ranking, Signal
+from surefind.reports.result import About, QueryTable, Ranking
 from surefind.reports.signals import TRAINING_FREE
 
 KS = ("1", "5", "10")
 ECE = "equal_width"  # the definition that agrees with the paper's tables
+INTERVALS = (
+    "In brackets the 95 % interval, which does not cover chance in training: {drawn} are "
+    "resampled. With several seeds: means of the values and of the interval's ends, and ± the "
+    "standard deviation between seeds."
+)
+AGAINST = (
+    "The last column compares R@1 with the first row's on the same queries (share of seeds that "
+    "are right): the difference, its interval, and p of a paired test that flips the signs of "
+    "{drawn}."
+)
+DROPOUT_IN_HEAD = (
+    "Triplet (MC=50) has its dropout in the head, since this backbone has none between its layers; "
+    "the paper's has it in DenseNet-161."
+)
+BEST_FREE = (
+    "Training-free is the best by AUROC of nearest distance, distance ratios and cosine, all of "
+    "mean distances, chosen on the queries it is shown for: in its favour."
+)
 
 
-class Figure(NamedTuple):
+@dataclass(frozen=True)
+class Figure:
     """A metric over seeds: means of the values and of the interval's ends."""
 
     value: float
@@ -69,7 +99,10 @@ class Comparison:
     zero_shot: tuple[str, ...] = ()  # the other data, in words
 
     def as_dict(self) -> dict[str, Any]:
-        whole: dict[str, Any] = _plain(asdict(self))
+        """Figures by their names, for JSON."""
+        whole = asdict(self)
+        for row in whole["rows"]:
+            row["against"] = row["against"] and row["against"]._asdict()
         return whole
 
 
@@ -100,11 +133,11 @@ def compare(plan: Plan, results: Sequence[RowResult]) -> Comparison:
     others = tuple(result.about for result in first.zero_shot[0]) if first.zero_shot else ()
     return Comparison(
         plan.name,
-        facts(plan, first.results[0].about),
+        _facts(plan, first.results[0].about),
         tuple(rows),
         tuple(footnotes),
-        notes(plan, first.results[0].about),
-        tuple(map(tell_data, others)),
+        _notes(plan, first.results[0].about),
+        tuple(map(_other_data, others)),
     )
 
 
@@ -143,44 +176,153 @@ def _zero_shot(found: RowResult) -> tuple[tuple[dict[str, Figure], Doubts], ...]
 
 
 def _doubts(rankings: Sequence[Ranking]) -> Doubts:
-    def auroc(name: str) -> Figure | None:
-        return _of_signal(rankings, name, lambda signal: signal.auroc)
-
-    def aurc(name: str) -> Figure | None:
-        return _of_signal(rankings, name, lambda signal: signal.aurc)
+    def get(name: str, measure: str) -> Figure | None:
+        found = [ranking.signals.get(name) for ranking in rankings]
+        return over_seeds([getattr(signal, measure) if signal else None for signal in found])
 
     def ood(name: str) -> Figure | None:
-        return _of_signal(rankings, name, lambda s: None if s.ood is None else s.ood.auroc)
+        found = [ranking.signals.get(name) for ranking in rankings]
+        return over_seeds([s.ood.auroc if s and s.ood else None for s in found])
 
-    known = {name: figure for name in TRAINING_FREE if (figure := auroc(name)) is not None}
+    known = {name: figure for name in TRAINING_FREE if (figure := get(name, "auroc"))}
     free = max(known, key=lambda name: known[name].value, default="")
     return Doubts(
-        auroc("query_var"),
-        aurc("query_var"),
+        get("query_var", "auroc"),
+        get("query_var", "aurc"),
         free,
         known.get(free),
-        aurc(free),
+        get(free, "aurc"),
         ood("pair_var"),
         ood("nearest_distance"),
-        _of_signal(rankings, "query_var", lambda signal: signal.difficulty),
+        get("query_var", "difficulty"),
     )
 
 
-def _of_signal(
-    rankings: Sequence[Ranking], name: str, of: Callable[[Signal], Estimate | None]
-) -> Figure | None:
-    signals = [ranking.signals.get(name) for ranking in rankings]
-    return over_seeds([None if signal is None else of(signal) for signal in signals])
+def against(plan: Plan, row: Row, other: Row) -> PairedTest | None:
+    """R@1 of a row less that of the other, query by query; None without their tables.
+
+    Queries of one label are resampled and flipped together.
+    """
+    first, second = _right(plan, row), _right(plan, other)
+    if first is None or second is None or first.keys() != second.keys():
+        return None
+    ours, theirs = (
+        torch.tensor([values[query] for query in first], dtype=torch.float64)
+        for values in (first, second)
+    )
+    labels = [label or name for name, label in first]  # no label: matches are by position
+    groups = torch.from_numpy(np.unique(labels, return_inverse=True)[1])
+    return paired_test(ours, theirs, groups=groups)
 
 
-def _plain(value: Any) -> Any:
-    """Figures by their names, for JSON."""
-    if isinstance(value, Figure | PairedTest):
-        return _plain(value._asdict())
-    if isinstance(value, Estimate):
-        return asdict(value)
-    if isinstance(value, dict):
-        return {key: _plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    return value
+def _right(plan: Plan, row: Row) -> dict[tuple[str, str], float] | None:
+    """For each query by name and label, the share of seeds whose top hit is right."""
+    shares: list[dict[tuple[str, str], bool]] = []
+    for seed in range(plan.seeds_of(row)):
+        path = plan.evaluation(row, seed) / "queries.csv"
+        if not path.is_file():
+            return None
+        queries = QueryTable.read(path).own()
+        named = zip(queries["id"].tolist(), queries["label"].tolist(), strict=True)
+        shares.append(dict(zip(named, queries[f"{row.ranking}.match_1"].tolist(), strict=True)))
+    if any(share.keys() != shares[0].keys() for share in shares):
+        return None  # one of them gave images the same vector, which then count as copies
+    return {query: float(np.mean([share[query] for share in shares])) for query in shares[0]}
+
+
+def _facts(plan: Plan, about: About) -> tuple[str, ...]:
+    """Before the table."""
+    lines = [_scale(plan), _data(plan, about)]
+    if about.foreign:
+        lines.append(_foreign(about))
+    return (*lines, f"Made by `{_command(plan)}`.")
+
+
+def _notes(plan: Plan, about: About) -> tuple[str, ...]:
+    """After the table."""
+    drawn = "whole classes" if about.resampled_classes else "single queries"
+    quoted = plan.dataset in TITLES
+    own = [ABOUT[plan.dataset]] if plan.dataset in ABOUT else []
+    if any(plan.recipe_name(row).startswith(MC_DROPOUT_HEADS) for row in plan.rows):
+        own.append(DROPOUT_IN_HEAD)
+    how = (INTERVALS.format(drawn=drawn), BEST_FREE, AGAINST.format(drawn=drawn))
+    return (*how, *(ABOUT_ALL if quoted else ()), *own)
+
+
+def _command(plan: Plan) -> str:
+    """The command line, without the folders of one machine."""
+    parts = ["surefind reproduce", plan.dataset]
+    if plan.train_data:
+        parts += [f"--train-data {_short(plan.train_data)}"]
+    if plan.models:
+        parts += [f"--models {plan.models.name}"]
+    if plan.dataset in TITLES:
+        parts += [f"--data {_short(plan.data)}", f"--backbone {plan.backbone}"]
+        parts += [f"--scale {plan.scale}"]
+    if plan.seeds > 1:
+        parts += [f"--seeds {plan.seeds}"]
+    if plan.once:
+        parts += [f"--once {','.join(plan.once)}"]
+    if plan.rows != ROWS:
+        parts += [f"--rows {','.join(row.name for row in plan.rows)}"]
+    if plan.foreign:
+        parts += [f"--ood {_short(plan.foreign)}"]
+    parts += [f"--zero-shot {_short(data)}" for data in plan.zero_shot]
+    for setting in plan.settings:
+        key, _, value = setting.partition("=")
+        parts += [f"--set {key}={_short(value)}"]
+    return " ".join(parts)
+
+
+def _scale(plan: Plan) -> str:
+    trained = plan.recipe(plan.rows[0], 0).encoder.backbone
+    layer = "glyphs" if plan.dataset == "glyphs" else plan.scale
+    recipes = "its rows' recipes" if plan.at_paper_scale else f"`+{layer}` recipes"
+    if plan.dataset == "glyphs":
+        return f"Glyphs: {trained}, {recipes}; the paper has no such data."
+    quoted = BACKBONES[plan.backbone]
+    if plan.at_paper_scale:
+        return f"Paper scale: {trained}, {recipes}, beside the paper's {quoted}."
+    return (
+        f"CPU scale: {trained}, {recipes}, not the paper's backbone; its figures are those of "
+        f"{quoted}."
+    )
+
+
+def _data(plan: Plan, about: About) -> str:
+    told = f"Data: {_short(plan.data)}, {about.queries:,} test queries."
+    if plan.dataset in TRAINED_ON:
+        trained = _short(plan.trained_on or plan.training_dataset)
+        told = f"Models trained on {trained}. {told}"
+    if plan.dataset not in TITLES:
+        return told
+    wanted = TEST_QUERIES.get(plan.dataset)
+    if wanted is None:
+        return f"{told} The paper does not say how many it had."
+    if about.queries != wanted:
+        title = TITLES[plan.dataset]
+        return f"{told} **This is not the paper's test set**: {title} has {wanted:,}."
+    return told
+
+
+def _foreign(about: About) -> str:
+    told = f"Foreign queries: {about.foreign_queries:,}, {_short(about.foreign)}."
+    if about.bars_auroc is None:
+        return told
+    return f"{told} Their black bars alone give them away with AUROC {about.bars_auroc:.3f}."
+
+
+def _other_data(about: About) -> str:
+    """Data that no row was trained for."""
+    matches = f"{about.classes} classes" if about.classes else "matches by position"
+    return f"{_short(about.data)}, {about.queries:,} queries, {matches}"
+
+
+def _short(source: str) -> str:
+    """`cub200:/long/way/birds` as `cub200:birds`.
+
+    >>> _short("cub200:/long/way/birds"), _short("glyphs"), _short("0.1")
+    ('cub200:birds', 'glyphs', '0.1')
+    """
+    name, colon, place = source.rpartition(":")
+    return f"{name}{colon}{Path(place).name}"

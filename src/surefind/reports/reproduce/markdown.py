@@ -1,40 +1,74 @@
-"""A comparison as Markdown, and its place in a document."""
+"""A comparison as Markdown, its place in a document, and the same for a terminal."""
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
 
 from surefind.errors import InvalidFile
 from surefind.files import write_whole
-from surefind.reports.reproduce.compare import Comparison
-from surefind.reports.reproduce.table import TextTable, footnotes, tables
+from surefind.metrics import PairedTest
+from surefind.reports.reproduce.compare import ComparedRow, Comparison, Figure
+from surefind.reports.reproduce.paper import COLUMNS
+from surefind.reports.signals import signal_name
+
+Cell = tuple[str, ...]  # parts that may stand beside or below each other
+EMPTY: Cell = ("\N{EN DASH}",)
+ZERO_SHOT = ("R@1", "R@5", "M@5", "ECE@1")
+SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+class TextTable(NamedTuple):
+    """Cells in lines; the first `labels` columns say what a line is about."""
+
+    title: str
+    columns: tuple[str, ...]
+    lines: tuple[tuple[Cell, ...], ...]
+    labels: int = 1
 
 
 def to_markdown(comparison: Comparison) -> str:
     """What to know, the tables, the footnotes."""
     parts = ["\n".join(f"- {fact}" for fact in comparison.facts)]
-    parts += [_table(table) for table in tables(comparison)]
-    parts += [*footnotes(comparison), "\n".join(f"- {note}" for note in comparison.notes)]
+    for table in _tables(comparison):
+        lines = [table.columns, ("---",) * len(table.columns)]
+        lines += [tuple(" ".join(cell) for cell in line) for line in table.lines]
+        shown = (f"| {' | '.join(line)} |" for line in lines)
+        parts.append(f"**{table.title}**\n\n" + "\n".join(shown))
+    parts += [*_footnotes(comparison), "\n".join(f"- {note}" for note in comparison.notes)]
     return "\n\n".join(parts) + "\n"
+
+
+def to_terminal(comparison: Comparison) -> RenderableType:
+    """The same in 80 columns, where Markdown would be cut off: the parts of a cell in lines."""
+    parts: list[RenderableType] = [_text(fact) for fact in comparison.facts]
+    for table in (narrow for wide in _tables(comparison) for narrow in _narrow(wide)):
+        made = Table(box=SIMPLE_HEAD, padding=0, title=table.title, title_justify="left")
+        for number, column in enumerate(table.columns):
+            made.add_column(column, no_wrap=number >= table.labels)
+        for line in table.lines:
+            made.add_row(*(Text("\n".join(cell)) for cell in line))
+        parts.append(made)
+    return Group(*parts, *map(_text, (*_footnotes(comparison), *comparison.notes)))
 
 
 def into(document: Path, name: str, text: str) -> None:
     """Replace what stands between `<!-- begin NAME -->` and `<!-- end NAME -->`."""
-    whole, start, end = _find(document, name)
-    changed = f"{whole[:start]}\n{text.strip()}\n{whole[end:]}"
-    write_whole(document, changed.encode())
+    whole, start, end = find_place(document, name)
+    write_whole(document, f"{whole[:start]}\n{text.strip()}\n{whole[end:]}".encode())
 
 
-def check_place(document: Path, name: str) -> None:
-    """Refuse a document without such a place, before the work and not after it."""
-    _find(document, name)
-
-
-def _find(document: Path, name: str) -> tuple[str, int, int]:
-    """The text, where the part begins and where it ends."""
+def find_place(document: Path, name: str) -> tuple[str, int, int]:
+    """Return the text of a document, where the part begins and where it ends."""
     begin, finish = f"<!-- begin {name} -->", f"<!-- end {name} -->"
     try:
         whole = document.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidFile(f"cannot read {document}: {error}", fix="name a document") from error
+        raise InvalidFile(f"cannot read {document}: {error}") from error
     start = whole.find(begin) + len(begin)
     end = whole.find(finish, start)
     if begin not in whole or end < 0:
@@ -45,11 +79,112 @@ def _find(document: Path, name: str) -> tuple[str, int, int]:
     return whole, start, end
 
 
-def _table(table: TextTable) -> str:
-    lines = [_line(table.columns), _line(("---",) * len(table.columns))]
-    lines += [_line(tuple(" ".join(cell) for cell in line)) for line in table.lines]
-    return f"**{table.title}**\n\n" + "\n".join(lines)
+def _tables(comparison: Comparison) -> list[TextTable]:
+    """Retrieval and calibration; wrong top hits; others where there is something to show."""
+    rows = comparison.rows
+
+    def ours(
+        title: str, columns: tuple[str, ...], figures: Callable[[ComparedRow], list[Figure | None]]
+    ) -> TextTable:
+        lines = (((row.title,), *map(_cell, figures(row))) for row in rows)
+        return TextTable(title, ("row", *columns), tuple(lines))
+
+    made = [_against_the_paper(rows), _wrong_hits(rows)]
+    if any(row.doubts.ood or row.doubts.free_ood for row in rows):
+        columns: tuple[str, ...] = ("AUROC, pair variance", "AUROC, nearest distance")
+        made.append(
+            ours(
+                "Foreign queries (ours)",
+                columns,
+                lambda row: [row.doubts.ood, row.doubts.free_ood],
+            )
+        )
+    if any(row.doubts.difficulty for row in rows):
+        columns = ("rank correlation of query variance and known corruption",)
+        made.append(ours("Known corruption (ours)", columns, lambda row: [row.doubts.difficulty]))
+    for number, data in enumerate(comparison.zero_shot):
+
+        def zero_shot(row: ComparedRow, number: int = number) -> list[Figure | None]:
+            figures, doubts = row.zero_shot[number]
+            return [*map(figures.get, ZERO_SHOT), doubts.auroc, doubts.free_auroc]
+
+        columns = (*ZERO_SHOT, "AUROC, query variance", "AUROC, training-free")
+        made.append(ours(f"Zero-shot (ours): {data}", columns, zero_shot))
+    return made
 
 
-def _line(cells: tuple[str, ...]) -> str:
-    return f"| {' | '.join(cells)} |"
+def _against_the_paper(rows: tuple[ComparedRow, ...]) -> TextTable:
+    lines: list[tuple[Cell, ...]] = []
+    of_paper = any(row.paper for row in rows)
+    for row in rows:
+        if row.paper:
+            quoted = (_quoted(row, column) for column in COLUMNS)
+            lines.append(((row.title,), ("paper",), EMPTY, *quoted))
+        whose = "ours, not in the paper" if of_paper and not row.paper else "ours"
+        ours = (_cell(row.ours.get(column)) for column in COLUMNS)
+        lines.append(((row.title,), (whose,), (str(row.seeds),), *ours))
+    columns = ("row", "whose", "seeds", *COLUMNS)
+    return TextTable("Retrieval and calibration", columns, tuple(lines), labels=3)
+
+
+def _wrong_hits(rows: tuple[ComparedRow, ...]) -> TextTable:
+    lines = []
+    for row in rows:
+        doubts = row.doubts
+        free = (signal_name(doubts.free),) if doubts.free else EMPTY
+        cells = map(_cell, (doubts.auroc, doubts.free_auroc, doubts.aurc, doubts.free_aurc))
+        lines.append(((row.title,), free, *cells, _paired(row.against)))
+    measures = (
+        f"{name}, {by}" for name in ("AUROC", "AURC") for by in ("query variance", "training-free")
+    )
+    columns = ("row", "training-free", *measures, f"R@1 less {rows[0].title}'s")
+    return TextTable("Wrong top hits by uncertainty (ours)", columns, tuple(lines), labels=2)
+
+
+def _quoted(row: ComparedRow, column: str) -> Cell:
+    if column not in row.paper:
+        return EMPTY
+    mark = _mark(row.footnotes[column]) if column in row.footnotes else ""
+    return (f"{row.paper[column]:.3f}{mark}",)
+
+
+def _cell(figure: Figure | None) -> Cell:
+    """
+    >>> _cell(Figure(0.6, 0.58, 0.62, std=0.01))
+    ('0.600', '[0.580, 0.620]', '± 0.010')
+    """
+    if figure is None:
+        return EMPTY
+    spread = () if figure.std is None else (f"± {figure.std:.3f}",)
+    return (f"{figure.value:.3f}", f"[{figure.low:.3f}, {figure.high:.3f}]", *spread)
+
+
+def _paired(test: PairedTest | None) -> Cell:
+    if test is None:
+        return EMPTY
+    found = test.difference
+    interval = f"[{found.low:+.3f}, {found.high:+.3f}]"
+    return (f"{found.value:+.3f}", interval, f"p {test.p_value:.3f}")
+
+
+def _footnotes(comparison: Comparison) -> list[str]:
+    return [f"{_mark(n)} {text}" for n, text in enumerate(comparison.footnotes, start=1)]
+
+
+def _mark(number: int) -> str:
+    return str(number).translate(SUPERSCRIPT)
+
+
+def _narrow(table: TextTable) -> Iterator[TextTable]:
+    """The table with three columns of figures at a time, or two where that comes out even."""
+    step = 2 if (len(table.columns) - table.labels) % 3 else 3
+    for start in range(table.labels, len(table.columns), step):
+        shown = [*range(table.labels), *range(start, min(start + step, len(table.columns)))]
+        yield table._replace(
+            columns=tuple(table.columns[column] for column in shown),
+            lines=tuple(tuple(line[column] for column in shown) for line in table.lines),
+        )
+
+
+def _text(line: str) -> Text:
+    return Text(line.replace("**", "").replace("`", ""))

@@ -1,19 +1,94 @@
-"""What is to be reproduced, and where each part of it lies."""
+"""What is to be reproduced: the rows of a table, its data, and where each part of it lies."""
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 from surefind.choices import check_choice
-from surefind.errors import InvalidArgument
+from surefind.datasets.sources import READERS
+from surefind.errors import InvalidArgument, InvalidFile
 from surefind.reports.evaluate import Request
 from surefind.reports.reproduce.paper import BACKBONES, TITLES, TRAINED_ON
-from surefind.reports.reproduce.rows import ROWS, Row
 from surefind.training.recipe import Recipe
 
 DATASETS = (*TITLES, "glyphs")
 SCALES = ("paper", "cpu")
 MC_DROPOUT, MC_DROPOUT_HEADS = "mc-dropout", "mc-dropout-heads"  # only DenseNets have dropout
 WEIGHTS = {"resnet50": "resnet50.tv_in1k", "densenet161": "densenet161.tv_in1k"}  # torchvision's
+USUAL = {  # names of folders in $SUREFIND_DATA
+    "cub200": ("cub200", "CUB_200_2011", "cub200-2010"),
+    "cars196": ("cars196",),
+    "msls": ("msls",),
+}
+PLACE = "SUREFIND_DATA"
+
+
+class Row(NamedTuple):
+    """One line of the paper's table, or one of ours."""
+
+    name: str  # on the command line
+    title: str
+    recipe: str
+    paper: str | None  # the paper's name of it
+    ranking: Literal["means", "expected"] = "means"
+    passes: int | None = None  # with dropout
+
+
+ROWS = (
+    Row("triplet", "Triplet", "triplet", "Triplet"),
+    Row("mc-dropout", "Triplet (MC=50)", "mc-dropout", "Triplet (MC=50)", passes=50),
+    Row("tripreg", "TripReg", "tripreg", "TripReg"),
+    Row("bayes-vmf", "Bayes vMF", "bayes-vmf", "Bayes vMF"),
+    Row("bayes-gauss", "Bayes Gauss", "bayes-gauss", "Bayes Triplet"),
+    Row(
+        "bayes-gauss-exp",  # the model of the row above, ranked by expected distance
+        "Bayes Gauss (Exp)",
+        "bayes-gauss",
+        "Bayes Triplet (Exp)",
+        ranking="expected",
+    ),
+    Row("bayes-vmf-exact", "Bayes vMF, exact moments", "bayes-vmf-exact", None),
+    Row("bayes-gauss-unit", "Bayes Gauss, unit means", "bayes-gauss-unit", None),
+    Row("bayes-centred", "Bayes centred", "bayes-centred", None),
+)
+
+
+def choose_rows(names: Sequence[str]) -> tuple[Row, ...]:
+    """The named rows in the order of the table."""
+    for name in names:
+        check_choice("rows", name, tuple(row.name for row in ROWS))
+    return tuple(row for row in ROWS if row.name in names)
+
+
+def find_source(dataset: str, given: str | None) -> str:
+    """As `open_dataset` takes it: what was given, else a folder of a usual name in $SUREFIND_DATA.
+
+    A plain folder is read as the data set's own layout.
+    """
+    if found := look_for(dataset, given):
+        return found
+    raise InvalidFile(
+        f"where is {dataset}?",
+        fix=f"name its folder, --data FOLDER, or set {PLACE} to a folder with "
+        f"{' or '.join(USUAL[dataset])} in it",
+    )
+
+
+def look_for(dataset: str, given: str | None) -> str | None:
+    """Like `find_source`; None where nothing was given and nothing is there."""
+    if given is not None:
+        if given.partition(":")[0] in READERS or Path(given).is_file():
+            return given
+        if not Path(given).is_dir():
+            raise InvalidFile(f"{given}: no such folder", fix=f"name the folder of {dataset}")
+        return f"{dataset}:{given}"
+    if dataset == "glyphs":
+        return dataset
+    place = os.environ.get(PLACE)
+    folders = [Path(place) / name for name in USUAL[dataset]] if place else []
+    return next((f"{dataset}:{folder}" for folder in folders if folder.is_dir()), None)
 
 
 @dataclass(frozen=True)
@@ -39,14 +114,7 @@ class Plan:
         check_choice("backbone", self.backbone, tuple(BACKBONES))
         check_choice("scale", self.scale, SCALES)
         if self.seeds < 1:
-            raise InvalidArgument(
-                "seeds", expected="at least 1", got=str(self.seeds), fix="try 1, or 3"
-            )
-        if not self.rows:
-            raise InvalidArgument(
-                "rows", expected="at least one", got="none", fix=f"try {ROWS[0].name}"
-            )
-
+            raise InvalidArgument("seeds", expected="at least 1", got=str(self.seeds))
         if self.train_data is not None and self.dataset not in TRAINED_ON:
             raise InvalidArgument(
                 "train_data",

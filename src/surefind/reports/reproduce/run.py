@@ -1,31 +1,29 @@
-"""Train and evaluate every row; what is finished is not done again."""
+"""Train and evaluate every row of a table; what is finished is not done again."""
 
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from surefind.datasets import open_dataset
 from surefind.datasets.splits import Splits
-from surefind.errors import SurefindError
-from surefind.reports.evaluate import Request
-from surefind.reports.reproduce.finished import (
-    check_models,
-    check_same_recipe,
-    claim,
-    finished_evaluation,
-    is_trained,
-)
-from surefind.reports.reproduce.plan import Plan
-from surefind.reports.reproduce.rows import Row
-from surefind.reports.result import EvalResult
+from surefind.encoders.saving import read_config
+from surefind.errors import InvalidFile, SurefindError
+from surefind.files import make_writable, write_whole
+from surefind.reports.evaluate import OWN_FOREIGN, Request
+from surefind.reports.folder import evaluate_into
+from surefind.reports.reproduce.plan import Plan, Row
+from surefind.reports.result import FORMAT, EvalResult
 from surefind.training.folder import RunFolder
 from surefind.training.log import StepInfo
 from surefind.training.loop import train as train_model
 from surefind.training.recipe import Recipe
 from surefind.training.watch import TrainingStopped
+
+PLAN, RESULTS = "reproduce.json", "results.json"
 
 
 class RowResult(NamedTuple):
@@ -35,27 +33,6 @@ class RowResult(NamedTuple):
     recipe: str
     results: tuple[EvalResult, ...]  # one for each seed
     zero_shot: tuple[tuple[EvalResult, ...], ...] = ()  # for each seed, one for each data
-
-
-class EvaluateInto(Protocol):
-    """Evaluates a model and writes its report, the results last."""
-
-    def __call__(self, request: Request, *, output: Path, kept_in: Path) -> EvalResult: ...
-
-
-class TrainModel(Protocol):
-    """Trains a model into a folder."""
-
-    def __call__(
-        self,
-        splits: Splits,
-        recipe: Recipe,
-        output: Path,
-        *,
-        resume: bool,
-        on_step: Callable[[StepInfo], None],
-        should_stop: Callable[[], bool],
-    ) -> object: ...
 
 
 class Reporter(NamedTuple):
@@ -76,8 +53,8 @@ class Interrupted(SurefindError):
 def reproduce(
     plan: Plan,
     *,
-    evaluate: EvaluateInto,
-    train: TrainModel = train_model,
+    evaluate: Callable[..., EvalResult] = evaluate_into,
+    train: Callable[..., object] = train_model,
     reporter: Reporter | None = None,
 ) -> list[RowResult]:
     """Every row of the plan with the results of its seeds.
@@ -107,21 +84,17 @@ def reproduce(
 @dataclass(frozen=True)
 class _Work:
     plan: Plan
-    evaluate: EvaluateInto
-    train: TrainModel
+    evaluate: Callable[..., EvalResult]
+    train: Callable[..., object]
     reporter: Reporter
     open_dataset: Callable[..., Splits]
 
     def train_model(self, folder: Path, recipe: Recipe, where: str) -> None:
         """The model of a row, trained to its end."""
+        if folder.is_dir() and is_trained(folder, recipe):
+            self.reporter.say(f"{where}: model is there")
+            return
         resume = RunFolder(folder).state_path.is_file()
-        if folder.is_dir():
-            check_same_recipe(folder, recipe)
-            if is_trained(folder):
-                self.reporter.say(f"{where}: model is there")
-                return
-            if not resume:
-                shutil.rmtree(folder)  # it was stopped before its first state was saved
         self._may_go_on(where)
         data = self.plan.trained_on
         assert data is not None  # check_models
@@ -157,3 +130,107 @@ class _Work:
     def _may_go_on(self, where: str) -> None:
         if self.reporter.should_stop():
             raise Interrupted(where)
+
+
+def claim(plan: Plan) -> None:
+    """Make the folder of models that of one training table; a folder of another is refused.
+
+    Models are called the same for every data set.
+    """
+    make_writable(plan.results_folder)
+    folder, now = plan.models_folder, {"table": plan.training_table, "data": plan.trained_on}
+    if plan.trained_on is not None and not (folder / PLAN).is_file():
+        make_writable(folder)
+        write_whole(folder / PLAN, (json.dumps(now) + "\n").encode())
+    then = _claimed(folder)
+    for key, value in now.items():
+        if key in then and value is not None and then[key] != value:
+            raise InvalidFile(
+                f"{folder} was made with {key} {then[key]}, not {value}",
+                fix=f"use the same {key}, or another folder",
+            )
+
+
+def claimed_data(folder: Path) -> str | None:
+    """The data that the models in a folder are trained on; None where it does not say."""
+    return _claimed(folder).get("data")
+
+
+def _claimed(folder: Path) -> dict[str, str]:
+    path = folder / PLAN
+    try:
+        found = json.loads(path.read_text()) if path.is_file() else {}
+    except (OSError, ValueError) as error:
+        raise InvalidFile(f"cannot use {path}: {error}", fix="choose another folder") from error
+    return found if isinstance(found, dict) else {}
+
+
+def check_models(plan: Plan) -> None:
+    """Refuse, before any work, a plan that needs models or data which are not there."""
+    if plan.models is not None and not plan.models.is_dir():
+        raise InvalidFile(
+            f"{plan.models}: no such folder",
+            fix=f"name the output folder of surefind reproduce {plan.training_dataset}",
+        )
+    if plan.trained_on is not None:
+        return
+    for row in plan.rows:
+        for seed in range(plan.seeds_of(row)):
+            if not _has_ended(folder := plan.model(row, seed)):
+                data = plan.training_dataset
+                raise InvalidFile(
+                    f"where is {data}? This table's models are trained on it, and {folder} is not "
+                    "there",
+                    fix=f"name the data, --train-data FOLDER, or the output folder of surefind "
+                    f"reproduce {data}, --models FOLDER",
+                )
+
+
+def is_trained(folder: Path, recipe: Recipe) -> bool:
+    """Whether a model was trained to its end; a folder without a saved state is removed.
+
+    Raises:
+        InvalidFile: it was trained with another recipe.
+    """
+    path = folder / "run" / "recipe.toml"
+    if not path.is_file():
+        raise InvalidFile(f"{folder} does not say how it was made", fix=f"move {folder} away")
+    then = _flat(Recipe.read(path))
+    for key, value in _flat(recipe).items():
+        if then[key] != value:
+            raise InvalidFile(
+                f"{folder} was trained with {key} = {then[key]!r}, not {value!r}",
+                fix=f"use --set {key}={then[key]}, another output folder, or move {folder} away",
+            )
+    if _has_ended(folder):
+        return True
+    if not RunFolder(folder).state_path.is_file():
+        shutil.rmtree(folder)
+    return False
+
+
+def _has_ended(folder: Path) -> bool:
+    return (folder / "run" / "rejected.csv").is_file()  # the last that training writes
+
+
+def finished_evaluation(request: Request, folder: Path) -> EvalResult | None:
+    """The results in a folder, if they are of this model and this data."""
+    try:
+        result = EvalResult.read(folder / RESULTS)
+    except InvalidFile:  # none yet, or of an older format
+        return None
+    if result.format != FORMAT:  # measured in another way; embeddings are kept
+        return None
+    about = result.about
+    unnamed = about.foreign if about.foreign in ("", OWN_FOREIGN) else None
+    found = (about.fingerprint, about.data, about.foreign, about.part)
+    fingerprint = read_config(request.model).fingerprint
+    wanted = (fingerprint, request.data, request.foreign or unnamed, request.part)
+    return result if found == wanted else None
+
+
+def _flat(recipe: Recipe) -> dict[str, Any]:
+    tables = recipe.as_dict()
+    seed = tables.pop("seed")
+    keys = {f"{table}.{key}": value for table in tables for key, value in tables[table].items()}
+    return {"seed": seed, **keys}

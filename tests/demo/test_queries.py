@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from surefind.demo.questions import best_with, foreign_question, tally_of
+from surefind.demo.queries import best_with, foreign_question, tally_of
 from surefind.images.catalog import Catalog
 from surefind.search.hits import Hit, SearchResult
 

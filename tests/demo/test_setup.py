@@ -7,7 +7,7 @@ from small_demo import TINY
 
 from surefind import InvalidFile
 from surefind.demo import run_demo
-from surefind.demo.folder import DemoFolder
+from surefind.demo.setup import DemoFolder
 
 
 def test_a_folder_of_somebody_else_is_refused_and_left_alone(tmp_path: Path):

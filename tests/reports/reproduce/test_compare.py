@@ -1,20 +1,20 @@
-"""The paper's figures and ours on one page."""
+"""The paper's figures and ours: compared, and shown."""
 
 import json
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from evaluations import make_evaluation
 from rich.console import Console
 
 from surefind.errors import InvalidFile
 from surefind.metrics.bootstrap import Estimate
-from surefind.reports.reproduce.compare import Figure, compare, over_seeds
-from surefind.reports.reproduce.markdown import into, to_markdown
-from surefind.reports.reproduce.plan import Plan
-from surefind.reports.reproduce.rows import ROWS
+from surefind.reports.reproduce.compare import Figure, against, compare, over_seeds
+from surefind.reports.reproduce.markdown import into, to_markdown, to_terminal
+from surefind.reports.reproduce.plan import ROWS, Plan
 from surefind.reports.reproduce.run import RowResult
-from surefind.reports.reproduce.terminal import to_terminal
 
 NONE = "\N{EN DASH}"
 
@@ -100,10 +100,9 @@ def test_a_model_without_variance_has_no_doubt_of_its_own(cub, found):
 
 
 def test_seeds_are_averaged_and_their_spread_told(cub, found):
-    assert over_seeds([Estimate(0.5, 0.4, 0.7), Estimate(0.7, 0.6, 0.8)]) == pytest.approx(
-        Figure(0.6, 0.5, 0.75, 0.1 * 2**0.5)
-    )
-    assert over_seeds([Estimate(0.5, 0.4, 0.7)]) == (0.5, 0.4, 0.7, None)
+    both = over_seeds([Estimate(0.5, 0.4, 0.7), Estimate(0.7, 0.6, 0.8)])
+    assert astuple(both) == pytest.approx((0.6, 0.5, 0.75, 0.1 * 2**0.5))
+    assert over_seeds([Estimate(0.5, 0.4, 0.7)]) == Figure(0.5, 0.4, 0.7, None)
     assert over_seeds([Estimate(0.5, 0.4, 0.7), None]) is None
     _, ours, *_ = lines(page(cub, found, found), "TripReg")
     assert ours.startswith("| TripReg | ours | 2 | 0.600 [0.580, 0.620] ± 0.000 |")
@@ -151,3 +150,47 @@ def test_data_that_no_row_was_trained_for_has_a_table_of_its_own(cub, found):
     assert "**Zero-shot (ours): folder:data, 72 queries, 6 classes**" in text
     assert "--zero-shot folder:cars" in text
     assert len(lines(text, "Bayes vMF")) == 5  # paper, ours, wrong hits, foreign, zero-shot
+
+
+@pytest.fixture(params=["six labels", "no labels"])
+def tables(request, plan: Plan, tmp_path: Path) -> Plan:
+    """Two rows with two seeds each; in the second row ten more queries are right."""
+    _, queries = make_evaluation(tmp_path / "made-up")
+    if request.param == "no labels":
+        queries.columns["label"] = np.full(len(queries), "")
+    plan = replace(plan, seeds=2)
+    for row, better in ((plan.rows[0], 0), (plan.rows[1], 10)):
+        right = queries["means.match_1"].copy()
+        right[np.flatnonzero(~right)[:better]] = True
+        table = type(queries)(queries.columns | {"means.match_1": right})
+        for seed in range(2):
+            folder = plan.evaluation(row, seed)
+            folder.mkdir(parents=True)
+            table.write(folder / "queries.csv")
+    return plan
+
+
+def test_a_better_row_has_a_difference_above_zero(tables: Plan):
+    found = against(tables, tables.rows[1], tables.rows[0])
+    assert found.difference.value == pytest.approx(10 / 72)
+    assert found.difference.low > 0
+
+
+@pytest.mark.parametrize("tables", ["no labels"], indirect=True)
+def test_a_better_row_is_told_from_luck(tables: Plan):
+    assert against(tables, tables.rows[1], tables.rows[0]).p_value < 0.01
+
+
+@pytest.mark.parametrize("tables", ["six labels"], indirect=True)
+def test_queries_of_one_label_are_flipped_together(tables: Plan):
+    """Six signs fall alike in 2 of 64 cases: fewer labels cannot prove more."""
+    assert against(tables, tables.rows[1], tables.rows[0]).p_value > 0.02
+
+
+def test_a_row_is_not_better_than_itself(tables: Plan):
+    found = against(tables, tables.rows[0], tables.rows[0])
+    assert (found.difference.value, found.p_value) == (0.0, 1.0)
+
+
+def test_without_a_table_nothing_is_said(plan: Plan):
+    assert against(plan, plan.rows[1], plan.rows[0]) is None

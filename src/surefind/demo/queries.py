@@ -1,4 +1,4 @@
-"""Three queries that nobody drew for the purpose: one easy, one hard, one foreign."""
+"""Three queries to show: one easy, one hard, one foreign."""
 
 import io
 from collections import Counter
@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from surefind.embeddings import Embeddings
 from surefind.files import make_writable, write_whole
 from surefind.images.catalog import Catalog
+from surefind.reports.encoded import Embedded
 from surefind.search.confidence.verdict import FOREIGN, MATCH, UNSURE
 from surefind.search.hits import SearchResult
 from surefind.search.index import Index
@@ -70,33 +70,35 @@ class Tally:
 
 
 def ask(
-    index: Index, kept_out: Catalog, symbols: Catalog, *, strangers: Embeddings, folder: Path
-) -> tuple[list[Question], Tally]:
-    """All are asked; of each verdict one is taken, written to the folder, and asked again."""
+    index: Index, kept_out: Catalog, symbols: Embedded, folder: Path
+) -> tuple[tuple[Question, ...], Tally]:
+    """Search all of them; of each verdict one is written to the folder and searched again."""
     own = index.search(index.encoder.encode(kept_out.files), SHOWN)
-    theirs = index.search(strangers, SHOWN)
+    foreign = index.search(symbols.embeddings, SHOWN)
     easy = best_with(own, MATCH, by=[result.confidence or 0.0 for result in own])
     hard = best_with(own, UNSURE, by=kept_out.difficulty)
     make_writable(folder)
-    chosen = (
-        ("easy", "the glyph, of those kept out, that it is surest of", kept_out, easy),
-        ("hard", "the most spoilt of those it is unsure of", kept_out, hard),
-    )
     questions = []
-    for kind, about, catalog, row in chosen:
+    for kind, about, row in (
+        ("easy", "the glyph, of those kept out, that it is surest of", easy),
+        ("hard", "the most spoilt of those it is unsure of", hard),
+    ):
         path = folder / f"{kind}.png"
-        write_whole(path, catalog.file(row).read_bytes())
+        write_whole(path, kept_out.file(row).read_bytes())
         answer = index.search(path, SHOWN)
-        questions.append(Question(kind, about, catalog.labels[row], path, answer))
-    questions.append(foreign_question(index, symbols, theirs, folder / "foreign.png"))
-    return questions, tally_of(own, kept_out, theirs)
+        questions.append(Question(kind, about, kept_out.labels[row], path, answer))
+    questions.append(foreign_question(index, symbols.catalog, foreign, folder / "foreign.png"))
+    return tuple(questions), tally_of(own, kept_out, foreign)
 
 
 def foreign_question(
     index: Index, symbols: Catalog, theirs: list[SearchResult], path: Path
 ) -> Question:
     """A chess board; if that passes for a glyph, the strangest of the symbols."""
-    about, picture = "a chess board, which is no glyph at all", _chess_board()
+    squares = (np.indices((64, 64)) // 8).sum(axis=0) % 2
+    file = io.BytesIO()
+    Image.fromarray((255 * squares).astype(np.uint8)).save(file, "PNG")
+    about, picture = "a chess board, which is no glyph at all", file.getvalue()
     if index.search(picture, SHOWN).verdict != FOREIGN:
         strange = [-(result.novelty_p_value or 0.0) for result in theirs]
         about = "the strangest of the symbols, which are no letters"
@@ -108,13 +110,6 @@ def foreign_question(
 def best_with(results: Sequence[SearchResult], verdict: str, *, by: Sequence[float]) -> int:
     """The highest of those with the verdict; of all, if none has it."""
     return max(range(len(results)), key=lambda row: (results[row].verdict == verdict, by[row]))
-
-
-def _chess_board() -> bytes:
-    squares = (np.indices((64, 64)) // 8).sum(axis=0) % 2
-    file = io.BytesIO()
-    Image.fromarray((255 * squares).astype(np.uint8)).save(file, "PNG")
-    return file.getvalue()
 
 
 def tally_of(
