@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from contextlib import closing
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from children import received, start
 from stores import DIM, SPACE, opened
 
 from surefind.embeddings import Gaussians
-from surefind.engines.embedded.database import closing_connection, connect
+from surefind.engines.embedded.database import connect
 from surefind.engines.engine import Rows
 
 ROWS = 7  # of each writer; all are replaced at once
@@ -21,7 +22,7 @@ QUERY = SPACE.asking(Gaussians(torch.ones(3, DIM), torch.ones(3)))
 
 def hold(place: str, pipe: Connection) -> None:
     """A writer that takes the lock and keeps it until it is told to end."""
-    with closing_connection(connect(Path(place), write=True)) as db:
+    with closing(connect(Path(place), write=True)) as db:
         db.execute("BEGIN IMMEDIATE")
         pipe.send("held")
         pipe.recv()

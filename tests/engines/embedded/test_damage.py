@@ -63,9 +63,9 @@ def test_a_row_that_was_changed_is_noticed_when_it_is_read_and_by_verify(place):
 @pytest.mark.parametrize(
     ("statement", "problem"),
     [
-        ("DELETE FROM rows WHERE key = 9", "row 9 is removed in one place"),
-        ("UPDATE rows SET removed_in = 1 WHERE key = 9", "row 9 is removed in one place"),
-        ("UPDATE rows SET removed_in = NULL", "is removed in one place"),
+        ("DELETE FROM rows WHERE key = 9", "row 9 is missing"),
+        ("UPDATE rows SET removed_in = 1 WHERE key = 9", "row 9 is missing"),
+        ("UPDATE rows SET removed_in = NULL", "is not of this version"),
         ("UPDATE rows SET digest = 'text' WHERE key = 9", "row 9 is not as it was written"),
     ],
 )
@@ -135,7 +135,6 @@ def test_a_changed_description_is_damage(place, statement: str):
 
 
 def test_an_index_of_a_newer_format_is_told_apart_from_damage(place, monkeypatch):
-    monkeypatch.setattr(engine, "FORMAT", 3)
     monkeypatch.setattr(database, "FORMAT", 3)
     made(place)
     monkeypatch.undo()
@@ -163,7 +162,7 @@ def test_verify_finds_ids_that_belong_to_two_rows(tmp_path, monkeypatch):
     found = filled(tmp_path / "index")
     monkeypatch.setattr(engine.View, "find_in", lambda *_: {})
     found.add(some_rows(2, 1))
-    assert any("belongs to 2 rows" in problem for problem in found.verify())
+    assert any("has the id of another" in problem for problem in found.verify())
 
 
 def test_what_is_no_index_is_one_clear_error(tmp_path):

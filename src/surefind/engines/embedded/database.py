@@ -6,7 +6,7 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -46,7 +46,7 @@ Head = tuple[int, int, int, int]  # of a block: first, count, vectors_crc, colum
 def create_tables(folder: Path, meta: Meta) -> None:
     """Make the database of an empty index in one transaction."""
     path = folder / FILE
-    with closing_connection(sqlite3.connect(path, isolation_level=None, timeout=PATIENCE)) as db:
+    with closing(sqlite3.connect(path, isolation_level=None, timeout=PATIENCE)) as db:
         db.execute(f"PRAGMA synchronous={SYNCHRONOUS}")
         db.execute("BEGIN IMMEDIATE")
         if _has_tables(db):
@@ -60,7 +60,7 @@ def create_tables(folder: Path, meta: Meta) -> None:
 
 
 def connect(folder: Path, *, write: bool = False) -> sqlite3.Connection:
-    """Open a connection for one use: it must not cross threads or forks.
+    """Open a connection for one use; closing it rolls back, and ends its locks at once.
 
     SQLite opens the file for reading only where it may not be written. Do not open it by other
     means: closing a file drops all locks that the process has on it.
@@ -89,21 +89,9 @@ def connect(folder: Path, *, write: bool = False) -> sqlite3.Connection:
 
 
 @contextmanager
-def closing_connection(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """Roll back what was not committed, and close at once: a connection holds locks."""
-    try:
-        yield db
-    finally:
-        if db.in_transaction:
-            with suppress(sqlite3.Error):
-                db.execute("ROLLBACK")
-        db.close()
-
-
-@contextmanager
 def reading(folder: Path) -> Iterator[sqlite3.Connection]:
     """Run the block in a read transaction: no writer commits before it ends."""
-    with reported_errors(folder, "read"), closing_connection(connect(folder)) as db:
+    with reported_errors(folder, "read"), closing(connect(folder)) as db:
         db.execute("BEGIN")
         yield db
 
@@ -120,10 +108,10 @@ def reported_errors(folder: Path, doing: str) -> Iterator[None]:
                 f"another process is writing to {folder}",
                 fix="wait until it has finished, or end it; nothing was changed",
             ) from error
-        if code.startswith(_DAMAGE) or isinstance(error, sqlite3.DataError):
+        if not code or code.startswith(_DAMAGE):  # none: a text that is not UTF-8
             raise Damaged(folder / FILE, str(error)) from error
         raise refused(folder, doing, str(error)) from error
-    except UnicodeDecodeError as error:
+    except UnicodeDecodeError as error:  # a text, or a message of SQLite that quotes one
         raise Damaged(folder / FILE, "a text in it is not UTF-8") from error
     except OSError as error:
         if doing == "read" and error.errno in (errno.ENOENT, errno.EIO, errno.EISDIR):

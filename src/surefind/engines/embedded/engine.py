@@ -8,7 +8,7 @@ import sqlite3
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any, Self
@@ -18,19 +18,8 @@ from numpy.typing import NDArray
 
 from surefind import files
 from surefind.choices import check_choice
-from surefind.engines.embedded.database import (
-    FILE,
-    FORMAT,
-    closing_connection,
-    connect,
-    create_tables,
-    read_meta,
-    reading,
-    reported_errors,
-    row_crc,
-    write_meta,
-)
-from surefind.engines.embedded.graph import kind_wanted, size_of_graph, write_graph
+from surefind.engines.embedded import database
+from surefind.engines.embedded.graph import LINKS, kind_wanted, write_graph
 from surefind.engines.embedded.vectors import Ints, Vectors, appended, check_room, map_vectors
 from surefind.engines.embedded.view import COLUMNS, OWN_FILE, View, load
 from surefind.engines.engine import KINDS, Block, EngineError, Found, Keys, Rows
@@ -55,8 +44,8 @@ def create(
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgument("facts", expected="what JSON can hold", got=str(error)) from error
     folder, identity = Path(place), secrets.token_hex(16)
-    meta = {"format": FORMAT, "identity": identity, "kind": kind, "facts": kept, "graph": "null"}
-    meta |= {"family": space.family, "dim": space.dim, "ranking": space.ranking}
+    meta = {"format": database.FORMAT, "identity": identity, "kind": kind, "facts": kept}
+    meta |= {"family": space.family, "dim": space.dim, "ranking": space.ranking, "graph": "null"}
     meta |= {"version": 0, "next_key": 0, "vectors": f"{identity}.vectors", "removed": b""}
     meta |= {"compacted": "[0, 0]", "purged": 0}  # version and time; the newest purged version
     try:
@@ -64,8 +53,8 @@ def create(
             folder.mkdir(parents=True, exist_ok=True)
             files.sync_folder(folder.parent)
         if (folder / "CURRENT").exists():
-            connect(folder)  # says what is there
-        create_tables(folder, meta)
+            database.connect(folder)  # says what is there
+        database.create_tables(folder, meta)
     except (OSError, sqlite3.Error) as error:
         raise InvalidFile(f"cannot make an index in {folder}: {error}", fix=files.ROOM) from error
     return open_place(place)
@@ -90,7 +79,8 @@ class EmbeddedEngine:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        return self._now.facts
+        found: dict[str, Any] = json.loads(self._now.meta["facts"])
+        return found
 
     @property
     def exact(self) -> bool:
@@ -217,7 +207,7 @@ class EmbeddedEngine:
         """Read everything again from the disk, in one transaction."""
         self._now  # noqa: B018 - it must be open
         try:
-            with reading(self._folder) as db:
+            with database.reading(self._folder) as db:
                 view = View(self._folder, db)
                 return [*view.warnings, *view.problems(db)]
         except InvalidFile as error:
@@ -257,12 +247,12 @@ class EmbeddedEngine:
         """
         with (
             self._writing,
-            reported_errors(self._folder, "write"),
-            closing_connection(connect(self._folder, write=True)) as db,
+            database.reported_errors(self._folder, "write"),
+            closing(database.connect(self._folder, write=True)) as db,
         ):
             now = self._now
             db.execute("BEGIN IMMEDIATE")
-            same = read_meta(self._folder, db)[0]["seal"] == now.meta["seal"]
+            same = database.read_meta(self._folder, db)[0]["seal"] == now.meta["seal"]
             base = now if same else View(self._folder, db, now)
             _clean(self._folder, base)
             change = Transaction(db, base)
@@ -317,7 +307,7 @@ class Transaction:
         self._append(keys, var, lambda some: vectors[some])
         self.db.executemany(
             "INSERT INTO rows VALUES(?, ?, ?, ?, ?, NULL)",
-            ((key, *row, row_crc(key, *row)) for key, row in enumerate(texts, first)),
+            ((key, *row, database.row_crc(key, *row)) for key, row in enumerate(texts, first)),
         )
         self._meta["next_key"] = first + len(var)
 
@@ -332,15 +322,12 @@ class Transaction:
             self._meta["graph"] = "null"
             keys, var = base.keys[places], base.var[places]
             self._append(keys, var, lambda some: base.vectors[places[some]])
-            self._purge(now=int(time.time()))
+            before, since = json.loads(self._meta["compacted"])
+            now = int(time.time())
+            if now - since >= KEPT_FOR:  # else somebody may read a version from before it
+                self.db.execute("DELETE FROM rows WHERE removed_in <= ?", (before,))
+                self._meta |= {"purged": before, "compacted": json.dumps([base.version + 1, now])}
         self.build_graph(compact=True)
-
-    def _purge(self, *, now: int) -> None:
-        """Delete rows that were removed before a `compact` that is long ago."""
-        purged, since = json.loads(self._meta["compacted"])
-        if now - since >= KEPT_FOR:
-            self.db.execute("DELETE FROM rows WHERE removed_in <= ?", (purged,))
-            self._meta |= {"purged": purged, "compacted": json.dumps([self.base.version + 1, now])}
 
     @staticmethod
     def graph_wanted(view: View, *, rows: int | None = None, compact: bool = False) -> str | None:
@@ -356,7 +343,7 @@ class Transaction:
         compact = compact or bool(base.warnings)  # a damaged one is built again whatever was added
         kind = self.graph_wanted(base, rows=rows if moved else None, compact=compact)
         if kind is not None:
-            check_room(folder, size_of_graph(kind, rows, width))
+            check_room(folder, rows * (4 * width + 32 if kind == "ivf" else 8 * LINKS + 32))
             vectors = base.vectors
             if moved:
                 vectors = map_vectors(folder / self._meta["vectors"], rows=rows, width=width)
@@ -369,7 +356,7 @@ class Transaction:
     def finish(self) -> View:
         """Write the checksums and return the new version as it will be."""
         self._meta["version"] = self.base.version + 1
-        write_meta(self.db, self._meta, self._heads)
+        database.write_meta(self.db, self._meta, self._heads)
         return View(self.base.folder, self.db, self.base, written=True)
 
     def _append(
@@ -422,7 +409,7 @@ def _clean(folder: Path, view: View) -> None:
 
 
 def _own_files(folder: Path) -> list[Path]:
-    own = (FILE, f"{FILE}-journal")
+    own = (database.FILE, f"{database.FILE}-journal")
     return [path for path in folder.iterdir() if path.name in own or OWN_FILE.fullmatch(path.name)]
 
 

@@ -163,11 +163,6 @@ def write_graph(folder: Path, vectors: Vectors, kind: str, old: Graph | None) ->
     return Kept(path.name, rows, digest.hexdigest())
 
 
-def size_of_graph(kind: str, rows: int, width: int) -> int:
-    """Bytes that it will take, roughly."""
-    return rows * (8 * LINKS + 32 if kind == "hnsw" else 4 * width + 32)
-
-
 def _viewed(vectors: Vectors) -> Any:
     """An index that uses the vectors where they lie; they must live as long as it does."""
     index = faiss.IndexFlatL2(vectors.shape[1])

@@ -4,7 +4,7 @@ import json
 import re
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
@@ -105,11 +105,6 @@ class View:
                     "by the next write or `surefind verify --repair`",
                 )
 
-    @property
-    def facts(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.meta["facts"])
-        return found
-
     def count(self, where: Where | None = None) -> int:
         chosen = self.selection(where)
         return len(self.keys) if chosen is None else chosen.count
@@ -159,8 +154,10 @@ class View:
         ids, digests, metadata = [], [], []
         if len(places):
             with self._rows_of_version() as db:
+                query = "SELECT id, digest, metadata, crc FROM rows WHERE key = ?"
                 for key in self.keys[places].tolist():
-                    name, digest, text = self._row(db, key)
+                    row = db.execute(query, (key,)).fetchone()
+                    name, digest, text = self._checked(key, row)
                     ids.append(name)
                     digests.append(digest.hex())
                     metadata.append(json.loads(text))
@@ -200,19 +197,19 @@ class View:
             if not np.isfinite(self.vectors[first : first + count]).all():
                 yield f"a vector of rows {first} to {first + count} is not finite"
         alive = set(self.keys[self.places()].tolist())
-        kept = {key for (key,) in db.execute("SELECT key FROM rows WHERE removed_in IS NULL")}
-        for key in sorted(alive ^ kept)[:5]:
-            yield f"row {key} is removed in one place and kept in another"
         ids: set[str] = set()
-        for key in sorted(alive & kept):
+        query = "SELECT key, id, digest, metadata, crc FROM rows WHERE removed_in IS NULL"
+        for key, *row in db.execute(query):
             try:
-                name, _, _ = self._row(db, key)
+                name, _, _ = self._checked(key, row)
             except Damaged as error:
                 yield error.problem
                 continue
-            if name in ids:
-                yield f"the id {name!r} belongs to 2 rows"
+            if name in ids or key not in alive:
+                yield f"row {key} is not of this version, or has the id of another: {name!r}"
             ids.add(name)
+            alive.discard(key)
+        yield from (f"row {key} is missing or damaged" for key in sorted(alive)[:5])
 
     def _read_columns(self, db: sqlite3.Connection, known: "View | None", shared: int) -> None:
         blobs, rows = [], sum(head[1] for head in self.heads[:shared])
@@ -288,10 +285,8 @@ class View:
                 )
             yield db
 
-    def _row(self, db: sqlite3.Connection, key: int) -> tuple[str, bytes, str]:
-        row = db.execute(
-            "SELECT id, digest, metadata, crc FROM rows WHERE key = ?", (key,)
-        ).fetchone()
+    def _checked(self, key: int, row: Sequence[Any] | None) -> tuple[str, bytes, str]:
+        """Id, digest and metadata of a row that was read with its checksum."""
         if row is None:
             raise Damaged(self.folder / FILE, f"row {key} is missing")
         name, digest, text, crc = row
