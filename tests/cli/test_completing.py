@@ -17,7 +17,7 @@ from surefind.engines.engine import KINDS
 from surefind.engines.opening import SCHEMES
 from surefind.functional.ranking import RANKINGS
 from surefind.reports.reproduce.plan import DATASETS
-from surefind.search.gallery import DUPLICATES
+from surefind.search.index import DUPLICATES
 
 SUREFIND = Path(sys.executable).with_name("surefind")
 

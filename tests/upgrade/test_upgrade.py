@@ -12,7 +12,7 @@ import surefind as sf
 from surefind.encoders.encoder import POINT_VAR
 from surefind.engines.embedded.sealed import seal, unseal
 from surefind.engines.space import Space
-from surefind.search.confidence.verdict import VERDICTS
+from surefind.search.confidence.conformal import VERDICTS
 from surefind.upgrade.upgrade import FILE
 
 

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from surefind.choices import check_choice
 from surefind.cli.parts import PARTS, part_of
 from surefind.cli.progress import Tell
 from surefind.embeddings import Embeddings
@@ -22,6 +21,7 @@ from surefind.search.confidence.shift import Shift
 from surefind.search.index import Index
 from surefind.upgrade.upgrade import Upgrade
 from surefind.upgrade.vectors import read_vectors
+from surefind.validation import check_choice
 
 
 @dataclass(frozen=True)

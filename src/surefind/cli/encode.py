@@ -42,12 +42,12 @@ def encode(
         surefind encode model photos/ -o photos.npz
         surefind encode model photos/ -o photos.safetensors --runtime onnx
     """
-    from surefind.choices import check_choice
     from surefind.cli.embeddings_file import write_embeddings
     from surefind.cli.parts import PARTS, part_of
     from surefind.encoders.device import own_device
     from surefind.encoders.onnx.opening import RUNTIMES, open_encoder
     from surefind.files import make_writable
+    from surefind.validation import check_choice
 
     check_choice("--runtime", runtime, RUNTIMES)
     check_choice("--part", part, PARTS)

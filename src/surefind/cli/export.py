@@ -43,12 +43,12 @@ def export(
         surefind export model --onnx
         surefind export model --onnx --int8 photos/
     """
-    from surefind.choices import check_choice
     from surefind.cli.parts import PARTS, part_of
     from surefind.cli.progress import stages
     from surefind.encoders.onnx.export import evenly, export_onnx
     from surefind.encoders.onnx.extra import check_exporting
     from surefind.search.folder import IndexFolder
+    from surefind.validation import check_choice
 
     if not onnx:
         raise InvalidArgument(

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from surefind.choices import check_choice
 from surefind.cli.parts import PARTS, part_of
 from surefind.encoders.device import own_device
 from surefind.encoders.encoding import ImageEncoder
@@ -14,8 +13,8 @@ from surefind.errors import InvalidArgument, InvalidFile
 from surefind.functional.ranking import RANKINGS
 from surefind.images.catalog import Catalog
 from surefind.search.folder import EMBEDDED, IndexFolder
-from surefind.search.gallery import DEFAULT_RANKING, DUPLICATES
-from surefind.search.index import Index
+from surefind.search.index import DEFAULT_RANKING, DUPLICATES, Index
+from surefind.validation import check_choice
 
 
 @dataclass(frozen=True)

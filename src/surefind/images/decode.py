@@ -21,13 +21,13 @@ from PIL import (  # importing a plugin registers its format, here once and not 
 )
 from torch import Tensor
 
-from surefind.choices import check_choice
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.images.png import refuse_png_bombs
 from surefind.images.quiet import quiet_pillow
 from surefind.images.rgb import to_rgb
 from surefind.images.tiff import refuse_tiff_bombs
 from surefind.images.unfit import Unfit
+from surefind.validation import check_choice
 
 ImageSource = str | Path | bytes | Image.Image | NDArray[np.uint8] | Tensor
 

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from surefind.choices import check_choice
 from surefind.datasets import open_dataset, read_catalog, read_foreign
 from surefind.embeddings import Embeddings
 from surefind.encoders.encoder import Encoder
@@ -32,6 +31,7 @@ from surefind.reports.queries import QueryTable
 from surefind.reports.ranking import neighbours
 from surefind.reports.result import About, EvalResult, Ladder
 from surefind.reports.signals import DEPTH, uncertainty_signals
+from surefind.validation import check_choice
 
 PARTS = ("test", "val", "train", "all")
 PACKAGES = ("surefind", "torch", "timm", "faiss-cpu", "numpy", "scikit-learn")

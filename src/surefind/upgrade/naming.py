@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from surefind.choices import nearest
 from surefind.errors import InvalidFile
+from surefind.validation import nearest
 
 VECTORS = ("vectors", "embeddings", "x", "features", "means", "vector", "embedding", "mean")
 LABELS = ("labels", "label", "y", "classes", "class", "targets", "target")

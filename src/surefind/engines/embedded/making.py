@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from surefind import files
-from surefind.choices import check_choice
 from surefind.engines.embedded.folder import Folder
 from surefind.engines.embedded.lock import writer_lock
 from surefind.engines.embedded.manifest import Manifest, Store
@@ -16,6 +15,7 @@ from surefind.engines.embedded.recovery import is_unfinished
 from surefind.engines.engine import KINDS
 from surefind.engines.space import Space
 from surefind.errors import InvalidArgument, InvalidFile
+from surefind.validation import check_choice
 
 
 def make(folder: Folder, space: Space, facts: Mapping[str, Any], *, kind: str) -> None:

@@ -7,7 +7,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.choices import check_choice
 from surefind.engines.engine import KINDS, Block, EngineError, Found, Keys, Rows
 from surefind.engines.milvus import checking, entry, making, reading, searching, writing
 from surefind.engines.milvus import vector_index as indexes
@@ -16,6 +15,7 @@ from surefind.engines.milvus.expressions import expression
 from surefind.engines.milvus.url import parse
 from surefind.engines.space import Space
 from surefind.engines.where import Where
+from surefind.validation import check_choice
 
 UNKNOWN = (np.inf, 0.0)  # the range of no variances
 

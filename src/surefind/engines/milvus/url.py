@@ -4,9 +4,9 @@ import re
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
-from surefind.choices import nearest
 from surefind.engines.engine import unreadable_url
 from surefind.errors import InvalidArgument
+from surefind.validation import nearest
 
 FORM = "milvus://user:password@host:port/database?collection=name"
 PORT = 19530

@@ -7,7 +7,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.choices import check_choice
 from surefind.engines.engine import KINDS, Block, Found, Keys, Rows
 from surefind.engines.pgvector import (
     about,
@@ -25,6 +24,7 @@ from surefind.engines.pgvector.driver import SQL, Connection
 from surefind.engines.pgvector.url import parse
 from surefind.engines.space import Space
 from surefind.engines.where import Where
+from surefind.validation import check_choice
 
 MOST = 1_000_000
 

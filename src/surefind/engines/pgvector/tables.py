@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from surefind.choices import nearest
 from surefind.engines.engine import EngineError
 from surefind.engines.pgvector.driver import (
     SQL,
@@ -17,6 +16,7 @@ from surefind.engines.pgvector.driver import (
 )
 from surefind.engines.pgvector.url import REGISTRY, Place
 from surefind.engines.space import Space
+from surefind.validation import nearest
 
 SCHEMA = 1  # of the tables; raised when their columns change
 SHORT_WAIT = "SELECT set_config('lock_timeout', '30s', true)"  # for those who read to finish

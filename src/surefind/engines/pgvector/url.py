@@ -4,10 +4,10 @@ import re
 from dataclasses import dataclass, field
 from urllib.parse import quote, unquote
 
-from surefind.choices import nearest
 from surefind.engines.engine import unreadable_url
 from surefind.engines.pgvector.driver import KNOWN_PARAMETERS, DatabaseError, read_url
 from surefind.errors import InvalidArgument
+from surefind.validation import nearest
 
 FORM = "pgvector://user:password@host:port/database?table=name"
 REGISTRY = "surefind_indexes"  # the table that lists all indexes

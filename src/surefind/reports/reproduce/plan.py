@@ -3,12 +3,12 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from surefind.choices import check_choice
 from surefind.errors import InvalidArgument
 from surefind.reports.evaluate import Request
 from surefind.reports.reproduce.paper import BACKBONES, TITLES, TRAINED_ON
 from surefind.reports.reproduce.rows import ROWS, Row
 from surefind.training.recipe import Recipe
+from surefind.validation import check_choice
 
 DATASETS = (*TITLES, "glyphs")
 SCALES = ("paper", "cpu")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from surefind.choices import check_choice
+from surefind.validation import check_choice
 
 
 class Row(NamedTuple):

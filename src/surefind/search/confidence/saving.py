@@ -10,6 +10,7 @@ from typing import TypeVar
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
+from surefind.engines.embedded.damage import Missing
 from surefind.engines.embedded.folder import Folder
 from surefind.engines.embedded.lock import writer_lock
 from surefind.engines.embedded.sealed import read_small, seal, unseal
@@ -47,9 +48,14 @@ def write_calibration(folder: Path, calibrated: Calibrated) -> None:
                     old.unlink()
 
 
-def has_calibration(folder: Path) -> bool:
-    """A first one that could not be written leaves a folder without."""
-    return (folder / FILE).exists()
+def stored_content(folder: Path) -> bytes | None:
+    """What the calibration's file holds, to compare; none where there is no calibration."""
+    try:
+        return read_small(folder / FILE)
+    except Missing:
+        return None
+    except InvalidFile:
+        return b""  # `read_calibration` says why
 
 
 def read_calibration(folder: Path, *, fingerprint: str, ranking: str) -> Calibrated:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from surefind.engines.engine import Engine, EngineError, Keys
 from surefind.errors import InvalidArgument
-from surefind.search.gallery import Gallery
+from surefind.search.index import Index
 from surefind.serve.gallery.items import item_of
 
 MOST = 2000  # images of a sketch; a map of them takes 11 s on one core
@@ -39,13 +39,13 @@ class Sketch:
 
 
 def sketch(
-    source: Gallery | Engine, *, most: int = MOST, look_at: int = LOOK_AT, seed: int = 0
+    source: Index | Engine, *, most: int = MOST, look_at: int = LOOK_AT, seed: int = 0
 ) -> Sketch:
     """`most` of the first `look_at` rows, each as likely as any other; if fewer, all.
 
     Which ones follows from their keys and the seed, so that a few new rows change little.
     """
-    engine = source._engine if isinstance(source, Gallery) else source
+    engine = source._engine if isinstance(source, Index) else source
     for _ in range(TRIES - 1):
         try:
             return _sketch(engine, most=most, look_at=look_at, seed=seed)
