@@ -13,20 +13,20 @@ PACKAGE = Path(surefind.__file__).parent
 # Each room with the rooms it may import from.
 MAY_IMPORT = {
     "errors": set(),
-    "choices": {"errors"},
-    "settings": {"errors", "choices"},
+    "validation": {"errors"},
+    "settings": {"errors", "validation"},
     "files": {"errors"},
     "storage": {"errors"},
     "embeddings": {"errors", "files"},
-    "functional": {"errors", "choices", "embeddings"},
-    "metrics": {"errors", "choices", "embeddings"},
-    "losses": {"errors", "choices", "embeddings", "functional"},
-    "images": {"errors", "choices", "settings"},
-    "datasets": {"errors", "choices", "images"},
-    "encoders": {"errors", "choices", "settings", "files", "embeddings", "images"},
+    "functional": {"errors", "validation", "embeddings"},
+    "metrics": {"errors", "validation", "embeddings"},
+    "losses": {"errors", "validation", "embeddings", "functional"},
+    "images": {"errors", "validation", "settings"},
+    "datasets": {"errors", "validation", "images"},
+    "encoders": {"errors", "validation", "settings", "files", "embeddings", "images"},
 }
 MAY_IMPORT["training"] = {*MAY_IMPORT, "encoders"}
-MAY_IMPORT["engines"] = {"errors", "choices", "files", "storage", "embeddings", "functional"}
+MAY_IMPORT["engines"] = {"errors", "validation", "files", "storage", "embeddings", "functional"}
 MAY_IMPORT["search"] = {*MAY_IMPORT["encoders"], "functional", "metrics", "datasets", "losses"}
 MAY_IMPORT["search"] |= {"encoders", "engines", "storage"}
 MAY_IMPORT["upgrade"] = {*MAY_IMPORT["search"], "search"}

@@ -39,14 +39,14 @@ def test_values_land_where_they_belong():
         ({"inner": {"sise": 1}}, "f: unknown key 'inner.sise'", "did you mean 'size'?"),
         ({"zzz": 1}, "f: unknown key 'zzz'", "known: inner, name"),
         ({"inner": 3}, "inner is a table", "[inner]"),
-        ({"inner": {"size": "many"}}, "inner.size", "correct inner.size"),
-        ({"inner": {"size": 1.5}}, "inner.size", "correct inner.size"),
-        ({"inner": {"kind": "c"}}, "inner.kind", "correct inner.kind"),
+        ({"inner": {"size": "many"}}, "f: inner.size: Input", None),
+        ({"inner": {"size": 1.5}}, "inner.size", None),
+        ({"inner": {"kind": "c"}}, "inner.kind", None),
         ({"inner": {"size": -1}}, "size: expected 0 or more", "raise it"),
     ],
 )
-def test_what_does_not_fit_is_refused(values: dict[str, object], problem: str, fix: str):
+def test_what_does_not_fit_is_refused(values: dict[str, object], problem: str, fix: str | None):
     with pytest.raises(InvalidFile) as caught:
         parse(Outer, values, where="f")
     assert problem in caught.value.problem
-    assert fix in caught.value.fix
+    assert fix is None or fix in caught.value.fix

@@ -6,8 +6,8 @@ from typing import Any, TypeVar, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from surefind.choices import nearest
 from surefind.errors import InvalidFile, SurefindError
+from surefind.validation import nearest
 
 T = TypeVar("T")
 
@@ -23,8 +23,7 @@ def parse(kind: type[T], values: Mapping[str, Any], *, where: str) -> T:
             raise InvalidFile(f"{where}: {cause.problem}", fix=cause.fix) from error
         key = ".".join(str(part) for part in first["loc"])
         raise InvalidFile(
-            f"{where}: {key or 'values'}: {first['msg']}, got {first['input']!r}",
-            fix=f"correct {key}" if key else "correct it",
+            f"{where}: {key or 'values'}: {first['msg']}, got {first['input']!r}"
         ) from error
 
 

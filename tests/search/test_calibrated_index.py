@@ -11,8 +11,8 @@ from stores import flip_bit
 
 import surefind as sf
 from surefind.engines.space import Space
+from surefind.search.confidence.conformal import VERDICTS
 from surefind.search.confidence.fitting import Wishes
-from surefind.search.confidence.verdict import VERDICTS
 from surefind.search.index import Index
 
 (GALLERY, LABELS), (KNOWN, KNOWN_LABELS), (FRESH, FRESH_LABELS) = thirds(classes=40, seed=3)

@@ -12,7 +12,7 @@ from looking import look
 
 from surefind.embeddings import Embeddings, Gaussians, VonMisesFisher
 from surefind.engines.space import Space
-from surefind.search.confidence.verdict import VERDICTS
+from surefind.search.confidence.conformal import VERDICTS
 from surefind.search.hits import SearchResult
 from surefind.search.index import Index
 from surefind.search.query import UnknownItem

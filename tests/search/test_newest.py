@@ -12,7 +12,7 @@ from pictures import write_pictures
 from stores import flip_bit, flip_last_bit
 
 import surefind as sf
-from surefind.search.confidence.verdict import VERDICTS
+from surefind.search.confidence.conformal import VERDICTS
 from surefind.search.index import Index
 
 (GALLERY, LABELS), (KNOWN, KNOWN_LABELS), (FRESH, _) = thirds(classes=12, seed=3)
@@ -168,9 +168,9 @@ def test_the_encoder_is_loaded_once_for_all_of_them(tmp_path, monkeypatch):
 
 def test_a_calibration_is_read_once_by_many_threads(place, monkeypatch):
     index, read = Index.open(place), []
-    real = sf.search.held_calibration.read_calibration
+    real = sf.search.index.read_calibration
     monkeypatch.setattr(
-        sf.search.held_calibration,
+        sf.search.index,
         "read_calibration",
         lambda *its, **more: read.append(time.sleep(0.01)) or real(*its, **more),
     )

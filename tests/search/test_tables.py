@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from surefind.search.confidence.verdict import VERDICTS
+from surefind.search.confidence.conformal import VERDICTS
 from surefind.search.hits import Hit, SearchResult
 from surefind.search.printable import printable, printable_lines, shortened
 from surefind.search.tables import (

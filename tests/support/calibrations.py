@@ -8,11 +8,10 @@ from PIL import Image
 
 from surefind.encoders import Encoder
 from surefind.search.confidence.calibration import Calibration, Origin
+from surefind.search.confidence.conformal import Showing, novelty_of
 from surefind.search.confidence.fitting import Wishes
 from surefind.search.confidence.guarantee import Promise
-from surefind.search.confidence.novelty import novelty_of
 from surefind.search.confidence.quality import Curve, Quality
-from surefind.search.confidence.showing import Showing
 from surefind.search.index import Index
 
 CLASSES = 24  # of noisy pictures

@@ -10,7 +10,7 @@ from stores import flip_bit
 
 import surefind as sf
 from surefind.encoders.encoder import POINT_VAR
-from surefind.search.confidence.verdict import VERDICTS
+from surefind.search.confidence.conformal import VERDICTS
 from surefind.storage import seal, unseal
 from surefind.upgrade.upgrade import FILE
 

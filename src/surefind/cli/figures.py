@@ -149,8 +149,8 @@ def _wanted(names: list[FigureName], *, with_report: bool) -> list[FigureName]:
 
 def _read(given: list[str], ranking: str) -> "list[Report]":
     """The reports, each with a label of its own."""
-    from surefind.choices import check_choice
     from surefind.reports.result import read_report
+    from surefind.validation import check_choice
 
     reports: list[Report] = []
     for text in given:

@@ -236,9 +236,9 @@ def _index_vectors(
 
 
 def _check_engine(engine: str | None) -> None:
-    from surefind.choices import check_choice
     from surefind.engines.opening import SCHEMES, is_url
     from surefind.search.folder import EMBEDDED
+    from surefind.validation import check_choice
 
     if engine is not None:
         known = tuple(name for name in SCHEMES if is_url(engine) != (name == EMBEDDED))
@@ -256,8 +256,7 @@ def _open(
     """Make the index, or open the one that is there, also where a run was killed making it."""
     from surefind.engines.opening import without_password
     from surefind.search.folder import EMBEDDED, IndexFolder
-    from surefind.search.gallery import DEFAULT_RANKING
-    from surefind.search.index import Index
+    from surefind.search.index import DEFAULT_RANKING, Index
     from surefind.upgrade.upgrade import RANKING, Upgrade, is_upgrade
 
     folder = IndexFolder(output)

@@ -74,7 +74,6 @@ def reproduce(
         surefind reproduce cub200 -o out --seeds 3 --once mc-dropout
         surefind reproduce cars196 -o out --data cars196 --train-data CUB_200_2011
     """
-    from surefind.choices import check_choice
     from surefind.reports.reproduce.markdown import find_place
     from surefind.reports.reproduce.paper import TRAINED_ON
     from surefind.reports.reproduce.plan import (
@@ -86,6 +85,7 @@ def reproduce(
         look_for,
     )
     from surefind.reports.reproduce.run import claimed_data
+    from surefind.validation import check_choice
 
     check_choice("dataset", dataset, DATASETS)
     if (other := TRAINED_ON.get(dataset)) and train_data is None:

@@ -5,10 +5,10 @@ from dataclasses import dataclass, fields
 from math import inf
 from typing import Any, Self
 
-from surefind.choices import check_choice
 from surefind.embeddings import LARGEST_SPREAD, SMALLEST_SPREAD
 from surefind.errors import InvalidArgument
 from surefind.images.preprocess import Preprocessing
+from surefind.validation import check_choice
 
 FAMILIES = ("gaussian", "von-mises-fisher", "point")
 _MOST = 65_536  # of sizes; beyond it a damaged file would ask for all memory there is

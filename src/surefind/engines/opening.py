@@ -6,10 +6,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from surefind.choices import check_choice, nearest
 from surefind.engines.engine import KINDS, Engine
 from surefind.engines.space import Space
 from surefind.errors import InvalidArgument
+from surefind.validation import check_choice, nearest
 
 SCHEMES = {  # a closed table: what a name in a file can load
     "faiss": "surefind.engines.embedded.engine",

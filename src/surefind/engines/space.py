@@ -8,10 +8,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from surefind.choices import check_choice
 from surefind.embeddings import FAMILIES, Embeddings, Gaussians
 from surefind.errors import InvalidArgument
 from surefind.functional.ranking import RANKINGS, asking_vectors, stored_vectors
+from surefind.validation import check_choice
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Space:
         check_choice("family", self.family, tuple(FAMILIES))
         check_choice("ranking", self.ranking, RANKINGS)
         if self.dim < 1:
-            raise InvalidArgument("dim", expected="at least 1", got=str(self.dim), fix="raise it")
+            raise InvalidArgument("dim", expected="at least 1", got=str(self.dim))
 
     @property
     def width(self) -> int:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from surefind.choices import check_choice
 from surefind.errors import InvalidArgument
+from surefind.validation import check_choice
 
 Value = str | int | float | bool
 Metadata = Mapping[str, Value]

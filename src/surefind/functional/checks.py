@@ -1,12 +1,8 @@
 """The few checks that every public function of this folder makes on its arguments."""
 
-from collections.abc import Callable
-from math import isfinite
-from numbers import Real
-
-from surefind.choices import check_choice
 from surefind.embeddings import Embeddings
 from surefind.errors import InvalidArgument
+from surefind.validation import check_choice
 
 METHODS = ("clt", "saddlepoint", "exact")
 
@@ -50,13 +46,3 @@ def check_method(method: str, *, on_sphere: bool) -> None:
             got="'exact'",
             fix="use 'saddlepoint', or the Gaussians of .as_gaussians(), whose law is known",
         )
-
-
-def check_number(
-    name: str,
-    value: object,
-    expected: str = "a finite number",
-    fits: Callable[[float], bool] = isfinite,
-) -> None:
-    if not isinstance(value, Real) or not fits(float(value)):
-        raise InvalidArgument(name, expected=expected, got=repr(value), fix="pass such a number")

@@ -10,11 +10,12 @@ from torch.autograd.function import once_differentiable
 from surefind.embeddings import Embeddings, Gaussians, VonMisesFisher
 from surefind.errors import InvalidArgument
 from surefind.functional.autograd import call
-from surefind.functional.checks import check_method, check_number, check_pair
+from surefind.functional.checks import check_method, check_pair
 from surefind.functional.probability import log_cdf
 from surefind.functional.quadratic import QuadraticForm
 from surefind.functional.sphere import sphere_terms
 from surefind.functional.sphere_moments import InnerProduct, Partner
+from surefind.validation import check_number
 
 
 def squared_distances(x: Tensor, y: Tensor) -> Tensor:
@@ -28,7 +29,6 @@ def squared_distances(x: Tensor, y: Tensor) -> Tensor:
             "x, y",
             expected="shapes (N, D) and (M, D)",
             got=f"{tuple(x.shape)} and {tuple(y.shape)}",
-            fix="one row per image, as many columns in both",
         )
     return call(_SquaredDistances, x, y)
 

@@ -1,12 +1,12 @@
 """Query expansion: a query moves towards its neighbours, less so towards vague ones."""
 
 import torch
-from torch import Tensor
 from torch.nn.functional import normalize
 
 from surefind.embeddings import LARGEST_SPREAD, SMALLEST_SPREAD, Embeddings, Gaussians
 from surefind.errors import InvalidArgument
-from surefind.functional.checks import check_number, check_pair
+from surefind.functional.checks import check_pair
+from surefind.validation import check_number
 
 
 def expand(
@@ -26,11 +26,22 @@ def expand(
     """
     check_pair(query, neighbours, "query, neighbours")
     check_number("alpha", alpha, "a number from 0 on", lambda x: 0 <= x < 1e6)
-    count = _neighbours_each(query, neighbours)
+    if not len(query) or not len(neighbours) or len(neighbours) % len(query):
+        raise InvalidArgument(
+            "neighbours",
+            expected="as many rows for each query, at least one",
+            got=f"{len(neighbours)} rows for {len(query)} queries",
+        )
     q, x = query.to(torch.float64), neighbours.to(torch.float64)
-    means = torch.cat([q.mean[:, None], x.mean.reshape(len(q), count, q.dim)], dim=1)
-    var = torch.cat([_var(q)[:, None], _var(x).reshape(len(q), count)], dim=1)
-    weight = _weights(means, var if certainty else torch.ones_like(var), alpha)
+    means = torch.cat([q.mean[:, None], x.mean.reshape(len(q), -1, q.dim)], dim=1)
+    var = torch.cat([q.spread[:, None], x.spread.reshape(len(q), -1)], dim=1)
+    if not isinstance(q, Gaussians):
+        var = 1 / var
+    unit = normalize(means, dim=2)
+    weight = (unit @ unit[:, 0, :, None])[..., 0].clamp(min=0) ** alpha
+    if certainty:
+        weight = weight * 2 * var[:, :1] / (var[:, :1] + var)
+    weight[:, 0] = 1
     total = (weight[:, None] @ means)[:, 0]
     length, reach = q.mean.norm(dim=1), total.norm(dim=1)
     lost = (reach <= 1e-9 * length) | (length == 0)  # no direction is left: the query stays
@@ -41,26 +52,3 @@ def expand(
     if not isinstance(q, Gaussians):
         spread = 1 / spread
     return query.replace(*(part.to(query.mean.dtype) for part in (mean, spread)))
-
-
-def _weights(means: Tensor, var: Tensor, alpha: float) -> Tensor:
-    """Of means (N, 1 + K, D), the query's first; (N, 1 + K)."""
-    unit = normalize(means, dim=2)
-    cos = (unit[:, 1:] @ unit[:, 0, :, None])[..., 0]
-    certainty = 2 * var[:, :1] / (var[:, :1] + var[:, 1:])
-    return torch.cat([torch.ones_like(var[:, :1]), cos.clamp(min=0) ** alpha * certainty], dim=1)
-
-
-def _var(batch: Embeddings) -> Tensor:
-    return batch.spread if isinstance(batch, Gaussians) else 1 / batch.spread
-
-
-def _neighbours_each(query: Embeddings, neighbours: Embeddings) -> int:
-    if not len(query) or not len(neighbours) or len(neighbours) % len(query):
-        raise InvalidArgument(
-            "neighbours",
-            expected="as many rows for each query, at least one",
-            got=f"{len(neighbours)} rows for {len(query)} queries",
-            fix="put the neighbours of each query one after the other",
-        )
-    return len(neighbours) // len(query)

@@ -5,7 +5,8 @@ from torch import Tensor
 
 from surefind.embeddings import LARGEST_SPREAD, SMALLEST_SPREAD, Embeddings, Gaussians
 from surefind.errors import InvalidArgument
-from surefind.functional.checks import check_embeddings, check_number
+from surefind.functional.checks import check_embeddings
+from surefind.validation import check_number
 
 
 def fuse(views: Embeddings, *, correlation: float = 0.0) -> Embeddings:
@@ -27,9 +28,7 @@ def fuse(views: Embeddings, *, correlation: float = 0.0) -> Embeddings:
     check_embeddings("views", views)
     check_number("correlation", correlation, "a number from 0 to 1", lambda x: 0 <= x <= 1)
     if not len(views):
-        raise InvalidArgument(
-            "views", expected="at least one row", got="none", fix="encode a view first"
-        )
+        raise InvalidArgument("views", expected="at least one row", got="none")
     wide = views.to(torch.float64)
     repeated = 1 + (len(views) - 1) * correlation
     if isinstance(wide, Gaussians):

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from surefind.embeddings import Embeddings, Gaussians
 from surefind.errors import InvalidArgument
-from surefind.functional.checks import check_method, check_number, check_pair
+from surefind.functional.checks import check_method, check_pair
 from surefind.functional.distance import expected_from, match_from, variance_from
+from surefind.validation import check_number
 
 NUMBERS_AT_ONCE = 1_000_000  # of means: 8 MB
 
@@ -67,7 +68,6 @@ def check_hits(
             "gallery",
             expected=f"{len(query) * per_query} rows, {per_query} for each query",
             got=str(len(gallery)),
-            fix="put the hits of each query one after the other",
         )
     return query.detach().to(torch.float64), gallery.detach().to(torch.float64)
 

@@ -7,10 +7,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from surefind.choices import check_choice
 from surefind.embeddings import FAMILIES, Embeddings, Gaussians
 from surefind.functional.checks import check_embeddings
 from surefind.functional.sphere import sphere_terms
+from surefind.validation import check_choice
 
 Array = NDArray[np.float64]
 

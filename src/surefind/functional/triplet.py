@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from surefind.choices import check_choice
 from surefind.embeddings import Embeddings, Gaussians, VonMisesFisher
 from surefind.errors import InvalidArgument
-from surefind.functional.checks import check_method, check_number, check_pair
+from surefind.functional.checks import check_method, check_pair
 from surefind.functional.normal import log_normal_cdf
 from surefind.functional.probability import log_cdf
 from surefind.functional.quadratic import QuadraticForm
 from surefind.functional.sphere import SphereTerms, sphere_terms
 from surefind.functional.sphere_moments import InnerProduct, Partner
+from surefind.validation import check_choice, check_number
 
 SPHERE_MOMENTS = ("exact", "gaussian")
 
@@ -123,7 +123,6 @@ def triplets_of(
             "anchor, positive, negative",
             expected="as many rows in each, or one",
             got=f"{len(anchor)}, {len(positive)} and {len(negative)}",
-            fix="pair them row by row",
         )
     a, p, n = anchor.mean, positive.mean, negative.mean
     distances = tuple((x - y).square().sum(-1) for x, y in ((a, p), (a, n), (p, n)))

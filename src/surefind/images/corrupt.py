@@ -6,7 +6,7 @@ from math import sqrt
 import numpy as np
 from PIL import Image, ImageFilter, ImageStat
 
-from surefind.choices import check_choice
+from surefind.validation import check_choice
 
 KINDS = ("blur", "occlusion", "crop", "noise")
 LEVELS = 5

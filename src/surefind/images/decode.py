@@ -21,9 +21,9 @@ from PIL import (  # importing a plugin registers its format, here once and not 
 )
 from torch import Tensor
 
-from surefind.choices import check_choice
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.images._safety import Unfit, quiet_pillow, refuse_tiff_bombs
+from surefind.validation import check_choice
 
 ImageSource = str | Path | bytes | Image.Image | NDArray[np.uint8] | Tensor
 

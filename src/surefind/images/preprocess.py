@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
-from surefind.choices import check_choice
 from surefind.errors import InvalidArgument
+from surefind.validation import check_choice
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)

@@ -5,9 +5,8 @@ import math
 import torch
 from torch import Tensor
 
-from surefind.choices import check_choice
 from surefind.embeddings import Embeddings
-from surefind.functional.checks import METHODS, check_number
+from surefind.functional.checks import METHODS
 from surefind.functional.divergence import kl_to_prior
 from surefind.functional.sphere import SphereTerms
 from surefind.functional.triplet import (
@@ -19,6 +18,7 @@ from surefind.functional.triplet import (
     spread_terms,
 )
 from surefind.losses.criterion import Scalars, TripletCriterion
+from surefind.validation import check_choice, check_number
 
 _CHUNK = {"clt": 1 << 18, "saddlepoint": 1 << 17, "exact": 1 << 10}  # triplets at once
 

@@ -3,10 +3,9 @@
 import torch
 from torch import Tensor
 
-from surefind.choices import check_choice
 from surefind.embeddings import Embeddings, VonMisesFisher
-from surefind.functional.checks import check_number
 from surefind.losses.criterion import Scalars, TripletCriterion
+from surefind.validation import check_choice, check_number
 
 POOLING = ("sum", "image")
 

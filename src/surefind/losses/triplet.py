@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 from surefind.embeddings import Embeddings, Gaussians
-from surefind.functional.checks import check_number
 from surefind.losses.criterion import Scalars, TripletCriterion
+from surefind.validation import check_number
 
 
 class TripletLoss(TripletCriterion):

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from surefind.choices import check_choice
-from surefind.metrics.checks import as_finite, as_rows, as_shares, check_whole
+from surefind.metrics.checks import as_finite, as_rows, as_shares
 from surefind.metrics.order import Order, order, steps
+from surefind.validation import check_choice, check_whole
 
 DEFINITIONS = ("equal_width", "equal_mass", "probability")
 

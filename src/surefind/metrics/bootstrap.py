@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from surefind.errors import InvalidArgument
-from surefind.metrics.checks import check_number, check_tensor, check_whole
+from surefind.metrics.checks import check_tensor
+from surefind.validation import check_number, check_whole
 
 Name = TypeVar("Name", bound=Hashable)
 
@@ -117,12 +118,7 @@ def bootstrap_means(
     """
     wide = check_tensor("values", values, "(n, m)").detach().double()
     if not (wide > -torch.inf).all():
-        raise InvalidArgument(
-            "values",
-            expected="numbers",
-            got="nan or minus infinity",
-            fix="leave out the queries for which a value is not known",
-        )
+        raise InvalidArgument("values", expected="numbers", got="nan or minus infinity")
     check_whole("resamples", resamples)
     _check_level(level)
     generator, n = _generator(seed), len(wide)
@@ -150,12 +146,7 @@ def _units(n: int, groups: Tensor | None) -> _Units:
     if groups is None:
         return _Units(n, None)
     if len(check_tensor("groups", groups, "(n,)")) != n:
-        raise InvalidArgument(
-            "groups",
-            expected=f"{n} values, one per query",
-            got=str(len(groups)),
-            fix="name the group of every query, in the order of the queries",
-        )
+        raise InvalidArgument("groups", expected=f"{n} values, one per query", got=str(len(groups)))
     found, of_query = groups.unique(return_inverse=True)
     return _Units(len(found), of_query)
 

@@ -1,9 +1,5 @@
 """The few checks that every metric makes on its arguments, and the shape it then works in."""
 
-from collections.abc import Callable
-from math import isfinite
-from numbers import Integral, Real
-
 import torch
 from torch import Tensor
 
@@ -17,19 +13,11 @@ def as_numbers(name: str, values: object, length: int | None = None) -> Tensor:
     tensor = check_tensor(name, values, "(Q,)")
     if length is not None and len(tensor) != length:
         raise InvalidArgument(
-            name,
-            expected=f"{length} values, one per query",
-            got=str(len(tensor)),
-            fix="pass the same queries in the same order to every argument",
+            name, expected=f"{length} values, one per query", got=str(len(tensor))
         )
     tensor = tensor.detach().double()
     if tensor.isnan().any():
-        raise InvalidArgument(
-            name,
-            expected="numbers",
-            got=f"{int(tensor.isnan().sum())} nan",
-            fix="leave out the queries for which it is not known",
-        )
+        raise InvalidArgument(name, expected="numbers", got=f"{int(tensor.isnan().sum())} nan")
     return tensor
 
 
@@ -38,10 +26,7 @@ def as_finite(name: str, values: object, length: int | None = None) -> Tensor:
     tensor = as_numbers(name, values, length)
     if tensor.isinf().any():
         raise InvalidArgument(
-            name,
-            expected="finite numbers",
-            got=f"{int(tensor.isinf().sum())} infinite",
-            fix="leave those queries out, and say how many",
+            name, expected="finite numbers", got=f"{int(tensor.isinf().sum())} infinite"
         )
     return tensor
 
@@ -114,24 +99,6 @@ def check_tensor(name: str, value: object, shape: str) -> Tensor:
     ndim = shape.strip("(,)").count(",") + 1
     if value.ndim != ndim or value.numel() == 0:
         raise InvalidArgument(
-            name,
-            expected=f"shape {shape}, not empty",
-            got=f"shape {tuple(value.shape)}",
-            fix="one entry per query, and at least one query: a mean of nothing has no value",
+            name, expected=f"shape {shape}, not empty", got=f"shape {tuple(value.shape)}"
         )
     return value
-
-
-def check_whole(name: str, value: object, *, smallest: int = 1) -> None:
-    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < smallest:
-        raise InvalidArgument(
-            name,
-            expected=f"a whole number of at least {smallest}",
-            got=repr(value),
-            fix="pass such a number",
-        )
-
-
-def check_number(name: str, value: object, expected: str, fits: Callable[[float], bool]) -> None:
-    if not isinstance(value, Real) or not isfinite(value) or not fits(float(value)):
-        raise InvalidArgument(name, expected=expected, got=repr(value), fix="pass such a number")

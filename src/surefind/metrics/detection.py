@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from surefind.errors import InvalidArgument
-from surefind.metrics.checks import as_flags, as_numbers, as_result, as_rows, check_number
+from surefind.metrics.checks import as_flags, as_numbers, as_result, as_rows
 from surefind.metrics.order import order, steps
+from surefind.validation import check_number
 
 
 @overload

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from surefind.metrics.bootstrap import BLOCK, Estimate, bootstrap_means
-from surefind.metrics.checks import as_finite, check_whole
+from surefind.metrics.checks import as_finite
+from surefind.validation import check_whole
 
 
 class PairedTest(NamedTuple):

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from surefind.errors import InvalidArgument
-from surefind.metrics.checks import check_tensor, check_whole
+from surefind.metrics.checks import check_tensor
+from surefind.validation import check_whole
 
 
 def hit_at_k(hits: Tensor, k: int) -> Tensor:
@@ -115,7 +116,6 @@ def _check_matches(n_matches: object, hits: Tensor) -> None:
             "n_matches",
             expected=f"{len(hits)} whole numbers, one per query",
             got=f"{len(counts)} of {str(counts.dtype).removeprefix('torch.')}",
-            fix="count the matches of each query in the gallery",
         )
     if counts.min() < 1:
         raise InvalidArgument(

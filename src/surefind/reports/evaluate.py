@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from surefind.choices import check_choice
 from surefind.datasets import open_dataset, read_catalog, read_foreign
 from surefind.embeddings import Embeddings
 from surefind.encoders.encoder import Encoder
@@ -30,6 +29,7 @@ from surefind.reports.ladder import Answer, climb, sample_queries, steps
 from surefind.reports.measures import resamples_of
 from surefind.reports.result import About, EvalResult, Ladder, QueryTable
 from surefind.reports.signals import DEPTH, neighbours, uncertainty_signals
+from surefind.validation import check_choice
 
 PARTS = ("test", "val", "train", "all")
 PACKAGES = ("surefind", "torch", "timm", "faiss-cpu", "numpy", "scikit-learn")

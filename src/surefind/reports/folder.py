@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from surefind.choices import check_choice
 from surefind.files import make_writable
 from surefind.reports.evaluate import Evaluation, Request, evaluate
 from surefind.reports.figures.report import DRAWINGS, write_figures
 from surefind.reports.html import write_report
 from surefind.reports.result import EvalResult, Report
+from surefind.validation import check_choice
 
 TABLES = ("csv", "parquet")
 

@@ -25,7 +25,6 @@ from surefind.search.confidence.match_model import folds_of
 from surefind.search.confidence.observed import (
     LEAST_QUERIES,
     Observed,
-    check_enough,
     check_queries,
 )
 from surefind.search.confidence.observing import (
@@ -80,7 +79,6 @@ def calibrate_engine(
         gallery=gallery,
         progress=lambda done: progress("asking labelled queries", done, total),
     )
-    check_enough(observed)
     known = _known_too_well(queries, trained_with)
     origin = _origin(engine, observed, ranking=ranking, source=source, remarks=known)
     return Calibrated(fit_calibration(observed, origin, wishes), neighbourhoods, doubt.heads)
@@ -306,8 +304,6 @@ def _origin(
             observed.match[:, 0],
             observed.groups,
             has_match=observed.belongs,
-            gallery_then=observed.gallery,
-            gallery_now=observed.gallery,
         ),
     )
 

@@ -1,23 +1,33 @@
 """An index: images to search in, and what is known about how sure a hit is."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self, overload
+from uuid import uuid4
 
 import numpy as np
+import torch
 from PIL import Image
 from torch import Tensor
 
+import surefind
 from surefind.embeddings import Embeddings
 from surefind.encoders.classes import read_classes
+from surefind.encoders.encoder import Encoder
 from surefind.encoders.encoding import ImageEncoder
-from surefind.engines.engine import Engine
-from surefind.engines.knn import Nearest
-from surefind.errors import InvalidArgument
+from surefind.encoders.onnx.runtime import OnnxEncoder
+from surefind.engines.engine import Engine, EngineError, Rows
+from surefind.engines.knn import Nearest, names_of
+from surefind.engines.opening import create_engine, open_engine, without_password
+from surefind.engines.space import Space
+from surefind.engines.where import Metadata, Where
+from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 from surefind.functional import fuse
 from surefind.images.catalog import Catalog
 from surefind.images.decode import ImageSource
+from surefind.search.adding import Added, Policy, add_pictures, already_there
 from surefind.search.calibrating import (
     Progress,
     calibrate_engine,
@@ -27,14 +37,20 @@ from surefind.search.calibrating import (
 from surefind.search.confidence.calibrated import Calibrated
 from surefind.search.confidence.calibration import Calibration
 from surefind.search.confidence.fitting import Wishes
-from surefind.search.confidence.saving import check_origin, write_calibration
+from surefind.search.confidence.saving import (
+    check_origin,
+    read_calibration,
+    stored_content,
+    write_calibration,
+)
 from surefind.search.confidence.shift import Shift
-from surefind.search.folder import IndexFolder
-from surefind.search.gallery import Gallery, problem_of
-from surefind.search.held_calibration import HeldCalibration
+from surefind.search.folder import EMBEDDED, IndexFolder
 from surefind.search.hits import SearchResult
+from surefind.search.lazy import Lazy
+from surefind.search.model import check_same_model, load_encoder, saved_fingerprint
 from surefind.search.neighbourhoods import Neighbourhoods
-from surefind.search.pictures import name_of
+from surefind.search.picture_roots import known_roots, read_roots, remember_roots
+from surefind.search.pictures import Images, name_of, pictures_of
 from surefind.search.query import (
     Question,
     Wanted,
@@ -44,18 +60,304 @@ from surefind.search.query import (
     shift_of,
     wanted_rows,
 )
+from surefind.validation import check_choice
+
+DUPLICATES = ("skip", "keep")
+DEFAULT_RANKING = "mean"  # no model that was measured retrieves better by expected distance
 
 
-class Index(Gallery):
-    """Images to search in. Made by `create` or `create_empty`, read by `open`."""
+class Index:
+    """Images to search in, and the encoder that made their embeddings, in an engine and a folder.
+
+    Made by `create` or `create_empty`, read by `open`.
+    """
 
     def __init__(
         self, folder: IndexFolder, engine: Engine, encoder: ImageEncoder | None = None
     ) -> None:
-        super().__init__(folder, engine, encoder)
-        self._calibration = HeldCalibration(
-            folder.calibration, fingerprint=self.fingerprint, ranking=self.space.ranking
+        self._folder, self._engine, self._given_encoder = folder, engine, encoder
+        fingerprint = self.fingerprint  # not `self`: others share this, and outlive it
+        self._encoder = Lazy[ImageEncoder](
+            lambda: load_encoder(folder, fingerprint) if encoder is None else encoder
         )
+        self._calibration = Lazy(self._stored_calibration)
+
+    @classmethod
+    def create(
+        cls,
+        folder: str | Path,
+        encoder: ImageEncoder,
+        images: Images | None = None,
+        *,
+        engine: str = EMBEDDED,
+        kind: str = "auto",
+        ranking: str = DEFAULT_RANKING,
+        duplicates: str = "skip",
+        max_bad_share: float = 0.05,
+        progress: Callable[[int], None] | None = None,
+    ) -> Self:
+        """An index of images, in a folder or with its rows on a server.
+
+        `engine` is faiss, `pgvector://...` or `milvus://...`; `ranking` (mean or expected) is the
+        order that is native to the engine, the other stays available. The encoder is kept in the
+        folder.
+        """
+        empty = encoder.empty()
+        index = cls.create_empty(
+            folder,
+            Space(empty.family, empty.dim, ranking),
+            fingerprint=encoder.fingerprint,
+            engine=engine,
+            kind=kind,
+            encoder=encoder,
+        )
+        if images is not None:
+            index.add(images, duplicates=duplicates, max_bad_share=max_bad_share, progress=progress)
+        return index
+
+    @classmethod
+    def create_empty(
+        cls,
+        folder: str | Path,
+        space: Space,
+        *,
+        fingerprint: str,
+        engine: str = EMBEDDED,
+        kind: str = "auto",
+        encoder: ImageEncoder | None = None,
+    ) -> Self:
+        """An index for embeddings that come from elsewhere, known by a fingerprint.
+
+        What a server already holds under that name is joined, if the same model made it.
+        """
+        place = IndexFolder(Path(folder))
+        if place.exists():
+            raise InvalidFile(
+                f"{place.path} holds an index already",
+                fix="open it to add to it, or choose another folder",
+            )
+        place.make()
+        facts = {
+            "fingerprint": fingerprint,
+            "gallery": uuid4().hex,  # its keys mean nothing in another
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "surefind": surefind.__version__,
+        }
+        opened = _join_or_create(place.place(engine), space, facts, kind)
+        if isinstance(encoder, Encoder | OnnxEncoder):
+            encoder.save(place.model)
+        place.write(engine)  # last: without it the folder is unfinished, and can be made again
+        return cls(place, opened, encoder)
+
+    @classmethod
+    def open(
+        cls,
+        folder: str | Path,
+        *,
+        engine: str | None = None,
+        encoder: ImageEncoder | None = None,
+    ) -> Self:
+        """An index that was made before.
+
+        `engine` replaces the URL in the folder, which has no password; `encoder` the saved one.
+        """
+        place = IndexFolder(Path(folder))
+        written = place.read()
+        opened = open_engine(place.place(engine or written))
+        index = cls(place, opened, encoder)
+        if encoder is not None:
+            index.check_model(encoder.fingerprint, "the given encoder")
+        elif place.model.exists():
+            own = saved_fingerprint(place.model, index.fingerprint)
+            index.check_model(own, str(place.model))
+        return index
+
+    @property
+    def folder(self) -> Path:
+        return self._folder.path
+
+    @property
+    def space(self) -> Space:
+        return self._engine.space
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the model that made the rows."""
+        return str(self._engine.facts["fingerprint"])
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return self._engine.warnings
+
+    @property
+    def encoder(self) -> ImageEncoder:
+        return self._encoder.get()
+
+    @property
+    def picture_roots(self) -> tuple[Path, ...]:
+        """The folders that images were added from; none where that is not known."""
+        return known_roots(self._folder.pictures)
+
+    def __len__(self) -> int:
+        return self._engine.count()
+
+    def count(self, where: Where | None = None) -> int:
+        return self._engine.count(where)
+
+    def add(
+        self,
+        images: Images,
+        *,
+        ids: Sequence[str] | None = None,
+        metadata: Sequence[Metadata] | None = None,
+        duplicates: str = "skip",
+        replace: bool = False,
+        max_bad_share: float = 0.05,
+        progress: Callable[[int], None] | None = None,
+        should_stop: Callable[[], bool] | None = None,
+    ) -> Added:
+        """Encode images and keep them; those that are there already cost next to nothing.
+
+        A catalog, a folder, a table or images one by one. An image with the content of another is
+        left out and reported unless `duplicates` is keep. A known id with another content is an
+        error unless `replace`. Stopped in the middle, a second call goes on.
+        """
+        check_choice("duplicates", duplicates, DUPLICATES)
+        pictures = pictures_of(images, ids, metadata)
+        if not len(pictures):
+            raise SurefindError("no images to add")
+        remember_roots(self._folder.pictures, pictures.roots)
+        return add_pictures(
+            self._engine,
+            self.encoder,
+            pictures,
+            policy=Policy(duplicates == "keep", replace, max_bad_share),
+            progress=progress,
+            should_stop=should_stop,
+        )
+
+    def add_embeddings(
+        self,
+        embeddings: Embeddings,
+        ids: Sequence[str],
+        *,
+        metadata: Sequence[Metadata] | None = None,
+        digests: Sequence[str] | None = None,
+        fingerprint: str | None = None,
+        replace: bool = False,
+    ) -> None:
+        """Keep embeddings of the index's model, which `fingerprint` proves where it is given."""
+        if fingerprint is not None:
+            self.check_model(fingerprint, "what made the embeddings")
+        self.space.check(embeddings)
+        if not replace and (known := list(self._engine.digests_of(ids))):
+            raise already_there(known)
+        self._engine.add(
+            Rows(
+                ids=tuple(ids),
+                embeddings=embeddings.detach().to("cpu").to(torch.float32),
+                digests=tuple(digests) if digests is not None else ("",) * len(ids),
+                metadata=tuple(metadata) if metadata is not None else ({},) * len(ids),
+            )
+        )
+
+    def known(self, ids: Sequence[str]) -> set[str]:
+        """Those of the ids that are in the index."""
+        return set(self._engine.digests_of(ids))
+
+    def items(self, ids: Sequence[str]) -> Rows:
+        """All that is kept of these images, in that order; unknown ids are passed over."""
+        return self._engine.find(ids)
+
+    def remove(self, ids: Sequence[str]) -> int:
+        """Forget images; how many of them there were."""
+        return self._engine.remove([ids] if isinstance(ids, str) else ids)
+
+    def ids(self, near: Nearest) -> list[list[str]]:
+        """The ids behind an answer of `nearest`, one list per query."""
+        names = names_of(self._engine, near).tolist()
+        return [its[:count] for its, count in zip(names, near.found.tolist(), strict=True)]
+
+    def snapshot(self, folder: str | Path, *, kind: str = "auto") -> Self:
+        """A copy in a folder of its own, as the index is at this moment, whatever its engine."""
+        encoder = self.encoder if self.has_model else None
+        copy = type(self).create_empty(
+            folder, self.space, fingerprint=self.fingerprint, kind=kind, encoder=encoder
+        )
+        for block in self._engine.scan():
+            copy._engine.add(self._engine.rows(block.keys))
+        self._folder.copy_upgrade(copy._folder)
+        remember_roots(copy._folder.pictures, self.picture_roots)
+        if self.calibrated is not None:
+            copy.adopt(self.calibrated)
+        return copy
+
+    def refresh(self) -> bool:
+        """See what other processes wrote; True if there was anything."""
+        self._calibration = Lazy(self._stored_calibration)
+        return self._engine.refresh()
+
+    def compact(self) -> None:
+        """Put the rows in their best form for searching; a graph where there are many."""
+        self._engine.compact()
+
+    def verify(self) -> list[str]:
+        """What is wrong with the index, after reading all of it."""
+        parts: list[Callable[[], object]] = [lambda: read_roots(self._folder.pictures)]
+        if self.has_model:
+            parts.append(lambda: self.encoder)
+        parts.append(lambda: self.calibrated)
+        problems = self._engine.verify()
+        for read in parts:
+            try:
+                read()
+            except SurefindError as error:
+                problems.append(error.problem)
+        return problems
+
+    def repair(self) -> str:
+        """Build what can be built again, such as a damaged graph; says what was done."""
+        repair = getattr(self._engine, "repair", None)
+        if repair is None:
+            raise EngineError(
+                "this engine repairs itself", fix="restore the server's data from a backup"
+            )
+        return "; ".join(repair()) or "there was nothing to repair"
+
+    def describe(self) -> dict[str, Any]:
+        """What is in it, for people."""
+        engine = self._engine.describe()
+        images = engine.pop("rows", None) or len(self)
+        return {
+            "folder": str(self._folder.path),
+            "images": images,
+            "family": self.space.family,
+            "dim": self.space.dim,
+            "ranking": self.space.ranking,
+            **self._engine.facts,
+            **engine,
+            "engine": without_password(self._folder.read()),
+            "warnings": list(self.warnings),
+            "calibration": None if self.calibration is None else self.calibration.summary(),
+        }
+
+    def close(self) -> None:
+        self._engine.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    @property
+    def has_model(self) -> bool:
+        """Whether it can be asked with images; else its embeddings came from elsewhere."""
+        return self._given_encoder is not None or self._folder.model.exists()
+
+    def check_model(self, fingerprint: str, whose: str) -> None:
+        """Refuse what another model made."""
+        check_same_model(fingerprint, self.fingerprint, whose=whose)
 
     @overload  # a text is a path, though it is a sequence of texts as well
     def search(  # type: ignore[overload-overlap]
@@ -124,9 +426,7 @@ class Index(Gallery):
         `correlation` 1 makes all of them count as one.
         """
         if not len(views):
-            raise InvalidArgument(
-                "views", expected="at least one", got="none", fix="give a picture"
-            )
+            raise InvalidArgument("views", expected="at least one", got="none")
         asked = self._question(k, ranking, where, radius=radius, expand=expand)
         encoded = views if isinstance(views, Embeddings) else self.encoder.encode(views)
         fused = fuse(encoded, correlation=correlation)
@@ -201,7 +501,7 @@ class Index(Gallery):
     @property
     def calibrated(self) -> Calibrated | None:
         """What makes hits say how sure they are; none until the index is calibrated."""
-        return self._calibration.get()
+        return self._calibration.get()[1]
 
     @property
     def calibration(self) -> Calibration | None:
@@ -229,44 +529,38 @@ class Index(Gallery):
         query = queries if isinstance(queries, Embeddings) else self.encoder.encode(queries)
         return shift_of(self._engine, self.calibrated, query)
 
-    def snapshot(self, folder: str | Path, *, kind: str = "auto") -> Self:
-        """A copy in a folder of its own, as the index is at this moment, whatever its engine."""
-        copy = super().snapshot(folder, kind=kind)
-        if self.calibrated is not None:
-            copy.adopt(self.calibrated)
-        return copy
-
-    def refresh(self) -> bool:
-        """See what other processes wrote; True if there was anything."""
-        self._calibration = self._calibration.again()
-        return super().refresh()
-
     def newest(self) -> Self | None:
         """This index as others left it, with the same encoder; none if nothing changed.
 
         Its calibration is read. This one goes on answering as it did, unless its rows are on a
         server, where there is only the newest: then both have one engine, which either closes.
         """
-        calibration = self._calibration.newest()
+        calibration = self._calibration
+        if stored_content(self._folder.calibration) != calibration.get()[0]:
+            calibration = Lazy(self._stored_calibration)
+            calibration.get()
         engine = self._engine.newest()
-        if calibration is None and engine is None:
+        if engine is None and calibration is self._calibration:
             return None
         newer = type(self)(self._folder, engine or self._engine, self._given_encoder)
-        newer._encoder, newer._calibration = self._encoder, calibration or self._calibration
+        newer._encoder, newer._calibration = self._encoder, calibration
         return newer
-
-    def verify(self) -> list[str]:
-        """What is wrong with the index, after reading all of it."""
-        return super().verify() + problem_of(lambda: self.calibrated)
-
-    def describe(self) -> dict[str, Any]:
-        """What is in it, for people."""
-        known = None if self.calibration is None else self.calibration.summary()
-        return super().describe() | {"calibration": known}
 
     def _keep(self, calibrated: Calibrated) -> None:
         write_calibration(self._folder.calibration, calibrated)
-        self._calibration = self._calibration.again()
+        self._calibration = Lazy(self._stored_calibration)
+
+    def _stored_calibration(self) -> tuple[bytes | None, Calibrated | None]:
+        """What its file says, and the calibration in it.
+
+        Should another take its place in between, the content is too old, and `newest` reads again.
+        """
+        content = stored_content(self._folder.calibration)
+        if content is None:
+            return None, None
+        return content, read_calibration(
+            self._folder.calibration, fingerprint=self.fingerprint, ranking=self.space.ranking
+        )
 
     def _answer(
         self, query: Embeddings, names: Sequence[str], question: Question, *, views: int = 1
@@ -307,3 +601,22 @@ class Index(Gallery):
         if self._given_encoder is not None:
             return self._given_encoder.trained_with
         return read_classes(self._folder.model)
+
+
+def _join_or_create(place: str, space: Space, facts: Mapping[str, Any], kind: str) -> Engine:
+    try:
+        engine = open_engine(place)
+    except SurefindError as missing:
+        try:
+            return create_engine(place, space, facts, kind=kind)
+        except SurefindError as error:
+            raise error from missing
+    if engine.facts.get("fingerprint") != facts["fingerprint"] or engine.space != space:
+        engine.close()
+        raise InvalidArgument(
+            "engine",
+            expected="a place that is new, or holds rows of the same model and ranking",
+            got=f"{without_password(place)}, made with another",
+            fix="choose another folder, table or collection",
+        )
+    return engine

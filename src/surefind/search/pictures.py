@@ -69,10 +69,7 @@ def pictures_of(
     for name, column in (("ids", known), ("metadata", given)):
         if len(column) != len(sources):
             raise InvalidArgument(
-                name,
-                expected=f"{len(sources)}, one per image",
-                got=str(len(column)),
-                fix=f"leave {name} out, or give one for every image",
+                name, expected=f"{len(sources)}, one per image", got=str(len(column))
             )
     facts = tuple({**fact, **more} for fact, more in zip(facts, given, strict=True))
     return Pictures(sources, known, facts, tuple(roots))

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from surefind.choices import check_choice
 from surefind.embeddings import Embeddings
 from surefind.engines.engine import Engine
 from surefind.engines.knn import Nearest, names_of, nearest
@@ -20,6 +19,7 @@ from surefind.search.confidence.evidence import NEIGHBOURS, distances_to
 from surefind.search.confidence.fitting import usual_columns
 from surefind.search.confidence.shift import FEWEST, Shift, compare
 from surefind.search.hits import Hit, SearchResult
+from surefind.validation import check_choice, check_number, check_whole
 
 QUERIES_AT_ONCE = 1024
 TOO_FEW = f"fewer than {NEIGHBOURS} images were found, too few to judge a hit by its neighbours"
@@ -50,19 +50,10 @@ class Question:
 
     def __post_init__(self) -> None:
         check_choice("ranking", self.ranking, RANKINGS)
-        least_of: dict[str, tuple[object, int]] = {"k": (self.k, 1), "expand": (self.expand, 0)}
-        for name, (value, least) in least_of.items():
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-                raise InvalidArgument(
-                    name,
-                    expected=f"a whole number of at least {least}",
-                    got=repr(value),
-                    fix=f"e.g. {name}=5",
-                )
-        if self.radius is not None and not 0 < self.radius < np.inf:
-            raise InvalidArgument(
-                "radius", expected="a positive number", got=repr(self.radius), fix="e.g. radius=1"
-            )
+        check_whole("k", self.k)
+        check_whole("expand", self.expand, smallest=0)
+        if self.radius is not None:
+            check_number("radius", self.radius, "a positive number", lambda x: x > 0)
 
     def check_most(self, engine: Engine, *, inside: bool = False) -> None:
         """Refuse to ask for more rows than the engine can return; for all there are is no error.

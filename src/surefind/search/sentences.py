@@ -1,13 +1,12 @@
 """What a calibration promises and what a verdict means, in plain sentences."""
 
 from surefind.search.confidence.calibration import Calibration
+from surefind.search.confidence.conformal import FOREIGN, MATCH, Showing
 from surefind.search.confidence.guarantee import Promise
 from surefind.search.confidence.quality import Quality
-from surefind.search.confidence.shift import GALLERY_CHANGE
-from surefind.search.confidence.showing import Showing
-from surefind.search.confidence.verdict import FOREIGN, MATCH
 from surefind.search.hits import SearchResult
 
+GALLERY_CHANGE = 0.25  # of its size: then a calibration is out of date
 NOTHING_PROMISED = "Confidence is shown, but nothing is called a match."
 
 

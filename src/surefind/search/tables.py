@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from surefind.search.confidence.calibration import Calibration
-from surefind.search.confidence.verdict import FOREIGN, MATCH, UNSURE
+from surefind.search.confidence.conformal import FOREIGN, MATCH, UNSURE
 from surefind.search.hits import Hit, SearchResult
 from surefind.search.printable import printable, shortened
 from surefind.search.sentences import confidence_of, how_many_to_look_at, meaning, sure

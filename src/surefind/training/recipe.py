@@ -2,15 +2,21 @@
 
 import json
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, field
 from difflib import get_close_matches
-from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic.dataclasses import dataclass
 
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.settings import parse
+
+Share = Annotated[float, Field(ge=0, lt=1)]
+TwoOrMore = Annotated[int, Field(ge=2)]
+ThreeOrMore = Annotated[int, Field(ge=3)]
 
 
 @dataclass(frozen=True)
@@ -19,17 +25,17 @@ class EncoderPart:
 
     backbone: str = "resnet50.tv_in1k"  # any of timm's, or "tiny", "resnet50_v1"
     weights: str = "pretrained"  # "pretrained" (downloaded), "none", or a safetensors file
-    dim: int = 0  # numbers per image: a mean and a variance, or a point; 0: as the backbone has
+    dim: NonNegativeInt = 0  # numbers per image: mean and variance, or a point; 0: the backbone's
     family: Literal["gaussian", "von-mises-fisher", "point"] = "gaussian"
     unit_pooling: bool = True  # l2 normalisation after the mean head's GeM
     unit_means: bool = True  # a Gaussian's mean is x/|x|, else x
     mean_scale: bool = True  # Gaussian means times one trained positive number
     variance_layer_norm: bool = True  # after the variance head's GeM
-    dropout: float = 0.0  # in the backbone, which must have dropout
-    head_dropout: float = 0.0  # before the heads' linear layers
-    initial_spread: float = 0.1  # D * variance at the start
+    dropout: Share = 0.0  # in the backbone, which must have dropout
+    head_dropout: Share = 0.0  # before the heads' linear layers
+    initial_spread: PositiveFloat = 0.1  # D * variance at the start
     start: Literal["random", "pca"] = "random"  # of the mean head
-    size: int = 224  # pixels, after training
+    size: PositiveInt = 224  # pixels, after training
     resize: Literal["squash", "crop", "pad"] = "squash"
 
 
@@ -42,7 +48,7 @@ class LossPart:
     kl_scale: float = 1e-6
     method: Literal["clt", "saddlepoint", "exact"] = "clt"
     centred: bool = False  # the means alone say which image is nearer
-    floor: float = 0.0  # added to the probability, which bounds the loss
+    floor: Share = 0.0  # added to the probability, which bounds the loss
     prior_var: float | None = None  # of the Gaussian prior; 1/D, unless given
     sphere: Literal["exact", "gaussian"] = "exact"  # gaussian: moments with variance 1/kappa
 
@@ -52,11 +58,11 @@ class BatchPart:
     """Which images make one step."""
 
     kind: Literal["tuples", "balanced"] = "tuples"
-    tuples: int = 25  # of an anchor, a positive and some negatives
-    negatives: int = 5
-    classes: int = 16  # balanced: every triplet of classes * images
-    images: int = 4
-    chunk: int = 0  # images embedded at once (gradient caching); 0: the whole batch
+    tuples: PositiveInt = 25  # of an anchor, a positive and some negatives
+    negatives: PositiveInt = 5
+    classes: TwoOrMore = 16  # balanced: every triplet of classes * images
+    images: TwoOrMore = 4
+    chunk: NonNegativeInt = 0  # images embedded at once (gradient caching); 0: the whole batch
 
 
 @dataclass(frozen=True)
@@ -67,9 +73,9 @@ class MiningPart:
     means and the margin of the loss.
     """
 
-    cache: int = 5000  # images
-    every: int = 1000  # steps between two fillings
-    candidates: int = 50  # nearest negatives that a tuple's are taken from
+    cache: ThreeOrMore = 5000  # images
+    every: PositiveInt = 1000  # steps between two fillings
+    candidates: PositiveInt = 50  # nearest negatives that a tuple's are taken from
     uncertainty: Literal["ignore", "weight", "skip"] = "ignore"
     skip_share: float = 0.1  # skip: of the vaguest images
     skip_above: float = 0.95  # skip: triplets already right with this probability
@@ -79,11 +85,11 @@ class MiningPart:
 class OptimiserPart:
     """Adam and who takes part."""
 
-    lr: float = 1e-5
+    lr: PositiveFloat = 1e-5
     backbone_lr: float | None = None  # lr, unless given
     variance_lr: float | None = None  # lr, unless given
     weight_decay: float = 1e-3
-    decay: float = 0.99  # of the learning rates, per epoch
+    decay: PositiveFloat = 0.99  # of the learning rates, per epoch
     freeze: Literal["none", "backbone"] = "none"  # backbone: feature maps are computed once
     freeze_first: tuple[str, ...] = ()  # parameters of the backbone by the start of their names
     batch_norm: Literal["frozen", "trained"] = "frozen"  # its running statistics
@@ -96,20 +102,20 @@ class AugmentPart:
 
     use: bool = True
     rotation: float = 10.0  # degrees, either way
-    scale: float = 0.4  # least share of the image's area that a crop keeps
+    scale: PositiveFloat = 0.4  # least share of the image's area that a crop keeps
     jitter: float = 0.2  # of brightness, contrast and saturation
     hue: float = 0.05  # of a full turn
     flip: bool = True
     size: int | None = None  # pixels during training; the encoder's, unless given
-    views: int = 4  # of each image when the backbone is frozen
+    views: PositiveInt = 4  # of each image when the backbone is frozen
 
 
 @dataclass(frozen=True)
 class VariancePart:
     """A second phase that trains only the variance; the best by validation is kept."""
 
-    steps: int = 0  # 0: no such phase
-    held_out: float = 0.0  # share of the training classes that only this phase uses; 0: all
+    steps: NonNegativeInt = 0  # 0: no such phase
+    held_out: Share = 0.0  # share of the training classes that only this phase uses; 0: all
     lr: float = 5e-3
     margin: float | None = None  # of the loss; its own, unless given
 
@@ -118,12 +124,12 @@ class VariancePart:
 class SchedulePart:
     """How long."""
 
-    steps: int = 20_000
-    validate_every: int = 1000
+    steps: PositiveInt = 20_000
+    validate_every: PositiveInt = 1000
     keep_by: Literal["recall", "both"] = "recall"  # both: MAP@R + AUROC of the variance
-    patience: int = 10  # validations without a better one before training stops; 0: never
-    checkpoint_every: int = 500
-    log_every: int = 10
+    patience: NonNegativeInt = 10  # validations without a better one before it stops; 0: never
+    checkpoint_every: PositiveInt = 500
+    log_every: PositiveInt = 10
 
 
 @dataclass(frozen=True)
@@ -133,7 +139,7 @@ class DataPart:
     workers: int = 0  # processes; 0: threads of this one
     memory: bool = False  # decode all training images once and keep them
     max_bad_share: float = 0.05  # of unreadable images before training stops
-    val_share: float = 0.1  # of the training classes, held out to validate on
+    val_share: Share = 0.1  # of the training classes, held out to validate on
     radius: float = 25.0  # metres, for images with positions
 
 
@@ -153,7 +159,18 @@ class Recipe:
     data: DataPart = field(default_factory=DataPart)
 
     def __post_init__(self) -> None:
-        _check(self)
+        """Check what no single key's type can say."""
+        if self.encoder.family != "point":
+            return
+        if self.loss.name != "triplet":
+            needs = f"a distribution, as loss {self.loss.name!r} needs one"
+            raise InvalidArgument("encoder.family", expected=needs, got="'point'")
+        if self.variance.steps:
+            raise InvalidArgument(
+                "variance.steps",
+                expected="0, as points have no variance",
+                got=str(self.variance.steps),
+            )
 
     @classmethod
     def read(cls, source: str | Path, overrides: Sequence[str] = ()) -> Self:
@@ -258,62 +275,3 @@ def _override(values: dict[str, Any], override: str) -> None:
                 "--set", expected="table.key=value", got=repr(override), fix="check the key"
             )
     table[last] = value
-
-
-POSITIVE = (
-    "encoder.size",
-    "encoder.initial_spread",
-    "batch.tuples",
-    "batch.negatives",
-    "mining.every",
-    "mining.candidates",
-    "optimiser.lr",
-    "optimiser.decay",
-    "augment.scale",
-    "augment.views",
-    "schedule.steps",
-    "schedule.validate_every",
-    "schedule.checkpoint_every",
-    "schedule.log_every",
-)
-NOT_NEGATIVE = (
-    "encoder.dim",
-    "batch.chunk",
-    "schedule.patience",
-    "variance.steps",
-)
-TWO_OR_MORE = ("batch.classes", "batch.images")
-SHARES = (
-    "encoder.dropout",
-    "encoder.head_dropout",
-    "loss.floor",
-    "variance.held_out",
-    "data.val_share",
-)
-
-
-def _check(recipe: Recipe) -> None:
-    """What no single key's type can say."""
-    ranges: tuple[tuple[tuple[str, ...], str, Callable[[float], bool]], ...] = (
-        (POSITIVE, "a positive number", lambda value: value > 0),
-        (NOT_NEGATIVE, "0 or more", lambda value: value >= 0),
-        (TWO_OR_MORE, "2 or more", lambda value: value >= 2),
-        (("mining.cache",), "3 or more", lambda value: value >= 3),
-        (SHARES, "a share below 1", lambda value: 0 <= value < 1),
-    )
-    for names, expected, fits in ranges:
-        for name in names:
-            if not fits(attrgetter(name)(recipe)):
-                _refuse(recipe, name, expected)
-    if recipe.encoder.family == "point":
-        if recipe.loss.name != "triplet":
-            _refuse(
-                recipe, "encoder.family", f"a distribution, as loss {recipe.loss.name!r} needs one"
-            )
-        if recipe.variance.steps:
-            _refuse(recipe, "variance.steps", "0, as points have no variance")
-
-
-def _refuse(recipe: Recipe, name: str, expected: str) -> None:
-    got = repr(attrgetter(name)(recipe))
-    raise InvalidArgument(name, expected=expected, got=got, fix=f"set {name}")

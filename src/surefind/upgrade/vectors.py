@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.choices import nearest
 from surefind.datasets.parquet import pyarrow_package
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.upgrade.validation import as_texts, as_vectors, check_all_labelled
+from surefind.validation import nearest
 
 USUAL = {  # names of arrays and columns
     "vectors": ("vectors", "embeddings", "x", "features", "means", "vector", "embedding", "mean"),

@@ -6,6 +6,7 @@ from calibrations import ORIGIN
 from clusters import clusters, observed_clusters
 
 import surefind as sf
+from surefind.search.confidence.conformal import novelty_of, novelty_values
 from surefind.search.confidence.evidence import COLUMNS, evidence
 from surefind.search.confidence.fitting import (
     Wishes,
@@ -14,13 +15,7 @@ from surefind.search.confidence.fitting import (
     usual_columns,
 )
 from surefind.search.confidence.guarantee import promise_precision
-from surefind.search.confidence.novelty import novelty_of
-from surefind.search.confidence.observed import (
-    LEAST_OF_EACH,
-    Observed,
-    check_enough,
-    novelty_values,
-)
+from surefind.search.confidence.observed import LEAST_OF_EACH, Observed, check_enough
 
 
 @pytest.fixture(scope="module")

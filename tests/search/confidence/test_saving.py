@@ -18,8 +18,8 @@ from surefind.search.confidence.calibrated import Calibrated
 from surefind.search.confidence.fitting import Wishes
 from surefind.search.confidence.saving import (
     FILE,
-    has_calibration,
     read_calibration,
+    stored_content,
     write_calibration,
 )
 from surefind.search.confidence.variance_fit import fit_variance_heads
@@ -193,9 +193,9 @@ def test_a_first_one_that_could_not_be_written_is_none_at_all(folder, tmp_path, 
     for at in range(steps_of(folder, first, tmp_path)):
         place = tmp_path / f"{at}"
         outcome(place, first, at=at, on=True)
-        if has_calibration(place):
+        if stored_content(place) is not None:
             assert_same(read(place), first)
-    assert not has_calibration(tmp_path / "0")
+    assert stored_content(tmp_path / "0") is None
 
 
 def test_numbers_survive_to_the_last_digit(folder, first):

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from surefind.choices import check_choice
 from surefind.encoders.encoder import Encoder
 from surefind.encoders.onnx.runtime import OnnxEncoder
+from surefind.validation import check_choice
 
 PRECISIONS = {"onnx": "fp32", "onnx-int8": "int8"}  # of the runtimes that are not torch
 RUNTIMES = ("torch", *PRECISIONS)

@@ -7,7 +7,6 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from surefind.choices import check_choice
 from surefind.embeddings import Embeddings, Gaussians, VonMisesFisher
 from surefind.encoders.classes import read_classes
 from surefind.encoders.config import EncoderConfig
@@ -26,6 +25,7 @@ from surefind.encoders.onnx.files import (
 )
 from surefind.encoders.saving import read_config
 from surefind.errors import InvalidFile
+from surefind.validation import check_choice
 
 
 class OnnxEncoder(ImageEncoder):

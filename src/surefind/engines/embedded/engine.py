@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind import files
-from surefind.choices import check_choice
 from surefind.engines.embedded import database
 from surefind.engines.embedded.graph import LINKS, kind_wanted, write_graph
 from surefind.engines.embedded.vectors import Ints, Vectors, appended, check_room, map_vectors
@@ -26,6 +25,7 @@ from surefind.engines.engine import KINDS, Block, EngineError, Found, Keys, Rows
 from surefind.engines.space import Space
 from surefind.engines.where import Where
 from surefind.errors import InvalidArgument, InvalidFile
+from surefind.validation import check_choice
 
 BLOCK = 4096  # rows that share a checksum
 KEPT_FOR = 600  # seconds in which readers of an older version can still read its removed rows

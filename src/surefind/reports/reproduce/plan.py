@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from surefind.choices import check_choice
 from surefind.datasets.sources import READERS
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.reports.evaluate import Request
 from surefind.reports.reproduce.paper import BACKBONES, TITLES, TRAINED_ON
 from surefind.training.recipe import Recipe
+from surefind.validation import check_choice
 
 DATASETS = (*TITLES, "glyphs")
 SCALES = ("paper", "cpu")

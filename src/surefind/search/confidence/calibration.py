@@ -6,14 +6,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from surefind.search.confidence.conformal import (
+    Novelty,
+    Showing,
+    how_many,
+    novelty_values,
+    verdicts,
+)
 from surefind.search.confidence.evidence import Numbers, Seen
 from surefind.search.confidence.guarantee import Promise
 from surefind.search.confidence.match_model import ConfidenceModel
-from surefind.search.confidence.novelty import Novelty
-from surefind.search.confidence.observed import novelty_values
 from surefind.search.confidence.quality import Curve, Quality
-from surefind.search.confidence.showing import Showing, how_many
-from surefind.search.confidence.verdict import verdicts
 
 FOREIGN_RATE = 0.01  # of the queries that belong here, called foreign
 

@@ -4,16 +4,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from surefind.metrics.checks import check_number, check_whole
 from surefind.search.confidence.calibration import FOREIGN_RATE, Calibration, Origin
+from surefind.search.confidence.conformal import novelty_of, novelty_values, showing_rule
 from surefind.search.confidence.evidence import COLUMNS, Numbers, Seen, evidence
 from surefind.search.confidence.guarantee import promise_precision
 from surefind.search.confidence.match_model import fit_confidence
-from surefind.search.confidence.novelty import novelty_of
-from surefind.search.confidence.observed import Observed, check_enough, novelty_values
+from surefind.search.confidence.observed import Observed, check_enough
 from surefind.search.confidence.quality import curve_of, quality_of
 from surefind.search.confidence.shift import quantiles_of
-from surefind.search.confidence.showing import showing_rule
+from surefind.validation import check_number, check_share, check_whole
 
 _STILL = 1e-6  # what varies less was not learned
 
@@ -31,8 +30,7 @@ class Wishes:
     def __post_init__(self) -> None:
         """Before any work that is done for them."""
         for name in ("precision", "probability", "miss"):
-            value = getattr(self, name)
-            check_number(name, value, "a share between 0 and 1", lambda share: 0 < share < 1)
+            check_share(name, getattr(self, name))
         rate, expected = self.foreign_rate, "a share from 0 to below 1"
         check_number("foreign_rate", rate, expected, lambda share: 0 <= share < 1)
         if self.ahead is not None:

@@ -82,10 +82,3 @@ def _require(what: str, found: int, least: int, groups: NDArray[np.int64]) -> No
             got=f"{found} (of {len(groups)} queries of {len(np.unique(groups))} classes)",
             fix=f"label {least - found} more: queries of several classes, easy and hard ones",
         )
-
-
-def novelty_values(seen: Seen) -> Numbers:
-    """How strange a query is here: the logarithm of its nearest distance, (Q,)."""
-    nearest = seen.profile[:, 0]
-    least = np.maximum(seen.profile[:, -1] * 1e-6, np.finfo(np.float64).tiny)
-    return np.log(np.maximum(nearest, least))

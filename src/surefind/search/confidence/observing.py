@@ -70,10 +70,7 @@ def checked_gallery(engine: Engine) -> list[Metadata]:
     check_labelled(gallery)
     if len(gallery) < LEAST_GALLERY:
         raise InvalidArgument(
-            "index",
-            expected=f"at least {LEAST_GALLERY} images",
-            got=str(len(gallery)),
-            fix="add images before it is calibrated",
+            "index", expected=f"at least {LEAST_GALLERY} images", got=str(len(gallery))
         )
     return gallery
 

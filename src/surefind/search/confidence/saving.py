@@ -18,7 +18,7 @@ from surefind.search.confidence.evidence import COLUMNS
 from surefind.search.confidence.variance_heads import VarianceHeads
 from surefind.search.neighbourhoods import Neighbourhoods
 from surefind.settings import parse
-from surefind.storage import read_small, seal, unseal, writer_lock
+from surefind.storage import Missing, read_small, seal, unseal, writer_lock
 
 SCHEMA = 1
 FILE = "calibration.json"
@@ -45,9 +45,14 @@ def write_calibration(folder: Path, calibrated: Calibrated) -> None:
                     old.unlink()
 
 
-def has_calibration(folder: Path) -> bool:
-    """A first one that could not be written leaves a folder without."""
-    return (folder / FILE).exists()
+def stored_content(folder: Path) -> bytes | None:
+    """What the calibration's file holds, to compare; none where there is no calibration."""
+    try:
+        return read_small(folder / FILE)
+    except Missing:
+        return None
+    except InvalidFile:
+        return b""  # `read_calibration` says why
 
 
 def read_calibration(folder: Path, *, fingerprint: str, ranking: str) -> Calibrated:

@@ -161,9 +161,13 @@ class VarianceHeads(nn.Module):
             made.load_state_dict(dict(tensors))
         except (KeyError, ValueError, RuntimeError) as error:
             problem = str(error).splitlines()[-1].strip()
-            raise InvalidFile(f"these are no variance heads: {problem}") from error
+            raise InvalidFile(
+                f"these are no variance heads: {problem}", fix="calibrate again"
+            ) from error
         if not all(tensor.isfinite().all() for tensor in made.state_dict().values()):
-            raise InvalidFile("these are no variance heads: numbers that are not finite")
+            raise InvalidFile(
+                "these are no variance heads: numbers that are not finite", fix="calibrate again"
+            )
         return made.requires_grad_(False).eval()
 
     def _split(self, vectors: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,16 +1,22 @@
-"""How many hits to show, so that a match is among them as often as was asked."""
+"""Conformal answers: how many hits to show, whether a query belongs here, and the verdict.
+
+`Showing` is conformal risk control, `Novelty` a conformal p-value.
+"""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.errors import InvalidArgument
-from surefind.metrics.checks import check_number
+from surefind.search.confidence.evidence import Seen
 
 Values = NDArray[np.float64]
 
 ROUNDING = 1e-12  # sums of shares such as 1/3 are not exact
+MOST = 2000  # values kept of how strange calibration queries are
+MATCH, UNSURE, FOREIGN = "match", "unsure", "foreign"
+VERDICTS = (MATCH, UNSURE, FOREIGN)
 
 
 @dataclass(frozen=True)
@@ -42,27 +48,17 @@ def showing_rule(
     the level exceeds the chance of a match above its first match, so R is a sum of steps, and the
     smallest level is found exactly.
     """
-    check_number("miss", miss, "a share between 0 and 1", lambda x: 0 < x < 1)
-    sure = _checked(confidence)
-    match, groups = np.asarray(match), np.asarray(groups)
-    if match.dtype != np.bool_ or match.shape != sure.shape or groups.shape != sure.shape[:1]:
-        raise InvalidArgument(
-            "match, groups",
-            expected=f"yes or no for each hit, {sure.shape}, and a class for each query",
-            got=f"{match.dtype} {match.shape} and {groups.shape}",
-            fix="pass the same labelled queries in the same order to all three",
-        )
     _, codes, sizes = np.unique(groups, return_inverse=True, return_counts=True)
-    levels, lost = _steps(_missed_until(sure, match), 1 / sizes[codes])
+    levels, lost = _steps(_missed_until(confidence, match), 1 / sizes[codes])
     risk = (lost + 1) / (len(sizes) + 1)
     enough = np.flatnonzero(risk <= miss + ROUNDING)
     level = float(levels[enough[0]]) if len(enough) else None
     return Showing(
         miss=float(miss),
         level=level,
-        most=sure.shape[1],
-        mean_size=float(_sizes(sure, level).mean()),
-        queries=len(sure),
+        most=confidence.shape[1],
+        mean_size=float(_sizes(confidence, level).mean()),
+        queries=len(confidence),
         groups=len(sizes),
         reached=float(risk[-1]),
     )
@@ -83,15 +79,7 @@ def how_many(confidence: Values, rule: Showing) -> NDArray[np.int64]:
     The first k, k the smallest with 1 - prod_{j <= k} (1 - confidence_j) >= level; all `rule.most`
     where that is not reached, or where the rule has no level.
     """
-    sure = _checked(confidence)
-    if sure.shape[1] < rule.most:
-        raise InvalidArgument(
-            "confidence",
-            expected=f"{rule.most} hits per query, as when calibrated",
-            got=str(sure.shape[1]),
-            fix=f"search with k={rule.most}; a hit that does not exist has confidence 0",
-        )
-    return _sizes(sure[:, : rule.most], rule.level)
+    return _sizes(confidence[:, : rule.most], rule.level)
 
 
 def _sizes(sure: Values, level: float | None) -> NDArray[np.int64]:
@@ -113,13 +101,59 @@ def _missed_until(sure: Values, match: NDArray[np.bool_]) -> Values:
     return np.where(match.any(1), before[np.arange(len(sure)), first], np.inf)
 
 
-def _checked(confidence: object) -> Values:
-    sure = np.asarray(confidence, float)
-    if sure.ndim != 2 or not sure.size or not ((sure >= 0) & (sure <= 1)).all():
-        raise InvalidArgument(
-            "confidence",
-            expected="numbers from 0 to 1, one row per query and one column per hit",
-            got=f"shape {sure.shape}" + (f", such as {sure.flat[0]:g}" if sure.size else ""),
-            fix="pass the calibrated confidence of the nearest hits, nearest first",
-        )
-    return sure
+@dataclass(frozen=True)
+class Novelty:
+    """How strange calibration queries are that belong to the gallery; higher is stranger."""
+
+    reference: tuple[float, ...]  # ascending; some of the values where there were very many
+    queries: int  # values there were
+
+    def p_value(self, values: Values) -> Values:
+        r"""Conformal p-value of each query: small says that it does not belong, (Q,).
+
+            p = (1 + #{reference >= value}) / (n + 1)
+
+        For a query that belongs, P(p <= a) <= a for every a. Where values were left out, all those
+        between two kept ones count as if they were as strange as the value: p is then too large by
+        less than 1 / (values kept - 1), never too small.
+        """
+        kept, rank = self._table
+        above = self.queries - rank[np.searchsorted(kept, values, side="left")]
+        return np.asarray((1 + above) / (self.queries + 1))
+
+    @cached_property
+    def _table(self) -> tuple[Values, NDArray[np.int64]]:
+        """The values; and how many of all lie at or below the last one passed, if any."""
+        kept = np.asarray(self.reference, float)
+        return kept, np.r_[0, _kept_places(self.queries, len(kept)) + 1]
+
+
+def novelty_of(values: Values) -> Novelty:
+    """From the novelty of calibration queries that belong to the gallery, (Q,)."""
+    places = _kept_places(len(values), min(len(values), MOST))
+    return Novelty(tuple(np.sort(values)[places].tolist()), len(values))
+
+
+def _kept_places(queries: int, kept: int) -> NDArray[np.int64]:
+    """Evenly spaced from the least to the most strange."""
+    return np.asarray(np.linspace(0, queries - 1, kept).round(), np.int64)
+
+
+def novelty_values(seen: Seen) -> Values:
+    """How strange a query is here: the logarithm of its nearest distance, (Q,)."""
+    nearest = seen.profile[:, 0]
+    least = np.maximum(seen.profile[:, -1] * 1e-6, np.finfo(np.float64).tiny)
+    return np.log(np.maximum(nearest, least))
+
+
+def verdicts(
+    confidence: Values, belongs: Values, *, threshold: float | None, foreign_rate: float
+) -> list[str]:
+    """One per query, from the confidence of its first hit and the p-value of belonging here.
+
+    A query is foreign when fewer than `foreign_rate` of the queries that belong are as strange.
+    Without a threshold nothing is promised, so nothing is called a match.
+    """
+    sure = confidence >= (np.inf if threshold is None else threshold)
+    foreign = belongs <= foreign_rate
+    return np.where(foreign, FOREIGN, np.where(sure, MATCH, UNSURE)).tolist()  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""A value that is made when it is first asked for, and once, however many threads ask."""
+"""Values that are computed when they are first used."""
 
 from collections.abc import Callable
 from threading import Lock
@@ -7,10 +7,10 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Once(Generic[T]):
-    """A failure is not kept: whoever asks next tries again.
+class Lazy(Generic[T]):
+    """Thread-safe value that is computed once, when first used. Failures are not kept.
 
-    >>> made = Once(lambda: [])
+    >>> made = Lazy(lambda: [])
     >>> made.get() is made.get()
     True
     """

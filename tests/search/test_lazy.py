@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from surefind.search.once import Once
+from surefind.search.lazy import Lazy
 
 
 def test_many_threads_get_the_one_that_was_made():
@@ -16,16 +16,16 @@ def test_many_threads_get_the_one_that_was_made():
         made.append(object())
         return made[-1]
 
-    once = Once(make)
+    lazy = Lazy(make)
     with ThreadPoolExecutor(16) as pool:
-        got = list(pool.map(lambda _: once.get(), range(64)))
+        got = list(pool.map(lambda _: lazy.get(), range(64)))
     assert len(made) == 1 and set(got) == set(made)
 
 
 def test_nothing_may_be_what_was_made():
     asked = []
-    once = Once(lambda: asked.append(1))
-    assert once.get() is once.get() is None
+    lazy = Lazy(lambda: asked.append(1))
+    assert lazy.get() is lazy.get() is None
     assert len(asked) == 1
 
 
@@ -38,7 +38,7 @@ def test_a_failure_is_not_kept():
             raise answer
         return answer
 
-    once = Once(make)
+    lazy = Lazy(make)
     with pytest.raises(ValueError, match="not yet"):
-        once.get()
-    assert once.get() == once.get() == "done"
+        lazy.get()
+    assert lazy.get() == lazy.get() == "done"

@@ -1,4 +1,4 @@
-"""How many hits to show, against plain loops over levels and populations drawn again and again."""
+"""Hits to show, p-values and verdicts, against plain loops and populations."""
 
 import json
 from dataclasses import asdict, replace
@@ -7,8 +7,19 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-import surefind as sf
-from surefind.search.confidence.showing import Showing, how_many, showing_rule
+from surefind.search.confidence import conformal
+from surefind.search.confidence.conformal import (
+    FOREIGN,
+    MATCH,
+    UNSURE,
+    VERDICTS,
+    Novelty,
+    Showing,
+    how_many,
+    novelty_of,
+    showing_rule,
+    verdicts,
+)
 
 
 def draw(rng, classes, size, *, hits=8, effect=0.0):
@@ -144,32 +155,107 @@ def test_a_rule_survives_json():
     assert Showing(**json.loads(json.dumps(asdict(rule)))) == rule
 
 
+# novelty
+
+
+def test_p_values_agree_with_a_plain_count_also_of_ties():
+    rng = np.random.default_rng(0)
+    known, asked = rng.normal(size=300).round(1), rng.normal(size=200).round(1)
+    wanted = [(1 + sum(value >= one for value in known)) / 301 for one in asked]
+    assert novelty_of(known).p_value(asked) == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("most", [2000, 7])
+@pytest.mark.parametrize("decimals", [8, 0])
+def test_a_query_that_belongs_has_a_small_p_value_no_more_often_than_it_says(
+    monkeypatch, most, decimals
+):
+    monkeypatch.setattr(conformal, "MOST", most)
+    rng = np.random.default_rng(1)
+    p_values = []
+    for _ in range(4000):
+        values = rng.exponential(size=40).round(decimals)
+        p_values.append(novelty_of(values[:39]).p_value(values[39:])[0])
+    for level in (0.025, 0.05, 0.1, 0.2, 0.5, 0.9):
+        slack = 3 * (level * (1 - level) / 4000) ** 0.5
+        assert np.mean(np.array(p_values) <= level) <= level + slack
+
+
+def test_without_ties_small_p_values_are_as_frequent_as_they_say():
+    rng = np.random.default_rng(2)
+    values = rng.normal(size=(4000, 20))
+    p_values = [novelty_of(row[:19]).p_value(row[19:])[0] for row in values]
+    for level in (0.1, 0.5):
+        assert np.mean(np.array(p_values) <= level + 1e-9) == pytest.approx(level, abs=0.03)
+
+
+def test_leaving_values_out_makes_p_a_little_larger_and_never_smaller():
+    rng = np.random.default_rng(3)
+    known, asked = rng.normal(size=30_000).round(3), rng.normal(size=3000).round(3)
+    thinned = novelty_of(known)
+    exact = Novelty(tuple(np.sort(known).tolist()), len(known)).p_value(asked)
+    more = thinned.p_value(asked) - exact
+    assert len(thinned.reference) == 2000 and thinned.queries == 30_000
+    assert more.min() >= 0 and 0 < more.max() <= 1 / 1999
+    assert (thinned.reference[0], thinned.reference[-1]) == (known.min(), known.max())
+
+
+def test_the_strangest_query_has_the_smallest_p_value_and_never_zero():
+    p_values = novelty_of(np.arange(9.0)).p_value(np.array([-np.inf, 0.0, 8.0, 8.1, np.inf]))
+    assert p_values == pytest.approx([1.0, 1.0, 0.2, 0.1, 0.1])
+
+
+def test_a_single_reference_never_calls_anything_strange_with_certainty():
+    assert novelty_of(np.array([1.0])).p_value(np.array([0.0, 2.0])).tolist() == [1.0, 0.5]
+
+
+def test_no_queries_have_no_p_values():
+    assert novelty_of(np.arange(5.0)).p_value(np.ones(0)).shape == (0,)
+
+
+def test_it_survives_json():
+    known = novelty_of(np.random.default_rng(4).normal(size=50))
+    stored = json.loads(json.dumps(asdict(known)))
+    again = Novelty(tuple(stored["reference"]), stored["queries"])
+    asked = np.linspace(-2, 2, 9)
+    assert again == known and again.p_value(asked).tolist() == known.p_value(asked).tolist()
+
+
+# verdicts
+
+
 @pytest.mark.parametrize(
-    "change",
+    ("confidence", "belongs", "wanted"),
     [
-        {"miss": 0},
-        {"miss": 1.0},
-        {"confidence": np.full((4, 2), np.nan)},
-        {"confidence": np.full((4, 2), 1.5)},
-        {"confidence": np.ones(4)},
-        {"confidence": np.ones((4, 0)), "match": np.ones((4, 0), bool)},
-        {"match": np.ones((4, 3), bool)},
-        {"match": np.ones((4, 2))},
-        {"groups": np.arange(3)},
+        (0.95, 0.50, MATCH),
+        (0.80, 0.50, MATCH),  # at the threshold
+        (0.79, 0.50, UNSURE),
+        (0.00, 1.00, UNSURE),
+        (0.95, 0.02, MATCH),
+        (0.95, 0.01, FOREIGN),  # at the rate: foreign wins over match
+        (0.10, 0.001, FOREIGN),
+        (1.00, 0.0001, FOREIGN),
     ],
 )
-def test_what_cannot_be_used_is_refused_with_a_remedy(change):
-    good = {
-        "confidence": np.ones((4, 2)),
-        "match": np.ones((4, 2), bool),
-        "groups": np.arange(4),
-        "miss": 0.2,
-    }
-    with pytest.raises(sf.errors.InvalidArgument, match="fix:"):
-        showing_rule(**good | change)
+def test_the_table_of_verdicts(confidence, belongs, wanted):
+    found = verdicts(np.array([confidence]), np.array([belongs]), threshold=0.8, foreign_rate=0.01)
+    assert found == [wanted]
 
 
-def test_fewer_hits_than_calibrated_are_refused():
-    rule = showing_rule(*draw(np.random.default_rng(6), 40, 2))
-    with pytest.raises(sf.errors.InvalidArgument, match="k=8"):
-        how_many(np.ones((1, 5)), rule)
+def test_without_a_promise_nothing_is_called_a_match():
+    sure, belongs = np.array([1.0, 1.0, 0.3]), np.array([1.0, 0.001, 0.5])
+    found = verdicts(sure, belongs, threshold=None, foreign_rate=0.01)
+    assert found == [UNSURE, FOREIGN, UNSURE]
+
+
+def test_with_a_rate_of_zero_nothing_is_called_foreign():
+    sure, belongs = np.array([0.9, 0.1]), np.array([1 / 10_001, 1 / 10_001])
+    assert verdicts(sure, belongs, threshold=0.5, foreign_rate=0.0) == [MATCH, UNSURE]
+
+
+def test_one_word_for_each_query_and_no_others():
+    random = np.random.default_rng(0)
+    found = verdicts(random.random(500), random.random(500), threshold=0.5, foreign_rate=0.2)
+    assert len(found) == 500
+    assert set(found) == set(VERDICTS)
+    assert verdicts(np.empty(0), np.empty(0), threshold=0.5, foreign_rate=0.2) == []
