@@ -41,19 +41,6 @@ def test_each_side_is_measured_as_a_share(random: np.random.Generator):
     assert bar_widths(framed).tolist() == [0.1, 0.2, 0.1, 0.2]
 
 
-def test_a_picture_without_bars_has_none(random: np.random.Generator):
-    assert bar_widths(picture(random)).tolist() == [0, 0, 0, 0]
-
-
-def test_an_image_and_its_pixels_measure_alike(random: np.random.Generator):
-    framed = picture(random, top=3, right=2)
-    assert np.array_equal(bar_widths(framed), bar_widths(np.asarray(framed)))
-
-
-def test_grey_images_are_measured_too(random: np.random.Generator):
-    assert bar_widths(picture(random, left=25).convert("L")).tolist() == [0, 0, 0.5, 0]
-
-
 def test_a_black_image_is_all_bar():
     assert bar_widths(Image.new("RGB", (7, 5))).tolist() == [1, 1, 1, 1]
 
@@ -97,11 +84,6 @@ def test_data_padded_alike_are_not_told_apart(tmp_path: Path):
     assert bars_auroc(*files) == pytest.approx(0.5, abs=0.1)
 
 
-def test_data_without_bars_are_not_told_apart(tmp_path: Path):
-    files = [folder(tmp_path / str(n), 20, seed=n, bars=(0, 1)) for n in range(2)]
-    assert bars_auroc(*files) == 0.5
-
-
 def test_images_that_cannot_be_read_are_skipped(tmp_path: Path):
     plain = folder(tmp_path / "plain", 20, seed=0, bars=(0, 3))
     boxed = folder(tmp_path / "boxed", 20, seed=1, bars=(6, 12))
@@ -115,13 +97,3 @@ def test_too_few_images_give_no_figure(tmp_path: Path):
     assert not isnan(bars_auroc(many, few))
     assert isnan(bars_auroc(many, few[1:]))
     assert isnan(bars_auroc([], many))
-
-
-def test_only_so_many_images_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    looked: list[np.ndarray] = []
-    monkeypatch.setattr(
-        "surefind.reports.bars.bar_widths", lambda pixels: looked.append(pixels) or np.zeros(4)
-    )
-    files = folder(tmp_path / "many", 30, seed=0, bars=(0, 3))
-    bars_auroc(files, files, at_most=12)
-    assert len(looked) == 24

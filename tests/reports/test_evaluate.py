@@ -48,7 +48,7 @@ def test_an_evaluation_tells_what_it_is_about(place: Path):
     assert about.fingerprint == Encoder.load(place / "gaussian").fingerprint
     assert about.foreign_queries == 15
     assert about.resampled_classes == 4
-    assert about.versions["torch"] == torch.__version__.split("+")[0] or about.versions["torch"]
+    assert torch.__version__.startswith(about.versions["torch"])
 
 
 def test_a_broken_picture_is_counted_with_its_reason(place: Path):
@@ -183,8 +183,8 @@ def test_a_report_folder_holds_everything(place: Path, tmp_path: Path, table: st
     assert len(QueryTable.read(folder.queries)) == 35
     assert {path.suffix for path in folder.figures.iterdir()} == {".png"}
     assert len(list(folder.figures.iterdir())) >= 5
-    page = folder.page.read_text()
-    assert f"{evaluation.result.rankings['means'].recall['1'].value:.3f}"[1:] in page or "%" in page
+    recall = evaluation.result.rankings["means"].recall["1"].value
+    assert f"{100 * recall:.1f} %" in folder.page.read_text()
 
 
 def test_what_reproduce_calls_writes_the_same(place: Path, tmp_path: Path):

@@ -13,7 +13,6 @@ import pytest
 from evaluations import make_evaluation
 from PIL import Image
 
-from surefind.errors import InvalidFile
 from surefind.reports.html import page, write_report
 from surefind.reports.result import EvalResult, QueryTable
 from surefind.reports.tables import decimal, percent, short
@@ -217,19 +216,6 @@ def test_the_best_of_a_column_is_bold(evaluation: Evaluation) -> None:
     means = dataclasses.replace(means, signals={**means.signals, "ratio_1_2": signal})
     result = dataclasses.replace(result, rankings={**result.rankings, "means": means})
     assert without_figures(result, queries).count("<strong>0.777</strong>") == 1
-
-
-def test_a_failed_write_leaves_the_older_page(
-    evaluation: Evaluation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "report.html").write_text("older")
-    full = OSError(28, "No space left on device")
-    monkeypatch.setattr(page, "draw", lambda *_: {})
-    monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(full))
-    with pytest.raises(InvalidFile, match="No space left"):
-        write_report(tmp_path, *evaluation)
-    assert (tmp_path / "report.html").read_text() == "older"
-    assert not list(tmp_path.glob("*.part")) and not list(tmp_path.glob(".*.part"))
 
 
 @pytest.mark.parametrize("mode", [0, 1], ids=["light", "dark"])

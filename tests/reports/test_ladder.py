@@ -119,10 +119,9 @@ def test_a_signal_that_is_never_known_is_left_out(catalog: Catalog):
     assert ladder.spearman["blur"] == {"half": pytest.approx(1)}
 
 
-@pytest.mark.parametrize("rows", [[0, 1, 2], [BAD, 1, 2], [0, 1, BAD]])
-def test_progress_rises_to_the_promised_number(catalog: Catalog, rows: list[int]):
+def test_progress_rises_to_the_promised_number(catalog: Catalog):
     told: list[int] = []
-    climb(Contrast(), catalog, rows=np.array(rows), ask=ask, progress=told.append)
+    climb(Contrast(), catalog, rows=np.array([0, 1, BAD]), ask=ask, progress=told.append)
     assert told == sorted(told)
     assert told[-1] == steps(3) == 63
 
@@ -134,10 +133,6 @@ def test_the_sample_repeats_with_its_seed_and_has_no_query_twice():
     assert set(sample) <= set(rows)
     assert np.array_equal(sample, sample_queries(rows, 20, seed=1))
     assert not np.array_equal(sample, sample_queries(rows, 20, seed=2))
-
-
-def test_a_sample_of_more_than_there_are_is_all():
-    assert sample_queries(np.array([7, 3, 5]), 10, seed=0).tolist() == [3, 5, 7]
 
 
 def test_the_rank_correlation_agrees_with_scipy_query_by_query():

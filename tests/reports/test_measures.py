@@ -48,15 +48,6 @@ def test_all_classes_of_a_few_queries_are_resampled(each: int):
     )
 
 
-def test_classes_that_are_right_together_have_wide_intervals():
-    found = made_up(1000, each=10)
-    single = found._replace(groups=torch.arange(1000))
-    for name, estimate in estimates(found).items():
-        alone = estimates(single)[name]
-        assert estimate.value == alone.value
-        assert estimate.high - estimate.low > 2 * (alone.high - alone.low)
-
-
 @pytest.mark.parametrize("each", [1, 6])
 def test_of_many_queries_values_are_exact_and_widths_about_right(monkeypatch, each: int):
     found = made_up(3000, each=each)
@@ -93,12 +84,6 @@ def test_few_classes_of_many_queries_are_all_resampled(monkeypatch):
     assert estimates(found) == bootstrap_all(
         statistics(found), 1000, groups=found.groups, resamples=200, seed=0
     )
-
-
-def test_a_sample_takes_the_same_share_of_own_and_foreign_queries():
-    part = made_up(1000, foreign=400).sample(0.25, seed=0)
-    assert (len(part.hits), len(part.foreign["doubt"])) == (250, 100)
-    assert (len(part.groups), len(part.foreign_groups)) == (250, 100)
 
 
 def test_a_sample_takes_classes_whole():

@@ -87,9 +87,7 @@ def _numbers(text: str) -> tuple[int, ...]:
     try:
         return tuple(sorted({int(part) for part in text.split(",")}))
     except ValueError as error:
-        raise InvalidArgument(
-            "--k", expected="numbers with commas between", got=repr(text), fix="e.g. --k 1,5,10"
-        ) from error
+        raise InvalidArgument("--k", expected="numbers such as 1,5,10", got=repr(text)) from error
 
 
 def _print(result: "EvalResult") -> None:

@@ -156,9 +156,7 @@ def _read(given: list[str], ranking: str) -> "list[Report]":
     for text in given:
         label, _, folder = ("", "", text) if Path(text).exists() else text.rpartition("=")
         if any(part in ("", ".", "..") for part in label.split("/") if label):
-            raise InvalidArgument(
-                "--report", expected="LABEL=FOLDER", got=repr(text), fix="use letters in the label"
-            )
+            raise InvalidArgument("--report", expected="LABEL=FOLDER", got=repr(text))
         report = read_report(Path(folder), label=label)
         check_choice("ranking", ranking, tuple(report.result.rankings))
         if report.label in [other.label for other in reports]:

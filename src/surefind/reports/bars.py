@@ -43,7 +43,8 @@ def bar_widths(image: Image.Image | NDArray[np.uint8]) -> NDArray[np.float64]:
     pixels = np.asarray(image.convert("RGB") if isinstance(image, Image.Image) else image)
     brightest = pixels if pixels.ndim == 2 else pixels.max(axis=2)
     rows, columns = _black_lines(brightest), _black_lines(brightest.T)
-    return np.array([_run(line) for line in (rows, rows[::-1], columns, columns[::-1])])
+    sides = (rows, rows[::-1], columns, columns[::-1])
+    return np.array([np.logical_and.accumulate(black).mean() for black in sides])
 
 
 def bars_auroc(
@@ -56,8 +57,10 @@ def bars_auroc(
     than 10 of either kind can be read.
     """
     random = np.random.default_rng(seed)
-    ours = _widths_of(_sample(own, at_most, random))
-    theirs = _widths_of(_sample(foreign, at_most, random))
+    ours, theirs = (
+        _widths_of([files[number] for number in random.permutation(len(files))[:at_most]])
+        for files in (own, foreign)
+    )
     if min(len(ours), len(theirs)) < LEAST:
         return nan
     widths = np.concatenate([ours, theirs])
@@ -77,16 +80,6 @@ def _black_lines(brightest: NDArray[np.uint8]) -> NDArray[np.bool_]:
     strays = (brightest > BLACK).mean(axis=1)
     black: NDArray[np.bool_] = (strays <= STRAY_SHARE) & (brightest.max(axis=1) <= STRAY)
     return black
-
-
-def _run(black: NDArray[np.bool_]) -> float:
-    """Share of the lines before the first that is not black."""
-    return float(np.logical_and.accumulate(black).mean())
-
-
-def _sample(files: Sequence[Path], at_most: int, random: np.random.Generator) -> list[Path]:
-    chosen = random.permutation(len(files))[:at_most]
-    return [files[number] for number in chosen]
 
 
 def _widths_of(files: Sequence[Path]) -> NDArray[np.float64]:

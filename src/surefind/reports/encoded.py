@@ -37,7 +37,7 @@ def embed_catalog(
 ) -> Embedded:
     """Encode a catalog, or read what an earlier run kept in the folder `kept_in`."""
     if not len(catalog):
-        raise SurefindError(f"{catalog.root}: no images", fix="choose another part of the data")
+        raise SurefindError(f"{catalog.root}: no images")
     kept = None if kept_in is None else kept_in / f"{_key(encoder, catalog)}.safetensors"
     known = None if kept is None else _read(kept)
     if known is not None:

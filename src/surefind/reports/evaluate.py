@@ -75,7 +75,15 @@ def evaluate(
     if not request.ks or min(request.ks) < 1:
         raise InvalidArgument("k", expected="numbers from 1 on", got=repr(request.ks))
     model = open_encoder(request.model, request.runtime)
-    encoder = _with_passes(model, request.passes)
+    encoder: ImageEncoder = model
+    if request.passes is not None:
+        if isinstance(model, OnnxEncoder):
+            raise InvalidArgument(
+                "runtime",
+                expected="torch, since an export has no dropout",
+                got="onnx with --mc-passes",
+            )
+        encoder = McDropoutEncoder(model, passes=request.passes)
     name, catalog, foreign_catalog = _data(request)
 
     def embed(catalog: Catalog, what: str) -> Embedded:
@@ -106,19 +114,6 @@ def evaluate(
     return Evaluation(result, judgement.queries)
 
 
-def _with_passes(model: Encoder | OnnxEncoder, passes: int | None) -> ImageEncoder:
-    if passes is None:
-        return model
-    if isinstance(model, OnnxEncoder):
-        raise InvalidArgument(
-            "runtime",
-            expected="torch, since an export has no dropout",
-            got="onnx with --mc-passes",
-            fix="leave one of them out",
-        )
-    return McDropoutEncoder(model, passes=passes)
-
-
 def _data(request: Request) -> tuple[str, Catalog, Catalog | None]:
     """The data's name, the images to judge, and foreign ones."""
     foreign = None if request.foreign is None else read_foreign(request.foreign)
@@ -133,7 +128,6 @@ def _data(request: Request) -> tuple[str, Catalog, Catalog | None]:
             "--ood",
             expected="images that do not belong to the gallery",
             got=f"{request.foreign!r}, which shares images with {request.data!r}",
-            fix="name data of another kind",
         )
     return name, catalog, foreign
 

@@ -59,10 +59,7 @@ def climb(
     )
     if len(clean.rows) == 0:
         raise InvalidArgument(
-            "rows",
-            expected="at least one query that can be read",
-            got=f"none of {len(rows)}",
-            fix="check the images of the catalog",
+            "rows", expected="at least one query that can be read", got=f"none of {len(rows)}"
         )
     asked, rows = len(rows), rows[clean.rows.numpy()]
     unspoiled = ask(clean.embeddings, rows)

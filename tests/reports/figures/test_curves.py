@@ -39,18 +39,6 @@ def test_reliability_agrees_with_bins_made_by_hand():
         np.testing.assert_allclose(drawn[1], y)
 
 
-def test_risk_agrees_with_a_loop():
-    calibration = make_calibration()
-    _, other = draw_confidence(calibration).axes
-    errors, risks = 0, []
-    for answered, row in enumerate(np.argsort(-np.array(calibration.curve.confidence)), start=1):
-        errors += not calibration.curve.right[row]
-        risks.append(errors / answered)
-    coverage, risk = lines(other)["confidence"]
-    np.testing.assert_allclose(risk, risks)
-    np.testing.assert_allclose(coverage, np.arange(1, 401) / 400)
-
-
 def test_the_promise_is_marked_where_it_ends():
     _, other = draw_confidence(make_calibration()).axes
     found = lines(other)
@@ -64,13 +52,6 @@ def test_without_a_promise_nothing_is_marked_and_the_title_says_so():
     _, other = draw_confidence(make_calibration(promise=NO_PROMISE)).axes
     assert "guarantee ends" not in lines(other)
     assert other.get_title(loc="left") == "Precision 0.95 cannot be guaranteed"
-
-
-def test_the_figure_tells_what_it_was_made_with():
-    figure = draw_confidence(make_calibration())
-    told = figure.get_suptitle()
-    assert "812 queries of 40 classes, 2026-11-16" in told
-    assert "fit to other classes" in told
 
 
 @pytest.mark.parametrize("alike", [0.5, 0.9999])

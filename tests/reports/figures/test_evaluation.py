@@ -186,11 +186,6 @@ def test_groups_begin_rows_of_their_own(evaluation):
     assert titles(figure) == ["R50, A", "R50, B", "R50, C", "R50, D", "", "", "D161, A", "", ""]
 
 
-def test_a_report_without_foreign_queries_cannot_be_compared(evaluation, without_variance):
-    with pytest.raises(NothingToDraw, match="--ood DATA"):
-        compare_ood([Report("A", *evaluation), Report("B", *without_variance)])
-
-
 def panels(figure):
     return {axis.get_title(loc="left"): axis for axis in figure.axes if axis.get_title(loc="left")}
 

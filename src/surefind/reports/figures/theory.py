@@ -1,7 +1,7 @@
 """Figures of the theory: the loss, its gradients, and the approximations of the law of tau."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -40,13 +40,10 @@ SCALES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 LAW_DIMENSIONS = (1, 2, 4, 8, 16, 32, 128, 512, 2048)
 DRAWS = 5  # random triplets of each dimension, as in the paper's supplement
 
-_TAU = "τ of the means, d(a,p) - d(a,n)"
-_TAU_REACH, _TAU_POINTS = 1.5, 301
 _LINE_REACH = 4.7  # of the triplets on a line
 _MEAN_SCALE, _VAR_SCALE = 1.5, 1.7  # of the arrows: axis units per unit of slope
 _TOP, _BOTTOM = 1.75, -0.62
 _LANE = 0.17  # between the arrows of the means
-_BY_SCALE = (1, 16, 128)  # dimensions of the second panel
 _DASHES = {"clt": "-", "exact": ":"}
 _TRIPLETS = {"clt": 20_000, "exact": 2_000}  # drawn for the figure
 _ROUNDING = 1e-9  # of v d(log P)/dv; what is smaller has no sign
@@ -63,88 +60,66 @@ class Curve(NamedTuple):
     slope: Tensor
 
 
+def loss_curve(loss: Callable[[Tensor], Tensor]) -> Curve:
+    tau = torch.linspace(-1.5, 1.5, 301, dtype=torch.float64).requires_grad_()
+    values = loss(tau)
+    (slope,) = torch.autograd.grad(values.sum(), tau)
+    return Curve(tau.detach(), values.detach(), slope)
+
+
+def plain_loss(tau: Tensor) -> Tensor:
+    return (tau + MARGIN).clamp(min=0)
+
+
 def bayesian_curve(
-    spread: float,
-    *,
-    negative_spread: float | None = None,
-    centred: bool = False,
-    floor: float = 0.0,
+    spread: float, *, negative: float | None = None, centred: bool = False, floor: float = 0.0
 ) -> Curve:
     """-log(P(tau < 0) + floor) for triplets with a right angle at the anchor: d_ap + d_an = 2."""
-    tau = _grid()
-    a = p = torch.tensor(spread / DIM, dtype=tau.dtype)
-    n = a if negative_spread is None else torch.tensor(negative_spread / DIM, dtype=tau.dtype)
-    scalars = Scalars(1 + tau / 2, 1 - tau / 2, torch.full_like(tau, 2.0), (a,), (p,), (n,))
-    return _with_slope(tau, BayesianTripletLoss(centred=centred, floor=floor).cost(scalars, DIM))
+    a = p = torch.tensor(spread / DIM, dtype=torch.float64)
+    n = a if negative is None else torch.tensor(negative / DIM, dtype=torch.float64)
+    criterion = BayesianTripletLoss(centred=centred, floor=floor)
 
+    def loss(tau: Tensor) -> Tensor:
+        scalars = Scalars(1 + tau / 2, 1 - tau / 2, torch.full_like(tau, 2.0), (a,), (p,), (n,))
+        return criterion.cost(scalars, DIM)
 
-def plain_curve() -> Curve:
-    """max(0, tau + margin)."""
-    tau = _grid()
-    return _with_slope(tau, (tau + MARGIN).clamp(min=0))
+    return loss_curve(loss)
 
 
 def draw_loss() -> Figure:
     """Loss, slope, the bound of the paper's listing, and what an uncertain negative does."""
     figure, ((value, slope), (bounded, uncertain)) = panels(2, 2, height=5.8)
-    for i, spread in enumerate(SPREADS):
-        curve, look = (
-            bayesian_curve(spread),
-            {"color": SERIES[i], "linestyle": ("-", "--", "-.")[i]},
-        )
+    for spread, colour, dash in zip(SPREADS, SERIES, ("-", "--", "-."), strict=False):
+        curve, limited = bayesian_curve(spread), bayesian_curve(spread, floor=FLOOR)
+        look = {"color": colour, "linestyle": dash}
         name = f"D·var = {spread:g}"
         value.plot(curve.tau, curve.loss, label=name, **look)
         slope.plot(curve.tau, curve.slope, **look)
-        limited = bayesian_curve(spread, floor=FLOOR)
         bounded.plot(limited.tau, limited.loss, label=name, **look)
-    sharpest = bayesian_curve(SPREADS[0])
-    bounded.plot(
-        sharpest.tau,
-        sharpest.loss,
-        ":",
-        color=SERIES[0],
-        label=f"D·var = {SPREADS[0]:g}, unbounded",
-    )
-    plain = plain_curve()
+    sharpest, name = bayesian_curve(SPREADS[0]), f"D·var = {SPREADS[0]:g}, unbounded"
+    bounded.plot(sharpest.tau, sharpest.loss, ":", color=SERIES[0], label=name)
+    plain = loss_curve(plain_loss)
     for axis in (value, bounded):
         axis.plot(plain.tau, plain.loss, ":", color=GREY, label="triplet loss")
     slope.plot(plain.tau, plain.slope, ":", color=GREY)
-    _draw_uncertain(uncertain)
-    caption(value, "-log P, and the triplet loss", x=_TAU, y="loss")
-    caption(slope, "Slope: how hard it pulls", x=_TAU, y="slope")
-    caption(bounded, "-log(P + 1e-8): bounded, as in the paper's listing", x=_TAU, y="loss")
-    caption(uncertain, "A negative with twice the variance", x=_TAU, y="loss")
-    for axis, top in ((value, 6), (slope, 8), (bounded, 25), (uncertain, 6)):
+    for name, colour, dash, options in (
+        ("all variances equal", INK, ":", {}),
+        ("larger, the paper's loss", WRONG, "-", {"negative": 2.0}),
+        ("larger, centred", OURS, "--", {"negative": 2.0, "centred": True}),
+    ):
+        curve = bayesian_curve(1.0, **options)  # type: ignore[arg-type]
+        uncertain.plot(curve.tau, curve.loss, dash, color=colour, label=name)
+    for axis, title, y, top in (
+        (value, "-log P, and the triplet loss", "loss", 6),
+        (slope, "Slope: how hard it pulls", "slope", 8),
+        (bounded, "-log(P + 1e-8): bounded, as in the paper's listing", "loss", 25),
+        (uncertain, "A negative with twice the variance", "loss", 6),
+    ):
+        caption(axis, title, x="τ of the means, d(a,p) - d(a,n)", y=y)
         axis.set_ylim(-0.02 * top, top)
     for axis in (value, bounded, uncertain):
         key(axis, loc="upper left")
     return figure
-
-
-def _draw_uncertain(axis: Axes) -> None:
-    small, large = 1.0, 2.0
-    for name, colour, dash, curve in (
-        ("all variances equal", INK, ":", bayesian_curve(small)),
-        ("larger, the paper's loss", WRONG, "-", bayesian_curve(small, negative_spread=large)),
-        (
-            "larger, centred",
-            OURS,
-            "--",
-            bayesian_curve(small, negative_spread=large, centred=True),
-        ),
-    ):
-        axis.plot(curve.tau, curve.loss, dash, color=colour, label=name)
-
-
-def _grid() -> Tensor:
-    return torch.linspace(
-        -_TAU_REACH, _TAU_REACH, _TAU_POINTS, dtype=torch.float64
-    ).requires_grad_()
-
-
-def _with_slope(tau: Tensor, loss: Tensor) -> Curve:
-    (slope,) = torch.autograd.grad(loss.sum(), tau)
-    return Curve(tau.detach(), loss.detach(), slope)
 
 
 class Scenario(NamedTuple):
@@ -192,9 +167,7 @@ def draw_scenarios() -> Figure:
         for axis, scenario in zip(row, SCENARIOS, strict=True):
             pull = descent(scenario, method=method)
             for number in range(3):
-                _draw_density(axis, scenario, number)
-                _draw_pull_on_var(axis, scenario, number, float(pull.var[number]))
-                _draw_pull_on_mean(axis, scenario, number, float(pull.mean[number]))
+                _draw_image(axis, scenario, number, pull)
             axis.axhline(0, color=INK, linewidth=0.8)
             axis.set(xlim=(-_LINE_REACH, _LINE_REACH), ylim=(_BOTTOM, _TOP), yticks=[], xticks=[])
             axis.spines[["left", "bottom"]].set_visible(False)
@@ -216,27 +189,25 @@ def _explain(figure: Figure, axis: Axes) -> None:
     axis.text(x + 1, 1.3, "pull of 0.5 on a mean", **text)
 
 
-def _draw_density(axis: Axes, scenario: Scenario, number: int) -> None:
+def _draw_image(axis: Axes, scenario: Scenario, number: int, pull: Descent) -> None:
+    """Its density; above the peak the pull on its variance, below the axis that on its mean."""
     _, colour, dash = IMAGES[number]
+    mean, var = scenario.means[number], scenario.variances[number]
+
+    def density(x: Tensor) -> Tensor:
+        return (-(x - mean).square() / (2 * var)).exp() / math.sqrt(2 * math.pi * var)
+
     x = torch.linspace(-_LINE_REACH, _LINE_REACH, 400)
-    density = _density(x, scenario, number)
-    axis.plot(x, density, dash, color=colour, linewidth=1.3)
-    axis.fill_between(x, density, color=colour, alpha=0.15, linewidth=0)
-
-
-def _draw_pull_on_var(axis: Axes, scenario: Scenario, number: int, pull: float) -> None:
-    """Up: the variance shrinks. Down: it grows. The arrow stands above the peak."""
-    x, colour = scenario.means[number], IMAGES[number][1]
-    foot = float(_density(torch.tensor(x), scenario, number)) + 0.08
-    ends = sorted((foot, foot + _VAR_SCALE * abs(pull)), reverse=pull > 0)
-    _arrow(axis, (x, ends[0]), (x, ends[1]), colour)
-
-
-def _draw_pull_on_mean(axis: Axes, scenario: Scenario, number: int, pull: float) -> None:
-    """From where the mean is to where it goes, each in a lane of its own."""
-    x, colour, y = scenario.means[number], IMAGES[number][1], -_LANE * (number + 1)
-    axis.plot([x, x], [0, y], ":", color=colour, linewidth=0.8)
-    _arrow(axis, (x, y), (x + _MEAN_SCALE * pull, y), colour)
+    axis.plot(x, density(x), dash, color=colour, linewidth=1.3)
+    axis.fill_between(x, density(x), color=colour, alpha=0.15, linewidth=0)
+    on_mean, on_var = float(pull.mean[number]), float(pull.var[number])
+    foot = float(density(torch.tensor(mean))) + 0.08
+    # Up: the variance shrinks. Down: it grows.
+    tail, head = sorted((foot, foot + _VAR_SCALE * abs(on_var)), reverse=on_var > 0)
+    _arrow(axis, (mean, tail), (mean, head), colour)
+    lane = -_LANE * (number + 1)
+    axis.plot([mean, mean], [0, lane], ":", color=colour, linewidth=0.8)
+    _arrow(axis, (mean, lane), (mean + _MEAN_SCALE * on_mean, lane), colour)
 
 
 def _arrow(axis: Axes, tail: tuple[float, float], head: tuple[float, float], colour: str) -> None:
@@ -244,11 +215,6 @@ def _arrow(axis: Axes, tail: tuple[float, float], head: tuple[float, float], col
     axis.annotate(
         "", head, tail, arrowprops={**shape, "linewidth": 1.6, "shrinkA": 0, "shrinkB": 0}
     )
-
-
-def _density(x: Tensor, scenario: Scenario, number: int) -> Tensor:
-    mean, var = scenario.means[number], scenario.variances[number]
-    return (-(x - mean).square() / (2 * var)).exp() / math.sqrt(2 * math.pi * var)
 
 
 class Shrunk(NamedTuple):
@@ -288,66 +254,41 @@ def shrunk_variances(
 
 def draw_variance_gradients(*, seed: int = 0) -> tuple[Figure, dict[str, dict[str, float]]]:
     """The figure, and by dimension and method the share of triplets whose variances all shrink."""
-    found = {
-        method: [_drawn(dim, method, seed=seed) for dim in GRADIENT_DIMENSIONS]
-        for method in METHODS
-    }
+
+    def shrunk(dim: int, method: str, scale: float = 1.0) -> Shrunk:
+        triplets = _TRIPLETS[method]
+        return shrunk_variances(dim, method=method, scale=scale, triplets=triplets, seed=seed)
+
     figure, ((left, right),) = panels(
         1, 2, height=3.9, title="Triplets in the right order: which variances does -log P shrink?"
     )
-    _draw_by_dimension(left, found)
-    _draw_by_scale(right, seed)
-    for axis in (left, right):
+    dims, look = GRADIENT_DIMENSIONS, {"marker": "o", "markersize": 3}
+    table: dict[str, dict[str, float]] = {str(dim): {} for dim in dims}
+    for method, dash in _DASHES.items():  # the legend names the paper's
+        found = [shrunk(dim, method) for dim in dims]
+        for dim, shares in zip(dims, found, strict=True):
+            table[str(dim)][method] = shares.all
+        for number, (name, colour, _) in enumerate(IMAGES):
+            label = name if method == "clt" else None
+            values = [shares[number] for shares in found]
+            left.plot(dims, values, dash, color=colour, label=label, **look)
+        for dim, colour in zip((1, 16, 128), SERIES, strict=False):
+            label = f"D = {dim}" if method == "clt" else None
+            values = [shrunk(dim, method, scale).all for scale in SCALES]
+            right.plot(SCALES, values, dash, color=colour, label=label, **look)
+    left.set_xscale("log", base=2)
+    left.set_xticks(dims, [str(dim) for dim in dims])
+    right.set_xscale("log")
+    right.set_xticks(SCALES, [f"{scale:g}" for scale in SCALES], minor=False)
+    right.minorticks_off()
+    scale = "scale of the variances; 1 as in the paper's simulation"
+    caption(left, "Each of the three", x="D", y="share of triplets")
+    caption(right, "All three at once", x=scale)
+    for axis, where in ((left, "center right"), (right, "upper right")):
         axis.plot([], [], _DASHES["exact"], color=GREY, label=METHODS["exact"])
         axis.set_ylim(-0.02, 1.02)
-    key(left, loc="center right")
-    key(right, loc="upper right")
-    table = {
-        str(dim): {method: shares[number].all for method, shares in found.items()}
-        for number, dim in enumerate(GRADIENT_DIMENSIONS)
-    }
+        key(axis, loc=where)
     return figure, table
-
-
-def _drawn(dim: int, method: str, *, seed: int, scale: float = 1.0) -> Shrunk:
-    triplets = _TRIPLETS[method]
-    return shrunk_variances(dim, method=method, scale=scale, triplets=triplets, seed=seed)
-
-
-def _draw_by_dimension(axis: Axes, found: dict[str, list[Shrunk]]) -> None:
-    for number, (name, colour, _) in enumerate(IMAGES):
-        shares = {method: [each[number] for each in found[method]] for method in METHODS}
-        _draw_shares(axis, GRADIENT_DIMENSIONS, shares, colour=colour, label=name)
-    axis.set_xscale("log", base=2)
-    axis.set_xticks(GRADIENT_DIMENSIONS, [str(dim) for dim in GRADIENT_DIMENSIONS])
-    caption(axis, "Each of the three", x="D", y="share of triplets")
-
-
-def _draw_by_scale(axis: Axes, seed: int) -> None:
-    for dim, colour in zip(_BY_SCALE, SERIES, strict=False):
-        shares = {
-            method: [_drawn(dim, method, seed=seed, scale=scale).all for scale in SCALES]
-            for method in METHODS
-        }
-        _draw_shares(axis, SCALES, shares, colour=colour, label=f"D = {dim}")
-    axis.set_xscale("log")
-    axis.set_xticks(SCALES, [f"{scale:g}" for scale in SCALES], minor=False)
-    axis.minorticks_off()
-    caption(axis, "All three at once", x="scale of the variances; 1 as in the paper's simulation")
-
-
-def _draw_shares(
-    axis: Axes,
-    x: Sequence[float],
-    shares: dict[str, list[float]],
-    *,
-    colour: str,
-    label: str,
-) -> None:
-    """One curve for each method; the legend names the paper's."""
-    for method, dash in _DASHES.items():
-        name = label if method == "clt" else None
-        axis.plot(x, shares[method], dash, color=colour, marker="o", markersize=3, label=name)
 
 
 class Simulation(NamedTuple):

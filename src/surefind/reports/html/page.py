@@ -172,7 +172,8 @@ def _examples(result: EvalResult, queries: QueryTable) -> dict[str, list[dict[st
 
     def entry(row: int) -> dict[str, Any]:
         path, probability = str(queries["path"][row]), number(f"probability.{signal}", row)
-        ranks = [rank for rank in range(1, HITS + 1) if f"{RANKING}.hit_{rank}" in queries]
+        names = {rank: f"{RANKING}.hit_{rank}" for rank in range(1, HITS + 1)}
+        ranks = [rank for rank, name in names.items() if name in queries and queries[name][row]]
         return {
             "picture": picture(root / path),
             "path": path,
