@@ -1,10 +1,13 @@
 """The command `surefind`."""
 
+import atexit
+import signal
 import sys
 
 
 def main() -> None:
     """Run a command; a problem the user can act on is one message, not a traceback."""
+    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # the work is done by then
     try:
         _run()
     except KeyboardInterrupt:  # before that is loaded which tells it, or while it is told
