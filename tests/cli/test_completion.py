@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 from commands_walked import COMMANDS
-from surefind.functional.search_bounds import RANKINGS
+from surefind.functional.ranking import RANKINGS
 
 from surefind.cli import options
 from surefind.datasets.sources import READERS
