@@ -37,9 +37,9 @@ def cut_area(catalog: Catalog, *, share: float) -> tuple[Catalog, Catalog] | Non
 
     Of all gaps that leave queries and a database on both sides, the one that loses fewest images.
     """
-    places = np.array(catalog.positions).reshape(-1, 2)
-    if len(places) < 2:
+    if len(catalog) < 2:
         return None
+    places = np.array(catalog.positions)
     along = places[:, np.ptp(places, axis=0).argmax()]
     order = np.argsort(along, kind="stable")
     before = np.arange(1, len(along))  # how many lie before the gap, for each possible cut
