@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from surefind.datasets import open_dataset, read_catalog
-from surefind.datasets.rows import earth_positions
+from surefind.datasets.table import earth_positions
 from surefind.errors import InvalidFile, SurefindError
 from surefind.images.matches import ByPosition
 

@@ -89,10 +89,9 @@ def test_quoted_values_blank_lines_and_a_byte_order_mark_are_read(write_tree):
         ("path,east\n1.jpg,5", "no column 'north'"),
     ],
 )
-def test_a_bad_table_names_its_line_and_the_remedy(write_table, text, message):
-    with pytest.raises(InvalidFile, match=message) as caught:
+def test_a_bad_table_names_its_line(write_table, text, message):
+    with pytest.raises(InvalidFile, match=message):
         read_catalog(write_table(text))
-    assert caught.value.fix
 
 
 @pytest.mark.parametrize(
