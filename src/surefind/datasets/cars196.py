@@ -51,7 +51,11 @@ def read_cars196(folder: Path) -> Listing:
                     "(cars_test_annos.mat has none)",
                 )
             rows += [(f"{images}/{path}", number) for path, number in _annotations(file, "fname")]
-    names = [str(name) for name in np.atleast_1d(_load(named, "class_names"))] if named is not None else []
+    names = (
+        [str(name) for name in np.atleast_1d(_load(named, "class_names"))]
+        if named is not None
+        else []
+    )
     label = {
         number: numbered_label(number, names[number - 1] if number <= len(names) else "")
         for _, number in rows
