@@ -11,7 +11,7 @@ from commands_walked import COMMANDS
 from surefind.functional.ranking import RANKINGS
 
 from surefind.cli import options
-from surefind.datasets.sources import READERS
+from surefind.datasets.registry import READERS
 from surefind.encoders.onnx.opening import RUNTIMES
 from surefind.engines.engine import KINDS
 from surefind.engines.opening import SCHEMES

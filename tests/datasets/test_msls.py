@@ -6,16 +6,8 @@ from pathlib import Path
 import pytest
 
 from surefind.datasets import open_dataset, read_catalog, read_foreign
-from surefind.datasets.msls import (
-    TEST_CITIES,
-    TRAIN_CITIES,
-    VAL_CITIES,
-    Wanted,
-    msls_catalog,
-    msls_splits,
-)
-from surefind.datasets.splits import HoldOut
-from surefind.errors import InvalidArgument, InvalidFile, SurefindError
+from surefind.datasets.msls import TEST_CITIES, TRAIN_CITIES, VAL_CITIES
+from surefind.errors import InvalidFile, SurefindError
 
 # key, view, night, control panel, panorama
 IMAGES = [
@@ -79,24 +71,20 @@ def test_cities_make_the_splits(tmp_path):
 
 
 def test_two_cities_never_match(tmp_path):
-    catalog = msls_catalog(write_city(write_city(tmp_path, "london"), "boston"))
+    catalog = read_catalog(write_city(write_city(tmp_path, "london"), "boston"))
     assert catalog.paths[0].startswith("train_val/london/")
     assert catalog.paths[-1].startswith("train_val/boston/")
     assert abs(catalog.positions[0][0] - catalog.positions[-1][0]) > 300_000
 
 
-@pytest.mark.parametrize(
-    ("wanted", "expected"),
-    [
-        (Wanted(), ["back", "dark", "plain", "side"]),
-        (Wanted(include_night=False), ["back", "plain", "side"]),
-        (Wanted(include_control_panel=True), ["back", "dark", "dash", "plain", "side"]),
-        (Wanted(views=("Forward",)), ["dark", "plain"]),
-        (Wanted(views=("Backward", "Sideways")), ["back", "side"]),
-    ],
-)
-def test_options_choose_the_images(tmp_path, wanted, expected):
-    assert kinds(msls_catalog(write_city(tmp_path, "london"), wanted=wanted)) == expected
+def test_panoramas_and_dashboards_are_left_out(tmp_path):
+    write_city(tmp_path, "london")
+    assert kinds(read_catalog(tmp_path)) == ["back", "dark", "plain", "side"]
+    for role in ("query", "database"):
+        file = tmp_path / "train_val" / "london" / role / "raw.csv"
+        file.write_text(file.read_text().replace("False", "True"))
+    with pytest.raises(SurefindError, match="all images are panoramas or dashboards"):
+        read_catalog(tmp_path)
 
 
 def test_published_subsets_count_for_validation_and_test_only(tmp_path):
@@ -128,14 +116,10 @@ def test_test_cities_without_positions_say_so(tmp_path):
     assert "public release" in caught.value.fix
 
 
-def test_no_training_city_is_refused(tmp_path):
-    with pytest.raises(InvalidFile, match="none of the training cities"):
-        open_dataset(write_city(tmp_path, "cph"))
-
-
-def test_nothing_to_test_on_is_refused(tmp_path):
-    with pytest.raises(InvalidFile, match="none of the validation or test cities"):
-        open_dataset(write_city(tmp_path, "london"))
+@pytest.mark.parametrize(("city", "kind"), [("cph", "training"), ("london", "validation or test")])
+def test_nothing_to_train_or_test_on_is_refused(tmp_path, city, kind):
+    with pytest.raises(InvalidFile, match=f"none of the {kind} cities"):
+        open_dataset(write_city(tmp_path, city))
 
 
 def test_one_training_city_cannot_be_held_out(tmp_path):
@@ -145,17 +129,10 @@ def test_one_training_city_cannot_be_held_out(tmp_path):
     assert len(open_dataset(tmp_path, val_share=0).val) == 0
 
 
-def test_unknown_views_are_refused(tmp_path):
-    write_city(write_city(tmp_path, "london"), "cph")
-    for views in (("Up",), ()):
-        with pytest.raises(InvalidArgument, match="views: expected some of Forward, Backward"):
-            msls_splits(tmp_path, hold_out=HoldOut(0), wanted=Wanted(views=views))
-
-
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("night", "dark", "no column 'night'"),
+        ("control_panel", "panel", "no column 'control_panel'"),
         ("500000.0", "here", "line 2: easting must be a number from 0 to 1e\\+07, got 'here'"),
         ("False", "perhaps", "must be true or false, got 'perhaps'"),
     ],
@@ -174,15 +151,6 @@ def test_subsets_of_another_length_are_refused(tmp_path):
     write_csv(file, ["", "all"], [[0, True]])
     with pytest.raises(InvalidFile, match="1 rows for 6 images"):
         read_catalog(tmp_path)
-
-
-def test_no_wanted_image_is_refused(tmp_path):
-    write_city(tmp_path, "london")
-    for role in ("query", "database"):
-        file = tmp_path / "train_val" / "london" / role / "postprocessed.csv"
-        file.write_text(file.read_text().replace("Sideways", "Forward"))
-    with pytest.raises(SurefindError, match="no image of london is of the wanted kind"):
-        msls_catalog(tmp_path, wanted=Wanted(views=("Sideways",)))
 
 
 def test_foreign_places_are_of_the_test_cities_where_there_are_others(tmp_path):

@@ -132,7 +132,7 @@ def test_cars_of_the_test_half_are_there_to_test_on_alone(write_tree):
 
 def test_test_classes_without_a_match_are_refused(write_tree):
     root = write_tree("images/099.A/1.jpg", "images/196.B/1.jpg")
-    with pytest.raises(SurefindError, match="cars196, test half: no class has two images"):
+    with pytest.raises(SurefindError, match="cars196, test: no class has two images"):
         open_dataset(f"cars196:{root}")
 
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from surefind.datasets import open_dataset, read_catalog
-from surefind.datasets.projection import project, transverse_mercator
+from surefind.datasets.table import earth_positions
 from surefind.errors import InvalidFile, SurefindError
+from surefind.images.matches import ByPosition
 
 METRE_NORTH = 1 / 111_250  # degrees of latitude at 52 degrees north
 
@@ -25,7 +26,7 @@ def table(rows: list[str], header: str = "path,role,lat,lon,compass_deg,mapillar
 
 def nearest(one, other) -> float:
     apart = np.array(one.positions)[:, None] - np.array(other.positions)[None]
-    return float(np.hypot(*np.moveaxis(apart, -1, 0)).min())
+    return float(np.linalg.norm(apart, axis=-1).min())
 
 
 def test_places_are_split_into_areas_more_than_100_m_apart(write_table):
@@ -80,45 +81,36 @@ def test_places_match_by_distance_whatever_their_labels(write_table):
     assert read_catalog(file).labels == ("a", "b")
 
 
-def test_the_projection_is_that_of_utm():
-    # The CN Tower is at 630084 E, 4833438 N of zone 17, whose central meridian is 81 W.
-    lat, lon = 43 + 38 / 60 + 33.24 / 3600, -(79 + 23 / 60 + 13.7 / 3600)
-    metres = transverse_mercator(np.array([lat]), np.array([lon + 81]))[0]
-    east, north = 0.9996 * metres + [500_000, 0]
-    assert east == pytest.approx(630_084, abs=1) and north == pytest.approx(4_833_438, abs=1)
+def haversine(one: np.ndarray, other: np.ndarray) -> float:
+    """Metres on a sphere that has the curvature of WGS 84 at that latitude and direction."""
+    (lat1, lon1), (lat2, lon2) = np.deg2rad(one), np.deg2rad(other)
+    e2, mean = 0.00669437999014, (lat1 + lat2) / 2
+    bent = 1 - e2 * np.sin(mean) ** 2
+    across, along = 6_378_137 / bent**0.5, 6_378_137 * (1 - e2) / bent**1.5
+    north, east = along * (lat2 - lat1), across * np.cos(mean) * np.sin(lon2 - lon1)
+    share = north**2 / (north**2 + east**2)
+    radius = 1 / (share / along + (1 - share) / across)
+    half = np.sin((lat2 - lat1) / 2) ** 2
+    half += np.cos(lat1) * np.cos(lat2) * np.sin((lon2 - lon1) / 2) ** 2
+    return 2 * radius * np.arcsin(half**0.5)
 
 
-def ellipsoid_points(lat: np.ndarray, lon: np.ndarray) -> np.ndarray:
-    """Points in space: the chord between near points is their distance."""
-    phi, away, e2 = np.deg2rad(lat), np.deg2rad(lon), 0.00669437999014
-    radius = 6_378_137 / np.sqrt(1 - e2 * np.sin(phi) ** 2)
-    return np.stack([
-        radius * np.cos(phi) * np.cos(away),
-        radius * np.cos(phi) * np.sin(away),
-        radius * (1 - e2) * np.sin(phi),
-    ], axis=1)  # fmt: skip
-
-
-@pytest.mark.parametrize("width", [0.1, 5.9, 300.0])
-@pytest.mark.parametrize("lat", [-45.0, 0.0, 60.0])
-def test_near_distances_are_true_however_wide_the_data(lat, width):
+@pytest.mark.parametrize("lat", [-45.0, 0.0, 60.0, 89.0])
+@pytest.mark.parametrize("lon", [13.3, 180.0, -84.0])
+def test_matches_are_those_of_a_haversine_loop(lat, lon):
     random = np.random.default_rng(0)
-    lats = lat + random.uniform(-1, 1, 500)
-    # Away from the borders of zones, where near points of wide data fall apart on purpose.
-    lons = -147.9 + np.floor(random.uniform(0, width, 500) / 6) * 6
-    lons += random.uniform(0, min(width, 5.8), 500)
-    near = lats + 1e-4, lons + 1e-4
-    both = project(np.concatenate([lats, near[0]]), np.concatenate([lons, near[1]]))
-    measured = np.linalg.norm(both[:500] - both[500:], axis=1)
-    true = np.linalg.norm(ellipsoid_points(lats, lons) - ellipsoid_points(*near), axis=1)
-    np.testing.assert_allclose(measured, true, rtol=1.9e-3)
+    metre = np.array([1 / 111_000, 1 / 111_000 / np.cos(np.deg2rad(lat))])
+    places = [lat, lon] + random.uniform(-40, 40, (80, 2)) * metre
+    matches = ByPosition(earth_positions(*places.T))
+    for row, one in enumerate(places):
+        apart = {n: haversine(one, other) for n, other in enumerate(places) if n != row}
+        assert min(abs(metres - 25) for metres in apart.values()) > 1e-5  # rounding decides nothing
+        assert matches.positives(row).tolist() == [n for n, metres in apart.items() if metres <= 25]
 
 
-def test_two_tables_of_one_city_have_one_plane():
-    lat, lon = np.array([52.51, 52.52, 52.53]), np.array([13.37, 13.40, 13.43])
-    np.testing.assert_allclose(project(lat, lon)[:2], project(lat[:2], lon[:2]), rtol=0, atol=1e-6)
-
-
-def test_places_across_the_date_line_are_near():
-    metres = project(np.array([0.0, 0.0]), np.array([179.9999, -179.9999]))
-    assert np.linalg.norm(metres[0] - metres[1]) == pytest.approx(22.26, abs=0.01)
+def test_two_tables_have_one_space_also_across_the_date_line(write_table):
+    files = [
+        write_table(f"path,lat,lon\na.jpg,0,{lon}", f"{lon}.csv") for lon in (179.9999, -179.9999)
+    ]
+    one, other = (np.array(read_catalog(file).positions[0]) for file in files)
+    assert np.linalg.norm(one - other) == pytest.approx(22.26, abs=0.01)

@@ -95,8 +95,8 @@ def test_a_catalog_without_truth_is_an_error_with_a_remedy():
     ("wrong", "message"),
     [
         (lambda: ByLabel([[0, 1]]), "codes: expected one label per image"),
-        (lambda: ByPosition([0.0, 1.0]), "positions: expected metres east and north"),
-        (lambda: ByPosition([(0, 0), (0, float("nan"))]), "positions: .* in row 1"),
+        (lambda: ByPosition([0.0, 1.0]), "positions: expected finite metres"),
+        (lambda: ByPosition([(0, 0), (0, float("nan"))]), "positions: .*nan or infinity"),
         (lambda: ByPosition([(0, 0)], radius=0), "radius"),
         (lambda: ByPosition([(0, 0)], radius=30, negative_radius=25), "radius"),
     ],

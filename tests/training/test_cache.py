@@ -49,13 +49,6 @@ def test_a_small_catalog_is_cached_whole():
     assert np.array_equal(rows, np.arange(100))
 
 
-def test_the_nearest_are_those_of_a_full_search(cache):
-    distances, positions = cache.nearest(np.arange(100), 7)
-    full = np.square(cache.means[:, None] - cache.means[None]).sum(axis=2)
-    assert np.allclose(distances, np.sort(full, axis=1)[:, :7], atol=1e-5)
-    assert positions.shape == (100, 7)
-
-
 def test_only_violating_triplets_are_used_and_the_nearest_negatives_first(cache):
     for step in range(5):
         plan = batches(cache).plan(step)

@@ -11,7 +11,8 @@ from surefind.datasets import open_dataset
 from surefind.encoders.encoder import Encoder
 from surefind.errors import InvalidFile, SurefindError
 from surefind.images.loading import TooManyRejected
-from surefind.training.batches import Batches
+from surefind.training.build import make_encoder
+from surefind.training.data import Batches
 from surefind.training.log import read_log
 from surefind.training.loop import train
 from surefind.training.validate import Validation
@@ -124,33 +125,19 @@ def test_too_many_bad_pictures_stop_the_run(pictures, recipe, tmp_path, memory: 
         train(open_dataset(copy), recipe(data={"memory": memory}), tmp_path / "model")
 
 
-def test_pictures_kept_in_memory_train_the_same(pictures, recipe, tmp_path):
-    for memory in (False, True):
-        train(
-            open_dataset(pictures),
-            recipe(data={"memory": memory}, augment={"use": True}),
-            tmp_path / str(memory),
-        )
-    weights = [Encoder.load(tmp_path / name).state_dict() for name in ("False", "True")]
-    assert all(torch.equal(weights[0][key], weights[1][key]) for key in weights[0])
-
-
-def test_worker_processes_train_the_same(pictures, recipe, tmp_path):
-    for workers in (0, 2):
-        train(
-            open_dataset(pictures),
-            recipe(data={"workers": workers}, augment={"use": True}),
-            tmp_path / str(workers),
-        )
-    weights = [Encoder.load(tmp_path / name).state_dict() for name in ("0", "2")]
-    assert all(torch.equal(weights[0][key], weights[1][key]) for key in weights[0])
+def test_memory_and_worker_processes_train_the_same(pictures, recipe, tmp_path):
+    weights = []
+    for name, data in {"plain": {}, "memory": {"memory": True}, "workers": {"workers": 2}}.items():
+        chosen = recipe(data=data, augment={"use": True})
+        train(open_dataset(pictures), chosen, tmp_path / name)
+        weights.append(Encoder.load(tmp_path / name).state_dict())
+    for other in weights[1:]:
+        assert all(torch.equal(weights[0][key], other[key]) for key in other)
 
 
 def test_a_frozen_backbone_stays_as_it_was(pictures, recipe, tmp_path):
     frozen = recipe(optimiser={"freeze": "backbone", "lr": 1e-2}, augment={"use": True, "views": 2})
     result = train(open_dataset(pictures), frozen, tmp_path / "model")
-    from surefind.training.assemble import make_encoder
-
     before = make_encoder(frozen).backbone.state_dict()
     state = torch.load(tmp_path / "model/run/state.pt", weights_only=True)["model"]
     assert all(torch.equal(state[f"backbone.{key}"], value) for key, value in before.items())
@@ -174,35 +161,26 @@ def test_the_second_phase_teaches_only_the_variance_on_other_classes(pictures, r
     assert all(key.startswith("variance_head.") for key in changed)
 
 
-@pytest.mark.parametrize(("name", "kept"), [("triplet", 0.9), ("gauss", 0.5)])
-def test_the_start_is_kept_only_where_no_variance_has_to_be_learned(
-    name: str, kept: float, pictures, recipe, tmp_path, monkeypatch
-):
-    falling = iter([0.9, 0.5, 0.4])
-    measured = lambda *_: Validation(next(falling), 0.5, 0.5)
-    monkeypatch.setattr("surefind.training.loop.validate", measured)
-    loss, encoder = LOSSES[name]
-    result = train(open_dataset(pictures), recipe(loss=loss, encoder=encoder), tmp_path / "model")
-    assert (result.start_recall, result.recall) == (0.9, kept)
+FALLING = [(0.9, 0.5, 0.5), (0.8, 0.5, 0.5), (0.7, 0.4, 0.7)]
+PHASES = [(0.9, 0.5, 0.9), *3 * [(0.9, 0.5, 0.3)], (0.8, 0.5, 0.6), (0.9, 0.5, 0.5)]
 
 
-@pytest.mark.parametrize(("keep_by", "kept"), [("recall", 0.8), ("both", 0.7)])
+@pytest.mark.parametrize(
+    ("tables", "measures", "kept"),
+    [
+        ({"loss": {"name": "triplet"}, "encoder": {"family": "point"}}, FALLING, 0.9),
+        ({}, FALLING, 0.8),  # the start is not kept where a variance has to be learned
+        ({"schedule": {"keep_by": "both"}}, FALLING, 0.7),
+        ({"variance": {"steps": 12}}, PHASES, 0.8),  # by the AUROC of the variance
+    ],
+)
 def test_the_kept_model_is_the_best_by_the_measure_of_the_recipe(
-    keep_by: str, kept: float, pictures, recipe, tmp_path, monkeypatch
+    tables: dict, measures: list, kept: float, pictures, recipe, tmp_path, monkeypatch
 ):
-    measures = iter([(0.9, 0.5, 0.5), (0.8, 0.5, 0.5), (0.7, 0.4, 0.7)])
-    monkeypatch.setattr("surefind.training.loop.validate", lambda *_: Validation(*next(measures)))
-    chosen = recipe(schedule={"keep_by": keep_by})
-    assert train(open_dataset(pictures), chosen, tmp_path / "model").recall == kept
-
-
-def test_the_variance_that_is_kept_is_the_best_by_its_auroc(
-    pictures, recipe, tmp_path, monkeypatch
-):
-    measures = iter([(0.9, 0.5, 0.9), *3 * [(0.9, 0.5, 0.3)], (0.8, 0.5, 0.6), (0.9, 0.5, 0.5)])
-    monkeypatch.setattr("surefind.training.loop.validate", lambda *_: Validation(*next(measures)))
-    chosen = recipe(variance={"steps": 12})
-    assert train(open_dataset(pictures), chosen, tmp_path / "model").recall == 0.8
+    found = iter(measures)
+    monkeypatch.setattr("surefind.training.loop.validate", lambda *_: Validation(*next(found)))
+    result = train(open_dataset(pictures), recipe(**tables), tmp_path / "model")
+    assert (result.start_recall, result.recall) == (0.9, kept)
 
 
 def test_without_validation_classes_every_class_is_trained_on_and_the_last_model_kept(
@@ -228,21 +206,18 @@ def test_learning_rates_fall_by_a_constant_factor_each_epoch(pictures, recipe, t
     assert [row.lr for row in log] == pytest.approx([1e-3 * 0.5**epoch for epoch in epochs])
 
 
-def test_patience_of_zero_never_stops(pictures, recipe, tmp_path):
-    still = recipe(
-        optimiser={"lr": 1e-12}, schedule={"steps": 20, "validate_every": 2, "patience": 0}
-    )
-    assert train(open_dataset(pictures), still, tmp_path / "model").steps == 20
-
-
-def test_validation_without_progress_stops_early(pictures, recipe, tmp_path):
-    still = recipe(
-        optimiser={"lr": 1e-12},
-        schedule={"steps": 100, "validate_every": 2, "patience": 3},
-    )
+@pytest.mark.parametrize(
+    ("patience", "steps", "ended"), [(0, 20, "every step"), (3, 8, "no better validation")]
+)
+def test_validation_without_progress_stops_early(
+    pictures, recipe, tmp_path, patience: int, steps: int, ended: str
+):
+    """After the first validation behind the start, and three more; a patience of 0 never stops."""
+    schedule = {"steps": 20, "validate_every": 2, "patience": patience}
+    still = recipe(optimiser={"lr": 1e-12}, schedule=schedule)
     result = train(open_dataset(pictures), still, tmp_path / "model")
-    assert result.steps == 8  # the first validation after the start, and three more
-    assert result.ended.startswith("no better validation")
+    assert result.steps == steps
+    assert result.ended.startswith(ended)
 
 
 def test_the_start_from_pca_keeps_the_order_of_the_features(pictures, recipe, tmp_path):

@@ -1,6 +1,6 @@
 """A name, a folder or a table of images becomes catalogs to train, validate and test on."""
 
-from surefind.datasets.sources import open_dataset, read_catalog, read_foreign
+from surefind.datasets.registry import open_dataset, read_catalog, read_foreign
 from surefind.datasets.splits import Splits
 
 __all__ = ["Splits", "open_dataset", "read_catalog", "read_foreign"]

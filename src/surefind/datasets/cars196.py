@@ -13,8 +13,13 @@ from zlib import error as ZlibError  # noqa: N812
 
 import numpy as np
 
-from surefind.datasets.numbered import numbered_catalog, numbered_label, split_by_number
-from surefind.datasets.splits import HoldOut, Splits
+from surefind.datasets.folder import (
+    list_by_number,
+    numbered_label,
+    read_numbered,
+    split_by_number,
+)
+from surefind.datasets.splits import HoldOut, Listing, Splits
 from surefind.errors import InvalidFile
 from surefind.images.catalog import Catalog
 
@@ -28,33 +33,43 @@ def is_cars196(folder: Path) -> bool:
     return any(_find(folder, name) for name in (COMBINED, TRAIN, TEST))
 
 
-def cars196_catalog(folder: Path) -> Catalog:
-    if combined := _find(folder, COMBINED):
+def read_cars196(folder: Path) -> Listing:
+    if not is_cars196(folder):
+        return list_by_number(read_numbered(folder), LAST_TRAINING)
+    combined = _find(folder, COMBINED)
+    named = combined or _find(folder, "cars_meta.mat")
+    if combined is not None:
         rows = _annotations(combined, "relative_im_path")
-        names = _class_names(combined)
-    elif is_cars196(folder):
+    else:
         rows = []
         for name, images in ((TRAIN, "cars_train"), (TEST, "cars_test")):
-            found = _annotations(_require(folder, name), "fname")
-            rows += [(f"{images}/{path}", number) for path, number in found]
-        meta = _find(folder, "cars_meta.mat")
-        names = _class_names(meta) if meta else []
-    else:
-        return numbered_catalog(folder)
+            file = _find(folder, name)
+            if file is None:
+                raise InvalidFile(
+                    f"{folder}: no {name}, here or in devkit/",
+                    fix="both training and test annotations are needed, the latter with labels "
+                    "(cars_test_annos.mat has none)",
+                )
+            rows += [(f"{images}/{path}", number) for path, number in _annotations(file, "fname")]
+    names = (
+        [str(name) for name in np.atleast_1d(_load(named, "class_names"))]
+        if named is not None
+        else []
+    )
     label = {
         number: numbered_label(number, names[number - 1] if number <= len(names) else "")
         for _, number in rows
     }
-    return Catalog(
+    catalog = Catalog(
         folder,
         paths=tuple(path for path, _ in rows),
         labels=tuple(label[number] for _, number in rows),
     )
+    return list_by_number(catalog, LAST_TRAINING)
 
 
-def cars196_splits(folder: Path, *, hold_out: HoldOut) -> Splits:
-    catalog = cars196_catalog(folder)
-    return split_by_number("cars196", catalog, last_training=LAST_TRAINING, hold_out=hold_out)
+def split_cars196(folder: Path, hold_out: HoldOut) -> Splits:
+    return split_by_number("cars196", read_cars196(folder), hold_out)
 
 
 def _find(folder: Path, name: str) -> Path | None:
@@ -62,38 +77,16 @@ def _find(folder: Path, name: str) -> Path | None:
     return next((place for place in places if place.is_file()), None)
 
 
-def _require(folder: Path, name: str) -> Path:
-    if found := _find(folder, name):
-        return found
-    raise InvalidFile(
-        f"{folder}: no {name}, here or in devkit/",
-        fix="both training and test annotations are needed, the latter with labels "
-        "(cars_test_annos.mat has none)",
-    )
-
-
 def _annotations(file: Path, path_field: str) -> list[tuple[str, int]]:
     """Path and class number of each image."""
     records = np.atleast_1d(_load(file, "annotations"))
-    fields = records.dtype.names or ()
-    missing = {path_field, "class"} - set(fields)
+    missing = {path_field, "class"} - set(records.dtype.names or ())
     if missing:
-        raise InvalidFile(
-            f"{file}: annotations without {' and '.join(sorted(missing))}",
-            fix="use the annotation files of the published devkit",
-        )
-    rows = [(str(record[path_field]), record["class"]) for record in records]
-    wrong = [number for _, number in rows if number not in CLASSES]
+        raise InvalidFile(f"{file}: annotations without {' and '.join(sorted(missing))}")
+    wrong = [number for number in records["class"] if number not in CLASSES]
     if wrong:
-        raise InvalidFile(
-            f"{file}: expected classes from 1 to {CLASSES[-1]}, got {wrong[0]!r}",
-            fix="use the annotation files of the published devkit",
-        )
-    return [(path, int(number)) for path, number in rows]
-
-
-def _class_names(file: Path) -> list[str]:
-    return [str(name) for name in np.atleast_1d(_load(file, "class_names"))]
+        raise InvalidFile(f"{file}: expected classes from 1 to {CLASSES[-1]}, got {wrong[0]!r}")
+    return [(str(record[path_field]), int(record["class"])) for record in records]
 
 
 def _load(file: Path, variable: str) -> Any:

@@ -8,22 +8,35 @@ import csv
 import json
 import os
 import shutil
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
-from surefind.datasets.glyph_settings import GlyphSettings
-from surefind.datasets.rows import rows_catalog, rows_splits
-from surefind.datasets.splits import HoldOut, Splits
-from surefind.errors import InvalidFile
-from surefind.images.catalog import Catalog
+import numpy as np
+
+from surefind.datasets.splits import HoldOut, Listing, Splits
+from surefind.datasets.table import read_rows, split_rows
+from surefind.errors import InvalidArgument, InvalidFile
 
 TABLE, SETTINGS = "images.csv", "glyphs.json"
 
 
-def glyphs(folder: Path | None = None) -> Splits:
-    """The built-in data of usual size, drawn if it is not there yet."""
-    return glyphs_splits(folder or glyphs_folder(), hold_out=HoldOut())
+@dataclass(frozen=True)
+class GlyphSettings:
+    """What determines every pixel; the version changes whenever the drawing does."""
+
+    classes: int = 320  # 5/8 to train on, 1/8 to validate on, 1/4 to test on
+    per_class: int = 28
+    foreign: int = 600  # images of symbols, which are no letters
+    seed: int = 0
+    version: int = 1
+
+    def __post_init__(self) -> None:
+        for name, least in (("classes", 16), ("per_class", 2), ("foreign", 0), ("seed", 0)):
+            if getattr(self, name) < least:
+                raise InvalidArgument(
+                    name, expected=f"{least} or more", got=str(getattr(self, name))
+                )
 
 
 def glyphs_folder() -> Path:
@@ -31,13 +44,13 @@ def glyphs_folder() -> Path:
     return (Path(cache) if cache else Path.home() / ".cache" / "surefind") / "glyphs-v1"
 
 
-def glyphs_catalog(folder: Path) -> Catalog:
-    return rows_catalog(draw_glyphs(folder) / TABLE)
+def read_glyphs(folder: Path) -> Listing:
+    return read_rows(draw_glyphs(folder) / TABLE)
 
 
-def glyphs_splits(folder: Path, *, hold_out: HoldOut) -> Splits:
+def split_glyphs(folder: Path, hold_out: HoldOut) -> Splits:
     """The data has a validation part of its own, so that nothing is held out."""
-    return replace(rows_splits(draw_glyphs(folder) / TABLE, hold_out=hold_out), name="glyphs")
+    return replace(split_rows(draw_glyphs(folder) / TABLE, hold_out), name="glyphs")
 
 
 def draw_glyphs(
@@ -54,7 +67,11 @@ def draw_glyphs(
     try:
         unfinished.mkdir(parents=True)
         _write(unfinished, settings)
-        _put_in_place(unfinished, folder, settings)
+        try:
+            unfinished.replace(folder)
+        except OSError:  # another process may have drawn the same data meanwhile: that one stays
+            if not _is_finished(folder, settings):
+                raise
     except OSError as error:
         raise InvalidFile(
             f"{folder}: glyphs cannot be written: {error}",
@@ -72,15 +89,13 @@ def _is_finished(folder: Path, settings: GlyphSettings) -> bool:
     try:
         found = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise InvalidFile(
-            f"{folder}: not empty, and holds no glyphs", fix="name a new folder"
-        ) from error
+        raise InvalidFile(f"{folder}: not empty, and holds no glyphs") from error
     if found != asdict(settings):
         raise InvalidFile(
             f"{folder}: holds glyphs drawn with other settings: {found}",
             fix="name another folder, or delete this one",
         )
-    missing = [path for path in rows_catalog(folder / TABLE).files if not path.is_file()]
+    missing = [path for path in read_rows(folder / TABLE).catalog.files if not path.is_file()]
     if missing:
         raise InvalidFile(
             f"{folder}: {len(missing)} glyphs are missing, such as {missing[0]}",
@@ -91,25 +106,40 @@ def _is_finished(folder: Path, settings: GlyphSettings) -> bool:
 
 def _write(folder: Path, settings: GlyphSettings) -> None:
     # Here, because fonts load matplotlib, which opening any other data does not need.
-    from surefind.datasets.glyph_plan import draw, plan
+    from surefind.datasets._glyph_rendering import (
+        SYMBOL_FACES,
+        TEXT_FACES,
+        letters,
+        render,
+        symbols,
+    )
 
+    chosen = letters()
+    if settings.classes > len(chosen):
+        raise InvalidArgument(
+            "classes",
+            expected=f"at most {len(chosen)}, the letters that can be told apart",
+            got=str(settings.classes),
+        )
+    order = np.random.default_rng(settings.seed).permutation(len(chosen))[: settings.classes]
+    plan: list[tuple[str, str, int]] = []  # split, character, the how-manieth of it
+    for place, row in enumerate(order):
+        share = place / settings.classes
+        part = "train" if share < 5 / 8 else "val" if share < 6 / 8 else "test"
+        plan += [(part, chosen[row], number) for number in range(settings.per_class)]
+    strange = symbols() if settings.foreign else []
+    for number in range(settings.foreign):
+        turn, place = divmod(number, len(strange))
+        plan.append(("foreign", strange[place], turn))
     with (folder / TABLE).open("w", encoding="utf-8", newline="") as text:
         table = csv.writer(text)
         table.writerow(["path", "label", "split", "difficulty"])
-        for glyph in plan(settings):
-            image, difficulty = draw(glyph, settings.seed)
-            file = folder / glyph.path
-            if glyph.number == 0:
-                file.parent.mkdir(parents=True)
-            image.save(file, compress_level=1)
-            table.writerow([glyph.path, glyph.label, glyph.part, difficulty])
+        for part, char, number in plan:
+            faces = SYMBOL_FACES if part == "foreign" else TEXT_FACES
+            image, difficulty = render(char, number, faces=faces, seed=settings.seed)
+            label = f"U+{ord(char):04X}"  # safe as a file name where case does not count
+            path = f"{part}/{label}/{number:03d}.png"
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            image.save(folder / path, compress_level=1)
+            table.writerow([path, label, part, difficulty])
     (folder / SETTINGS).write_text(json.dumps(asdict(settings)), encoding="utf-8")
-
-
-def _put_in_place(unfinished: Path, folder: Path, settings: GlyphSettings) -> None:
-    """Another process may have drawn the same data meanwhile; then that one stays."""
-    try:
-        unfinished.replace(folder)
-    except OSError:
-        if not _is_finished(folder, settings):
-            raise

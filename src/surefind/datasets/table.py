@@ -1,16 +1,36 @@
-"""Tables of text from CSV or Parquet files, with errors that name the line."""
+"""A CSV or Parquet file with one image a row: path, and what is known about it.
+
+    path                                     required, relative to the file's folder
+    label, id                                class and name of the image
+    split                                    train, val, test or foreign
+    lat, lon  |  latitude, longitude         degrees; metres on the Earth
+    east, north                              metres
+    role                                     query or database
+    difficulty                               0 (clean) to 1
+
+Other columns are ignored. A column that is there is filled in every row; only rows of the split
+`foreign` may leave label and role empty: such an image has a class of its own, and is a query.
+"""
 
 import csv
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
 from typing import NoReturn
 
-from surefind.datasets.parquet import read_parquet
-from surefind.errors import InvalidFile
+import numpy as np
+from numpy.typing import NDArray
 
+from surefind.datasets.parquet import read_parquet
+from surefind.datasets.splits import PARTS, HoldOut, Listing, Splits, divide
+from surefind.errors import InvalidFile
+from surefind.images.catalog import Catalog
+
+FAR_M = 1e9  # metres; beyond any projection on Earth
+EQUATOR_M, FLATTENING = 6_378_137.0, 1 / 298.257223563  # of the ellipsoid WGS 84
+LOOKED_AT = 100
 TRUTH = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
 
 
@@ -63,28 +83,34 @@ class Table:
                 self.reject(row, column, expected=" or ".join(filter(None, allowed)))
         return found
 
-    def reject(self, row: int, column: str, *, expected: str, fix: str = "") -> NoReturn:
+    def distinct(self, column: str) -> tuple[str, ...]:
+        seen: dict[str, int] = {}
+        for row, value in enumerate(self.text(column)):
+            first = seen.setdefault(value, row)
+            if first != row:
+                self.reject(row, column, expected=f"another than that of line {self.lines[first]}")
+        return self.columns[column]
+
+    def reject(self, row: int, column: str, *, expected: str) -> NoReturn:
         raise InvalidFile(
             f"{self.file}, line {self.lines[row]}: {column} must be {expected}, "
-            f"got {self.columns[column][row]!r}",
-            fix=fix or "correct that line, or remove it",
+            f"got {self.columns[column][row]!r}"
         )
 
 
 def read_table(file: Path) -> Table:
     """A `.parquet` file, or else comma-separated text with a header line."""
     if not file.is_file():
-        raise InvalidFile(f"{file}: no such file", fix="check the path, and that it is readable")
+        raise InvalidFile(f"{file}: no such file")
     if file.suffix.lower() == ".parquet":
         header, rows = read_parquet(file)
         lines = tuple(range(1, len(rows) + 1))
     else:
         header, rows, lines = _read_csv(file)
-    header = [name.strip().lower() for name in header]
     if not rows:
         raise InvalidFile(f"{file}: no rows", fix="write a header line and one line per image")
-    columns = zip(*rows, strict=True)
-    return Table(file, dict(zip(header, columns, strict=True)), lines)
+    names = (name.strip().lower() for name in header)
+    return Table(file, dict(zip(names, zip(*rows, strict=True), strict=True)), lines)
 
 
 def _read_csv(file: Path) -> tuple[list[str], list[list[str]], tuple[int, ...]]:
@@ -113,3 +139,90 @@ def _read_csv(file: Path) -> tuple[list[str], list[list[str]], tuple[int, ...]]:
             fix="save it as comma-separated UTF-8 text",
         ) from error
     return header, rows, tuple(lines)
+
+
+def split_rows(file: Path, hold_out: HoldOut) -> Splits:
+    return divide(file.stem, read_rows(file), hold_out)
+
+
+def split_places(file: Path, hold_out: HoldOut) -> Splits:
+    return divide(file.stem, read_places(file), hold_out)
+
+
+def read_places(file: Path) -> Listing:
+    """Photos of places: near images match, and labels are left out."""
+    catalog, parts = read_rows(file)
+    if not catalog.positions:
+        raise InvalidFile(
+            f"{file}: no positions",
+            fix="add the columns lat and lon (degrees), or east and north (metres)",
+        )
+    return Listing(replace(catalog, labels=()), parts)
+
+
+def read_rows(file: Path) -> Listing:
+    """All images of a table."""
+    table = read_table(file)
+    parts = table.choices("split", PARTS) if "split" in table else ()
+    foreign = [part == "foreign" for part in parts] or [False] * len(table)
+    paths = _paths(table)
+    ids = table.distinct("id") if "id" in table else ()
+    if "" in ids:
+        table.reject(ids.index(""), "id", expected="a name")
+    labels = list(table.text("label")) if "label" in table else []
+    for row, label in enumerate(labels):
+        if not (label or foreign[row]):
+            table.reject(row, "label", expected="the name of a class")
+        labels[row] = label or paths[row]
+    roles = table.choices("role", ("", "query", "database")) if "role" in table else ()
+    for row, role in enumerate(roles):
+        if not (role or foreign[row]):
+            table.reject(row, "role", expected="query or database")
+    difficulty = table.numbers("difficulty", low=0, high=1) if "difficulty" in table else ()
+    catalog = Catalog(
+        root=file.parent,
+        paths=paths,
+        ids=ids,
+        labels=tuple(labels),
+        positions=_positions(table),
+        queries=tuple(role != "database" for role in roles),
+        difficulty=tuple(difficulty),
+    )
+    return Listing(catalog, parts)
+
+
+def _paths(table: Table) -> tuple[str, ...]:
+    paths = table.text("path") if "id" in table else table.distinct("path")
+    for row, path in enumerate(paths):
+        if not path or path[0] == "/" or ".." in path.split("/") or "\0" in path:
+            table.reject(row, "path", expected="a file below the table's folder")
+    # Looking at every file would take minutes on a network disk; a wrong folder misses them all.
+    if not any((table.file.parent / path).is_file() for path in paths[:LOOKED_AT]):
+        raise InvalidFile(
+            f"{table.file}: none of its first images is there, such as {paths[0]!r}",
+            fix=f"paths are relative to the table's folder, {table.file.parent}",
+        )
+    return paths
+
+
+def _positions(table: Table) -> tuple[tuple[float, ...], ...]:
+    for lat, lon in (("lat", "lon"), ("latitude", "longitude")):
+        if lat in table or lon in table:
+            degrees = table.numbers(lat, low=-90, high=90), table.numbers(lon, low=-180, high=180)
+            return tuple(map(tuple, earth_positions(*map(np.array, degrees)).tolist()))
+    if "east" in table or "north" in table:
+        east, north = (table.numbers(axis, low=-FAR_M, high=FAR_M) for axis in ("east", "north"))
+        return tuple(zip(east, north, strict=True))
+    return ()
+
+
+def earth_positions(lat: NDArray[np.float64], lon: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return points on WGS 84 in metres from the Earth's centre, (N, 3), of degrees (N,).
+
+    Near points are as far apart there as on the ground: at 25 m the difference is below 1 nm.
+    """
+    phi, lam, squeezed = np.deg2rad(lat), np.deg2rad(lon), (1 - FLATTENING) ** 2
+    radius = EQUATOR_M / np.sqrt(np.cos(phi) ** 2 + squeezed * np.sin(phi) ** 2)
+    axes = np.cos(phi) * np.cos(lam), np.cos(phi) * np.sin(lam), squeezed * np.sin(phi)
+    positions: NDArray[np.float64] = radius[:, None] * np.stack(axes, axis=1)
+    return positions

@@ -8,7 +8,7 @@ from pathlib import Path
 from time import perf_counter
 
 import surefind
-from surefind.datasets.glyph_settings import GlyphSettings
+from surefind.datasets.glyphs import GlyphSettings
 from surefind.errors import InvalidFile
 from surefind.files import make_writable, write_whole
 from surefind.training.recipe import Recipe

@@ -21,7 +21,7 @@ class Catalog:
     paths: tuple[str, ...]  # relative to the root, with forward slashes
     ids: tuple[str, ...] = ()  # the paths, unless given
     labels: tuple[str, ...] = ()
-    positions: tuple[tuple[float, float], ...] = ()  # metres east and north
+    positions: tuple[tuple[float, ...], ...] = ()  # metres: east and north, or on the Earth (3)
     queries: tuple[bool, ...] = ()  # asks (True) or is searched (False); empty: every image is both
     difficulty: tuple[float, ...] = ()  # how corrupted, where a data set knows
 

@@ -50,7 +50,6 @@ class ByLabel(Matches):
                 "codes",
                 expected="one label per image, shape (N,)",
                 got=f"shape {self.codes.shape}",
-                fix="pass catalog.codes",
             )
         self._order = np.argsort(self.codes, kind="stable")
         self._sorted = self.codes[self._order]
@@ -86,26 +85,17 @@ class ByPosition(Matches):
         self, positions: ArrayLike, *, radius: float = 25.0, negative_radius: float = 25.0
     ) -> None:
         self.metres = np.asarray(positions, dtype=np.float64)
-        if self.metres.ndim != 2 or self.metres.shape[1] != 2:
+        if self.metres.ndim != 2 or not np.isfinite(self.metres).all():
             raise InvalidArgument(
                 "positions",
-                expected="metres east and north, shape (N, 2)",
-                got=f"shape {self.metres.shape}",
-                fix="pass catalog.positions",
-            )
-        if not np.isfinite(self.metres).all():
-            raise InvalidArgument(
-                "positions",
-                expected="finite numbers",
-                got=f"nan or infinity in row {_first_not_finite(self.metres)}",
-                fix="leave out images whose position is not known",
+                expected="finite metres, shape (N, 2) or (N, 3)",
+                got=f"shape {self.metres.shape}, or nan or infinity in it",
             )
         if not (0 < radius <= negative_radius and isfinite(negative_radius)):
             raise InvalidArgument(
                 "radius, negative_radius",
                 expected="0 < radius <= negative_radius",
                 got=f"{radius} and {negative_radius}",
-                fix="a match must be nearer than a negative",
             )
         self.radius, self.negative_radius = radius, negative_radius
         self._tree = cKDTree(self.metres)
@@ -139,9 +129,10 @@ class ByPosition(Matches):
         return far
 
     def _squared_distance(self, rows: Rows, others: Rows) -> NDArray[np.float64]:
-        """Column by column: half the memory of a difference of both."""
-        east, north = (self.metres[rows, axis] - self.metres[others, axis] for axis in (0, 1))
-        squared: NDArray[np.float64] = east * east + north * north
+        """Axis by axis: less memory than a difference of all."""
+        squared = np.zeros(np.broadcast_shapes(np.shape(rows), np.shape(others)))
+        for axis in self.metres.T:
+            squared += np.square(axis[rows] - axis[others])
         return squared
 
 
@@ -155,7 +146,3 @@ def matches_of(catalog: Catalog, radius: float = 25.0) -> Matches:
         f"{catalog.root}: its images have neither labels nor positions",
         fix="put each class in a folder of its own, or give a CSV with a label column",
     )
-
-
-def _first_not_finite(values: NDArray[np.float64]) -> int:
-    return int(np.flatnonzero(~np.isfinite(values).all(axis=1))[0])

@@ -113,6 +113,7 @@ def _facts(catalog: Catalog) -> tuple[Metadata, ...]:
     rows: list[dict[str, Value]] = [{"path": str(root / path)} for path in catalog.paths]
     for row, label in enumerate(catalog.labels):
         rows[row]["label"] = label
-    for row, (east, north) in enumerate(catalog.positions):
-        rows[row] |= {"east": east, "north": north}
+    for row, place in enumerate(catalog.positions):
+        names = ("east", "north") if len(place) == 2 else ("earth_x", "earth_y", "earth_z")
+        rows[row] |= dict(zip(names, place, strict=True))
     return tuple(rows)

@@ -2,19 +2,24 @@
 
 import csv
 import hashlib
+import io
 import json
+import pickle
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from surefind.datasets.splits import Splits
 from surefind.encoders.encoder import Encoder
 from surefind.errors import InvalidFile
 from surefind.files import make_writable, write_whole
 from surefind.images.loading import Rejection
-from surefind.training.checkpoint import load_state, save_state
 from surefind.training.recipe import Recipe
 
+VERSION = 1
+ZIP = b"PK\x03\x04"  # how a file of torch.save begins
 MAY_CHANGE = ("schedule.steps", "schedule.patience", "data.workers", "data.max_bad_share")
 
 
@@ -65,12 +70,8 @@ class RunFolder:
 
     def save_state(self, recipe: Recipe, splits: Splits, state: Mapping[str, Any]) -> None:
         if self.writes:
-            whole = {
-                **state,
-                "recipe": json.dumps(recipe.as_dict()),
-                "images": _images(splits),
-            }
-            save_state(self.state_path, whole)
+            facts = {"recipe": json.dumps(recipe.as_dict()), "images": _images(splits)}
+            save_state(self.state_path, {**state, **facts})
 
     def save_model(self, encoder: Encoder, facts: Mapping[str, Any]) -> None:
         if self.writes:
@@ -82,6 +83,38 @@ class RunFolder:
             writer = csv.writer(file)
             writer.writerow(("path", "reason"))
             writer.writerows((rejection.path, rejection.reason) for rejection in rejected)
+
+
+def save_state(path: Path, state: Mapping[str, Any]) -> None:
+    """Tensors and plain values only; the older file stays until the new one is on disk."""
+    whole = io.BytesIO()
+    torch.save({"version": VERSION, **state}, whole)
+    fix = "free some space or make the folder writable, then go on with --resume"
+    write_whole(path, whole.getbuffer(), fix=fix)
+
+
+def load_state(path: Path) -> dict[str, Any]:
+    """A state written by `save_state`; pickled code is refused."""
+    try:
+        with path.open("rb") as file:
+            if file.read(len(ZIP)) != ZIP:  # torch's older formats are plain pickles
+                raise ValueError("not a zip file")
+            file.seek(0)
+            state = torch.load(file, map_location="cpu", weights_only=True)
+    except FileNotFoundError as error:
+        raise InvalidFile(
+            f"there is nothing to resume: {path} does not exist", fix="train without --resume"
+        ) from error
+    except (OSError, RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError) as error:
+        raise InvalidFile(
+            f"{path} is not a readable state of a training run",
+            fix="train anew without --resume; the last good model beside it is untouched",
+        ) from error
+    if not isinstance(state, dict) or state.get("version") != VERSION:
+        raise InvalidFile(
+            f"{path} was written by another version", fix="train anew without --resume"
+        )
+    return state
 
 
 def _images(splits: Splits) -> str:

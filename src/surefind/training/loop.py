@@ -4,9 +4,9 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
 
@@ -18,28 +18,24 @@ from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 from surefind.images.loading import Rejection, TooManyRejected
 from surefind.images.matches import Matches, matches_of
 from surefind.losses import LossInfo
-from surefind.training.assemble import (
+from surefind.training.build import (
     divide_classes,
     make_encoder,
     make_images,
-    start_from_images,
-)
-from surefind.training.batches import Batch, Batches
-from surefind.training.cache import NegativeCache, cache_as_dict, cache_from_dict
-from surefind.training.folder import RunFolder
-from surefind.training.log import RunLog, StepInfo
-from surefind.training.objective import (
     make_loss,
     make_optimiser,
     make_variance_optimiser,
+    start_from_images,
     train_mode,
 )
+from surefind.training.cache import NegativeCache, cache_as_dict, cache_from_dict
+from surefind.training.data import Batch, Batches, FeatureSource, PixelSource, Source
+from surefind.training.folder import RunFolder
+from surefind.training.log import RunLog, StepInfo
 from surefind.training.plan import Rows
-from surefind.training.progress import NAN, Progress
 from surefind.training.recipe import Recipe
-from surefind.training.source import FeatureSource, PixelSource, Source
 from surefind.training.step import backward
-from surefind.training.validate import Validation, validate
+from surefind.training.validate import NAN, Validation, validate
 from surefind.training.watch import TrainingStopped, Watch, gradient_norm
 from surefind.training.world import World
 
@@ -82,7 +78,9 @@ def train(
             run.on_step, run.should_stop = on_step, should_stop
             return run.to_the_end(resume=resume)
     except (RuntimeError, ConnectionError, EOFError) as error:
-        if recipe.data.workers == 0 or not _tells_of_a_dead_worker(error):
+        # Torch notices a dead worker wherever it happens to be; or the pipe to it breaks first.
+        crashed = not isinstance(error, RuntimeError) or "DataLoader worker" in str(error)
+        if recipe.data.workers == 0 or not crashed:
             raise
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # torch would tell it again, anywhere
@@ -100,9 +98,28 @@ def train(
         world.leave()
 
 
-def _tells_of_a_dead_worker(error: Exception) -> bool:
-    """Torch notices wherever it happens to be; or the pipe to the worker breaks first."""
-    return not isinstance(error, RuntimeError) or "DataLoader worker" in str(error)
+@dataclass
+class Progress:
+    """What changes from step to step, besides weights, optimiser and cache."""
+
+    phase: str = "main"
+    step: int = 0  # done in this phase
+    best: float = NAN  # of what models are kept by
+    best_step: int = 0
+    recall: float = NAN  # R@1 of the model kept
+    start_recall: float = NAN
+    empty_steps: int = 0  # in a row, without a triplet that violates its margin
+    rejected: dict[str, Rejection] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for the state on disk."""
+        rejected = [tuple(rejection) for rejection in self.rejected.values()]
+        return {**vars(self), "rejected": rejected}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        rejected = [Rejection(*row) for row in values["rejected"]]
+        return cls(**{**values, "rejected": {r.path: r for r in rejected}})
 
 
 class Phase(NamedTuple):
@@ -144,7 +161,9 @@ class _Run:
         if state is None:
             self.folder.start(recipe)
         else:
-            self._restore(state)
+            self.progress = Progress.from_dict(state["progress"])
+            self.watch.load_state_dict(state["watch"])
+            self.encoder.load_state_dict(state["model"])
         if self.world.writes:
             self.log = RunLog(self.folder.run, after=self._steps_done())
         try:
@@ -173,9 +192,13 @@ class _Run:
                 start_from_images(recipe, self.encoder, self.images, fitted)
             optimiser = make_optimiser(self.encoder, recipe.optimiser)
             frozen = recipe.optimiser.freeze == "backbone"
-            source = self._features(fitted) if frozen else self._pixels()
-            steps = recipe.schedule.steps
-            ended = self._run(Phase("main", fitted, 0, steps, source, optimiser), state)
+            source = (
+                self._features(fitted)
+                if frozen
+                else PixelSource(self.encoder, self.images, recipe.data.workers)
+            )
+            phase = Phase("main", fitted, 0, recipe.schedule.steps, source, optimiser)
+            ended = self._run(phase, state)
             state = None
         if recipe.variance.steps:
             part = recipe.variance
@@ -192,9 +215,6 @@ class _Run:
             offset = recipe.schedule.steps
             self._run(Phase("variance", held_out, offset, part.steps, source, optimiser), state)
         return ended
-
-    def _pixels(self) -> PixelSource:
-        return PixelSource(self.encoder, self.images, self.recipe.data.workers)
 
     def _features(self, rows: Rows) -> FeatureSource:
         views = self.recipe.augment.views
@@ -356,8 +376,6 @@ class _Run:
         in_main = self.progress.phase == "main"
         return self.progress.step + (0 if in_main else self.recipe.schedule.steps)
 
-    # The state on disk.
-
     def _checkpoint(self, phase: Phase, cache: NegativeCache | None) -> None:
         self.folder.save_state(
             self.recipe,
@@ -370,8 +388,3 @@ class _Run:
                 "cache": cache_as_dict(cache),
             },
         )
-
-    def _restore(self, state: dict[str, Any]) -> None:
-        self.progress = Progress.from_dict(state["progress"])
-        self.watch.load_state_dict(state["watch"])
-        self.encoder.load_state_dict(state["model"])

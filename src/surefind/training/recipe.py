@@ -52,6 +52,13 @@ class LossPart:
     prior_var: float | None = None  # of the Gaussian prior; 1/D, unless given
     sphere: Literal["exact", "gaussian"] = "exact"  # gaussian: moments with variance 1/kappa
 
+    @property
+    def own_margin(self) -> float:
+        """The margin of the loss, which mining uses as well."""
+        if self.margin is not None:
+            return self.margin
+        return 0.0 if self.name == "bayesian" else 0.2
+
 
 @dataclass(frozen=True)
 class BatchPart:
@@ -226,16 +233,14 @@ def _layers(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
     try:
         values = tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InvalidFile(f"cannot read {path}: {error}", fix="give a TOML file") from error
+        raise InvalidFile(f"cannot read {path} as TOML: {error}") from error
     extends = values.pop("extends", [])
     merged: dict[str, Any] = {}
     for base in [extends] if isinstance(extends, str) else extends:
         beside = path.parent / f"{base}.toml"
         found = beside if beside.is_file() else find_recipe(base)
         if found in (*above, path):
-            raise InvalidFile(
-                f"{path.name} extends itself by way of {base!r}", fix="take one of them out"
-            )
+            raise InvalidFile(f"{path.name} extends itself by way of {base!r}")
         _put_over(merged, _layers(found, (*above, path)))
     return _put_over(merged, values)
 
@@ -271,7 +276,5 @@ def _override(values: dict[str, Any], override: str) -> None:
     for name in tables:
         table = table.setdefault(name, {})
         if not isinstance(table, dict):
-            raise InvalidArgument(
-                "--set", expected="table.key=value", got=repr(override), fix="check the key"
-            )
+            raise InvalidArgument("--set", expected="table.key=value", got=repr(override))
     table[last] = value

@@ -12,7 +12,7 @@ from surefind.encoders.saving import read_config
 from surefind.reports.evaluate import Request
 from surefind.reports.reproduce.plan import Plan, choose_rows
 from surefind.reports.result import EvalResult
-from surefind.training.assemble import make_encoder
+from surefind.training.build import make_encoder
 from surefind.training.folder import RunFolder
 
 SMALL = (

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from surefind.datasets.sources import READERS
+from surefind.datasets.registry import READERS
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.reports.evaluate import Request
 from surefind.reports.reproduce.paper import BACKBONES, TITLES, TRAINED_ON

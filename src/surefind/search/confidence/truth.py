@@ -35,7 +35,7 @@ def matching(query: Metadata, rows: Sequence[Metadata]) -> Flags:
     if "label" in query:
         return np.array([_label(row) == _label(query) for row in rows], dtype=bool)
     here = _place(query)
-    return np.array([np.hypot(*(_place(row) - here)) <= RADIUS for row in rows], dtype=bool)
+    return np.array([np.linalg.norm(_place(row) - here) <= RADIUS for row in rows], dtype=bool)
 
 
 def contradict(query: Metadata, row: Metadata) -> bool:
@@ -55,7 +55,7 @@ def has_match(
         found = np.array([counts[_label(facts)] for facts in queries])
         return np.asarray(found > left_out)
     known = [_place(facts) for facts in gallery if _has_place(facts)]
-    tree = cKDTree(np.array(known).reshape(-1, 2))
+    tree = cKDTree(np.array(known).reshape(-1, 3))
     near = tree.query_ball_point(
         np.array([_place(facts) for facts in queries]), RADIUS, return_length=True
     )
@@ -86,8 +86,11 @@ def _label(facts: Metadata) -> str | None:
 
 
 def _has_place(facts: Metadata) -> bool:
-    return {"east", "north"} <= facts.keys()
+    return not np.isnan(_place(facts)).any()
 
 
 def _place(facts: Metadata) -> NDArray[np.float64]:
-    return np.array([facts.get("east", np.nan), facts.get("north", np.nan)], dtype=np.float64)
+    """Metres, (3,): on a plane, or on the Earth; nan where it is not known."""
+    names = ("earth_x", "earth_y", "earth_z") if "earth_x" in facts else ("east", "north")
+    found = [facts.get(name, np.nan) for name in names]
+    return np.array([*found, 0.0][:3], dtype=np.float64)

@@ -82,17 +82,16 @@ def test_quoted_values_blank_lines_and_a_byte_order_mark_are_read(write_tree):
         ("path,role\n1.jpg,asks", "line 2: role must be query or database, got 'asks'"),
         ("path,role\n1.jpg,", "line 2: role must be query or database, got ''"),
         ("path,difficulty\n1.jpg,2", "line 2: difficulty must be a number from 0 to 1, got '2'"),
-        ("path,lat,lon\n1.jpg,91,0", "line 2: lat must be a number from -89 to 89, got '91'"),
-        ("path,lat,lon\n1.jpg,x,0", "line 2: lat must be a number from -89 to 89, got 'x'"),
+        ("path,lat,lon\n1.jpg,91,0", "line 2: lat must be a number from -90 to 90, got '91'"),
+        ("path,lat,lon\n1.jpg,x,0", "line 2: lat must be a number from -90 to 90, got 'x'"),
         ("path,lat\n1.jpg,5", "no column 'lon'"),
         ("path,east,north\n1.jpg,nan,5", "line 2: east must be a number"),
         ("path,east\n1.jpg,5", "no column 'north'"),
     ],
 )
-def test_a_bad_table_names_its_line_and_the_remedy(write_table, text, message):
-    with pytest.raises(InvalidFile, match=message) as caught:
+def test_a_bad_table_names_its_line(write_table, text, message):
+    with pytest.raises(InvalidFile, match=message):
         read_catalog(write_table(text))
-    assert caught.value.fix
 
 
 @pytest.mark.parametrize(

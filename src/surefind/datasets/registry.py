@@ -1,42 +1,36 @@
-"""The one door to data: a name, a folder or a file, and the closed table of who reads it."""
+"""Open data by a name, a folder or a file."""
 
 from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from surefind.datasets.cars196 import cars196_catalog, cars196_splits, is_cars196
-from surefind.datasets.cub200 import cub200_catalog, cub200_splits, is_cub200
-from surefind.datasets.folder import folder_catalog, folder_has_splits, folder_splits
-from surefind.datasets.glyphs import glyphs_catalog, glyphs_folder, glyphs_splits
-from surefind.datasets.msls import is_msls, msls_catalog, msls_has_splits, msls_splits
-from surefind.datasets.places import places_catalog, places_splits
-from surefind.datasets.rows import rows_catalog, rows_have_splits, rows_splits
-from surefind.datasets.splits import HoldOut, Splits, check_hold_out
+from surefind.datasets.cars196 import is_cars196, read_cars196, split_cars196
+from surefind.datasets.cub200 import is_cub200, read_cub200, split_cub200
+from surefind.datasets.folder import read_folder, split_folder
+from surefind.datasets.glyphs import glyphs_folder, read_glyphs, split_glyphs
+from surefind.datasets.msls import is_msls, read_msls, split_msls
+from surefind.datasets.splits import HoldOut, Listing, Splits
+from surefind.datasets.table import read_places, read_rows, split_places, split_rows
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.images.catalog import Catalog
-
-
-class _ToSplits(Protocol):
-    def __call__(self, place: Path, /, *, hold_out: HoldOut) -> Splits: ...
 
 
 class Reader(NamedTuple):
     """The two ways to read a data set: whole, or as splits."""
 
-    catalog: Callable[[Path], Catalog]
-    splits: _ToSplits
-    has_splits: Callable[[Path], bool] = lambda _: True  # of its own; any labels can be halved
+    read: Callable[[Path], Listing]
+    split: Callable[[Path, HoldOut], Splits]
 
 
 READERS = {
-    "cub200": Reader(cub200_catalog, cub200_splits),
-    "cars196": Reader(cars196_catalog, cars196_splits),
-    "msls": Reader(msls_catalog, msls_splits, msls_has_splits),
-    "places": Reader(places_catalog, places_splits, rows_have_splits),
-    "folder": Reader(folder_catalog, folder_splits, folder_has_splits),
-    "csv": Reader(rows_catalog, rows_splits, rows_have_splits),
-    "glyphs": Reader(glyphs_catalog, glyphs_splits),
+    "cub200": Reader(read_cub200, split_cub200),
+    "cars196": Reader(read_cars196, split_cars196),
+    "msls": Reader(read_msls, split_msls),
+    "places": Reader(read_places, split_places),
+    "folder": Reader(read_folder, split_folder),
+    "csv": Reader(read_rows, split_rows),
+    "glyphs": Reader(read_glyphs, split_glyphs),
 }
 TABLES = (".csv", ".parquet")
 
@@ -48,16 +42,20 @@ def open_dataset(source: str | Path, *, val_share: float = 0.1, seed: int = 0) -
     data does not say otherwise, its first classes are trained on and its last tested on, and
     `val_share` of the training classes, drawn by `seed`, is held out to validate on.
     """
-    hold_out = HoldOut(val_share, seed)
-    check_hold_out(hold_out)
+    if not 0 <= val_share < 1:
+        raise InvalidArgument(
+            "val_share", expected="a share from 0 to below 1", got=repr(val_share)
+        )
+    if seed < 0:
+        raise InvalidArgument("seed", expected="0 or more", got=repr(seed))
     reader, place = find_reader(source)
-    return reader.splits(place, hold_out=hold_out)
+    return reader.split(place, HoldOut(val_share, seed))
 
 
 def read_catalog(source: str | Path) -> Catalog:
     """All images of a source, without splits; labels are not needed."""
     reader, place = find_reader(source)
-    return reader.catalog(place)
+    return reader.read(place).catalog
 
 
 def read_foreign(source: str | Path) -> Catalog:
@@ -66,9 +64,8 @@ def read_foreign(source: str | Path) -> Catalog:
     As in the paper, where queries of Cars-196 are foreign to birds: classes 99 to 196.
     """
     reader, place = find_reader(source)
-    if reader.has_splits(place):
-        return reader.splits(place, hold_out=HoldOut()).test
-    return reader.catalog(place)
+    listing = reader.read(place)
+    return reader.split(place, HoldOut()).test if listing.has_splits else listing.catalog
 
 
 def find_reader(source: str | Path) -> tuple[Reader, Path]:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from surefind.encoders import Encoder, EncoderConfig
-from surefind.training.objective import make_loss, make_optimiser, make_variance_optimiser
+from surefind.training.build import make_loss, make_optimiser, make_variance_optimiser
 from surefind.training.recipe import LossPart, OptimiserPart
 
 

@@ -1,4 +1,4 @@
-"""The characters and faces that glyphs are drawn from: the font files matplotlib brings along."""
+"""Draw glyphs: characters of the font files that matplotlib brings along, spoiled at random."""
 
 import unicodedata
 from functools import cache
@@ -23,6 +23,68 @@ ENCLOSED = range(0x2460, 0x2500)  # letters and digits in circles: not foreign t
 FONT_PX = 48
 ALIKE = 0.95  # cosine of two blurred pictures above which two characters count as one
 SKETCH_PX = 24
+SIZE_PX = 32
+INK_PX = 22.0  # the longer side of a character before jitter
+# Nuisance, the same for every difficulty.
+TILT_DEG = 15.0
+SCALE_JITTER = 0.15
+SHIFT_PX = 2.5
+# What difficulty 1 does; less in proportion.
+BLUR_PX = 1.8
+NOISE = 0.3
+BLOCK_PX = 16.0
+
+
+def render(
+    char: str, number: int, *, faces: tuple[str, ...], seed: int
+) -> tuple[Image.Image, float]:
+    """Return an image and its difficulty; no other image matters."""
+    random = np.random.default_rng(np.random.SeedSequence([seed, ord(char), number]))
+    face = faces[random.integers(len(faces))]
+    difficulty = round(random.uniform(), 6)
+    return draw_glyph(char, face, difficulty=difficulty, random=random), difficulty
+
+
+def draw_glyph(
+    char: str, face: str, *, difficulty: float, random: np.random.Generator
+) -> Image.Image:
+    """Dark on light, 32 x 32 grey pixels."""
+    page = _place(draw_character(char, face), random)
+    ink = np.asarray(page.filter(ImageFilter.GaussianBlur(BLUR_PX * difficulty))) / 255.0
+    ink = _cover(ink, BLOCK_PX * difficulty, random)
+    ink += random.normal(scale=NOISE, size=ink.shape) * difficulty
+    return Image.fromarray(np.uint8(np.round(255 * (1 - ink.clip(0, 1)))))
+
+
+def _place(ink: Image.Image, random: np.random.Generator) -> Image.Image:
+    """The character on its page, turned, sized and shifted in one step at double resolution."""
+    scale = 2 * INK_PX / max(ink.size) * random.uniform(1 - SCALE_JITTER, 1 + SCALE_JITTER)
+    turn = np.deg2rad(random.uniform(-TILT_DEG, TILT_DEG))
+    back = np.array([[np.cos(turn), np.sin(turn)], [-np.sin(turn), np.cos(turn)]]) / scale
+    target = SIZE_PX + 2 * random.uniform(-SHIFT_PX, SHIFT_PX, size=2)
+    start = np.array(ink.size) / 2 - back @ target
+    coefficients = tuple(np.column_stack([back, start]).ravel().tolist())
+    page = ink.transform(
+        (2 * SIZE_PX, 2 * SIZE_PX),
+        Image.Transform.AFFINE,
+        coefficients,
+        resample=Image.Resampling.BICUBIC,
+    )
+    return page.reduce(2)
+
+
+def _cover(
+    ink: NDArray[np.float64], side: float, random: np.random.Generator
+) -> NDArray[np.float64]:
+    """A grey square over some of the character; drawn whatever its size, so that the random
+    numbers after it stay the same.
+    """
+    centre = SIZE_PX / 2 + random.uniform(-INK_PX / 3, INK_PX / 3, size=2)
+    shade = random.uniform(0.2, 0.8)
+    low, high = np.round(centre - side / 2).astype(int), np.round(centre + side / 2).astype(int)
+    covered = ink.copy()
+    covered[max(0, low[0]) : high[0], max(0, low[1]) : high[1]] = shade
+    return covered
 
 
 def letters() -> list[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from surefind.datasets import Splits, open_dataset, read_catalog, read_foreign
-from surefind.datasets.sources import READERS, find_reader
+from surefind.datasets.registry import READERS, find_reader
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 from surefind.images.catalog import Catalog
 

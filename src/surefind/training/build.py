@@ -1,0 +1,191 @@
+"""Network, images, loss and optimiser that a recipe asks for."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from surefind.encoders.backbone import backbone_channels, default_preprocessing
+from surefind.encoders.config import EncoderConfig
+from surefind.encoders.encoder import Encoder
+from surefind.errors import InvalidArgument
+from surefind.images.catalog import Catalog
+from surefind.losses import (
+    BayesianTripletLoss,
+    TripletCriterion,
+    TripletLoss,
+    TripletRegressionLoss,
+)
+from surefind.training.augment import Augmentation
+from surefind.training.data import TrainingImages
+from surefind.training.plan import Rows, Stream, rng
+from surefind.training.recipe import LossPart, OptimiserPart, Recipe
+
+PCA_IMAGES = 4000  # that the mean head is started from, at most
+LENGTH_IMAGES = 256  # that tell how long means are at the start
+
+
+def make_encoder(recipe: Recipe) -> Encoder:
+    part = recipe.encoder
+    dim = part.dim or backbone_channels(part.backbone)
+    config = EncoderConfig(
+        backbone=part.backbone,
+        dim=dim,
+        family=part.family,
+        dropout=part.dropout,
+        head_dropout=part.head_dropout,
+        unit_pooling=part.unit_pooling,
+        unit_means=part.unit_means,
+        mean_scale=part.mean_scale,
+        variance_layer_norm=part.variance_layer_norm,
+        initial_var=part.initial_spread / dim,
+        preprocessing=replace(
+            default_preprocessing(part.backbone), size=part.size, resize=part.resize
+        ),
+    )
+    named = part.weights in ("pretrained", "none")
+    return Encoder.create(
+        config,
+        pretrained=part.weights == "pretrained",
+        weights=None if named else Path(part.weights),
+        seed=recipe.seed,
+    )
+
+
+def make_images(recipe: Recipe, catalog: Catalog, encoder: Encoder) -> TrainingImages:
+    part = recipe.augment
+    augmentation = Augmentation(part.rotation, part.scale, part.jitter, part.hue, part.flip)
+    return TrainingImages(
+        catalog,
+        encoder.preprocessing,
+        size=part.size or recipe.encoder.size,
+        augmentation=augmentation if part.use else None,
+        seed=recipe.seed,
+        threads=1 if recipe.data.workers else max(1, torch.get_num_threads()),
+    )
+
+
+def divide_classes(recipe: Recipe, catalog: Catalog) -> tuple[Rows, Rows]:
+    """Rows that the first phase trains on, and rows that the phase of the variance trains on."""
+    everything = np.arange(len(catalog))
+    if not (recipe.variance.steps and recipe.variance.held_out):
+        return everything, everything
+    if not catalog.labels:
+        raise InvalidArgument(
+            "variance.held_out",
+            expected="0, as images with positions have no classes",
+            got=str(recipe.variance.held_out),
+        )
+    classes = rng(recipe.seed, Stream.CLASSES, 0).permutation(len(catalog.classes))
+    count = max(2, round(recipe.variance.held_out * len(classes)))
+    held_out = np.isin(catalog.codes, classes[:count])
+    return everything[~held_out], everything[held_out]
+
+
+def start_from_images(recipe: Recipe, encoder: Encoder, images: TrainingImages, rows: Rows) -> None:
+    """Start the mean head where the recipe says, and free means at the length of the prior."""
+    pca, free = recipe.encoder.start == "pca", not recipe.encoder.unit_means
+    if not (pca or (free and encoder.log_scale is not None)):
+        return
+    most = PCA_IMAGES if pca else LENGTH_IMAGES
+    random = rng(images.seed, Stream.CLASSES, 1)
+    some = np.sort(random.choice(rows, min(most, len(rows)), replace=False))
+    encoder.eval()
+    with torch.inference_mode():
+        together = torch.cat(
+            [
+                encoder.mean_head.pool(encoder.features(encoder.prepare(pixels)))
+                for _, pixels in images.plain(some)
+            ]
+        )
+    together = together.clone()  # no longer a tensor of inference mode
+    if pca:
+        encoder.start_from_pca(together)
+    encoder.start_at_length_one(together)
+
+
+def make_loss(part: LossPart) -> TripletCriterion:
+    if part.name == "triplet":
+        return TripletLoss(part.own_margin)
+    if part.name == "triplet-regression":
+        return TripletRegressionLoss(part.own_margin)
+    return BayesianTripletLoss(
+        part.own_margin,
+        part.kl_scale,
+        part.method,
+        part.centred,
+        floor=part.floor,
+        prior_var=part.prior_var,
+        sphere=part.sphere,
+    )
+
+
+def make_optimiser(encoder: Encoder, part: OptimiserPart) -> torch.optim.Adam:
+    """Adam over backbone, mean head and variance head, each with its learning rate."""
+    freeze_backbone(encoder, part)
+    variance = [] if encoder.variance_head is None else list(encoder.variance_head.parameters())
+    backbone = list(encoder.backbone.parameters())
+    apart = {id(parameter) for parameter in [*variance, *backbone]}
+    groups = (
+        ([p for p in encoder.parameters() if id(p) not in apart], part.lr),
+        (backbone, part.lr if part.backbone_lr is None else part.backbone_lr),
+        (variance, part.lr if part.variance_lr is None else part.variance_lr),
+    )
+    return _adam(groups, part.weight_decay)
+
+
+def make_variance_optimiser(encoder: Encoder, *, lr: float) -> torch.optim.Adam:
+    """Adam over the variance head; everything else stands still."""
+    assert encoder.variance_head is not None
+    encoder.requires_grad_(False)
+    encoder.variance_head.requires_grad_(True)
+    return _adam([(list(encoder.variance_head.parameters()), lr)], weight_decay=0.0)
+
+
+def _adam(
+    groups: Sequence[tuple[list[nn.Parameter], float]], weight_decay: float
+) -> torch.optim.Adam:
+    trained = [([p for p in parameters if p.requires_grad], lr) for parameters, lr in groups]
+    return torch.optim.Adam(
+        [{"params": some, "lr": lr, "initial_lr": lr} for some, lr in trained if some],
+        weight_decay=weight_decay,
+    )
+
+
+def freeze_backbone(encoder: Encoder, part: OptimiserPart) -> None:
+    """Stop the gradient of the backbone, or of those of its parameters that the recipe names."""
+    encoder.requires_grad_(True)
+    if part.freeze == "backbone":
+        encoder.backbone.requires_grad_(False)
+    for start in part.freeze_first:
+        # timm's model sits inside ours; a recipe names parameters as timm does.
+        named = [
+            parameter
+            for name, parameter in encoder.backbone.named_parameters()
+            if name.removeprefix("model.").startswith(start)
+        ]
+        if not named:
+            known = dict.fromkeys(
+                name.removeprefix("model.").split(".")[0]
+                for name, _ in encoder.backbone.named_parameters()
+            )
+            raise InvalidArgument(
+                "optimiser.freeze_first",
+                expected=f"starts of parameter names of {encoder.config.backbone}",
+                got=repr(start),
+                fix="its parts are " + ", ".join(known),
+            )
+        for parameter in named:
+            parameter.requires_grad_(False)
+
+
+def train_mode(encoder: Encoder, *, batch_norm: str) -> None:
+    """Dropout on; running statistics of batch norm stand still unless they are to be trained."""
+    encoder.train()
+    if batch_norm == "frozen":
+        for module in encoder.modules():
+            if isinstance(module, nn.modules.batchnorm._BatchNorm):
+                module.eval()
