@@ -69,10 +69,6 @@ class MemoryEngine:
     def count(self, where: Where | None = None) -> int:
         return len(self._block(where).keys)
 
-    def var_range(self) -> tuple[float, float]:
-        var = self._block(None).var
-        return (float(var.min()), float(var.max())) if len(var) else (np.inf, 0.0)
-
     def refresh(self) -> bool:
         return False
 

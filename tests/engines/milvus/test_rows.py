@@ -110,7 +110,6 @@ def test_variances_keep_all_their_digits(engine):
     assert torch.equal(engine.rows(keys(*"abcde")).embeddings.spread, var)
     (block,) = engine.scan()
     assert np.array_equal(block.var, var.double().numpy())
-    assert engine.var_range() == (var.double().min().item(), var.double().max().item())
 
 
 @pytest.mark.milvus
@@ -140,17 +139,7 @@ def test_a_scan_sees_more_rows_than_a_page(engine):
     order = [place[name] for name in seen]
     vectors = np.concatenate([block.vectors for block in blocks])
     assert np.array_equal(vectors, engine.space.stored(sf.Gaussians(mean, var))[order])
-    assert engine.var_range() == (float(var[0]), float(var[-1]))
     assert engine.remove(ids) == count and engine.count() == 0
-
-
-@pytest.mark.milvus
-def test_the_range_of_variances_follows_the_rows(engine):
-    assert engine.var_range() == (np.inf, 0.0)
-    for name, var, want in (("a", 2.0, (2, 2)), ("b", 8.0, (2, 8)), ("c", 0.5, (0.5, 8))):
-        embeddings = sf.Gaussians(torch.zeros(1, 4), torch.tensor([var]))
-        engine.add(Rows((name,), embeddings, ("",), ({},)))
-        assert engine.var_range() == want
 
 
 @pytest.mark.milvus

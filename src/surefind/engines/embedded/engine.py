@@ -1,7 +1,6 @@
 """The embedded engine: an index in a folder, whose versions are transactions of SQLite."""
 
 import json
-import math
 import re
 import secrets
 import sqlite3
@@ -168,10 +167,6 @@ class EmbeddedEngine:
 
     def count(self, where: Where | None = None) -> int:
         return self._now.count(where)
-
-    def var_range(self) -> tuple[float, float]:
-        var = self._now.var
-        return (float(var.min()), float(var.max())) if self.count() else (math.inf, 0.0)
 
     def refresh(self) -> bool:
         before = self._now

@@ -21,7 +21,6 @@ from surefind.engines.space import Space
 from surefind.engines.where import Where
 
 FORMAT = 1
-UNKNOWN = (np.inf, 0.0)  # the range of no variances
 MANY = 100_000  # rows from which `auto` has a graph
 LONGEST_BUILD = 24 * 3600.0  # seconds
 TYPES: dict[str, tuple[str, Mapping[str, Any]]] = {  # Milvus's name and how to build it
@@ -90,7 +89,6 @@ class MilvusEngine:
         self._collection, self._place = collection, collection.place
         self._entry = _entry(collection)
         self._kind = _ensure_index(collection, self._entry.kind)
-        self._var_range = UNKNOWN
         collection.catch_up()
         self._seen: int | None = self.count()
 
@@ -182,11 +180,6 @@ class MilvusEngine:
     def count(self, where: Where | None = None) -> int:
         return self._collection.count(expression(where))
 
-    def var_range(self) -> tuple[float, float]:
-        # one that another thread sets back meanwhile is not the answer
-        found = self._var_range = queries.var_range(self._collection, self._var_range)
-        return found
-
     def refresh(self) -> bool:
         """Waits until all that anyone wrote before can be read.
 
@@ -198,7 +191,7 @@ class MilvusEngine:
         self._collection.catch_up()
         rows = self.count()
         changed = (rows, kind) != (self._seen, self._kind)
-        self._seen, self._kind, self._var_range = rows, kind, UNKNOWN
+        self._seen, self._kind = rows, kind
         return changed
 
     def newest(self) -> Self | None:
@@ -219,7 +212,7 @@ class MilvusEngine:
                 self._collection.call("drop_index", index_name=index.name)
             _build_index(self._collection, kind)
         _wait_for_index(self._collection)
-        self._kind, self._var_range = kind, UNKNOWN
+        self._kind = kind
 
     def describe(self) -> dict[str, Any]:
         return {

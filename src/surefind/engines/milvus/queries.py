@@ -168,21 +168,6 @@ def ids_of(collection: Collection, digests: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def var_range(collection: Collection, known: tuple[float, float]) -> tuple[float, float]:
-    """Return bounds, beginning with what was known: rows outside of them widen them.
-
-    A few thousand rows tell nearly where all lie, so that two or three questions are enough.
-    """
-    low, high = known
-    while True:
-        outside = f"var < {low!r} or var > {high!r}" if low <= high else EVERYTHING
-        found = [row["var"] for row in collection.query(outside, ["var"], AT_ONCE)]
-        wider = min([low, *found]), max([high, *found])
-        if wider == (low, high):
-            return wider
-        low, high = wider
-
-
 def batches(rows: Rows, space: Space) -> list[list[dict[str, Any]]]:
     """Return the rows as the server takes them; all are checked before any is sent."""
     vectors, var = space.stored(rows.embeddings), space.var(rows.embeddings).tolist()

@@ -175,12 +175,6 @@ class PgvectorEngine:
             )
             return int(connection.execute(statement, clause.parameters).fetchall()[0][0])
 
-    def var_range(self) -> tuple[float, float]:
-        statement = schema.named(self._place, "SELECT min(var), max(var) FROM {table}")
-        with self._connections.borrowed() as connection:
-            ((low, high),) = connection.execute(statement).fetchall()
-        return (float("inf"), 0.0) if low is None else (low, high)
-
     def refresh(self) -> bool:
         """True after another wrote or compacted; own writes do not count."""
         with self._connections.borrowed() as connection:
