@@ -86,18 +86,6 @@ def test_one_that_fails_or_hangs_is_a_row_with_the_reason_and_the_rest_goes_on(
     assert {line.count("|") for line in table} == {6}
 
 
-def test_data_that_are_there_are_handed_on_and_missing_ones_are_told(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
-    bench.parts = [bench.stub("photos", SUCCEEDS, "data")]
-    assert bench.run() == 0
-    assert bench.runs == [0]
-    assert "no data: photos and weights: name their folder" in bench.line("what photos is about")
-    (tmp_path / "data/cub200-2010").mkdir(parents=True)
-    assert bench.run("--data", str(tmp_path / "data")) == 0
-    assert bench.runs == [1]
-    assert str(tmp_path) not in bench.page.read_text()
-
-
 def test_resume_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     bench = Bench(tmp_path, done=SUCCEEDS, stops=STOPS_ALL, never=SUCCEEDS)
     assert bench.run() == 130
@@ -119,15 +107,6 @@ def test_resume_measures_again_what_failed_or_other_code_has_measured(
     monkeypatch.setattr(command, "code", lambda: "other code")
     bench.run("--resume")
     assert bench.runs == [3, 2]
-
-
-def test_only_the_chosen_ones_run_and_the_others_keep_their_rows(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, one=SUCCEEDS, two=SUCCEEDS, three=SUCCEEDS)
-    bench.run("--only", "one")
-    bench.run("--only", "two")
-    assert bench.runs == [1, 1, 0]
-    assert "2.5" in bench.line("ratio of one")
-    assert "not among those that were chosen" in bench.line("what three is about")
 
 
 def test_a_quick_run_judges_nothing_and_is_not_taken_for_a_real_one(tmp_path: Path) -> None:

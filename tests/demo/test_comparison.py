@@ -1,18 +1,10 @@
 """The figures of the table, and the sentences that follow from them."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
-import torch
-from sklearn.metrics import roc_auc_score
-from torch.nn.functional import normalize
 
-from surefind.demo.comparison import HitConfidence, Row, by_signals, compared, lead
-from surefind.embeddings import Gaussians
-from surefind.images.catalog import Catalog
+from surefind.demo.comparison import HitConfidence, Row, compared, lead
 from surefind.metrics.bootstrap import Estimate
-from surefind.search.confidence.match_model import folds_of
 
 CLASSES, EACH = 40, 25
 
@@ -39,55 +31,6 @@ def test_a_row_counts_what_it_says(groups):
     assert row.answered >= right  # all right ones can be answered, and a few others
     assert row.ece == pytest.approx(1 / (1 + np.exp(2)), abs=0.01)
     assert 0 < row.floor < 0.02
-
-
-def test_what_is_no_probability_has_no_calibration_error(groups):
-    its = told(0.5)
-    row = HitConfidence(100 * its.sure, its.right).row(
-        "encoder", "asked", groups=groups, precision=0.8
-    )
-    same = its.row("encoder", "asked", groups=groups, precision=0.8)
-    assert (row.ece, row.floor) == (None, None)
-    assert same.ece is not None
-    assert (row.auroc, row.answered) == (same.auroc, same.answered)
-
-
-def test_the_cosine_has_a_probability_and_its_order_is_its_own():
-    generator = torch.Generator().manual_seed(0)
-    codes = torch.arange(300) // 10
-    centres = torch.randn(30, 6, generator=generator)
-    mean = centres[codes] + 0.7 * torch.randn(300, 6, generator=generator)
-    catalog = Catalog(
-        Path("x"),
-        tuple(f"{row}.png" for row in range(300)),
-        labels=tuple(f"{code:02d}" for code in codes),
-    )
-    signals = by_signals(Gaussians(normalize(mean), torch.ones(300)), catalog, learned=False)
-    its, distance = signals["nearest_cosine"], signals["nearest_distance"]
-    codes = catalog.codes
-    same = distance.auroc(codes)  # of unit vectors they are one
-    assert its.auroc(codes) == pytest.approx(same)
-    row = its.row("encoder", "cosine + Platt", groups=catalog.codes, precision=0.8)
-    assert row.ece < 0.15
-    assert "ratio_1_20" in signals
-
-
-def test_nothing_is_answered_by_guessing(groups):
-    its = HitConfidence(np.random.default_rng(1).random(CLASSES * EACH), told(0).right)
-    assert its.row("encoder", "asked", groups=groups, precision=0.8).answered == 0
-
-
-def test_where_every_hit_is_right_there_is_no_auroc():
-    right = np.ones(3, dtype=bool)
-    assert np.isnan(HitConfidence(np.arange(3.0), right).auroc(np.arange(3)))
-
-
-def test_an_auroc_is_the_mean_over_folds_of_classes(groups):
-    its, fold = told(0.5), folds_of(groups)
-    shifted = HitConfidence(its.sure + fold, its.right)  # as if each fold had a fit of its own
-    within = [roc_auc_score(its.right[fold == f], its.sure[fold == f]) for f in np.unique(fold)]
-    assert shifted.auroc(groups) == pytest.approx(np.mean(within))
-    assert shifted.auroc(groups) == its.auroc(groups)
 
 
 def test_a_lead_is_the_difference_and_its_interval_holds_it(groups):

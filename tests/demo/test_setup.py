@@ -18,13 +18,6 @@ def test_a_folder_of_somebody_else_is_refused_and_left_alone(tmp_path: Path):
     assert [path.name for path in tmp_path.rglob("*")] == ["photos", "cat.jpg"]
 
 
-def test_a_file_is_refused(tmp_path: Path):
-    (tmp_path / "demo").write_text("mine")
-    with pytest.raises(InvalidFile, match="is no demo"):
-        run_demo(tmp_path / "demo", size=TINY)
-    assert (tmp_path / "demo").read_text() == "mine"
-
-
 def test_an_empty_folder_and_one_with_hidden_files_are_taken(tmp_path: Path):
     (tmp_path / ".DS_Store").touch()
     DemoFolder(tmp_path).claim(TINY, seed=0)

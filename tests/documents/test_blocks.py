@@ -152,23 +152,3 @@ CHECKS = {
     "yaml": lambda block: list(yaml.safe_load_all(block.text)),
     "text": lambda block: None,
 }
-
-
-@pytest.mark.parametrize(
-    ("language", "text"),
-    [
-        ("python", "import surefind as sf\nsf.Indx.open('a')"),
-        ("python", "from surefind.search.index import Indx"),
-        ("sh", "surefind check photos/ --no-such-option"),
-        ("sh", "echo a | surefind chekc photos/"),
-        ("sh", "surefind train photos/ -o model --recipe bayes-centered+cpu"),
-        ("sh", "torchrun --nproc-per-node 2 -m surefind index a b -o c --kin flat"),
-        ("sh", "make no-such-target"),
-        ("sh", "pip install 'surefind[no-such]'"),
-        ("sh", "python benchmarks/loss.py --no-such"),
-        ("toml", "[encoder]\nbackbonne = 'tiny'"),
-    ],
-)
-def test_a_block_that_is_wrong_is_found(language: str, text: str):
-    with pytest.raises(Exception):  # noqa: B017, PT011
-        CHECKS[language](Block(language, text, 1))

@@ -13,7 +13,7 @@ from surefind.encoders.onnx.runtime import OnnxEncoder
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 from surefind.images.preprocess import Preprocessing
 from surefind.reports.evaluate import Request, evaluate
-from surefind.reports.folder import ReportFolder, evaluate_into
+from surefind.reports.folder import ReportFolder
 from surefind.reports.result import EvalResult, QueryTable
 
 
@@ -75,10 +75,6 @@ def test_files_that_are_there_twice_change_no_figure_and_are_counted(place: Path
     )
     assert found.rankings == wanted.rankings
     assert found.ladder == wanted.ladder
-
-
-def test_all_of_the_data_can_be_judged(place: Path):
-    assert evaluate(request(place, part="all")).result.about.queries == 40
 
 
 def test_dropout_gives_a_point_model_a_variance(place: Path):
@@ -185,12 +181,6 @@ def test_a_report_folder_holds_everything(place: Path, tmp_path: Path, table: st
     assert len(list(folder.figures.iterdir())) >= 5
     recall = evaluation.result.rankings["means"].recall["1"].value
     assert f"{100 * recall:.1f} %" in folder.page.read_text()
-
-
-def test_what_reproduce_calls_writes_the_same(place: Path, tmp_path: Path):
-    result = evaluate_into(request(place), output=tmp_path / "report", kept_in=tmp_path / "kept")
-    assert EvalResult.read(tmp_path / "report" / "results.json") == result
-    assert len(list((tmp_path / "kept").glob("*.safetensors"))) == 1
 
 
 def test_pictures_of_one_label_can_be_reported_too(place: Path, tmp_path: Path):

@@ -2,15 +2,13 @@
 
 from dataclasses import replace
 from math import nan
-from pathlib import Path
 
 import numpy as np
 import pytest
 from calibrations import PROMISE, make_calibration
 from matplotlib.axes import Axes
 
-from surefind.reports.figures.curves import draw_confidence, draw_training, training_figure
-from surefind.reports.figures.style import save
+from surefind.reports.figures.curves import draw_confidence, training_figure
 from surefind.training.log import StepInfo
 
 NO_PROMISE = replace(PROMISE, threshold=None, coverage=0.0, selected=0, right=0)
@@ -54,14 +52,6 @@ def test_without_a_promise_nothing_is_marked_and_the_title_says_so():
     assert other.get_title(loc="left") == "Precision 0.95 cannot be guaranteed"
 
 
-@pytest.mark.parametrize("alike", [0.5, 0.9999])
-def test_confidences_that_are_all_alike_are_drawn(tmp_path: Path, alike: float):
-    curve = make_calibration().curve
-    same = replace(curve, confidence=(alike,) * 400, baseline=(alike,) * 400)
-    save(draw_confidence(make_calibration(curve=same)), tmp_path / "figure.png")
-    assert (tmp_path / "figure.png").stat().st_size > 0
-
-
 def step(number: int, *, loss: float = nan, recall: float = nan) -> StepInfo:
     return StepInfo(number, loss, 0.5, 0.1, 100, 1.0, 1e-4, 2.0 * number, recall, nan, nan)
 
@@ -79,8 +69,3 @@ def test_loss_and_recall_are_drawn_and_the_highest_recall_is_marked():
     loss, _, recall = training_figure(LOG).axes
     assert loss.get_lines()[0].get_ydata().tolist() == [0.9, 0.7, 0.6]
     assert "best: 0.400" in recall.get_title(loc="left")
-
-
-def test_a_run_without_steps_is_drawn_empty(tmp_path):
-    draw_training([], tmp_path / "curve.png")
-    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")

@@ -16,7 +16,7 @@ from surefind.reports.figures.examples import (
     draw_pairs,
     thumbnail,
 )
-from surefind.reports.figures.style import INK, PALE, RIGHT, WRONG, NothingToDraw
+from surefind.reports.figures.style import INK, PALE, RIGHT, WRONG
 from surefind.reports.result import QueryTable, Report
 
 MARKS = {True: (RIGHT, "solid"), False: (WRONG, "dashed")}
@@ -72,17 +72,6 @@ def test_frames_and_marks_say_which_hits_match(evaluation):
     assert marks == ["✓" if match else "✗" for match in matches]
 
 
-def test_a_row_shows_the_query_and_its_five_nearest(evaluation):
-    result, queries = evaluation
-    figure = draw_gallery(result, queries, rows=[3], title="The surest")
-    (axis,) = figure.axes
-    paths = [queries["path"][3], *(queries[f"means.hit_{rank}"][3] for rank in range(1, 6))]
-    for image, path in zip(axis.images, paths, strict=True):
-        np.testing.assert_array_equal(image.get_array(), thumbnail(result.about.root, path))
-    assert figure.get_suptitle() == "The surest"
-    assert axis.texts[0].get_text() == queries["label"][3]
-
-
 def test_foreign_queries_come_from_their_own_folder(evaluation):
     result, queries = evaluation
     (axis,) = draw_gallery(result, queries, rows=[130], title="foreign").axes
@@ -106,11 +95,6 @@ def test_a_thumbnail_holds_the_whole_picture(tmp_path):
     assert tile.shape == (SIDE, SIDE, 3)
     assert (tile[SIDE // 2] == 0).all()
     assert (tile[0] == GREY_TILE).all()
-
-
-def test_no_rows_are_one_clear_error(evaluation):
-    with pytest.raises(NothingToDraw, match="there is no such query"):
-        draw_gallery(*evaluation, rows=[], title="None")
 
 
 def test_extremes_are_twelve_and_twelve_framed_by_their_top_hit(evaluation):
@@ -167,8 +151,3 @@ def test_foreign_queries_are_marked_among_the_least_sure_of_each_report(evaluati
     ]
     assert headings(axis)[1].startswith(f"B: {foreign.sum()} of 12 foreign by variance of the pair")
     assert "(of all queries 20 %)" in headings(axis)[1]
-
-
-def test_without_foreign_queries_there_is_nothing_to_mix(without_variance):
-    with pytest.raises(NothingToDraw, match="--ood DATA"):
-        draw_own_and_foreign([Report("A", *without_variance)])

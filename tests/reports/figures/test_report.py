@@ -4,10 +4,9 @@ import dataclasses
 
 import pytest
 
-from surefind.errors import InvalidFile
 from surefind.reports.figures.report import write_figures
 from surefind.reports.figures.style import NothingToDraw
-from surefind.reports.result import Report, read_report
+from surefind.reports.result import Report
 
 
 def files(folder) -> set[str]:
@@ -41,20 +40,3 @@ def test_of_several_reports_comparisons_are_one_file_and_the_others_one_each(eva
     expected = {"ood.svg", "R50/A/risk-coverage.svg", "B/risk-coverage.svg"}
     assert files(tmp_path) == expected
     assert {str(path.relative_to(tmp_path)) for path in written.files} == expected
-
-
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_a_report_folder_is_read_back(evaluation, tmp_path, ending: str):
-    result, queries = evaluation
-    result.write(tmp_path / "results.json")
-    queries.write(tmp_path / f"queries.{ending}")
-    report = read_report(tmp_path)
-    assert report.result == result
-    assert list(report.queries.columns) == list(queries.columns)
-    assert report.label == "model"
-    assert read_report(tmp_path, label="TripReg").label == "TripReg"
-
-
-def test_a_folder_without_a_report_is_refused(tmp_path):
-    with pytest.raises(InvalidFile, match="surefind evaluate"):
-        read_report(tmp_path)

@@ -14,15 +14,12 @@ from surefind.reports.figures.theory import (
     DIM,
     FLOOR,
     SCENARIOS,
-    Scenario,
     approximation_figure,
     bayesian_curve,
     descent,
     draw_loss,
     draw_scenarios,
     draw_variance_gradients,
-    loss_curve,
-    plain_loss,
     shrunk_variances,
     simulate,
 )
@@ -46,23 +43,6 @@ def test_the_curve_agrees_with_the_formula(spread: float, negative: float, centr
         assert float(curve.loss[at]) == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    "curve", [bayesian_curve(1.0), bayesian_curve(0.1), loss_curve(plain_loss)]
-)
-def test_the_slope_is_the_derivative(curve):
-    at = 250
-    rise = (curve.loss[at + 1] - curve.loss[at - 1]) / (curve.tau[at + 1] - curve.tau[at - 1])
-    assert float(curve.slope[at]) == pytest.approx(float(rise), rel=1e-3)
-
-
-def test_the_bound_of_the_listing_limits_the_loss_and_ends_its_slope():
-    free, bounded = bayesian_curve(0.1), bayesian_curve(0.1, floor=FLOOR)
-    probability = (-free.loss).exp()
-    torch.testing.assert_close(bounded.loss, -(probability + FLOOR).log())
-    assert float(bounded.loss[-1]) == pytest.approx(-math.log(FLOOR))
-    assert float(bounded.slope[-1]) < 1e-9 < 10 < float(free.slope[-1])
-
-
 def test_four_panels_are_drawn():
     value, slope, bounded, uncertain = draw_loss().axes
     assert len(value.get_lines()) == len(slope.get_lines()) == 4
@@ -71,34 +51,6 @@ def test_four_panels_are_drawn():
     assert bounded.get_ylim()[1] > highest[0]
     labels = [line.get_label() for line in uncertain.get_lines()]
     assert labels == ["all variances equal", "larger, the paper's loss", "larger, centred"]
-
-
-STEP = 1e-5
-
-
-def loss(scenario: Scenario, method: str) -> float:
-    dtype = torch.float64
-    a, p, n = (
-        Gaussians(torch.full((1, 1), mean, dtype=dtype), torch.full((1,), var, dtype=dtype))
-        for mean, var in zip(scenario.means, scenario.variances, strict=True)
-    )
-    return -float(triplet_log_prob(a, p, n, method=method))
-
-
-def moved(scenario: Scenario, part: str, number: int, by: float) -> Scenario:
-    values = list(getattr(scenario, part))
-    values[number] += by
-    return scenario._replace(**{part: tuple(values)})
-
-
-@pytest.mark.parametrize("method", ["exact", "clt"])
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.title)
-def test_arrows_agree_with_finite_differences(scenario: Scenario, method: str):
-    found = descent(scenario, method=method)
-    for part, pull in (("means", found.mean), ("variances", found.var)):
-        for number in range(3):
-            above, below = (loss(moved(scenario, part, number, s), method) for s in (STEP, -STEP))
-            assert float(pull[number]) == pytest.approx(-(above - below) / (2 * STEP), abs=1e-5)
 
 
 def test_by_the_exact_law_the_right_order_shrinks_variances_and_the_wrong_order_enlarges_them():
@@ -151,10 +103,6 @@ def test_by_the_exact_law_it_holds_for_just_under_half_on_a_line():
     assert shrunk_variances(1, method="exact", triplets=2000).all == pytest.approx(0.46, abs=0.04)
 
 
-def test_it_holds_for_sharp_triplets():
-    assert shrunk_variances(1, scale=1e-3, triplets=5_000).all > 0.97
-
-
 def test_shares_agree_with_the_signs_of_the_loss_itself():
     """They are counted by the probability of the wrong order, which keeps its digits."""
     generator = torch.Generator().manual_seed(0)
@@ -200,12 +148,3 @@ def test_the_figure_has_a_panel_per_draw_and_one_of_errors_in_each_row(simulatio
     axes = np.array(figure.axes).reshape(2, 6)
     assert [axis.get_ylabel() for axis in axes[:, 0]] == ["D = 1", "D = 64"]
     assert [len(axis.get_lines()) for axis in axes[0]] == [3] * 5 + [10]
-
-
-def test_the_largest_error_of_all_draws_is_told(monkeypatch):
-    monkeypatch.setattr(theory, "LAW_DIMENSIONS", (2,))
-    _, table = theory.draw_approximation(seed=3)
-    (draws,) = simulate((2,), seed=3)
-    assert table == {
-        "2": {method: max(d.error(method) for d in draws) for method in ("clt", "saddlepoint")}
-    }

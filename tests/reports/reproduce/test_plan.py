@@ -39,11 +39,6 @@ def test_dropout_is_in_the_head_where_the_backbone_has_none():
         assert (encoder.dropout, encoder.head_dropout) == (0, 0.2)
 
 
-def test_only_the_expected_distance_shares_a_model():
-    assert [row.recipe for row in ROWS].count("bayes-gauss") == 2
-    assert len({row.recipe for row in ROWS}) == len(ROWS) - 1
-
-
 def test_tables_have_names_of_their_own():
     plan = Plan("cub200", "data", Path("out"))
     assert plan.name == "cub200-resnet50"

@@ -90,19 +90,6 @@ def test_a_wrong_setting_is_found_before_anything_is_made(plan, work):
     assert not plan.output.exists()
 
 
-def test_it_says_what_it_does(plan, work):
-    said: list[str] = []
-    run(plan, work, say=said.append)
-    assert said == [
-        f"[1/3] Triplet, seed 0: training on {plan.data}",
-        f"[1/3] Triplet, seed 0: evaluating on {plan.data}",
-        f"[2/3] Bayes Gauss, seed 0: training on {plan.data}",
-        f"[2/3] Bayes Gauss, seed 0: evaluating on {plan.data}",
-        "[3/3] Bayes Gauss (Exp), seed 0: model is there",
-        f"[3/3] Bayes Gauss (Exp), seed 0: results on {plan.data} are there",
-    ]
-
-
 def test_it_stops_between_rows_when_asked(plan, work):
     with pytest.raises(Interrupted, match=r"stopped at \[2/3\] Bayes Gauss"):
         run(plan, work, should_stop=lambda: len(work.evaluated) == 1)
@@ -134,14 +121,6 @@ def test_a_stopped_training_goes_on_where_it_was(plan, work):
     assert steps.count(3) == 1
 
 
-def test_a_training_without_a_first_state_starts_anew(plan, work):
-    run(plan, work)
-    folder = plan.model(plan.rows[0], 0)
-    (folder / "run" / "rejected.csv").unlink()
-    run(plan, work)
-    assert work.trained == [*MODELS, MODELS[0]]
-
-
 def test_some_rows_are_trained_only_once(plan, work):
     found = run(replace(plan, seeds=2, once=("bayes-gauss", "bayes-gauss-exp")), work)
     assert [len(row.results) for row in found] == [2, 1, 1]
@@ -156,3 +135,11 @@ def test_other_data_is_tried_with_the_same_model(plan, work):
     assert {result.about.part for result in found.zero_shot[0]} == {"all"}
     run(once, work)
     assert len(work.evaluated) == 3
+
+
+def test_a_training_without_a_first_state_starts_anew(plan, work):
+    run(plan, work)
+    folder = plan.model(plan.rows[0], 0)
+    (folder / "run" / "rejected.csv").unlink()
+    run(plan, work)
+    assert work.trained == [*MODELS, MODELS[0]]

@@ -41,29 +41,25 @@ _LOOKS: dict[str, dict[str, Any]] = {
 
 
 def draw_confidence(calibration: Calibration) -> Figure:
-    """Of first hits, each judged by a fit to other classes."""
-    curve = calibration.curve
+    """Reliability and risk-coverage of first hits, each judged by a fit to other classes."""
+    curve, origin = calibration.curve, calibration.origin
     right = torch.tensor(curve.right)
     said = {
         FUSED: torch.tensor(curve.confidence, dtype=torch.float64),
         BASELINE: torch.tensor(curve.baseline, dtype=torch.float64),
     }
-    figure, ((left, other),) = panels(1, 2, height=4.4, title=_title(calibration))
+    title = (
+        f"{origin.queries:,} queries of {origin.classes:,} classes, {origin.created[:10]}; "
+        "each judged by a fit to other classes"
+    )
+    figure, ((left, other),) = panels(1, 2, height=4.4, title=title)
     _draw_reliability(left, said, right)
     _draw_risk(other, said, right, calibration.promise)
     return figure
 
 
-def _title(calibration: Calibration) -> str:
-    origin = calibration.origin
-    return (
-        f"{origin.queries:,} queries of {origin.classes:,} classes, {origin.created[:10]}; "
-        "each judged by a fit to other classes"
-    )
-
-
 def _draw_reliability(axis: Axes, said: dict[str, Tensor], right: Tensor) -> None:
-    """Bins of equally many queries, with the interval that so many independent ones allow."""
+    """Bins of equally many queries, with Wilson's 95 % interval of independent ones."""
     axis.plot([0, 1], [0, 1], ":", color=GREY, linewidth=1, label="perfectly calibrated")
     for name, sure in said.items():
         bins = reliability_bins(sure, right.double(), definition="probability")
@@ -71,89 +67,55 @@ def _draw_reliability(axis: Axes, said: dict[str, Tensor], right: Tensor) -> Non
         filled = bins.weight > 0
         x, y, n = bins.confidence[filled], bins.outcome[filled], bins.weight[filled]
         if name == FUSED:
-            axis.vlines(x, *_intervals(y, n), color=OURS, linewidth=1, alpha=0.5)
-        axis.plot(
-            x,
-            y,
-            markersize=4,
-            label=f"{name},\nECE {error:.3f} (perfect: {floor:.3f})",
-            **_LOOKS[name],
-        )
-    caption(
-        axis,
-        "Reliability",
-        x="confidence, in bins of equally many",
-        y="share of right first hits",
-    )
+            found = [
+                binomtest(round(share * count), round(count)).proportion_ci(method="wilson")
+                for share, count in zip(y.tolist(), n.tolist(), strict=True)
+            ]
+            low, high = [interval.low for interval in found], [interval.high for interval in found]
+            axis.vlines(x, low, high, color=OURS, linewidth=1, alpha=0.5)
+        label = f"{name},\nECE {error:.3f} (perfect: {floor:.3f})"
+        axis.plot(x, y, markersize=4, label=label, **_LOOKS[name])
+    across, up = "confidence, in bins of equally many", "share of right first hits"
+    caption(axis, "Reliability", x=across, y=up)
     axis.set(xlim=(0, 1), ylim=(0, 1), box_aspect=1)
     key(axis, loc="upper left")
 
 
-def _intervals(share: Tensor, count: Tensor) -> tuple[list[float], list[float]]:
-    """Wilson's, 95 %."""
-    found = [
-        binomtest(round(p * n), round(n)).proportion_ci(method="wilson")
-        for p, n in zip(share.tolist(), count.tolist(), strict=True)
-    ]
-    return [interval.low for interval in found], [interval.high for interval in found]
-
-
 def _draw_risk(axis: Axes, said: dict[str, Tensor], right: Tensor, promise: Promise) -> None:
+    """Errors over coverage, with a mark where the guarantee ends."""
     top = 1 - promise.precision
     for name, sure in said.items():
         curve = risk_coverage(sure, right)
         label = f"{name}, AURC {curve.area:.3f}"
-        look = _LOOKS[name] | {"marker": ""}
-        axis.plot(curve.coverage, curve.risk, label=label, **look)
+        axis.plot(curve.coverage, curve.risk, label=label, **_LOOKS[name] | {"marker": ""})
         top = max(top, float(curve.risk[curve.coverage >= NOISE].max()))
     allowed = f"{promise.precision:g} right"
     axis.axhline(1 - promise.precision, color=GREY, linestyle=":", linewidth=1, label=allowed)
-    caption(
-        axis,
-        _promise_title(promise),
-        x="share of queries answered, the surest first",
-        y="share of wrong first hits",
-    )
     axis.set(xlim=(0, 1), ylim=(0, 1.4 * top), box_aspect=1)  # room for the legend
-    _mark(axis, promise)
+    title = f"Precision {promise.precision:g} cannot be guaranteed"
+    if promise.threshold is not None:
+        title = (
+            f"Guarantee ({100 * promise.probability:.0f} % probability): "
+            f"precision ≥ {promise.precision:g}\nfrom confidence {promise.threshold:.3f} on: "
+            f"{100 * promise.coverage:.0f} % of queries"
+        )
+        end, wrong = promise.coverage, 1 - promise.right / promise.selected
+        high = 0.6 * axis.get_ylim()[1]  # below the legend
+        axis.vlines(end, 0, high, color=INK, linewidth=0.9)
+        mark: dict[str, Any] = {"marker": "D", "markersize": 5, "linestyle": "", "clip_on": False}
+        axis.plot(end, wrong, color=INK, label="guarantee ends", **mark)
+        axis.annotate(
+            f"confidence {promise.threshold:.3f}",
+            (end, high),
+            textcoords="offset points",
+            xytext=(0, 2),
+            ha="left" if end < 0.5 else "right",
+            fontsize=SMALL,
+            color=INK,
+        )
+    answered = "share of queries answered, the surest first"
+    caption(axis, title, x=answered, y="share of wrong first hits")
     key(axis, loc="upper left")
-
-
-def _promise_title(promise: Promise) -> str:
-    if promise.threshold is None:
-        return f"Precision {promise.precision:g} cannot be guaranteed"
-    sure = f"{100 * promise.probability:.0f} % probability"
-    return (
-        f"Guarantee ({sure}): precision ≥ {promise.precision:g}\n"
-        f"from confidence {promise.threshold:.3f} on: {100 * promise.coverage:.0f} % of queries"
-    )
-
-
-def _mark(axis: Axes, promise: Promise) -> None:
-    """Where the guarantee ends, below the legend."""
-    if promise.threshold is None:
-        return
-    wrong, high = 1 - promise.right / promise.selected, 0.6 * axis.get_ylim()[1]
-    axis.vlines(promise.coverage, 0, high, color=INK, linewidth=0.9)
-    axis.plot(
-        promise.coverage,
-        wrong,
-        marker="D",
-        color=INK,
-        markersize=5,
-        linestyle="",
-        clip_on=False,
-        label="guarantee ends",
-    )
-    axis.annotate(
-        f"confidence {promise.threshold:.3f}",
-        (promise.coverage, high),
-        textcoords="offset points",
-        xytext=(0, 2),
-        ha="left" if promise.coverage < 0.5 else "right",
-        fontsize=SMALL,
-        color=INK,
-    )
 
 
 def draw_training(log: Sequence[StepInfo], path: Path) -> None:

@@ -41,7 +41,7 @@ from surefind.reports.figures.style import (
     signal_styles,
     spans_decades,
 )
-from surefind.reports.result import SHOWN, EvalResult, QueryTable, Report, Rung
+from surefind.reports.result import SHOWN, EvalResult, QueryTable, Report
 from surefind.reports.signals import ranking_name, signal_name
 
 _K = 5
@@ -279,46 +279,31 @@ def draw_ladder(result: EvalResult, queries: QueryTable, *, ranking: str = "mean
         )
     kinds = list(dict.fromkeys(rung.kind for rung in ladder.rungs))
     rows = -(-len(kinds) // _LADDER_COLUMNS)
-    figure, axes = panels(
-        rows,
-        _LADDER_COLUMNS,
-        height=0.9 + 2.1 * rows,
-        title=f"Corrupted queries: {ladder.queries} of {len(queries.own())}",
-    )
+    title = f"Corrupted queries: {ladder.queries} of {len(queries.own())}"
+    figure, axes = panels(rows, _LADDER_COLUMNS, height=0.9 + 2.1 * rows, title=title)
     blank(axes, len(kinds))
     names = list(result.rankings[ranking].signals)
     for number, (axis, kind) in enumerate(zip(axes.flat, kinds, strict=False)):
         rungs = sorted((r for r in ladder.rungs if r.kind == kind), key=lambda rung: rung.level)
-        _draw_signals(axis, rungs, names)
-        recall = _draw_recall(axis, rungs)
+        levels, shown = [rung.level for rung in rungs], []
+        for name, style in signal_styles(names).items():
+            medians = np.array([rung.signals.get(name, np.nan) for rung in rungs])
+            relative = medians / medians[0] if medians[0] else np.full_like(medians, np.nan)
+            shown.append(relative)
+            axis.plot(levels, relative, marker="o", markersize=3, label=signal_name(name), **style)
+        if spans_decades(np.nan_to_num(np.concatenate(shown), nan=1.0)):
+            axis.set_yscale("log")
+        axis.set_xticks(levels)
+        twin, look = axis.twinx(), {"color": GREY, "marker": "s", "markersize": 3}
+        twin.plot(levels, [rung.recall for rung in rungs], ":", label="R@1 (right)", **look)
+        twin.set_ylim(0, 1)
+        twin.tick_params(labelsize=SMALL, color=GREY, labelcolor=GREY)
+        twin.spines[["top", "right", "left", "bottom"]].set_visible(False)
         caption(axis, kind, x="level" if number >= len(kinds) - _LADDER_COLUMNS else "")
         if number % _LADDER_COLUMNS == 0:
             axis.set_ylabel("uncertainty, clean = 1", fontsize=TEXT)
         if number % _LADDER_COLUMNS == _LADDER_COLUMNS - 1 or number == len(kinds) - 1:
-            recall.set_ylabel("R@1", fontsize=TEXT, color=GREY)
-    lines = [*axes[0, 0].get_lines(), *recall.get_lines()]
+            twin.set_ylabel("R@1", fontsize=TEXT, color=GREY)
+    lines = [*axes[0, 0].get_lines(), *twin.get_lines()]
     lower_key(figure, lines, [str(line.get_label()) for line in lines])
     return figure
-
-
-def _draw_signals(axis: Axes, rungs: Sequence[Rung], names: Sequence[str]) -> None:
-    levels = [rung.level for rung in rungs]
-    shown = []
-    for name, style in signal_styles(names).items():
-        medians = np.array([rung.signals.get(name, np.nan) for rung in rungs])
-        relative = medians / medians[0] if medians[0] else np.full_like(medians, np.nan)
-        shown.append(relative)
-        axis.plot(levels, relative, marker="o", markersize=3, label=signal_name(name), **style)
-    if spans_decades(np.nan_to_num(np.concatenate(shown), nan=1.0)):
-        axis.set_yscale("log")
-    axis.set_xticks(levels)
-
-
-def _draw_recall(axis: Axes, rungs: Sequence[Rung]) -> Axes:
-    twin = axis.twinx()
-    levels, recalls = [rung.level for rung in rungs], [rung.recall for rung in rungs]
-    twin.plot(levels, recalls, ":", color=GREY, marker="s", markersize=3, label="R@1 (right)")
-    twin.set_ylim(0, 1)
-    twin.tick_params(labelsize=SMALL, color=GREY, labelcolor=GREY)
-    twin.spines[["top", "right", "left", "bottom"]].set_visible(False)
-    return twin

@@ -47,7 +47,8 @@ _LANE = 0.17  # between the arrows of the means
 _DASHES = {"clt": "-", "exact": ":"}
 _TRIPLETS = {"clt": 20_000, "exact": 2_000}  # drawn for the figure
 _ROUNDING = 1e-9  # of v d(log P)/dv; what is smaller has no sign
-_LAW_REACH, _LAW_POINTS = 4.0, 41  # of the curves of the law, in standard deviations
+_LAW_REACH = 4.0  # of the curves of the law, in standard deviations
+_LAW_UNITS = torch.linspace(-_LAW_REACH, _LAW_REACH, 41, dtype=torch.float64)
 _LAW_STYLES = {"clt": (WRONG, "--"), "saddlepoint": (OURS, "-"), "exact": (INK, ":")}
 _LAW_NAMES = METHODS | {"saddlepoint": "saddlepoint"}
 
@@ -65,10 +66,6 @@ def loss_curve(loss: Callable[[Tensor], Tensor]) -> Curve:
     values = loss(tau)
     (slope,) = torch.autograd.grad(values.sum(), tau)
     return Curve(tau.detach(), values.detach(), slope)
-
-
-def plain_loss(tau: Tensor) -> Tensor:
-    return (tau + MARGIN).clamp(min=0)
 
 
 def bayesian_curve(
@@ -98,7 +95,7 @@ def draw_loss() -> Figure:
         bounded.plot(limited.tau, limited.loss, label=name, **look)
     sharpest, name = bayesian_curve(SPREADS[0]), f"D·var = {SPREADS[0]:g}, unbounded"
     bounded.plot(sharpest.tau, sharpest.loss, ":", color=SERIES[0], label=name)
-    plain = loss_curve(plain_loss)
+    plain = loss_curve(lambda tau: (tau + MARGIN).clamp(min=0))
     for axis in (value, bounded):
         axis.plot(plain.tau, plain.loss, ":", color=GREY, label="triplet loss")
     slope.plot(plain.tau, plain.slope, ":", color=GREY)
@@ -155,12 +152,8 @@ def descent(scenario: Scenario, *, method: str = "clt") -> Descent:
 
 def draw_scenarios() -> Figure:
     """Densities; below them the pull on each mean, above them the pull on each variance."""
-    figure, axes = panels(
-        len(METHODS),
-        len(SCENARIOS),
-        height=6.4,
-        title="How -log P pulls at three images on a line",
-    )
+    title = "How -log P pulls at three images on a line"
+    figure, axes = panels(len(METHODS), len(SCENARIOS), height=6.4, title=title)
     for axis, scenario in zip(axes[0], SCENARIOS, strict=True):
         caption(axis, scenario.title)
     for row, (method, name) in zip(axes, METHODS.items(), strict=True):
@@ -172,12 +165,7 @@ def draw_scenarios() -> Figure:
             axis.set(xlim=(-_LINE_REACH, _LINE_REACH), ylim=(_BOTTOM, _TOP), yticks=[], xticks=[])
             axis.spines[["left", "bottom"]].set_visible(False)
         row[0].set_ylabel(name, fontsize=TEXT, color=INK)
-    _explain(figure, axes[0, -1])
-    return figure
-
-
-def _explain(figure: Figure, axis: Axes) -> None:
-    """Whose is which, what the arrows mean, and how long they are."""
+    axis = axes[0, -1]  # whose is which, what the arrows mean, and how long they are
     for name, colour, dash in IMAGES:
         axis.plot([], [], dash, color=colour, label=name)
     lower_key(figure, *axis.get_legend_handles_labels())
@@ -187,6 +175,7 @@ def _explain(figure: Figure, axis: Axes) -> None:
     axis.text(x + 1, 1.63, "pull of 0.1 on a variance:\nup shrinks it, down enlarges it", **text)
     _arrow(axis, (x, 1.3), (x + 0.5 * _MEAN_SCALE, 1.3), INK)
     axis.text(x + 1, 1.3, "pull of 0.5 on a mean", **text)
+    return figure
 
 
 def _draw_image(axis: Axes, scenario: Scenario, number: int, pull: Descent) -> None:
@@ -211,10 +200,8 @@ def _draw_image(axis: Axes, scenario: Scenario, number: int, pull: Descent) -> N
 
 
 def _arrow(axis: Axes, tail: tuple[float, float], head: tuple[float, float], colour: str) -> None:
-    shape = {"arrowstyle": "-|>,head_width=0.22,head_length=0.4", "color": colour}
-    axis.annotate(
-        "", head, tail, arrowprops={**shape, "linewidth": 1.6, "shrinkA": 0, "shrinkB": 0}
-    )
+    shape = {"arrowstyle": "-|>,head_width=0.22,head_length=0.4", "linewidth": 1.6}
+    axis.annotate("", head, tail, arrowprops={**shape, "color": colour, "shrinkA": 0, "shrinkB": 0})
 
 
 class Shrunk(NamedTuple):
@@ -325,17 +312,13 @@ def _simulate(dim: int, samples: int, generator: torch.Generator) -> Simulation:
     at_a, at_p, at_n = (g.mean + g.var.sqrt() * normal(samples, dim) for g in (a, p, n))
     tau = (at_a - at_p).square().sum(1) - (at_a - at_n).square().sum(1)
     mean, var = triplet_moments(a, p, n)
-    x = (
-        mean
-        + torch.linspace(-_LAW_REACH, _LAW_REACH, _LAW_POINTS, dtype=torch.float64) * var.sqrt()
-    )
-    curves = {
-        method: torch.cat(
-            [triplet_log_prob(a, p, n, margin=-float(at), method=method) for at in x]
-        ).exp()
-        for method in _LAW_STYLES
-    }
-    return Simulation(dim, tau, x, curves)
+    x = mean + _LAW_UNITS * var.sqrt()
+
+    def cdf(method: str) -> Tensor:
+        found = [triplet_log_prob(a, p, n, margin=-float(at), method=method) for at in x]
+        return torch.cat(found).exp()
+
+    return Simulation(dim, tau, x, {method: cdf(method) for method in _LAW_STYLES})
 
 
 def draw_approximation(*, seed: int = 0) -> tuple[Figure, dict[str, dict[str, float]]]:
@@ -353,22 +336,16 @@ def draw_approximation(*, seed: int = 0) -> tuple[Figure, dict[str, dict[str, fl
 def approximation_figure(simulations: Sequence[Sequence[Simulation]]) -> Figure:
     """A row per dimension: samples with the three curves for each draw, and all their errors."""
     rows, columns = len(simulations), max(len(draws) for draws in simulations)
-    figure, axes = panels(
-        rows,
-        columns + 1,
-        height=0.9 + 0.95 * rows,
-        title="P(τ < x) of random triplets, and how far the approximations are from the exact law",
-    )
+    title = "P(τ < x) of random triplets, and how far the approximations are from the exact law"
+    figure, axes = panels(rows, columns + 1, height=0.9 + 0.95 * rows, title=title)
     for row, draws in zip(axes, simulations, strict=True):
         for axis, draw in zip(row, draws, strict=False):
-            _draw_curves(axis, draw)
-            _draw_errors(row[-1], draw)
+            _draw_law(axis, row[-1], draw)
+        row[0].set_ylabel(f"D = {draws[0].dim}", fontsize=TEXT, color=INK)
+        row[0].tick_params(labelleft=True)
     for number, axis in enumerate(axes[0, :-1], start=1):
-        caption(axis, f"draw {number}")
+        axis.set_title(f"draw {number}", fontsize=TEXT, loc="left", color=INK)
     caption(axes[0, -1], "error of P")
-    for axis, draws in zip(axes[:, 0], simulations, strict=True):
-        axis.set_ylabel(f"D = {draws[0].dim}", fontsize=TEXT, color=INK)
-        axis.tick_params(labelleft=True)
     for axis in axes[-1]:
         axis.tick_params(labelbottom=True)
     middle = axes[-1, columns // 2]
@@ -377,12 +354,12 @@ def approximation_figure(simulations: Sequence[Sequence[Simulation]]) -> Figure:
     return figure
 
 
-def _draw_curves(axis: Axes, simulation: Simulation) -> None:
-    units = _standard_units(simulation)
-    centre, scale = simulation.x.mean(), (simulation.x[-1] - simulation.x[0]) / (2 * _LAW_REACH)
-    samples = ((simulation.samples - centre) / scale).clamp(-_LAW_REACH, _LAW_REACH)
+def _draw_law(axis: Axes, errors: Axes, simulation: Simulation) -> None:
+    """Samples and curves of one draw, and its errors beside those of the others."""
+    samples, x, curves = simulation.samples, simulation.x, simulation.curves
+    units = (samples - x.mean()) / ((x[-1] - x[0]) / (2 * _LAW_REACH))
     axis.hist(
-        samples,
+        units.clamp(-_LAW_REACH, _LAW_REACH),
         bins=80,
         range=(-_LAW_REACH, _LAW_REACH),
         cumulative=True,
@@ -392,30 +369,15 @@ def _draw_curves(axis: Axes, simulation: Simulation) -> None:
         label="samples",
     )
     for method, (colour, dashes) in _LAW_STYLES.items():
-        axis.plot(
-            units,
-            simulation.curves[method],
-            dashes,
-            color=colour,
-            linewidth=1.2,
-            label=_LAW_NAMES[method],
-        )
+        look: dict[str, Any] = {"color": colour, "label": _LAW_NAMES[method]}
+        axis.plot(_LAW_UNITS, curves[method], dashes, linewidth=1.2, **look)
+        if method != "exact":
+            error = (curves[method] - curves["exact"]).abs().clamp(min=1e-16)
+            errors.semilogy(_LAW_UNITS, error, color=colour, linewidth=0.8)
     axis.set(ylim=(0, 1.05), yticks=(0, 0.5, 1), xticks=(-4, 0, 4))
     axis.tick_params(labelleft=False, labelbottom=False)
     axis.grid(visible=False)
-
-
-def _draw_errors(axis: Axes, simulation: Simulation) -> None:
-    for method in ("clt", "saddlepoint"):
-        error = (simulation.curves[method] - simulation.curves["exact"]).abs().clamp(min=1e-16)
-        axis.semilogy(
-            _standard_units(simulation), error, color=_LAW_STYLES[method][0], linewidth=0.8
-        )
-    axis.set(ylim=(1e-14, 1), yticks=(1e-12, 1e-8, 1e-4, 1), xticks=(-4, 0, 4))
-    axis.yaxis.tick_right()
-    axis.spines["left"].set_visible(False)
-    axis.tick_params(labelbottom=False)
-
-
-def _standard_units(simulation: Simulation) -> Tensor:
-    return torch.linspace(-_LAW_REACH, _LAW_REACH, len(simulation.x), dtype=simulation.x.dtype)
+    errors.set(ylim=(1e-14, 1), yticks=(1e-12, 1e-8, 1e-4, 1), xticks=(-4, 0, 4))
+    errors.yaxis.tick_right()
+    errors.spines["left"].set_visible(False)
+    errors.tick_params(labelbottom=False)
