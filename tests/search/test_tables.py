@@ -15,7 +15,7 @@ from rich.text import Text
 
 from surefind.search.confidence.conformal import VERDICTS
 from surefind.search.hits import Hit, SearchResult
-from surefind.search.printable import printable, printable_lines, shortened
+from surefind.search.printable import printable, shortened
 from surefind.search.tables import (
     COLUMNS,
     csv_header,
@@ -97,11 +97,6 @@ def test_previews_stand_beside_stacked_columns():
     assert "± 0.25" in shown
 
 
-def test_no_probability_is_shown_that_is_not_calibrated():
-    shown = drawn(query_heading(result(hit()))) + drawn(hits_table(result(hit(), hit("b.jpg"))))
-    assert "0.75" not in shown and "P(" not in shown and "confidence" not in shown
-
-
 @pytest.mark.parametrize("verdict", VERDICTS)
 def test_the_heading_tells_the_verdict_in_a_word_and_in_colour(verdict: str):
     found = result(hit(), verdict=verdict, confidence=0.4, novelty_p_value=0.003, show=1)
@@ -120,11 +115,6 @@ def test_no_confidence_is_shown_as_certain():
     cells = [hit(confidence=value) for value in (0.9999, 0.0001, 0.5)]
     lines = drawn(hits_table(result(*cells, hit()))).splitlines()
     assert [line.split()[-1] for line in lines[2:5]] == [">0.999", "<0.001", "0.500"]
-
-
-def test_a_hit_without_confidence_has_an_empty_cell():
-    lines = drawn(hits_table(result(hit(confidence=0.5), hit("b.jpg")))).splitlines()
-    assert lines[3].rstrip().endswith("0.25")
 
 
 def test_the_heading_tells_how_many_hits_to_look_at():
@@ -176,10 +166,6 @@ def test_what_a_terminal_obeys_or_cannot_write_is_replaced(char: str):
 @pytest.mark.parametrize("text", ["写真 ñ é.jpg", "👩‍👧.png", "[red]", "a b"])
 def test_what_people_write_stays(text: str):
     assert printable(text) == text
-
-
-def test_lines_stay_lines():
-    assert printable_lines("a\x1b\nb") == "a�\nb"
 
 
 @pytest.mark.parametrize("text", ["a.jpg", LONG, "写真" * 30, ""])
