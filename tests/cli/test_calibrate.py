@@ -9,7 +9,7 @@ import pytest
 from calibrations import make_calibrated_index, write_noisy_pictures
 
 from surefind.images.decode import decode
-from surefind.search import calibrating
+from surefind.search.confidence import calibrate as calibrating
 from surefind.search.index import Index
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from pictures import write_pictures
 
-from surefind.search import adding
+from surefind.search import ingest
 from surefind.search.index import Index
 
 IMAGES = 20  # of the fixture
@@ -178,20 +178,20 @@ def test_an_index_is_not_made_among_other_files(surefind, model: Path, photos: P
 def test_ctrl_c_finishes_a_chunk_and_the_same_command_goes_on(
     surefind, model: Path, gallery: Path, monkeypatch
 ):
-    monkeypatch.setattr(adding, "CHUNK", 8)
-    read = adding.digest_of
+    monkeypatch.setattr(ingest, "CHUNK", 8)
+    read = ingest.digest_of
 
     def interrupted(source):
         if Path(source).parts[-2:] == ("class02", "0.png"):  # in the second chunk
             signal.raise_signal(signal.SIGINT)
         return read(source)
 
-    monkeypatch.setattr(adding, "digest_of", interrupted)
+    monkeypatch.setattr(ingest, "digest_of", interrupted)
     done = surefind("index", model, gallery, "-o", "made")
     assert done.code == 130
     assert "stopped; run the same command again to go on" in done.out
     assert "made: 16 images" in done.out
-    monkeypatch.setattr(adding, "digest_of", read)
+    monkeypatch.setattr(ingest, "digest_of", read)
     told = json.loads(surefind("index", model, gallery, "-o", "made", "--json").out)
     assert (told["added"], told["known"], told["images"]) == (IMAGES - 16, 16, IMAGES)
 

@@ -9,7 +9,7 @@ import pytest
 from vague_vectors import vague_vectors
 
 import surefind as sf
-from surefind.search import calibrating
+from surefind.search.confidence import calibrate as calibrating
 
 KNOWN = vague_vectors(seed=0)
 IN_GALLERY, ASKED = slice(0, None, 2), slice(1, None, 2)

@@ -10,8 +10,8 @@ from looking import look
 
 import surefind as sf
 from surefind.engines.space import Space
+from surefind.search.confidence.calibrate import Wishes
 from surefind.search.confidence.conformal import VERDICTS
-from surefind.search.confidence.fitting import Wishes
 from surefind.search.index import Index
 
 (GALLERY, LABELS), (KNOWN, KNOWN_LABELS), (FRESH, FRESH_LABELS) = thirds(classes=40, seed=3)

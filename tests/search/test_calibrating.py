@@ -13,8 +13,8 @@ from pictures import write_pictures
 import surefind as sf
 from surefind.engines.space import Space
 from surefind.images.catalog import Catalog
-from surefind.search import calibrating
-from surefind.search.confidence.fitting import Wishes
+from surefind.search.confidence import calibrate as calibrating
+from surefind.search.confidence.calibrate import Wishes
 from surefind.search.index import Index
 
 (GALLERY, LABELS), (KNOWN, KNOWN_LABELS), (FRESH, _) = thirds(classes=40, seed=3)

@@ -14,7 +14,7 @@ import surefind as sf
 from surefind.encoders.config import EncoderConfig
 from surefind.engines.space import Space
 from surefind.images.loading import TooManyRejected
-from surefind.search import adding
+from surefind.search import ingest
 from surefind.search.index import Index
 
 CONFIG = EncoderConfig(backbone="tiny", dim=16)
@@ -149,7 +149,7 @@ def test_pictures_that_are_there_are_not_encoded_again(index, photos, monkeypatc
 
 
 def test_a_stopped_run_goes_on_where_it_was(tmp_path, encoder, photos, monkeypatch):
-    monkeypatch.setattr(adding, "CHUNK", 6)
+    monkeypatch.setattr(ingest, "CHUNK", 6)
     index = Index.create(tmp_path / "index", encoder)
     asked = iter([False, False, True])
     first = index.add(photos, should_stop=lambda: next(asked))
@@ -189,7 +189,7 @@ def test_a_renamed_picture_stays_when_another_takes_its_name(
     tmp_path, encoder, monkeypatch, chunk, name
 ):
     """The old content is looked for under the old name, which is about to lose it."""
-    monkeypatch.setattr(adding, "CHUNK", chunk)
+    monkeypatch.setattr(ingest, "CHUNK", chunk)
     folder = write_pictures(tmp_path / "photos", classes=2, per_class=3)
     index, old = Index.create(tmp_path / "index", encoder, folder), folder / "class00" / "1.png"
     old.rename(folder / name)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from surefind.search.picture_files import PictureUnavailable, read_picture
+from surefind.search.image_files import PictureUnavailable, read_picture
 
 CONTENT = b"a picture"
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
@@ -187,7 +187,7 @@ ODD = (
 RECORDING = """
 import json, os, sys
 from pathlib import Path
-from surefind.search.picture_files import PictureUnavailable, read_picture
+from surefind.search.image_files import PictureUnavailable, read_picture
 
 root, names = Path(sys.argv[1]), json.loads(sys.stdin.read())
 opened, read = [], 0

@@ -9,8 +9,8 @@ from stores import flip_bit
 
 import surefind as sf
 from surefind.images.catalog import Catalog
+from surefind.search.image_files import read_picture
 from surefind.search.index import Index
-from surefind.search.picture_files import read_picture
 
 
 @pytest.fixture(scope="module")

@@ -13,17 +13,16 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from surefind.search.confidence.conformal import VERDICTS
-from surefind.search.hits import Hit, SearchResult
-from surefind.search.printable import printable, shortened
-from surefind.search.tables import (
+from surefind.cli.rendering import (
     COLUMNS,
-    csv_header,
     hits_table,
     query_heading,
     result_as_dict,
     results_as_csv,
 )
+from surefind.search.confidence.conformal import VERDICTS
+from surefind.search.hits import Hit, SearchResult
+from surefind.search.printable import printable, shortened
 
 LONG = "holidays/" * 20 + "the-last.jpg"
 
@@ -126,7 +125,7 @@ def test_the_heading_tells_how_many_hits_to_look_at():
 def test_csv_has_a_line_per_hit_that_reads_back():
     name = 'comma, "quote"\nline.jpg'
     found = [result(hit(name, p_within=0.5)), result(query="nothing"), result(hit("b"), hit("c"))]
-    rows = list(csv.DictReader(io.StringIO(csv_header() + results_as_csv(found))))
+    rows = list(csv.DictReader(io.StringIO(",".join(COLUMNS) + "\n" + results_as_csv(found))))
     assert [row["id"] for row in rows] == [name, "b", "c"]
     assert [row["rank"] for row in rows] == ["1", "1", "2"]
     assert float(rows[0]["expected_distance"]) == 1.5
@@ -141,7 +140,7 @@ def test_csv_tells_the_verdict_with_every_hit_and_each_hits_own_confidence():
         hit(confidence=0.4), hit("b", confidence=0.2),
         confidence=0.4, verdict="unsure", novelty_p_value=0.5, show=2,
     )  # fmt: skip
-    rows = list(csv.DictReader(io.StringIO(csv_header() + results_as_csv([found]))))
+    rows = list(csv.DictReader(io.StringIO(",".join(COLUMNS) + "\n" + results_as_csv([found]))))
     assert [row["confidence"] for row in rows] == ["0.4", "0.2"]
     assert {(row["verdict"], row["novelty_p_value"], row["show"]) for row in rows} == {
         ("unsure", "0.5", "2")

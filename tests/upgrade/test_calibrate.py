@@ -6,10 +6,10 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 import surefind as sf
-from surefind.search import calibrating
+from surefind.search.confidence import calibrate as calibrating
 from surefind.search.confidence.evidence import COLUMNS
+from surefind.search.confidence.labelled_queries import Doubt
 from surefind.search.confidence.match_model import FOLDS, folds_of
-from surefind.search.confidence.observing import Doubt
 from surefind.search.confidence.variance_fit import fit_variance_heads
 from surefind.upgrade import calibrate as calibrate_module
 

@@ -6,16 +6,16 @@ from calibrations import ORIGIN
 from clusters import clusters, observed_clusters
 
 import surefind as sf
-from surefind.search.confidence.conformal import novelty_of, novelty_values
-from surefind.search.confidence.evidence import COLUMNS, evidence
-from surefind.search.confidence.fitting import (
+from surefind.search.confidence.calibrate import (
     Wishes,
     columns_of,
     fit_calibration,
     usual_columns,
 )
+from surefind.search.confidence.conformal import novelty_of, novelty_values
+from surefind.search.confidence.evidence import COLUMNS, evidence
 from surefind.search.confidence.guarantee import promise_precision
-from surefind.search.confidence.observed import LEAST_OF_EACH, Observed, check_enough
+from surefind.search.confidence.labelled_queries import LEAST_OF_EACH, Observed, check_enough
 
 
 @pytest.fixture(scope="module")

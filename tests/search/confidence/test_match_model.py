@@ -6,10 +6,10 @@ import torch
 from clusters import clusters, observed_clusters
 
 from surefind import metrics
+from surefind.search.confidence.calibrate import columns_of
 from surefind.search.confidence.evidence import COLUMNS
-from surefind.search.confidence.fitting import columns_of
+from surefind.search.confidence.labelled_queries import Observed
 from surefind.search.confidence.match_model import FOLDS, fit_confidence
-from surefind.search.confidence.observed import Observed
 
 
 @pytest.fixture(scope="module")

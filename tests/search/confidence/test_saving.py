@@ -11,10 +11,9 @@ from faulty_disk import failing_disk
 from stores import flip_bit
 
 import surefind as sf
-from surefind.search.calibrating import calibrate_engine, own_queries
 from surefind.search.confidence import saving
-from surefind.search.confidence.calibrated import Calibrated
-from surefind.search.confidence.fitting import Wishes
+from surefind.search.confidence.calibrate import Wishes, calibrate_engine, own_queries
+from surefind.search.confidence.calibration import Calibrated
 from surefind.search.confidence.saving import (
     FILE,
     read_calibration,

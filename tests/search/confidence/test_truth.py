@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import surefind as sf
-from surefind.search.confidence.truth import (
+from surefind.search.confidence.labelled_queries import (
     RADIUS,
     check_labelled,
     classes_of,
