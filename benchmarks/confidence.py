@@ -25,15 +25,12 @@ import surefind as sf
 from surefind import metrics
 from surefind.engines.space import Space
 from surefind.reports.reproduce.markdown import into
-from surefind.search.calibrating import own_queries
-from surefind.search.confidence.calibrated import Calibrated, doubt_of
+from surefind.search.confidence.calibrate import columns_of, own_queries
+from surefind.search.confidence.calibration import Calibrated, distance_ratio, doubt_of
 from surefind.search.confidence.conformal import novelty_values
 from surefind.search.confidence.evidence import COLUMNS, SOURCES
-from surefind.search.confidence.fitting import columns_of
+from surefind.search.confidence.labelled_queries import Doubt, Observed, observe
 from surefind.search.confidence.match_model import fit_confidence
-from surefind.search.confidence.observed import Observed
-from surefind.search.confidence.observing import Doubt, observe
-from surefind.search.confidence.quality import distance_ratio
 from surefind.search.confidence.variance_heads import VarianceHeads
 from surefind.search.neighbourhoods import Neighbourhoods
 

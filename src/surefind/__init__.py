@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from surefind.encoders.encoder import Encoder
     from surefind.errors import InvalidArgument, InvalidFile, SurefindError
     from surefind.images.decode import ImageRejected
-    from surefind.search.confidence.fitting import Wishes
+    from surefind.search.confidence.calibrate import Wishes
     from surefind.search.hits import Hit, SearchResult
     from surefind.search.index import Index
     from surefind.training.loop import train
@@ -34,7 +34,7 @@ _HOME = {
     "Recipe": "surefind.training.recipe",
     "SearchResult": "surefind.search.hits",
     "Upgrade": "surefind.upgrade.upgrade",
-    "Wishes": "surefind.search.confidence.fitting",
+    "Wishes": "surefind.search.confidence.calibrate",
     "calibrate": "surefind.upgrade.calibrate",
     "open_dataset": "surefind.datasets",
     "train": "surefind.training.loop",

@@ -9,7 +9,7 @@ import pytest
 from calibrations import make_calibrated_index, write_noisy_pictures
 
 from surefind.images.decode import decode
-from surefind.search import calibrating
+from surefind.search.confidence import calibrate as calibrating
 from surefind.search.index import Index
 
 
@@ -194,22 +194,6 @@ def test_too_little_data_is_one_error_before_any_work(surefind, place: Path):
     assert (done.code, done.out) == (1, "")
     assert "expected at least 50 labelled queries, got 30 (of 30 queries of 6" in done.err
     assert "encoding" not in done.err
-
-
-def test_data_without_labels_is_one_error(surefind, place: Path):
-    few(place / "one", 1, 60, place / "queries")
-    done = surefind("calibrate", "index", "one/c0")
-    assert (done.code, done.out) == (1, "")
-    assert "DATA: expected images with labels (or places)" in done.err
-    assert "a sub-folder per class" in done.err
-
-
-def test_an_index_without_labels_is_one_error(surefind, place: Path, model: Path):
-    few(place / "one", 1, 60, place / "queries")
-    surefind("index", model, "one/c0", "-o", "unlabelled")
-    done = surefind("calibrate", "unlabelled", "--no-doubt")
-    assert (done.code, done.out) == (1, "")
-    assert "with labels (or places)" in done.err and "fix:" in done.err
 
 
 def test_a_damaged_calibration_is_one_error_until_it_is_made_again(surefind, calibrated: Path):

@@ -8,13 +8,13 @@ from typing import get_args
 
 import pytest
 from commands_walked import COMMANDS
-from surefind.functional.ranking import RANKINGS
 
 from surefind.cli import options
 from surefind.datasets.registry import READERS
 from surefind.encoders.onnx.opening import RUNTIMES
 from surefind.engines.engine import KINDS
 from surefind.engines.opening import SCHEMES
+from surefind.functional.ranking import RANKINGS
 
 SUREFIND = Path(sys.executable).with_name("surefind")
 
@@ -54,13 +54,6 @@ def test_names_that_are_offered_are_those_that_are_known():
     assert get_args(options.Runtime) == RUNTIMES
     assert set(get_args(options.Ranking)) == set(RANKINGS)
     assert {name.removesuffix("://") for name in options.ENGINES} == set(SCHEMES)
-
-
-def test_data_and_recipes_are_offered_by_their_beginning():
-    assert options.COMPLETIONS["data"]("cu") == ["cub200:"]
-    offered = options.complete_recipe("bayes")
-    assert "bayes-centred" in offered
-    assert all(name.startswith("bayes") for name in offered)
 
 
 def test_every_completion_belongs_to_a_parameter():

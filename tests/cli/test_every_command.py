@@ -61,12 +61,6 @@ def test_the_version_is_told(surefind):
     assert (done.code, done.out) == (0, f"surefind {__version__}\n")
 
 
-def test_wrong_usage_exits_with_2(surefind):
-    done = surefind("info")
-    assert done.code == 2
-    assert "INDEX" in done.err
-
-
 def test_recipes_are_json_as_a_list_and_one_by_one(surefind):
     known = json.loads(surefind("recipes", "--json").out)
     assert "triplet" in known

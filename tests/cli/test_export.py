@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-import torch
 from serving import served
 
 from surefind.encoders import Encoder
@@ -123,12 +122,6 @@ def test_serving_by_an_export_that_is_not_there_says_how_to_make_it(surefind, fi
     done = surefind("serve", finished, "--port", 0, "--runtime", "onnx")
     assert done.code == 1
     assert f"surefind export {finished / 'model'} --onnx" in done.err
-
-
-def test_a_single_thread_is_enough_for_a_session(exported: Path):
-    before = torch.get_num_threads()
-    OnnxEncoder.load(exported).encode(torch.zeros(3, 16, 16, dtype=torch.uint8))
-    assert torch.get_num_threads() == before
 
 
 def test_a_service_answers_from_the_export_what_torch_answers(home: Path, exported: Path):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from pictures import write_pictures
 
-from surefind.search import adding
+from surefind.search import ingest
 from surefind.search.index import Index
 
 IMAGES = 20  # of the fixture
@@ -40,18 +40,6 @@ def test_the_first_minute(model: Path, gallery: Path, tmp_path: Path):
     with Index.open(tmp_path / "photos.index") as index:
         assert len(index) == IMAGES
         assert index.search(gallery / "class01" / "2.png").hits[0].id == "class01/2.png"
-
-
-def test_a_second_run_adds_what_is_new(surefind, model: Path, photos: Path):
-    surefind("index", model, photos, "-o", "made")
-    write_pictures(photos / "more", classes=1, per_class=2, seed=5)
-    done = surefind("index", model, photos, "-o", "made", "--json")
-    told = json.loads(done.out)
-    assert (told["added"], told["known"], told["images"]) == (2, IMAGES, IMAGES + 2)
-    done = surefind("index", model, photos, "-o", "made")
-    assert done.code == 0
-    assert "0 images added" in done.out
-    assert f"{IMAGES + 2} were there already" in done.out
 
 
 def test_json_tells_what_became_of_every_image(surefind, model: Path, photos: Path):
@@ -82,27 +70,6 @@ def test_copies_and_bad_images_are_named_and_copies_kept_on_request(
     assert "\x1b" not in out
     done = surefind("index", model, photos, "-o", "other", "--duplicates", "keep", "--json")
     assert json.loads(done.out)["images"] == IMAGES + 1
-
-
-def test_changed_images_are_replaced_only_on_request(surefind, model: Path, photos: Path):
-    surefind("index", model, photos, "-o", "made")
-    other = write_pictures(photos.parent / "other", classes=1, per_class=1, seed=7)
-    shutil.copy(other / "class00" / "0.png", photos / "class00" / "0.png")
-    done = surefind("index", model, photos, "-o", "made")
-    assert done.code == 1
-    assert "--replace" in done.err
-    told = json.loads(surefind("index", model, photos, "-o", "made", "--replace", "--json").out)
-    assert (told["replaced"], told["known"], told["images"]) == (1, IMAGES - 1, IMAGES)
-
-
-def test_a_prefix_keeps_equal_names_apart(surefind, model: Path, photos: Path, tmp_path: Path):
-    other = write_pictures(tmp_path / "other", classes=1, per_class=2, seed=7)
-    surefind("index", model, photos, "-o", "made")
-    done = surefind("index", model, other, "-o", "made", "--prefix", "other/")
-    assert done.code == 0
-    with Index.open(tmp_path / "made") as index:
-        assert len(index) == IMAGES + 2
-        assert index.search(other / "class00" / "0.png").hits[0].id == "other/class00/0.png"
 
 
 def test_what_is_removed_is_not_added_again(surefind, model: Path, photos: Path, tmp_path: Path):
@@ -174,8 +141,6 @@ def test_an_index_is_continued_as_it_was_made(surefind, model, gallery, argument
         (2, ["--kind", "hsnw"], "'hsnw' is not one of"),
         (2, ["--max-bad-share", "2"], "should be less than or equal to 1"),
         (1, ["--engine", "pgvektor://me:secret@x"], "did you mean 'pgvector'"),
-        (1, ["--engine", "faiss://x"], "--engine: expected one of pgvector, milvus"),
-        (1, ["--engine", "fais"], "did you mean 'faiss'"),
     ],
 )
 def test_bad_options_are_one_message_and_nothing_is_made(
@@ -213,20 +178,20 @@ def test_an_index_is_not_made_among_other_files(surefind, model: Path, photos: P
 def test_ctrl_c_finishes_a_chunk_and_the_same_command_goes_on(
     surefind, model: Path, gallery: Path, monkeypatch
 ):
-    monkeypatch.setattr(adding, "CHUNK", 8)
-    read = adding.digest_of
+    monkeypatch.setattr(ingest, "CHUNK", 8)
+    read = ingest.digest_of
 
     def interrupted(source):
         if Path(source).parts[-2:] == ("class02", "0.png"):  # in the second chunk
             signal.raise_signal(signal.SIGINT)
         return read(source)
 
-    monkeypatch.setattr(adding, "digest_of", interrupted)
+    monkeypatch.setattr(ingest, "digest_of", interrupted)
     done = surefind("index", model, gallery, "-o", "made")
     assert done.code == 130
     assert "stopped; run the same command again to go on" in done.out
     assert "made: 16 images" in done.out
-    monkeypatch.setattr(adding, "digest_of", read)
+    monkeypatch.setattr(ingest, "digest_of", read)
     told = json.loads(surefind("index", model, gallery, "-o", "made", "--json").out)
     assert (told["added"], told["known"], told["images"]) == (IMAGES - 16, 16, IMAGES)
 
@@ -249,13 +214,6 @@ def test_warnings_of_the_index_go_to_stderr(surefind, model, gallery, monkeypatc
     assert "warning" not in done.out
     told = json.loads(surefind("index", model, gallery, "-o", "made", "--json").out)
     assert told["warnings"] == ["version 7\x1b is damaged"]
-
-
-def test_progress_without_a_terminal_is_a_line_now_and_then(surefind, model, gallery, monkeypatch):
-    monkeypatch.setattr("surefind.cli.index.SECONDS_BETWEEN_LINES", -1.0)
-    done = surefind("index", model, gallery, "-o", "made", "--json")
-    assert json.loads(done.out)["added"] == IMAGES
-    assert f"{IMAGES} of {IMAGES} · " in done.err
 
 
 def together(folder: Path, *arguments: object, processes: int = 2) -> list[tuple[int, str, str]]:

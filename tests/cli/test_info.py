@@ -37,15 +37,6 @@ def test_warnings_are_told(surefind, finished: Path, monkeypatch):
     assert "warning: version 7�[2J is damaged" in surefind("info", finished).out
 
 
-def test_a_folder_without_an_index_is_one_error(surefind, gallery: Path):
-    for command in ("info", "verify"):
-        for place in (gallery, gallery / "nowhere"):
-            done = surefind(command, place)
-            assert done.code == 1
-            assert "holds no index" in done.err
-            assert "fix:" in done.err
-
-
 def test_a_calibration_is_told_with_its_date_and_its_promise(surefind, calibrated: Path):
     told = dict(line.split(maxsplit=1) for line in surefind("info", calibrated).out.splitlines())
     with Index.open(calibrated) as index:

@@ -7,7 +7,10 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from surefind.cli.preview import COLUMNS, LINES, can_show, preview
+from surefind.cli.output import can_show
+from surefind.cli.rendering import PREVIEW_COLUMNS as COLUMNS
+from surefind.cli.rendering import PREVIEW_LINES as LINES
+from surefind.cli.rendering import preview
 
 
 def picture(width: int, height: int) -> Image.Image:

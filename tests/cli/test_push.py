@@ -70,12 +70,6 @@ def test_the_result_is_told_as_json(surefind, copied, hub):
     assert NAME in hub.private
 
 
-def test_a_quiet_push_says_where_the_model_is_and_nothing_else(surefind, copied, hub):
-    done = surefind("push", copied, NAME, "--quiet")
-    assert done.code == 0 and done.err == ""
-    assert f"uploaded: {hub.address}/{NAME}" in done.out
-
-
 def test_a_damaged_model_is_not_shared(surefind, copied, hub):
     path = copied / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-1] + b"\x01")

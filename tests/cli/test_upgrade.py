@@ -9,7 +9,7 @@ import pytest
 from vague_vectors import vague_vectors
 
 import surefind as sf
-from surefind.search import calibrating
+from surefind.search.confidence import calibrate as calibrating
 
 KNOWN = vague_vectors(seed=0)
 IN_GALLERY, ASKED = slice(0, None, 2), slice(1, None, 2)
@@ -70,23 +70,6 @@ def test_from_a_file_of_vectors_to_verdicts(surefind, place: Path):
     assert "Of what is called a match, at least 80 % is right" in found.out
 
 
-@pytest.mark.parametrize(
-    ("files", "code"),
-    [
-        (["match.npz"], 0),
-        (["match.npz", "unsure.npz"], 3),
-        (["foreign.npz", "match.npz", "unsure.npz"], 4),
-    ],
-)
-def test_the_worst_verdict_is_the_exit_code(surefind, place: Path, files: list[str], code: int):
-    assert surefind("search", "index", *files).code == code
-
-
-def test_a_gallery_of_another_size_than_that_of_the_upgrade_is_told(surefind, place: Path):
-    done = surefind("search", "index", "match.npz")
-    assert "warning: the gallery has 180 images and had 360 when calibrated" in done.err
-
-
 def test_json_of_an_upgrade_is_its_summary(surefind, place: Path):
     done = surefind("upgrade", "labelled.npz", "-o", "new", "--precision", "0.8", "--json")
     told = json.loads(done.out)
@@ -137,13 +120,6 @@ def test_vectors_that_will_not_do_are_one_error(surefind, place: Path, name: str
     assert not Path("new/upgrade.json").exists()
 
 
-def test_bad_options_are_one_error_before_any_work(surefind, place: Path):
-    done = surefind("upgrade", "labelled.npz", "-o", "new", "--precision=1.5")
-    assert (done.code, done.out) == (1, "")
-    assert "expected a share between 0 and 1" in done.err
-    assert "learning" not in done.err and not Path("new").exists()
-
-
 # index
 
 
@@ -178,14 +154,6 @@ def test_an_index_that_was_not_finished_is_finished_by_the_next_run(surefind, pl
     shutil.rmtree("killed/upgrade")
     assert surefind("index", "model", "gallery.npz", "-o", "killed").code == 0
     assert surefind("search", "killed", "match.npz").code == 0
-
-
-def test_another_upgrade_is_refused(surefind, place: Path):
-    sf.calibrate(KNOWN.vectors, KNOWN.labels).save("other")
-    done = surefind("index", "other", "match.npz", "-o", "index")
-    assert (done.code, done.out) == (1, "")
-    assert "model: expected the one that made the index" in done.err
-    assert len(sf.Index.open("index")) == 180
 
 
 @pytest.mark.parametrize(

@@ -34,20 +34,13 @@ def test_a_flipped_bit_in_the_vectors_is_found(surefind, made: Path):
     assert "everything" not in done.out
 
 
-def test_a_flipped_bit_in_the_model_is_found(surefind, made: Path):
-    damage(made / "model" / "model.safetensors")
-    done = surefind("verify", made, "--json")
-    assert done.code == 1
-    assert json.loads(done.out)["problems"]
-
-
 def test_a_damaged_row_is_found_and_stays_a_failure(surefind, made: Path):
     content = (made / "store" / "index.db").read_bytes()
     (made / "store" / "index.db").write_bytes(content.replace(b'"label"', b'"lebal"', 1))
     done = surefind("verify", made, "--repair")
     assert done.code == 1
-    assert "is not as it was written" in done.out
-    assert "\n  fix: restore the folder" in done.out
+    assert "is not as it was written\n" in done.out
+    assert done.out.splitlines()[-1].startswith("  fix: restore the folder")
 
 
 def test_what_was_repaired_is_checked_again(surefind, finished: Path, monkeypatch):
@@ -74,8 +67,3 @@ def test_what_cannot_be_repaired_stays_a_failure(surefind, finished: Path, monke
 def test_the_remedy_names_the_command(surefind, finished: Path, monkeypatch):
     monkeypatch.setattr(Index, "verify", lambda index: ["rows are damaged"])
     assert f"surefind verify {finished} --repair" in surefind("verify", finished).out
-
-
-def test_nothing_is_repaired_where_nothing_is_wrong(surefind, finished: Path, monkeypatch):
-    monkeypatch.setattr(Index, "repair", lambda index: pytest.fail("repaired"))
-    assert surefind("verify", finished, "--repair").code == 0

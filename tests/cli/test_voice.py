@@ -5,7 +5,7 @@ import warnings
 
 import pytest
 
-from surefind.cli.voice import is_debugging, is_quiet, own_voice, speak
+from surefind.cli.output import is_debugging, is_quiet, own_voice, speak
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["before the command", "after it"])
@@ -45,7 +45,7 @@ def test_debug_shows_the_log_of_surefind(capsys):
 
 
 def test_progress_is_a_line_now_and_then_and_nothing_if_quiet(capsys):
-    from surefind.cli.progress import bars, line
+    from surefind.cli.output import bars, line
 
     with own_voice():
         with bars() as bar:

@@ -8,9 +8,8 @@ from memory_engine import MemoryEngine
 
 from surefind.engines.engine import Rows
 from surefind.search import neighbourhoods
-from surefind.search.calibrating import calibrate_engine, embedded_queries
+from surefind.search.confidence.calibrate import Wishes, calibrate_engine, embedded_queries
 from surefind.search.confidence.conformal import VERDICTS
-from surefind.search.confidence.fitting import Wishes
 from surefind.search.hits import SearchResult
 from surefind.search.index import Index
 from surefind.search.query import Question, answer

@@ -9,7 +9,7 @@ from evaluations import make_evaluation
 from typer.testing import CliRunner
 
 from surefind.cli.figures import THEORY, FigureName, figures
-from surefind.cli.registering import register
+from surefind.cli.options import register
 from surefind.errors import SurefindError
 from surefind.reports.figures import theory
 from surefind.reports.figures.report import DRAWINGS

@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 from clusters import DIM, FINGERPRINT, SPACE, cluster_index, clusters, gaussians, rows_of, thirds
 from looking import look
-from stores import flip_bit
 
 import surefind as sf
 from surefind.engines.space import Space
+from surefind.search.confidence.calibrate import Wishes
 from surefind.search.confidence.conformal import VERDICTS
-from surefind.search.confidence.fitting import Wishes
 from surefind.search.index import Index
 
 (GALLERY, LABELS), (KNOWN, KNOWN_LABELS), (FRESH, FRESH_LABELS) = thirds(classes=40, seed=3)
@@ -117,18 +116,6 @@ def test_of_queries_that_belong_few_are_called_foreign(tmp_path):
 # when nothing is said, and why
 
 
-def test_targets_are_checked_before_any_work(index):
-    done: list[str] = []
-    with pytest.raises(sf.InvalidArgument, match="precision: expected a share between 0 and 1"):
-        index.calibrate(
-            KNOWN,
-            labels=KNOWN_LABELS,
-            wishes=Wishes(precision=75),
-            progress=lambda what, *_: done.append(what),
-        )
-    assert done == []
-
-
 def test_nothing_is_said_before_the_calibration(tmp_path):
     index = cluster_index(tmp_path / "index", GALLERY, LABELS)
     assert (index.calibrated, index.calibration) == (None, None)
@@ -204,10 +191,6 @@ def test_a_snapshot_keeps_the_calibration(index, tmp_path):
     assert copy.calibration.promise.queries == len(KNOWN_LABELS)
 
 
-def test_an_opened_index_answers_as_the_one_that_was_calibrated(index, tmp_path):
-    assert answers(Index.open(tmp_path / "index")) == answers(index)
-
-
 def test_refreshing_shows_the_calibration_of_another_process(tmp_path):
     index = cluster_index(tmp_path / "index", GALLERY, LABELS)
     assert index.search(FRESH[:1])[0].confidence is None
@@ -217,25 +200,6 @@ def test_refreshing_shows_the_calibration_of_another_process(tmp_path):
     assert index.search(FRESH[:1])[0].confidence is None
     index.refresh()
     assert answers(index) == wanted
-
-
-def test_verify_names_a_damaged_calibration_and_calibrating_again_mends_it(index, tmp_path):
-    assert index.verify() == []
-    flip_bit(next((tmp_path / "index" / "calibration").glob("neighbourhoods*")))
-    damaged = Index.open(tmp_path / "index")
-    assert any("damaged" in problem for problem in damaged.verify())
-    with pytest.raises(sf.InvalidFile, match=r"(?s)damaged.*calibrate again"):
-        damaged.search(FRESH[:1])
-    damaged.calibrate(learn_doubt=False)
-    assert damaged.search(FRESH[:1])[0].confidence is not None
-    assert damaged.verify() == []
-
-
-def test_the_calibration_is_described(index):
-    described = index.describe()["calibration"]
-    assert described["origin"]["queries"] == len(KNOWN_LABELS)
-    assert described["origin"]["source"] == "embeddings"
-    assert described["promise"]["precision"] == 0.75
 
 
 # shift, and the calibration of another gallery

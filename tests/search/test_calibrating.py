@@ -1,6 +1,5 @@
 """What an index is calibrated with, and what is refused and leaves everything as it was."""
 
-import errno
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +11,10 @@ from clusters import DIM, FINGERPRINT, SPACE, cluster_index, clusters, gaussians
 from pictures import write_pictures
 
 import surefind as sf
-from surefind import files
 from surefind.engines.space import Space
 from surefind.images.catalog import Catalog
-from surefind.search import calibrating
-from surefind.search.calibrating import picture_queries
-from surefind.search.confidence.fitting import Wishes
+from surefind.search.confidence import calibrate as calibrating
+from surefind.search.confidence.calibrate import Wishes
 from surefind.search.index import Index
 
 (GALLERY, LABELS), (KNOWN, KNOWN_LABELS), (FRESH, _) = thirds(classes=40, seed=3)
@@ -78,22 +75,6 @@ def test_pictures_that_are_in_the_index_are_not_their_own_hits(tmp_path, encoder
     assert own.quality.right < 0.9  # 1 if they were their own hits
     assert pictures.curve.right == own.curve.right
     assert pictures.curve.confidence == pytest.approx(own.curve.confidence, abs=1e-3)
-
-
-def test_pictures_in_the_index_and_others_are_told_apart(tmp_path, encoder, catalog):
-    inside = catalog.select(range(0, 72, 2))
-    index = Index.create(tmp_path / "index", encoder, inside)
-    queries = picture_queries(index._engine, encoder, copied(catalog, tmp_path / "copies"))
-    wanted = ["" if row % 2 else catalog.ids[row] for row in range(72)]
-    assert list(queries.itself) == wanted
-    assert [facts["label"] for facts in queries.facts] == list(catalog.labels)
-
-
-def test_a_folder_is_a_source_of_labelled_pictures(tmp_path, encoder, catalog):
-    index = Index.create(tmp_path / "index", encoder, catalog)
-    calibration = index.calibrate(catalog.root, learn_doubt=False)
-    assert calibration.origin.source == str(catalog.root)
-    assert (calibration.origin.queries, calibration.origin.classes) == (72, 12)
 
 
 def test_of_a_catalog_with_queries_only_those_are_asked(tmp_path, encoder, catalog):
@@ -198,22 +179,6 @@ def test_a_search_still_finds_copies(tmp_path):
     assert result.hits[0].distance == 0
 
 
-def test_a_model_that_gives_all_images_one_vector_is_one_clear_error(tmp_path):
-    index = cluster_index(tmp_path / "index", gaussians(np.ones((480, DIM))), LABELS)
-    with pytest.raises(sf.InvalidArgument, match="no copies of another, got 40 of 480"):
-        index.calibrate(learn_doubt=False)
-
-
-def test_progress_is_told_by_name(tmp_path):
-    told: dict[str, tuple[int, int]] = {}
-    index = cluster_index(tmp_path / "index", *clusters())
-    index.calibrate(learn_doubt=False, progress=lambda what, *count: told.update({what: count}))
-    assert told == {
-        "looking around every image": (288, 288),
-        "asking labelled queries": (288, 288),
-    }
-
-
 def test_learned_doubt_is_kept_and_used(tmp_path, monkeypatch):
     monkeypatch.setattr(calibrating, "STEPS", 30)
     index = cluster_index(tmp_path / "index", *clusters(vague=True))
@@ -277,7 +242,6 @@ def unlabelled(folder: Path) -> Index:
     return index
 
 
-@pytest.mark.parametrize("learn_doubt", [True, False])
 @pytest.mark.parametrize(
     ("queries", "labels", "message"),
     [
@@ -293,26 +257,13 @@ def unlabelled(folder: Path) -> Index:
     ],
 )
 def test_queries_that_will_not_do_are_one_clear_error_and_nothing_is_written(
-    index, tmp_path, queries, labels, message, learn_doubt
+    index, tmp_path, queries, labels, message
 ):
     before = files_in(tmp_path / "index" / "calibration")
     with pytest.raises(sf.InvalidArgument, match=message):
-        index.calibrate(queries, labels=labels, learn_doubt=learn_doubt)
+        index.calibrate(queries, labels=labels)
     assert files_in(tmp_path / "index" / "calibration") == before
     assert index.search(FRESH[:1])[0].confidence is not None
-
-
-def test_wishes_that_make_no_sense_are_refused_before_the_work(index, tmp_path):
-    before = files_in(tmp_path / "index" / "calibration")
-    told: list[str] = []
-    with pytest.raises(sf.InvalidArgument, match="foreign_rate.*below 1, got 5"):
-        index.calibrate(
-            wishes=Wishes(foreign_rate=5),
-            learn_doubt=False,
-            progress=lambda what, *_: told.append(what),
-        )
-    assert told == []
-    assert files_in(tmp_path / "index" / "calibration") == before
 
 
 def test_an_index_without_labels_is_refused_before_the_work(tmp_path):
@@ -329,36 +280,3 @@ def test_an_index_without_labels_is_refused_before_the_work(tmp_path):
         )
     assert told == []
     assert not (tmp_path / "index" / "calibration").exists()
-
-
-def test_an_empty_index_and_one_that_is_too_small_are_refused(tmp_path):
-    empty = Index.create_empty(tmp_path / "empty", SPACE, fingerprint=FINGERPRINT)
-    with pytest.raises(sf.InvalidArgument, match="got no queries"):
-        empty.calibrate()
-    small = cluster_index(tmp_path / "small", GALLERY[:21], LABELS[:21])
-    with pytest.raises(sf.InvalidArgument, match="at least 22 images, got 21"):
-        small.calibrate(KNOWN, labels=KNOWN_LABELS, learn_doubt=False)
-
-
-@pytest.mark.parametrize("room", [0, 1])
-def test_a_disk_that_is_full_leaves_an_index_that_searches_as_before(
-    index, tmp_path, monkeypatch, room
-):
-    wanted = answers(index, FRESH[:5])
-    plain = cluster_index(tmp_path / "plain", *clusters())
-    real, written = files.put, []
-
-    def put(file, content):
-        written.append(content)
-        if len(written) > room:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        real(file, content)
-
-    monkeypatch.setattr(files, "put", put)
-    for its in (index, plain):
-        written.clear()
-        with pytest.raises(sf.InvalidFile, match="cannot write.*No space left"):
-            its.calibrate(learn_doubt=False)
-    assert answers(Index.open(tmp_path / "index"), FRESH[:5]) == wanted
-    result = Index.open(tmp_path / "plain").search(FRESH[:1])[0]
-    assert result.uncalibrated.startswith("not calibrated yet")

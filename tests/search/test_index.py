@@ -14,7 +14,7 @@ import surefind as sf
 from surefind.encoders.config import EncoderConfig
 from surefind.engines.space import Space
 from surefind.images.loading import TooManyRejected
-from surefind.search import adding
+from surefind.search import ingest
 from surefind.search.index import Index
 
 CONFIG = EncoderConfig(backbone="tiny", dim=16)
@@ -149,7 +149,7 @@ def test_pictures_that_are_there_are_not_encoded_again(index, photos, monkeypatc
 
 
 def test_a_stopped_run_goes_on_where_it_was(tmp_path, encoder, photos, monkeypatch):
-    monkeypatch.setattr(adding, "CHUNK", 6)
+    monkeypatch.setattr(ingest, "CHUNK", 6)
     index = Index.create(tmp_path / "index", encoder)
     asked = iter([False, False, True])
     first = index.add(photos, should_stop=lambda: next(asked))
@@ -189,7 +189,7 @@ def test_a_renamed_picture_stays_when_another_takes_its_name(
     tmp_path, encoder, monkeypatch, chunk, name
 ):
     """The old content is looked for under the old name, which is about to lose it."""
-    monkeypatch.setattr(adding, "CHUNK", chunk)
+    monkeypatch.setattr(ingest, "CHUNK", chunk)
     folder = write_pictures(tmp_path / "photos", classes=2, per_class=3)
     index, old = Index.create(tmp_path / "index", encoder, folder), folder / "class00" / "1.png"
     old.rename(folder / name)
@@ -244,17 +244,6 @@ def test_too_many_unreadable_pictures_stop_it(tmp_path, encoder):
     assert index.add(folder, max_bad_share=0.5).added == 5
 
 
-def test_files_that_are_gone_are_unreadable_not_known(tmp_path, encoder, photos):
-    there, gone = files(photos)[:4], [tmp_path / f"gone {number}.png" for number in range(20)]
-    index = Index.create(tmp_path / "index", encoder)
-    with pytest.raises(TooManyRejected, match="20 of 24 images"):
-        index.add(there + gone)
-    assert len(index) == 0
-    report = index.add(there + gone, max_bad_share=1.0)
-    assert (report.added, report.known) == (4, 0)
-    assert [bad.path for bad in report.rejected] == [str(path) for path in gone]
-
-
 def test_a_known_picture_whose_file_is_gone_is_unreadable_and_stays(tmp_path, encoder):
     folder = write_pictures(tmp_path / "photos", classes=1, per_class=3)
     index, some = Index.create(tmp_path / "index", encoder, folder), files(folder)
@@ -262,12 +251,6 @@ def test_a_known_picture_whose_file_is_gone_is_unreadable_and_stays(tmp_path, en
     ids = [f"class00/{path.name}" for path in some]
     report = index.add(some, ids=ids, replace=True, max_bad_share=1.0)
     assert (report.known, [bad.row for bad in report.rejected], len(index)) == (2, [1], 3)
-
-
-def test_an_empty_folder_is_one_clear_error(tmp_path, encoder):
-    (tmp_path / "nothing").mkdir()
-    with pytest.raises(sf.SurefindError, match="no images"):
-        Index.create(tmp_path / "index", encoder, tmp_path / "nothing")
 
 
 def test_removed_pictures_are_gone(index, photos):

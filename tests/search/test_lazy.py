@@ -22,13 +22,6 @@ def test_many_threads_get_the_one_that_was_made():
     assert len(made) == 1 and set(got) == set(made)
 
 
-def test_nothing_may_be_what_was_made():
-    asked = []
-    lazy = Lazy(lambda: asked.append(1))
-    assert lazy.get() is lazy.get() is None
-    assert len(asked) == 1
-
-
 def test_a_failure_is_not_kept():
     answers = iter([ValueError("not yet"), "done"])
 

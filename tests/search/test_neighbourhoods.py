@@ -102,16 +102,6 @@ def test_rows_that_came_later_are_looked_at_when_they_are_hit(tmp_path):
     assert np.array_equal(found[~new], before.around(vectors)[~new])
 
 
-def test_an_unknown_row_has_no_distances(tmp_path):
-    rows = random_rows(30, DIM, seed=5)
-    engine = engine_with(tmp_path / "store", rows)
-    around = Neighbourhoods.of(engine, ranking="mean")
-    unknown = np.zeros(DIM, np.float32)
-    found = around.around(np.stack([unknown, vectors_of(engine, ["row-7"])[0], unknown + 1]))
-    assert np.isnan(found[[0, 2]]).all()
-    assert found[1] == pytest.approx(brute_force(rows, 7), rel=1e-5)
-
-
 def test_a_row_that_was_replaced_is_looked_at_again(tmp_path):
     rows = random_rows(40, DIM, seed=3)
     engine = engine_with(tmp_path / "store", rows)

@@ -112,29 +112,6 @@ def test_a_calibration_that_cannot_be_read_is_told_at_once_and_the_old_one_stays
     assert len(old.newest()) == len(LABELS) + len(LATE)
 
 
-@pytest.mark.parametrize("how", ["folder", "flipped"])
-def test_a_damaged_description_of_the_calibration_is_told_too(place, how):
-    old = Index.open(place)
-    assert old.calibrated is not None
-    file = place / "calibration" / "calibration.json"
-    if how == "flipped":
-        flip_bit(file)
-    else:
-        file.unlink()
-        file.mkdir()
-    with pytest.raises(sf.InvalidFile, match="calibrate again"):
-        old.newest()
-
-
-def test_a_newer_one_has_read_its_calibration(place):
-    old = Index.open(place)
-    with Index.open(place) as writer:
-        add_late(writer)
-    newer = old.newest()
-    shutil.rmtree(place / "calibration")
-    assert newer.search(FRESH[:1])[0].verdict in VERDICTS
-
-
 def test_a_damaged_newest_version_is_refused_and_the_open_one_goes_on(place):
     old = Index.open(place)
     before = answers(old)

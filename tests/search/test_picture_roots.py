@@ -9,8 +9,8 @@ from stores import flip_bit
 
 import surefind as sf
 from surefind.images.catalog import Catalog
+from surefind.search.image_files import read_picture
 from surefind.search.index import Index
-from surefind.search.picture_files import read_picture
 
 
 @pytest.fixture(scope="module")
@@ -61,26 +61,6 @@ def test_images_without_a_path_leave_nothing_to_remember(tmp_path, encoder, phot
     assert not (tmp_path / "index" / "pictures.json").exists()
 
 
-def test_the_file_is_written_for_new_folders_only(index, tmp_path, photos):
-    file = tmp_path / "index" / "pictures.json"
-    before = file.stat()
-    index.add(photos)
-    assert file.stat().st_ino == before.st_ino  # a new file would take its place
-
-
-def test_a_stopped_run_has_remembered_them(tmp_path, encoder, photos):
-    index = Index.create(tmp_path / "index", encoder)
-    index.add(photos, should_stop=lambda: True)
-    assert index.picture_roots == (photos,)
-
-
-def test_an_older_index_knows_none_until_it_is_added_to(index, tmp_path, photos):
-    (tmp_path / "index" / "pictures.json").unlink()
-    assert index.picture_roots == () and index.verify() == []
-    index.add(photos)
-    assert index.picture_roots == (photos,)
-
-
 @pytest.mark.parametrize("how", ["flipped", "empty", "other", "folder"])
 def test_a_damaged_file_is_named_by_verify_and_stops_nothing(index, tmp_path, photos, how):
     file = tmp_path / "index" / "pictures.json"
@@ -105,11 +85,6 @@ def test_where_it_cannot_be_written_images_are_added_all_the_same(tmp_path, enco
     (tmp_path / "index" / "lock").mkdir()
     assert index.add(photos).added == 4
     assert index.picture_roots == ()
-
-
-def test_a_snapshot_knows_them_too(index, tmp_path, photos):
-    with index.snapshot(tmp_path / "copy") as copy:
-        assert copy.picture_roots == (photos,)
 
 
 def test_a_folder_whose_name_is_not_a_text_is_remembered(tmp_path, encoder, photos):

@@ -12,7 +12,6 @@ from surefind.search.sentences import (
     foreign_rule,
     gallery_change,
     how_many_to_look_at,
-    made_with,
     meaning,
     promised,
     shown,
@@ -80,10 +79,6 @@ def test_nothing_is_called_foreign_where_too_few_queries_belong(belonging: int, 
 
 def test_a_foreign_rate_of_nothing_calls_nothing_foreign():
     assert "Nothing is called foreign" in foreign_rule(make_calibration(foreign_rate=0.0))
-
-
-def test_a_calibration_tells_its_date_and_its_queries():
-    assert made_with(make_calibration()) == "2026-11-16, 812 queries of 40 classes (labelled/)"
 
 
 @pytest.mark.parametrize(

@@ -13,17 +13,16 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from surefind.search.confidence.conformal import VERDICTS
-from surefind.search.hits import Hit, SearchResult
-from surefind.search.printable import printable, printable_lines, shortened
-from surefind.search.tables import (
+from surefind.cli.rendering import (
     COLUMNS,
-    csv_header,
     hits_table,
     query_heading,
     result_as_dict,
     results_as_csv,
 )
+from surefind.search.confidence.conformal import VERDICTS
+from surefind.search.hits import Hit, SearchResult
+from surefind.search.printable import printable, shortened
 
 LONG = "holidays/" * 20 + "the-last.jpg"
 
@@ -97,11 +96,6 @@ def test_previews_stand_beside_stacked_columns():
     assert "± 0.25" in shown
 
 
-def test_no_probability_is_shown_that_is_not_calibrated():
-    shown = drawn(query_heading(result(hit()))) + drawn(hits_table(result(hit(), hit("b.jpg"))))
-    assert "0.75" not in shown and "P(" not in shown and "confidence" not in shown
-
-
 @pytest.mark.parametrize("verdict", VERDICTS)
 def test_the_heading_tells_the_verdict_in_a_word_and_in_colour(verdict: str):
     found = result(hit(), verdict=verdict, confidence=0.4, novelty_p_value=0.003, show=1)
@@ -122,11 +116,6 @@ def test_no_confidence_is_shown_as_certain():
     assert [line.split()[-1] for line in lines[2:5]] == [">0.999", "<0.001", "0.500"]
 
 
-def test_a_hit_without_confidence_has_an_empty_cell():
-    lines = drawn(hits_table(result(hit(confidence=0.5), hit("b.jpg")))).splitlines()
-    assert lines[3].rstrip().endswith("0.25")
-
-
 def test_the_heading_tells_how_many_hits_to_look_at():
     found = result(hit(), hit("b.jpg"), verdict="unsure", confidence=0.4, show=2)
     told = drawn(query_heading(found, calibration=make_calibration()))
@@ -136,7 +125,7 @@ def test_the_heading_tells_how_many_hits_to_look_at():
 def test_csv_has_a_line_per_hit_that_reads_back():
     name = 'comma, "quote"\nline.jpg'
     found = [result(hit(name, p_within=0.5)), result(query="nothing"), result(hit("b"), hit("c"))]
-    rows = list(csv.DictReader(io.StringIO(csv_header() + results_as_csv(found))))
+    rows = list(csv.DictReader(io.StringIO(",".join(COLUMNS) + "\n" + results_as_csv(found))))
     assert [row["id"] for row in rows] == [name, "b", "c"]
     assert [row["rank"] for row in rows] == ["1", "1", "2"]
     assert float(rows[0]["expected_distance"]) == 1.5
@@ -151,7 +140,7 @@ def test_csv_tells_the_verdict_with_every_hit_and_each_hits_own_confidence():
         hit(confidence=0.4), hit("b", confidence=0.2),
         confidence=0.4, verdict="unsure", novelty_p_value=0.5, show=2,
     )  # fmt: skip
-    rows = list(csv.DictReader(io.StringIO(csv_header() + results_as_csv([found]))))
+    rows = list(csv.DictReader(io.StringIO(",".join(COLUMNS) + "\n" + results_as_csv([found]))))
     assert [row["confidence"] for row in rows] == ["0.4", "0.2"]
     assert {(row["verdict"], row["novelty_p_value"], row["show"]) for row in rows} == {
         ("unsure", "0.5", "2")
@@ -176,10 +165,6 @@ def test_what_a_terminal_obeys_or_cannot_write_is_replaced(char: str):
 @pytest.mark.parametrize("text", ["写真 ñ é.jpg", "👩‍👧.png", "[red]", "a b"])
 def test_what_people_write_stays(text: str):
     assert printable(text) == text
-
-
-def test_lines_stay_lines():
-    assert printable_lines("a\x1b\nb") == "a�\nb"
 
 
 @pytest.mark.parametrize("text", ["a.jpg", LONG, "写真" * 30, ""])

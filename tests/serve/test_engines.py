@@ -4,7 +4,7 @@ import pytest
 from serving import Served, served
 
 from surefind.encoders import Encoder
-from surefind.search.confidence.fitting import Wishes
+from surefind.search.confidence.calibrate import Wishes
 from surefind.search.hits import SearchResult
 from surefind.search.index import Index
 from surefind.serve.gallery import item_of

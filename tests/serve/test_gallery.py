@@ -15,7 +15,7 @@ from stores import filled, made
 
 from surefind.engines.engine import LONGEST_ID, Engine, EngineError
 from surefind.engines.space import Space
-from surefind.search.confidence.quality import Curve
+from surefind.search.confidence.calibration import Curve
 from surefind.serve.gallery import (
     BINS,
     GallerySample,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from serving import PATIENCE, Served, served
 
-from surefind.search.confidence.fitting import Wishes
+from surefind.search.confidence.calibrate import Wishes
 from surefind.search.index import Index
 from surefind.serve.gallery import item_of
 

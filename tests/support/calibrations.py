@@ -7,11 +7,10 @@ import numpy as np
 from PIL import Image
 
 from surefind.encoders import Encoder
-from surefind.search.confidence.calibration import Calibration, Origin
+from surefind.search.confidence.calibrate import Wishes
+from surefind.search.confidence.calibration import Calibration, Curve, Origin, Quality
 from surefind.search.confidence.conformal import Showing, novelty_of
-from surefind.search.confidence.fitting import Wishes
 from surefind.search.confidence.guarantee import Promise
-from surefind.search.confidence.quality import Curve, Quality
 from surefind.search.index import Index
 
 CLASSES = 24  # of noisy pictures

@@ -9,9 +9,8 @@ from stores import made
 from surefind.embeddings import Gaussians
 from surefind.engines.engine import Engine, Rows
 from surefind.engines.space import Space
-from surefind.search.calibrating import own_queries
-from surefind.search.confidence.observed import Observed
-from surefind.search.confidence.observing import Doubt, observe
+from surefind.search.confidence.calibrate import own_queries
+from surefind.search.confidence.labelled_queries import Doubt, Observed, observe
 from surefind.search.index import Index
 from surefind.search.neighbourhoods import Neighbourhoods
 

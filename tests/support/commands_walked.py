@@ -8,7 +8,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from surefind.cli.commands import app
-from surefind.cli.registering import Explanation, explained
+from surefind.cli.options import Explanation, explained
 
 ROOT: Any = get_command(app)
 

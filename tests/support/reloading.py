@@ -13,7 +13,7 @@ import torch
 from serving import PATIENCE, Served, client_of
 
 from surefind.embeddings import Gaussians
-from surefind.search.confidence.fitting import Wishes
+from surefind.search.confidence.calibrate import Wishes
 from surefind.search.index import Index
 
 K = 5

@@ -7,7 +7,7 @@ import torch
 from vague_vectors import VagueVectors, vague_vectors
 
 import surefind as sf
-from surefind.search import calibrating
+from surefind.search.confidence import calibrate as calibrating
 
 STEPS = 20  # of learning which vectors are vague: enough for so few
 

@@ -3,14 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 
 import surefind as sf
-from surefind.search import calibrating
+from surefind.search.confidence import calibrate as calibrating
 from surefind.search.confidence.evidence import COLUMNS
+from surefind.search.confidence.labelled_queries import Doubt
 from surefind.search.confidence.match_model import FOLDS, folds_of
-from surefind.search.confidence.observing import Doubt
 from surefind.search.confidence.variance_fit import fit_variance_heads
 from surefind.upgrade import calibrate as calibrate_module
 
@@ -28,15 +27,6 @@ def test_confidence_tells_right_from_wrong_in_classes_never_seen_better_than_dis
     ]
     by_distance = roc_auc_score(right, [-hit.distance for hit in first])
     assert roc_auc_score(right, [result.confidence for result in results]) > by_distance + 0.15
-
-
-def test_vaguer_vectors_of_classes_never_seen_have_more_variance(known, fresh):
-    """One coordinate shows how vague a vector is; nothing says which, nor what it means."""
-    told, asked = (
-        np.column_stack([one.vectors, one.noise]).astype(np.float32) for one in (known, fresh)
-    )
-    var = sf.calibrate(told, known.labels).embed(asked).var
-    assert spearmanr(var, fresh.noise).statistic > 0.4
 
 
 def test_vectors_that_are_there_twice_change_nothing_and_are_counted(known, upgrade):
@@ -177,9 +167,3 @@ def test_what_cannot_be_used_is_one_error_before_the_work(known, name):
     with pytest.raises(sf.InvalidArgument, match=message):
         sf.calibrate(vectors, labels, progress=lambda *what: told.append(what))
     assert told == []
-
-
-def test_vectors_whose_first_hit_is_never_wrong_are_one_error(known):
-    clear = known.vectors[:30].repeat(12, axis=0) + 1e-4 * known.vectors
-    with pytest.raises(sf.InvalidArgument, match="whose first hit is wrong, got 0"):
-        sf.calibrate(clear, known.labels, learn_doubt=False)

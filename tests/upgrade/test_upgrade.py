@@ -41,9 +41,6 @@ def verdicts(index: sf.Index, query: sf.Gaussians) -> list[tuple]:
         torch.from_numpy,
         lambda values: values.astype(np.float64),
         lambda values: values.astype(">f4"),
-        lambda values: values[::-1].copy()[::-1],
-        lambda values: np.asfortranarray(values),
-        lambda values: torch.from_numpy(values).requires_grad_(),
         lambda values: values.tolist(),
     ],
 )
@@ -51,20 +48,6 @@ def test_vectors_are_the_means_bit_for_bit(upgrade, fresh, given_as):
     embedded = upgrade.embed(given_as(fresh.vectors.copy()))
     assert embedded.mean.dtype == torch.float32
     assert embedded.mean.numpy().tobytes() == fresh.vectors.tobytes()
-
-
-@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e5])
-def test_variances_are_positive_and_finite_and_differ(upgrade, fresh, scale):
-    var = upgrade.embed(fresh.vectors * scale).var
-    assert var.shape == (360,)
-    assert ((var > 0) & var.isfinite()).all()
-    if scale == 1:
-        assert len(var.unique()) > 300
-
-
-def test_one_vector_has_the_variance_it_has_among_others(upgrade, fresh):
-    alone = upgrade.embed(fresh.vectors[5:6]).var
-    torch.testing.assert_close(alone, upgrade.embed(fresh.vectors).var[5:6])
 
 
 def test_without_learned_doubt_all_vectors_are_points_and_hits_have_a_confidence(
@@ -211,12 +194,6 @@ def test_what_is_saved_is_read(request, which, known, fresh, tmp_path):
         assert verdicts(first, ours) == verdicts(second, theirs)
 
 
-def test_saving_again_replaces_the_older_one(folder, other):
-    other.save(folder)
-    assert sf.Upgrade.load(folder).fingerprint == other.fingerprint
-    assert len(list((folder / "calibration").glob("*.safetensors"))) == 2
-
-
 def test_a_folder_tells_nothing_about_the_vectors_it_was_made_with(folder, known):
     content = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
     assert known.vectors[0].tobytes() not in content
@@ -224,24 +201,13 @@ def test_a_folder_tells_nothing_about_the_vectors_it_was_made_with(folder, known
     assert not any(path.suffix not in (".json", ".safetensors") for path in folder.rglob("*.*"))
 
 
-FILES = [FILE, "calibration/calibration.json", "calibration/doubt-*", "calibration/neighbour*"]
-
-
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", [FILE, "calibration/doubt-*"])
 def test_one_flipped_bit_is_found(folder, name):
     (path,) = folder.glob(name)
     flip_bit(path)
     with pytest.raises(
         sf.InvalidFile, match=f"(?s)no whole upgrade: .*{path.stem}.*upgrade the vectors again"
     ):
-        sf.Upgrade.load(folder)
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_a_missing_file_is_named(folder, name):
-    (path,) = folder.glob(name)
-    path.unlink()
-    with pytest.raises(sf.InvalidFile, match=f"(?s){path.stem}.*fix: .*surefind upgrade"):
         sf.Upgrade.load(folder)
 
 
@@ -257,16 +223,6 @@ def test_a_folder_put_together_of_two_is_refused(other, folder, tmp_path, part):
     (shutil.rmtree if part == "calibration" else Path.unlink)(folder / part)
     (tmp_path / "second" / part).rename(folder / part)
     with pytest.raises(sf.InvalidFile, match="(?s)no whole upgrade.*another.*upgrade the vectors"):
-        sf.Upgrade.load(folder)
-
-
-def test_heads_of_another_in_the_place_of_its_own_are_refused(folder, other, tmp_path):
-    other.save(tmp_path / "second")
-    (mine,), (theirs,) = (
-        place.glob("calibration/doubt-*") for place in (folder, tmp_path / "second")
-    )
-    mine.write_bytes(theirs.read_bytes())
-    with pytest.raises(sf.InvalidFile, match="doubt-.*is damaged"):
         sf.Upgrade.load(folder)
 
 

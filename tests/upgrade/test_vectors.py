@@ -90,11 +90,6 @@ def test_labels_become_text(npz, given, text):
     assert read_vectors(npz(x=VALUES, labels=given)).labels == text
 
 
-def test_a_compressed_file_is_read(tmp_path: Path):
-    np.savez_compressed(tmp_path / "c.npz", x=VALUES)
-    np.testing.assert_array_equal(read_vectors(tmp_path / "c.npz").values, VALUES)
-
-
 def test_a_npy_file_is_read_with_labels_beside_it(tmp_path: Path):
     np.save(tmp_path / "v.npy", VALUES)
     assert read_vectors(str(tmp_path / "v.npy")).labels == ()

@@ -18,7 +18,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def exit_codes() -> str:
-    from surefind.cli.failing import EXIT_CODES as CODES
+    from surefind.cli.errors import EXIT_CODES as CODES
 
     rows = [f"| {code} | {what} |" for code, what in CODES.items()]
     return "\n".join(["| exit code | what |", "|---|---|", *rows])

@@ -77,9 +77,9 @@ def calibrate(
         surefind calibrate photos.index labelled/ --precision 0.99 --plot fit.png
         surefind calibrate photos.index new-queries/ --check
     """
-    from surefind.cli.progress import stages
+    from surefind.cli.output import stages
     from surefind.files import make_writable
-    from surefind.search.confidence.fitting import Wishes
+    from surefind.search.confidence.calibrate import Wishes
     from surefind.search.index import Index
 
     if check and plot is not None:
@@ -125,7 +125,7 @@ def _labelled(
     """Return queries and their labels; what is certain not to do is refused before the work."""
     import numpy as np
 
-    from surefind.search.confidence.observed import check_queries
+    from surefind.search.confidence.labelled_queries import check_queries
     from surefind.upgrade.upgrade import Upgrade
     from surefind.upgrade.vectors import read_vectors
 
@@ -157,7 +157,7 @@ def _check(folder: Path, data: str, part: Part, engine: str | None, *, as_json: 
     """Compare queries, which need no labels, with those of the calibration."""
     from dataclasses import asdict
 
-    from surefind.cli.progress import stages
+    from surefind.cli.output import stages
     from surefind.images.loading import Rejection
     from surefind.search.index import Index
     from surefind.search.printable import printable
@@ -214,7 +214,7 @@ def print_calibration(folder: Path, calibration: "Calibration") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from surefind.cli.voice import remark
+    from surefind.cli.output import remark
     from surefind.search import sentences
     from surefind.search.printable import printable
 

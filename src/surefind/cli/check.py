@@ -26,7 +26,7 @@ def check(
         surefind check photos/ --json
         surefind check places.csv --shown 100
     """
-    from surefind.cli.progress import bars
+    from surefind.cli.output import bars
     from surefind.datasets import read_catalog
     from surefind.images.loading import Loader
     from surefind.images.preprocess import Preprocessing

@@ -10,21 +10,21 @@ from surefind.cli.check import check
 from surefind.cli.demo import demo
 from surefind.cli.doctor import doctor
 from surefind.cli.encode import encode
+from surefind.cli.errors import EXIT_CODES
 from surefind.cli.evaluate import evaluate
 from surefind.cli.export import export
-from surefind.cli.failing import EXIT_CODES
 from surefind.cli.figures import figures
 from surefind.cli.index import index
 from surefind.cli.info import info, verify
+from surefind.cli.options import Command, Debug, Quiet, register
+from surefind.cli.output import speak
 from surefind.cli.push import push
 from surefind.cli.recipes import recipes
-from surefind.cli.registering import Command, Debug, Quiet, register
 from surefind.cli.reproduce import reproduce
 from surefind.cli.search import search
 from surefind.cli.serve import serve
 from surefind.cli.train import train
 from surefind.cli.upgrade import upgrade
-from surefind.cli.voice import speak
 
 PANELS: dict[str, tuple[Command, ...]] = {  # a new command needs its name here, and nothing else
     "First steps": (demo, doctor, check, recipes),

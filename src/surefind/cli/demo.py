@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from surefind.cli.progress import bars, line
-from surefind.cli.voice import remark
+from surefind.cli.output import bars, line, remark
 from surefind.errors import SurefindError
 
 if TYPE_CHECKING:
@@ -112,8 +111,8 @@ def _print(result: "DemoResult", *, serving: bool) -> None:
 def _print_question(console: "Console", question: "Question", result: "DemoResult") -> None:
     from rich.text import Text
 
-    from surefind.cli.preview import can_show, preview
-    from surefind.search.tables import hits_table, query_heading
+    from surefind.cli.output import can_show
+    from surefind.cli.rendering import hits_table, preview, query_heading
 
     found, pictures = question.result, can_show(console)
     console.print(Text.assemble((question.kind, "bold"), f": {question.about}"))

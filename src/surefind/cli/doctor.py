@@ -36,7 +36,7 @@ def doctor(
     from rich.table import Table
     from rich.text import Text
 
-    from surefind.cli.preview import NARROWEST, can_show
+    from surefind.cli.output import NARROWEST, can_show
     from surefind.doctor import Finding, examine
     from surefind.search.printable import printable
 

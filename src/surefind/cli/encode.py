@@ -17,7 +17,7 @@ from surefind.cli.options import (
     RuntimeOption,
     part_of,
 )
-from surefind.cli.voice import print_some
+from surefind.cli.output import print_some
 from surefind.errors import InvalidArgument, SurefindError
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def encode(
 
 
 def _encode(encoder: "ImageEncoder", catalog: "Catalog", max_bad_share: float) -> "Encoded":
-    from surefind.cli.progress import stages
+    from surefind.cli.output import stages
     from surefind.images.loading import TooManyRejected
 
     try:

@@ -52,7 +52,7 @@ def evaluate(
         surefind evaluate model photos/ -o report --part all --ood other-photos/
         surefind evaluate model cub200:data/CUB_200_2011 -o report --k 1,2,4,8
     """
-    from surefind.cli.progress import stages
+    from surefind.cli.output import stages
     from surefind.reports.evaluate import Request
     from surefind.reports.evaluate import evaluate as run
     from surefind.reports.folder import ReportFolder

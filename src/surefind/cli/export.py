@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from surefind.cli.options import JsonOption, PartOption, part_of
-from surefind.cli.voice import remark
+from surefind.cli.output import remark
 from surefind.errors import InvalidArgument
 
 VAGUE = 0.95  # a usual cosine below it: int8 costs this model more than a little
@@ -42,7 +42,7 @@ def export(
         surefind export model --onnx
         surefind export model --onnx --int8 photos/
     """
-    from surefind.cli.progress import stages
+    from surefind.cli.output import stages
     from surefind.encoders.onnx.export import evenly, export_onnx
     from surefind.encoders.onnx.extra import check_exporting
     from surefind.search.folder import IndexFolder

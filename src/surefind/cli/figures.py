@@ -91,7 +91,7 @@ def figures(
         surefind figures all --report report -o figures
         surefind figures calibration ood --report TripReg=out/a --report Bayes=out/b
     """
-    from surefind.cli.progress import bars
+    from surefind.cli.output import bars
     from surefind.files import make_writable
     from surefind.reports.figures.report import write_figures
     from surefind.reports.figures.style import ENDINGS, save

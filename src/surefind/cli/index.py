@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
+from surefind.cli.errors import StopRequest
 from surefind.cli.options import (
     JsonOption,
     Kind,
@@ -21,15 +22,14 @@ from surefind.cli.options import (
     RuntimeOption,
     part_of,
 )
-from surefind.cli.stopping import StopRequest
-from surefind.cli.voice import print_some, remark, speak
+from surefind.cli.output import print_some, remark, speak
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 
 if TYPE_CHECKING:
     from surefind.encoders.encoding import ImageEncoder
     from surefind.images.catalog import Catalog
-    from surefind.search.adding import Added
     from surefind.search.index import Index
+    from surefind.search.ingest import Added
     from surefind.training.world import World
     from surefind.upgrade.upgrade import Upgrade
 
@@ -153,7 +153,7 @@ def _index_images(
 ) -> _Done:
     """The first process makes the index, every process adds its share, the first finishes it."""
     from surefind.cli.sharing import Together
-    from surefind.search.adding import Added
+    from surefind.search.ingest import Added
 
     together = Together(world)
     catalog, index = together.first(prepare)
@@ -182,7 +182,7 @@ def _add(
     index: "Index", share: "Catalog", policy: dict[str, Any], should_stop: Callable[[], bool]
 ) -> "Added":
     from surefind.images.loading import TooManyRejected
-    from surefind.search.adding import Added
+    from surefind.search.ingest import Added
 
     if not len(share):
         return Added()
@@ -207,7 +207,7 @@ def _index_vectors(
     compact: bool,
 ) -> _Done:
     """Make an index of a file of vectors, or add those that are new."""
-    from surefind.search.adding import Added
+    from surefind.search.ingest import Added
     from surefind.upgrade.upgrade import Upgrade
     from surefind.upgrade.vectors import read_vectors
 
@@ -352,7 +352,7 @@ def _bar(total: int) -> "Iterator[Callable[[int], None]]":
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
     from rich.progress import TimeRemainingColumn as TimeLeft
 
-    from surefind.cli.progress import bars, line
+    from surefind.cli.output import bars, line
 
     columns = BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"), TimeLeft()
     started = told = monotonic()

@@ -18,8 +18,8 @@ def main() -> None:
 def _run() -> None:
     from io import TextIOWrapper
 
-    from surefind.cli.failing import failures_told
-    from surefind.cli.voice import own_voice
+    from surefind.cli.errors import failures_told
+    from surefind.cli.output import own_voice
 
     for stream in (sys.stdout, sys.stderr):  # a name that cannot be written is no reason to stop
         if isinstance(stream, TextIOWrapper):

@@ -43,7 +43,7 @@ def push(
     """
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
-    from surefind.cli.voice import is_quiet, remark
+    from surefind.cli.output import is_quiet, remark
     from surefind.encoders.encoder import Encoder
     from surefind.encoders.hub import check_hub_id, pack, upload
     from surefind.encoders.saving import CARD

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from surefind.cli.voice import remark
+from surefind.cli.output import remark
 
 if TYPE_CHECKING:  # they take a second to load
     from surefind.reports.reproduce.compare import Comparison
@@ -120,8 +120,7 @@ def reproduce(
 
 
 def _run(plan: "Plan") -> "Comparison":
-    from surefind.cli.failing import StoppedAsAsked
-    from surefind.cli.stopping import StopRequest
+    from surefind.cli.errors import StoppedAsAsked, StopRequest
     from surefind.reports.reproduce.compare import compare
     from surefind.reports.reproduce.run import Interrupted, Reporter, reproduce
 

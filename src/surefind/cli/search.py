@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from surefind.cli.options import EngineOption, IndexArgument, JsonOption, Ranking
-from surefind.cli.voice import remark
+from surefind.cli.output import remark
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 
 if TYPE_CHECKING:
@@ -99,7 +99,10 @@ def search(
             found = search_images(index, queries, options, unread)
         found = _noted(found, results)
         if as_json:
-            _print_json(folder, found)
+            from surefind.cli.rendering import result_as_dict
+
+            told = [result_as_dict(result) for result, _ in found]
+            print(json.dumps({"index": str(folder), "results": told}, allow_nan=False))
         elif as_csv:
             _print_csv(found)
         else:
@@ -219,19 +222,12 @@ def _pass_over(problem: str, unread: list[str]) -> None:
     print(printable(problem), file=sys.stderr, flush=True)
 
 
-def _print_json(folder: Path, found: "Iterator[Answer]") -> None:
-    from surefind.search.tables import result_as_dict
-
-    results = [result_as_dict(result) for result, _ in found]
-    print(json.dumps({"index": str(folder), "results": results}, allow_nan=False))
-
-
 def _print_csv(found: "Iterator[Answer]") -> None:
+    from surefind.cli.rendering import COLUMNS, results_as_csv
     from surefind.search.printable import printable_lines
-    from surefind.search.tables import csv_header, results_as_csv
 
     show = printable_lines if sys.stdout.isatty() else str
-    print(csv_header(), end="")
+    print(",".join(COLUMNS))
     for result, _ in found:
         print(show(results_as_csv([result])), end="")
 
@@ -239,8 +235,8 @@ def _print_csv(found: "Iterator[Answer]") -> None:
 def _print_tables(index: "Index", found: "Iterator[Answer]", *, pictures: bool) -> None:
     from rich.console import Console
 
-    from surefind.cli.preview import can_show, preview
-    from surefind.search.tables import hits_table, query_heading
+    from surefind.cli.output import can_show
+    from surefind.cli.rendering import hits_table, preview, query_heading
 
     console = Console()
     pictures = pictures and can_show(console)

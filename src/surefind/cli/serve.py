@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from surefind.cli.options import EngineOption, IndexArgument, Runtime
-from surefind.cli.voice import is_quiet
+from surefind.cli.output import is_quiet
 from surefind.errors import SurefindError
 
 
@@ -73,8 +73,8 @@ def serve(
         raise SurefindError(
             f"{missing.name} is not installed", fix="pip install 'surefind[serve]'"
         ) from None
+    from surefind.search.folder import encoder_of
     from surefind.search.index import Index
-    from surefind.search.model import encoder_of
     from surefind.serve.security import check_bind, read_token
     from surefind.serve.settings import Settings
 

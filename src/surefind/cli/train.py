@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from surefind.cli.errors import StopRequest
 from surefind.cli.options import JsonOption
-from surefind.cli.progress import bars, line
-from surefind.cli.stopping import StopRequest
+from surefind.cli.output import bars, line
 
 if TYPE_CHECKING:
     from surefind.training.log import StepInfo

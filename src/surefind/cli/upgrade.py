@@ -41,10 +41,10 @@ def upgrade(
         surefind index clip.upgrade gallery.npz -o clip.index
         surefind search clip.index asked.npz
     """
-    from surefind.cli.progress import stages
+    from surefind.cli.output import stages
     from surefind.errors import InvalidFile
     from surefind.files import make_writable
-    from surefind.search.confidence.fitting import Wishes
+    from surefind.search.confidence.calibrate import Wishes
     from surefind.upgrade.calibrate import calibrate
     from surefind.upgrade.vectors import read_vectors
 

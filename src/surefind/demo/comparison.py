@@ -13,9 +13,9 @@ from surefind.images.catalog import Catalog
 from surefind.metrics.bootstrap import Estimate
 from surefind.reports.crossfit import crossfit_probability
 from surefind.reports.signals import COSINE, DEPTH, neighbours, signal_name, uncertainty_signals
+from surefind.search.confidence.calibration import Curve
 from surefind.search.confidence.guarantee import promise_precision
 from surefind.search.confidence.match_model import folds_of
-from surefind.search.confidence.quality import Curve
 
 RATIO = "ratio_1_20"  # the best signal that needs no training
 BASELINE, BAYESIAN = "triplet baseline", "Bayesian encoder"

@@ -31,8 +31,8 @@ from surefind.reports.encoded import embed_catalog
 from surefind.reports.evaluate import Request, evaluate
 from surefind.reports.folder import ReportFolder
 from surefind.reports.reproduce.run import finished_evaluation, is_trained
+from surefind.search.confidence.calibrate import Wishes
 from surefind.search.confidence.calibration import Calibration
-from surefind.search.confidence.fitting import Wishes
 from surefind.search.folder import IndexFolder
 from surefind.search.index import Index
 from surefind.search.sentences import digits, promised

@@ -19,7 +19,7 @@ from surefind.embeddings import Embeddings
 from surefind.engines.engine import Engine, Keys
 from surefind.engines.knn import NUMBERS_AT_ONCE, Nearest, nearest
 from surefind.functional.ranking import ranking_keys
-from surefind.search.pictures import digest_of
+from surefind.search.ingest import digest_of
 
 ROUNDING = 1e-10  # of the squared lengths; see `is_copy`
 GROWTH = 4  # times as many rows are fetched where too few are left

@@ -1,9 +1,14 @@
-"""The folder of an index: its engine, the model that made it, and perhaps the vectors."""
+"""Folder of an index: its engine, its model, and perhaps the vectors."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import copytree
 
+from surefind.encoders.encoder import Encoder
+from surefind.encoders.onnx.files import read_export
+from surefind.encoders.onnx.opening import open_encoder
+from surefind.encoders.onnx.runtime import OnnxEncoder
+from surefind.encoders.saving import read_config
 from surefind.engines.opening import is_url, without_password
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.files import make_writable, write_whole
@@ -82,3 +87,69 @@ class IndexFolder:
                 fix="open it with the version of surefind that wrote it",
             )
         return str(facts["engine"])
+
+
+INT8 = "-int8-"  # in the fingerprints of models of whole numbers
+
+
+def load_encoder(folder: IndexFolder, fingerprint: str) -> Encoder | OnnxEncoder:
+    """The model in the folder, if it is the one that made the rows, run as it was then."""
+    _check_has_model(folder)
+    encoder = (
+        OnnxEncoder.load(folder.model, "int8")
+        if INT8 in fingerprint
+        else Encoder.load(folder.model)
+    )
+    check_same_model(encoder.fingerprint, fingerprint, whose=str(folder.model))
+    return encoder
+
+
+def encoder_of(folder: Path, runtime: str) -> Encoder | OnnxEncoder:
+    """The model that an index keeps, run by torch or from its export."""
+    place = IndexFolder(folder)
+    place.read()  # it is an index
+    _check_has_model(place)
+    return open_encoder(place.model, runtime)
+
+
+def saved_fingerprint(model: Path, of_the_index: str) -> str:
+    """Of the model in a folder, run as the one that made the rows."""
+    if INT8 in of_the_index:
+        return read_export(model, "int8").fingerprint_of("int8")
+    return read_config(model).fingerprint
+
+
+def check_same_model(fingerprint: str, of_the_index: str, *, whose: str) -> None:
+    """Refuse what another model made."""
+    if fingerprint != of_the_index:
+        raise InvalidArgument(
+            "model",
+            expected=f"the one that made the index, {_short(of_the_index)}",
+            got=f"{_short(fingerprint)} ({whose})",
+            fix=_remedy(fingerprint, of_the_index),
+        )
+
+
+def _check_has_model(folder: IndexFolder) -> None:
+    if not folder.model.exists():
+        raise InvalidFile(
+            f"{folder.path} has no model: its embeddings came from elsewhere",
+            fix="search with embeddings, or open it with encoder=...",
+        )
+
+
+def _short(fingerprint: str) -> str:
+    """With what was done to the model, if anything."""
+    model, dash, rest = fingerprint.partition("-")
+    return model[:12] + dash + rest
+
+
+def _remedy(fingerprint: str, of_the_index: str) -> str:
+    same_weights = fingerprint.partition("-")[0] == of_the_index.partition("-")[0]
+    if same_weights and INT8 in of_the_index:
+        if INT8 in fingerprint:
+            return "it was exported anew: make a new index with this export"
+        return "the index is of its int8 export: --runtime onnx-int8"
+    if same_weights and INT8 in fingerprint:
+        return "its int8 export needs an index of its own: surefind index --runtime onnx-int8"
+    return "use that model, or make an index with this one"

@@ -27,16 +27,14 @@ from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 from surefind.functional import fuse
 from surefind.images.catalog import Catalog
 from surefind.images.decode import ImageSource
-from surefind.search.adding import Added, Policy, add_pictures, already_there
-from surefind.search.calibrating import (
+from surefind.search.confidence.calibrate import (
     Progress,
+    Wishes,
     calibrate_engine,
     labelled_queries,
     learned_doubt,
 )
-from surefind.search.confidence.calibrated import Calibrated
-from surefind.search.confidence.calibration import Calibration
-from surefind.search.confidence.fitting import Wishes
+from surefind.search.confidence.calibration import Calibrated, Calibration
 from surefind.search.confidence.saving import (
     check_origin,
     read_calibration,
@@ -44,13 +42,26 @@ from surefind.search.confidence.saving import (
     write_calibration,
 )
 from surefind.search.confidence.shift import Shift
-from surefind.search.folder import EMBEDDED, IndexFolder
+from surefind.search.folder import (
+    EMBEDDED,
+    IndexFolder,
+    check_same_model,
+    load_encoder,
+    saved_fingerprint,
+)
 from surefind.search.hits import SearchResult
+from surefind.search.image_files import known_roots, read_roots, remember_roots
+from surefind.search.ingest import (
+    Added,
+    Images,
+    Policy,
+    add_pictures,
+    already_there,
+    name_of,
+    pictures_of,
+)
 from surefind.search.lazy import Lazy
-from surefind.search.model import check_same_model, load_encoder, saved_fingerprint
 from surefind.search.neighbourhoods import Neighbourhoods
-from surefind.search.picture_roots import known_roots, read_roots, remember_roots
-from surefind.search.pictures import Images, name_of, pictures_of
 from surefind.search.query import (
     Question,
     Wanted,

@@ -14,9 +14,9 @@ from surefind.engines.where import Where
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.functional import expand, hit_match_probability
 from surefind.functional.ranking import RANKINGS
-from surefind.search.confidence.calibrated import Calibrated
+from surefind.search.confidence.calibrate import usual_columns
+from surefind.search.confidence.calibration import Calibrated
 from surefind.search.confidence.evidence import NEIGHBOURS, distances_to
-from surefind.search.confidence.fitting import usual_columns
 from surefind.search.confidence.shift import FEWEST, Shift, compare
 from surefind.search.hits import Hit, SearchResult
 from surefind.validation import check_choice, check_number, check_whole

@@ -1,9 +1,8 @@
 """What a calibration promises and what a verdict means, in plain sentences."""
 
-from surefind.search.confidence.calibration import Calibration
+from surefind.search.confidence.calibration import Calibration, Quality
 from surefind.search.confidence.conformal import FOREIGN, MATCH, Showing
 from surefind.search.confidence.guarantee import Promise
-from surefind.search.confidence.quality import Quality
 from surefind.search.hits import SearchResult
 
 GALLERY_CHANGE = 0.25  # of its size: then a calibration is out of date

@@ -17,7 +17,7 @@ import surefind
 from surefind.engines.engine import EngineError
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.images.decode import FORMATS, ImageRejected
-from surefind.search.picture_files import PictureUnavailable
+from surefind.search.image_files import PictureUnavailable
 from surefind.search.query import UnknownItem
 from surefind.serve.errors import Refused, error_body, handle_client_disconnect, refusal
 from surefind.serve.live_index import ServedVersion

@@ -12,15 +12,15 @@ from surefind.encoders.encoder import POINT_VAR
 from surefind.engines.engine import Engine, Rows
 from surefind.engines.opening import create_engine
 from surefind.engines.space import Space
-from surefind.search.calibrating import (
+from surefind.search.confidence.calibrate import (
     Progress,
+    Wishes,
     calibrate_engine,
     fit_doubt,
     own_queries,
     rows_asked,
 )
-from surefind.search.confidence.fitting import Wishes
-from surefind.search.confidence.observed import check_queries
+from surefind.search.confidence.labelled_queries import check_queries
 from surefind.search.confidence.variance_heads import VarianceHeads
 from surefind.upgrade.upgrade import RANKING, Upgrade, fingerprint_of
 from surefind.upgrade.validation import Values, as_texts, as_vectors, check_all_labelled

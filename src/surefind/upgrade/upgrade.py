@@ -15,8 +15,7 @@ from surefind.engines.space import Space
 from surefind.engines.where import Metadata
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 from surefind.files import make_writable, write_whole
-from surefind.search.confidence.calibrated import Calibrated
-from surefind.search.confidence.calibration import Calibration
+from surefind.search.confidence.calibration import Calibrated, Calibration
 from surefind.search.confidence.saving import read_calibration, write_calibration
 from surefind.search.confidence.variance_heads import VarianceHeads
 from surefind.search.folder import EMBEDDED, IndexFolder

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from surefind.embeddings import LARGEST
 from surefind.errors import InvalidArgument
-from surefind.search.confidence.truth import is_missing
+from surefind.search.confidence.labelled_queries import is_missing
 
 Values = NDArray[np.floating] | Tensor
 

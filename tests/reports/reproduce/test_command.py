@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-import surefind.cli.stopping
+import surefind.cli.errors
 from surefind.cli.reproduce import reproduce
 from surefind.reports.reproduce.run import reproduce as run_rows
 

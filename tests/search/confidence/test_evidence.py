@@ -101,12 +101,6 @@ def test_a_column_is_what_a_plain_loop_over_neighbour_lists_gives(looked, name):
     assert found == pytest.approx(np.array(wanted), rel=1e-6, abs=1e-9)
 
 
-def test_columns_come_in_the_order_of_their_names(looked):
-    both = evidence(looked.seen, ["alike", "distance"])
-    assert np.array_equal(both[..., 0], evidence(looked.seen, ["alike"])[..., 0])
-    assert np.array_equal(both[..., 1], evidence(looked.seen, ["distance"])[..., 0])
-
-
 def test_every_column_has_a_known_source_and_every_source_a_column():
     assert {column.source for column in COLUMNS.values()} == set(SOURCES)
 
@@ -268,10 +262,3 @@ def test_the_one_at_the_distance_of_the_query_is_left_out(place):
 def test_a_query_that_has_a_duplicate_leaves_the_duplicate():
     around = np.r_[0.0, 0.0, np.arange(1.0, 20.0)]
     assert np.array_equal(without_query(around, np.array(0.0)), around[1:])
-
-
-def test_parts_joined_are_the_whole():
-    seen = look(random_embeddings(40, 3, seed=1), random_embeddings(6, 3, seed=2)).seen
-    parts = [seen.at(np.array(rows)) for rows in ([0, 1, 2], [3], [4, 5])]
-    for column, whole in zip(Seen.joined(parts), seen, strict=True):
-        assert np.array_equal(column, whole)

@@ -1,7 +1,5 @@
 """A promised precision, against plain loops, populations whose precision is known, closed cases."""
 
-import json
-from dataclasses import asdict
 from math import log
 
 import numpy as np
@@ -190,11 +188,6 @@ def test_the_order_and_the_names_of_classes_do_not_matter():
         confidence[shuffled], right[shuffled], named[shuffled], precision=0.8
     )
     assert first == second and first.threshold is not None
-
-
-def test_a_promise_survives_json():
-    promise = promise_precision(*draw(np.random.default_rng(8), 50, 4, effect=0.0), precision=0.8)
-    assert type(promise)(**json.loads(json.dumps(asdict(promise)))) == promise
 
 
 def kept_by_the_next(count, *, ahead, draws=250, **drawn):

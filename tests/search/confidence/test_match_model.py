@@ -6,10 +6,10 @@ import torch
 from clusters import clusters, observed_clusters
 
 from surefind import metrics
+from surefind.search.confidence.calibrate import columns_of
 from surefind.search.confidence.evidence import COLUMNS
-from surefind.search.confidence.fitting import columns_of
+from surefind.search.confidence.labelled_queries import Observed
 from surefind.search.confidence.match_model import FOLDS, fit_confidence
-from surefind.search.confidence.observed import Observed
 
 
 @pytest.fixture(scope="module")
@@ -79,13 +79,6 @@ def test_no_label_of_a_fold_influences_any_confidence_of_that_fold(few):
         assert np.array_equal(plain.confidence[own], other.confidence[own])
 
 
-def test_the_queries_of_a_class_share_a_fold(few):
-    fold = few.fold
-    assert sorted(set(fold.tolist())) == list(range(FOLDS))
-    for group in np.unique(few.groups):
-        assert len(set(fold[few.groups == group].tolist())) == 1
-
-
 def test_the_model_of_all_queries_does_depend_on_every_class(few):
     own = few.groups == 0
     turned = few._replace(match=np.where(own[:, None], ~few.match, few.match))
@@ -99,11 +92,6 @@ def test_it_is_calibrated_on_classes_it_never_saw(many):
     assert ece(confidence[:, 0], fresh.match[:, 0]) < 0.06
     assert ece(confidence[:, 1:], fresh.match[:, 1:]) < 0.06
     assert confidence[:, 0].std() > 0.15  # not by saying the same of all
-
-
-def test_judgements_across_classes_are_calibrated_too(many):
-    confidence = fitted(many).confidence
-    assert ece(confidence[:, 0], many.match[:, 0]) < 0.06
 
 
 def test_it_finds_wrong_answers_better_than_the_distance_where_density_matters(many):

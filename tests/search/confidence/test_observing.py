@@ -10,10 +10,10 @@ from stores import made
 import surefind as sf
 from surefind.engines.engine import Rows
 from surefind.search import copies as copies_module
-from surefind.search.calibrating import embedded_queries, own_queries
-from surefind.search.confidence import observing
+from surefind.search.confidence import labelled_queries
+from surefind.search.confidence.calibrate import embedded_queries, own_queries
 from surefind.search.confidence.evidence import Seen
-from surefind.search.confidence.observing import Doubt, LabelledQueries, observe
+from surefind.search.confidence.labelled_queries import Doubt, LabelledQueries, observe
 from surefind.search.neighbourhoods import Neighbourhoods
 
 GALLERY, LABELS = clusters(classes=12, per_class=6, seed=1)
@@ -75,7 +75,7 @@ def test_rows_of_the_index_and_others_may_be_asked_together(engine):
 
 def test_many_queries_are_asked_a_few_at_a_time(engine, monkeypatch):
     whole = ask_all(engine)
-    monkeypatch.setattr(observing, "QUERIES_AT_ONCE", 25)
+    monkeypatch.setattr(labelled_queries, "QUERIES_AT_ONCE", 25)
     told: list[int] = []
     parts = ask(engine, own_queries(engine), progress=told.append)
     assert told == [25, 50, 72]

@@ -7,10 +7,10 @@ from clusters import clusters, observed_clusters
 from sklearn.metrics import roc_auc_score
 
 from surefind.metrics import calibration_floor, debiased_calibration_error
-from surefind.search.confidence.fitting import columns_of
+from surefind.search.confidence.calibrate import columns_of, curve_of
+from surefind.search.confidence.calibration import Curve, distance_ratio, quality_of
+from surefind.search.confidence.labelled_queries import Observed
 from surefind.search.confidence.match_model import fit_confidence
-from surefind.search.confidence.observed import Observed
-from surefind.search.confidence.quality import Curve, curve_of, distance_ratio, quality_of
 
 
 @pytest.fixture(scope="module")

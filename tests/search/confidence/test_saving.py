@@ -5,17 +5,15 @@ import json
 import shutil
 from threading import Thread
 
-import numpy as np
 import pytest
 from clusters import cluster_engine, clusters
 from faulty_disk import failing_disk
 from stores import flip_bit
 
 import surefind as sf
-from surefind.search.calibrating import calibrate_engine, own_queries
 from surefind.search.confidence import saving
-from surefind.search.confidence.calibrated import Calibrated
-from surefind.search.confidence.fitting import Wishes
+from surefind.search.confidence.calibrate import Wishes, calibrate_engine, own_queries
+from surefind.search.confidence.calibration import Calibrated
 from surefind.search.confidence.saving import (
     FILE,
     read_calibration,
@@ -93,11 +91,10 @@ def test_a_new_calibration_replaces_the_old_one_and_its_files(folder, second):
     assert len(list(folder.glob("*.safetensors"))) == 2
 
 
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("which", ["calibration", "doubt", "neighbourhoods"])
-def test_one_flipped_bit_is_found(folder, which, seed):
+def test_one_flipped_bit_is_found(folder, which):
     path = next(path for path in folder.iterdir() if path.name.startswith(which))
-    flip_bit(path, seed=seed)
+    flip_bit(path)
     with pytest.raises(sf.InvalidFile, match=f"{which}.*damaged.*\n.*calibrate again"):
         read(folder)
 
@@ -139,18 +136,6 @@ def test_evidence_that_is_not_known_is_refused(folder):
 def test_an_unknown_schema_is_refused(folder):
     resealed(folder, lambda facts: facts.update(schema=99))
     with pytest.raises(sf.InvalidFile, match="schema 99, this version reads"):
-        read(folder)
-
-
-def test_an_unknown_key_is_refused_by_name(folder):
-    resealed(folder, lambda facts: facts["calibration"].update(treshold=1))
-    with pytest.raises(sf.InvalidFile, match="unknown key 'treshold'"):
-        read(folder)
-
-
-def test_a_value_of_another_type_is_refused_by_name(folder):
-    resealed(folder, lambda facts: facts["calibration"]["promise"].update(threshold="high"))
-    with pytest.raises(sf.InvalidFile, match=r"promise\.threshold"):
         read(folder)
 
 
@@ -196,13 +181,6 @@ def test_a_first_one_that_could_not_be_written_is_none_at_all(folder, tmp_path, 
         if stored_content(place) is not None:
             assert_same(read(place), first)
     assert stored_content(tmp_path / "0") is None
-
-
-def test_numbers_survive_to_the_last_digit(folder, first):
-    found = read(folder)
-    values = np.array([first.calibration.novelty.reference[0], first.calibration.model.first.bias])
-    again = np.array([found.calibration.novelty.reference[0], found.calibration.model.first.bias])
-    assert np.array_equal(values, again)
 
 
 def test_what_another_process_puts_in_place_meanwhile_is_read(folder, second, monkeypatch):

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 
 import surefind as sf
-from surefind.search.confidence.truth import (
+from surefind.search.confidence.labelled_queries import (
     RADIUS,
     check_labelled,
     classes_of,
     has_match,
-    is_labelled,
     matching,
 )
 
@@ -39,11 +38,6 @@ def test_a_label_is_the_same_as_a_number_and_as_a_text(query):
     gallery = [{"label": 3}, {"label": "3"}, {"label": 4}, {}]
     assert matching(query, gallery).tolist() == [True, True, False, False]
     assert has_match([query], gallery, left_out=np.array([False])).all()
-
-
-def test_nobody_matches_rows_without_a_label():
-    assert not matching({"label": "None"}, [{}, {"path": "x"}]).any()
-    assert not has_match([{"label": "None"}], [{}, {}], left_out=np.array([False])).any()
 
 
 def test_places_within_the_radius_match():
@@ -90,13 +84,6 @@ def test_classes_are_those_of_the_labels_and_every_place_is_its_own():
     assert codes[0] == codes[2]
     assert len(set(codes.tolist())) == 3
     assert sorted(classes_of(places(7, 6)).tolist()) == list(range(7))
-
-
-def test_what_counts_as_labelled():
-    assert is_labelled({"label": "a"})
-    assert is_labelled({"east": 1.0, "north": 2.0})
-    assert not is_labelled({"east": 1.0})
-    assert not is_labelled({})
 
 
 def test_a_gallery_without_any_label_is_refused_with_a_remedy():

@@ -21,12 +21,6 @@ def heads() -> VarianceHeads:
     return made.requires_grad_(False)
 
 
-def test_there_is_a_log_variance_for_each_vector_and_head(heads: VarianceHeads):
-    assert heads(VECTORS).shape == (50, 6)
-    assert heads.var(VECTORS).shape == (50,)
-    assert len(heads) == 6
-
-
 def by_hand(heads: VarianceHeads, vector: Tensor, head: int) -> float:
     """One vector and one head, number by number."""
     centred = vector - heads.centre

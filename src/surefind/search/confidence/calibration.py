@@ -1,11 +1,20 @@
-"""All that a calibrated index knows: how sure a hit is, what is foreign, what is promised."""
+"""Calibration of an index: confidence, verdicts, guarantee, and how good they are."""
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from surefind import metrics
+from surefind.embeddings import Embeddings
+from surefind.engines.engine import Engine
+from surefind.engines.knn import Nearest
+from surefind.engines.space import Space
+from surefind.functional.hits import HitDistances
 from surefind.search.confidence.conformal import (
     Novelty,
     Showing,
@@ -13,10 +22,83 @@ from surefind.search.confidence.conformal import (
     novelty_values,
     verdicts,
 )
-from surefind.search.confidence.evidence import Numbers, Seen
+from surefind.search.confidence.evidence import NEIGHBOURS, Numbers, Seen, see
 from surefind.search.confidence.guarantee import Promise
 from surefind.search.confidence.match_model import ConfidenceModel
-from surefind.search.confidence.quality import Curve, Quality
+from surefind.search.confidence.variance_heads import VarianceHeads
+from surefind.search.neighbourhoods import Neighbourhoods, known_around
+
+
+@dataclass(frozen=True)
+class Quality:
+    """Of the first hit; each query judged by a fit to other classes.
+
+    AUROCs are averaged within the folds of that cross-fitting (None where no fold has right and
+    wrong first hits), ECE is debiased.
+    """
+
+    right: float  # share of queries whose first hit is a match
+    auroc: float | None  # of telling wrong first hits from right ones
+    aurc: float
+    ece: float
+    brier: float
+    baseline_auroc: float | None  # the same by the nearest distance alone
+    baseline_ece: float
+    baseline_brier: float
+    floor: float  # ECE of a perfect model with as many queries
+    baseline_floor: float
+    ratio_auroc: float | None  # of d1/d20, which needs no labels
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What was said of each query's first hit by a fit to other classes, and the truth."""
+
+    confidence: tuple[float, ...]
+    baseline: tuple[float, ...]  # by the nearest distance alone
+    right: tuple[bool, ...]
+    fold: tuple[int, ...] = ()  # queries of one fold were judged by one fit
+
+
+def quality_of(curve: Curve, seen: Seen) -> Quality:
+    """Measure a curve, beside the distances of the same queries."""
+    right, fold = torch.tensor(curve.right), torch.tensor(curve.fold)
+    own, other = _probability(curve.confidence, right), _probability(curve.baseline, right)
+
+    def auroc(uncertainty: Numbers) -> float | None:
+        found = metrics.auroc_within(torch.from_numpy(uncertainty), ~right, fold)
+        return None if math.isnan(found) else found
+
+    return Quality(
+        right=float(right.double().mean()),
+        auroc=auroc(-np.array(curve.confidence)),
+        aurc=own["aurc"],
+        ece=own["ece"],
+        brier=own["brier"],
+        baseline_auroc=auroc(seen.distance[:, 0]),
+        baseline_ece=other["ece"],
+        baseline_brier=other["brier"],
+        floor=own["floor"],
+        baseline_floor=other["floor"],
+        ratio_auroc=auroc(distance_ratio(seen)),
+    )
+
+
+def distance_ratio(seen: Seen) -> Numbers:
+    """d1/d20 of squared distances, (Q,); 1 between copies, which cannot be distinguished."""
+    nearest, farthest = seen.distance[:, 0], seen.profile[:, -1]
+    return np.divide(nearest, farthest, out=np.ones_like(nearest), where=farthest > 0)
+
+
+def _probability(confidence: tuple[float, ...], right: torch.Tensor) -> dict[str, float]:
+    sure = torch.tensor(confidence, dtype=torch.float64)
+    return {
+        "aurc": metrics.aurc(-sure, ~right),
+        "ece": metrics.debiased_calibration_error(sure, right),
+        "floor": metrics.calibration_floor(sure),
+        "brier": float(metrics.brier_score(sure, right).mean()),
+    }
+
 
 FOREIGN_RATE = 0.01  # of the queries that belong here, called foreign
 
@@ -81,3 +163,71 @@ class Calibration:
             "foreign_rate": self.foreign_rate,
             "columns": list(self.model.names),
         }
+
+
+DOUBTED = 10  # neighbours of a query whose doubt is evidence
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """A calibration, and what it needs to know of the gallery."""
+
+    calibration: Calibration
+    neighbourhoods: Neighbourhoods
+    heads: VarianceHeads | None = None  # none where they could not be learned
+
+    def judge(
+        self,
+        engine: Engine,
+        query: Embeddings,
+        near: Nearest,
+        *,
+        distances: HitDistances,
+        inside: bool = False,
+    ) -> Judged:
+        """Of queries with at least NEIGHBOURS hits; `inside` if they are rows of the gallery."""
+        return self.calibration.judge(
+            self.see(engine, query, near, distances=distances, inside=inside)
+        )
+
+    def see(
+        self,
+        engine: Engine,
+        query: Embeddings,
+        near: Nearest,
+        *,
+        distances: HitDistances | None = None,
+        inside: bool = False,
+    ) -> Seen:
+        keys, first, places = np.unique(
+            near.keys[:, :NEIGHBOURS], return_index=True, return_inverse=True
+        )
+        vectors = near.vectors[:, :NEIGHBOURS].reshape(-1, engine.space.width)[first]
+        ranking = self.calibration.origin.ranking
+        around = known_around(engine, self.neighbourhoods, keys, vectors, ranking=ranking)
+        return see(
+            engine.space,
+            query,
+            near,
+            around=around[places.reshape(len(query), -1)].astype(np.float64),
+            **self._doubt(engine.space, query, near),
+            distances=distances,
+            inside=np.ones(len(query), dtype=bool) if inside else None,
+        )
+
+    def _doubt(self, space: Space, query: Embeddings, near: Nearest) -> dict[str, Numbers]:
+        """Of queries and their nearest, all in one pass."""
+        means = space.means(near.vectors[:, :DOUBTED]).astype(np.float32)
+        everyone = np.concatenate([query.mean.numpy(), means.reshape(-1, space.dim)])
+        both = doubt_of(self.heads, torch.from_numpy(everyone))
+        of_near = both[len(query) :].reshape(len(query), -1)
+        return {"doubt": both[: len(query)], "near_doubt": of_near.mean(axis=1)}
+
+
+def doubt_of(heads: VarianceHeads | None, vectors: Tensor) -> Numbers:
+    """Log variance of vectors (n, D), (n,); zero where there are no heads."""
+    if heads is None:
+        return np.zeros(len(vectors))
+    with torch.inference_mode():
+        log_var: Tensor = heads(vectors.detach().cpu().float()).mean(dim=1)
+    return log_var.double().numpy()

@@ -12,8 +12,7 @@ from safetensors.torch import load, save
 
 from surefind.errors import InvalidFile, SurefindError
 from surefind.files import make_writable, write_whole
-from surefind.search.confidence.calibrated import Calibrated
-from surefind.search.confidence.calibration import Calibration, Origin
+from surefind.search.confidence.calibration import Calibrated, Calibration, Origin
 from surefind.search.confidence.evidence import COLUMNS
 from surefind.search.confidence.variance_heads import VarianceHeads
 from surefind.search.neighbourhoods import Neighbourhoods

@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from surefind.engines.engine import Rows
+from surefind.search.image_files import read_picture
 from surefind.search.index import Index
-from surefind.search.picture_files import read_picture
 from surefind.serve.errors import Refused
 from surefind.serve.gallery import id_of
 from surefind.serve.responses import item_answer

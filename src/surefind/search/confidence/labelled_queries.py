@@ -1,30 +1,185 @@
-"""Labelled queries asked of an index: what was seen, and which hits were right."""
+"""Labelled queries asked of an index: evidence, and which hits are right."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.spatial import cKDTree  # type: ignore[import-untyped]
 
 from surefind.embeddings import Embeddings
 from surefind.engines.engine import Engine, Keys
 from surefind.engines.knn import Nearest
 from surefind.engines.where import Metadata
 from surefind.errors import InvalidArgument
-from surefind.search.confidence.calibrated import DOUBTED, doubt_of
+from surefind.search.confidence.calibration import DOUBTED, doubt_of
 from surefind.search.confidence.evidence import NEIGHBOURS, Numbers, Seen, see
-from surefind.search.confidence.observed import NestedDoubt, Observed
-from surefind.search.confidence.truth import (
-    check_labelled,
-    contradict,
-    facts_of,
-    has_match,
-    matching,
-)
+from surefind.search.confidence.match_model import folds_of
 from surefind.search.confidence.variance_heads import VarianceHeads
 from surefind.search.copies import copies_among, nearest_others
 from surefind.search.neighbourhoods import Neighbourhoods, distances_to_others, known_around
+
+RADIUS = 25.0  # metres; nearer places are the same
+
+Flags = NDArray[np.bool_]
+
+
+def facts_of(engine: Engine) -> list[Metadata]:
+    """What is known about all rows."""
+    return [facts for block in engine.scan() for facts in engine.rows(block.keys).metadata]
+
+
+def is_labelled(facts: Metadata) -> bool:
+    return "label" in facts or _has_place(facts)
+
+
+def is_missing(label: object) -> bool:
+    """Tables have nan, None or nothing where there is no label."""
+    return label is None or label == "" or label != label
+
+
+def matching(query: Metadata, rows: Sequence[Metadata]) -> Flags:
+    """Which rows match, (n,)."""
+    if "label" in query:
+        return np.array([_label(row) == _label(query) for row in rows], dtype=bool)
+    here = _place(query)
+    return np.array([np.linalg.norm(_place(row) - here) <= RADIUS for row in rows], dtype=bool)
+
+
+def contradict(query: Metadata, row: Metadata) -> bool:
+    """Whether both have labels, and not the same."""
+    return "label" in query and "label" in row and _label(query) != _label(row)
+
+
+def has_match(
+    queries: Sequence[Metadata], gallery: Sequence[Metadata], *, left_out: NDArray[np.int64]
+) -> Flags:
+    """Which queries have a match besides themselves and their copies, (Q,).
+
+    `left_out` (Q,) is how many rows those are that would match.
+    """
+    if all("label" in facts for facts in queries):
+        counts = Counter(map(_label, gallery))
+        found = np.array([counts[_label(facts)] for facts in queries])
+        return np.asarray(found > left_out)
+    known = [_place(facts) for facts in gallery if _has_place(facts)]
+    tree = cKDTree(np.array(known).reshape(-1, 3))
+    near = tree.query_ball_point(
+        np.array([_place(facts) for facts in queries]), RADIUS, return_length=True
+    )
+    return np.asarray(near > left_out)
+
+
+def classes_of(queries: Sequence[Metadata]) -> NDArray[np.int64]:
+    """A number for each class; places are each on their own."""
+    if all("label" in facts for facts in queries):
+        return np.unique([str(facts["label"]) for facts in queries], return_inverse=True)[1]
+    return np.arange(len(queries))
+
+
+def check_labelled(gallery: Sequence[Metadata]) -> None:
+    known = sum(map(is_labelled, gallery))
+    if not known:
+        raise InvalidArgument(
+            "index",
+            expected="images with labels (or places), so that a hit can be right or wrong",
+            got=f"{len(gallery)} images without",
+            fix="index a folder with a sub-folder per class, or a table with a label column",
+        )
+
+
+def _label(facts: Metadata) -> str | None:
+    """As a text: 3 in a table is the class "3" of a folder."""
+    return str(facts["label"]) if "label" in facts else None
+
+
+def _has_place(facts: Metadata) -> bool:
+    return not np.isnan(_place(facts)).any()
+
+
+def _place(facts: Metadata) -> NDArray[np.float64]:
+    """Metres, (3,): on a plane, or on the Earth; nan where it is not known."""
+    names = ("earth_x", "earth_y", "earth_z") if "earth_x" in facts else ("east", "north")
+    found = [facts.get(name, np.nan) for name in names]
+    return np.array([*found, 0.0][:3], dtype=np.float64)
+
+
+LEAST_QUERIES = 50
+LEAST_CLASSES = 4
+LEAST_OF_EACH = 5  # right first hits, and wrong ones
+
+
+class NestedDoubt(NamedTuple):
+    """For each of F folds, what heads that saw no class of it say of all Q queries."""
+
+    fold: NDArray[np.int64]  # (Q,), of each query
+    doubt: Numbers  # (F, Q)
+    near_doubt: Numbers  # (F, Q)
+
+
+class Observed(NamedTuple):
+    """Q queries with H hits each."""
+
+    seen: Seen
+    match: NDArray[np.bool_]  # (Q, H)
+    groups: NDArray[np.int64]  # (Q,), their classes
+    belongs: NDArray[np.bool_]  # (Q,), whether the gallery has a match at all
+    gallery: int  # images in it
+    copies: int = 0  # of queries, left out of the gallery that those searched
+    nested: NestedDoubt | None = None  # none where nothing was learned
+
+    @property
+    def classes(self) -> int:
+        return len(np.unique(self.groups))
+
+    @property
+    def fold(self) -> NDArray[np.int64]:
+        """Of each query, (Q,)."""
+        return folds_of(self.groups) if self.nested is None else self.nested.fold
+
+    @property
+    def unseen(self) -> tuple[Seen, ...]:
+        """For each fold, what was seen with nothing learned from its classes; empty if the same."""
+        if self.nested is None:
+            return ()
+        each = zip(self.nested.doubt, self.nested.near_doubt, strict=True)
+        return tuple(self.seen._replace(doubt=its, near_doubt=near) for its, near in each)
+
+
+def check_enough(observed: Observed) -> None:
+    """Refuse what no confidence can be fitted to, saying how much is missing."""
+    check_queries(observed.groups)
+    if not observed.belongs.any():
+        raise InvalidArgument(
+            "labelled",
+            expected="queries of which the index holds matches",
+            got=f"{observed.classes} classes, none of which has another image in it",
+            fix="label queries as the images of the index are; at least two images to a class",
+        )
+    right = int(observed.match[:, 0].sum())
+    counts = {"right": right, "wrong": len(observed.match) - right}
+    for what, found in counts.items():
+        what = f"queries whose first hit is {what}"
+        _require(what, found, LEAST_OF_EACH, observed.groups)
+
+
+def check_queries(groups: NDArray[np.int64]) -> None:
+    """The part of it that is known before any query is asked."""
+    _require("labelled queries", len(groups), LEAST_QUERIES, groups)
+    _require("classes", len(np.unique(groups)), LEAST_CLASSES, groups)
+
+
+def _require(what: str, found: int, least: int, groups: NDArray[np.int64]) -> None:
+    if found < least:
+        raise InvalidArgument(
+            "labelled",
+            expected=f"at least {least} {what}",
+            got=f"{found} (of {len(groups)} queries of {len(np.unique(groups))} classes)",
+            fix=f"label {least - found} more: queries of several classes, easy and hard ones",
+        )
+
 
 QUERIES_AT_ONCE = 256
 LEAST_GALLERY = NEIGHBOURS + 2

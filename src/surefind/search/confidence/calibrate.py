@@ -1,6 +1,7 @@
-"""From labelled queries to a calibrated index."""
+"""Fit a calibration to labelled queries."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,27 +19,122 @@ from surefind.engines.knn import nearest
 from surefind.engines.where import Metadata
 from surefind.errors import InvalidArgument
 from surefind.images.catalog import Catalog
-from surefind.search.confidence.calibrated import Calibrated, doubt_of
-from surefind.search.confidence.calibration import Origin
-from surefind.search.confidence.fitting import Wishes, fit_calibration
-from surefind.search.confidence.match_model import folds_of
-from surefind.search.confidence.observed import (
-    LEAST_QUERIES,
-    Observed,
-    check_queries,
+from surefind.search.confidence.calibration import (
+    FOREIGN_RATE,
+    Calibrated,
+    Calibration,
+    Curve,
+    Origin,
+    doubt_of,
+    quality_of,
 )
-from surefind.search.confidence.observing import (
+from surefind.search.confidence.conformal import novelty_of, novelty_values, showing_rule
+from surefind.search.confidence.evidence import COLUMNS, Numbers, Seen, evidence
+from surefind.search.confidence.guarantee import promise_precision
+from surefind.search.confidence.labelled_queries import (
+    LEAST_QUERIES,
     Doubt,
     LabelledQueries,
+    Observed,
+    check_enough,
+    check_queries,
     checked_gallery,
+    classes_of,
+    is_labelled,
+    is_missing,
     observe,
 )
-from surefind.search.confidence.shift import check_calibration_data
-from surefind.search.confidence.truth import classes_of, is_labelled, is_missing
+from surefind.search.confidence.match_model import FittedConfidence, fit_confidence, folds_of
+from surefind.search.confidence.shift import check_calibration_data, quantiles_of
 from surefind.search.confidence.variance_fit import FEWEST_CLASSES, fit_variance_heads
 from surefind.search.copies import copies_among, first_copies
+from surefind.search.ingest import digest_of, pictures_of
 from surefind.search.neighbourhoods import Neighbourhoods
-from surefind.search.pictures import digest_of, pictures_of
+from surefind.validation import check_number, check_share, check_whole
+
+_STILL = 1e-6  # what varies less was not learned
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What is asked of a calibration."""
+
+    precision: float = 0.95  # of what is called a match
+    probability: float = 0.9  # that this is kept
+    ahead: int | None = None  # by the next so many queries; None: in the long run
+    miss: float = 0.1  # how often no match may be among the hits that are shown
+    foreign_rate: float = FOREIGN_RATE
+
+    def __post_init__(self) -> None:
+        """Before any work that is done for them."""
+        for name in ("precision", "probability", "miss"):
+            check_share(name, getattr(self, name))
+        rate, expected = self.foreign_rate, "a share from 0 to below 1"
+        check_number("foreign_rate", rate, expected, lambda share: 0 <= share < 1)
+        if self.ahead is not None:
+            check_whole("ahead", self.ahead)
+
+
+def fit_calibration(observed: Observed, origin: Origin, wishes: Wishes) -> Calibration:
+    """Confidence, novelty, promise and size of the answer; all judged across classes."""
+    check_enough(observed)
+    names = columns_of(observed.seen)
+    fitted = fit_confidence(
+        observed.seen,
+        observed.match,
+        observed.fold,
+        names=names,
+        unseen=observed.unseen,
+    )
+    first = fitted.confidence[:, 0]
+    curve = curve_of(fitted, observed)
+    values = novelty_values(observed.seen)
+    return Calibration(
+        origin=origin,
+        model=fitted.model,
+        novelty=novelty_of(values[observed.belongs]),
+        promise=promise_precision(
+            first,
+            observed.match[:, 0],
+            observed.groups,
+            precision=wishes.precision,
+            probability=wishes.probability,
+            ahead=wishes.ahead,
+        ),
+        showing=showing_rule(fitted.confidence, observed.match, observed.groups, miss=wishes.miss),
+        curve=curve,
+        quality=quality_of(curve, observed.seen),
+        usual=quantiles_of(usual_columns(observed.seen, names, first)),
+        foreign_rate=wishes.foreign_rate,
+    )
+
+
+def curve_of(fitted: FittedConfidence, observed: Observed) -> Curve:
+    """Cross-fitted confidence of first hits, and that of the baseline in the same folds."""
+    alone = fit_confidence(observed.seen, observed.match, observed.fold, names=("distance",))
+    return Curve(
+        tuple(fitted.confidence[:, 0].tolist()),
+        tuple(alone.confidence[:, 0].tolist()),
+        tuple(observed.match[:, 0].tolist()),
+        tuple(observed.fold.tolist()),
+    )
+
+
+def columns_of(seen: Seen) -> tuple[str, ...]:
+    """The columns that can say anything: those of a variance only where it was learned."""
+    there = {"distances", "density", "overlap"}
+    if np.ptp(np.log(seen.query_var)) > _STILL:
+        there.add("variance")
+    if np.ptp(seen.doubt) > _STILL:
+        there.add("doubt")
+    return tuple(name for name, column in COLUMNS.items() if column.source in there)
+
+
+def usual_columns(seen: Seen, names: tuple[str, ...], confidence: Numbers) -> dict[str, Numbers]:
+    """What was seen of first hits, to compare later queries with."""
+    first = evidence(seen, names)[:, 0]
+    return dict(zip(names, first.T, strict=True)) | {"confidence": confidence}
+
 
 STEPS = 150  # of learning which images are vague
 MOST_QUERIES = 5000  # asked of an index; of more, as many are drawn at random

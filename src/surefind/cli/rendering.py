@@ -1,4 +1,4 @@
-"""Results of a search as a table for people, rows of CSV, or JSON; nothing is printed here."""
+"""Search results as terminal tables with small pictures, as CSV and as JSON."""
 
 import csv
 import io
@@ -7,39 +7,52 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 from rich import box
+from rich.color import Color
 from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderableType
 from rich.measure import Measurement
+from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from surefind.images.decode import ImageRejected, ImageSource, decode_picture
 from surefind.search.confidence.calibration import Calibration
 from surefind.search.confidence.conformal import FOREIGN, MATCH, UNSURE
-from surefind.search.hits import Hit, SearchResult
+from surefind.search.hits import SearchResult
 from surefind.search.printable import printable, shortened
 from surefind.search.sentences import confidence_of, how_many_to_look_at, meaning, sure
 
+PREVIEW_COLUMNS, PREVIEW_LINES = 12, 6  # of characters, which are twice as high as wide
+
+
+def preview(source: ImageSource | None) -> Text:
+    """A picture in half blocks; nothing where there is none, or none that can be read."""
+    text = Text(no_wrap=True, end="")
+    try:
+        if source is None:
+            return text
+        picture = decode_picture(source)
+    except ImageRejected:
+        return text
+    scale = min(PREVIEW_COLUMNS / picture.width, 2 * PREVIEW_LINES / picture.height)
+    width, height = (max(1, round(side * scale)) for side in picture.size)
+    pixels = picture.resize((width, height), reducing_gap=2.0)
+    colours = [Color.from_rgb(*pixel) for pixel in np.asarray(pixels).reshape(-1, 3).tolist()]
+    for top in range(0, height, 2):
+        for column in range(width):
+            first, second = top * width + column, (top + 1) * width + column
+            below = colours[second] if top + 1 < height else None
+            text.append("▀", Style(color=colours[first], bgcolor=below))
+        text.append("\n" if top + 2 < height else "")
+    return text
+
+
 COLUMNS = (
-    "query",
-    "query_var",
-    "ranking",
-    "reranked",
-    "verdict",
-    "novelty_p_value",
-    "show",
-    "uncalibrated",
-    "rank",
-    "id",
-    "path",
-    "distance",
-    "expected_distance",
-    "std",
-    "var",
-    "p_within",
-    "confidence",
-    "metadata",  # as JSON
-)
-OF_QUERY = COLUMNS[: COLUMNS.index("rank")]  # the same for all of its hits
+    "query", "query_var", "ranking", "reranked", "verdict", "novelty_p_value", "show",
+    "uncalibrated", "rank", "id", "path", "distance", "expected_distance", "std", "var",
+    "p_within", "confidence", "metadata",
+)  # fmt: skip
 VERDICT_STYLES = {MATCH: "bold green", UNSURE: "bold yellow", FOREIGN: "bold magenta"}
 NARROWEST = 12  # cells left of an id when the terminal is small
 
@@ -51,11 +64,14 @@ def result_as_dict(result: SearchResult) -> dict[str, Any]:
 
 def results_as_csv(results: Iterable[SearchResult]) -> str:
     """A line per hit, without a header; empty where nothing is known."""
-    return _lines([row[name] for name in COLUMNS] for row in _rows(results))
-
-
-def csv_header() -> str:
-    return _lines([COLUMNS])
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for result in results:
+        facts = result_as_dict(result)
+        for rank, hit in enumerate(facts["hits"]):
+            row = facts | hit | {"rank": rank + 1, "metadata": json.dumps(hit["metadata"])}
+            writer.writerow([row[name] for name in COLUMNS])
+    return text.getvalue()
 
 
 def hits_table(result: SearchResult, previews: Sequence[RenderableType] | None = None) -> Table:
@@ -64,7 +80,9 @@ def hits_table(result: SearchResult, previews: Sequence[RenderableType] | None =
     No probability is shown that is not calibrated, unless it was asked for by a radius.
     """
     hits, stacked = result.hits, previews is not None
-    labels = [str(hit.metadata.get("label", "")) for hit in hits] if _labelled(hits) else None
+    labels = None
+    if any("label" in hit.metadata for hit in hits):
+        labels = [str(hit.metadata.get("label", "")) for hit in hits]
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), leading=int(stacked))
     columns: list[Sequence[RenderableType]] = []
 
@@ -85,9 +103,10 @@ def hits_table(result: SearchResult, previews: Sequence[RenderableType] | None =
             add("label", [Shortened(label) for label in labels], "left")
     add("distance", [_digits(hit.distance, 4) for hit in hits])
     gap = "\n" if stacked else " "
-    add(f"expected{gap}± std", [_expected(hit, gap) for hit in hits])
+    expected = ((_digits(hit.expected_distance, 4), _digits(hit.std, 2)) for hit in hits)
+    add(f"expected{gap}± std", [f"{value}{gap}± {std}" for value, std in expected])
     if any(hit.p_within is not None for hit in hits):
-        add("P(within)", [_share(hit.p_within) for hit in hits])
+        add("P(within)", ["" if hit.p_within is None else f"{hit.p_within:.3f}" for hit in hits])
     if any(hit.confidence is not None for hit in hits):
         add("confidence", [sure(hit.confidence) for hit in hits])
     for row in zip(*columns, strict=True):
@@ -133,35 +152,9 @@ class Shortened:
         yield Text(shortened(self.text, options.max_width), style=self.style, no_wrap=True)
 
 
-def _labelled(hits: Sequence[Hit]) -> bool:
-    return any("label" in hit.metadata for hit in hits)
-
-
-def _expected(hit: Hit, gap: str) -> str:
-    return f"{_digits(hit.expected_distance, 4)}{gap}± {_digits(hit.std, 2)}"
-
-
 def _digits(value: float, count: int) -> str:
     """So many digits, whatever the size."""
     return f"{value:#.{count}g}".rstrip(".")
-
-
-def _share(probability: float | None) -> str:
-    return "" if probability is None else f"{probability:.3f}"
-
-
-def _rows(results: Iterable[SearchResult]) -> Iterator[dict[str, Any]]:
-    for result in results:
-        facts = result_as_dict(result)
-        shared = {name: facts[name] for name in OF_QUERY}
-        for rank, hit in enumerate(facts["hits"]):
-            yield shared | hit | {"rank": rank + 1, "metadata": json.dumps(hit["metadata"])}
-
-
-def _lines(rows: Iterable[Iterable[object]]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue()
 
 
 def _plain(value: Any) -> Any:

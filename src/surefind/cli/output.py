@@ -1,14 +1,18 @@
-"""How much a command says beside its result: nothing if --quiet, everything if --debug."""
+"""Verbosity (--quiet, --debug), remarks, and progress on stderr."""
 
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from logging import Handler
 
+    from rich.console import Console
+    from rich.progress import Progress, ProgressColumn
+
+NARROWEST = 72  # terminal in which there is room for pictures beside the rest
 SHOWN = 5  # lines of a list, such as rejected images
 
 
@@ -91,3 +95,54 @@ def _end_log(handler: "Handler") -> None:
 
     logging.getLogger().removeHandler(handler)
     logging.getLogger("surefind").setLevel(logging.NOTSET)
+
+
+Tell = Callable[[str, int, int], None]  # what is done, how much of it, out of how much
+
+
+def bars(*columns: "str | ProgressColumn") -> "Progress":
+    """Bars on stderr, seen only where that is a terminal."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    return Progress(*columns, console=console, disable=is_quiet() or not console.is_terminal)
+
+
+def line(of: "Progress", text: str) -> None:
+    """In place of a bar, where stderr is no terminal."""
+    if not of.console.is_terminal:
+        remark(text)
+
+
+@contextmanager
+def stages() -> Iterator[Tell]:
+    """One bar after the other, on stderr."""
+    from rich.progress import TaskID
+
+    tasks: dict[str, TaskID] = {}
+    with bars() as shown:
+
+        def tell(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = shown.add_task(what, total=total)
+                line(shown, what)
+            for earlier, task in tasks.items():
+                if earlier != what:
+                    shown.update(task, completed=shown.tasks[task].total)
+            shown.update(tasks[what], completed=done)
+
+        yield tell
+        for task in tasks.values():
+            shown.update(task, completed=shown.tasks[task].total)
+
+
+def can_show(console: "Console") -> bool:
+    """Whether pictures would be seen: a terminal that is wide, in true colour, with Unicode."""
+    return (
+        console.is_terminal
+        and console.width >= NARROWEST
+        and console.color_system == "truecolor"
+        and not console.no_color
+        and console.encoding.lower().startswith("utf")
+    )

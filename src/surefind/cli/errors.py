@@ -1,4 +1,4 @@
-"""What a command that fails says, and the code it exits with."""
+"""Error messages, exit codes and Ctrl-C."""
 
 import errno
 import os
@@ -6,8 +6,9 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
-from surefind.cli.voice import is_debugging
+from surefind.cli.output import is_debugging
 from surefind.errors import SurefindError
 
 EXIT_CODES = {
@@ -131,3 +132,23 @@ def _write_nowhere() -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
+
+
+class StopRequest:
+    """Ctrl-C or a polite kill ends the run after the step it is in; a second Ctrl-C ends it now."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        signal.signal(signal.SIGINT, self._ask)
+        signal.signal(signal.SIGTERM, self._ask)
+
+    def __call__(self) -> bool:
+        return self.asked
+
+    def explain(self, error: SurefindError) -> SurefindError:
+        """What ended the run: the request, if there was one."""
+        return StoppedAsAsked(error.problem, fix=error.fix) if self.asked else error
+
+    def _ask(self, number: int, frame: Any) -> None:
+        self.asked = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
