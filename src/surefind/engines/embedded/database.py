@@ -67,12 +67,6 @@ def connect(folder: Path, *, write: bool = False) -> sqlite3.Connection:
     """
     path = folder / FILE
     if not path.is_file():
-        if (folder / "CURRENT").exists() or (folder / "versions").is_dir():
-            raise InvalidFile(
-                f"{folder} was written by surefind 0.1, whose format is no longer read",
-                fix="remove the folder of the index and make it anew: "
-                "surefind index MODEL IMAGES -o INDEX",
-            )
         raise InvalidFile(f"{folder} holds no index", fix="check the path, or create the index")
     uri = f"file:{quote(str(path.absolute()))}?mode=rw"
     db = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=PATIENCE)
