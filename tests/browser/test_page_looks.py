@@ -72,13 +72,3 @@ def test_problems_and_long_names_fit_and_can_be_read(
     expect(page.locator("#error")).not_to_be_empty()
     page.fill("#where", UNBROKEN)
     check(page)
-
-
-def test_a_check_of_the_looks_sees_faint_text_and_what_is_too_wide(
-    visit: Visit, service: Served
-) -> None:
-    page = visit(service)
-    page.evaluate("document.querySelector('h1').style.color = '#999'")
-    page.evaluate("document.querySelector('main').style.minWidth = '2000px'")
-    assert scrolls_sideways(page)
-    assert len(faint_texts(page)) == 1

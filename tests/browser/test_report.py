@@ -71,15 +71,6 @@ def test_every_picture_is_there(show: Open) -> None:
     assert len(sizes) > 24 and all(sizes)
 
 
-def test_nothing_but_the_file_itself_is_asked_for(browser: Browser, report: Path) -> None:
-    page = browser.new_page(offline=True)
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.goto(report.as_uri())
-    page.close()
-    assert [url for url in asked if not url.startswith("data:image/")] == [report.as_uri()]
-
-
 def test_a_hostile_file_name_is_shown_as_text(show: Open) -> None:
     page = show()
     assert HOSTILE in page.inner_text("#gallery")

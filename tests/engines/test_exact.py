@@ -5,7 +5,6 @@ import torch
 from torch import Tensor
 
 from surefind.engines.exact import nearest
-from surefind.errors import InvalidArgument
 
 
 def points(n: int, dim: int = 8, seed: int = 0) -> Tensor:
@@ -57,23 +56,3 @@ def test_distances_of_close_pairs_keep_their_digits():
     _, distance = nearest(query, gallery, 2)
     wanted = (gallery.double() - query.double()).square().sum(-1)[None]
     torch.testing.assert_close(distance.double(), wanted, rtol=1e-6, atol=0)
-
-
-def test_progress_counts_the_queries():
-    told: list[int] = []
-    nearest(points(20_000), points(3), 1, progress=told.append)
-    assert told == [16_384, 20_000]
-
-
-@pytest.mark.parametrize(
-    ("query", "gallery", "k", "match"),
-    [
-        (points(2, 3), points(2, 4), 1, "same model"),
-        (points(2), points(2), 0, "k: expected at least 1"),
-        (points(0), points(2), 1, "images to ask with"),
-        (points(2), points(0), 1, "images to search"),
-    ],
-)
-def test_what_cannot_be_searched_is_refused(query: Tensor, gallery: Tensor, k: int, match: str):
-    with pytest.raises(InvalidArgument, match=match):
-        nearest(query, gallery, k)

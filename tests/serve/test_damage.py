@@ -38,19 +38,6 @@ def test_damage_while_serving_changes_no_answer_and_readyz_says_so_without_the_f
             assert str(own.parent) not in service.client.get(path).text
 
 
-def test_a_whole_version_after_a_damaged_one_is_taken_and_the_trouble_forgotten(own):
-    with served(Index.open(own)) as service:
-        add_one(own, "new.png")
-        vectors = damage(own)
-        service.state.service.live.reload_if_newer()
-        flip_last_bit(vectors)  # as if it was restored from a copy
-        add_one(own, "newer.png")
-        service.state.service.live.reload_if_newer()
-        ready = service.client.get("/readyz").json()
-        assert ready["reload"] is None and ready["warnings"] == []
-        assert ready["images"] == 146
-
-
 def test_a_damaged_calibration_while_serving_leaves_the_one_in_use(own, photo):
     with served(Index.open(own)) as service:
         before = service.client.post("/v1/search", content=photo).json()

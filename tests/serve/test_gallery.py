@@ -11,9 +11,8 @@ from galleries import FAMILIES, random_rows
 from hypothesis import given
 from hypothesis import strategies as st
 from memory_engine import MemoryEngine
-from stores import filled, made
 
-from surefind.engines.engine import LONGEST_ID, Engine, EngineError
+from surefind.engines.engine import LONGEST_ID, EngineError
 from surefind.engines.space import Space
 from surefind.search.confidence.calibration import Curve
 from surefind.serve.gallery import (
@@ -79,19 +78,16 @@ def test_what_is_no_item_is_none(item: str):
 # a sample
 
 
-def engine_of(kind: str, place, count: int, *, family: str = "gaussian") -> Engine:
-    space = Space(family, DIM, "mean")
-    engine = MemoryEngine(space) if kind == "memory" else made(place / "store", space=space)
-    if count:
-        engine.add(random_rows(count, DIM, seed=0, family=family))
+def engine_of(count: int, *, family: str = "gaussian") -> MemoryEngine:
+    engine = MemoryEngine(Space(family, DIM, "mean"))
+    engine.add(random_rows(count, DIM, seed=0, family=family))
     return engine
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("kind", ["memory", "faiss"])
-def test_a_small_gallery_is_sampled_whole(tmp_path, kind, family):
+def test_a_small_gallery_is_sampled_whole(family):
     rows = random_rows(40, DIM, seed=0, family=family)
-    engine = engine_of(kind, tmp_path, 40, family=family)
+    engine = engine_of(40, family=family)
     found = sample_gallery(engine)
     assert sorted(found.ids) == sorted(rows.ids)
     assert (len(found), len(found.every_var), found.of) == (40, 40, 40)
@@ -101,28 +97,19 @@ def test_a_small_gallery_is_sampled_whole(tmp_path, kind, family):
     assert found.labels == tuple(rows.metadata[row]["label"] for row in order)
 
 
-@pytest.mark.parametrize("kind", ["memory", "faiss"])
-def test_an_empty_gallery_has_an_empty_sample(tmp_path, kind):
-    found = sample_gallery(engine_of(kind, tmp_path, 0))
+def test_an_empty_gallery_has_an_empty_sample():
+    found = sample_gallery(engine_of(0))
     assert (len(found), found.of, found.labelled, found.to_try()) == (0, 0, False, [])
     assert (found.means.shape, found.var.shape, found.every_var.shape) == ((0, DIM), (0,), (0,))
 
 
-def test_removed_and_replaced_rows_are_not_in_it(tmp_path):
-    engine = filled(tmp_path / "store")
-    found = sample_gallery(engine)
-    assert len(set(found.ids)) == len(found) == engine.count()
-    assert engine.digests_of(found.ids).keys() == set(found.ids)
-
-
-@pytest.mark.parametrize("kind", ["memory", "faiss"])
-def test_no_more_rows_are_looked_at_than_allowed_and_it_says_so(tmp_path, kind):
-    found = sample_gallery(engine_of(kind, tmp_path, 100), most=10, look_at=60)
+def test_no_more_rows_are_looked_at_than_allowed_and_it_says_so():
+    found = sample_gallery(engine_of(100), most=10, look_at=60)
     assert (len(set(found.ids)), len(found.every_var), found.of) == (10, 60, 100)
 
 
-def test_looking_ends_with_the_block_that_is_enough(tmp_path):
-    engine = engine_of("memory", tmp_path, 30)
+def test_looking_ends_with_the_block_that_is_enough():
+    engine = engine_of(30)
     whole = next(engine.scan())
 
     def scan():
@@ -133,7 +120,7 @@ def test_looking_ends_with_the_block_that_is_enough(tmp_path):
     assert len(sample_gallery(engine, look_at=30)) == 30
 
 
-def test_every_row_is_drawn_as_often_as_any_other(tmp_path):
+def test_every_row_is_drawn_as_often_as_any_other():
     """Ids in another order each time: the same places of the order are drawn."""
     drawn = Counter[str]()
     for seed in range(200):
@@ -146,8 +133,8 @@ def test_every_row_is_drawn_as_often_as_any_other(tmp_path):
     assert counts.sum() == 2000 and chi_squared < 85  # exceeded once in 1,000
 
 
-def test_a_label_is_a_text_and_may_be_missing(tmp_path):
-    engine = engine_of("memory", tmp_path, 0)
+def test_a_label_is_a_text_and_may_be_missing():
+    engine = engine_of(0)
     rows = random_rows(2, DIM, seed=0)
     engine.add(type(rows)(rows.ids, rows.embeddings, rows.digests, ({"label": 7}, {})))
     found = sample_gallery(engine)
@@ -157,9 +144,9 @@ def test_a_label_is_a_text_and_may_be_missing(tmp_path):
 
 @pytest.mark.parametrize("failures", [2, 3])
 def test_a_row_that_is_removed_meanwhile_is_forgiven_an_engine_that_fails_is_not(
-    tmp_path, failures
+    failures,
 ):
-    engine = engine_of("memory", tmp_path, 20)
+    engine = engine_of(20)
     rows, left = engine.rows, [EngineError("gone")] * failures
 
     def rows_at_last(keys):

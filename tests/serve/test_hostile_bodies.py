@@ -64,43 +64,21 @@ def test_other_content_types_are_not_believed_but_looked_through(service, photo,
     assert response.status_code == 200
 
 
-ANY_JSON = {
-    "nothing": b"",
-    "null": b"null",
-    "a list": b"[]",
-    "an empty object": b"{}",
-    "a text": b'"a"',
-    "brackets": b"[" * 30_000,
-    "nested objects": b'{"token": ' * 3_000,
-    "not UTF-8": b"\xff\xfe\x00",
-    "a long number": b"1" * 10_000,
-}
-TOKENS = ANY_JSON | {
-    "a number": b'{"token": 1}',
-    "none": b'{"token": null}',
-    "half a character": b'{"token": "\\ud800"}',
-    "long": b'{"token": "' + b"a" * 5000 + b'"}',
-}
-VECTORS = ANY_JSON | {
-    "empty": b'{"vector": []}',
-    "too short": b'{"vector": [1, 2, 3]}',
-    "too long": b'{"vector": [' + b"1," * 65_536 + b"1]}",
-    "of NaN": b'{"vector": [' + b"NaN," * 15 + b"0]}",
-    "of 1e400": b'{"vector": [' + b"1e400," * 15 + b"0]}",
-    "of 1e39": b'{"vector": [' + b"1e39," * 15 + b"0]}",
-    "of long numbers": b'{"vector": [1' + b"0" * 5000 + b"]}",
-    "of lists": b'{"vector": [[1]]}',
-    "an object": b'{"vector": {"a": 1}}',
-}
+NOT_JSON = (b"", b"[]", b"{}", b"[" * 30_000, b"\xff\xfe\x00", b"1" * 10_000)
+TOKENS = (b'{"token": 1}', b'{"token": "\\ud800"}', b'{"token": "' + b"a" * 5000 + b'"}')
+VECTORS = tuple(
+    b'{"vector": [%s]}' % numbers
+    for numbers in (b"", b"1,2,3", b"1," * 65_536 + b"1", b"NaN," * 15 + b"0", b"1e39," * 15 + b"0")
+)
 
 
-@pytest.mark.parametrize("body", TOKENS.values(), ids=TOKENS)
+@pytest.mark.parametrize("body", [*NOT_JSON, *TOKENS], ids=lambda body: repr(body[:20]))
 def test_what_is_no_token_in_json_is_refused_with_the_reason(service, body):
     response = service.client.post("/v1/session", content=body)
     assert response.status_code in (400, 422) and told_why(response)
 
 
-@pytest.mark.parametrize("body", VECTORS.values(), ids=VECTORS)
+@pytest.mark.parametrize("body", [*NOT_JSON, *VECTORS], ids=lambda body: repr(body[:20]))
 def test_what_is_no_vector_in_json_is_refused_with_the_reason(vector_service, body):
     response = vector_service.client.post("/v1/search/vector", content=body)
     assert response.status_code in (400, 422) and told_why(response)

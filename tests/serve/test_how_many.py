@@ -3,7 +3,6 @@
 import math
 
 import pytest
-from clusters import FINGERPRINT, SPACE, cluster_index, clusters
 from serving import served
 
 from surefind.encoders import Encoder
@@ -11,10 +10,7 @@ from surefind.search.index import Index
 from surefind.serve.gallery import item_of
 
 NEIGHBOURS = f"/v1/items/{item_of('class00/0.png')}/neighbours"
-REFUSED = [
-    "k=0", "k=-1", "k=201", "k=1000000000", "k=1e9", "k=9" + "9" * 400, "k=a", "k=", "k=1.5",
-    "k=nan", "k=inf", "k=true", "k=null", "k=[5]", "k=5;", "k=%00", "k=0x10", "k=5&k=a",
-]  # fmt: skip
+REFUSED = ["k=0", "k=201", "k=9" + "9" * 400, "k=1.5", "k=", "k=a"]
 
 
 @pytest.mark.parametrize("query", REFUSED)
@@ -48,17 +44,6 @@ def test_a_filter_that_nothing_meets_gives_no_hits(service, photo):
     assert found.status_code == 200 and found.json()["hits"] == []
 
 
-@pytest.mark.parametrize("images", [1, 2, 5, 20])
-def test_an_index_of_few_images_answers_with_them(tmp_path, images):
-    embeddings, labels = clusters(classes=images, per_class=1)
-    with served(cluster_index(tmp_path / "index", embeddings, labels)) as service:
-        near = service.client.get(f"/v1/items/{item_of('row-0')}/neighbours?k=200")
-        assert near.status_code == 200 and len(near.json()["hits"]) == images - 1
-        assert service.client.get("/v1/info").json()["images"] == images
-        assert service.client.get("/v1/uncertainty").json()["images"] == images
-        assert service.client.get("/v1/map").status_code in (200, 202)
-
-
 def test_an_empty_index_answers_that_there_is_nothing(tmp_path, model, photo):
     index = Index.create(tmp_path / "index", Encoder.load(model))
     with served(index) as service:
@@ -72,13 +57,6 @@ def test_an_empty_index_answers_that_there_is_nothing(tmp_path, model, photo):
         assert info["images"] == 0 and info["samples"] == [] and not info["labelled"]
         assert service.client.get("/v1/uncertainty").json()["edges"] == []
         assert service.client.get(NEIGHBOURS).status_code == 404
-
-
-def test_an_empty_index_without_a_model_can_be_looked_at(tmp_path):
-    index = Index.create_empty(tmp_path / "index", SPACE, fingerprint=FINGERPRINT)
-    with served(index) as service:
-        assert service.client.get("/v1/info").json()["takes_images"] is False
-        assert service.client.get("/readyz").status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -91,26 +91,6 @@ def test_an_answer_that_takes_too_long_is_not_waited_for(home, photo, door):
         door.open.set()
 
 
-def slow_clients(url: str, count: int) -> list:
-    """Half of them never end their head, the others their body."""
-    began = [head_of("GET", "/")[:-2], head_of("POST", "/v1/search", "Content-Length: 999") + b"x"]
-    clients = [connected(url) for _ in range(count)]
-    for number, client in enumerate(clients):
-        client.sendall(began[number % 2])
-    return clients
-
-
-@pytest.mark.faults
-def test_five_hundred_slow_clients_are_all_cut_off(process, photo):
-    clients = slow_clients(process.url, 500)
-    for client in clients:
-        client.settimeout(90)
-    said = [client.recv(12) for client in clients]
-    assert Counter(said) == {b"": 250, b"HTTP/1.1 408": 250}
-    for client in clients:
-        client.close()
-
-
 @pytest.mark.faults
 def test_a_minute_at_four_times_the_places_takes_no_more_memory(home, picture):
     with running(home / "index", "--queue", PLACES) as process:

@@ -64,7 +64,7 @@ class MemoryEngine:
 
     def ids_of(self, digests: Sequence[str]) -> dict[str, str]:
         known = {rows.digests[0]: name for name, (_, rows) in self.kept.items()}
-        return {digest: known[digest] for digest in digests if digest in known}
+        return {digest: known[digest] for digest in digests if digest and digest in known}
 
     def count(self, where: Where | None = None) -> int:
         return len(self._block(where).keys)

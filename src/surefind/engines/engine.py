@@ -48,19 +48,15 @@ class Rows:
                 "rows",
                 expected="as many ids as embeddings, digests and metadata",
                 got=", ".join(map(str, sorted(counts))),
-                fix="one of each per image",
             )
         if len(set(self.ids)) < len(self.ids):
-            raise InvalidArgument(
-                "ids", expected="one id per row", got="an id twice", fix="remove one of the rows"
-            )
+            raise InvalidArgument("ids", expected="one id per row", got="an id twice")
         for name in self.ids:
             if not name or "\0" in name or len(name.encode(errors="replace")) > LONGEST_ID:
                 raise InvalidArgument(
                     "ids",
                     expected=f"texts of 1 to {LONGEST_ID} bytes",
                     got=repr(name[:80]),
-                    fix="shorten the id",
                 )
             check_value("ids", name)
         check_metadata(self.metadata)

@@ -1,10 +1,10 @@
 """The one door to engines: a folder, `pgvector://...` or `milvus://...`."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from surefind.engines.engine import KINDS, Engine
 from surefind.engines.space import Space
@@ -18,11 +18,6 @@ SCHEMES = {  # a closed table: what a name in a file can load
 }
 
 
-class _Makers(NamedTuple):
-    create: Callable[..., Engine]
-    open: Callable[[str], Engine]
-
-
 def create_engine(
     place: str, space: Space, facts: Mapping[str, Any], *, kind: str = "auto"
 ) -> Engine:
@@ -31,11 +26,13 @@ def create_engine(
     `kind` auto lets the engine choose: everything is looked at while that is quick, then a graph.
     """
     check_choice("kind", kind, ("auto", *KINDS))
-    return _makers(place).create(place, space, facts, kind=kind)
+    made: Engine = _module(place).create(place, space, facts, kind=kind)
+    return made
 
 
 def open_engine(place: str) -> Engine:
-    return _makers(place).open(place)
+    opened: Engine = _module(place).open_place(place)
+    return opened
 
 
 def is_url(place: str | Path) -> bool:
@@ -52,7 +49,8 @@ def without_password(place: str) -> str:
     return re.sub(r"([?&])password=[^&]*&?", r"\1", shown).rstrip("?&")
 
 
-def _makers(place: str) -> _Makers:
+def _module(place: str) -> Any:
+    """The module of the engine that a place names."""
     scheme = place.partition("://")[0] if is_url(place) else "faiss"
     if scheme not in SCHEMES or (scheme == "faiss" and is_url(place)):
         near = nearest(scheme, [name for name in SCHEMES if name != "faiss"])
@@ -62,5 +60,4 @@ def _makers(place: str) -> _Makers:
             got=repr(without_password(place)),
             fix=f"did you mean {near}://...?" if near else "use faiss",
         )
-    module = import_module(SCHEMES[scheme])
-    return _Makers(module.create, module.open_place)
+    return import_module(SCHEMES[scheme])

@@ -78,7 +78,6 @@ class Condition:
             f"condition on {self.field!r}",
             expected=expected,
             got=f"{self.op} {self.value!r}",
-            fix="compare like with like",
         )
 
 
@@ -116,7 +115,6 @@ def check_name(name: object) -> None:
             "field",
             expected="a name of letters, digits and _, at most 64",
             got=repr(name),
-            fix="rename the field",
         )
 
 
@@ -142,9 +140,7 @@ def check_metadata(metadata: Sequence[Metadata]) -> None:
             check_name(name)
             check_value(name, value)
             if name == VAR:
-                raise InvalidArgument(
-                    "metadata", expected="no field 'var'", got=repr(row), fix="rename the field"
-                )
+                raise InvalidArgument("metadata", expected="no field 'var'", got=repr(row))
 
 
 def _parse(text: str) -> Condition:

@@ -61,7 +61,6 @@ class SearchOptions:
                 "where",
                 expected="conditions on other fields",
                 got="a condition on path, which is not exposed",
-                fix="ask for an id, a label or other metadata",
             )
 
 

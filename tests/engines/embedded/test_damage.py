@@ -1,16 +1,14 @@
 """What was written and what is read are the same, or it is said what is wrong."""
 
-import shutil
 import sqlite3
 from pathlib import Path
 
 import numpy as np
 import pytest
-from stores import FACTS, contents, files_of, filled, made, opened, some_rows
+from stores import files_of, filled, made, opened, some_rows
 
 from surefind.engines.embedded import database, engine
 from surefind.engines.embedded.database import read_meta, write_meta
-from surefind.engines.embedded.engine import EmbeddedEngine
 from surefind.errors import InvalidFile, SurefindError
 from surefind.storage import Damaged
 
@@ -171,9 +169,3 @@ def test_what_is_no_index_is_one_clear_error(tmp_path):
     for name in ("nothing", "file", "folder"):
         with pytest.raises(SurefindError, match="holds no index"):
             opened(tmp_path / name)
-
-
-def test_a_copy_of_the_folder_is_the_index(place, tmp_path):
-    found: EmbeddedEngine = filled(place)
-    copy = opened(shutil.copytree(place, tmp_path / "copy"))
-    assert contents(copy) == contents(found) and dict(copy.facts) == FACTS

@@ -6,7 +6,6 @@ from threading import Thread
 
 import numpy as np
 import pytest
-import torch
 from stores import (
     DIM,
     FACTS,
@@ -20,18 +19,11 @@ from stores import (
     some_rows,
 )
 
-from surefind.embeddings import Gaussians
 from surefind.engines.embedded import engine, view
-from surefind.engines.embedded.engine import EmbeddedEngine, create
+from surefind.engines.embedded.engine import create
 from surefind.engines.engine import EngineError, Rows
-from surefind.engines.opening import create_engine, open_engine
+from surefind.engines.opening import create_engine
 from surefind.errors import InvalidArgument, InvalidFile
-
-
-def test_a_folder_is_opened_by_the_one_door(place):
-    create_engine(str(place), SPACE, FACTS).add(some_rows(3, 1))
-    found = open_engine(str(place))
-    assert isinstance(found, EmbeddedEngine) and found.count() == 3
 
 
 def test_an_index_is_not_made_over_another(place):
@@ -57,13 +49,7 @@ def test_facts_must_be_json(place, facts):
 
 def test_an_unknown_kind_is_answered_with_the_nearest(place):
     with pytest.raises(InvalidArgument, match="did you mean 'hnsw'"):
-        create(str(place), SPACE, FACTS, kind="hsnw")
-
-
-@pytest.mark.parametrize("k", [28, 29, 10**9, np.int64(1000)])
-def test_more_than_there_is_gives_all(place, k):
-    found = filled(place).search(QUERIES, k)
-    assert found.keys.shape == (5, 28) and np.isfinite(found.distance).all()
+        create_engine(str(place), SPACE, FACTS, kind="hsnw")
 
 
 @pytest.mark.parametrize(
@@ -106,25 +92,11 @@ def test_the_key_of_a_removed_row_names_no_row(place):
         found.rows(key)
 
 
-def test_rows_come_in_the_order_of_the_keys(place):
-    found = filled(place)
-    keys = np.concatenate([block.keys for block in found.scan()])[::-1]
-    by_one = [found.rows(keys[n : n + 1]).ids[0] for n in range(len(keys))]
-    assert list(found.rows(keys).ids) == by_one
-    assert len(found.rows(np.array([]))) == 0
-
-
 @pytest.mark.parametrize("digest", ["a", "A" * 64, "g" * 64, "0" * 63, "ü" * 64])
 def test_a_digest_that_is_none_is_refused(place, digest: str):
     rows = some_rows(1, 1)
     with pytest.raises(InvalidArgument, match="sha256"):
         made(place).add(Rows(rows.ids, rows.embeddings, (digest,), rows.metadata))
-
-
-def test_embeddings_of_another_model_are_refused(place):
-    other = Gaussians(torch.zeros(1, DIM + 1), torch.ones(1))
-    with pytest.raises(InvalidArgument, match="as in the index"):
-        made(place).add(Rows(("a",), other, ("",), ({},)))
 
 
 @pytest.mark.parametrize("name", ["stored", "var"])
@@ -135,16 +107,6 @@ def test_numbers_that_would_poison_a_search_are_refused(place, monkeypatch, name
     with pytest.raises(InvalidArgument, match="finite"):
         found.add(some_rows(2, 1))
     assert found.count() == 28
-
-
-def test_digests_that_begin_alike_are_told_apart(place):
-    rows, begin = some_rows(3, 1), "0" * 63
-    digests = tuple(begin + end for end in "abc")
-    found = made(place)
-    found.add(Rows(rows.ids, rows.embeddings, digests, rows.metadata))
-    assert found.ids_of([begin + "b", begin + "d"]) == {begin + "b": "row-1"}
-    found.remove(["row-1"])
-    assert found.ids_of([begin + "b"]) == {}
 
 
 def test_of_rows_with_one_digest_an_id_that_lives_is_named(place):
@@ -172,14 +134,6 @@ def test_a_description_tells_size_version_and_kind(place):
     assert found["place"] == str(place) and found["asked_kind"] == found["kind"] == "flat"
     assert (found["version"], found["rows"], found["removed"]) == (4, 28, 4)
     assert found["bytes"] == sum(path.stat().st_size for path in place.iterdir())
-
-
-def test_an_empty_index_answers(place):
-    found = made(place)
-    assert (found.count(), found.most, found.exact) == (0, 1, True)
-    assert found.search(QUERIES, 3).keys.shape == (5, 0)
-    assert list(found.scan()) == [] and found.verify() == []
-    assert found.digests_of(["a"]) == {} and found.ids_of(["0" * 64]) == {}
 
 
 def test_a_closed_index_says_so(place):

@@ -1,17 +1,13 @@
 """Whatever was done to an index, it answers as a plain dictionary does."""
 
-import json
-
 import numpy as np
 import pytest
-from galleries import random_rows
 from memory_engine import MemoryEngine
-from stores import DIM, FACTS, QUERIES, SPACE, answers, contents, made, opened, some_rows
+from stores import FACTS, QUERIES, SPACE, answers, contents, made, opened, some_rows
 
 from surefind.engines.embedded import graph
 from surefind.engines.embedded.engine import EmbeddedEngine, create
 from surefind.engines.engine import Rows
-from surefind.engines.space import Space
 from surefind.engines.where import Where
 
 WHERE = Where.parse(["label in a,b", "year<2005"])
@@ -65,17 +61,6 @@ def test_a_random_history_ends_as_in_a_dictionary(place, seed: int):
             same(engine, model)
             assert engine.verify() == []
     same(opened(place), model)
-
-
-def test_a_row_that_is_replaced_moves_to_its_newest_place(place):
-    engine = made(place)
-    engine.add(some_rows(5, 1))
-    engine.add(some_rows(2, 2))
-    assert engine.count() == 5
-    newest = random_rows(2, DIM, 2)
-    assert engine.digests_of(["row-1"]) == {"row-1": newest.digests[1]}
-    found = engine.search(SPACE.asking(newest.embeddings), 1)
-    assert engine.rows(found.keys[:, 0]).ids == ("row-0", "row-1")
 
 
 def test_an_index_with_many_dead_rows_is_compacted(place):
@@ -143,25 +128,3 @@ def test_histories_with_graphs_keep_all_rows(place, monkeypatch, kind: str):
     assert engine.verify() == []
     engine.compact()
     assert contents(opened(place)) == contents(model) and engine.describe()["kind"] == kind
-
-
-def test_rows_of_the_sphere_come_back(place):
-    space = Space("von-mises-fisher", DIM)
-    engine = create(str(place), space, FACTS, kind="flat")
-    rows = random_rows(9, DIM, 1, family="von-mises-fisher")
-    engine.add(rows)
-    found = opened(place).rows(next(engine.scan()).keys)
-    assert found.ids == rows.ids
-    np.testing.assert_allclose(found.embeddings.mean, rows.embeddings.mean, atol=1e-6)
-    np.testing.assert_allclose(found.embeddings.spread, rows.embeddings.spread, rtol=1e-6)
-
-
-def test_texts_of_every_sort_come_back(place):
-    ids = ("ä" * 500, "x" * 1024, '"quoted"\n\t', "😀/\\", "..", " ")
-    rows = some_rows(len(ids), 1)
-    metadata = tuple({"text": name * 3, "n": -(2**52), "f": 1e-300, "b": False} for name in ids)
-    made(place).add(Rows(ids, rows.embeddings, rows.digests, metadata))
-    found = opened(place).rows(np.arange(len(ids)))
-    assert found.ids == ids
-    assert json.dumps(found.metadata) == json.dumps(metadata)
-    assert all(type(row["b"]) is bool and type(row["n"]) is int for row in found.metadata)

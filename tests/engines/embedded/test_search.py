@@ -62,45 +62,6 @@ def test_more_neighbours_than_chosen_rows_are_not_made_up():
         assert set(found.rows.ravel()) == {5, 7}
 
 
-WRITTEN = [
-    ["label=a"],
-    ["label!=a"],
-    ["label in a,b"],
-    ["label>=b"],
-    ["label<b"],
-    ["year<2003"],
-    ["year in 2001,2004"],
-    ["weight=0.5"],
-    ["weight!=1"],
-    ["blurred=true"],
-    ["blurred!=true"],
-    ["label=a", "year>2002", "var<0.1"],
-    ["var>=0.05"],
-    ["var!=0.1"],
-    ["nothing=1"],
-    [],
-]
-
-
-@pytest.mark.parametrize("written", WRITTEN, ids=" and ".join)
-def test_a_condition_keeps_what_satisfies_it(place, written: list[str]):
-    where, engine = Where.parse(written), made(place)
-    engine.add(some_rows(50, 1))
-    wanted = [
-        key
-        for block in engine.scan()
-        for key, row, var in zip(
-            block.keys, engine.rows(block.keys).metadata, block.var, strict=True
-        )
-        if where.holds(row, var)
-    ]
-    assert [key for block in engine.scan(where) for key in block.keys] == wanted
-    assert engine.count(where) == len(wanted)
-    found = engine.search(QUERIES, 50, where)
-    assert found.keys.shape == (5, len(wanted))
-    assert all(set(keys) == set(wanted) for keys in found.keys)
-
-
 def test_numbers_of_a_condition_are_compared_exactly(place):
     """With the variance, and with numbers in metadata that many decimal texts stand for."""
     engine, rows = made(place), some_rows(200, 1)

@@ -4,9 +4,8 @@ import os
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
-from stores import FACTS, SPACE, answers, contents, files_of, filled, made, opened, some_rows
+from stores import answers, contents, files_of, filled, made, opened, some_rows
 
 from surefind.engines.embedded import engine as embedded
 from surefind.engines.embedded import vectors, view
@@ -16,15 +15,6 @@ from surefind.engines.where import Where
 from surefind.errors import InvalidFile
 
 LABELLED = Where.parse(["label=a"])
-
-
-def test_space_facts_and_kind_are_kept(place):
-    made(place, kind="auto")
-    engine = opened(place)
-    assert (engine.space, dict(engine.facts)) == (SPACE, FACTS)
-    assert engine.describe()["asked_kind"] == "auto"
-    engine.facts["nested"]["a"].append("changed")
-    assert dict(engine.facts) == FACTS
 
 
 def test_a_reader_keeps_answering_beside_writes_and_a_compact(place):
@@ -171,15 +161,6 @@ def test_a_folder_that_is_gone_is_one_clear_error(place):
     assert engine.count() == 28  # what is open stays
 
 
-def test_an_index_of_the_first_release_is_refused_and_told_how_to_make_it_anew(place):
-    (place / "versions").mkdir(parents=True)
-    (place / "CURRENT").write_text("{}")
-    for use in (opened, made):
-        with pytest.raises(InvalidFile, match="surefind 0.1") as raised:
-            use(place)
-        assert "surefind index MODEL IMAGES -o INDEX" in raised.value.fix
-
-
 def test_an_index_whose_making_was_stopped_can_be_made(place):
     place.mkdir()
     (place / "index.db").touch()
@@ -204,11 +185,10 @@ def test_a_damaged_newest_version_is_refused_and_the_open_one_goes_on(place):
     assert answers(old) == before
 
 
-def test_a_search_gives_the_columns_of_the_rows_it_names(place):
-    engine = filled(place)
-    rows = some_rows(5, 99)
-    found = engine.search(SPACE.asking(rows.embeddings), 28)
-    assert (np.diff(found.distance, axis=1) >= 0).all()
-    rows = engine.rows(found.keys[0])
-    np.testing.assert_allclose(found.var[0], rows.embeddings.spread, rtol=1e-6)
-    assert np.array_equal(found.vectors[0], SPACE.stored(rows.embeddings))
+def test_an_index_of_the_first_release_is_refused_and_told_how_to_make_it_anew(place):
+    (place / "versions").mkdir(parents=True)
+    (place / "CURRENT").write_text("{}")
+    for use in (opened, made):
+        with pytest.raises(InvalidFile, match="surefind 0.1") as raised:
+            use(place)
+        assert "surefind index MODEL IMAGES -o INDEX" in raised.value.fix

@@ -55,51 +55,11 @@ def keys(*ids):
 
 
 @pytest.mark.milvus
-def test_hostile_ids_are_only_ids(engine):
-    rows = rows_of(HOSTILE, metadata=[{"text": name} for name in HOSTILE])
-    engine.add(rows)
-    assert engine.count() == len(HOSTILE)
-    assert engine.rows(keys(*reversed(HOSTILE))).ids == tuple(reversed(HOSTILE))
-    assert engine.digests_of(HOSTILE) == dict.fromkeys(HOSTILE, "")
-    for name in HOSTILE:
-        assert list(engine.digests_of([name])) == [name]
-    for number, name in enumerate(HOSTILE, start=1):
-        assert engine.remove([name]) == 1
-        assert engine.count() == len(HOSTILE) - number
-
-
-@pytest.mark.milvus
 def test_hostile_digests_are_only_digests(engine):
     odd = [name for name in HOSTILE if len(name.encode()) <= 64]
     engine.add(rows_of([f"row {number}" for number in range(len(odd))], digests=odd))
     assert engine.ids_of(odd) == {digest: f"row {number}" for number, digest in enumerate(odd)}
     assert engine.ids_of(['x"] or digest in ["%', "", "\0"]) == {}
-
-
-@pytest.mark.milvus
-@pytest.mark.parametrize("stored", [False, True], ids=["in memory", "in the store"])
-def test_metadata_keep_their_types_and_digits(engine, stored):
-    given = {
-        "text": 'ünï "q" \\ \n 😀',
-        "empty": "",
-        "whole": 2**53 - 1,
-        "minus": -(2**53) + 1,
-        "zero": 0,
-        "one": 1.0,
-        "real": 0.1 + 0.2,
-        "small": 5e-324,
-        "large": 1.7976931348623157e308,
-        "round": 1e22,
-        "yes": True,
-        "no": False,
-    }
-    engine.add(rows_of(["a"], metadata=[given]))
-    if stored:
-        engine.compact()
-    back = engine.rows(keys("a")).metadata[0]
-    assert {name: repr(value) for name, value in back.items()} == {
-        name: repr(value) for name, value in given.items()
-    }
 
 
 @pytest.mark.milvus

@@ -49,30 +49,6 @@ def recall(engine, gallery, query, k=10) -> float:
 
 
 @pytest.mark.milvus
-def test_flat_misses_nothing_before_and_after_compacting(make):
-    embeddings, query = gallery(6000), gallery(40, seed=1)
-    engine = make(space=SPACE, kind="flat")
-    engine.add(rows_of(embeddings))
-    want, _ = nearest(SPACE, embeddings, query, 50)
-    for _ in range(2):
-        found = engine.search(SPACE.asking(query), 50)
-        assert np.allclose(found.distance, want, rtol=1e-4, atol=1e-4)
-        engine.compact()
-    assert engine.exact and engine.describe()["kind"] == "flat"
-
-
-@pytest.mark.milvus
-@pytest.mark.parametrize("kind", ["hnsw", "ivf"])
-def test_approximate_kinds_miss_next_to_nothing(make, kind):
-    embeddings, query = gallery(6000), gallery(100, seed=1)
-    engine = make(space=SPACE, kind=kind)
-    engine.add(rows_of(embeddings))
-    engine.compact()
-    assert recall(engine, embeddings, query) >= 0.99
-    assert not engine.exact and engine.describe()["kind"] == kind
-
-
-@pytest.mark.milvus
 def test_auto_has_a_graph_once_there_are_many_rows(make, new_url, monkeypatch):
     monkeypatch.setattr(module, "MANY", 2000)
     url = new_url()

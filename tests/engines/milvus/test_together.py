@@ -1,7 +1,5 @@
 """Several engines at one collection, in one process or two."""
 
-import subprocess
-import sys
 import threading
 
 import numpy as np
@@ -15,29 +13,6 @@ from surefind.engines.opening import create_engine, open_engine
 from surefind.engines.space import Space
 
 pytestmark = pytest.mark.milvus
-
-ELSEWHERE = """
-import sys
-sys.path.insert(0, sys.argv[2])
-from galleries import random_rows
-from surefind.engines.opening import open_engine
-engine = open_engine(sys.argv[1])
-engine.add(random_rows(20, 4, 0, prefix="elsewhere"))
-engine.remove(["here-1"])
-"""
-
-
-def test_what_another_process_wrote_is_seen_after_refreshing(milvus, engine, request):
-    engine.add(random_rows(5, 4, 0, prefix="here"))
-    engine.refresh()
-    support = str(request.config.rootpath / "tests" / "support")
-    url = f"{milvus.url}?collection=kept"
-    subprocess.run([sys.executable, "-c", ELSEWHERE, url, support], check=True)
-    assert engine.refresh()
-    assert engine.count() == 24
-    found = engine.search(np.zeros((1, 5), np.float32), 100)
-    assert {name.split("-")[0] for name in found.keys[0]} == {"here", "elsewhere"}
-    assert "here-1" not in found.keys[0]
 
 
 def test_refreshing_tells_whether_rows_came_or_went(milvus, engine):

@@ -161,20 +161,6 @@ def test_an_error_is_its_first_line_without_the_password():
     assert caught.value.problem == "pgvector://ann@db/x: a secret: ***"
 
 
-def test_a_missing_database_is_said_to_be(server):
-    assert (
-        'database "nowhere" does not exist' in failing(open_engine, server.url("nowhere")).problem
-    )
-
-
-def test_a_user_who_may_not_install_pgvector_is_told(server):
-    database = server.database()
-    server.run("CREATE ROLE humble LOGIN")
-    server.run("GRANT CREATE ON SCHEMA public TO humble", database=database)
-    error = failing(create_engine, server.url(database, user="humble"), SPACE, {})
-    assert "permission denied to create extension" in error.problem
-
-
 def test_an_old_pgvector_is_refused(server):
     database = server.database()
     server.run(

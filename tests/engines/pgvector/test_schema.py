@@ -217,17 +217,6 @@ def test_compacting_twice_at_once_builds_one_graph(make_engine, make_rows, reope
     assert not engine.exact and not other.exact
 
 
-@pytest.mark.parametrize("kind", ["flat", "hnsw", "ivf"])
-def test_a_sound_engine_has_nothing_to_say(kind, make_engine, make_rows):
-    engine = make_engine(kind=kind)
-    engine.add(make_rows(count=40, digest="0" * 64))
-    engine.compact()
-    engine.remove(["row 1"])
-    engine.add(make_rows("row 2"))
-    assert engine.verify() == []
-    assert not engine.refresh() and engine.warnings == ()
-
-
 @pytest.mark.parametrize("change", FAULTS)
 def test_a_bad_row_is_found(change, make_engine, make_rows, server, table):
     engine = make_engine()

@@ -67,7 +67,7 @@ def connect(folder: Path, *, write: bool = False) -> sqlite3.Connection:
     """
     path = folder / FILE
     if not path.is_file():
-        if (folder / "CURRENT").exists() or (folder / "versions").is_dir():
+        if (folder / "CURRENT").exists():
             raise InvalidFile(
                 f"{folder} was written by surefind 0.1, whose format is no longer read",
                 fix="remove the folder of the index and make it anew: "

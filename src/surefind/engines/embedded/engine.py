@@ -20,11 +20,10 @@ from surefind.engines.embedded import database
 from surefind.engines.embedded.graph import LINKS, kind_wanted, write_graph
 from surefind.engines.embedded.vectors import Ints, Vectors, appended, check_room, map_vectors
 from surefind.engines.embedded.view import COLUMNS, OWN_FILE, View, load
-from surefind.engines.engine import KINDS, Block, EngineError, Found, Keys, Rows
+from surefind.engines.engine import Block, EngineError, Found, Keys, Rows
 from surefind.engines.space import Space
 from surefind.engines.where import Where
 from surefind.errors import InvalidArgument, InvalidFile
-from surefind.validation import check_choice
 
 BLOCK = 4096  # rows that share a checksum
 KEPT_FOR = 600  # seconds in which readers of an older version can still read its removed rows
@@ -37,7 +36,6 @@ def create(
     place: str, space: Space, facts: Mapping[str, Any], *, kind: str = "auto"
 ) -> "EmbeddedEngine":
     """Make a new, empty index in the folder `place`."""
-    check_choice("kind", kind, ("auto", *KINDS))
     try:
         kept = json.dumps(dict(facts), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
@@ -102,7 +100,6 @@ class EmbeddedEngine:
                 "embeddings",
                 expected="finite numbers and positive variances",
                 got="others",
-                fix="look for a diverged model",
             )
         texts = [
             (name, _digest(digest), json.dumps(dict(metadata), ensure_ascii=False))
