@@ -75,7 +75,7 @@ def exported(folder: Path, splits: Splits) -> dict[str, Any]:
     """Its ONNX files, made if they are not there, and how near they are to it."""
     made = export_onnx(folder, int8=chosen(splits.train, IMAGES), source="cub200, classes 1-100")
     return {
-        precision: {"megabytes": its.megabytes, **its.parity.as_dict()}
+        precision: {"megabytes": its.megabytes, **its.parity._asdict()}
         for precision, its in made.items()
     }
 

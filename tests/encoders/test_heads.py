@@ -19,11 +19,6 @@ def pooled_like_features(images: int, channels: int) -> torch.Tensor:
     return 3 * functional.normalize(torch.rand(images, channels, generator=generator), dim=1)
 
 
-def test_heads_give_a_vector_and_a_number_per_image(features):
-    assert MeanHead(20, 7)(features).shape == (6, 7)
-    assert VarianceHead(20)(features).shape == (6,)
-
-
 @pytest.mark.parametrize("layer_norm", [False, True])
 def test_the_variance_head_is_gem_two_layers_with_relu_and_softplus(features, layer_norm):
     head = VarianceHead(20, layer_norm=layer_norm, initial=0.5, floor=1e-3)

@@ -165,25 +165,18 @@ def test_a_folder_without_a_model_is_refused(tmp_path):
         Encoder.load(tmp_path)
 
 
-def changed_tensors(folder: Path, change) -> None:
-    tensors = load_file(folder / "model.safetensors")
-    change(tensors)
-    save_file(tensors, folder / "model.safetensors")
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (lambda t: t.pop("log_scale"), "1 missing"),
-        (lambda t: t.update(extra=torch.ones(1)), "1 unknown"),
-        (lambda t: t.update(log_scale=torch.ones(2)), "of another shape"),
-        (lambda t: t.update(log_scale=torch.tensor(torch.nan)), "not finite"),
         (lambda t: t.update(log_scale=torch.tensor(1e-6)), "does not belong"),
         (lambda t: t.update(log_scale=t["log_scale"].half()), "does not belong"),
     ],
 )
 def test_changed_weights_are_refused(saved, change, message):
-    changed_tensors(saved, change)
+    tensors = load_file(saved / "model.safetensors")
+    change(tensors)
+    save_file(tensors, saved / "model.safetensors")
     with pytest.raises(InvalidFile, match=message):
         Encoder.load(saved)
 

@@ -5,8 +5,8 @@ from calibrations import write_noisy_pictures
 
 import surefind as sf
 from surefind.datasets import open_dataset
-from surefind.encoders.classes import class_hashes
 from surefind.encoders.encoder import Encoder
+from surefind.encoders.saving import class_hashes
 from surefind.training.loop import train
 
 

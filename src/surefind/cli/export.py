@@ -63,7 +63,7 @@ def export(
         made = export_onnx(folder, int8=files, source=source, tell=tell)
     if as_json:
         facts = {
-            precision: {"path": str(its.path), "megabytes": its.megabytes, **its.parity.as_dict()}
+            precision: {"path": str(its.path), "megabytes": its.megabytes, **its.parity._asdict()}
             for precision, its in made.items()
         }
         print(json.dumps({"model": str(folder), "files": facts}))

@@ -12,7 +12,6 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from surefind.encoders.tiny import TinyConvNet
 from surefind.encoders.torchvision_guard import import_torchvision
 from surefind.encoders.weights import load_weights
 from surefind.errors import InvalidArgument, SurefindError
@@ -26,6 +25,31 @@ OWN = {  # beside timm's
 }
 _PATIENCE = 5.0  # seconds for the hub to answer at all; it retries for a minute by itself
 _RESIZES = {"center": "crop", "squash": "squash", "border": "pad"}  # timm's names for them
+
+
+class TinyConvNet(nn.Module):
+    """Four 3x3 convolutions, each halving the picture but the last: 32 px -> a 4 x 4 map.
+
+    Quick to train from scratch on a CPU. Group norm instead of batch norm: an image's features do
+    not depend on its batch, so chunks and processes agree.
+    """
+
+    def __init__(self, channels: int = 128) -> None:
+        super().__init__()
+        self.num_features = channels
+        widths = (3, channels // 4, channels // 2, channels, channels)
+        layers: list[nn.Module] = []
+        for come, leave, stride in zip(widths, widths[1:], (2, 2, 2, 1), strict=False):
+            convolution = nn.Conv2d(come, leave, 3, stride=stride, padding=1, bias=False)
+            stage = (convolution, nn.GroupNorm(8, leave), nn.ReLU(inplace=True))
+            layers.append(nn.Sequential(*stage))
+        self.stages = nn.Sequential(*layers)
+
+    def forward_features(self, pixels: Tensor) -> Tensor:
+        features: Tensor = self.stages(pixels)
+        return features
+
+    forward = forward_features
 
 
 class Backbone(nn.Module):

@@ -101,16 +101,13 @@ class EncoderConfig:
                     "preprocessing",
                     expected="numbers where numbers belong",
                     got=repr(dict(preprocessing)),
-                    fix="leave it out for the backbone's own",
                 ) from error
         return cls(**given)
 
 
 def _check(argument: str, value: object, expected: str, *, fits: bool) -> None:
     if not fits:
-        raise InvalidArgument(
-            argument, expected=expected, got=repr(value), fix="leave it out for the default"
-        )
+        raise InvalidArgument(argument, expected=expected, got=repr(value))
 
 
 def _check_size(argument: str, value: object, least: int) -> None:

@@ -14,15 +14,11 @@ from torch.nn import functional
 from surefind.embeddings import Embeddings, Gaussians, VonMisesFisher
 from surefind.encoders import saving
 from surefind.encoders.backbone import Backbone, build_backbone
-from surefind.encoders.classes import read_classes, write_classes
 from surefind.encoders.config import EncoderConfig
-from surefind.encoders.encoding import ImageEncoder
-from surefind.encoders.fingerprint import fingerprint
-from surefind.encoders.gem import log_map
-from surefind.encoders.heads import MeanHead, VarianceHead, start_from_pca
+from surefind.encoders.encoding import ImageEncoder, evaluating
+from surefind.encoders.heads import MeanHead, VarianceHead, log_map, start_from_pca
 from surefind.encoders.hub import check_hub_id, model_folder, pack, upload, whole
 from surefind.encoders.model_card import model_card
-from surefind.encoders.modes import evaluating
 
 __all__ = ["POINT_VAR", "Encoder", "EncoderConfig"]
 
@@ -105,7 +101,7 @@ class Encoder(ImageEncoder, nn.Module):
             saved = saving.read_config(folder)
             encoder = cls.create(saved.config)
             encoder.load_state_dict(saving.read_weights(folder, saved, encoder.state_dict()))
-            encoder.trained_with = read_classes(folder)
+            encoder.trained_with = saving.read_classes(folder)
         with suppress(OSError):
             encoder.card = (folder / saving.CARD).read_text(encoding="utf-8", errors="replace")
         return encoder.eval()
@@ -126,7 +122,7 @@ class Encoder(ImageEncoder, nn.Module):
                 classes=len(self.trained_with),
             )
         saving.write_model(Path(folder), self.config, self.state_dict(), card=text)
-        write_classes(Path(folder), self.trained_with)
+        saving.write_classes(Path(folder), self.trained_with)
 
     def push_to_hub(
         self,
@@ -150,7 +146,7 @@ class Encoder(ImageEncoder, nn.Module):
 
     @property
     def fingerprint(self) -> str:
-        return fingerprint(self.config, self.state_dict())
+        return saving.fingerprint(self.config, self.state_dict())
 
     @property
     def has_variance(self) -> bool:

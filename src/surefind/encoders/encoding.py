@@ -3,16 +3,16 @@
 import math
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from PIL import Image
-from torch import Tensor
+from torch import Tensor, nn
 
 from surefind.embeddings import Embeddings
 from surefind.encoders.threads import single_core_pool
@@ -159,3 +159,16 @@ def on_cores(cores: int, batches: Iterable[Batch], embed: Embed) -> Results:
                 yield done, result.result()
         finally:  # also when a batch fails
             pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def evaluating(module: nn.Module, *, but: Collection[nn.Module] = ()) -> Iterator[None]:
+    """Evaluation mode inside, except for the modules `but`; every mode is restored afterwards."""
+    before = [(part, part.training) for part in module.modules()]
+    try:
+        for part, _ in before:
+            part.training = part in but
+        yield
+    finally:
+        for part, mode in before:
+            part.training = mode

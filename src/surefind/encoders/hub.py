@@ -6,11 +6,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from surefind.encoders.classes import FILE as CLASSES
-from surefind.encoders.classes import read_classes
 from surefind.encoders.model_card import Measured, card_for_hub, model_card
 from surefind.encoders.onnx import files as export
-from surefind.encoders.saving import CARD, CONFIG, WEIGHTS, model_files, read_config
+from surefind.encoders.saving import (
+    CARD,
+    CLASSES,
+    CONFIG,
+    WEIGHTS,
+    model_files,
+    read_classes,
+    read_config,
+)
 from surefind.errors import InvalidArgument, InvalidFile
 
 LOG_IN = "log in with `hf auth login`, or set HF_TOKEN"

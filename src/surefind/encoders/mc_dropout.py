@@ -11,8 +11,7 @@ from torch.overrides import TorchFunctionMode
 
 from surefind.embeddings import SMALLEST_SPREAD, Gaussians
 from surefind.encoders.encoder import Encoder
-from surefind.encoders.encoding import ImageEncoder
-from surefind.encoders.modes import evaluating
+from surefind.encoders.encoding import ImageEncoder, evaluating
 from surefind.errors import InvalidArgument
 
 
@@ -27,12 +26,7 @@ class McDropoutEncoder(ImageEncoder):
 
     def __init__(self, encoder: Encoder, *, passes: int = 50, seed: int = 0) -> None:
         if passes < 2:
-            raise InvalidArgument(
-                "passes",
-                expected="at least 2, to see them disagree",
-                got=str(passes),
-                fix="50 is usual",
-            )
+            raise InvalidArgument("passes", expected="at least 2", got=str(passes))
         self.encoder, self.passes, self.seed = encoder, passes, seed
         self.preprocessing, self.trained_with = encoder.preprocessing, encoder.trained_with
         self._dropping = {part for part in encoder.modules() if _drops(part)}

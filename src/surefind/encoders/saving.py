@@ -1,25 +1,25 @@
-"""A model folder: config.json, model.safetensors and a card for people to read."""
+"""A model folder: config.json, model.safetensors, classes.json and a card for people to read."""
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
 from safetensors.torch import save as to_safetensors
 from torch import Tensor
 
 import surefind
 from surefind.encoders.backbone import check_backbone
-from surefind.encoders.classes import FILE as CLASSES
 from surefind.encoders.config import EncoderConfig
-from surefind.encoders.fingerprint import canonical, fingerprint
 from surefind.encoders.weights import read_tensors
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.files import write_whole
 
 SCHEMA = 1
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
+CLASSES = "classes.json"
 _KEYS = {"schema", "surefind", "fingerprint", "config", "checksum"}
 _SAVE_AGAIN = "save the model again, or restore the folder from a copy"
 
@@ -29,6 +29,21 @@ class Saved(NamedTuple):
 
     config: EncoderConfig
     fingerprint: str
+
+
+def fingerprint(config: EncoderConfig, tensors: Mapping[str, Tensor]) -> str:
+    """sha256 over the configuration and every tensor's name, type, shape and bytes."""
+    digest = hashlib.sha256(canonical(config.as_dict()))
+    for name in sorted(tensors):
+        tensor = tensors[name].detach().cpu().contiguous()
+        digest.update(canonical([name, str(tensor.dtype), list(tensor.shape)]))
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def canonical(value: object) -> bytes:
+    """JSON with one spelling, ended so that nothing can run into what follows."""
+    return json.dumps(value, sort_keys=True).encode() + b"\n"
 
 
 def write_model(
@@ -46,7 +61,7 @@ def write_model(
         "fingerprint": made,
         "config": config.as_dict(),
     }
-    facts["checksum"] = _checksum(facts)
+    facts["checksum"] = checksum(facts)
     weights = to_safetensors({name: t.detach().cpu().contiguous() for name, t in tensors.items()})
     waiting = _waiting(folder, made)
     try:
@@ -82,7 +97,7 @@ def read_config(folder: Path) -> Saved:
         check_backbone(config.backbone)
     except InvalidArgument as error:
         raise InvalidFile(f"{path}: {error.problem}", fix=error.fix) from error
-    if config.preprocessing is None or facts["checksum"] != _checksum(facts):
+    if config.preprocessing is None or facts["checksum"] != checksum(facts):
         raise InvalidFile(f"{path} was changed after it was saved", fix=_SAVE_AGAIN)
     return Saved(config, facts["fingerprint"])
 
@@ -110,11 +125,45 @@ def model_files(folder: Path, saved: Saved) -> dict[str, Path]:
     return {name: path for name, path in files.items() if path.is_file()}
 
 
+def class_hashes(labels: Iterable[object]) -> frozenset[str]:
+    """Hash the classes that an encoder was trained with: their names may be private."""
+    return frozenset(hashlib.sha256(str(label).encode()).hexdigest()[:16] for label in set(labels))
+
+
+def write_classes(folder: Path, codes: frozenset[str]) -> None:
+    if codes:
+        write_whole(folder / CLASSES, (json.dumps(sorted(codes)) + "\n").encode())
+    else:
+        (folder / CLASSES).unlink(missing_ok=True)
+
+
+def read_classes(folder: Path) -> frozenset[str]:
+    """Nothing where it was never written down."""
+    path = folder / CLASSES
+    try:
+        codes = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return frozenset()
+    except (OSError, ValueError, RecursionError) as error:
+        raise _damaged(path) from error
+    if not isinstance(codes, list) or not all(isinstance(code, str) for code in codes):
+        raise _damaged(path)
+    return frozenset(codes)
+
+
+def _damaged(path: Path) -> InvalidFile:
+    return InvalidFile(
+        f"{path} is not the list of classes that was written",
+        fix="restore it, or delete it: it only warns of calibrating with classes trained with",
+    )
+
+
 def _waiting(folder: Path, made: str) -> Path:
     return folder / f".model-{made}.safetensors"
 
 
-def _checksum(facts: Mapping[str, Any]) -> str:
+def checksum(facts: Mapping[str, Any]) -> str:
+    """sha256 over everything but the checksum itself."""
     rest = {name: value for name, value in facts.items() if name != "checksum"}
     return hashlib.sha256(canonical(rest)).hexdigest()
 
@@ -128,7 +177,7 @@ def _read_json(path: Path) -> dict[str, Any]:
             fix="name the folder that Encoder.save or `surefind train` wrote",
         ) from error
     except OSError as error:
-        raise InvalidFile(f"cannot read {path}: {error.strerror}", fix="check the path") from error
+        raise InvalidFile(f"cannot read {path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise InvalidFile(f"{path} is not valid JSON: {error}", fix=_SAVE_AGAIN) from error
     if not isinstance(facts, dict):

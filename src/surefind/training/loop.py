@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, Self
 import torch
 
 from surefind.datasets.splits import Splits
-from surefind.encoders.classes import class_hashes
 from surefind.encoders.device import own_device
 from surefind.encoders.encoder import Encoder
+from surefind.encoders.saving import class_hashes
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 from surefind.images.loading import Rejection, TooManyRejected
 from surefind.images.matches import Matches, matches_of

@@ -7,8 +7,15 @@ import torch
 
 from surefind.encoders import Encoder
 from surefind.encoders.onnx import export as exporting
-from surefind.encoders.onnx.export import evenly, export_onnx
-from surefind.encoders.onnx.parity import TOLERANCE, Parity, check_parity, made_up_images, parity
+from surefind.encoders.onnx.export import (
+    TOLERANCE,
+    Parity,
+    check_parity,
+    evenly,
+    export_onnx,
+    made_up_images,
+    parity,
+)
 from surefind.encoders.onnx.runtime import OnnxEncoder
 from surefind.errors import SurefindError
 

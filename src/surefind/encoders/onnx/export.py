@@ -1,18 +1,23 @@
-"""A model folder gets its ONNX files, once they are known to say what the model says."""
+"""Export a model to ONNX in float32 and int8, and compare the files with the model."""
 
-from collections.abc import Callable, Sequence
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
-from torch import Tensor
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
 
+from surefind.embeddings import Embeddings, VonMisesFisher
 from surefind.encoders.encoder import Encoder
-from surefind.encoders.onnx.extra import check_exporting
-from surefind.encoders.onnx.files import FOLDER, write_export
-from surefind.encoders.onnx.graph import onnx_graph
-from surefind.encoders.onnx.parity import Parity, check_parity, made_up_images, parity
-from surefind.encoders.onnx.quantise import quantised
+from surefind.encoders.encoding import ImageEncoder
+from surefind.encoders.onnx import extra
+from surefind.encoders.onnx.files import FOLDER, MEAN, PIXELS, VAR, write_export
 from surefind.encoders.onnx.runtime import OnnxEncoder
 from surefind.errors import SurefindError
 from surefind.images.decode import ImageSource
@@ -20,8 +25,26 @@ from surefind.images.loading import Loader
 
 AT_ONCE = 8  # images in a batch
 IMAGES = 200  # that show the range of activations
+OPSET = 20
+EXAMPLES = 2  # a batch of one would be taken for a batch that is always one
+MOST_BYTES = 2_000_000_000  # of an ONNX file that holds its own weights
+TOLERANCE = 1e-3  # of float32: other orders of adding differ by about 1e-6
+MADE_UP = 16  # images, where none were given
+QUANTISED = ["Conv", "MatMul", "Gemm", "Add", "MaxPool", "Relu", "Clip"]
 
 Tell = Callable[[str, int, int], None]  # what is done, how much of it, out of how much
+
+
+class Parity(NamedTuple):
+    """Differences as a share of what the model says, over some images."""
+
+    images: int
+    mean_largest: float  # of the distance between two means, to the length of the model's
+    mean_typical: float
+    cosine_least: float  # between two means
+    cosine_typical: float
+    var_largest: float
+    var_typical: float
 
 
 class Made(NamedTuple):
@@ -44,7 +67,7 @@ def export_onnx(
     The images also show how far the files are from the model; without any, made-up ones do.
     `source` is where they came from, to be written down.
     """
-    check_exporting()
+    extra.check_exporting()
     folder = Path(folder)
     encoder = Encoder.load(folder)
     batches = _batches(encoder, int8, tell)
@@ -61,7 +84,7 @@ def export_onnx(
         found["int8"] = parity(encoder, _run(contents["int8"], encoder), batches)
     facts: dict[str, Any] = {"images": source if int8 else "made up"}
     made = {
-        precision: (content, {**facts, "parity": found[precision].as_dict()})
+        precision: (content, {**facts, "parity": found[precision]._asdict()})
         for precision, content in contents.items()
     }
     tell("writing", 0, 1)
@@ -98,3 +121,171 @@ def _batches(encoder: Encoder, images: Sequence[ImageSource], tell: Tell) -> lis
 
 def _run(graph: bytes, encoder: Encoder) -> OnnxEncoder:
     return OnnxEncoder(graph, encoder.config, fingerprint=encoder.fingerprint)
+
+
+def onnx_graph(encoder: Encoder) -> bytes:
+    """Normalised pixels (N, 3, S, S), any N, to means (N, D) and variances (N,), as a file.
+
+    Of von Mises-Fisher distributions the variance is 1 / kappa. Batch norm becomes part of the
+    convolutions before it.
+    """
+    weights = sum(t.numel() * t.element_size() for t in encoder.state_dict().values())
+    if weights > MOST_BYTES:
+        raise SurefindError(
+            f"the model has {weights / 1e9:.1f} GB of weights, an ONNX file holds 2",
+            fix="choose a smaller backbone, or stay with --runtime torch",
+        )
+    size = encoder.preprocessing.size
+    pixels = torch.zeros(EXAMPLES, 3, size, size)
+    with encoder.evaluating(), torch.no_grad(), warnings.catch_warnings():
+        # torch warns of what it does itself
+        warnings.filterwarnings("ignore", message=r".*LeafSpec.*", category=FutureWarning)
+        program = torch.onnx.export(
+            _Moments(encoder).eval(),
+            (pixels,),
+            dynamo=True,
+            opset_version=OPSET,
+            input_names=[PIXELS],
+            output_names=[MEAN, VAR],
+            dynamic_shapes=({0: torch.export.Dim("batch")},),
+            external_data=False,
+            verbose=False,
+        )
+    assert program is not None  # of dynamo
+    content: bytes = program.model_proto.SerializeToString()
+    return content
+
+
+class _Moments(nn.Module):
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+
+    def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
+        return self.encoder.moments(self.encoder.features(pixels))
+
+
+def quantised(graph: bytes, batches: Sequence[Tensor]) -> bytes:
+    """The graph in int8; normalised pixels (N, 3, S, S) show which range each activation has.
+
+    Weights have 7 bits, one scale per channel, and activations 8: on processors without
+    instructions of their own for it, 8 and 8 would overflow 16 bits. The heads stay in float32:
+    their logarithms and exponentials, the mean and the variance.
+    """
+    package = extra.quantization()
+    with TemporaryDirectory() as folder, _quiet():
+        whole, simple, small = (
+            Path(folder, f"{name}.onnx") for name in ("whole", "simple", "small")
+        )
+        whole.write_bytes(graph)
+        package.shape_inference.quant_pre_process(whole, simple, skip_symbolic_shape=True)
+        package.quantize_static(
+            simple,
+            small,
+            _reader(package, batches),
+            quant_format=package.QuantFormat.QDQ,
+            op_types_to_quantize=QUANTISED,
+            nodes_to_exclude=_heads(simple),
+            activation_type=package.QuantType.QUInt8,
+            weight_type=package.QuantType.QInt8,
+            per_channel=True,
+            reduce_range=True,
+            calibrate_method=package.CalibrationMethod.MinMax,
+        )
+        return small.read_bytes()
+
+
+def _heads(path: Path) -> list[str]:
+    """Names of the nodes from the floor under the features on, with which pooling begins.
+
+    In whole numbers that floor would be 0, which has no logarithm.
+    """
+    nodes = extra.onnx().load(path).graph.node
+    makers = {name: node for node in nodes for name in node.output}
+    starts = [node for node in nodes if node.op_type == "Log"]
+    for node in list(starts):
+        while node.op_type != "Clip" and node.input and node.input[0] in makers:
+            node = makers[node.input[0]]
+            starts.append(node)
+    made = {name for node in starts for name in node.output}
+    names = {node.name for node in starts}
+    for node in nodes:  # in the order of their work
+        if made & set(node.input):
+            made |= set(node.output)
+            names.add(node.name)
+    return sorted(names)
+
+
+def _reader(package: Any, batches: Sequence[Tensor]) -> Any:
+    class Reader(package.CalibrationDataReader):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.left = iter(batches)
+
+        def get_next(self) -> dict[str, Any] | None:
+            pixels = next(self.left, None)
+            return None if pixels is None else {PIXELS: pixels.numpy()}
+
+    return Reader()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """ONNX Runtime logs advice that was followed already."""
+    root = logging.getLogger()
+    before = root.level
+    root.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        root.setLevel(before)
+
+
+@torch.inference_mode()
+def parity(model: ImageEncoder, exported: ImageEncoder, batches: Sequence[Tensor]) -> Parity:
+    """Compare two encoders on normalised pixels, batch by batch."""
+    with model.evaluating():
+        wanted = _together([model.embed_pixels(pixels) for pixels in batches])
+    found = _together([exported.embed_pixels(pixels) for pixels in batches])
+    (mean, var), (other, other_var) = wanted, found
+    apart = (other - mean).norm(dim=1) / mean.norm(dim=1)
+    cosine = functional.cosine_similarity(mean, other, dim=1)
+    ratio = (other_var - var).abs() / var
+    return Parity(
+        images=len(mean),
+        mean_largest=float(apart.max()),
+        mean_typical=float(apart.median()),
+        cosine_least=float(cosine.min()),
+        cosine_typical=float(cosine.median()),
+        var_largest=float(ratio.max()),
+        var_typical=float(ratio.median()),
+    )
+
+
+def check_parity(found: Parity) -> None:
+    """Refuse an export in float32 that does not say what the model says."""
+    far = (found.mean_largest, found.var_largest)
+    if not all(value <= TOLERANCE for value in far):  # nor if one is not a number
+        worst = next(value for value in far if not value <= TOLERANCE)
+        raise SurefindError(
+            f"the exported model differs from the model by up to {worst:.2g}, "
+            f"at most {TOLERANCE:g} is rounding; nothing was written",
+            fix="use --runtime torch, and report it with the versions that surefind doctor prints",
+        )
+
+
+def made_up_images(size: int, count: int = MADE_UP) -> Tensor:
+    """Pictures of coloured clouds, uint8 (count, 3, size, size); always the same."""
+    random = torch.Generator().manual_seed(0)
+    coarse = torch.rand(count, 3, 4, 4, generator=random)
+    fine = torch.rand(count, 3, size, size, generator=random)
+    clouds = functional.interpolate(coarse, size=(size, size), mode="bilinear")
+    return ((0.8 * clouds + 0.2 * fine) * 255).to(torch.uint8)
+
+
+def _together(parts: Sequence[Embeddings]) -> tuple[Tensor, Tensor]:
+    """Means and variances, in float64."""
+    mean = torch.cat([part.mean for part in parts]).double()
+    var = torch.cat(
+        [1 / part.kappa if isinstance(part, VonMisesFisher) else part.spread for part in parts]
+    )
+    return mean, var.double()

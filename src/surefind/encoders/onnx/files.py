@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import surefind
-from surefind.encoders.fingerprint import canonical
-from surefind.encoders.saving import read_config
+from surefind.encoders.saving import checksum, read_config
 from surefind.errors import InvalidFile
 from surefind.files import make_writable, write_whole
 
@@ -74,7 +73,7 @@ def write_export(
             for precision, its in files.items()
         },
     }
-    said["checksum"] = _checksum(said)
+    said["checksum"] = checksum(said)
     write_whole(folder / FILE, (json.dumps(said, indent=2) + "\n").encode())
     named = {its.name(precision) for precision, its in files.items()}
     for left_over in folder.glob("model*-*.onnx"):
@@ -120,7 +119,7 @@ def _read(path: Path, again: str) -> Exported | None:
     """None where nothing was exported."""
     try:
         facts = json.loads(path.read_bytes())
-        if facts["checksum"] != _checksum(facts):
+        if facts["checksum"] != checksum(facts):
             raise ValueError("it was changed after it was written")
         if facts["schema"] != SCHEMA:
             raise ValueError(f"schema {facts['schema']!r}, this version reads {SCHEMA}")
@@ -135,8 +134,3 @@ def _read(path: Path, again: str) -> Exported | None:
         raise InvalidFile(
             f"{path} cannot be used: {error}", fix=f"export again: {again}"
         ) from error
-
-
-def _checksum(facts: Mapping[str, Any]) -> str:
-    rest = {name: value for name, value in facts.items() if name != "checksum"}
-    return hashlib.sha256(canonical(rest)).hexdigest()

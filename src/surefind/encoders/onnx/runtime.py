@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from surefind.embeddings import Embeddings, Gaussians, VonMisesFisher
-from surefind.encoders.classes import read_classes
 from surefind.encoders.config import EncoderConfig
 from surefind.encoders.encoder import Encoder, no_embeddings
 from surefind.encoders.encoding import ImageEncoder
@@ -23,7 +22,7 @@ from surefind.encoders.onnx.files import (
     read_export,
     write_export,
 )
-from surefind.encoders.saving import read_config
+from surefind.encoders.saving import read_classes, read_config
 from surefind.errors import InvalidFile
 from surefind.validation import check_choice
 
