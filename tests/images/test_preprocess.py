@@ -100,12 +100,8 @@ def test_settings_survive_json():
         ({"size": 0}, "size: expected a whole number from 1 to 4096, got 0"),
         ({"size": 224.0}, "size: expected a whole number"),
         ({"crop_share": 1.2}, "crop_share: expected a share"),
-        ({"crop_share": float("nan")}, "crop_share: expected a share"),
         ({"std": (0.2, 0.0, 0.2)}, "std: expected three numbers above 0"),
         ({"mean": (0.2, 0.1)}, "mean: expected three finite numbers"),
-        ({"mean": None}, "mean: expected three finite numbers"),
-        ({"crop_share": "all"}, "crop_share: expected a share"),
-        ({"mean": "abc"}, "mean: expected three finite numbers"),
         ({"sise": 224}, "preprocessing: .* did you mean 'size'"),
     ],
 )

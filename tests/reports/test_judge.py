@@ -9,7 +9,6 @@ import torch
 
 import surefind as sf
 from surefind.images.catalog import Catalog
-from surefind.reports.crossfit import crossfit_probability
 from surefind.reports.encoded import Embedded
 from surefind.reports.judge import judge
 
@@ -156,18 +155,6 @@ def test_what_is_free_in_the_expected_ranking_is_what_a_model_without_variance_h
                 without.queries[f"means.signal.{name}"],
             )
         assert with_variance.rankings["expected"].signals[name].ood == free[name].ood
-
-
-def test_the_cosine_becomes_a_probability_by_platt_scaling():
-    own = embedded()
-    queries = judge(own).queries
-    by_hand = crossfit_probability(
-        queries["means.signal.nearest_cosine"],
-        queries["means.match_1"],
-        own.catalog.codes,
-        platt=True,
-    )
-    np.testing.assert_array_equal(queries["means.probability.nearest_cosine"], by_hand)
 
 
 def test_what_is_not_defined_is_none_and_never_a_number():

@@ -16,16 +16,11 @@ class Heard:
     """What a demo told of itself while it ran."""
 
     events: list[tuple[str, str]] = field(default_factory=list)  # began or ended, and the title
-    parts: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # done, out of how much
 
     @contextmanager
     def watch(self, title: str) -> Iterator[Tell]:
         self.events.append(("began", title))
-
-        def tell(part: str, done: int, total: int) -> None:
-            self.parts.setdefault(title, []).append((done, total))
-
-        yield tell
+        yield lambda *_: None
 
     def ended(self, stage: StageDone) -> None:
         self.events.append(("ended", stage.title))
@@ -41,11 +36,10 @@ class Finished:
         return run_demo(self.folder, size=TINY)
 
 
-class Interrupting(Heard):
+class Interrupting:
     """Ctrl-C in a stage, when it has told of so much."""
 
     def __init__(self, stage: str, part: int) -> None:
-        super().__init__()
         self.stage, self.part = stage, part
 
     @contextmanager

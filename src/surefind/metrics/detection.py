@@ -145,7 +145,6 @@ def _found(signal: Tensor, positive: Tensor, weights: Tensor | None) -> _Found:
             "positive",
             expected="both kinds of queries",
             got="only positives" if flags.all() else "only negatives",
-            fix="there is nothing to tell apart: leave this metric out",
         )
     from_highest = order(-values)
     arranged = from_highest.arrange(as_rows(weights, len(values)))

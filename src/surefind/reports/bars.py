@@ -6,6 +6,7 @@ looking at a picture. An out-of-distribution figure means something only above t
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from math import nan
 from pathlib import Path
 
@@ -84,14 +85,12 @@ def _black_lines(brightest: NDArray[np.uint8]) -> NDArray[np.bool_]:
 
 def _widths_of(files: Sequence[Path]) -> NDArray[np.float64]:
     """(n, 4), without the files that cannot be read."""
-    with ThreadPoolExecutor(_THREADS) as pool:
-        found = [widths for widths in pool.map(_widths, files) if widths is not None]
-    return np.array(found).reshape(-1, 4)
 
-
-def _widths(file: Path) -> NDArray[np.float64] | None:
-    try:
-        pixels = decode(file)
-    except ImageRejected:
+    def widths(file: Path) -> NDArray[np.float64] | None:
+        with suppress(ImageRejected):
+            return bar_widths(decode(file).permute(1, 2, 0).numpy())
         return None
-    return bar_widths(pixels.permute(1, 2, 0).numpy())
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        found = [each for each in pool.map(widths, files) if each is not None]
+    return np.array(found).reshape(-1, 4)

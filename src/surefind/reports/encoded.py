@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,10 +40,13 @@ def embed_catalog(
     if not len(catalog):
         raise SurefindError(f"{catalog.root}: no images")
     kept = None if kept_in is None else kept_in / f"{_key(encoder, catalog)}.safetensors"
-    known = None if kept is None else _read(kept)
-    if known is not None:
-        embeddings, rejected = known
-    else:
+    embeddings: Embeddings | None = None
+    rejected: list[tuple[int, str]] = []
+    if kept is not None:
+        with suppress(SurefindError, OSError, ValueError):  # not there, or not readable any more
+            rejected = json.loads(kept.with_suffix(".json").read_text())
+            embeddings = Embeddings.load(kept)
+    if embeddings is None:
         found = encoder.encode_all(catalog.files, max_bad_share=max_bad_share, progress=progress)
         embeddings, rejected = found.embeddings, [(r.row, r.reason) for r in found.rejected]
         if kept is not None:
@@ -51,7 +55,15 @@ def embed_catalog(
             embeddings.save(kept)
     if progress is not None:
         progress(len(catalog))
-    return Embedded(embeddings, *_without(catalog, rejected))
+    reasons: dict[str, list[str]] = {}
+    for row, reason in rejected:
+        reasons.setdefault(f"cannot be read: {reason}", []).append(catalog.paths[row])
+    exclusions = (
+        Exclusion(reason, len(paths), tuple(paths[:EXAMPLES])) for reason, paths in reasons.items()
+    )
+    readable = np.setdiff1d(np.arange(len(catalog)), [row for row, _ in rejected])
+    readable_catalog = catalog.select(readable) if rejected else catalog
+    return Embedded(embeddings, readable_catalog, tuple(exclusions))
 
 
 def each_once(given: Embedded) -> Embedded:
@@ -72,28 +84,6 @@ def each_once(given: Embedded) -> Embedded:
     examples = tuple(catalog.paths[row] for row in copies[:EXAMPLES])
     left_out = Exclusion("copy of another image", len(copies), examples)
     return Embedded(embeddings[once.tolist()], catalog.select(once), (*given.exclusions, left_out))
-
-
-def _read(kept: Path) -> tuple[Embeddings, list[tuple[int, str]]] | None:
-    """What an earlier run kept; None where there is nothing, or it cannot be read any more."""
-    try:
-        return Embeddings.load(kept), json.loads(kept.with_suffix(".json").read_text())
-    except (SurefindError, OSError, ValueError):
-        return None
-
-
-def _without(
-    catalog: Catalog, rejected: list[tuple[int, str]]
-) -> tuple[Catalog, tuple[Exclusion, ...]]:
-    bad = {row for row, _ in rejected}
-    reasons: dict[str, list[str]] = {}
-    for row, reason in rejected:
-        reasons.setdefault(f"cannot be read: {reason}", []).append(catalog.paths[row])
-    exclusions = tuple(
-        Exclusion(reason, len(paths), tuple(paths[:EXAMPLES])) for reason, paths in reasons.items()
-    )
-    readable = np.array([row for row in range(len(catalog)) if row not in bad], dtype=np.int64)
-    return (catalog.select(readable) if bad else catalog), exclusions
 
 
 def _key(encoder: ImageEncoder, catalog: Catalog) -> str:

@@ -43,21 +43,16 @@ def protocol_of(catalog: Catalog, *, radius: float = 25.0) -> Protocol:
         )
     n_matches = matches.count(queries, gallery)
     if not n_matches.any():
-        raise SurefindError(
-            f"{catalog.root}: none of the {len(queries)} queries has a match in the gallery",
-            fix=_how_to_match(catalog, matches),
-        )
+        fix = "check the labels: no two images share one"
+        if isinstance(matches, ByPosition):
+            fix = "check the positions (degrees or metres?), or allow a larger --radius"
+        elif catalog.queries:
+            fix = "check the labels: queries and gallery have none in common"
+        problem = f"none of the {len(queries)} queries has a match in the gallery"
+        raise SurefindError(f"{catalog.root}: {problem}", fix=fix)
     what = (
         f"taken within {radius:g} m of each other"
         if isinstance(matches, ByPosition)
         else "of the same label"
     )
     return Protocol(queries, gallery, itself, n_matches, matches, f"{who}; images {what} match")
-
-
-def _how_to_match(catalog: Catalog, matches: Matches) -> str:
-    if isinstance(matches, ByPosition):
-        return "check the positions (degrees or metres?), or allow a larger --radius"
-    if catalog.queries:
-        return "check the labels: queries and gallery have none in common"
-    return "check the labels: no two images share one"

@@ -116,6 +116,10 @@ def compare(plan: Plan, results: Sequence[RowResult]) -> Comparison:
             footnotes.append(remark.text)
             marks |= dict.fromkeys(remark.columns, len(footnotes))
         rankings = [result.rankings[found.row.ranking] for result in found.results]
+        elsewhere = [  # for each other data, one for each seed
+            [result.rankings[found.row.ranking] for result in of_data]
+            for of_data in zip(*found.zero_shot, strict=True)
+        ]
         rows.append(
             ComparedRow(
                 found.row.title,
@@ -125,19 +129,24 @@ def compare(plan: Plan, results: Sequence[RowResult]) -> Comparison:
                 _figures(rankings),
                 _doubts(rankings),
                 against(plan, found.row, plan.rows[0]) if rows else None,
-                _zero_shot(found),
+                tuple((_figures(of_data), _doubts(of_data)) for of_data in elsewhere),
                 marks,
             )
         )
     first = results[0]
-    others = tuple(result.about for result in first.zero_shot[0]) if first.zero_shot else ()
+    about = first.results[0].about
+    others = [result.about for result in first.zero_shot[0]] if first.zero_shot else []
     return Comparison(
         plan.name,
-        _facts(plan, first.results[0].about),
+        _facts(plan, about),
         tuple(rows),
         tuple(footnotes),
-        _notes(plan, first.results[0].about),
-        tuple(map(_other_data, others)),
+        _notes(plan, about),
+        tuple(
+            f"{_short(other.data)}, {other.queries:,} queries, "
+            + (f"{other.classes} classes" if other.classes else "matches by position")
+            for other in others
+        ),
     )
 
 
@@ -169,20 +178,12 @@ def _figures(rankings: Sequence[Ranking]) -> dict[str, Figure]:
     return {column: figure for column, figure in figures.items() if figure is not None}
 
 
-def _zero_shot(found: RowResult) -> tuple[tuple[dict[str, Figure], Doubts], ...]:
-    by_data = zip(*found.zero_shot, strict=True)  # for each data, one result for each seed
-    rankings = [[result.rankings[found.row.ranking] for result in results] for results in by_data]
-    return tuple((_figures(of_data), _doubts(of_data)) for of_data in rankings)
-
-
 def _doubts(rankings: Sequence[Ranking]) -> Doubts:
     def get(name: str, measure: str) -> Figure | None:
         found = [ranking.signals.get(name) for ranking in rankings]
+        if measure == "ood":
+            return over_seeds([s.ood.auroc if s and s.ood else None for s in found])
         return over_seeds([getattr(signal, measure) if signal else None for signal in found])
-
-    def ood(name: str) -> Figure | None:
-        found = [ranking.signals.get(name) for ranking in rankings]
-        return over_seeds([s.ood.auroc if s and s.ood else None for s in found])
 
     known = {name: figure for name in TRAINING_FREE if (figure := get(name, "auroc"))}
     free = max(known, key=lambda name: known[name].value, default="")
@@ -192,8 +193,8 @@ def _doubts(rankings: Sequence[Ranking]) -> Doubts:
         free,
         known.get(free),
         get(free, "aurc"),
-        ood("pair_var"),
-        ood("nearest_distance"),
+        get("pair_var", "ood"),
+        get("nearest_distance", "ood"),
         get("query_var", "difficulty"),
     )
 
@@ -234,7 +235,10 @@ def _facts(plan: Plan, about: About) -> tuple[str, ...]:
     """Before the table."""
     lines = [_scale(plan), _data(plan, about)]
     if about.foreign:
-        lines.append(_foreign(about))
+        told = f"Foreign queries: {about.foreign_queries:,}, {_short(about.foreign)}."
+        if about.bars_auroc is not None:
+            told += f" Their black bars alone give them away with AUROC {about.bars_auroc:.3f}."
+        lines.append(told)
     return (*lines, f"Made by `{_command(plan)}`.")
 
 
@@ -251,27 +255,24 @@ def _notes(plan: Plan, about: About) -> tuple[str, ...]:
 
 def _command(plan: Plan) -> str:
     """The command line, without the folders of one machine."""
-    parts = ["surefind reproduce", plan.dataset]
-    if plan.train_data:
-        parts += [f"--train-data {_short(plan.train_data)}"]
-    if plan.models:
-        parts += [f"--models {plan.models.name}"]
-    if plan.dataset in TITLES:
-        parts += [f"--data {_short(plan.data)}", f"--backbone {plan.backbone}"]
-        parts += [f"--scale {plan.scale}"]
-    if plan.seeds > 1:
-        parts += [f"--seeds {plan.seeds}"]
-    if plan.once:
-        parts += [f"--once {','.join(plan.once)}"]
-    if plan.rows != ROWS:
-        parts += [f"--rows {','.join(row.name for row in plan.rows)}"]
-    if plan.foreign:
-        parts += [f"--ood {_short(plan.foreign)}"]
+    of_paper = plan.dataset in TITLES
+    options = {
+        "train-data": plan.train_data and _short(plan.train_data),
+        "models": plan.models and plan.models.name,
+        "data": of_paper and _short(plan.data),
+        "backbone": of_paper and plan.backbone,
+        "scale": of_paper and plan.scale,
+        "seeds": plan.seeds > 1 and plan.seeds,
+        "once": ",".join(plan.once),
+        "rows": plan.rows != ROWS and ",".join(row.name for row in plan.rows),
+        "ood": plan.foreign and _short(plan.foreign),
+    }
+    parts = [f"--{name} {value}" for name, value in options.items() if value]
     parts += [f"--zero-shot {_short(data)}" for data in plan.zero_shot]
     for setting in plan.settings:
         key, _, value = setting.partition("=")
         parts += [f"--set {key}={_short(value)}"]
-    return " ".join(parts)
+    return " ".join(["surefind reproduce", plan.dataset, *parts])
 
 
 def _scale(plan: Plan) -> str:
@@ -303,19 +304,6 @@ def _data(plan: Plan, about: About) -> str:
         title = TITLES[plan.dataset]
         return f"{told} **This is not the paper's test set**: {title} has {wanted:,}."
     return told
-
-
-def _foreign(about: About) -> str:
-    told = f"Foreign queries: {about.foreign_queries:,}, {_short(about.foreign)}."
-    if about.bars_auroc is None:
-        return told
-    return f"{told} Their black bars alone give them away with AUROC {about.bars_auroc:.3f}."
-
-
-def _other_data(about: About) -> str:
-    """Data that no row was trained for."""
-    matches = f"{about.classes} classes" if about.classes else "matches by position"
-    return f"{_short(about.data)}, {about.queries:,} queries, {matches}"
 
 
 def _short(source: str) -> str:

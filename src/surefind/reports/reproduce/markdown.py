@@ -1,6 +1,7 @@
 """A comparison as Markdown, its place in a document, and the same for a terminal."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import astuple
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,7 +12,6 @@ from rich.text import Text
 
 from surefind.errors import InvalidFile
 from surefind.files import write_whole
-from surefind.metrics import PairedTest
 from surefind.reports.reproduce.compare import ComparedRow, Comparison, Figure
 from surefind.reports.reproduce.paper import COLUMNS
 from surefind.reports.signals import signal_name
@@ -92,13 +92,8 @@ def _tables(comparison: Comparison) -> list[TextTable]:
     made = [_against_the_paper(rows), _wrong_hits(rows)]
     if any(row.doubts.ood or row.doubts.free_ood for row in rows):
         columns: tuple[str, ...] = ("AUROC, pair variance", "AUROC, nearest distance")
-        made.append(
-            ours(
-                "Foreign queries (ours)",
-                columns,
-                lambda row: [row.doubts.ood, row.doubts.free_ood],
-            )
-        )
+        title = "Foreign queries (ours)"
+        made.append(ours(title, columns, lambda row: [row.doubts.ood, row.doubts.free_ood]))
     if any(row.doubts.difficulty for row in rows):
         columns = ("rank correlation of query variance and known corruption",)
         made.append(ours("Known corruption (ours)", columns, lambda row: [row.doubts.difficulty]))
@@ -133,7 +128,11 @@ def _wrong_hits(rows: tuple[ComparedRow, ...]) -> TextTable:
         doubts = row.doubts
         free = (signal_name(doubts.free),) if doubts.free else EMPTY
         cells = map(_cell, (doubts.auroc, doubts.free_auroc, doubts.aurc, doubts.free_aurc))
-        lines.append(((row.title,), free, *cells, _paired(row.against)))
+        paired = EMPTY
+        if row.against is not None:
+            (value, low, high), p = astuple(row.against.difference), row.against.p_value
+            paired = (f"{value:+.3f}", f"[{low:+.3f}, {high:+.3f}]", f"p {p:.3f}")
+        lines.append(((row.title,), free, *cells, paired))
     measures = (
         f"{name}, {by}" for name in ("AUROC", "AURC") for by in ("query variance", "training-free")
     )
@@ -157,14 +156,6 @@ def _cell(figure: Figure | None) -> Cell:
         return EMPTY
     spread = () if figure.std is None else (f"± {figure.std:.3f}",)
     return (f"{figure.value:.3f}", f"[{figure.low:.3f}, {figure.high:.3f}]", *spread)
-
-
-def _paired(test: PairedTest | None) -> Cell:
-    if test is None:
-        return EMPTY
-    found = test.difference
-    interval = f"[{found.low:+.3f}, {found.high:+.3f}]"
-    return (f"{found.value:+.3f}", interval, f"p {test.p_value:.3f}")
 
 
 def _footnotes(comparison: Comparison) -> list[str]:

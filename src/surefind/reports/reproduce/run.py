@@ -3,13 +3,11 @@
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from surefind.datasets import open_dataset
-from surefind.datasets.splits import Splits
 from surefind.encoders.saving import read_config
 from surefind.errors import InvalidFile, SurefindError
 from surefind.files import make_writable, write_whole
@@ -63,73 +61,59 @@ def reproduce(
     resumed; results of the same model and data are reused. Data to train on is needed only where
     a model is not trained yet.
     """
-    work = _Work(plan, evaluate, train, reporter or Reporter(), cache(open_dataset))
+    reporter, open_once = reporter or Reporter(), cache(open_dataset)
     seeds = {row: range(plan.seeds_of(row)) for row in plan.rows}
     recipes = {(row, seed): plan.recipe(row, seed) for row in plan.rows for seed in seeds[row]}
     check_models(plan)
     claim(plan)
+
+    def go_on(where: str) -> None:
+        if reporter.should_stop():
+            raise Interrupted(where)
+
+    def train_row(folder: Path, recipe: Recipe, where: str) -> None:
+        if folder.is_dir() and is_trained(folder, recipe):
+            reporter.say(f"{where}: model is there")
+            return
+        resume = RunFolder(folder).state_path.is_file()
+        go_on(where)
+        data = plan.trained_on
+        assert data is not None  # check_models
+        reporter.say(f"{where}: training on {data}" + (", resumed" if resume else ""))
+        try:
+            train(
+                open_once(data, val_share=recipe.data.val_share),
+                recipe,
+                folder,
+                resume=resume,
+                on_step=reporter.on_step,
+                should_stop=reporter.should_stop,
+            )
+        except TrainingStopped:
+            go_on(where)
+            raise
+
     found = []
     for number, row in enumerate(plan.rows, start=1):
         results, others = [], []
         for seed in seeds[row]:
             where = f"[{number}/{len(plan.rows)}] {row.title}, seed {seed}"
-            work.train_model(plan.model(row, seed), recipes[row, seed], where)
-            own, *zero_shot = work.evaluate_model(row, seed, where)
-            results.append(own)
-            others.append(tuple(zero_shot))
+            train_row(plan.model(row, seed), recipes[row, seed], where)
+            every = []
+            for request, folder in plan.requests(row, seed):
+                result = finished_evaluation(request, folder)
+                if result is None:
+                    go_on(where)
+                    reporter.say(f"{where}: evaluating on {request.data}")
+                    kept_in = plan.evaluation(row, seed) / "embeddings"
+                    result = evaluate(request, output=folder, kept_in=kept_in)
+                else:
+                    reporter.say(f"{where}: results on {request.data} are there")
+                every.append(result)
+            results.append(every[0])
+            others.append(tuple(every[1:]))
         found.append(RowResult(row, plan.recipe_name(row), tuple(results), tuple(others)))
     return found
-
-
-@dataclass(frozen=True)
-class _Work:
-    plan: Plan
-    evaluate: Callable[..., EvalResult]
-    train: Callable[..., object]
-    reporter: Reporter
-    open_dataset: Callable[..., Splits]
-
-    def train_model(self, folder: Path, recipe: Recipe, where: str) -> None:
-        """The model of a row, trained to its end."""
-        if folder.is_dir() and is_trained(folder, recipe):
-            self.reporter.say(f"{where}: model is there")
-            return
-        resume = RunFolder(folder).state_path.is_file()
-        self._may_go_on(where)
-        data = self.plan.trained_on
-        assert data is not None  # check_models
-        self.reporter.say(f"{where}: training on {data}" + (", resumed" if resume else ""))
-        try:
-            self.train(
-                self.open_dataset(data, val_share=recipe.data.val_share),
-                recipe,
-                folder,
-                resume=resume,
-                on_step=self.reporter.on_step,
-                should_stop=self.reporter.should_stop,
-            )
-        except TrainingStopped:
-            self._may_go_on(where)
-            raise
-
-    def evaluate_model(self, row: Row, seed: int, where: str) -> list[EvalResult]:
-        """The results of a row's model on the table's data and on what it was not trained for."""
-        kept_in = self.plan.evaluation(row, seed) / "embeddings"
-        results = []
-        for request, folder in self.plan.requests(row, seed):
-            result = finished_evaluation(request, folder)
-            if result is None:
-                self._may_go_on(where)
-                self.reporter.say(f"{where}: evaluating on {request.data}")
-                result = self.evaluate(request, output=folder, kept_in=kept_in)
-            else:
-                self.reporter.say(f"{where}: results on {request.data} are there")
-            results.append(result)
-        return results
-
-    def _may_go_on(self, where: str) -> None:
-        if self.reporter.should_stop():
-            raise Interrupted(where)
 
 
 def claim(plan: Plan) -> None:
