@@ -67,6 +67,16 @@ def test_models_are_trained_on_birds(cars, work):
     assert {result.about.data for row in found for result in row.results} == {cars.data}
 
 
+def test_models_of_the_table_of_birds_are_reused(cub, cars, work):
+    run(cub, work)
+    run(cars, work)
+    assert len(work.trained) == 2
+    assert len(work.evaluated) == 4
+    run(cars, work)
+    run(cub, work)
+    assert (len(work.trained), len(work.evaluated)) == (2, 4)
+
+
 def test_models_of_another_folder_are_reused(cub, cars, work, tmp_path: Path):
     run(cub, work)
     elsewhere = replace(cars, output=tmp_path / "elsewhere", models=cub.output, train_data=None)
@@ -74,6 +84,12 @@ def test_models_of_another_folder_are_reused(cub, cars, work, tmp_path: Path):
     assert len(work.trained) == 2
     assert not (tmp_path / "elsewhere" / "models").exists()
     assert (tmp_path / "elsewhere" / "cars196" / "evaluations" / "triplet+cpu").is_dir()
+
+
+def test_a_folder_of_models_that_is_not_there_is_refused(cars, work, tmp_path: Path):
+    with pytest.raises(InvalidFile, match="nowhere: no such folder\n.*surefind reproduce cub200"):
+        run(replace(cars, models=tmp_path / "nowhere"), work)
+    assert not cars.output.exists()
 
 
 def test_birds_are_needed_only_where_a_model_is_missing(cub, cars, work):
@@ -84,6 +100,12 @@ def test_birds_are_needed_only_where_a_model_is_missing(cub, cars, work):
     run(cub, work)
     run(replace(cars, train_data=None), work)
     assert len(work.trained) == 2
+
+
+def test_models_that_were_trained_on_other_birds_are_refused(cub, cars, work, data: Path):
+    run(cub, work)
+    with pytest.raises(InvalidFile, match="was made with data cub200:.*, not folder:birds"):
+        run(replace(cars, train_data="folder:birds"), work)
 
 
 def test_the_table_has_nine_columns_of_the_paper_and_says_what_it_has_not(cars, work):
@@ -109,3 +131,16 @@ def test_a_real_evaluation_is_of_the_test_classes(cars):
     about = found.results[0].about
     assert (about.classes, about.queries, about.part) == (7, 21, "test")  # 99 to 105
     assert json.loads((one.output / "reproduce.json").read_text())["table"] == "cub200-cpu"
+
+
+def test_foreign_birds_are_those_of_the_test_classes(cars):
+    one = replace(cars, rows=cars.rows[:1], foreign=cars.train_data)
+    (found,) = reproduce(one, evaluate=evaluate_into)
+    assert found.results[0].about.foreign_queries == 12  # 101 to 104
+
+
+def test_cars_without_training_classes_are_enough(cars, tmp_path: Path):
+    write_classes(tmp_path / "test-half", range(99, 103), seed=2)
+    one = replace(cars, rows=cars.rows[:1], data=f"cars196:{tmp_path / 'test-half'}")
+    (found,) = reproduce(one, evaluate=evaluate_into)
+    assert found.results[0].about.queries == 12
