@@ -173,6 +173,12 @@ def test_a_search_still_finds_copies(tmp_path):
     assert result.hits[0].distance == 0
 
 
+def test_a_model_that_gives_all_images_one_vector_is_one_clear_error(tmp_path):
+    index = cluster_index(tmp_path / "index", gaussians(np.ones((480, DIM))), LABELS)
+    with pytest.raises(sf.InvalidArgument, match="no copies of another, got 40 of 480"):
+        index.calibrate(learn_doubt=False)
+
+
 def test_learned_doubt_is_kept_and_used(tmp_path, monkeypatch):
     monkeypatch.setattr(calibrating, "STEPS", 30)
     index = cluster_index(tmp_path / "index", *clusters(vague=True))

@@ -145,6 +145,12 @@ def test_a_link_that_takes_the_place_of_the_file_is_not_followed(root, tmp_path,
     assert "not there" in why("a/b.png", root)
 
 
+def test_links_in_a_circle_lead_nowhere(root):
+    (root / "one").symlink_to(root / "two")
+    (root / "two").symlink_to(root / "one")
+    assert "not there" in why("one", root)
+
+
 @pytest.mark.parametrize("name", ["a\0b", "x" * 5000, "a/" * 3000, "\udcff", "a/b.png/c"])
 def test_names_that_no_file_has_are_not_there(root, name):
     assert "not there" in why(name, root, path=name)
