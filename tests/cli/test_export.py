@@ -14,7 +14,6 @@ from surefind.encoders.onnx.files import write_export
 from surefind.encoders.onnx.opening import open_encoder
 from surefind.encoders.onnx.runtime import OnnxEncoder
 from surefind.errors import InvalidArgument
-from surefind.reports.evaluate import Request, evaluate
 from surefind.search.index import Index
 from surefind.serve import server
 
@@ -103,13 +102,6 @@ def test_a_new_export_is_not_mistaken_for_the_one_that_made_an_index(
     write_export(own_export, Encoder.load(own_export).fingerprint, {"int8": (made, {})})
     with pytest.raises(InvalidArgument, match="exported anew"):
         Index.open(int8_index, encoder=OnnxEncoder.load(own_export, "int8"))
-
-
-def test_evaluating_says_which_export_it_was(exported: Path, gallery: Path):
-    request = Request(exported, str(gallery), part="all", ladder=0, runtime="onnx-int8")
-    about = evaluate(request).result.about
-    assert about.fingerprint == OnnxEncoder.load(exported, "int8").fingerprint
-    assert about.family == "gaussian"
 
 
 def test_dropout_passes_need_torch(surefind, exported: Path, gallery: Path):

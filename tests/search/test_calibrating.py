@@ -98,12 +98,6 @@ def test_own_rows_are_asked_of_the_others(tmp_path):
     assert 0.5 < index.calibration.quality.right < 0.8  # 1 if they were their own hits
 
 
-def test_embeddings_that_are_rows_of_the_index_are_not_their_own_hits(tmp_path):
-    index = cluster_index(tmp_path / "index", GALLERY, LABELS)
-    own = index.calibrate(learn_doubt=False).quality
-    assert index.calibrate(GALLERY, labels=LABELS, learn_doubt=False).quality == own
-
-
 def test_equal_embeddings_with_two_labels_may_be_one_row_of_the_index(tmp_path):
     twice = type(GALLERY).cat([GALLERY, GALLERY[[0]]])
     index = cluster_index(tmp_path / "index", GALLERY, LABELS)
@@ -179,6 +173,12 @@ def test_a_search_still_finds_copies(tmp_path):
     assert result.hits[0].distance == 0
 
 
+def test_a_model_that_gives_all_images_one_vector_is_one_clear_error(tmp_path):
+    index = cluster_index(tmp_path / "index", gaussians(np.ones((480, DIM))), LABELS)
+    with pytest.raises(sf.InvalidArgument, match="no copies of another, got 40 of 480"):
+        index.calibrate(learn_doubt=False)
+
+
 def test_learned_doubt_is_kept_and_used(tmp_path, monkeypatch):
     monkeypatch.setattr(calibrating, "STEPS", 30)
     index = cluster_index(tmp_path / "index", *clusters(vague=True))
@@ -198,17 +198,6 @@ def test_one_query_of_each_class_is_enough_though_no_doubt_is_learned(tmp_path):
     index.calibrate(known[0][first], labels=[known[1][row] for row in first])
     assert index.calibrated.heads is None
     assert index.calibration.origin.classes == 60
-
-
-def test_labels_may_be_numbers_on_both_sides(tmp_path):
-    index = Index.create_empty(tmp_path / "index", SPACE, fingerprint=FINGERPRINT)
-    codes, known = ([int(label[6:]) for label in some] for some in (LABELS, KNOWN_LABELS))
-    names = [str(row) for row in range(len(codes))]
-    index.add_embeddings(GALLERY, names, metadata=[{"label": code} for code in codes])
-    numbers = index.calibrate(KNOWN, labels=np.array(known), learn_doubt=False)
-    texts = cluster_index(tmp_path / "texts", GALLERY, LABELS)
-    other = texts.calibrate(KNOWN, labels=KNOWN_LABELS, learn_doubt=False)
-    assert numbers.quality.right == other.quality.right
 
 
 def test_queries_without_a_label_are_left_out(index):

@@ -133,16 +133,6 @@ def test_an_empty_gallery_knows_nobody(tmp_path):
     assert len(Neighbourhoods.from_bytes(empty.to_bytes())) == 0
 
 
-def test_bytes_bring_back_the_same(tmp_path):
-    rows = random_rows(30, DIM, seed=6)
-    engine = engine_with(tmp_path / "store", rows)
-    around = Neighbourhoods.of(engine, ranking="mean")
-    again = Neighbourhoods.from_bytes(around.to_bytes())
-    assert np.array_equal(again.codes, around.codes)
-    assert np.array_equal(again.around(vectors_of(engine)), around.around(vectors_of(engine)))
-    assert again.to_bytes() == around.to_bytes()
-
-
 @pytest.mark.parametrize("copies", [2, 30])
 def test_neither_a_row_nor_its_copies_are_its_neighbours(tmp_path, copies):
     rows = random_rows(60, DIM, seed=7)

@@ -84,18 +84,6 @@ def test_a_new_calibration_is_in_the_newer_one_only(place):
     assert newer.newest() is None
 
 
-def test_a_first_calibration_is_news_and_so_is_the_loss_of_one(tmp_path):
-    old = cluster_index(tmp_path / "index", GALLERY, LABELS)
-    assert old.calibrated is None
-    with Index.open(tmp_path / "index") as writer:
-        calibrate(writer)
-    newer = old.newest()
-    assert (old.calibrated, newer.calibration.origin.queries) == (None, len(KNOWN_LABELS))
-    shutil.rmtree(tmp_path / "index" / "calibration")
-    assert newer.newest().calibrated is None
-    assert newer.calibrated is not None
-
-
 def test_a_calibration_that_cannot_be_read_is_told_at_once_and_the_old_one_stays(place):
     old = Index.open(place)
     before = answers(old)

@@ -122,40 +122,23 @@ def calibrate(
 def _labelled(
     folder: Path, data: str | None, part: Part
 ) -> "tuple[Catalog | Embeddings | str | None, Sequence[str] | None]":
-    """Return queries and their labels; what is certain not to do is refused before the work."""
-    import numpy as np
-
-    from surefind.search.confidence.labelled_queries import check_queries
+    """Return queries and, for vectors, their labels."""
     from surefind.upgrade.upgrade import Upgrade
     from surefind.upgrade.vectors import read_vectors
 
-    if data is None:
-        return None, None
-    if (upgrade := Upgrade.of_index(folder)) is not None:
+    if data is not None and (upgrade := Upgrade.of_index(folder)) is not None:
         given = read_vectors(data)
         return upgrade.embed(given.values), given.labels
-    catalog = part_of(data, part)
-    asking = _queries_of(catalog)
-    if not asking.labels and not asking.positions:
-        raise InvalidArgument(
-            "DATA",
-            expected="images with labels (or places), so that a hit can be right or wrong",
-            got=f"{len(asking)} without in {data}",
-            fix="use a folder with a sub-folder per class, or a table with a label column",
-        )
-    check_queries(asking.codes if asking.labels else np.arange(len(asking)))
-    return data if part == "all" else catalog, None  # a name is written down
-
-
-def _queries_of(catalog: "Catalog") -> "Catalog":
-    """Where data tells queries from a gallery, the queries."""
-    rows = [row for row, is_query in enumerate(catalog.queries) if is_query]
-    return catalog.select(rows) if rows else catalog
+    if data is None or part == "all":
+        return data, None  # a name is written down
+    return part_of(data, part), None
 
 
 def _check(folder: Path, data: str, part: Part, engine: str | None, *, as_json: bool) -> None:
     """Compare queries, which need no labels, with those of the calibration."""
     from dataclasses import asdict
+
+    import numpy as np
 
     from surefind.cli.output import stages
     from surefind.images.loading import Rejection
@@ -177,7 +160,10 @@ def _check(folder: Path, data: str, part: Part, engine: str | None, *, as_json: 
         if upgrade is not None:
             asking = upgrade.embed(read_vectors(data).values)
         else:
-            files = _queries_of(part_of(data, part)).files
+            catalog = part_of(data, part)
+            if any(catalog.queries):
+                catalog = catalog.select(np.flatnonzero(catalog.queries))
+            files = catalog.files
             encoded = index.encoder.encode_all(
                 files, progress=lambda done: tell("encoding", done, len(files))
             )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from surefind.cli.options import JsonOption
 from surefind.cli.output import bars, line, remark
 from surefind.errors import SurefindError
 
@@ -36,7 +37,7 @@ def demo(
         int, typer.Option(min=0, max=65535, help="Of the page; 0: any that is free.")
     ] = 8000,
     seed: Annotated[int, typer.Option(min=0, help="Of training and of every draw.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """See everything once, without data of your own: in about two minutes on two cores.
 

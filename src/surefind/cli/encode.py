@@ -17,7 +17,7 @@ from surefind.cli.options import (
     RuntimeOption,
     part_of,
 )
-from surefind.cli.output import print_some
+from surefind.cli.output import print_some, stages
 from surefind.errors import InvalidArgument, SurefindError
 
 if TYPE_CHECKING:
@@ -56,7 +56,15 @@ def encode(
     catalog = part_of(images, part)
     encoder = open_encoder(model, runtime, device=own_device())
     started = perf_counter()
-    encoded = _encode(encoder, catalog, max_bad_share)
+    with stages() as tell:
+        tell("encoding images", 0, len(catalog))
+        encoded = encoder.encode_all(
+            catalog.files,
+            max_bad_share=max_bad_share,
+            progress=lambda done: tell("encoding images", done, len(catalog)),
+        )
+    if not len(encoded.embeddings):
+        raise SurefindError(f"none of the {len(catalog)} images could be read")
     seconds = perf_counter() - started
     _write(output, encoded, catalog.select(encoded.rows.numpy()), encoder)
     count, rejected = len(encoded.embeddings), encoded.rejected
@@ -74,28 +82,6 @@ def encode(
     rate = f"{count / seconds:,.0f} images/s"
     print(f"{printable(str(output))}: {count:,} images in {seconds:.1f} s ({rate})")
     print_some("could not be read", [f"{bad.path}: {bad.reason}" for bad in rejected])
-
-
-def _encode(encoder: "ImageEncoder", catalog: "Catalog", max_bad_share: float) -> "Encoded":
-    from surefind.cli.output import stages
-    from surefind.images.loading import TooManyRejected
-
-    try:
-        with stages() as tell:
-            tell("encoding images", 0, len(catalog))
-            encoded = encoder.encode_all(
-                catalog.files,
-                max_bad_share=max_bad_share,
-                progress=lambda done: tell("encoding images", done, len(catalog)),
-            )
-    except TooManyRejected as error:
-        raise SurefindError(
-            error.problem,
-            fix="repair or remove them, or skip any number of them: --max-bad-share 1",
-        ) from error
-    if not len(encoded.embeddings):
-        raise SurefindError(f"none of the {len(catalog)} images could be read")
-    return encoded
 
 
 def _write(output: Path, encoded: "Encoded", catalog: "Catalog", encoder: "ImageEncoder") -> None:

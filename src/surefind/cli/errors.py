@@ -71,7 +71,11 @@ def _cause(leaving: SystemExit) -> BaseException | None:
 
 def _tell(failure: BaseException) -> int:
     if isinstance(failure, BrokenPipeError):
-        _write_nowhere()
+        # What is still to be written goes nowhere, so that Python does not try it again at its end.
+        with suppress(OSError, ValueError, AttributeError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())
+            os.close(nowhere)
         return UNREAD
     if is_debugging():
         from traceback import print_exception
@@ -91,7 +95,11 @@ def _tell(failure: BaseException) -> int:
     if known is not None:
         print(f"error: {printable_lines(str(known))}", file=sys.stderr)
         return FAILED
-    print(printable_lines(_defect(failure)), file=sys.stderr)
+    kind, message = type(failure).__name__, " ".join(str(failure).split())
+    what = f"this is a defect in surefind: {kind}: {message}".removesuffix(": ")
+    if not is_debugging():
+        what += " (run again with --debug for the details, and report it)"
+    print(printable_lines(what), file=sys.stderr)
     return DEFECT
 
 
@@ -116,22 +124,6 @@ def _known(failure: BaseException) -> SurefindError | None:
             f"{failure.name} is not installed", fix="surefind doctor tells what is missing"
         )
     return None
-
-
-def _defect(failure: BaseException) -> str:
-    kind, message = type(failure).__name__, " ".join(str(failure).split())
-    what = f"this is a defect in surefind: {kind}: {message}".removesuffix(": ")
-    if is_debugging():
-        return what
-    return f"{what} (run again with --debug for the details, and report it)"
-
-
-def _write_nowhere() -> None:
-    """What is still to be written goes nowhere, so that Python does not try it again at its end."""
-    with suppress(OSError, ValueError, AttributeError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
 
 
 class StopRequest:

@@ -8,6 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from surefind.cli.options import (
+    DataArgument,
+    JsonOption,
+    ModelArgument,
+    PartOption,
+    RuntimeOption,
+)
 from surefind.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -16,8 +23,8 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    model: Annotated[Path, typer.Argument(help="A model folder of surefind train.")],
-    data: Annotated[str, typer.Argument(help="A folder, a CSV, NAME:FOLDER, or 'glyphs'.")],
+    model: ModelArgument,
+    data: DataArgument,
     output: Annotated[Path, typer.Option("--output", "-o", help="The report folder to make.")],
     ood: Annotated[
         str | None,
@@ -26,7 +33,7 @@ def evaluate(
             "that has splits (cars196: classes 99-196), else all of it."
         ),
     ] = None,
-    part: Annotated[str, typer.Option(help="test, val, train, or all of the data.")] = "test",
+    part: PartOption = "test",
     ks: Annotated[str, typer.Option("--k", help="Neighbours to judge, e.g. 1,5,10.")] = "1,5,10",
     radius: Annotated[float, typer.Option(help="Metres within which places match.")] = 25.0,
     passes: Annotated[
@@ -37,10 +44,8 @@ def evaluate(
     ] = 200,
     rows: Annotated[str, typer.Option(help="One row per query, as csv or parquet.")] = "csv",
     seed: Annotated[int, typer.Option(help="Of resampling and corruption.")] = 0,
-    runtime: Annotated[
-        str, typer.Option(help="What encodes: torch, or its export: onnx or onnx-int8.")
-    ] = "torch",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    runtime: RuntimeOption = "torch",
+    as_json: JsonOption = False,
 ) -> None:
     """Measure retrieval, calibration, selective risk and out-of-distribution, with intervals.
 
@@ -57,6 +62,10 @@ def evaluate(
     from surefind.reports.evaluate import evaluate as run
     from surefind.reports.folder import ReportFolder
 
+    try:
+        numbers = tuple(sorted({int(part) for part in ks.split(",")}))
+    except ValueError as error:
+        raise InvalidArgument("--k", expected="numbers such as 1,5,10", got=repr(ks)) from error
     folder = ReportFolder(output, table=rows)
     folder.make()
     request = Request(
@@ -65,7 +74,7 @@ def evaluate(
         part=part,
         foreign=ood,
         passes=passes,
-        ks=_numbers(ks),
+        ks=numbers,
         radius=radius,
         ladder=ladder,
         seed=seed,
@@ -81,13 +90,6 @@ def evaluate(
         return
     _print(evaluation.result)
     print(f"the whole report: {folder.page}")
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(sorted({int(part) for part in text.split(",")}))
-    except ValueError as error:
-        raise InvalidArgument("--k", expected="numbers such as 1,5,10", got=repr(text)) from error
 
 
 def _print(result: "EvalResult") -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from surefind.cli.options import JsonOption
 from surefind.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def figures(
     seed: Annotated[
         int, typer.Option(help="Of the triplets of approximation and variance-gradients.")
     ] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was drawn as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Draw the theory, and what surefind evaluate found.
 

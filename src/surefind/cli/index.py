@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import replace as changed
 from functools import partial, reduce
 from pathlib import Path
 from time import monotonic, perf_counter
@@ -16,7 +16,6 @@ from surefind.cli.options import (
     JsonOption,
     Kind,
     MaxBadShareOption,
-    Part,
     PartOption,
     Ranking,
     RuntimeOption,
@@ -101,10 +100,15 @@ def index(
     """
     from surefind.encoders.device import own_device
     from surefind.encoders.onnx.opening import open_encoder
+    from surefind.engines.opening import SCHEMES, is_url
+    from surefind.search.folder import EMBEDDED
     from surefind.training.world import World
     from surefind.upgrade.upgrade import is_upgrade
+    from surefind.validation import check_choice
 
-    _check_engine(engine)
+    if engine is not None:
+        known = tuple(name for name in SCHEMES if is_url(engine) != (name == EMBEDDED))
+        check_choice("--engine", engine.partition("://")[0], known)
     gone = remove or []
     open_index = partial(_open, output, engine=engine, kind=kind, ranking=ranking)
     if is_upgrade(model):
@@ -115,7 +119,11 @@ def index(
         return
 
     def prepare() -> "tuple[Catalog, Index]":
-        catalog = _catalog_of(images, part, prefix=prefix, remove=gone)
+        catalog = part_of(images, part)
+        names = tuple(prefix + name for name in catalog.ids)
+        left_out = set(gone)
+        rows = [row for row, name in enumerate(names) if name not in left_out]
+        catalog = changed(catalog, ids=names).select(rows)
         return catalog, open_index(open_encoder(model, runtime, device=own_device()))
 
     stop = StopRequest()
@@ -132,13 +140,6 @@ def index(
         _print(output, done, as_json=as_json)
     if done.added.stopped:
         raise typer.Exit(130)
-
-
-def _catalog_of(images: str, part: Part, *, prefix: str, remove: Sequence[str]) -> "Catalog":
-    catalog = part_of(images, part)
-    catalog = replace(catalog, ids=tuple(prefix + name for name in catalog.ids))
-    left_out = set(remove)
-    return catalog.select([row for row, name in enumerate(catalog.ids) if name not in left_out])
 
 
 def _index_images(
@@ -162,7 +163,14 @@ def _index_images(
         share = catalog.select(range(len(catalog))[world.share(len(catalog))])
         ours = together.attempt(lambda: _add(index, share, policy, should_stop))
         added = reduce(Added.plus, together.gather(ours))
-        together.attempt(lambda: _refuse_nothing(images, len(catalog), added))
+        if len(catalog) and len(added.rejected) == len(catalog):
+            if not world.writes:
+                raise typer.Exit(1)
+            bad = added.rejected[0]
+            raise SurefindError(
+                f"none of the {len(catalog)} images could be read: {bad.path}: {bad.reason}",
+                fix=f"surefind check {images} lists them all",
+            )
         removed = 0
         if world.writes:
             index.refresh()
@@ -181,19 +189,12 @@ def _index_images(
 def _add(
     index: "Index", share: "Catalog", policy: dict[str, Any], should_stop: Callable[[], bool]
 ) -> "Added":
-    from surefind.images.loading import TooManyRejected
     from surefind.search.ingest import Added
 
     if not len(share):
         return Added()
-    try:
-        with _bar(len(share)) as tell:
-            return index.add(share, **policy, progress=tell, should_stop=should_stop)
-    except TooManyRejected as error:
-        raise SurefindError(
-            error.problem,
-            fix="repair or remove them, or skip any number of them: --max-bad-share 1",
-        ) from error
+    with _bar(len(share)) as tell:
+        return index.add(share, **policy, progress=tell, should_stop=should_stop)
 
 
 def _index_vectors(
@@ -235,16 +236,6 @@ def _index_vectors(
         return _Done(len(index), added, removed, perf_counter() - started, index.warnings)
 
 
-def _check_engine(engine: str | None) -> None:
-    from surefind.engines.opening import SCHEMES, is_url
-    from surefind.search.folder import EMBEDDED
-    from surefind.validation import check_choice
-
-    if engine is not None:
-        known = tuple(name for name in SCHEMES if is_url(engine) != (name == EMBEDDED))
-        check_choice("--engine", engine.partition("://")[0], known)
-
-
 def _open(
     output: Path,
     made_by: "ImageEncoder | Upgrade",
@@ -278,7 +269,6 @@ def _open(
             "--engine",
             expected=f"{written}, where {output} has its vectors",
             got=without_password(engine),
-            fix="leave it out, or name another folder with -o",
         )
     encoder = None if isinstance(made_by, Upgrade) else made_by
     index = Index.open(output, engine=engine, encoder=encoder)
@@ -300,16 +290,6 @@ def _check_ranking(ranking: Ranking | None, made: str, output: Path) -> None:
             "--ranking",
             expected=f"{made}, as {output} is made",
             got=str(ranking),
-            fix="leave it out: a search can ask for either ranking",
-        )
-
-
-def _refuse_nothing(images: str, count: int, added: "Added") -> None:
-    if count and len(added.rejected) == count:
-        bad = added.rejected[0]
-        raise SurefindError(
-            f"none of the {count} images could be read: {bad.path}: {bad.reason}",
-            fix=f"surefind check {images} lists them all",
         )
 
 

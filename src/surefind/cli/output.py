@@ -30,7 +30,13 @@ def speak(*, quiet: bool = False, debug: bool = False) -> None:
     if quiet and not _voice.quiet:
         warnings.simplefilter("ignore")
     if debug and not _voice.debug:
-        _voice.log = _log_everything()
+        import logging
+
+        # All that surefind logs; of other packages, which log every file they read, the news.
+        _voice.log = logging.StreamHandler(sys.stderr)
+        _voice.log.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+        logging.getLogger().addHandler(_voice.log)
+        logging.getLogger("surefind").setLevel(logging.DEBUG)
     _voice.quiet |= quiet
     _voice.debug |= debug
 
@@ -75,26 +81,11 @@ def own_voice() -> Iterator[None]:
             yield
     finally:
         if _voice.log is not None:
-            _end_log(_voice.log)
+            import logging
+
+            logging.getLogger().removeHandler(_voice.log)
+            logging.getLogger("surefind").setLevel(logging.NOTSET)
         _voice = before
-
-
-def _log_everything() -> "Handler":
-    """All that surefind logs; of other packages, which log every file they read, the news."""
-    import logging
-
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
-    logging.getLogger().addHandler(handler)
-    logging.getLogger("surefind").setLevel(logging.DEBUG)
-    return handler
-
-
-def _end_log(handler: "Handler") -> None:
-    import logging
-
-    logging.getLogger().removeHandler(handler)
-    logging.getLogger("surefind").setLevel(logging.NOTSET)
 
 
 Tell = Callable[[str, int, int], None]  # what is done, how much of it, out of how much

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from surefind.cli.options import JsonOption
 from surefind.cli.output import remark
 
 if TYPE_CHECKING:  # they take a second to load
@@ -61,7 +62,7 @@ def reproduce(
     document: Annotated[
         Path | None, typer.Option("--into", help="Also put the table into this Markdown file.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Train and evaluate every row of the paper's table; stop it and run it again to go on.
 

@@ -43,7 +43,8 @@ class TooManyRejected(SurefindError):
             f"{len(rejected)} of {total} images cannot be used, at most {max_bad_share:.2%} may be:"
             + shown
             + (f"\n  and {more} more" if more > 0 else ""),
-            fix="repair or remove them, or allow more: max_bad_share=1.0 skips any number",
+            fix="repair or remove them, or skip any number of them: max_bad_share=1 "
+            "(of a command, --max-bad-share 1)",
         )
         self.rejected = tuple(rejected)
 

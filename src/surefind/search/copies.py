@@ -141,7 +141,15 @@ def _first_near(means: Vectors) -> Rows:
     """
     near = np.arange(len(means))
     rows = np.unique(first_equal(means))
-    points, length = _coordinates(means, rows)
+    random = np.random.default_rng(0).normal(size=(means.shape[1], PROJECTIONS))
+    axes = np.linalg.qr(random)[0]
+    parts, squares = [], []
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        some = means[rows[start : start + ROWS_AT_ONCE]].astype(np.float64)
+        squares.append(np.square(some).sum(axis=1))
+        size = np.sqrt(np.maximum(squares[-1], np.finfo(np.float64).tiny))
+        parts.append(np.column_stack([some @ axes / size[:, None], np.log(size)]))
+    points, length = np.concatenate(parts), np.concatenate(squares)
     tree = cKDTree(points)
     tied = np.isfinite(tree.query(points, k=2, distance_upper_bound=REACH)[0][:, 1])
     for place in np.flatnonzero(tied):
@@ -153,17 +161,3 @@ def _first_near(means: Vectors) -> Rows:
         equal = is_copy(np.square(away).sum(axis=1), length[ball], length[place])
         near[rows[ball[equal]]] = rows[place]
     return near
-
-
-def _coordinates(means: Vectors, rows: Rows) -> tuple[Numbers, Numbers]:
-    """Of these rows: points (n, P + 1), and squared lengths (n,)."""
-    random = np.random.default_rng(0).normal(size=(means.shape[1], PROJECTIONS))
-    axes = np.linalg.qr(random)[0]
-    points, lengths = [], []
-    for start in range(0, len(rows), ROWS_AT_ONCE):
-        some = means[rows[start : start + ROWS_AT_ONCE]].astype(np.float64)
-        square = np.square(some).sum(axis=1)
-        length = np.sqrt(np.maximum(square, np.finfo(np.float64).tiny))
-        points.append(np.column_stack([some @ axes / length[:, None], np.log(length)]))
-        lengths.append(square)
-    return np.concatenate(points), np.concatenate(lengths)

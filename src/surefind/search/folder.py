@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from shutil import copytree
 
 from surefind.encoders.encoder import Encoder
 from surefind.encoders.onnx.files import read_export
@@ -11,7 +10,7 @@ from surefind.encoders.onnx.runtime import OnnxEncoder
 from surefind.encoders.saving import read_config
 from surefind.engines.opening import is_url, without_password
 from surefind.errors import InvalidArgument, InvalidFile
-from surefind.files import make_writable, write_whole
+from surefind.files import write_whole
 from surefind.storage import read_small, seal, unseal
 
 SCHEMA = 1
@@ -55,19 +54,11 @@ class IndexFolder:
                 "engine",
                 expected="faiss, pgvector://... or milvus://...",
                 got=repr(engine),
-                fix="use faiss, which needs no server",
             )
         return str(self.path / "store")
 
-    def copy_upgrade(self, other: "IndexFolder") -> None:
-        if self.upgrade.exists():
-            copytree(self.upgrade, other.upgrade)
-
     def exists(self) -> bool:
         return self.file.exists()
-
-    def make(self) -> None:
-        make_writable(self.path)
 
     def write(self, engine: str) -> None:
         facts = {"schema": SCHEMA, "engine": without_password(engine)}

@@ -1,6 +1,5 @@
 """What a search returns: hits, each with what is known about its distance."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +21,7 @@ class Hit:
     confidence: float | None = None  # that it is a match; none until the index is calibrated
 
     def as_dict(self) -> dict[str, Any]:
-        return {name: _plain(value) for name, value in vars(self).items()}
+        return {**vars(self), "metadata": dict(self.metadata)}
 
 
 @dataclass(frozen=True)
@@ -41,10 +40,4 @@ class SearchResult:
     uncalibrated: str | None = None  # why there is no confidence
 
     def as_dict(self) -> dict[str, Any]:
-        facts = dict(vars(self))
-        facts["hits"] = [hit.as_dict() for hit in self.hits]
-        return facts
-
-
-def _plain(value: object) -> object:
-    return dict(value) if isinstance(value, Mapping) else value
+        return {**vars(self), "hits": [hit.as_dict() for hit in self.hits]}

@@ -4,7 +4,7 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -47,19 +47,15 @@ def read_picture(
     """
     inside = [Path(os.path.realpath(root)) for root in roots]
     why = MISSING
-    for candidate in _candidates(id, metadata, inside):
+    path = metadata.get("path")
+    names = [path, id] if isinstance(path, str) else [id]
+    # A name that is absolute stays what it is in every root.
+    for candidate in dict.fromkeys(root / name for name in names for root in inside):
         try:
             return _read(candidate, digest, roots=inside, max_bytes=max_bytes)
         except PictureUnavailable as error:
             why = error.why if why == MISSING else why
     raise PictureUnavailable(why)
-
-
-def _candidates(name: str, metadata: Metadata, roots: Sequence[Path]) -> Iterator[Path]:
-    """Each once; a name that is absolute stays what it is in every root."""
-    path = metadata.get("path")
-    names = [path, name] if isinstance(path, str) else [name]
-    yield from dict.fromkeys(root / one for one in names for root in roots)
 
 
 def _read(candidate: Path, digest: str, *, roots: Sequence[Path], max_bytes: int) -> bytes:
@@ -71,7 +67,9 @@ def _read(candidate: Path, digest: str, *, roots: Sequence[Path], max_bytes: int
             raise PictureUnavailable(NOT_A_FILE)
         content = _content(path, max_bytes)
     except OSError as error:
-        raise PictureUnavailable(_why(error)) from error
+        gone = error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
+        why = MISSING if gone else f"its file cannot be read: {error.strerror}"
+        raise PictureUnavailable(why) from error
     except ValueError as error:  # no file has such a name
         raise PictureUnavailable(MISSING) from error
     if digest and hashlib.sha256(content).hexdigest() != digest:
@@ -88,12 +86,6 @@ def _content(path: Path, max_bytes: int) -> bytes:
     if content is None or len(content) > max_bytes:
         raise PictureUnavailable(f"its file has more than {max_bytes:,} bytes")
     return content
-
-
-def _why(error: OSError) -> str:
-    if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP):
-        return MISSING
-    return f"its file cannot be read: {error.strerror}"
 
 
 SCHEMA = 1
@@ -124,17 +116,12 @@ def remember_roots(file: Path, roots: Iterable[Path]) -> None:
     Where it cannot be written images can be added all the same: they have no picture until the
     next time.
     """
-    new = _resolved(roots)
+    new = set()
+    for root in roots:
+        with suppress(ValueError):  # no folder has such a name
+            new.add(Path(os.path.realpath(root)))
     if not new - set(known_roots(file)):
         return
     with suppress(SurefindError, OSError), writer_lock(file.parent):
         every = sorted(str(root) for root in new.union(known_roots(file)))
         write_whole(file, seal({"schema": SCHEMA, "roots": every}))
-
-
-def _resolved(roots: Iterable[Path]) -> set[Path]:
-    found = set()
-    for root in roots:
-        with suppress(ValueError):  # no folder has such a name
-            found.add(Path(os.path.realpath(root)))
-    return found

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from shutil import copytree
 from typing import Any, Self, overload
 from uuid import uuid4
 
@@ -24,6 +25,7 @@ from surefind.engines.opening import create_engine, open_engine, without_passwor
 from surefind.engines.space import Space
 from surefind.engines.where import Metadata, Where
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
+from surefind.files import make_writable
 from surefind.functional import fuse
 from surefind.images.catalog import Catalog
 from surefind.images.decode import ImageSource
@@ -54,7 +56,6 @@ from surefind.search.image_files import known_roots, read_roots, remember_roots
 from surefind.search.ingest import (
     Added,
     Images,
-    Policy,
     add_pictures,
     already_there,
     name_of,
@@ -147,7 +148,7 @@ class Index:
                 f"{place.path} holds an index already",
                 fix="open it to add to it, or choose another folder",
             )
-        place.make()
+        make_writable(place.path)
         facts = {
             "fingerprint": fingerprint,
             "gallery": uuid4().hex,  # its keys mean nothing in another
@@ -242,7 +243,9 @@ class Index:
             self._engine,
             self.encoder,
             pictures,
-            policy=Policy(duplicates == "keep", replace, max_bad_share),
+            keep_duplicates=duplicates == "keep",
+            replace=replace,
+            max_bad_share=max_bad_share,
             progress=progress,
             should_stop=should_stop,
         )
@@ -297,7 +300,8 @@ class Index:
         )
         for block in self._engine.scan():
             copy._engine.add(self._engine.rows(block.keys))
-        self._folder.copy_upgrade(copy._folder)
+        if self._folder.upgrade.exists():
+            copytree(self._folder.upgrade, copy._folder.upgrade)
         remember_roots(copy._folder.pictures, self.picture_roots)
         if self.calibrated is not None:
             copy.adopt(self.calibrated)

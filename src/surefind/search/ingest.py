@@ -64,9 +64,13 @@ def pictures_of(
         roots = {images.root}
     else:
         sources = list(images)
-        known = tuple(_name(source) for source in sources)
-        facts = tuple(_path(source) for source in sources)
-        roots = {Path(one).parent for one in sources if isinstance(one, str | Path)}
+        paths = [Path(one) if isinstance(one, str | Path) else None for one in sources]
+        known = tuple(
+            digest_of(one)[:32] if path is None else str(one)
+            for one, path in zip(sources, paths, strict=True)
+        )
+        facts = tuple({} if path is None else {"path": str(path.absolute())} for path in paths)
+        roots = {path.parent for path in paths if path is not None}
     if ids is not None:
         known = tuple(ids)
     given = ({},) * len(sources) if metadata is None else tuple(metadata)
@@ -104,14 +108,6 @@ def name_of(source: ImageSource) -> str:
     return str(path) if isinstance(path, str | Path) and path else "image"
 
 
-def _name(source: ImageSource) -> str:
-    return str(source) if isinstance(source, str | Path) else digest_of(source)[:32]
-
-
-def _path(source: ImageSource) -> Metadata:
-    return {"path": str(Path(source).absolute())} if isinstance(source, str | Path) else {}
-
-
 def _facts(catalog: Catalog) -> tuple[Metadata, ...]:
     root = catalog.root.absolute()
     rows: list[dict[str, Value]] = [{"path": str(root / path)} for path in catalog.paths]
@@ -147,41 +143,49 @@ class Added(NamedTuple):
         )
 
 
-class Policy(NamedTuple):
-    """What to do with images that are special."""
-
-    keep_duplicates: bool = False
-    replace: bool = False  # an image whose id is known but whose content is another
-    max_bad_share: float = 0.05
-
-
 def add_pictures(
     engine: Engine,
     encoder: ImageEncoder,
     pictures: Pictures,
     *,
-    policy: Policy,
+    keep_duplicates: bool = False,
+    replace: bool = False,
+    max_bad_share: float = 0.05,
     progress: Callable[[int], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> Added:
-    """Each chunk is durable before the next is begun, so that a second run goes on from there."""
+    """Each chunk is durable before the next is begun, so that a second run goes on from there.
+
+    `replace` allows images whose id is known but whose content is another.
+    """
     total = Added()
     for start in range(0, len(pictures), CHUNK):
         if should_stop is not None and should_stop():
             return total._replace(stopped=True)
         chunk = pictures[start : start + CHUNK]
-        tell = None if progress is None else _from(start, progress)
-        rows, became = _encode_chunk(engine, encoder, chunk, policy, first=start, progress=tell)
+        rows, became = _encode_chunk(
+            engine,
+            encoder,
+            chunk,
+            first=start,
+            keep_duplicates=keep_duplicates,
+            replace=replace,
+            progress=progress,
+        )
         total = total.plus(became)
-        if len(total.rejected) > policy.max_bad_share * len(pictures) + 1e-9:
-            raise TooManyRejected(
-                total.rejected, total=len(pictures), max_bad_share=policy.max_bad_share
-            )
+        if len(total.rejected) > max_bad_share * len(pictures) + 1e-9:
+            raise TooManyRejected(total.rejected, total=len(pictures), max_bad_share=max_bad_share)
         engine.add(rows)
         if progress is not None:
             progress(start + len(chunk))
     if total.replaced and total.duplicates:  # what they are copies of may be gone
-        again = add_pictures(engine, encoder, pictures.named(dict(total.duplicates)), policy=policy)
+        again = add_pictures(
+            engine,
+            encoder,
+            pictures.named(dict(total.duplicates)),
+            replace=replace,
+            max_bad_share=max_bad_share,
+        )
         total = total._replace(duplicates=()).plus(again)
     return total
 
@@ -190,9 +194,10 @@ def _encode_chunk(
     engine: Engine,
     encoder: ImageEncoder,
     chunk: Pictures,
-    policy: Policy,
     *,
     first: int,
+    keep_duplicates: bool,
+    replace: bool,
     progress: Callable[[int], None] | None,
 ) -> tuple[Rows, Added]:
     """Rows to add, and what becomes of the chunk's images once they are."""
@@ -205,14 +210,21 @@ def _encode_chunk(
         if (not digests[row] or known.get(name) != digests[row]) and row not in unnamed
     ]
     replaced = {chunk.ids[row] for row in fresh if chunk.ids[row] in known and digests[row]}
-    if replaced and not policy.replace:
+    if replaced and not replace:
         raise already_there(sorted(replaced))
-    copies: dict[int, str] = {}
-    if not policy.keep_duplicates:
-        copies = _copies(engine, chunk, fresh, digests, replaced)
+    copies: dict[int, str] = {}  # rows with the content of another image, and its id
+    if not keep_duplicates:
+        by_digest = engine.ids_of([digests[row] for row in fresh if digests[row]])
+        for row in fresh:
+            name, digest = chunk.ids[row], digests[row]
+            other = by_digest.setdefault(digest, name) if digest else name
+            if other != name and name not in replaced:
+                copies[row] = other
     rows = [row for row in fresh if row not in copies]
     encoded = encoder.encode_all(
-        [chunk.sources[row] for row in rows], max_bad_share=1.0, progress=progress
+        [chunk.sources[row] for row in rows],
+        max_bad_share=1.0,
+        progress=None if progress is None else lambda done: progress(first + done),
     )
     kept = [rows[row] for row in encoded.rows.tolist()]
     new = Rows(
@@ -248,20 +260,6 @@ def already_there(ids: list[str]) -> InvalidArgument:
     )
 
 
-def _copies(
-    engine: Engine, chunk: Pictures, rows: list[int], digests: list[str], replaced: set[str]
-) -> dict[int, str]:
-    """Rows with the content of another image, and the id of that."""
-    first = engine.ids_of([digests[row] for row in rows if digests[row]])
-    copies = {}
-    for row in rows:
-        name, digest = chunk.ids[row], digests[row]
-        other = first.setdefault(digest, name) if digest else name
-        if other != name and name not in replaced:
-            copies[row] = other
-    return copies
-
-
 def _is_text(name: str) -> bool:
     """False for the name of a file that is not UTF-8, which no engine can keep."""
     try:
@@ -269,7 +267,3 @@ def _is_text(name: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _from(start: int, progress: Callable[[int], None]) -> Callable[[int], None]:
-    return lambda done: progress(start + done)

@@ -6,7 +6,6 @@ from surefind.search.confidence.guarantee import Promise
 from surefind.search.hits import SearchResult
 
 GALLERY_CHANGE = 0.25  # of its size: then a calibration is out of date
-NOTHING_PROMISED = "Confidence is shown, but nothing is called a match."
 
 
 def made_with(calibration: Calibration) -> str:
@@ -30,25 +29,22 @@ def copies_left_out(calibration: Calibration) -> str | None:
 def promised(promise: Promise) -> str:
     """The precision that holds, or why none does."""
     if promise.threshold is None:
-        return _not_promised(promise)
+        most = "no lower precision can be promised either"
+        if promise.best:
+            most = f"the most that can be promised is about {promise.best:g}"
+        more = "more queries like these would hardly do: the surest hits are too often wrong"
+        if promise.enough is not None:
+            more = f"about {promise.enough:,} queries would do"
+        return (
+            f"Cannot promise {promise.precision:g} with {promise.queries:,} queries of "
+            f"{promise.groups:,} classes: {most}; {more}. "
+            "Confidence is shown, but nothing is called a match."
+        )
     among = "" if promise.ahead is None else f" among the next {promise.ahead:,} queries"
     return (
         f"Of what is called a match{among}, at least {asked(promise.precision)} is right, with "
         f"probability {asked(promise.probability)}: confidence from {sure(promise.threshold)}, "
         f"which answers {measured(promise.coverage)} of the queries."
-    )
-
-
-def _not_promised(promise: Promise) -> str:
-    most = f"the most that can be promised is about {promise.best:g}"
-    if not promise.best:
-        most = "no lower precision can be promised either"
-    more = "more queries like these would hardly do: the surest hits are too often wrong"
-    if promise.enough is not None:
-        more = f"about {promise.enough:,} queries would do"
-    return (
-        f"Cannot promise {promise.precision:g} with {promise.queries:,} queries of "
-        f"{promise.groups:,} classes: {most}; {more}. {NOTHING_PROMISED}"
     )
 
 

@@ -23,7 +23,6 @@ def as_vectors(vectors: Values, dim: int | None = None) -> Tensor:
             "vectors",
             expected=f"vectors of one model, (N, {'D' if dim is None else dim})",
             got=f"shape {tuple(given.shape)}",
-            fix="one row per image; queries from the model that made the gallery",
         )
     bad = (~(given.abs() <= LARGEST).all(dim=1)).nonzero()  # so for nan, too
     if len(bad):
@@ -58,7 +57,6 @@ def check_all_labelled(labels: Sequence[str]) -> None:
             "labels",
             expected="a label for every vector",
             got=f"{missing} of {len(labels)} missing (first: row {labels.index('')})",
-            fix="leave out the vectors whose label is not known",
         )
 
 

@@ -175,8 +175,29 @@ def calibrate_engine(
         gallery=gallery,
         progress=lambda done: progress("asking labelled queries", done, total),
     )
-    known = _known_too_well(queries, trained_with)
-    origin = _origin(engine, observed, ranking=ranking, source=source, remarks=known)
+    remarks = check_calibration_data(
+        observed.match[:, 0], observed.groups, has_match=observed.belongs
+    )
+    classes = class_hashes(facts["label"] for facts in queries.facts if "label" in facts)
+    if known := len(classes & trained_with):
+        remarks = (
+            f"{known} of the {len(classes)} classes were used to train the model, which is surer "
+            "of them than it will be of others: calibrate with classes it never saw, unless these "
+            "are all",
+            *remarks,
+        )
+    origin = Origin(
+        fingerprint=str(engine.facts["fingerprint"]),
+        ranking=ranking,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        source=source,
+        queries=len(observed.match),
+        classes=observed.classes,
+        without_match=int((~observed.belongs).sum()),
+        gallery=observed.gallery,
+        copies=observed.copies,
+        remarks=remarks,
+    )
     return Calibrated(fit_calibration(observed, origin, wishes), neighbourhoods, doubt.heads)
 
 
@@ -198,7 +219,6 @@ def labelled_queries(
             "labels",
             expected="none, unless queries are embeddings",
             got=str(len(labels)),
-            fix="the labels of images are those of their catalog; of an index, in its metadata",
         )
     if labelled is None:  # copies among these are rows of the index, and counted as such
         return _asked_once(own_queries(engine, seed=seed))._replace(copies=0), "the index itself"
@@ -233,6 +253,7 @@ def picture_queries(
         catalog = catalog.select(np.flatnonzero(catalog.queries))
     catalog = catalog.select(np.sort(_drawn(len(catalog), MOST_QUERIES, seed)))
     pictures = pictures_of(catalog, None, None)
+    _labelled_rows(pictures.metadata)  # before the work
     total = len(pictures)
     encoded = encoder.encode_all(
         pictures.sources, progress=lambda done: progress("encoding", done, total)
@@ -253,7 +274,6 @@ def embedded_queries(
             "labels",
             expected=f"{len(query)}, one for each query",
             got="none" if labels is None else str(len(labels)),
-            fix="say what each query shows: calibrate(embeddings, labels=...)",
         )
     rows = np.sort(_drawn(len(query), MOST_QUERIES, seed)).tolist()
     facts = [{} if is_missing(labels[row]) else {"label": str(labels[row])} for row in rows]
@@ -266,20 +286,26 @@ def _queries(
     itself: Sequence[str],
     digests: Sequence[str] = (),
 ) -> LabelledQueries:
-    known = np.array([row for row, fact in enumerate(facts) if is_labelled(fact)], dtype=np.int64)
-    if not len(known):
+    known, groups = _labelled_rows(facts)
+    embeddings = embeddings.detach().to("cpu").to(torch.float32)
+    nobody = np.zeros(len(facts), np.int64)
+    queries = LabelledQueries(embeddings, facts, itself, nobody, digests).at(known)
+    return queries._replace(groups=groups)
+
+
+def _labelled_rows(facts: Sequence[Metadata]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows with a label or a place, and their classes, if they are enough."""
+    known = [row for row, fact in enumerate(facts) if is_labelled(fact)]
+    if not known:
         raise InvalidArgument(
             "labelled",
             expected="queries with labels (or places), so that a hit can be right or wrong",
             got=f"{len(facts)} without" if facts else "no queries",
             fix="use a folder with a sub-folder per class, or a table with a label column",
         )
-    embeddings = embeddings.detach().to("cpu").to(torch.float32)
-    nobody = np.zeros(len(facts), np.int64)
-    queries = LabelledQueries(embeddings, facts, itself, nobody, digests).at(known)
-    groups = classes_of(queries.facts)
+    groups = classes_of([facts[row] for row in known])
     check_queries(groups)
-    return queries._replace(groups=groups)
+    return np.array(known, dtype=np.int64), groups
 
 
 def _asked_once(queries: LabelledQueries) -> LabelledQueries:
@@ -368,40 +394,6 @@ def fit_doubt(
         nothing = Doubt(None, np.zeros(len(groups)))
         nested.append(fit(others, number + 1) if enough else nothing)
     return whole._replace(fold=fold, nested=tuple(nested))
-
-
-def _known_too_well(queries: LabelledQueries, trained_with: frozenset[str]) -> tuple[str, ...]:
-    """A remark if the model was trained with classes of the queries."""
-    classes = class_hashes(facts["label"] for facts in queries.facts if "label" in facts)
-    known = len(classes & trained_with)
-    if not known:
-        return ()
-    return (
-        f"{known} of the {len(classes)} classes were used to train the model, which is surer of "
-        "them than it will be of others: calibrate with classes it never saw, unless these are all",
-    )
-
-
-def _origin(
-    engine: Engine, observed: Observed, *, ranking: str, source: str, remarks: tuple[str, ...]
-) -> Origin:
-    return Origin(
-        fingerprint=str(engine.facts["fingerprint"]),
-        ranking=ranking,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        source=source,
-        queries=len(observed.match),
-        classes=observed.classes,
-        without_match=int((~observed.belongs).sum()),
-        gallery=observed.gallery,
-        copies=observed.copies,
-        remarks=remarks
-        + check_calibration_data(
-            observed.match[:, 0],
-            observed.groups,
-            has_match=observed.belongs,
-        ),
-    )
 
 
 def _drawn(total: int, most: int, seed: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

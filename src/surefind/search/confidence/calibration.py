@@ -13,7 +13,6 @@ from surefind import metrics
 from surefind.embeddings import Embeddings
 from surefind.engines.engine import Engine
 from surefind.engines.knn import Nearest
-from surefind.engines.space import Space
 from surefind.functional.hits import HitDistances
 from surefind.search.confidence.conformal import (
     Novelty,
@@ -205,23 +204,19 @@ class Calibrated:
         vectors = near.vectors[:, :NEIGHBOURS].reshape(-1, engine.space.width)[first]
         ranking = self.calibration.origin.ranking
         around = known_around(engine, self.neighbourhoods, keys, vectors, ranking=ranking)
+        means = engine.space.means(near.vectors[:, :DOUBTED]).astype(np.float32)
+        everyone = np.concatenate([query.mean.numpy(), means.reshape(-1, engine.space.dim)])
+        doubt = doubt_of(self.heads, torch.from_numpy(everyone))  # all in one pass
         return see(
             engine.space,
             query,
             near,
             around=around[places.reshape(len(query), -1)].astype(np.float64),
-            **self._doubt(engine.space, query, near),
+            doubt=doubt[: len(query)],
+            near_doubt=doubt[len(query) :].reshape(len(query), -1).mean(axis=1),
             distances=distances,
             inside=np.ones(len(query), dtype=bool) if inside else None,
         )
-
-    def _doubt(self, space: Space, query: Embeddings, near: Nearest) -> dict[str, Numbers]:
-        """Of queries and their nearest, all in one pass."""
-        means = space.means(near.vectors[:, :DOUBTED]).astype(np.float32)
-        everyone = np.concatenate([query.mean.numpy(), means.reshape(-1, space.dim)])
-        both = doubt_of(self.heads, torch.from_numpy(everyone))
-        of_near = both[len(query) :].reshape(len(query), -1)
-        return {"doubt": both[: len(query)], "near_doubt": of_near.mean(axis=1)}
 
 
 def doubt_of(heads: VarianceHeads | None, vectors: Tensor) -> Numbers:

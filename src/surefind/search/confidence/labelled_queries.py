@@ -26,11 +26,6 @@ RADIUS = 25.0  # metres; nearer places are the same
 Flags = NDArray[np.bool_]
 
 
-def facts_of(engine: Engine) -> list[Metadata]:
-    """What is known about all rows."""
-    return [facts for block in engine.scan() for facts in engine.rows(block.keys).metadata]
-
-
 def is_labelled(facts: Metadata) -> bool:
     return "label" in facts or _has_place(facts)
 
@@ -77,17 +72,6 @@ def classes_of(queries: Sequence[Metadata]) -> NDArray[np.int64]:
     if all("label" in facts for facts in queries):
         return np.unique([str(facts["label"]) for facts in queries], return_inverse=True)[1]
     return np.arange(len(queries))
-
-
-def check_labelled(gallery: Sequence[Metadata]) -> None:
-    known = sum(map(is_labelled, gallery))
-    if not known:
-        raise InvalidArgument(
-            "index",
-            expected="images with labels (or places), so that a hit can be right or wrong",
-            got=f"{len(gallery)} images without",
-            fix="index a folder with a sub-folder per class, or a table with a label column",
-        )
 
 
 def _label(facts: Metadata) -> str | None:
@@ -177,7 +161,6 @@ def _require(what: str, found: int, least: int, groups: NDArray[np.int64]) -> No
             "labelled",
             expected=f"at least {least} {what}",
             got=f"{found} (of {len(groups)} queries of {len(np.unique(groups))} classes)",
-            fix=f"label {least - found} more: queries of several classes, easy and hard ones",
         )
 
 
@@ -221,8 +204,14 @@ class Doubt(NamedTuple):
 
 def checked_gallery(engine: Engine) -> list[Metadata]:
     """What is known about the rows, if they are enough and labelled."""
-    gallery = facts_of(engine)
-    check_labelled(gallery)
+    gallery = [facts for block in engine.scan() for facts in engine.rows(block.keys).metadata]
+    if not any(map(is_labelled, gallery)):
+        raise InvalidArgument(
+            "index",
+            expected="images with labels (or places), so that a hit can be right or wrong",
+            got=f"{len(gallery)} images without",
+            fix="index a folder with a sub-folder per class, or a table with a label column",
+        )
     if len(gallery) < LEAST_GALLERY:
         raise InvalidArgument(
             "index", expected=f"at least {LEAST_GALLERY} images", got=str(len(gallery))
@@ -265,6 +254,11 @@ def observe(
             got=f"{len(queries.facts)} that find fewer",
             fix="add more images before it is calibrated: of most there are only copies",
         )
+    nested = None
+    if doubt.fold is not None:
+        fold = doubt.fold[np.concatenate([part.rows for part in parts])]
+        doubts = np.concatenate([part.doubt for part in parts], axis=1)[1:]
+        nested = NestedDoubt(fold, doubts[..., 0], doubts[..., 1])
     left_out = np.concatenate([part.left_out for part in parts])
     facts = [facts for part in parts for facts in part.queries.facts]
     return Observed(
@@ -274,16 +268,8 @@ def observe(
         has_match(facts, gallery, left_out=left_out),
         len(gallery),
         queries.copies + sum(part.copies for part in parts),
-        _nested(doubt, parts),
+        nested,
     )
-
-
-def _nested(doubt: Doubt, parts: "list[_Answered]") -> NestedDoubt | None:
-    if doubt.fold is None:
-        return None
-    fold = doubt.fold[np.concatenate([part.rows for part in parts])]
-    doubts = np.concatenate([part.doubt for part in parts], axis=1)[1:]
-    return NestedDoubt(fold, doubts[..., 0], doubts[..., 1])
 
 
 class _Answered(NamedTuple):

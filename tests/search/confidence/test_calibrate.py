@@ -60,7 +60,7 @@ def test_too_few_queries_are_refused_with_how_many_there_are(observed):
 
 def test_too_few_classes_are_refused_with_how_many_there_are(observed):
     few = observed._replace(groups=observed.groups % 3)
-    with pytest.raises(sf.InvalidArgument, match=r"at least 4 classes, got 3 \(of 288.*\n.*1 more"):
+    with pytest.raises(sf.InvalidArgument, match=r"at least 4 classes, got 3 \(of 288"):
         check_enough(few)
 
 
@@ -70,7 +70,7 @@ def test_queries_that_are_all_right_or_all_wrong_are_refused(observed, right):
     match[: LEAST_OF_EACH - 1, 0] = not right
     what = "wrong" if right else "right"
     least = LEAST_OF_EACH
-    wanted = f"at least {least} queries .* first hit is {what}, got {least - 1}.*\n.*label 1 more"
+    wanted = f"at least {least} queries .* first hit is {what}, got {least - 1}"
     with pytest.raises(sf.InvalidArgument, match=wanted):
         check_enough(observed._replace(match=match))
     match[:LEAST_OF_EACH, 0] = not right
