@@ -78,3 +78,12 @@ def test_the_power_starts_where_asked_and_is_learnt_above_one():
 def test_a_power_that_cannot_be_learnt_is_refused(p):
     with pytest.raises(InvalidArgument, match="above 1"):
         GeM(p)
+
+
+def test_a_constant_map_pools_to_its_constant():
+    torch.testing.assert_close(gem(torch.full((1, 2, 5, 5), 0.7), 4.0), torch.full((1, 2), 0.7))
+
+
+def test_a_large_power_is_the_maximum():
+    features = torch.rand(3, 4, 6, 6)
+    torch.testing.assert_close(gem(features, 1e4), features.amax((2, 3)), rtol=1e-3, atol=0)
