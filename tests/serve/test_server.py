@@ -78,7 +78,7 @@ def test_what_cannot_begin_says_why_in_one_message(surefind, home, tmp_path, opt
     given = {"index": home / "index", "token": tmp_path / "token"}
     done = surefind("serve", "--port", 0, *(option.format(**given) for option in options))
     assert done.code == 1
-    assert said in done.err and "fix:" in done.err and "Traceback" not in done.err
+    assert said in done.err and "Traceback" not in done.err
     assert done.err.count("fix:") == 1
 
 

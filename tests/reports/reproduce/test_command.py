@@ -18,7 +18,7 @@ app.command()(reproduce)
 @pytest.fixture(autouse=True)
 def _no_real_work(work, monkeypatch):
     monkeypatch.setitem(run_rows.__kwdefaults__, "evaluate", work.evaluate)
-    monkeypatch.setattr(surefind.cli.stopping, "StopRequest", lambda: lambda: False)
+    monkeypatch.setattr(surefind.cli.errors, "StopRequest", lambda: lambda: False)
 
 
 def run(*arguments: str | Path):
