@@ -10,8 +10,8 @@ from calibrations import CLASSES, write_noisy_pictures
 import surefind as sf
 from surefind.encoders import Encoder
 from surefind.encoders.mc_dropout import McDropoutEncoder
-from surefind.encoders.saving import CLASSES as FILE
-from surefind.encoders.saving import class_hashes, read_classes, write_classes
+from surefind.encoders.serialization import CLASSES as FILE
+from surefind.encoders.serialization import class_hashes, read_classes, write_classes
 from surefind.images.preprocess import Preprocessing
 
 SMALL = Preprocessing(size=16)

@@ -132,7 +132,7 @@ def test_a_transformer_is_built_for_the_size_of_its_preprocessing():
 def test_the_pca_start_keeps_neighbours(tiny, pixels):
     encoder = tiny(family="point", dim=4)
     features = encoder.features(pixels).detach()
-    encoder.start_from_pca(encoder.mean_head.pool(features))
+    encoder.mean_head.start_from_pca(encoder.mean_head.pool(features))
     unit = torch.nn.functional.normalize(encoder.mean_head.pool(features).detach(), dim=1)
     expected = torch.pdist(torch.nn.functional.normalize(unit - unit.mean(0), dim=1))
     torch.testing.assert_close(torch.pdist(encoder(pixels).mean), expected, rtol=0.2, atol=0.05)

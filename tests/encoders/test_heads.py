@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from surefind.encoders.heads import MeanHead, VarianceHead, start_from_pca
+from surefind.encoders.heads import MeanHead, VarianceHead
 from surefind.errors import InvalidArgument
 
 
@@ -78,7 +78,7 @@ def test_every_parameter_gets_a_gradient(features):
 def test_the_pca_start_keeps_the_distances_of_the_pooled_features(unit_pooling):
     pooled = pooled_like_features(50, 20)
     head = MeanHead(20, 20, unit_pooling=unit_pooling)
-    start_from_pca(head, pooled)
+    head.start_from_pca(pooled)
     seen = functional.normalize(pooled, dim=1) if unit_pooling else pooled
     torch.testing.assert_close(torch.pdist(head.linear(seen)), torch.pdist(seen))
 
@@ -86,7 +86,7 @@ def test_the_pca_start_keeps_the_distances_of_the_pooled_features(unit_pooling):
 def test_the_pca_start_is_centred_and_its_directions_are_ordered_by_variance():
     pooled = pooled_like_features(50, 20)
     head = MeanHead(20, 5)
-    start_from_pca(head, pooled)
+    head.start_from_pca(pooled)
     outputs = head.linear(functional.normalize(pooled, dim=1)).detach()
     torch.testing.assert_close(outputs.mean(0), torch.zeros(5), rtol=0, atol=1e-5)
     assert torch.equal(outputs.var(0).argsort(descending=True), torch.arange(5))
@@ -95,7 +95,7 @@ def test_the_pca_start_is_centred_and_its_directions_are_ordered_by_variance():
 def test_directions_beyond_the_rank_start_small_but_not_at_zero():
     pooled = pooled_like_features(4, 20)  # centred, four images span three directions
     head = MeanHead(20, 30)
-    start_from_pca(head, pooled)
+    head.start_from_pca(pooled)
     lengths = head.linear.weight.detach().norm(dim=1)
     torch.testing.assert_close(lengths[:3], torch.ones(3))
     assert (lengths[3:] > 0).all() and (lengths[3:] < 0.03).all()
@@ -104,4 +104,4 @@ def test_directions_beyond_the_rank_start_small_but_not_at_zero():
 @pytest.mark.parametrize("shape", [(1, 20), (5, 19), (5, 20, 1)])
 def test_a_pca_start_from_the_wrong_shape_is_refused(shape):
     with pytest.raises(InvalidArgument, match=r"pooled features, \(N, 20\)"):
-        start_from_pca(MeanHead(20, 5), torch.rand(shape))
+        MeanHead(20, 5).start_from_pca(torch.rand(shape))

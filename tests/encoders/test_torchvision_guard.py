@@ -6,7 +6,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from surefind.encoders import torchvision_guard as guard
+from surefind.encoders import backbone as guard
 
 
 def failing_with(monkeypatch, errors: list[Exception]) -> ModuleType:
@@ -39,9 +39,9 @@ def test_missing_operators_are_declared_one_after_the_other(monkeypatch, caplog)
 
 def test_a_torchvision_that_works_is_left_alone(monkeypatch, caplog):
     found = failing_with(monkeypatch, [])
-    before = len(guard._defined)
+    before = len(guard._declared)
     assert guard.import_torchvision() is found
-    assert len(guard._defined) == before and not caplog.records
+    assert len(guard._declared) == before and not caplog.records
 
 
 @pytest.mark.parametrize("error", [RuntimeError("broken"), ImportError("not installed")])
@@ -59,7 +59,7 @@ def test_attempts_are_bounded(monkeypatch):
 
 def test_timm_can_be_imported_after_the_guard():
     script = (
-        "from surefind.encoders.torchvision_guard import import_torchvision as get; get(); get()\n"
+        "from surefind.encoders.backbone import import_torchvision as get; get(); get()\n"
         "import timm; print(timm.is_model('resnet50'))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

@@ -5,8 +5,15 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Any, Self
 
 from pydantic import Field
+from torch import Tensor
 
-from surefind.embeddings import LARGEST_SPREAD, SMALLEST_SPREAD
+from surefind.embeddings import (
+    LARGEST_SPREAD,
+    SMALLEST_SPREAD,
+    Embeddings,
+    Gaussians,
+    VonMisesFisher,
+)
 from surefind.errors import InvalidArgument
 from surefind.images.preprocess import Preprocessing
 from surefind.settings import check_fields, check_names
@@ -65,6 +72,12 @@ class EncoderConfig:
     @property
     def starting_var(self) -> float:
         return _INITIAL_SPREAD / self.mean_dim if self.initial_var is None else self.initial_var
+
+    def distributions(self, mean: Tensor, var: Tensor) -> Embeddings:
+        """Embeddings with means (N, D) and variances (N,), which are 1 / kappa on the sphere."""
+        if self.family == "von-mises-fisher":
+            return VonMisesFisher(mean, 1 / var)
+        return Gaussians(mean, var)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from surefind.encoders.model_card import Measured, card_for_hub, model_card
 from surefind.encoders.onnx import files as export
-from surefind.encoders.saving import (
+from surefind.encoders.serialization import (
     CARD,
     CLASSES,
     CONFIG,

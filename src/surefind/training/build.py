@@ -21,8 +21,8 @@ from surefind.losses import (
 )
 from surefind.training.augment import Augmentation
 from surefind.training.data import TrainingImages
-from surefind.training.plan import Rows, Stream, rng
 from surefind.training.recipe import LossPart, OptimiserPart, Recipe
+from surefind.training.sampling import Rows, Stream, rng
 
 PCA_IMAGES = 4000  # that the mean head is started from, at most
 LENGTH_IMAGES = 256  # that tell how long means are at the start
@@ -103,7 +103,7 @@ def start_from_images(recipe: Recipe, encoder: Encoder, images: TrainingImages, 
         )
     together = together.clone()  # no longer a tensor of inference mode
     if pca:
-        encoder.start_from_pca(together)
+        encoder.mean_head.start_from_pca(together)
     encoder.start_at_length_one(together)
 
 

@@ -11,26 +11,26 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 from torch.utils.data import DataLoader, Dataset
 
+from surefind.distributed import ProcessGroup
 from surefind.embeddings import Embeddings
 from surefind.encoders.encoder import Encoder
 from surefind.errors import SurefindError
 from surefind.images.catalog import Catalog
-from surefind.images.loading import Loader, Rejection
+from surefind.images.loader import Loader, Rejection
 from surefind.images.matches import Matches
 from surefind.images.preprocess import Preprocessing
 from surefind.training.augment import Augmentation
-from surefind.training.cache import NegativeCache, TupleBatches, choose_cached_rows
-from surefind.training.plan import BalancedBatches, Plan, Rows, Stream, rng
+from surefind.training.gradient_cache import Embed
+from surefind.training.hard_negatives import NegativeCache, TupleBatches, choose_cached_rows
 from surefind.training.recipe import Recipe
-from surefind.training.step import Embed
-from surefind.training.world import World
+from surefind.training.sampling import BalancedBatches, BatchPlan, Rows, Stream, rng
 
 MOST_MAP_BYTES = 8 << 30
 BATCH = 64  # images read at once where no step says how many
 LARGER = 8 / 7  # images before a random crop, relative to the size of training
 
 
-class Order(NamedTuple):
+class LoadRequest(NamedTuple):
     """Load these rows of the catalog for this step."""
 
     step: int
@@ -77,7 +77,7 @@ class TrainingImages(Dataset[Loaded]):
         self.kept = kept
         return list(self.unreadable.values())
 
-    def __getitem__(self, order: Order) -> Loaded:
+    def __getitem__(self, order: LoadRequest) -> Loaded:
         """Random views, (n, 3, size, size) uint8."""
         loaded = self._read(order.rows)
         if self.augmentation is None or len(loaded.positions) == 0:
@@ -120,7 +120,7 @@ class TrainingImages(Dataset[Loaded]):
 class Source(Protocol):
     """Where inputs come from, and how they become embeddings."""
 
-    def load(self, orders: Iterator[Order]) -> Iterator[Loaded]:
+    def load(self, orders: Iterator[LoadRequest]) -> Iterator[Loaded]:
         """The inputs of one order after the other."""
 
     def embed(self, inputs: Tensor) -> Embeddings:
@@ -138,7 +138,7 @@ class PixelSource:
     images: TrainingImages
     workers: int
 
-    def load(self, orders: Iterator[Order]) -> Iterator[Loaded]:
+    def load(self, orders: Iterator[LoadRequest]) -> Iterator[Loaded]:
         loader: DataLoader[Loaded] = DataLoader(
             self.images,
             sampler=orders,
@@ -176,7 +176,9 @@ class FeatureSource:
         numbers: dict[int, int] = {}
         for readable, pixels in images.plain(rows):
             first, last = len(numbers), len(numbers) + len(readable)
-            orders = (Order(int(readable[0]) * views + view, readable) for view in range(views))
+            orders = (
+                LoadRequest(int(readable[0]) * views + view, readable) for view in range(views)
+            )
             for view, inputs in enumerate([pixels, *(images[order].inputs for order in orders)]):
                 features = encoder.features(encoder.prepare(inputs)).half()
                 if maps is None:
@@ -187,7 +189,7 @@ class FeatureSource:
             raise SurefindError("no image can be read", fix="look at them: surefind check DATA")
         return cls(encoder, maps, numbers, images.seed)
 
-    def load(self, orders: Iterator[Order]) -> Iterator[Loaded]:
+    def load(self, orders: Iterator[LoadRequest]) -> Iterator[Loaded]:
         for step, rows in orders:
             positions = np.flatnonzero([row in self.numbers for row in rows.tolist()])
             taken = [self.numbers[int(row)] for row in rows[positions]]
@@ -232,10 +234,10 @@ def _as_it_is(loaded: Loaded) -> Loaded:
     return loaded
 
 
-class Batch(NamedTuple):
+class StepBatch(NamedTuple):
     """One step: what all processes do, and what this one was given to embed."""
 
-    plan: Plan
+    plan: BatchPlan
     loaded: Loaded
     first: int  # position in the plan of this process's first row
 
@@ -249,10 +251,10 @@ class Batches:
     rows: Rows
     offset: int  # of this phase among all steps
     source: Source
-    world: World
+    group: ProcessGroup
     cache: NegativeCache | None = None
 
-    def between(self, start: int, end: int) -> Iterator[Batch]:
+    def between(self, start: int, end: int) -> Iterator[StepBatch]:
         """Those of the steps start ... end - 1 of the phase."""
         mines = self.recipe.batch.kind == "tuples"
         every = self.recipe.mining.every if mines else end
@@ -268,12 +270,14 @@ class Batches:
         rows = choose_cached_rows(
             self.matches, self.rows, size=part.cache, seed=seed, step=self.offset + step
         )
-        ours, embeddings = self.source.embed_rows(rows[self.world.share(len(rows))])
+        ours, embeddings = self.source.embed_rows(rows[self.group.share(len(rows))])
         return NegativeCache(
-            self.world.gather_numbers(ours), self.world.gather(embeddings).to("cpu"), step
+            self.group.gather_numbers(ours),
+            self.group.gather_embeddings(embeddings).to("cpu"),
+            step,
         )
 
-    def _plans(self) -> Callable[[int], Plan]:
+    def _plans(self) -> Callable[[int], BatchPlan]:
         batch, mining, seed = self.recipe.batch, self.recipe.mining, self.recipe.seed
         if self.cache is None:
             return BalancedBatches(self.matches, self.rows, batch.classes, batch.images, seed).plan
@@ -290,15 +294,17 @@ class Batches:
             skip_above=mining.skip_above,
         ).plan
 
-    def _load(self, plan_of: Callable[[int], Plan], start: int, end: int) -> Iterator[Batch]:
-        plans: deque[Plan] = deque()  # loading runs ahead of training
+    def _load(
+        self, plan_of: Callable[[int], BatchPlan], start: int, end: int
+    ) -> Iterator[StepBatch]:
+        plans: deque[BatchPlan] = deque()  # loading runs ahead of training
 
-        def orders() -> Iterator[Order]:
+        def orders() -> Iterator[LoadRequest]:
             for step in range(self.offset + start, self.offset + end):
                 plan = plan_of(step)
                 plans.append(plan)
-                yield Order(step, plan.rows[self.world.share(len(plan.rows))])
+                yield LoadRequest(step, plan.rows[self.group.share(len(plan.rows))])
 
         for loaded in self.source.load(orders()):
             plan = plans.popleft()
-            yield Batch(plan, loaded, self.world.share(len(plan.rows)).start)
+            yield StepBatch(plan, loaded, self.group.share(len(plan.rows)).start)

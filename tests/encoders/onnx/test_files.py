@@ -8,11 +8,10 @@ import pytest
 from faulty_disk import failing_disk
 
 from surefind.encoders import Encoder
-from surefind.encoders.onnx import extra
+from surefind.encoders.onnx import files
 from surefind.encoders.onnx.export import export_onnx
 from surefind.encoders.onnx.files import read_content, read_export, write_export
-from surefind.encoders.onnx.opening import open_encoder
-from surefind.encoders.onnx.runtime import OnnxEncoder
+from surefind.encoders.onnx.runtime import OnnxEncoder, open_encoder
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 
 
@@ -136,7 +135,7 @@ def test_without_the_package_the_extra_is_named(exported: Path, monkeypatch):
     def missing(name: str) -> None:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
-    monkeypatch.setattr(extra, "import_module", missing)
+    monkeypatch.setattr(files, "import_module", missing)
     with pytest.raises(SurefindError, match=r"pip install 'surefind\[onnx\]'"):
         OnnxEncoder.load(exported)
     with pytest.raises(SurefindError, match=r"pip install 'surefind\[onnx\]'"):

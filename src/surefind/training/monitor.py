@@ -1,11 +1,10 @@
-"""Looks at every step for the ways in which training goes wrong without saying so."""
+"""Detect divergence, collapse and empty batches in training."""
 
 import logging
 import math
 from collections import Counter
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
@@ -33,7 +32,7 @@ VAGUE = 100.0  # D times the variance, in squared lengths of a mean: nothing can
 AT_ONCE = ("the loss is not finite", "the gradient is not finite")
 
 
-class Watch:
+class TrainingMonitor:
     """Warns when a symptom lasts a few steps, stops training when it lasts `patience` steps."""
 
     def __init__(self, *, floor: float, patience: int = 10) -> None:
@@ -49,7 +48,9 @@ class Watch:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.first_loss, self.lasting = state["first_loss"], Counter(state["lasting"])
 
-    def look(self, *, loss: Tensor, gradient: Tensor, embeddings: Embeddings, step: int) -> None:
+    def check_step(
+        self, *, loss: Tensor, gradient: Tensor, embeddings: Embeddings, step: int
+    ) -> None:
         """Raises TrainingStopped before the optimiser makes a bad step."""
         value = float(loss)
         if self.first_loss is None and math.isfinite(value):
@@ -57,7 +58,7 @@ class Watch:
         seen = set(self._symptoms(value, float(gradient), embeddings.detach()))
         self._count(seen, step)
 
-    def look_at_empty(self, step: int) -> None:
+    def check_empty_batch(self, step: int) -> None:
         """A step without a triplet."""
         self._count({"no batch has a triplet"}, step)
 
@@ -87,8 +88,3 @@ class Watch:
         if var * embeddings.dim > VAGUE * max(1.0, float(embeddings.mean.square().sum(1).mean())):
             found.append("the variance explodes")
         return found
-
-
-def gradient_norm(parameters: list[torch.nn.Parameter]) -> Tensor:
-    grads = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    return torch.nn.utils.get_total_norm(grads) if grads else torch.zeros(())

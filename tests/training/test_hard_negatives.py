@@ -7,7 +7,7 @@ from torch.nn.functional import normalize
 
 import surefind as sf
 from surefind.images.matches import ByLabel
-from surefind.training.cache import NegativeCache, TupleBatches, choose_cached_rows
+from surefind.training.hard_negatives import NegativeCache, TupleBatches, choose_cached_rows
 
 LABELS = np.repeat(np.arange(20), 5)
 

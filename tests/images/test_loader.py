@@ -12,7 +12,7 @@ from PIL import Image
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.images import loading
 from surefind.images.decode import decode
-from surefind.images.loading import Loader, Rejection
+from surefind.images.loader import Loader, Rejection
 from surefind.images.preprocess import Preprocessing
 
 SMALL = Preprocessing(size=8)

@@ -11,9 +11,8 @@ from safetensors.torch import save as to_safetensors
 from torch import Tensor
 
 import surefind
-from surefind.encoders.backbone import check_backbone
+from surefind.encoders.backbone import check_backbone, read_tensors
 from surefind.encoders.config import EncoderConfig
-from surefind.encoders.weights import read_tensors
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.files import write_whole
 
@@ -104,8 +103,7 @@ def read_config(folder: Path) -> Saved:
 
 def read_weights(folder: Path, saved: Saved, wanted: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors of a saved model: those wanted, and exactly those that were saved."""
-    waiting = _waiting(folder, saved.fingerprint)
-    path = waiting if waiting.exists() else folder / WEIGHTS
+    path = _weights(folder, saved)
     tensors = read_tensors(path, wanted)
     if fingerprint(saved.config, tensors) != saved.fingerprint:
         raise InvalidFile(
@@ -116,12 +114,7 @@ def read_weights(folder: Path, saved: Saved, wanted: Mapping[str, Tensor]) -> di
 
 def model_files(folder: Path, saved: Saved) -> dict[str, Path]:
     """The files that are the model, by the names that others know them by; not its card."""
-    waiting = _waiting(folder, saved.fingerprint)
-    files = {
-        CONFIG: folder / CONFIG,
-        WEIGHTS: waiting if waiting.exists() else folder / WEIGHTS,
-        CLASSES: folder / CLASSES,
-    }
+    files = {CONFIG: folder / CONFIG, WEIGHTS: _weights(folder, saved), CLASSES: folder / CLASSES}
     return {name: path for name, path in files.items() if path.is_file()}
 
 
@@ -142,24 +135,26 @@ def read_classes(folder: Path) -> frozenset[str]:
     path = folder / CLASSES
     try:
         codes = json.loads(path.read_bytes())
+        if not isinstance(codes, list) or not all(isinstance(code, str) for code in codes):
+            raise ValueError("not a list of texts")
     except FileNotFoundError:
         return frozenset()
     except (OSError, ValueError, RecursionError) as error:
-        raise _damaged(path) from error
-    if not isinstance(codes, list) or not all(isinstance(code, str) for code in codes):
-        raise _damaged(path)
+        raise InvalidFile(
+            f"{path} is not the list of classes that was written",
+            fix="restore it, or delete it: it only warns of calibrating with classes trained with",
+        ) from error
     return frozenset(codes)
-
-
-def _damaged(path: Path) -> InvalidFile:
-    return InvalidFile(
-        f"{path} is not the list of classes that was written",
-        fix="restore it, or delete it: it only warns of calibrating with classes trained with",
-    )
 
 
 def _waiting(folder: Path, made: str) -> Path:
     return folder / f".model-{made}.safetensors"
+
+
+def _weights(folder: Path, saved: Saved) -> Path:
+    """The file of the weights that config.json names, also when saving them was interrupted."""
+    waiting = _waiting(folder, saved.fingerprint)
+    return waiting if waiting.exists() else folder / WEIGHTS
 
 
 def checksum(facts: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image, ImageDraw
 
 from surefind.errors import InvalidArgument
-from surefind.images.corrupt import HIDDEN, KINDS, LEVELS, corrupt
+from surefind.images.corruptions import HIDDEN, KINDS, LEVELS, corrupt
 
 RISING = range(1, LEVELS + 1)
 
