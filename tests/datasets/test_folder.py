@@ -152,7 +152,7 @@ def test_a_class_folder_too_deep_points_to_the_right_folder(write_tree):
     root = write_tree(*classes_of("images/a", "images/b"))
     with pytest.raises(SurefindError) as caught:
         open_dataset(root)
-    assert caught.value.fix.endswith(f"open {root / 'images'}")
+    assert caught.value.problem.endswith(f"are the class folders in {root / 'images'}?")
 
 
 def test_a_missing_folder_says_so(tmp_path):

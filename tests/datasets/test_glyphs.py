@@ -160,8 +160,9 @@ def test_two_that_draw_at_once_both_succeed(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
-    [("classes", 4, "16 or more"), ("classes", 9999, "at most"), ("per_class", 1, "2 or more"),
-     ("foreign", -1, "0 or more"), ("seed", -1, "0 or more")],
+    [("classes", 4, "greater than .* 16"), ("classes", 9999, "at most"),
+     ("per_class", 1, "greater than .* 2"), ("foreign", -1, "greater than .* 0"),
+     ("seed", -1, "greater than .* 0")],
 )  # fmt: skip
 def test_settings_out_of_range_are_refused(tmp_path, name, value, expected):
     with pytest.raises(InvalidArgument, match=f"{name}: expected {expected}"):

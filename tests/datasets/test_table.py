@@ -97,7 +97,6 @@ def test_a_bad_table_names_its_line(write_table, text, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("path,label,split\n1.jpg,a,test\n2.jpg,b,test", "no image in the part 'train'"),
         ("path,label,split\n1.jpg,a,train\n2.jpg,a,train\n3.jpg,b,train", "in the part 'test'"),
     ],
 )

@@ -153,9 +153,10 @@ def default_preprocessing(name: str) -> Preprocessing:
     )
 
 
-def known_backbones() -> list[str]:
+@cache
+def known_backbones() -> tuple[str, ...]:
     """Every name that `build_backbone` takes; timm's also with the tag of certain weights."""
-    return [*OWN, *_timm_names()]
+    return (*OWN, *_timm().list_models(), *_timm().list_pretrained())
 
 
 def check_backbone(name: str) -> None:
@@ -177,11 +178,6 @@ def _timm() -> ModuleType:
     import timm
 
     return timm
-
-
-@cache
-def _timm_names() -> tuple[str, ...]:
-    return (*_timm().list_models(), *_timm().list_pretrained())
 
 
 def _timm_model(
@@ -245,9 +241,8 @@ def _offline_if_unreachable() -> Iterator[None]:
 
 def _not_needed_by(model: nn.Module) -> Callable[[str], bool]:
     """Tells the names of a classifier's tensors, and of counters of training steps."""
-    published = getattr(model, "pretrained_cfg", {}).get("classifier") or ()
-    classifiers = (published,) if isinstance(published, str) else published
-    starts = tuple(f"{name}." for name in classifiers)
+    named = getattr(model, "pretrained_cfg", {}).get("classifier") or ()
+    starts = tuple(f"{name}." for name in ([named] if isinstance(named, str) else named))
     return lambda name: name.startswith(starts) or name.endswith("num_batches_tracked")
 
 
@@ -289,10 +284,7 @@ def read_tensors(
         ) from error
     for name, tensor in tensors.items():
         if not torch.isfinite(tensor).all():
-            raise InvalidFile(
-                f"{path} holds numbers that are not finite, in {name}",
-                fix="use the weights of an earlier, healthy state",
-            )
+            raise InvalidFile(f"{path} holds numbers that are not finite, in {name}")
     return tensors
 
 

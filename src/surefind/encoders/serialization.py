@@ -1,4 +1,4 @@
-"""A model folder: config.json, model.safetensors, classes.json and a card for people to read."""
+"""Model folders: config.json, model.safetensors, classes.json and the model card."""
 
 import hashlib
 import json
@@ -72,16 +72,25 @@ def write_model(
         for left_over in folder.glob(_waiting(folder, "*").name):
             left_over.unlink()
     except OSError as error:
-        raise InvalidFile(
-            f"cannot write the model to {folder}: {error.strerror}",
-            fix="choose a folder that is writable and has free space",
-        ) from error
+        raise InvalidFile(f"cannot write the model to {folder}: {error.strerror}") from error
 
 
 def read_config(folder: Path) -> Saved:
     """The checked configuration of a saved model."""
     path = folder / CONFIG
-    facts = _read_json(path)
+    try:
+        facts = json.loads(path.read_bytes())
+        if not isinstance(facts, dict):
+            raise ValueError("no object")
+    except FileNotFoundError as error:
+        raise InvalidFile(
+            f"{folder} holds no model: {path.name} is missing",
+            fix="name the folder that Encoder.save or `surefind train` wrote",
+        ) from error
+    except OSError as error:
+        raise InvalidFile(f"cannot read {path}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidFile(f"{path} is not valid JSON: {error}", fix=_SAVE_AGAIN) from error
     if facts.get("schema") != SCHEMA:
         raise InvalidFile(
             f"{path} has schema {facts.get('schema')!r}, this version reads {SCHEMA}",
@@ -161,20 +170,3 @@ def checksum(facts: Mapping[str, Any]) -> str:
     """sha256 over everything but the checksum itself."""
     rest = {name: value for name, value in facts.items() if name != "checksum"}
     return hashlib.sha256(canonical(rest)).hexdigest()
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        facts = json.loads(path.read_bytes())
-    except FileNotFoundError as error:
-        raise InvalidFile(
-            f"{path.parent} holds no model: {path.name} is missing",
-            fix="name the folder that Encoder.save or `surefind train` wrote",
-        ) from error
-    except OSError as error:
-        raise InvalidFile(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise InvalidFile(f"{path} is not valid JSON: {error}", fix=_SAVE_AGAIN) from error
-    if not isinstance(facts, dict):
-        raise InvalidFile(f"{path} holds no JSON object", fix=_SAVE_AGAIN)
-    return facts
