@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from surefind.errors import InvalidArgument, SurefindError
-from surefind.images import loading
+from surefind.images import loader as loading
 from surefind.images.decode import decode
 from surefind.images.loader import Loader, Rejection
 from surefind.images.preprocess import Preprocessing

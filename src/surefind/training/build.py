@@ -95,13 +95,9 @@ def start_from_images(recipe: Recipe, encoder: Encoder, images: TrainingImages, 
     some = np.sort(random.choice(rows, min(most, len(rows)), replace=False))
     encoder.eval()
     with torch.inference_mode():
-        together = torch.cat(
-            [
-                encoder.mean_head.pool(encoder.features(encoder.prepare(pixels)))
-                for _, pixels in images.plain(some)
-            ]
-        )
-    together = together.clone()  # no longer a tensor of inference mode
+        pixels = (encoder.prepare(pixels) for _, pixels in images.plain(some))
+        parts = [encoder.mean_head.pool(encoder.features(batch)) for batch in pixels]
+    together = torch.cat(parts).clone()  # no longer a tensor of inference mode
     if pca:
         encoder.mean_head.start_from_pca(together)
     encoder.start_at_length_one(together)
@@ -160,18 +156,11 @@ def freeze_backbone(encoder: Encoder, part: OptimiserPart) -> None:
     encoder.requires_grad_(True)
     if part.freeze == "backbone":
         encoder.backbone.requires_grad_(False)
+    parameters = dict(encoder.backbone.model.named_parameters())
     for start in part.freeze_first:
-        # timm's model sits inside ours; a recipe names parameters as timm does.
-        named = [
-            parameter
-            for name, parameter in encoder.backbone.named_parameters()
-            if name.removeprefix("model.").startswith(start)
-        ]
+        named = [parameters[name] for name in parameters if name.startswith(start)]
         if not named:
-            known = dict.fromkeys(
-                name.removeprefix("model.").split(".")[0]
-                for name, _ in encoder.backbone.named_parameters()
-            )
+            known = dict.fromkeys(name.split(".")[0] for name in parameters)
             raise InvalidArgument(
                 "optimiser.freeze_first",
                 expected=f"starts of parameter names of {encoder.config.backbone}",

@@ -10,12 +10,15 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from surefind.distributed import ProcessGroup
 from surefind.embeddings import Embeddings
 
-Embed = Callable[[Tensor], Embeddings]
-Loss = Callable[[Embeddings], Tensor]
-
 
 def backward(
-    embed: Embed, inputs: Tensor, loss: Loss, *, chunk: int, group: ProcessGroup, module: nn.Module
+    embed: Callable[[Tensor], Embeddings],
+    inputs: Tensor,
+    loss: Callable[[Embeddings], Tensor],
+    *,
+    chunk: int,
+    group: ProcessGroup,
+    module: nn.Module,
 ) -> tuple[Tensor, Embeddings]:
     """Add the gradient of loss(embed(all inputs)) to the parameters; the loss and the embeddings.
 

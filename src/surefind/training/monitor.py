@@ -55,14 +55,13 @@ class TrainingMonitor:
         value = float(loss)
         if self.first_loss is None and math.isfinite(value):
             self.first_loss = value
-        seen = set(self._symptoms(value, float(gradient), embeddings.detach()))
-        self._count(seen, step)
+        self._count(self._symptoms(value, float(gradient), embeddings.detach()), step)
 
     def check_empty_batch(self, step: int) -> None:
         """A step without a triplet."""
-        self._count({"no batch has a triplet"}, step)
+        self._count(["no batch has a triplet"], step)
 
-    def _count(self, seen: set[str], step: int) -> None:
+    def _count(self, seen: list[str], step: int) -> None:
         self.lasting = Counter({symptom: self.lasting[symptom] + 1 for symptom in seen})
         for symptom, steps in self.lasting.items():
             if symptom in AT_ONCE or steps >= self.patience:
@@ -71,20 +70,18 @@ class TrainingMonitor:
                 log.warning("step %d: %s; %s", step, symptom, ADVICE[symptom])
 
     def _symptoms(self, loss: float, gradient: float, embeddings: Embeddings) -> list[str]:
-        found = []
-        if not math.isfinite(loss):
-            found.append("the loss is not finite")
-        if not math.isfinite(gradient):
-            found.append("the gradient is not finite")
-        unit = normalize(embeddings.mean, dim=1)
-        if len(unit) > 1 and float(unit.var(dim=0).sum()) < 1e-4:
-            found.append("all images are embedded at one point")
-        if self.first_loss is not None and loss > 1 + 5 * abs(self.first_loss):
-            found.append("the loss is far above where it started")
-        spread = embeddings.spread
+        mean, spread, first = embeddings.mean, embeddings.spread, self.first_loss
+        unit = normalize(mean, dim=1)
         var = float((1 / spread if isinstance(embeddings, VonMisesFisher) else spread).median())
-        if self.floor > 0 and var < 1.01 * self.floor:
-            found.append("the variance has collapsed to its floor")
-        if var * embeddings.dim > VAGUE * max(1.0, float(embeddings.mean.square().sum(1).mean())):
-            found.append("the variance explodes")
-        return found
+        largest = VAGUE * max(1.0, float(mean.square().sum(1).mean()))
+        found = {
+            "the loss is not finite": not math.isfinite(loss),
+            "the gradient is not finite": not math.isfinite(gradient),
+            "all images are embedded at one point": len(unit) > 1
+            and float(unit.var(dim=0).sum()) < 1e-4,
+            "the loss is far above where it started": first is not None
+            and loss > 1 + 5 * abs(first),
+            "the variance has collapsed to its floor": self.floor > 0 and var < 1.01 * self.floor,
+            "the variance explodes": var * embeddings.dim > largest,
+        }
+        return [symptom for symptom, is_there in found.items() if is_there]

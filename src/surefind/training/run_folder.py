@@ -104,10 +104,9 @@ class RunFolder:
 
     def start(self, recipe: Recipe) -> None:
         """Make the folder of a new run."""
-        if not self.is_main:
-            return
-        make_writable(self.run)
-        write_whole(self.run / "recipe.toml", recipe.to_toml().encode())
+        if self.is_main:
+            make_writable(self.run)
+            write_whole(self.run / "recipe.toml", recipe.to_toml().encode())
 
     def resume(self, recipe: Recipe, splits: Splits) -> dict[str, Any]:
         """The saved state, if it is of this recipe and these images."""
@@ -118,14 +117,10 @@ class RunFolder:
             if then.get(key) != now.get(key) and key not in MAY_CHANGE:
                 raise InvalidFile(
                     f"the run in {self.output} was started with {key} = {then.get(key)!r}, "
-                    f"the recipe now says {now.get(key)!r}",
-                    fix="resume with the recipe it was started with, or train into another folder",
+                    f"the recipe now says {now.get(key)!r}"
                 )
         if state["images"] != _images(splits):
-            raise InvalidFile(
-                f"the run in {self.output} was started with other images",
-                fix="resume with the same data, or train into another folder",
-            )
+            raise InvalidFile(f"the run in {self.output} was started with other images")
         return state
 
     def save_state(self, recipe: Recipe, splits: Splits, state: Mapping[str, Any]) -> None:
