@@ -219,12 +219,6 @@ def test_validation_without_progress_stops_early(
     assert result.ended.startswith(ended)
 
 
-def test_the_start_from_pca_keeps_the_order_of_the_features(pictures, recipe, tmp_path):
-    start = recipe(encoder={"start": "pca", "dim": 32}, optimiser={"lr": 1e-12})
-    result = train(open_dataset(pictures), start, tmp_path / "model")
-    assert result.start_recall > 0.5
-
-
 @pytest.mark.parametrize("start", ["random", "pca"])
 def test_free_means_start_at_the_length_of_the_prior(start: str, pictures, recipe, tmp_path):
     free = recipe(

@@ -7,8 +7,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from surefind.errors import InvalidArgument
-
 FLOOR = 1e-6  # features are at least this large, so that they have a logarithm
 
 
@@ -64,8 +62,6 @@ class GeM(nn.Module):
 
     def __init__(self, p: float = 3.0) -> None:
         super().__init__()
-        if not 1 < p < float("inf"):
-            raise InvalidArgument("p", expected="a finite power above 1", got=repr(p))
         self.raw_p = nn.Parameter(torch.tensor(inverse_softplus(p - 1)))
 
     @property
@@ -122,12 +118,6 @@ class MeanHead(nn.Module):
         rows start small and random: at exactly zero no gradient would ever reach them.
         """
         dim, channels = self.linear.weight.shape
-        if pooled.ndim != 2 or pooled.shape[1] != channels or len(pooled) < 2:
-            raise InvalidArgument(
-                "pooled",
-                expected=f"at least 2 pooled features, (N, {channels})",
-                got=f"shape {tuple(pooled.shape)}",
-            )
         pooled = pooled.double()
         if self.unit_pooling:
             pooled = functional.normalize(pooled, dim=1)
@@ -162,12 +152,6 @@ class VarianceHead(nn.Module):
         layer_norm: bool = True,
     ) -> None:
         super().__init__()
-        if not 0 < floor < initial < math.inf:
-            raise InvalidArgument(
-                "initial",
-                expected=f"a finite variance above the floor, {floor:g}",
-                got=repr(initial),
-            )
         hidden = hidden or min(channels, 512)
         self.gem = GeM()
         self.dropout = nn.Dropout(dropout)

@@ -65,12 +65,6 @@ def test_a_damaged_export_is_refused(own_export: Path, name: str, damage: str):
         OnnxEncoder.load(own_export)
 
 
-def test_a_file_that_is_gone_is_told(own_export: Path):
-    next((own_export / "onnx").glob("model-*")).unlink()
-    with pytest.raises(InvalidFile, match="cannot read .*model-"):
-        OnnxEncoder.load(own_export)
-
-
 def test_what_onnx_runtime_cannot_run_is_told(own_export: Path):
     write_export(own_export, Encoder.load(own_export).fingerprint, {"fp32": (b"nonsense", {})})
     with pytest.raises(InvalidFile, match="cannot run the export"):
