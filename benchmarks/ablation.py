@@ -26,10 +26,9 @@ import surefind as sf
 from surefind.datasets import Splits
 from surefind.images.catalog import Catalog
 from surefind.images.matches import matches_of
-from surefind.training.loop import train
+from surefind.training.monitor import TrainingStopped
 from surefind.training.recipe import Recipe
-from surefind.training.validate import validate
-from surefind.training.watch import TrainingStopped
+from surefind.training.trainer import train, validate
 
 RESULTS = Path(__file__).parent / "results"
 MEASURES = {

@@ -19,9 +19,8 @@ from rich.console import Console
 from rich.table import Table
 
 from surefind.encoders import Encoder, EncoderConfig
-from surefind.encoders.encoding import on_cores
-from surefind.encoders.threads import single_core_pool
-from surefind.images.loading import Batch, Loader
+from surefind.encoders.image_encoder import on_cores, single_core_pool
+from surefind.images.loader import Batch, Loader
 
 Run = Callable[[], object]
 RESULTS = Path(__file__).parent / "results"

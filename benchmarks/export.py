@@ -21,12 +21,11 @@ from rich.table import Table
 
 import surefind as sf
 from surefind.datasets.splits import Splits
-from surefind.encoders.encoding import on_cores
+from surefind.encoders.image_encoder import on_cores
 from surefind.encoders.onnx.export import IMAGES, evenly, export_onnx
-from surefind.encoders.onnx.opening import PRECISIONS, RUNTIMES, open_encoder
-from surefind.encoders.onnx.runtime import OnnxEncoder
+from surefind.encoders.onnx.runtime import RUNTIMES, OnnxEncoder, open_encoder
 from surefind.images.catalog import Catalog
-from surefind.images.loading import Batch, Loader
+from surefind.images.loader import Batch, Loader
 from surefind.images.preprocess import Preprocessing
 from surefind.metrics import auroc
 from surefind.reports.encoded import embed_catalog
@@ -62,7 +61,7 @@ def made_model(name: str, splits: Splits, data: Path, keep: Path) -> Path:
             encoder.mean_head.pool(encoder.features(encoder.prepare(batch.pixels)))
             for batch in Loader(files, encoder.preprocessing, batch_size=4)
         ]
-    encoder.start_from_pca(torch.cat(pooled).clone())
+    encoder.mean_head.start_from_pca(torch.cat(pooled).clone())
     encoder.save(folder)
     return folder
 
@@ -85,7 +84,8 @@ def speed(folder: Path, *, rounds: int) -> dict[str, float]:
     encoders: dict[str, Any] = {runtime: open_encoder(folder, runtime) for runtime in RUNTIMES}
     with_all_cores = {"torch": encoders["torch"]} | {
         runtime: OnnxEncoder.load(folder, precision, threads=torch.get_num_threads())
-        for runtime, precision in PRECISIONS.items()
+        for runtime, precision in RUNTIMES.items()
+        if precision
     }
     size, cores = encoders["torch"].preprocessing.size, torch.get_num_threads()
     images = torch.randint(256, (ROUNDS_OF * AT_ONCE, 3, size, size), dtype=torch.uint8)

@@ -19,7 +19,7 @@ from torch.nn.functional import normalize
 import surefind as sf
 from surefind.images.catalog import Catalog
 from surefind.images.matches import matches_of
-from surefind.training.validate import validate
+from surefind.training.trainer import validate
 
 RESULTS = Path(__file__).parent / "results"
 

@@ -22,7 +22,7 @@ from surefind import Encoder
 from surefind.datasets import open_dataset
 from surefind.images.catalog import Catalog
 from surefind.images.matches import matches_of
-from surefind.training.validate import validate
+from surefind.training.trainer import validate
 
 SHOWN = 12
 

@@ -18,11 +18,12 @@ MAY_IMPORT = {
     "files": {"errors"},
     "storage": {"errors"},
     "embeddings": {"errors", "files"},
+    "distributed": {"embeddings"},
     "functional": {"errors", "validation", "embeddings"},
     "metrics": {"errors", "validation", "embeddings"},
     "losses": {"errors", "validation", "embeddings", "functional"},
     "images": {"errors", "validation", "settings"},
-    "datasets": {"errors", "validation", "images"},
+    "datasets": {"errors", "validation", "settings", "images"},
     "encoders": {"errors", "validation", "settings", "files", "embeddings", "images"},
 }
 MAY_IMPORT["training"] = {*MAY_IMPORT, "encoders"}

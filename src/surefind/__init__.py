@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from surefind.search.confidence.calibrate import Wishes
     from surefind.search.hits import Hit, SearchResult
     from surefind.search.index import Index
-    from surefind.training.loop import train
     from surefind.training.recipe import Recipe
+    from surefind.training.trainer import train
     from surefind.upgrade.calibrate import calibrate
     from surefind.upgrade.upgrade import Upgrade
 
@@ -37,7 +37,7 @@ _HOME = {
     "Wishes": "surefind.search.confidence.calibrate",
     "calibrate": "surefind.upgrade.calibrate",
     "open_dataset": "surefind.datasets",
-    "train": "surefind.training.loop",
+    "train": "surefind.training.trainer",
     "Gaussians": "surefind.embeddings",
     "InvalidArgument": "surefind.errors",
     "InvalidFile": "surefind.errors",

@@ -94,7 +94,7 @@ def required(extra: str | None = None) -> list[str]:
 
 def _imported(name: str) -> str:
     if name in ("timm", "torchvision"):
-        from surefind.encoders.torchvision_guard import import_torchvision
+        from surefind.encoders.backbone import import_torchvision
 
         import_torchvision()  # where it does not fit this torch, timm loads only after this
     import_module(MODULES.get(name, name.replace("-", "_")))

@@ -1,13 +1,14 @@
-"""Frozen dataclasses from what a file says: every key known, every value of its type."""
+"""Frozen dataclasses whose keys are known and whose values fit their annotated types."""
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any, TypeVar, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from surefind.errors import InvalidFile, SurefindError
-from surefind.validation import nearest
+from surefind.errors import InvalidArgument, InvalidFile, SurefindError
+from surefind.validation import check_choice, nearest
 
 T = TypeVar("T")
 
@@ -45,3 +46,35 @@ def _refuse_unknown_keys(
                     fix=f"write its keys under [{'.'.join((*path, key))}]",
                 )
             _refuse_unknown_keys(hints[key], value, where, (*path, key))
+
+
+def check_names(kind: type, values: Mapping[str, Any], *, argument: str) -> None:
+    """Raise InvalidArgument, with the nearest name, for a name that is no field of `kind`."""
+    for name in values:
+        check_choice(argument, name, tuple(field.name for field in fields(kind)))
+
+
+def check_fields(settings: Any) -> None:
+    """Raise InvalidArgument if a field does not fit its type, in pydantic's strict mode.
+
+    Whole numbers become floats where those are wanted. A string among the metadata of
+    `Annotated` says what is expected, in place of pydantic.
+    """
+    kind: Any = type(settings)
+    for name, (adapter, expected) in _adapters(kind).items():
+        value = getattr(settings, name)
+        try:
+            object.__setattr__(settings, name, adapter.validate_python(value, strict=True))
+        except ValidationError as error:
+            message = error.errors(include_url=False)[0]["msg"].removeprefix("Input should be ")
+            raise InvalidArgument(name, expected=expected or message, got=repr(value)) from None
+
+
+@cache
+def _adapters(kind: Any) -> dict[str, tuple[TypeAdapter[Any], str]]:
+    """By field: what validates it, and what is said to be expected."""
+    found = {}
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        said = [text for text in getattr(hint, "__metadata__", ()) if isinstance(text, str)]
+        found[name] = TypeAdapter(hint), "".join(said)
+    return found

@@ -11,7 +11,7 @@ from commands_walked import COMMANDS
 
 from surefind.cli import options
 from surefind.datasets.registry import READERS
-from surefind.encoders.onnx.opening import RUNTIMES
+from surefind.encoders.onnx.runtime import RUNTIMES
 from surefind.engines.engine import KINDS
 from surefind.engines.opening import SCHEMES
 from surefind.functional.ranking import RANKINGS
@@ -51,7 +51,7 @@ def test_options_and_their_values_are_offered():
 def test_names_that_are_offered_are_those_that_are_known():
     assert {name.rstrip(":") for name in options.DATASETS} == set(READERS)
     assert get_args(options.Kind) == ("auto", *KINDS)
-    assert get_args(options.Runtime) == RUNTIMES
+    assert get_args(options.Runtime) == tuple(RUNTIMES)
     assert set(get_args(options.Ranking)) == set(RANKINGS)
     assert {name.removesuffix("://") for name in options.ENGINES} == set(SCHEMES)
 

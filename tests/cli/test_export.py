@@ -11,8 +11,7 @@ from serving import served
 from surefind.encoders import Encoder
 from surefind.encoders.onnx import export as exporting
 from surefind.encoders.onnx.files import write_export
-from surefind.encoders.onnx.opening import open_encoder
-from surefind.encoders.onnx.runtime import OnnxEncoder
+from surefind.encoders.onnx.runtime import OnnxEncoder, open_encoder
 from surefind.errors import InvalidArgument
 from surefind.search.index import Index
 from surefind.serve import server

@@ -3,7 +3,7 @@
 import pytest
 
 from surefind.datasets import open_dataset, read_catalog
-from surefind.errors import InvalidFile, SurefindError
+from surefind.errors import SurefindError
 
 
 def classes_of(*names: str, images: int = 2) -> list[str]:
@@ -18,11 +18,6 @@ def test_the_first_half_of_the_classes_trains_and_the_last_half_tests(write_tree
     assert splits.test.classes == ("c", "d")
     assert len(splits.val) == 0  # too few classes to hold any out
     assert splits.foreign is None
-
-
-def test_an_odd_class_trains(write_tree):
-    splits = open_dataset(write_tree(*classes_of("a", "b", "c", "d", "e")))
-    assert splits.train.classes == ("a", "b", "c")
 
 
 def test_whole_classes_are_held_out_to_validate_on(write_tree):
@@ -71,11 +66,6 @@ def test_links_that_leave_the_folder_are_not_followed(write_tree):
     (root / "b").symlink_to(outside / "secret")
     (root / "a" / "loop").symlink_to(root)
     assert read_catalog(root).paths == ("a/1.jpg", "a/in.jpg")
-
-
-def test_a_folder_reached_by_a_link_is_read(write_tree, tmp_path):
-    (tmp_path / "link").symlink_to(write_tree("a/1.jpg"))
-    assert len(read_catalog(tmp_path / "link")) == 1
 
 
 def test_a_given_split_is_honoured(write_tree):
@@ -152,9 +142,4 @@ def test_a_class_folder_too_deep_points_to_the_right_folder(write_tree):
     root = write_tree(*classes_of("images/a", "images/b"))
     with pytest.raises(SurefindError) as caught:
         open_dataset(root)
-    assert caught.value.fix.endswith(f"open {root / 'images'}")
-
-
-def test_a_missing_folder_says_so(tmp_path):
-    with pytest.raises(InvalidFile, match="nowhere: no such folder"):
-        read_catalog(f"folder:{tmp_path / 'nowhere'}")
+    assert caught.value.problem.endswith(f"are the class folders in {root / 'images'}?")

@@ -53,10 +53,6 @@ def test_letters_that_look_alike_are_one_class():
     assert len(kept & {"o", "O", "О", "ο"}) == 1  # noqa: RUF001
 
 
-def test_symbols_look_like_no_letter():
-    assert not set(symbols()) & {"∆", "∑", "⊘", *letters()}
-
-
 def test_the_data_is_split_by_class(small):
     splits = open_dataset(small / "images.csv")
     sizes = [len(part.classes) for part in (splits.train, splits.val, splits.test)]
@@ -93,12 +89,6 @@ def test_difficulty_is_how_much_is_spoiled():
     assert damage[0] == 0 and all(np.diff(damage) > 5)
 
 
-def test_a_glyph_without_difficulty_is_clean():
-    values = spoiled(0)
-    border = np.concatenate([values[:2].ravel(), values[-2:].ravel()])
-    assert (border == 255).all() and values.min() < 10
-
-
 def test_every_face_draws_every_character_inside_the_page():
     for faces, chars in ((TEXT_FACES, letters()[::40]), (SYMBOL_FACES, symbols()[::60])):
         for face, char in product(faces, chars):
@@ -121,11 +111,6 @@ def test_a_folder_of_something_else_is_left_alone(write_tree):
     with pytest.raises(InvalidFile, match="not empty, and holds no glyphs"):
         draw_glyphs(root, **SMALL)
     assert [path.name for path in root.iterdir()] == ["thesis.txt"]
-
-
-def test_an_empty_folder_is_filled(tmp_path):
-    (tmp_path / "empty").mkdir()
-    assert (draw_glyphs(tmp_path / "empty", **SMALL) / "images.csv").is_file()
 
 
 def test_missing_images_are_noticed(small, tmp_path):
@@ -160,8 +145,9 @@ def test_two_that_draw_at_once_both_succeed(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
-    [("classes", 4, "16 or more"), ("classes", 9999, "at most"), ("per_class", 1, "2 or more"),
-     ("foreign", -1, "0 or more"), ("seed", -1, "0 or more")],
+    [("classes", 4, "greater than .* 16"), ("classes", 9999, "at most"),
+     ("per_class", 1, "greater than .* 2"), ("foreign", -1, "greater than .* 0"),
+     ("seed", -1, "greater than .* 0")],
 )  # fmt: skip
 def test_settings_out_of_range_are_refused(tmp_path, name, value, expected):
     with pytest.raises(InvalidArgument, match=f"{name}: expected {expected}"):

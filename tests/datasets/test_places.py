@@ -40,23 +40,11 @@ def test_places_are_split_into_areas_more_than_100_m_apart(write_table):
     assert 0.15 < len(splits.val) / (len(splits.val) + len(splits.train)) < 0.25
 
 
-def test_a_table_of_positions_is_known_without_its_name(write_table):
-    splits = open_dataset(write_table(table(street())))
-    assert len(splits.train) and len(splits.test)
-
-
 def test_a_gap_between_places_costs_no_image(write_table):
     rows = street(200)
     del rows[98:112]
     splits = open_dataset(write_table(table(rows)), val_share=0)
     assert len(splits.train) + len(splits.test) == len(rows)
-
-
-def test_a_given_split_of_places_is_honoured(write_table):
-    rows = [f"{row}.jpg,{row},0,{'test' if row > 90 else 'train'}" for row in range(100)]
-    file = write_table(table(rows, "path,east,north,split"))
-    splits = open_dataset(f"places:{file}", val_share=0)
-    assert len(splits.train) == 91 and len(splits.test) == 9 and len(splits.val) == 0
 
 
 def test_places_too_close_together_are_refused(write_table):

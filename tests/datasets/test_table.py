@@ -50,12 +50,6 @@ def test_the_split_column_is_honoured(write_table):
     assert splits.foreign is not None and splits.foreign.labels == ("8.jpg",)
 
 
-def test_labels_without_a_split_column_are_halved(write_table):
-    rows = [f"{label}{number}.jpg,{label}" for label in "abcd" for number in range(2)]
-    splits = open_dataset(write_table("\n".join(["path,label", *rows])))
-    assert splits.train.classes == ("a", "b") and splits.test.classes == ("c", "d")
-
-
 def test_quoted_values_blank_lines_and_a_byte_order_mark_are_read(write_tree):
     root = write_tree("a, b.jpg", "c.jpg")
     text = '\ufeffpath,label\n"a, b.jpg","first, class"\n\nc.jpg,x\n'
@@ -97,7 +91,6 @@ def test_a_bad_table_names_its_line(write_table, text, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("path,label,split\n1.jpg,a,test\n2.jpg,b,test", "no image in the part 'train'"),
         ("path,label,split\n1.jpg,a,train\n2.jpg,a,train\n3.jpg,b,train", "in the part 'test'"),
     ],
 )

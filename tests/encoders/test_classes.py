@@ -9,9 +9,8 @@ from calibrations import CLASSES, write_noisy_pictures
 
 import surefind as sf
 from surefind.encoders import Encoder
-from surefind.encoders.mc_dropout import McDropoutEncoder
-from surefind.encoders.saving import CLASSES as FILE
-from surefind.encoders.saving import class_hashes, read_classes, write_classes
+from surefind.encoders.serialization import CLASSES as FILE
+from surefind.encoders.serialization import class_hashes
 from surefind.images.preprocess import Preprocessing
 
 SMALL = Preprocessing(size=16)
@@ -43,14 +42,6 @@ def test_codes_do_not_depend_on_order_repetition_or_how_numbers_are_kept():
     assert class_hashes(np.array([1, 2, 3])) == class_hashes((2, 3, 1))
     assert len(class_hashes(names(20))) == 20
     assert class_hashes([]) == frozenset()
-
-
-def test_no_codes_leave_no_file_and_take_an_older_one_away(tmp_path):
-    write_classes(tmp_path, class_hashes(["a"]))
-    write_classes(tmp_path, frozenset())
-    assert list(tmp_path.iterdir()) == []
-    write_classes(tmp_path, frozenset())
-    assert read_classes(tmp_path) == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -93,12 +84,6 @@ def test_classes_are_not_part_of_the_fingerprint(tiny):
     assert encoder.fingerprint == before
 
 
-def test_a_model_with_dropout_knows_the_classes_of_the_one_inside(tiny):
-    encoder = tiny(head_dropout=0.2)
-    encoder.trained_with = class_hashes(["cat"])
-    assert McDropoutEncoder(encoder, passes=2).trained_with == class_hashes(["cat"])
-
-
 # with an index
 
 
@@ -116,14 +101,6 @@ def test_calibrating_with_classes_of_the_training_is_remarked_with_how_many(inde
     assert remark is not None
     assert remark.startswith(f"7 of the {CLASSES} classes were used to train the model")
     assert "calibrate with classes it never saw" in remark
-
-
-def test_an_index_opened_later_remarks_it_as_well(index, tmp_path):
-    wanted = remark_of(index)
-    index.close()
-    with sf.Index.open(tmp_path / "index") as opened:
-        assert remark_of(opened) == wanted is not None
-        assert wanted in opened.calibration.origin.remarks
 
 
 def test_embeddings_and_pictures_are_looked_at_alike(index, pictures, tmp_path):

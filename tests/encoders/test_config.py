@@ -67,5 +67,5 @@ def test_a_value_that_cannot_be_used_is_refused_by_name(argument, value):
 
 
 def test_a_sphere_needs_two_dimensions():
-    with pytest.raises(InvalidArgument, match="from 3"):
+    with pytest.raises(InvalidArgument, match="at least 3"):
         EncoderConfig(dim=2, family="von-mises-fisher")

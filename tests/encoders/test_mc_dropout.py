@@ -66,7 +66,7 @@ def state(encoder: Encoder) -> tuple[list[bool], str]:
 
 def test_passes_agree_with_a_plain_loop(tiny, pixels):
     encoder = tiny(head_dropout=0.3)
-    found = McDropoutEncoder(encoder, passes=4, seed=7)(pixels)
+    found = McDropoutEncoder(encoder, passes=4, seed=7).embed_pixels(pixels)
     expected = naive(encoder, pixels, passes=4, seed=7)
     torch.testing.assert_close(found.mean.double(), expected.mean, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(found.var.double(), expected.var, rtol=1e-3, atol=1e-9)
@@ -76,8 +76,8 @@ def test_passes_agree_with_a_plain_loop(tiny, pixels):
 @pytest.mark.parametrize("kind", ["backbone", "heads"])
 def test_an_embedding_does_not_depend_on_its_place_in_the_batch(densenet, tiny, pixels, kind):
     encoder = McDropoutEncoder(densenet if kind == "backbone" else tiny(head_dropout=0.3), passes=4)
-    together, turned = encoder(pixels), encoder(pixels.flip(0))
-    alone = Gaussians.cat([encoder(pixel[None]) for pixel in pixels])
+    together, turned = encoder.embed_pixels(pixels), encoder.embed_pixels(pixels.flip(0))
+    alone = Gaussians.cat([encoder.embed_pixels(pixel[None]) for pixel in pixels])
     for other in (turned[[2, 1, 0]], alone):
         torch.testing.assert_close(other.mean, together.mean, rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(other.var, together.var, rtol=1e-3, atol=1e-8)
@@ -96,7 +96,7 @@ def test_a_share_of_units_is_lost_and_the_rest_makes_up_for_it(tiny):
 def test_modes_and_batch_norm_statistics_are_left_as_they_were(densenet, pixels, training):
     densenet.train(training)
     before, random = state(densenet), torch.get_rng_state()
-    McDropoutEncoder(densenet, passes=2)(pixels)
+    McDropoutEncoder(densenet, passes=2).embed_pixels(pixels)
     assert state(densenet) == before
     assert torch.equal(random, torch.get_rng_state())
 
@@ -104,14 +104,14 @@ def test_modes_and_batch_norm_statistics_are_left_as_they_were(densenet, pixels,
 def test_modes_are_restored_after_a_failure(densenet):
     before = state(densenet)
     with pytest.raises(RuntimeError):
-        McDropoutEncoder(densenet, passes=2)(torch.rand(1, 4, 32, 32))
+        McDropoutEncoder(densenet, passes=2).embed_pixels(torch.rand(1, 4, 32, 32))
     assert state(densenet) == before
 
 
 def runs_of_the_backbone(encoder: Encoder, pixels: torch.Tensor) -> int:
     runs = []
     hook = encoder.backbone.register_forward_hook(lambda *_: runs.append(1))
-    McDropoutEncoder(encoder, passes=5)(pixels)
+    McDropoutEncoder(encoder, passes=5).embed_pixels(pixels)
     hook.remove()
     return len(runs)
 
@@ -123,11 +123,19 @@ def test_the_backbone_runs_once_if_only_the_heads_drop(densenet, tiny, pixels):
 
 def test_a_seed_decides_the_result(tiny, pixels, pictures):
     encoder = tiny(head_dropout=0.5)
-    first, again, other = (McDropoutEncoder(encoder, seed=s)(pixels) for s in (1, 1, 2))
+    first, again, other = (
+        McDropoutEncoder(encoder, seed=s).embed_pixels(pixels) for s in (1, 1, 2)
+    )
     assert torch.equal(first.mean, again.mean) and torch.equal(first.var, again.var)
     assert not torch.equal(first.var, other.var)
     images = McDropoutEncoder(encoder, passes=3)
     assert torch.equal(images.encode(pictures).var, images.encode(pictures).var)
+
+
+def test_the_variance_grows_with_the_dropout_rate(tiny, pixels):
+    encoders = [McDropoutEncoder(tiny(head_dropout=rate)) for rate in (0.05, 0.2, 0.5)]
+    variances = torch.stack([encoder.embed_pixels(pixels).var for encoder in encoders])
+    assert (variances.diff(dim=0) > 0).all()
 
 
 def test_images_are_encoded_like_their_pixels(tiny, pictures):

@@ -7,7 +7,7 @@ from huggingface_hub import EvalResult, ModelCard, metadata_load
 
 from surefind.encoders import Backbone, Encoder, EncoderConfig, build_backbone
 from surefind.encoders.hub import HubId, pack
-from surefind.encoders.model_card import Measured, markdown
+from surefind.encoders.model_card import Measured
 from surefind.encoders.onnx.files import write_export
 from surefind.errors import InvalidFile
 
@@ -158,8 +158,3 @@ def test_an_export_of_other_weights_is_not_packed(saved):
     write_export(saved, "of other weights", {"fp32": (b"exported", {})})
     with pytest.raises(InvalidFile, match="from other weights"):
         pack(saved, NAME, onnx=True)
-
-
-def test_marks_are_escaped_and_words_are_not():
-    assert markdown("R@1 (0.6 to 0.7), d₁/d₂ ok.") == "R@1 (0.6 to 0.7), d₁/d₂ ok."
-    assert markdown("&amp;") == "&amp;amp;"

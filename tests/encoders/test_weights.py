@@ -7,8 +7,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from surefind.encoders.backbone import build_backbone
-from surefind.encoders.weights import load_weights
+from surefind.encoders.backbone import build_backbone, load_weights
 from surefind.errors import InvalidFile
 
 

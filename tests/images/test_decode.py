@@ -130,12 +130,6 @@ def test_other_formats_named_jpg_are_refused_by_content(kind: str, tmp_path: Pat
     assert caught.value.reason == f"unsupported format {kind}"
 
 
-def test_a_jpeg_is_read_whatever_its_name(tmp_path: Path):
-    path = tmp_path / "picture.txt"
-    path.write_bytes(saved(photo(), "JPEG"))
-    assert decode(str(path)).shape == (3, 24, 40)
-
-
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
@@ -202,7 +196,7 @@ def test_the_pixel_limit_holds_for_every_kind_of_source():
 def test_a_policy_refuses_a_format_it_does_not_know_and_suggests_the_near_one():
     with pytest.raises(InvalidArgument, match="did you mean 'JPEG'"):
         DecodePolicy(formats=("JPG",))
-    with pytest.raises(InvalidArgument, match="max_pixels: expected at least 1, got 0"):
+    with pytest.raises(InvalidArgument, match="max_pixels: expected greater than 0, got 0"):
         DecodePolicy(max_pixels=0)
 
 
@@ -274,7 +268,3 @@ def test_no_warning_leaks_and_the_filters_are_as_before():
             thread.join()
         assert not leaked
         assert warnings.filters == before
-
-
-def test_what_pillow_only_warns_about_is_decoded_though_warnings_are_errors():
-    assert decode(noisy()).shape == (3, 24, 40)

@@ -65,18 +65,6 @@ def test_matches_are_counted_as_in_a_plain_loop(case: str, among: np.ndarray):
     assert matches.count(rows, among).tolist() == expected
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_an_image_is_neither_match_nor_negative_of_itself(case: str):
-    matches, rows = CASES[case][0], np.arange(N)
-    assert not matches.is_match(rows, rows).diagonal().any()
-    assert not matches.is_negative(rows, rows).diagonal().any()
-
-
-def test_an_image_alone_in_its_class_has_no_positives():
-    assert ByLabel([0, 1, 0]).positives(1).tolist() == []
-    assert ByPosition([(0, 0), (1000, 0)]).positives(1).tolist() == []
-
-
 def test_labels_come_before_positions():
     paths = ("a.jpg", "b.jpg", "c.jpg")
     labelled = Catalog(Path("photos"), paths, labels=("x", "y", "x"), positions=((0, 0),) * 3)

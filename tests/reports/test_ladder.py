@@ -10,10 +10,10 @@ from PIL import Image
 from scipy.stats import spearmanr
 
 from surefind.embeddings import Embeddings, Gaussians
-from surefind.encoders.encoding import ImageEncoder
+from surefind.encoders.image_encoder import ImageEncoder
 from surefind.errors import InvalidArgument
 from surefind.images.catalog import Catalog
-from surefind.images.corrupt import KINDS, LEVELS, corrupt
+from surefind.images.corruptions import KINDS, LEVELS, corrupt
 from surefind.images.preprocess import Preprocessing
 from surefind.reports.ladder import Answer, climb, mean_rank_correlation, sample_queries, steps
 from surefind.reports.result import Rung

@@ -13,7 +13,7 @@ from PIL import Image
 import surefind as sf
 from surefind.encoders.config import EncoderConfig
 from surefind.engines.space import Space
-from surefind.images.loading import TooManyRejected
+from surefind.images.loader import TooManyRejected
 from surefind.search import ingest
 from surefind.search.index import Index
 

@@ -4,8 +4,6 @@ import shutil
 import sys
 
 import pytest
-import torch
-from safetensors.torch import save_file
 
 from surefind.cli.main import main
 
@@ -53,20 +51,6 @@ def test_data_that_cannot_be_trained_on(run, toml, pictures, tmp_path):
     ):
         result = run("train", data, "-o", tmp_path / "model", "--recipe", toml)
         assert_refused(result, tmp_path / "model", *words)
-
-
-def test_recipes_that_cannot_be_used(run, toml, pictures, tmp_path):
-    other = tmp_path / "other.safetensors"
-    save_file({"conv1.weight": torch.zeros(3, 3)}, other)
-    for setting, *words in (
-        ("loss.margni=0.1", "loss.margni", "did you mean 'margin'?"),
-        ("encoder.backbone=resnet51", "resnet51", "resnet50"),
-        (f"encoder.weights={other}", "another architecture"),
-        ("encoder.weights=nowhere.safetensors", "nowhere.safetensors"),
-    ):
-        command = ("train", pictures, "-o", tmp_path / "model", "--recipe", toml, "--set", setting)
-        assert_refused(run(*command), tmp_path / "model", *words)
-        assert not (tmp_path / "model").exists()
 
 
 def test_a_folder_that_cannot_be_written(run, toml, pictures, tmp_path):

@@ -150,11 +150,6 @@ def test_a_wrong_recipe_is_refused(tmp_path, text: str, problem: str, fix: str):
     assert fix in (caught.value.fix or "")
 
 
-def test_an_unknown_recipe_suggests_the_nearest():
-    with pytest.raises(InvalidFile, match="triplet"):
-        Recipe.read("tripplet+cpu")
-
-
 def test_single_keys_can_be_overridden(tmp_path):
     empty = write(tmp_path / "empty.toml", "")
     recipe = Recipe.read(

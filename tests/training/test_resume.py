@@ -12,8 +12,8 @@ import torch
 
 from surefind.datasets import open_dataset
 from surefind.errors import InvalidFile
-from surefind.training.loop import train
-from surefind.training.watch import TrainingStopped
+from surefind.training.monitor import TrainingStopped
+from surefind.training.trainer import train
 
 MINED = {
     "batch": {"kind": "tuples", "tuples": 5, "negatives": 3},

@@ -6,8 +6,8 @@ from calibrations import write_noisy_pictures
 import surefind as sf
 from surefind.datasets import open_dataset
 from surefind.encoders.encoder import Encoder
-from surefind.encoders.saving import class_hashes
-from surefind.training.loop import train
+from surefind.encoders.serialization import class_hashes
+from surefind.training.trainer import train
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ import torch
 import surefind as sf
 from surefind.images.catalog import Catalog
 from surefind.images.matches import matches_of
-from surefind.training import validate as module
-from surefind.training.validate import validate
+from surefind.training import trainer as module
+from surefind.training.trainer import validate
 
 
 def naive(batch: sf.Gaussians, catalog: Catalog, rows: list[int]) -> tuple[float, float, float]:
@@ -42,7 +42,7 @@ def naive(batch: sf.Gaussians, catalog: Catalog, rows: list[int]) -> tuple[float
 
 @pytest.mark.parametrize("with_roles", [False, True])
 def test_measures_are_those_of_a_plain_loop(with_roles: bool, monkeypatch):
-    monkeypatch.setattr(module, "BLOCK", 7)
+    monkeypatch.setattr(module, "QUERIES_AT_ONCE", 7)
     dice = torch.Generator().manual_seed(0)
     labels = (*(f"c{i % 9}" for i in range(40)), "alone")
     catalog = Catalog(

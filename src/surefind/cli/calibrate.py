@@ -141,7 +141,7 @@ def _check(folder: Path, data: str, part: Part, engine: str | None, *, as_json: 
     import numpy as np
 
     from surefind.cli.output import stages
-    from surefind.images.loading import Rejection
+    from surefind.images.loader import Rejection
     from surefind.search.index import Index
     from surefind.search.printable import printable
     from surefind.upgrade.upgrade import Upgrade

@@ -9,7 +9,7 @@ import typer
 from surefind.cli.options import DataArgument, JsonOption
 
 if TYPE_CHECKING:
-    from surefind.images.loading import Rejection
+    from surefind.images.loader import Rejection
 
 
 def check(
@@ -28,7 +28,7 @@ def check(
     """
     from surefind.cli.output import bars
     from surefind.datasets import read_catalog
-    from surefind.images.loading import Loader
+    from surefind.images.loader import Loader
     from surefind.images.preprocess import Preprocessing
     from surefind.search.copies import file_digests
 

@@ -21,7 +21,7 @@ from surefind.cli.output import print_some, stages
 from surefind.errors import InvalidArgument, SurefindError
 
 if TYPE_CHECKING:
-    from surefind.encoders.encoding import Encoded, ImageEncoder
+    from surefind.encoders.image_encoder import EncodedImages, ImageEncoder
     from surefind.images.catalog import Catalog
 
 
@@ -45,8 +45,8 @@ def encode(
         surefind encode model photos/ -o photos.npz
         surefind encode model photos/ -o photos.safetensors --runtime onnx
     """
-    from surefind.encoders.device import own_device
-    from surefind.encoders.onnx.opening import open_encoder
+    from surefind.distributed import own_device
+    from surefind.encoders.onnx.runtime import open_encoder
     from surefind.files import make_writable
     from surefind.search.printable import printable
 
@@ -84,7 +84,9 @@ def encode(
     print_some("could not be read", [f"{bad.path}: {bad.reason}" for bad in rejected])
 
 
-def _write(output: Path, encoded: "Encoded", catalog: "Catalog", encoder: "ImageEncoder") -> None:
+def _write(
+    output: Path, encoded: "EncodedImages", catalog: "Catalog", encoder: "ImageEncoder"
+) -> None:
     """One row per image of the catalog; an older file is replaced whole or not at all."""
     import numpy as np
 

@@ -44,7 +44,7 @@ def export(
     """
     from surefind.cli.output import stages
     from surefind.encoders.onnx.export import evenly, export_onnx
-    from surefind.encoders.onnx.extra import check_exporting
+    from surefind.encoders.onnx.files import check_exporting
     from surefind.search.folder import IndexFolder
     from surefind.search.printable import printable
 

@@ -25,11 +25,11 @@ from surefind.cli.output import print_some, remark, speak
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 
 if TYPE_CHECKING:
-    from surefind.encoders.encoding import ImageEncoder
+    from surefind.distributed import ProcessGroup
+    from surefind.encoders.image_encoder import ImageEncoder
     from surefind.images.catalog import Catalog
     from surefind.search.index import Index
     from surefind.search.ingest import Added
-    from surefind.training.world import World
     from surefind.upgrade.upgrade import Upgrade
 
 SECONDS_BETWEEN_LINES = 10.0  # of progress, where there is no terminal
@@ -98,11 +98,10 @@ def index(
         surefind index model new-photos/ -o photos.index --prefix new/
         surefind index model photos/ -o photos.index --engine pgvector://me@host/db
     """
-    from surefind.encoders.device import own_device
-    from surefind.encoders.onnx.opening import open_encoder
+    from surefind.distributed import ProcessGroup, own_device
+    from surefind.encoders.onnx.runtime import open_encoder
     from surefind.engines.opening import SCHEMES, is_url
     from surefind.search.folder import EMBEDDED
-    from surefind.training.world import World
     from surefind.upgrade.upgrade import is_upgrade
     from surefind.validation import check_choice
 
@@ -127,23 +126,23 @@ def index(
         return catalog, open_index(open_encoder(model, runtime, device=own_device()))
 
     stop = StopRequest()
-    world = World.join()
+    world = ProcessGroup.join()
     policy = {"duplicates": duplicates, "replace": replace, "max_bad_share": max_bad_share}
     try:
-        speak(quiet=not world.writes)  # of torchrun's processes one tells
+        speak(quiet=not world.is_main)  # of torchrun's processes one tells
         done = _index_images(
             world, prepare, images, policy=policy, remove=gone, compact=compact, should_stop=stop
         )
     finally:
         world.leave()
-    if world.writes:
+    if world.is_main:
         _print(output, done, as_json=as_json)
     if done.added.stopped:
         raise typer.Exit(130)
 
 
 def _index_images(
-    world: "World",
+    world: "ProcessGroup",
     prepare: "Callable[[], tuple[Catalog, Index]]",
     images: str,
     *,
@@ -164,7 +163,7 @@ def _index_images(
         ours = together.attempt(lambda: _add(index, share, policy, should_stop))
         added = reduce(Added.plus, together.gather(ours))
         if len(catalog) and len(added.rejected) == len(catalog):
-            if not world.writes:
+            if not world.is_main:
                 raise typer.Exit(1)
             bad = added.rejected[0]
             raise SurefindError(
@@ -172,7 +171,7 @@ def _index_images(
                 fix=f"surefind check {images} lists them all",
             )
         removed = 0
-        if world.writes:
+        if world.is_main:
             index.refresh()
             removed = index.remove(remove) if remove else 0
             if added.duplicates and (removed or added.replaced) and not added.stopped:

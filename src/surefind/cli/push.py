@@ -46,7 +46,7 @@ def push(
     from surefind.cli.output import is_quiet, remark
     from surefind.encoders.encoder import Encoder
     from surefind.encoders.hub import check_hub_id, pack, upload
-    from surefind.encoders.saving import CARD
+    from surefind.encoders.serialization import CARD
     from surefind.reports.for_card import read_measured
     from surefind.search.printable import printable, printable_lines
 

@@ -12,7 +12,7 @@ from surefind.cli.output import remark
 if TYPE_CHECKING:  # they take a second to load
     from surefind.reports.reproduce.compare import Comparison
     from surefind.reports.reproduce.plan import Plan
-    from surefind.training.log import StepInfo
+    from surefind.training.run_folder import StepInfo
 
 
 def reproduce(

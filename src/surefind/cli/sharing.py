@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 import torch.distributed as dist
 import typer
 
+from surefind.distributed import ProcessGroup
 from surefind.errors import SurefindError
-from surefind.training.world import World
 
 PATIENCE = timedelta(days=7)  # shares take unequal time
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 class Together:
     """The processes of a world as one; alone, it only does the work."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: ProcessGroup) -> None:
         self.world = world
         self._group = dist.new_group(timeout=PATIENCE) if world.size > 1 else None
 
@@ -37,7 +37,7 @@ class Together:
             failed = error.problem, error.fix
         for failure in self.gather(failed):
             if failure is not None:
-                if not self.world.writes:
+                if not self.world.is_main:
                     raise typer.Exit(1)
                 problem, fix = failure
                 raise SurefindError(problem, fix=fix)
@@ -45,7 +45,7 @@ class Together:
 
     def first(self, work: Callable[[], T]) -> T:
         """The same work in every process, but the others begin when the first has done it."""
-        if self.world.writes:
+        if self.world.is_main:
             made = self.attempt(work)
             return self.attempt(lambda: made)
         self.attempt(lambda: None)

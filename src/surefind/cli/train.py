@@ -15,7 +15,7 @@ from surefind.cli.options import JsonOption
 from surefind.cli.output import bars, line
 
 if TYPE_CHECKING:
-    from surefind.training.log import StepInfo
+    from surefind.training.run_folder import StepInfo
 
 
 def train(
@@ -49,10 +49,10 @@ def train(
     """
     from surefind.datasets import open_dataset
     from surefind.reports.figures.curves import draw_training
-    from surefind.training.log import read_log
-    from surefind.training.loop import train as run
+    from surefind.training.monitor import TrainingStopped
     from surefind.training.recipe import Recipe
-    from surefind.training.watch import TrainingStopped
+    from surefind.training.run_folder import read_log
+    from surefind.training.trainer import train as run
 
     scale = "glyphs" if data.split(":")[0] == "glyphs" else "cpu"
     backbone_key = [] if backbone is None else [f"encoder.backbone={backbone}"]

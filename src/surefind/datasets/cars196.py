@@ -13,13 +13,8 @@ from zlib import error as ZlibError  # noqa: N812
 
 import numpy as np
 
-from surefind.datasets.folder import (
-    list_by_number,
-    numbered_label,
-    read_numbered,
-    split_by_number,
-)
-from surefind.datasets.splits import HoldOut, Listing, Splits
+from surefind.datasets.folder import list_by_number, numbered_label, read_numbered
+from surefind.datasets.splits import Listing
 from surefind.errors import InvalidFile
 from surefind.images.catalog import Catalog
 
@@ -35,7 +30,7 @@ def is_cars196(folder: Path) -> bool:
 
 def read_cars196(folder: Path) -> Listing:
     if not is_cars196(folder):
-        return list_by_number(read_numbered(folder), LAST_TRAINING)
+        return read_numbered("cars196", folder, LAST_TRAINING)
     combined = _find(folder, COMBINED)
     named = combined or _find(folder, "cars_meta.mat")
     if combined is not None:
@@ -51,13 +46,9 @@ def read_cars196(folder: Path) -> Listing:
                     "(cars_test_annos.mat has none)",
                 )
             rows += [(f"{images}/{path}", number) for path, number in _annotations(file, "fname")]
-    names = (
-        [str(name) for name in np.atleast_1d(_load(named, "class_names"))]
-        if named is not None
-        else []
-    )
+    names = [] if named is None else list(np.atleast_1d(_load(named, "class_names")))
     label = {
-        number: numbered_label(number, names[number - 1] if number <= len(names) else "")
+        number: numbered_label(number, str(names[number - 1]) if number <= len(names) else "")
         for _, number in rows
     }
     catalog = Catalog(
@@ -65,11 +56,7 @@ def read_cars196(folder: Path) -> Listing:
         paths=tuple(path for path, _ in rows),
         labels=tuple(label[number] for _, number in rows),
     )
-    return list_by_number(catalog, LAST_TRAINING)
-
-
-def split_cars196(folder: Path, hold_out: HoldOut) -> Splits:
-    return split_by_number("cars196", read_cars196(folder), hold_out)
+    return list_by_number("cars196", catalog, LAST_TRAINING)
 
 
 def _find(folder: Path, name: str) -> Path | None:

@@ -7,13 +7,8 @@ classes.txt             <class> <name>, where present
 
 from pathlib import Path
 
-from surefind.datasets.folder import (
-    list_by_number,
-    numbered_label,
-    read_numbered,
-    split_by_number,
-)
-from surefind.datasets.splits import HoldOut, Listing, Splits
+from surefind.datasets.folder import list_by_number, numbered_label, read_numbered
+from surefind.datasets.splits import Listing
 from surefind.errors import InvalidFile
 from surefind.images.catalog import Catalog
 
@@ -26,7 +21,7 @@ def is_cub200(folder: Path) -> bool:
 
 def read_cub200(folder: Path) -> Listing:
     if not is_cub200(folder):
-        return list_by_number(read_numbered(folder), LAST_TRAINING)
+        return read_numbered("cub200", folder, LAST_TRAINING)
     paths = _read_pairs(folder / "images.txt")
     classes = _read_pairs(folder / "image_class_labels.txt")
     if odd := set(paths) ^ set(classes):
@@ -45,11 +40,7 @@ def read_cub200(folder: Path) -> Listing:
         paths=tuple(f"images/{path}" for path in paths.values()),
         labels=tuple(label[classes[image]] for image in paths),
     )
-    return list_by_number(catalog, LAST_TRAINING)
-
-
-def split_cub200(folder: Path, hold_out: HoldOut) -> Splits:
-    return split_by_number("cub200", read_cub200(folder), hold_out)
+    return list_by_number("cub200", catalog, LAST_TRAINING)
 
 
 def _read_pairs(file: Path) -> dict[str, str]:

@@ -5,54 +5,38 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from surefind.datasets.splits import PARTS, HoldOut, Listing, Splits, check_classes, divide
-from surefind.errors import InvalidFile, SurefindError
+from surefind.datasets.splits import PARTS, Listing
+from surefind.errors import InvalidFile
 from surefind.images.catalog import Catalog
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".tif", ".tiff", ".bmp")
 NUMBERED = re.compile(r"\d{1,4}(\.|$)")
 
 
-def split_folder(folder: Path, hold_out: HoldOut) -> Splits:
-    """By train, val, test and foreign folders if there are, else the classes in halves."""
-    listing = read_folder(folder)
-    catalog = listing.catalog
-    if not catalog.labels:
-        depth = min(path.count("/") for path in catalog.paths)
-        loose = [path for path in catalog.paths if path.count("/") == depth]
-        raise SurefindError(
-            f"{folder}: {len(loose)} of {len(catalog)} images lie in no class folder, "
-            f"such as {loose[0]!r}",
-            fix="put the images of each class into a folder of their own",
-        )
-    if len(catalog.classes) == 1 and all(path.count("/") > 1 for path in catalog.paths):
-        inner = folder / catalog.classes[0]
-        raise SurefindError(
-            f"{folder}: one class, {inner.name!r}; training needs at least two classes",
-            fix=f"if the class folders are inside {inner.name}, open {inner}",
-        )
-    return divide(folder.resolve().name, listing, hold_out)
-
-
 def read_folder(folder: Path) -> Listing:
     """All images; a class is the first folder of a path, whatever lies deeper."""
-    paths = find_images(folder)
+    name, paths = folder.resolve().name, find_images(folder)
     steps = [path.split("/") for path in paths]
     tops = {step[0] for step in steps}
-    if "train" in tops and len(tops) > 1 and tops <= set(PARTS):
-        parts = tuple(step[0] for step in steps)
-        inner = [step[1:] for step in steps]
-    else:
-        parts, inner = (), steps
-    labels: list[str] = []
-    for row, step in enumerate(inner):
-        if len(step) > 1:
-            labels.append(step[0])
-        elif parts and parts[row] == "foreign":
-            labels.append(paths[row])  # a class of its own: it matches nothing
-    if len(labels) < len(paths):
-        return Listing(Catalog(folder, tuple(paths)))
-    return Listing(Catalog(folder, tuple(paths), labels=tuple(labels)), parts)
+    given = "train" in tops and len(tops) > 1 and tops <= set(PARTS)
+    parts = tuple(step[0] for step in steps) if given else ()
+    labels, loose = [], []
+    for row, path in enumerate(paths):
+        if len(steps[row]) > 1 + given:
+            labels.append(steps[row][given])
+        elif given and parts[row] == "foreign":
+            labels.append(path)  # a class of its own: it matches nothing
+        else:
+            loose.append(path)
+    if loose:
+        problem = (
+            f"{len(loose)} of {len(paths)} images lie in no class folder, such as {loose[0]!r}"
+        )
+        return Listing(name, Catalog(folder, tuple(paths)), problem=problem)
+    problem = ""
+    if len(set(labels)) == 1 and all(len(step) > 2 for step in steps):
+        problem = f"one class, {labels[0]!r}; are the class folders in {folder / labels[0]}?"
+    return Listing(name, Catalog(folder, tuple(paths), labels=tuple(labels)), parts, problem)
 
 
 def find_images(folder: Path) -> list[str]:
@@ -88,7 +72,7 @@ def _walk(folder: str, below: str, root: str) -> Iterator[str]:
                 yield path
 
 
-def read_numbered(folder: Path) -> Catalog:
+def read_numbered(name: str, folder: Path, last_training: int) -> Listing:
     """Class folders named NNN.Name, in `images/` where there is one, else in the folder itself."""
     images = folder / "images"
     catalog = read_folder(images if images.is_dir() else folder).catalog
@@ -99,7 +83,7 @@ def read_numbered(folder: Path) -> Catalog:
             "folder named by number, as 001.Name",
             fix="name the folder of the data set as it was published, or read it as folder:FOLDER",
         )
-    return catalog
+    return list_by_number(name, catalog, last_training)
 
 
 def numbered_label(number: int, name: str = "") -> str:
@@ -111,24 +95,8 @@ def numbered_label(number: int, name: str = "") -> str:
     return f"{number:03d}.{name}" if name else f"{number:03d}"
 
 
-def list_by_number(catalog: Catalog, last_training: int) -> Listing:
+def list_by_number(name: str, catalog: Catalog, last_training: int) -> Listing:
     """Classes up to a number to train on, the later ones to test on."""
     numbers = (int(label.split(".")[0]) for label in catalog.labels)
-    return Listing(catalog, tuple("train" if n <= last_training else "test" for n in numbers))
-
-
-def split_by_number(name: str, listing: Listing, hold_out: HoldOut) -> Splits:
-    """As `divide`, but test classes may be all there is."""
-    catalog, parts = listing
-    if "test" not in parts:
-        first, last = (int(catalog.classes[place].split(".")[0]) for place in (0, -1))
-        raise SurefindError(
-            f"{name}: {catalog.root} holds training classes only ({first} to {last})",
-            fix="add the other half of the data set; to search or to check these images alone "
-            "no splits are needed (read_catalog)",
-        )
-    if "train" in parts:
-        return divide(name, listing, hold_out)
-    check_classes(f"{name}, test", catalog)
-    nothing = catalog.select([])
-    return Splits(name, train=nothing, val=nothing, test=catalog)
+    parts = tuple("train" if number <= last_training else "test" for number in numbers)
+    return Listing(name, catalog, parts)

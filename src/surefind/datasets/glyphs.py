@@ -8,15 +8,18 @@ import csv
 import json
 import os
 import shutil
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
 from uuid import uuid4
 
 import numpy as np
+from pydantic import Field, NonNegativeInt
 
-from surefind.datasets.splits import HoldOut, Listing, Splits
-from surefind.datasets.table import read_rows, split_rows
+from surefind.datasets.splits import Listing
+from surefind.datasets.table import read_rows
 from surefind.errors import InvalidArgument, InvalidFile
+from surefind.settings import check_fields
 
 TABLE, SETTINGS = "images.csv", "glyphs.json"
 
@@ -25,18 +28,14 @@ TABLE, SETTINGS = "images.csv", "glyphs.json"
 class GlyphSettings:
     """What determines every pixel; the version changes whenever the drawing does."""
 
-    classes: int = 320  # 5/8 to train on, 1/8 to validate on, 1/4 to test on
-    per_class: int = 28
-    foreign: int = 600  # images of symbols, which are no letters
-    seed: int = 0
+    classes: Annotated[int, Field(ge=16)] = 320  # 5/8 to train, 1/8 to validate, 1/4 to test on
+    per_class: Annotated[int, Field(ge=2)] = 28
+    foreign: NonNegativeInt = 600  # images of symbols, which are no letters
+    seed: NonNegativeInt = 0
     version: int = 1
 
     def __post_init__(self) -> None:
-        for name, least in (("classes", 16), ("per_class", 2), ("foreign", 0), ("seed", 0)):
-            if getattr(self, name) < least:
-                raise InvalidArgument(
-                    name, expected=f"{least} or more", got=str(getattr(self, name))
-                )
+        check_fields(self)
 
 
 def glyphs_folder() -> Path:
@@ -45,12 +44,7 @@ def glyphs_folder() -> Path:
 
 
 def read_glyphs(folder: Path) -> Listing:
-    return read_rows(draw_glyphs(folder) / TABLE)
-
-
-def split_glyphs(folder: Path, hold_out: HoldOut) -> Splits:
-    """The data has a validation part of its own, so that nothing is held out."""
-    return replace(split_rows(draw_glyphs(folder) / TABLE, hold_out), name="glyphs")
+    return read_rows(draw_glyphs(folder) / TABLE)._replace(name="glyphs")
 
 
 def draw_glyphs(

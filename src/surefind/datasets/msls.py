@@ -54,8 +54,7 @@ def split_msls(folder: Path, hold_out: HoldOut) -> Splits:
         train, val = train[:-held], train[-held:]
     if not train:
         raise SurefindError(
-            f"{folder}: one training city and no validation city",
-            fix="add cities, or hold nothing out (val_share=0)",
+            f"{folder}: one training city and no validation city", fix="use val_share=0"
         )
     parts = (_read_cities(folder, cities).catalog for cities in (train, val, test))
     return Splits("msls", *parts)
@@ -108,7 +107,7 @@ def _read_cities(folder: Path, cities: tuple[str, ...]) -> Listing:
             f"{folder}: {', '.join(cities)}: all images are panoramas or dashboards"
         )
     catalog = Catalog(folder, tuple(paths), positions=tuple(positions), queries=tuple(queries))
-    return Listing(catalog, tuple(parts))
+    return Listing("msls", catalog, tuple(parts))
 
 
 def _usual_rows(table: Table, home: Path, *, is_training: bool) -> list[int]:

@@ -3,34 +3,25 @@
 from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
-from typing import NamedTuple
 
-from surefind.datasets.cars196 import is_cars196, read_cars196, split_cars196
-from surefind.datasets.cub200 import is_cub200, read_cub200, split_cub200
-from surefind.datasets.folder import read_folder, split_folder
-from surefind.datasets.glyphs import glyphs_folder, read_glyphs, split_glyphs
+from surefind.datasets.cars196 import is_cars196, read_cars196
+from surefind.datasets.cub200 import is_cub200, read_cub200
+from surefind.datasets.folder import read_folder
+from surefind.datasets.glyphs import glyphs_folder, read_glyphs
 from surefind.datasets.msls import is_msls, read_msls, split_msls
-from surefind.datasets.splits import HoldOut, Listing, Splits
-from surefind.datasets.table import read_places, read_rows, split_places, split_rows
+from surefind.datasets.splits import HoldOut, Listing, Splits, divide
+from surefind.datasets.table import read_places, read_rows
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.images.catalog import Catalog
 
-
-class Reader(NamedTuple):
-    """The two ways to read a data set: whole, or as splits."""
-
-    read: Callable[[Path], Listing]
-    split: Callable[[Path, HoldOut], Splits]
-
-
-READERS = {
-    "cub200": Reader(read_cub200, split_cub200),
-    "cars196": Reader(read_cars196, split_cars196),
-    "msls": Reader(read_msls, split_msls),
-    "places": Reader(read_places, split_places),
-    "folder": Reader(read_folder, split_folder),
-    "csv": Reader(read_rows, split_rows),
-    "glyphs": Reader(read_glyphs, split_glyphs),
+READERS: dict[str, Callable[[Path], Listing]] = {
+    "cub200": read_cub200,
+    "cars196": read_cars196,
+    "msls": read_msls,
+    "places": read_places,
+    "folder": read_folder,
+    "csv": read_rows,
+    "glyphs": read_glyphs,
 }
 TABLES = (".csv", ".parquet")
 
@@ -48,56 +39,59 @@ def open_dataset(source: str | Path, *, val_share: float = 0.1, seed: int = 0) -
         )
     if seed < 0:
         raise InvalidArgument("seed", expected="0 or more", got=repr(seed))
-    reader, place = find_reader(source)
-    return reader.split(place, HoldOut(val_share, seed))
+    return _split(*find_reader(source), HoldOut(val_share, seed))
 
 
 def read_catalog(source: str | Path) -> Catalog:
     """All images of a source, without splits; labels are not needed."""
-    reader, place = find_reader(source)
-    return reader.read(place).catalog
+    name, place = find_reader(source)
+    return READERS[name](place).catalog
 
 
 def read_foreign(source: str | Path) -> Catalog:
-    """Images that belong to another data set: its test split if it has splits of its own, else all.
-
-    As in the paper, where queries of Cars-196 are foreign to birds: classes 99 to 196.
-    """
-    reader, place = find_reader(source)
-    listing = reader.read(place)
-    return reader.split(place, HoldOut()).test if listing.has_splits else listing.catalog
+    """Images of another data set: its test split if it has splits of its own, else all."""
+    name, place = find_reader(source)
+    listing = READERS[name](place)
+    return _split(name, place, HoldOut()).test if listing.has_splits else listing.catalog
 
 
-def find_reader(source: str | Path) -> tuple[Reader, Path]:
-    """Who reads a source, and from where.
+def _split(name: str, place: Path, hold_out: HoldOut) -> Splits:
+    if name == "msls":
+        return split_msls(place, hold_out)
+    return divide(READERS[name](place), hold_out)
+
+
+def find_reader(source: str | Path) -> tuple[str, Path]:
+    """The name of the reader of a source, and the place that it reads.
 
     `glyphs` alone always means the built-in data; write `./glyphs` for a folder of that name.
     """
     if source == "glyphs":
-        return READERS["glyphs"], glyphs_folder()
-    if _exists(Path(source)):
-        return READERS[_recognise(Path(source))], Path(source)
+        return "glyphs", glyphs_folder()
+    try:
+        if Path(source).exists():
+            return _recognise(Path(source)), Path(source)
+    except OSError:  # a name that no file can have, a folder that may not be looked into
+        pass
     name, colon, place = str(source).partition(":")
-    if not colon or len(name) < 2 or "/" in name:  # one letter: a drive of Windows
-        raise _not_found(str(source))
-    if name not in READERS:
-        near = get_close_matches(name.lower(), READERS, n=1)
+    near = get_close_matches(name.lower(), READERS, n=1)
+    is_name = bool(colon) and len(name) > 1 and "/" not in name  # one letter: a drive of Windows
+    if is_name and name not in READERS:
         raise InvalidArgument(
             "source",
             expected=f"a file, a folder, or one of {', '.join(READERS)} with its place",
             got=repr(str(source)),
             fix=f"did you mean {near[0]}:{place}?" if near else f"try folder:{place}",
         )
-    if not place:
-        raise _not_found(name)
-    return READERS[name], Path(place).expanduser()
-
-
-def _exists(place: Path) -> bool:
-    try:
-        return place.exists()
-    except OSError:  # a name that no file can have, a folder that may not be looked into
-        return False
+    if not (is_name and place):
+        fix = "check the path, or use the built-in data: glyphs"
+        if near and (is_name or not colon):
+            known = near[0]
+            fix = (
+                "did you mean glyphs?" if known == "glyphs" else f"say where it is: {known}:FOLDER"
+            )
+        raise InvalidFile(f"{source}: no such file or folder", fix=fix)
+    return name, Path(place).expanduser()
 
 
 def _recognise(place: Path) -> str:
@@ -110,11 +104,3 @@ def _recognise(place: Path) -> str:
         f"{place}: neither a folder nor a table of images",
         fix=f"name a folder, or a file that ends in {' or '.join(TABLES)}",
     )
-
-
-def _not_found(source: str) -> InvalidFile:
-    near = get_close_matches(source.lower(), READERS, n=1)
-    fix = "check the path, or use the built-in data: glyphs"
-    if near:
-        fix = "did you mean glyphs?" if near == ["glyphs"] else f"say where it is: {near[0]}:FOLDER"
-    return InvalidFile(f"{source}: no such file or folder", fix=fix)

@@ -17,7 +17,7 @@ SLACK = 0.1  # how far from the wanted share a cut may be, to lose fewer images 
 
 @dataclass(frozen=True)
 class Splits:
-    """The parts of a data set; no two of them share an image or a class."""
+    """Parts of a data set, which share no image and no class."""
 
     name: str
     train: Catalog  # may be empty: there is data to test on only
@@ -30,8 +30,7 @@ class Splits:
         for (one, first), (other, second) in combinations(parts.items(), 2):
             if shared := set(first.classes) & set(second.classes):
                 raise SurefindError(
-                    f"{self.name}: class {min(shared)!r} is in both {one} and {other}",
-                    fix="keep each class in one part: quality is measured on unseen classes",
+                    f"{self.name}: class {min(shared)!r} is in both {one} and {other}"
                 )
             if first.root == second.root and (twice := set(first.paths) & set(second.paths)):
                 raise SurefindError(
@@ -49,8 +48,10 @@ class HoldOut(NamedTuple):
 class Listing(NamedTuple):
     """All images of a source; where the source says so, the part that each belongs to."""
 
+    name: str
     catalog: Catalog
     parts: tuple[str, ...] = ()
+    problem: str = ""  # why it cannot be split
 
     @property
     def has_splits(self) -> bool:
@@ -58,22 +59,22 @@ class Listing(NamedTuple):
         return "train" in self.parts and not {"val", "test"}.isdisjoint(self.parts)
 
 
-def divide(name: str, listing: Listing, hold_out: HoldOut) -> Splits:
+def divide(listing: Listing, hold_out: HoldOut) -> Splits:
     """Split a listing: as it says itself, else its classes in halves, else its area.
 
     A missing validation part is held out of the training part. Where there is no test part, the
     validation part takes its place. Areas are more than 100 m apart, and images in the gap are
     left out.
     """
-    catalog, parts = listing
-    if not (catalog.labels or catalog.positions):
+    name, catalog, parts, problem = listing
+    if problem or not (catalog.labels or catalog.positions):
         raise SurefindError(
-            f"{name}: nothing says which images match each other",
+            f"{name}: {problem or 'nothing says which images match each other'}",
             fix="put the images of each class into a folder of their own, or write a CSV with the "
             "columns path and label (or lat and lon)",
         )
     if parts:
-        return _as_given(name, listing, hold_out)
+        return _as_given(listing, hold_out)
     if classes := catalog.classes:
         if len(classes) < 4:
             raise SurefindError(
@@ -82,8 +83,8 @@ def divide(name: str, listing: Listing, hold_out: HoldOut) -> Splits:
             )
         half = (len(classes) + 1) // 2
         rest, test = catalog.of_classes(classes[:half]), catalog.of_classes(classes[half:])
-        check_classes(f"{name}, training half", rest)
-        check_classes(f"{name}, test half", test)
+        _check_classes(f"{name}, training half", rest)
+        _check_classes(f"{name}, test half", test)
     else:
         halves = _cut_area(catalog, share=0.5)
         if halves is None:
@@ -97,24 +98,26 @@ def divide(name: str, listing: Listing, hold_out: HoldOut) -> Splits:
     return Splits(name, train=train, val=val, test=test)
 
 
-def _as_given(name: str, listing: Listing, hold_out: HoldOut) -> Splits:
-    rows: dict[str, list[int]] = {part: [] for part in PARTS}
-    for row, part in enumerate(listing.parts):
-        rows[part].append(row)
-    train, val, test, foreign = (listing.catalog.select(rows[part]) for part in PARTS)
+def _as_given(listing: Listing, hold_out: HoldOut) -> Splits:
+    name, catalog, parts, _ = listing
+    rows = {part: [row for row, its in enumerate(parts) if its == part] for part in PARTS}
+    train, val, test, foreign = (catalog.select(rows[part]) for part in PARTS)
     if not len(test):
         test, val = val, test
+    if not len(test):
+        raise SurefindError(
+            f"{name}: no image in the part 'test' of {catalog.root}",
+            fix="add some; to search or to check the images no splits are needed (read_catalog)",
+        )
     for part, some in (("train", train), ("test", test)):
-        if not len(some):
-            raise SurefindError(f"{name}: no image in the part {part!r}")
         if some.labels:
-            check_classes(f"{name}, {part}", some)
-    if not len(val):
+            _check_classes(f"{name}, {part}", some)
+    if len(train) and not len(val):
         train, val = _hold_out(train, hold_out)
     return Splits(name, train=train, val=val, test=test, foreign=foreign if len(foreign) else None)
 
 
-def check_classes(name: str, catalog: Catalog) -> None:
+def _check_classes(name: str, catalog: Catalog) -> None:
     """Refuse images without a triplet: two classes, and two images of one of them."""
     counts = Counter(catalog.labels)
     if len(counts) < 2:

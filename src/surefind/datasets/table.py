@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.datasets.parquet import read_parquet
-from surefind.datasets.splits import PARTS, HoldOut, Listing, Splits, divide
+from surefind.datasets.splits import PARTS, Listing
 from surefind.errors import InvalidFile
 from surefind.images.catalog import Catalog
 
@@ -141,23 +141,15 @@ def _read_csv(file: Path) -> tuple[list[str], list[list[str]], tuple[int, ...]]:
     return header, rows, tuple(lines)
 
 
-def split_rows(file: Path, hold_out: HoldOut) -> Splits:
-    return divide(file.stem, read_rows(file), hold_out)
-
-
-def split_places(file: Path, hold_out: HoldOut) -> Splits:
-    return divide(file.stem, read_places(file), hold_out)
-
-
 def read_places(file: Path) -> Listing:
     """Photos of places: near images match, and labels are left out."""
-    catalog, parts = read_rows(file)
-    if not catalog.positions:
+    listing = read_rows(file)
+    if not listing.catalog.positions:
         raise InvalidFile(
             f"{file}: no positions",
             fix="add the columns lat and lon (degrees), or east and north (metres)",
         )
-    return Listing(replace(catalog, labels=()), parts)
+    return listing._replace(catalog=replace(listing.catalog, labels=()))
 
 
 def read_rows(file: Path) -> Listing:
@@ -188,7 +180,7 @@ def read_rows(file: Path) -> Listing:
         queries=tuple(role != "database" for role in roles),
         difficulty=tuple(difficulty),
     )
-    return Listing(catalog, parts)
+    return Listing(file.stem, catalog, parts)
 
 
 def _paths(table: Table) -> tuple[str, ...]:

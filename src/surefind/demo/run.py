@@ -36,9 +36,8 @@ from surefind.search.confidence.calibration import Calibration
 from surefind.search.folder import IndexFolder
 from surefind.search.index import Index
 from surefind.search.sentences import digits, promised
-from surefind.training.folder import RunFolder
-from surefind.training.log import read_log
-from surefind.training.loop import train
+from surefind.training.run_folder import RunFolder, read_log
+from surefind.training.trainer import train
 from surefind.upgrade.calibrate import calibrate
 from surefind.upgrade.upgrade import Upgrade
 from surefind.upgrade.vectors import read_vectors

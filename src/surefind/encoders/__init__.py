@@ -3,12 +3,12 @@
 from surefind.encoders.backbone import Backbone, build_backbone, known_backbones
 from surefind.encoders.config import EncoderConfig
 from surefind.encoders.encoder import Encoder
-from surefind.encoders.encoding import Encoded
+from surefind.encoders.image_encoder import EncodedImages
 from surefind.encoders.mc_dropout import McDropoutEncoder
 
 __all__ = [
     "Backbone",
-    "Encoded",
+    "EncodedImages",
     "Encoder",
     "EncoderConfig",
     "McDropoutEncoder",

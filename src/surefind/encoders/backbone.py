@@ -1,20 +1,22 @@
-"""What turns pixels into a map of features: a timm model by name, or a small one of our own."""
+"""Backbones: timm models by name, or a small one of our own; their weights from safetensors."""
 
 import logging
-from collections.abc import Callable, Iterator
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
 import torch
+from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from surefind.encoders.torchvision_guard import import_torchvision
-from surefind.encoders.weights import load_weights
-from surefind.errors import InvalidArgument, SurefindError
+from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 from surefind.images.preprocess import INTERPOLATIONS, Preprocessing
 
 OWN = {  # beside timm's
@@ -23,7 +25,10 @@ OWN = {  # beside timm's
     ),
     "resnet50_v1": Preprocessing(resize="crop", crop_share=0.875, interpolation="bilinear"),
 }
-_PATIENCE = 5.0  # seconds for the hub to answer at all; it retries for a minute by itself
+_HUB_SECONDS = 5.0  # for the hub to answer at all; it retries for a minute by itself
+_MISSING_OPERATOR = re.compile(r"operator torchvision::(\w+) does not exist")
+_MOST_OPERATORS = 32  # that are declared before giving up
+_declared: list[torch.library.Library] = []  # an operator lives as long as its library
 _RESIZES = {"center": "crop", "squash": "squash", "border": "pad"}  # timm's names for them
 
 
@@ -109,7 +114,11 @@ def build_backbone(
         _refuse_dropout(name, drop_rate)
         model: Any = TinyConvNet()
     elif name == "resnet50_v1":
-        model = _stride_first(_timm_model("resnet50", drop_rate=drop_rate))
+        # As first published: the first convolution of a stage has the stride. timm's is version
+        # 1.5, with it in the second; the tensors have the same names and shapes.
+        model = _timm_model("resnet50", drop_rate=drop_rate)
+        for stage in (model.layer2, model.layer3, model.layer4):
+            stage[0].conv1.stride, stage[0].conv2.stride = (2, 2), (1, 1)
     else:
         download = pretrained and weights is None
         model = _timm_model(name, pretrained=download, drop_rate=drop_rate, size=size)
@@ -144,9 +153,10 @@ def default_preprocessing(name: str) -> Preprocessing:
     )
 
 
-def known_backbones() -> list[str]:
+@cache
+def known_backbones() -> tuple[str, ...]:
     """Every name that `build_backbone` takes; timm's also with the tag of certain weights."""
-    return [*OWN, *_timm_names()]
+    return (*OWN, *_timm().list_models(), *_timm().list_pretrained())
 
 
 def check_backbone(name: str) -> None:
@@ -168,11 +178,6 @@ def _timm() -> ModuleType:
     import timm
 
     return timm
-
-
-@cache
-def _timm_names() -> tuple[str, ...]:
-    return (*_timm().list_models(), *_timm().list_pretrained())
 
 
 def _timm_model(
@@ -224,7 +229,7 @@ def _offline_if_unreachable() -> Iterator[None]:
     before = constants.HF_HUB_OFFLINE
     if not before:
         try:
-            get_session().head(constants.ENDPOINT, timeout=_PATIENCE)
+            get_session().head(constants.ENDPOINT, timeout=_HUB_SECONDS)
         except Exception as error:  # noqa: BLE001 - of whatever HTTP library it uses
             logging.getLogger("surefind").info("%s: %s", constants.ENDPOINT, error)
             constants.HF_HUB_OFFLINE = True
@@ -234,19 +239,97 @@ def _offline_if_unreachable() -> Iterator[None]:
         constants.HF_HUB_OFFLINE = before
 
 
-def _stride_first(model: Any) -> Any:
-    """ResNet as first published: the first convolution of a stage has the stride, not the second.
-
-    timm's is version 1.5; the tensors have the same names and shapes.
-    """
-    for stage in (model.layer2, model.layer3, model.layer4):
-        stage[0].conv1.stride, stage[0].conv2.stride = (2, 2), (1, 1)
-    return model
-
-
 def _not_needed_by(model: nn.Module) -> Callable[[str], bool]:
     """Tells the names of a classifier's tensors, and of counters of training steps."""
-    published = getattr(model, "pretrained_cfg", {}).get("classifier") or ()
-    classifiers = (published,) if isinstance(published, str) else published
-    starts = tuple(f"{name}." for name in classifiers)
+    named = getattr(model, "pretrained_cfg", {}).get("classifier") or ()
+    starts = tuple(f"{name}." for name in ([named] if isinstance(named, str) else named))
     return lambda name: name.startswith(starts) or name.endswith("num_batches_tracked")
+
+
+def load_weights(
+    module: nn.Module, path: Path, *, ignore: Callable[[str], bool] = lambda _: False
+) -> None:
+    """Copy a file's tensors into a module, which must have the same names and shapes.
+
+    Half-precision tensors become the module's own type. Names that `ignore` accepts are left out.
+    """
+    wanted = module.state_dict()
+    found = read_tensors(path, wanted, ignore=ignore)
+    with torch.no_grad():
+        for name, tensor in found.items():
+            wanted[name].copy_(tensor)
+
+
+def read_tensors(
+    path: Path, wanted: Mapping[str, Tensor], *, ignore: Callable[[str], bool] = lambda _: False
+) -> dict[str, Tensor]:
+    """The tensors of a file, once their names and shapes are known to be the wanted ones."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            shapes = {
+                name: tuple(file.get_slice(name).get_shape())
+                for name in file.keys()  # noqa: SIM118
+                if not ignore(name)
+            }
+            needed = {name: tuple(t.shape) for name, t in wanted.items() if not ignore(name)}
+            _check_shapes(path, shapes, needed)
+            tensors = {name: file.get_tensor(name) for name in shapes}
+    except (FileNotFoundError, IsADirectoryError) as error:
+        raise InvalidFile(f"{path} is not there or not a file", fix="check the path") from error
+    except (OSError, SafetensorError) as error:
+        raise InvalidFile(
+            f"{path} is not a readable safetensors file: {error}",
+            fix="only safetensors are read, since pickle files (.pt, .pth, .bin) can run code: "
+            "convert one you trust with safetensors.torch.save_file(state_dict, path)",
+        ) from error
+    for name, tensor in tensors.items():
+        if not torch.isfinite(tensor).all():
+            raise InvalidFile(f"{path} holds numbers that are not finite, in {name}")
+    return tensors
+
+
+def _check_shapes(
+    path: Path, found: dict[str, tuple[int, ...]], wanted: dict[str, tuple[int, ...]]
+) -> None:
+    missing = [name for name in wanted if name not in found]
+    unknown = [name for name in found if name not in wanted]
+    other = [
+        f"{name}: {found[name]}, expected {wanted[name]}"
+        for name in found
+        if name in wanted and found[name] != wanted[name]
+    ]
+    kinds = {"missing": missing, "unknown": unknown, "of another shape": other}
+    parts = [f"{len(some)} {kind} (such as {some[0]})" for kind, some in kinds.items() if some]
+    if parts:
+        raise InvalidFile(
+            f"{path} holds weights of another architecture: of {len(wanted)} tensors "
+            + ", ".join(parts),
+            fix="name the backbone that the weights were made for, with timm's tensor names",
+        )
+
+
+def import_torchvision() -> ModuleType:
+    """torchvision; its missing operators are declared when, and only when, the import needs them.
+
+    A CPU torch beside a torchvision built for CUDA finds no compiled operators, and the import
+    fails with "operator torchvision::nms does not exist". The Python parts, all that is needed
+    here, work once those names are declared; calling such an operator still fails.
+    """
+    for _ in range(_MOST_OPERATORS):
+        try:
+            return import_module("torchvision")
+        except RuntimeError as error:
+            missing = _MISSING_OPERATOR.search(str(error))
+            if missing is None:
+                raise
+            library = torch.library.Library("torchvision", "FRAGMENT")
+            library.define(f"{missing[1]}() -> ()")
+            _declared.append(library)
+            # Parts that did load hold on to the failed package: the next attempt starts afresh.
+            for name in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
+                del sys.modules[name]
+            logging.getLogger("surefind").info(
+                "torchvision was built for another torch: its operator %r is declared, but empty",
+                missing[1],
+            )
+    return import_module("torchvision")

@@ -1,4 +1,4 @@
-"""From images to distributions: backbone, mean head and variance head in one module."""
+"""Encoder: backbone, mean head and variance head, from images to distributions."""
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from surefind.embeddings import Embeddings, Gaussians, VonMisesFisher
-from surefind.encoders import saving
+from surefind.embeddings import Embeddings
+from surefind.encoders import serialization
 from surefind.encoders.backbone import Backbone, build_backbone
 from surefind.encoders.config import EncoderConfig
-from surefind.encoders.encoding import ImageEncoder, evaluating
-from surefind.encoders.heads import MeanHead, VarianceHead, log_map, start_from_pca
+from surefind.encoders.heads import MeanHead, VarianceHead, log_map
 from surefind.encoders.hub import check_hub_id, model_folder, pack, upload, whole
+from surefind.encoders.image_encoder import ImageEncoder, evaluating
 from surefind.encoders.model_card import model_card
 
 __all__ = ["POINT_VAR", "Encoder", "EncoderConfig"]
@@ -98,12 +98,14 @@ class Encoder(ImageEncoder, nn.Module):
         """
         folder = model_folder(model, revision=revision)
         with whole(model, folder):
-            saved = saving.read_config(folder)
+            saved = serialization.read_config(folder)
             encoder = cls.create(saved.config)
-            encoder.load_state_dict(saving.read_weights(folder, saved, encoder.state_dict()))
-            encoder.trained_with = saving.read_classes(folder)
+            encoder.load_state_dict(serialization.read_weights(folder, saved, encoder.state_dict()))
+            encoder.trained_with = serialization.read_classes(folder)
         with suppress(OSError):
-            encoder.card = (folder / saving.CARD).read_text(encoding="utf-8", errors="replace")
+            encoder.card = (folder / serialization.CARD).read_text(
+                encoding="utf-8", errors="replace"
+            )
         return encoder.eval()
 
     def save(self, folder: str | Path, *, card: Mapping[str, object] | str | None = None) -> None:
@@ -121,8 +123,8 @@ class Encoder(ImageEncoder, nn.Module):
                 base_model=self.base_model,
                 classes=len(self.trained_with),
             )
-        saving.write_model(Path(folder), self.config, self.state_dict(), card=text)
-        saving.write_classes(Path(folder), self.trained_with)
+        serialization.write_model(Path(folder), self.config, self.state_dict(), card=text)
+        serialization.write_classes(Path(folder), self.trained_with)
 
     def push_to_hub(
         self,
@@ -146,7 +148,7 @@ class Encoder(ImageEncoder, nn.Module):
 
     @property
     def fingerprint(self) -> str:
-        return saving.fingerprint(self.config, self.state_dict())
+        return serialization.fingerprint(self.config, self.state_dict())
 
     @property
     def has_variance(self) -> bool:
@@ -161,12 +163,10 @@ class Encoder(ImageEncoder, nn.Module):
     def device(self) -> torch.device:
         return self.mean_head.linear.weight.device
 
-    def forward(self, pixels: Tensor) -> Embeddings:
+    def embed_pixels(self, pixels: Tensor) -> Embeddings:
         return self.embed(self.features(pixels))
 
-    def embed_pixels(self, pixels: Tensor) -> Embeddings:
-        embeddings: Embeddings = self(pixels)
-        return embeddings
+    forward = embed_pixels
 
     def evaluating(self) -> AbstractContextManager[None]:
         return evaluating(self)
@@ -179,10 +179,7 @@ class Encoder(ImageEncoder, nn.Module):
 
     def embed(self, features: Tensor) -> Embeddings:
         """The heads alone, on a map of features."""
-        mean, var = self.moments(features)
-        if self.config.family == "von-mises-fisher":
-            return VonMisesFisher(mean, 1 / var)
-        return Gaussians(mean, var)
+        return self.config.distributions(*self.moments(features))
 
     def moments(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Means (N, D) and variances (N,) of a map of features; 1 / kappa on the sphere."""
@@ -196,29 +193,14 @@ class Encoder(ImageEncoder, nn.Module):
         return (mean if self.scale is None else self.scale * mean), var
 
     def empty(self) -> Embeddings:
-        """Embeddings of no image."""
-        return no_embeddings(self.config)
-
-    def start_from_pca(self, pooled: Tensor) -> None:
-        """Start the mean head at the principal directions of pooled features (N, C).
-
-        These are what `mean_head.pool` makes of the `features` of some training images.
-        """
-        start_from_pca(self.mean_head, pooled)
+        return self.config.distributions(torch.empty(0, self.config.mean_dim), torch.empty(0))
 
     @torch.no_grad()
     def start_at_length_one(self, pooled: Tensor) -> None:
         """Start the trained scale where free means have length 1 in the mean, as the prior has.
 
-        `pooled` as for `start_from_pca`.
+        `pooled` as for `MeanHead.start_from_pca`.
         """
         if self.log_scale is not None and not self.config.unit_means:
             squared = self.mean_head.linear(pooled).square().sum(dim=1).mean()
             self.log_scale.fill_(-0.5 * squared.log())
-
-
-def no_embeddings(config: EncoderConfig) -> Embeddings:
-    """Embeddings of no image, of the family and dimension of an encoder."""
-    mean, spread = torch.empty(0, config.mean_dim), torch.empty(0)
-    on_sphere = config.family == "von-mises-fisher"
-    return VonMisesFisher(mean, spread) if on_sphere else Gaussians(mean, spread)

@@ -7,8 +7,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from surefind.errors import InvalidArgument
-
 FLOOR = 1e-6  # features are at least this large, so that they have a logarithm
 
 
@@ -64,8 +62,6 @@ class GeM(nn.Module):
 
     def __init__(self, p: float = 3.0) -> None:
         super().__init__()
-        if not 1 < p < float("inf"):
-            raise InvalidArgument("p", expected="a finite power above 1", got=repr(p))
         self.raw_p = nn.Parameter(torch.tensor(inverse_softplus(p - 1)))
 
     @property
@@ -113,6 +109,28 @@ class MeanHead(nn.Module):
         pooled = self.gem.pool(logs)
         return functional.normalize(pooled, dim=1) if self.unit_pooling else pooled
 
+    @torch.no_grad()
+    def start_from_pca(self, pooled: Tensor, *, seed: int = 0) -> None:
+        """Project on the principal directions of pooled features (N, C), made by `pool`.
+
+        Features are centred, not whitened: outputs then lie as far apart as the features, but for
+        what the dropped directions held. Where `dim` exceeds the rank of the features, the other
+        rows start small and random: at exactly zero no gradient would ever reach them.
+        """
+        dim, channels = self.linear.weight.shape
+        pooled = pooled.double()
+        if self.unit_pooling:
+            pooled = functional.normalize(pooled, dim=1)
+        centre = pooled.mean(dim=0)
+        _, sizes, directions = torch.linalg.svd(pooled - centre, full_matrices=False)
+        rank = min(dim, int((sizes > 1e-6 * sizes[0]).sum()))
+        generator = torch.Generator().manual_seed(seed)
+        rows = torch.randn(dim, channels, dtype=torch.float64, generator=generator)
+        rows = rows.mul_(0.01 / math.sqrt(channels)).to(directions.device)
+        rows[:rank] = directions[:rank]
+        self.linear.weight.copy_(rows)
+        self.linear.bias.copy_(-rows @ centre)
+
 
 class VarianceHead(nn.Module):
     """GeM, dropout, two linear layers with ReLU, softplus plus a floor: (N, C, H, W) -> (N,).
@@ -134,12 +152,6 @@ class VarianceHead(nn.Module):
         layer_norm: bool = True,
     ) -> None:
         super().__init__()
-        if not 0 < floor < initial < math.inf:
-            raise InvalidArgument(
-                "initial",
-                expected=f"a finite variance above the floor, {floor:g}",
-                got=repr(initial),
-            )
         hidden = hidden or min(channels, 512)
         self.gem = GeM()
         self.dropout = nn.Dropout(dropout)
@@ -159,33 +171,3 @@ class VarianceHead(nn.Module):
             pooled = functional.layer_norm(pooled, pooled.shape[1:])
         hidden = functional.relu(self.hidden(self.dropout(pooled)))
         return functional.softplus(self.last(hidden)).squeeze(1) + self.floor
-
-
-def start_from_pca(head: MeanHead, pooled: Tensor, *, seed: int = 0) -> None:
-    """Make a mean head project on the principal directions of its pooled features (N, C).
-
-    Features are centred, not whitened: the head's outputs then lie as far apart as the features,
-    but for what the dropped directions held. Where `dim` exceeds the rank of the features, the
-    other rows start small and random: at exactly zero no gradient would ever reach them.
-    """
-    dim, channels = head.linear.weight.shape
-    if pooled.ndim != 2 or pooled.shape[1] != channels or len(pooled) < 2:
-        raise InvalidArgument(
-            "pooled",
-            expected=f"at least 2 pooled features, (N, {channels})",
-            got=f"shape {tuple(pooled.shape)}",
-            fix="pool with the head itself: head.pool(encoder.features(pixels))",
-        )
-    pooled = pooled.detach().double()
-    if head.unit_pooling:
-        pooled = functional.normalize(pooled, dim=1)
-    centre = pooled.mean(dim=0)
-    _, sizes, directions = torch.linalg.svd(pooled - centre, full_matrices=False)
-    rank = min(dim, int((sizes > 1e-6 * sizes[0]).sum()))
-    generator = torch.Generator().manual_seed(seed)
-    rows = torch.randn(dim, channels, dtype=torch.float64, generator=generator)
-    rows = rows.mul_(0.01 / math.sqrt(channels)).to(directions.device)
-    rows[:rank] = directions[:rank]
-    with torch.no_grad():
-        head.linear.weight.copy_(rows)
-        head.linear.bias.copy_(-rows @ centre)

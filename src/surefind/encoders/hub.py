@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from surefind.encoders.model_card import Measured, card_for_hub, model_card
 from surefind.encoders.onnx import files as export
-from surefind.encoders.saving import (
+from surefind.encoders.serialization import (
     CARD,
     CLASSES,
     CONFIG,
@@ -71,7 +71,6 @@ def model_folder(model: str | Path, *, revision: str | None = None, onnx: bool =
                 "revision",
                 expected="none for a folder, which has no versions",
                 got=repr(revision),
-                fix="leave it out, or name a model on the hub: owner/name",
             )
         return Path(model)
     if not explicit and Path(hub_id.repo).parent.is_dir():
@@ -113,10 +112,7 @@ def download(hub_id: HubId, *, onnx: bool = False) -> Path:
             fix=f"check the spelling of the folder or of owner/name; if it is private, {LOG_IN}",
         ) from error
     if not (folder / CONFIG).is_file():
-        raise InvalidFile(
-            f"{hub_id.repo} on the hub holds no model of surefind: {CONFIG} is missing",
-            fix="name a model that `surefind push` uploaded",
-        )
+        raise InvalidFile(f"{hub_id.repo} holds no model of surefind: {CONFIG} is missing")
     return folder
 
 
@@ -140,8 +136,12 @@ def upload(
         api.create_repo(repo, private=private, exist_ok=True)
         if branch is not None:
             api.create_branch(repo, branch=branch, exist_ok=True)
-        there = api.list_repo_files(repo, revision=branch)
-        old = [name for name in there if _is_ours(name) and name not in files]
+        ours = (CONFIG, WEIGHTS, CLASSES, CARD)
+        old = [
+            name
+            for name in api.list_repo_files(repo, revision=branch)
+            if (name in ours or name.startswith(f"{export.FOLDER}/")) and name not in files
+        ]
         api.create_commit(
             repo,
             [
@@ -154,10 +154,6 @@ def upload(
     except Exception as error:  # as above
         raise InvalidFile(f"cannot upload to {repo}: {_said(error)}") from error
     return f"{api.endpoint}/{repo}" + ("" if branch is None else f"/tree/{branch}")
-
-
-def _is_ours(name: str) -> bool:
-    return name in (CONFIG, WEIGHTS, CLASSES, CARD) or name.startswith(f"{export.FOLDER}/")
 
 
 def _said(error: Exception) -> str:
@@ -181,10 +177,7 @@ def pack(
     except FileNotFoundError:
         text = model_card(saved.config, saved.fingerprint, classes=len(read_classes(folder)))
     except (OSError, ValueError) as error:
-        raise InvalidFile(
-            f"cannot read the model card {path}: {error}",
-            fix="correct it, or delete it for a new one",
-        ) from error
+        raise InvalidFile(f"cannot read the model card {path}: {error}") from error
     card, licensed = card_for_hub(text, hub_id.repo, measured)
     files: dict[str, Path | bytes] = {CARD: card.encode(), **model_files(folder, saved)}
     if onnx:

@@ -1,4 +1,4 @@
-"""Uncertainty by dropout at test time: many passes, and how far they disagree."""
+"""MC dropout: the variance of several passes with dropout at test time."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode
 
 from surefind.embeddings import SMALLEST_SPREAD, Gaussians
 from surefind.encoders.encoder import Encoder
-from surefind.encoders.encoding import ImageEncoder, evaluating
+from surefind.encoders.image_encoder import ImageEncoder, evaluating
 from surefind.errors import InvalidArgument
 
 
@@ -38,8 +38,7 @@ class McDropoutEncoder(ImageEncoder):
                 fix="train it with dropout, such as 0.2",
             )
 
-    def __call__(self, pixels: Tensor) -> Gaussians:
-        """Normalised pixels (N, 3, S, S) to N Gaussians."""
+    def embed_pixels(self, pixels: Tensor) -> Gaussians:
         encoder = self.encoder
         dropout = _SharedDropout(torch.Generator(self.device).manual_seed(self.seed))
         with self.evaluating(), dropout:
@@ -61,9 +60,6 @@ class McDropoutEncoder(ImageEncoder):
     @property
     def has_variance(self) -> bool:
         return True
-
-    def embed_pixels(self, pixels: Tensor) -> Gaussians:
-        return self(pixels)
 
     @property
     def device(self) -> torch.device:
@@ -90,19 +86,18 @@ class _SharedDropout(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        if func is functional.dropout:
-            return self._drop(*args, **(kwargs or {}))
-        return func(*args, **(kwargs or {}))
+        if func is not functional.dropout:
+            return func(*args, **(kwargs or {}))
+        return self._dropout(*args, **(kwargs or {}))
 
-    def _drop(
+    def _dropout(
         self, features: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
     ) -> Tensor:
         if not training or p == 0:
             return features
         self.used = True
-        noise = torch.rand(
-            (1, *features.shape[1:]), generator=self.generator, device=features.device
-        )
+        shape = (1, *features.shape[1:])
+        noise = torch.rand(shape, generator=self.generator, device=features.device)
         return features * (noise >= p) / (1 - p)
 
 

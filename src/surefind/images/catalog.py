@@ -1,4 +1,4 @@
-"""Which images there are, and what is known about them."""
+"""Catalog: images under a folder with their labels, positions and roles."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -31,28 +31,17 @@ class Catalog:
         for column in self._columns():
             values = getattr(self, column)
             if values and len(values) != len(self.paths):
-                raise InvalidArgument(
-                    column,
-                    expected=f"{len(self.paths)} values, one per path",
-                    got=str(len(values)),
-                    fix="leave the column out, or fill it for every image",
-                )
+                expected = f"{len(self.paths)} values, one per path"
+                raise InvalidArgument(column, expected=expected, got=str(len(values)))
         if len(set(self.ids)) < len(self.ids):
             twice, _ = Counter(self.ids).most_common(1)[0]
             raise InvalidArgument(
-                "ids",
-                expected="one id per image",
-                got=f"{twice!r} more than once",
-                fix="remove the repeated row, or give the images ids of their own",
+                "ids", expected="one id per image", got=f"{twice!r} more than once"
             )
         for path in self.paths:
             if not path or path[0] == "/" or ".." in path.split("/") or "\0" in path:
-                raise InvalidArgument(
-                    "paths",
-                    expected=f"paths inside {self.root}",
-                    got=repr(path),
-                    fix="name every image relative to the catalog's folder",
-                )
+                expected = f"paths relative to {self.root}, and inside it"
+                raise InvalidArgument("paths", expected=expected, got=repr(path))
 
     def __len__(self) -> int:
         return len(self.paths)

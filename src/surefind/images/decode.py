@@ -1,8 +1,9 @@
-"""The one door for every image: whatever comes in, RGB pixels or `ImageRejected` come out."""
+"""Decode images: RGB pixels or `ImageRejected`, whatever comes in; every image passes here."""
 
 import io
 import re
 import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,10 +20,12 @@ from PIL import (  # importing a plugin registers its format, here once and not 
     UnidentifiedImageError,
     WebPImagePlugin,  # noqa: F401
 )
+from pydantic import PositiveInt
 from torch import Tensor
 
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.images._safety import Unfit, quiet_pillow, refuse_tiff_bombs
+from surefind.settings import check_fields
 from surefind.validation import check_choice
 
 ImageSource = str | Path | bytes | Image.Image | NDArray[np.uint8] | Tensor
@@ -73,15 +76,13 @@ class ImageRejected(SurefindError):
 class DecodePolicy:
     """What is let in; each limit is checked before memory is spent on what exceeds it."""
 
-    max_bytes: int = 100_000_000  # of the file
-    max_pixels: int = 50_000_000  # more than any phone's; Pillow itself ends at 178,956,970
-    max_side: int = 65_535  # what JPEG can hold; resizing a longer side needs memory like a bomb
+    max_bytes: PositiveInt = 100_000_000  # of the file
+    max_pixels: PositiveInt = 50_000_000  # more than any phone's; Pillow itself ends at 178,956,970
+    max_side: PositiveInt = 65_535  # JPEG's; resizing a longer side needs memory like a bomb
     formats: tuple[str, ...] = FORMATS  # by content; the name of a file says nothing
 
     def __post_init__(self) -> None:
-        for name in ("max_bytes", "max_pixels", "max_side"):
-            if (limit := getattr(self, name)) < 1:
-                raise InvalidArgument(name, expected="at least 1", got=str(limit))
+        check_fields(self)
         for name in self.formats:
             check_choice("formats", name, FORMATS)
 
@@ -129,7 +130,6 @@ def _open(source: ImageSource, policy: DecodePolicy) -> Image.Image:
             "source",
             expected="a path, bytes, a Pillow image, a uint8 array or pixels",
             got=type(source).__name__,
-            fix="for several images use a Loader",
         )
     _check_bytes(len(source), policy.max_bytes)
     refuse_tiff_bombs(source, policy.max_pixels)
@@ -184,18 +184,13 @@ def _check_size(width: int, height: int, policy: DecodePolicy) -> None:
 def _upright_pixels(image: Image.Image, policy: DecodePolicy) -> Tensor:
     _check_size(*image.size, policy)
     image.load()  # all of it: half a JPEG fails here, and TIFF turns itself upright
-    turn = _turn(image)
+    turn = None
+    with suppress(Exception):  # damaged EXIF says nothing about the pixels
+        turn = _TURNS.get(image.getexif().get(_ORIENTATION, 1))
     image = _to_rgb(image)
     if turn is not None:
         image = image.transpose(turn)
     return torch.from_numpy(np.array(image)).permute(2, 0, 1)
-
-
-def _turn(image: Image.Image) -> Image.Transpose | None:
-    try:
-        return _TURNS.get(image.getexif().get(_ORIENTATION, 1))
-    except Exception:  # noqa: BLE001 - damaged EXIF says nothing about the pixels
-        return None
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:
@@ -218,8 +213,11 @@ def _to_rgb(image: Image.Image) -> Image.Image:
 
 def _eight_bits(image: Image.Image) -> NDArray[np.uint8]:
     """The high bytes: Pillow's own conversion clips at 255, which turns most of it white."""
-    values = np.asarray(image)
-    depth, inverted = _tiff_depth(image)
+    values, depth, inverted = np.asarray(image), 16, False
+    if isinstance(image, TiffImagePlugin.TiffImageFile) and image.mode != "I":
+        # Pillow leaves bits in use, and whether white is zero, to the reader of deep greys.
+        depth = 12 if image.tag_v2.get(_BITS_PER_SAMPLE) == (12,) else 16
+        inverted = image.tag_v2.get(_PHOTOMETRIC) == 0
     low, high = int(values.min()), int(values.max())
     if low < 0 or high >= 1 << depth:
         raise Unfit(
@@ -231,14 +229,6 @@ def _eight_bits(image: Image.Image) -> NDArray[np.uint8]:
         grey = 255 - grey
     transparent = image.info.get("transparency")
     return grey if transparent is None else np.where(values == transparent, np.uint8(255), grey)
-
-
-def _tiff_depth(image: Image.Image) -> tuple[int, bool]:
-    """Bits in use, and whether white is zero: Pillow leaves both to the reader for deep greys."""
-    if not isinstance(image, TiffImagePlugin.TiffImageFile) or image.mode == "I":
-        return 16, False
-    twelve = image.tag_v2.get(_BITS_PER_SAMPLE) == (12,)
-    return 12 if twelve else 16, image.tag_v2.get(_PHOTOMETRIC) == 0
 
 
 def _from_array(array: NDArray[np.uint8], policy: DecodePolicy) -> Image.Image:

@@ -1,4 +1,4 @@
-"""Who matches whom: by label, or by where a picture was taken."""
+"""Which images match each other: by label, or by position."""
 
 from abc import ABC, abstractmethod
 from math import isfinite
@@ -46,11 +46,8 @@ class ByLabel(Matches):
     def __init__(self, codes: ArrayLike) -> None:
         self.codes = np.asarray(codes, dtype=np.int64)
         if self.codes.ndim != 1:
-            raise InvalidArgument(
-                "codes",
-                expected="one label per image, shape (N,)",
-                got=f"shape {self.codes.shape}",
-            )
+            expected = "one label per image, shape (N,)"
+            raise InvalidArgument("codes", expected=expected, got=f"shape {self.codes.shape}")
         self._order = np.argsort(self.codes, kind="stable")
         self._sorted = self.codes[self._order]
 

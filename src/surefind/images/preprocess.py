@@ -1,22 +1,24 @@
 """How pixels become what an encoder takes; saved with its weights, since they depend on it."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from math import isfinite
-from typing import Any, Self
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Self
 
 import numpy as np
 import torch
+from pydantic import Field, FiniteFloat
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
-from surefind.errors import InvalidArgument
+from surefind.settings import check_fields, check_names
 from surefind.validation import check_choice
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 RESIZES = ("squash", "crop", "pad")
 INTERPOLATIONS = ("bicubic", "bilinear")
+Colour = tuple[FiniteFloat, FiniteFloat, FiniteFloat]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _LONGEST = 4  # times the shorter side; what is farther out cannot reach a centre crop
 
 
@@ -28,38 +30,23 @@ class Preprocessing:
     torch.Size([3, 64, 64])
     """
 
-    size: int = 224  # side of the square input
+    # side of the square input
+    size: Annotated[int, Field(ge=1, le=4096), "a whole number from 1 to 4096"] = 224
     resize: str = "squash"  # ignore the aspect; "crop" the centre; "pad" with the mean colour
-    crop_share: float = 1.0  # of the shorter side that "crop" keeps
+    # of the shorter side that "crop" keeps
+    crop_share: Annotated[float, Field(gt=0, le=1), "a share in (0, 1]"] = 1.0
     interpolation: str = "bicubic"  # or "bilinear"; both with antialiasing
-    mean: tuple[float, float, float] = IMAGENET_MEAN  # of red, green, blue in 0..1
-    std: tuple[float, float, float] = IMAGENET_STD
+    # of red, green, blue in 0..1
+    mean: Annotated[Colour, "three finite numbers"] = IMAGENET_MEAN
+    std: Annotated[tuple[Positive, Positive, Positive], "three numbers above 0"] = IMAGENET_STD
 
     def __post_init__(self) -> None:
+        for name in ("mean", "std"):  # lists, as JSON has them
+            if isinstance(values := getattr(self, name), list):
+                object.__setattr__(self, name, tuple(values))
         check_choice("resize", self.resize, RESIZES)
         check_choice("interpolation", self.interpolation, INTERPOLATIONS)
-        _require(
-            type(self.size) is int and 1 <= self.size <= 4096,
-            "size",
-            "a whole number from 1 to 4096",
-            self.size,
-        )
-        _require(
-            _are_numbers(self.crop_share) and 0 < self.crop_share <= 1,
-            "crop_share",
-            "a share in (0, 1]",
-            self.crop_share,
-        )
-        for name in ("mean", "std"):
-            values = getattr(self, name)
-            _require(
-                isinstance(values, tuple | list) and len(values) == 3 and _are_numbers(*values),
-                name,
-                "three finite numbers",
-                values,
-            )
-            object.__setattr__(self, name, tuple(float(value) for value in values))
-        _require(min(self.std) > 0, "std", "three numbers above 0", self.std)
+        check_fields(self)
 
     def resize_image(self, pixels: Tensor) -> Tensor:
         """One image, uint8 (3, H, W), to (3, size, size)."""
@@ -93,9 +80,7 @@ class Preprocessing:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """What `as_dict` gave; a name it does not know is an error, not ignored."""
-        known = tuple(field.name for field in fields(cls))
-        for name in values:
-            check_choice("preprocessing", name, known)
+        check_names(cls, values, argument="preprocessing")
         return cls(**values)
 
     def _scale(self, pixels: Tensor, height: int, width: int) -> Tensor:
@@ -111,14 +96,3 @@ def centre(pixels: Tensor, height: int, width: int) -> Tensor:
     """The middle of an image, as a view."""
     top, left = (pixels.shape[1] - height) // 2, (pixels.shape[2] - width) // 2
     return pixels[:, top : top + height, left : left + width]
-
-
-def _are_numbers(*values: object) -> bool:
-    return all(isinstance(value, int | float) and isfinite(value) for value in values)
-
-
-def _require(condition: bool, argument: str, expected: str, got: object) -> None:
-    if not condition:
-        raise InvalidArgument(
-            argument, expected=expected, got=repr(got), fix="pass such a value, or leave it out"
-        )

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from surefind.embeddings import Embeddings
-from surefind.encoders.encoding import ImageEncoder
+from surefind.encoders.image_encoder import ImageEncoder
 from surefind.errors import SurefindError
 from surefind.files import make_writable, write_whole
 from surefind.images.catalog import Catalog

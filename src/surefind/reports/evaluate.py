@@ -15,10 +15,9 @@ import numpy as np
 from surefind.datasets import open_dataset, read_catalog, read_foreign
 from surefind.embeddings import Embeddings
 from surefind.encoders.encoder import Encoder
-from surefind.encoders.encoding import ImageEncoder
+from surefind.encoders.image_encoder import ImageEncoder
 from surefind.encoders.mc_dropout import McDropoutEncoder
-from surefind.encoders.onnx.opening import open_encoder
-from surefind.encoders.onnx.runtime import OnnxEncoder
+from surefind.encoders.onnx.runtime import OnnxEncoder, open_encoder
 from surefind.errors import InvalidArgument
 from surefind.images.catalog import Catalog
 from surefind.images.matches import Rows

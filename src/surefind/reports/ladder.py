@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata  # type: ignore[import-untyped]
 
 from surefind.embeddings import Embeddings
-from surefind.encoders.encoding import ImageEncoder
+from surefind.encoders.image_encoder import ImageEncoder
 from surefind.errors import InvalidArgument
 from surefind.images.catalog import Catalog
-from surefind.images.corrupt import KINDS, LEVELS, corrupt
+from surefind.images.corruptions import KINDS, LEVELS, corrupt
 from surefind.images.decode import ImageSource, decode_picture
 from surefind.images.matches import Rows
 from surefind.reports.result import Ladder, Rung

@@ -5,9 +5,8 @@ from pathlib import Path
 
 from surefind.encoders.encoder import Encoder
 from surefind.encoders.onnx.files import read_export
-from surefind.encoders.onnx.opening import open_encoder
-from surefind.encoders.onnx.runtime import OnnxEncoder
-from surefind.encoders.saving import read_config
+from surefind.encoders.onnx.runtime import OnnxEncoder, open_encoder
+from surefind.encoders.serialization import read_config
 from surefind.engines.opening import is_url, without_password
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.files import write_whole

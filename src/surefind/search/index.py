@@ -16,9 +16,9 @@ from torch import Tensor
 import surefind
 from surefind.embeddings import Embeddings
 from surefind.encoders.encoder import Encoder
-from surefind.encoders.encoding import ImageEncoder
+from surefind.encoders.image_encoder import ImageEncoder
 from surefind.encoders.onnx.runtime import OnnxEncoder
-from surefind.encoders.saving import read_classes
+from surefind.encoders.serialization import read_classes
 from surefind.engines.engine import Engine, EngineError, Rows
 from surefind.engines.knn import Nearest, names_of
 from surefind.engines.opening import create_engine, open_engine, without_password

@@ -11,13 +11,13 @@ from PIL import Image
 from torch import Tensor
 
 from surefind.datasets import read_catalog
-from surefind.encoders.encoding import ImageEncoder
+from surefind.encoders.image_encoder import ImageEncoder
 from surefind.engines.engine import Engine, Rows
 from surefind.engines.where import Metadata, Value
 from surefind.errors import InvalidArgument
 from surefind.images.catalog import Catalog
 from surefind.images.decode import ImageSource
-from surefind.images.loading import Rejection, TooManyRejected
+from surefind.images.loader import Rejection, TooManyRejected
 
 Images = Catalog | str | Path | Sequence[ImageSource]
 _READ_AT_ONCE = 1 << 20

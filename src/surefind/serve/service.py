@@ -14,11 +14,10 @@ import torch
 from torch import Tensor
 
 from surefind.embeddings import Embeddings
-from surefind.encoders.encoding import ImageEncoder
-from surefind.encoders.threads import single_core_pool
+from surefind.encoders.image_encoder import ImageEncoder, single_core_pool
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.images.decode import DecodePolicy, decode
-from surefind.images.loading import Batch
+from surefind.images.loader import Batch
 from surefind.search.hits import SearchResult
 from surefind.search.index import Index
 from surefind.search.query import wanted_rows
@@ -100,7 +99,7 @@ class Encoding:
 
     def __init__(self, encoder: ImageEncoder, settings: Settings, metrics: Metrics) -> None:
         self.encoder, self._policy = encoder, DecodePolicy(max_bytes=settings.max_bytes)
-        alone = not encoder.parallel or encoder.device.type != "cpu"
+        alone = encoder.device.type != "cpu"
         workers = 1 if alone else settings.workers or _cores()
         fitting = MOST_TOGETHER if alone else PIXELS_AT_ONCE // encoder.preprocessing.size**2
         self._ready = ExitStack()

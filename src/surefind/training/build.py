@@ -21,8 +21,8 @@ from surefind.losses import (
 )
 from surefind.training.augment import Augmentation
 from surefind.training.data import TrainingImages
-from surefind.training.plan import Rows, Stream, rng
 from surefind.training.recipe import LossPart, OptimiserPart, Recipe
+from surefind.training.sampling import Rows, Stream, rng
 
 PCA_IMAGES = 4000  # that the mean head is started from, at most
 LENGTH_IMAGES = 256  # that tell how long means are at the start
@@ -95,15 +95,11 @@ def start_from_images(recipe: Recipe, encoder: Encoder, images: TrainingImages, 
     some = np.sort(random.choice(rows, min(most, len(rows)), replace=False))
     encoder.eval()
     with torch.inference_mode():
-        together = torch.cat(
-            [
-                encoder.mean_head.pool(encoder.features(encoder.prepare(pixels)))
-                for _, pixels in images.plain(some)
-            ]
-        )
-    together = together.clone()  # no longer a tensor of inference mode
+        pixels = (encoder.prepare(pixels) for _, pixels in images.plain(some))
+        parts = [encoder.mean_head.pool(encoder.features(batch)) for batch in pixels]
+    together = torch.cat(parts).clone()  # no longer a tensor of inference mode
     if pca:
-        encoder.start_from_pca(together)
+        encoder.mean_head.start_from_pca(together)
     encoder.start_at_length_one(together)
 
 
@@ -160,18 +156,11 @@ def freeze_backbone(encoder: Encoder, part: OptimiserPart) -> None:
     encoder.requires_grad_(True)
     if part.freeze == "backbone":
         encoder.backbone.requires_grad_(False)
+    parameters = dict(encoder.backbone.model.named_parameters())
     for start in part.freeze_first:
-        # timm's model sits inside ours; a recipe names parameters as timm does.
-        named = [
-            parameter
-            for name, parameter in encoder.backbone.named_parameters()
-            if name.removeprefix("model.").startswith(start)
-        ]
+        named = [parameters[name] for name in parameters if name.startswith(start)]
         if not named:
-            known = dict.fromkeys(
-                name.removeprefix("model.").split(".")[0]
-                for name, _ in encoder.backbone.named_parameters()
-            )
+            known = dict.fromkeys(name.split(".")[0] for name in parameters)
             raise InvalidArgument(
                 "optimiser.freeze_first",
                 expected=f"starts of parameter names of {encoder.config.backbone}",

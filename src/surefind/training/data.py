@@ -1,9 +1,11 @@
-"""What the network is fed: random views of images or stored feature maps, step by step."""
+"""Training data: random views of images or stored feature maps, step by step."""
 
+import math
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -11,26 +13,26 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 from torch.utils.data import DataLoader, Dataset
 
+from surefind.distributed import ProcessGroup
 from surefind.embeddings import Embeddings
 from surefind.encoders.encoder import Encoder
 from surefind.errors import SurefindError
 from surefind.images.catalog import Catalog
-from surefind.images.loading import Loader, Rejection
+from surefind.images.loader import Loader, Rejection
 from surefind.images.matches import Matches
 from surefind.images.preprocess import Preprocessing
 from surefind.training.augment import Augmentation
-from surefind.training.cache import NegativeCache, TupleBatches, choose_cached_rows
-from surefind.training.plan import BalancedBatches, Plan, Rows, Stream, rng
+from surefind.training.hard_negatives import NegativeCache, TupleBatches, choose_cached_rows
 from surefind.training.recipe import Recipe
-from surefind.training.step import Embed
-from surefind.training.world import World
+from surefind.training.sampling import BalancedBatches, BatchPlan, Rows, Stream, rng
 
 MOST_MAP_BYTES = 8 << 30
 BATCH = 64  # images read at once where no step says how many
+NOTHING_READ = "no image can be read; surefind check DATA names the reasons"
 LARGER = 8 / 7  # images before a random crop, relative to the size of training
 
 
-class Order(NamedTuple):
+class LoadRequest(NamedTuple):
     """Load these rows of the catalog for this step."""
 
     step: int
@@ -38,7 +40,7 @@ class Order(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """The images of an order that could be read, and where in it they stood."""
+    """The images of a request that could be read, and where in it they stood."""
 
     positions: Rows
     inputs: Tensor
@@ -77,13 +79,13 @@ class TrainingImages(Dataset[Loaded]):
         self.kept = kept
         return list(self.unreadable.values())
 
-    def __getitem__(self, order: Order) -> Loaded:
+    def __getitem__(self, request: LoadRequest) -> Loaded:
         """Random views, (n, 3, size, size) uint8."""
-        loaded = self._read(order.rows)
+        loaded = self._read(request.rows)
         if self.augmentation is None or len(loaded.positions) == 0:
             return loaded
-        dice = int(rng(self.seed, Stream.VIEW, order.step).integers(1 << 62))
-        views = self.augmentation(loaded.inputs, self.size, torch.Generator().manual_seed(dice))
+        seed = int(rng(self.seed, Stream.VIEW, request.step).integers(1 << 62))
+        views = self.augmentation(loaded.inputs, self.size, torch.Generator().manual_seed(seed))
         return loaded._replace(inputs=views)
 
     def plain(self, rows: Rows) -> Iterator[tuple[Rows, Tensor]]:
@@ -117,46 +119,61 @@ class TrainingImages(Dataset[Loaded]):
         return Loaded(np.zeros(0, dtype=np.int64), nothing, rejected)
 
 
-class Source(Protocol):
+class Source(ABC):
     """Where inputs come from, and how they become embeddings."""
 
-    def load(self, orders: Iterator[Order]) -> Iterator[Loaded]:
-        """The inputs of one order after the other."""
+    encoder: Encoder
 
+    @abstractmethod
+    def load(self, requests: Iterator[LoadRequest]) -> Iterator[Loaded]:
+        """The inputs of one request after the other."""
+
+    @abstractmethod
     def embed(self, inputs: Tensor) -> Embeddings:
         """With a graph, where one is wanted."""
 
+    @abstractmethod
+    def plain(self, rows: Rows) -> Iterator[tuple[Rows, Tensor]]:
+        """The rows that can be read and their inputs, not augmented, some at a time."""
+
+    @torch.no_grad()
     def embed_rows(self, rows: Rows) -> tuple[Rows, Embeddings]:
         """The rows that could be read and their embeddings, without augmentation or a graph."""
+        self.encoder.eval()
+        done = [(some, self.embed(inputs)) for some, inputs in self.plain(rows)]
+        if not done:
+            raise SurefindError(NOTHING_READ)
+        family = type(done[0][1])
+        return np.concatenate([some for some, _ in done]), family.cat([part for _, part in done])
 
 
 @dataclass(frozen=True)
-class PixelSource:
+class PixelSource(Source):
     """Images, decoded and augmented in worker processes or in threads of this one."""
 
     encoder: Encoder
     images: TrainingImages
     workers: int
 
-    def load(self, orders: Iterator[Order]) -> Iterator[Loaded]:
+    def load(self, requests: Iterator[LoadRequest]) -> Iterator[Loaded]:
         loader: DataLoader[Loaded] = DataLoader(
             self.images,
-            sampler=orders,
+            sampler=requests,
             batch_size=None,
             num_workers=self.workers,
-            collate_fn=_as_it_is,  # type: ignore[arg-type]  # one order at a time, not a list
+            collate_fn=_as_it_is,  # type: ignore[arg-type]  # one request at a time, not a list
         )
         yield from loader
 
     def embed(self, inputs: Tensor) -> Embeddings:
-        return self.encoder.embed(self.encoder.features(self.encoder.prepare(inputs)))
+        return self.encoder.embed_pixels(self.encoder.prepare(inputs))
 
-    def embed_rows(self, rows: Rows) -> tuple[Rows, Embeddings]:
-        return _embed_pieces(self.encoder, self.images.plain(rows), self.embed)
+    def plain(self, rows: Rows) -> Iterator[tuple[Rows, Tensor]]:
+        return self.images.plain(rows)
 
 
 @dataclass(frozen=True)
-class FeatureSource:
+class FeatureSource(Source):
     """Feature maps of a backbone that does not change, several random views of each image."""
 
     encoder: Encoder
@@ -176,19 +193,29 @@ class FeatureSource:
         numbers: dict[int, int] = {}
         for readable, pixels in images.plain(rows):
             first, last = len(numbers), len(numbers) + len(readable)
-            orders = (Order(int(readable[0]) * views + view, readable) for view in range(views))
-            for view, inputs in enumerate([pixels, *(images[order].inputs for order in orders)]):
-                features = encoder.features(encoder.prepare(inputs)).half()
+            for view in range(1 + views):
+                if view > 0:
+                    request = LoadRequest(int(readable[0]) * views + view - 1, readable)
+                    pixels = images[request].inputs
+                features = encoder.features(encoder.prepare(pixels)).half()
                 if maps is None:
-                    maps = _room_for(len(rows), 1 + views, features)
+                    shape = (len(rows), 1 + views, *features.shape[1:])
+                    if (size := 2 * math.prod(shape)) > MOST_MAP_BYTES:
+                        raise SurefindError(
+                            f"feature maps of {len(rows)} images, {1 + views} views each, need "
+                            f"{size >> 30} GB",
+                            fix="lower augment.views or augment.size, or train the backbone as "
+                            "well (optimiser.freeze = 'none')",
+                        )
+                    maps = torch.zeros(shape, dtype=torch.float16)
                 maps[first:last, view] = features
             numbers |= {int(row): first + i for i, row in enumerate(readable)}
         if maps is None:
-            raise SurefindError("no image can be read", fix="look at them: surefind check DATA")
+            raise SurefindError(NOTHING_READ)
         return cls(encoder, maps, numbers, images.seed)
 
-    def load(self, orders: Iterator[Order]) -> Iterator[Loaded]:
-        for step, rows in orders:
+    def load(self, requests: Iterator[LoadRequest]) -> Iterator[Loaded]:
+        for step, rows in requests:
             positions = np.flatnonzero([row in self.numbers for row in rows.tolist()])
             taken = [self.numbers[int(row)] for row in rows[positions]]
             views = rng(self.seed, Stream.VIEW, step).integers(self.maps.shape[1], size=len(taken))
@@ -197,45 +224,21 @@ class FeatureSource:
     def embed(self, inputs: Tensor) -> Embeddings:
         return self.encoder.embed(inputs.to(self.encoder.device).float())
 
-    def embed_rows(self, rows: Rows) -> tuple[Rows, Embeddings]:
+    def plain(self, rows: Rows) -> Iterator[tuple[Rows, Tensor]]:
         known = np.array([row for row in rows.tolist() if row in self.numbers], dtype=np.int64)
-        pieces = (known[start : start + BATCH] for start in range(0, len(known), BATCH))
-        maps = ((piece, self.maps[[self.numbers[int(r)] for r in piece], 0]) for piece in pieces)
-        return _embed_pieces(self.encoder, maps, self.embed)
-
-
-def _embed_pieces(
-    encoder: Encoder, pieces: Iterable[tuple[Rows, Tensor]], embed: Embed
-) -> tuple[Rows, Embeddings]:
-    encoder.eval()
-    with torch.no_grad():
-        done = [(rows, embed(inputs)) for rows, inputs in pieces if len(rows)]
-    if not done:
-        raise SurefindError("no image can be read", fix="look at them: surefind check DATA")
-    family = type(done[0][1])
-    return np.concatenate([rows for rows, _ in done]), family.cat([batch for _, batch in done])
-
-
-def _room_for(rows: int, views: int, features: Tensor) -> Tensor:
-    shape = (rows, views, *features.shape[1:])
-    size = 2 * int(np.prod(shape))
-    if size > MOST_MAP_BYTES:
-        raise SurefindError(
-            f"the feature maps of {rows} images, {views} views each, need {size >> 30} GB",
-            fix="use fewer views (augment.views), smaller images (augment.size), "
-            "or train the backbone as well (optimiser.freeze = 'none')",
-        )
-    return torch.zeros(shape, dtype=torch.float16)
+        for start in range(0, len(known), BATCH):
+            some = known[start : start + BATCH]
+            yield some, self.maps[[self.numbers[int(row)] for row in some], 0]
 
 
 def _as_it_is(loaded: Loaded) -> Loaded:
     return loaded
 
 
-class Batch(NamedTuple):
+class StepBatch(NamedTuple):
     """One step: what all processes do, and what this one was given to embed."""
 
-    plan: Plan
+    plan: BatchPlan
     loaded: Loaded
     first: int  # position in the plan of this process's first row
 
@@ -249,10 +252,10 @@ class Batches:
     rows: Rows
     offset: int  # of this phase among all steps
     source: Source
-    world: World
+    group: ProcessGroup
     cache: NegativeCache | None = None
 
-    def between(self, start: int, end: int) -> Iterator[Batch]:
+    def between(self, start: int, end: int) -> Iterator[StepBatch]:
         """Those of the steps start ... end - 1 of the phase."""
         mines = self.recipe.batch.kind == "tuples"
         every = self.recipe.mining.every if mines else end
@@ -268,12 +271,14 @@ class Batches:
         rows = choose_cached_rows(
             self.matches, self.rows, size=part.cache, seed=seed, step=self.offset + step
         )
-        ours, embeddings = self.source.embed_rows(rows[self.world.share(len(rows))])
+        ours, embeddings = self.source.embed_rows(rows[self.group.share(len(rows))])
         return NegativeCache(
-            self.world.gather_numbers(ours), self.world.gather(embeddings).to("cpu"), step
+            self.group.gather_numbers(ours),
+            self.group.gather_embeddings(embeddings).to("cpu"),
+            step,
         )
 
-    def _plans(self) -> Callable[[int], Plan]:
+    def _plans(self) -> Callable[[int], BatchPlan]:
         batch, mining, seed = self.recipe.batch, self.recipe.mining, self.recipe.seed
         if self.cache is None:
             return BalancedBatches(self.matches, self.rows, batch.classes, batch.images, seed).plan
@@ -290,15 +295,17 @@ class Batches:
             skip_above=mining.skip_above,
         ).plan
 
-    def _load(self, plan_of: Callable[[int], Plan], start: int, end: int) -> Iterator[Batch]:
-        plans: deque[Plan] = deque()  # loading runs ahead of training
+    def _load(
+        self, plan_of: Callable[[int], BatchPlan], start: int, end: int
+    ) -> Iterator[StepBatch]:
+        plans: deque[BatchPlan] = deque()  # loading runs ahead of training
 
-        def orders() -> Iterator[Order]:
+        def requests() -> Iterator[LoadRequest]:
             for step in range(self.offset + start, self.offset + end):
                 plan = plan_of(step)
                 plans.append(plan)
-                yield Order(step, plan.rows[self.world.share(len(plan.rows))])
+                yield LoadRequest(step, plan.rows[self.group.share(len(plan.rows))])
 
-        for loaded in self.source.load(orders()):
+        for loaded in self.source.load(requests()):
             plan = plans.popleft()
-            yield Batch(plan, loaded, self.world.share(len(plan.rows)).start)
+            yield StepBatch(plan, loaded, self.group.share(len(plan.rows)).start)

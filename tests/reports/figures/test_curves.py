@@ -9,7 +9,7 @@ from calibrations import PROMISE, make_calibration
 from matplotlib.axes import Axes
 
 from surefind.reports.figures.curves import draw_confidence, training_figure
-from surefind.training.log import StepInfo
+from surefind.training.run_folder import StepInfo
 
 NO_PROMISE = replace(PROMISE, threshold=None, coverage=0.0, selected=0, right=0)
 

@@ -8,12 +8,12 @@ import pytest
 from evaluations import make_evaluation
 from PIL import Image
 
-from surefind.encoders.saving import read_config
+from surefind.encoders.serialization import read_config
 from surefind.reports.evaluate import Request
 from surefind.reports.reproduce.plan import Plan, choose_rows
 from surefind.reports.result import EvalResult
 from surefind.training.build import make_encoder
-from surefind.training.folder import RunFolder
+from surefind.training.run_folder import RunFolder
 
 SMALL = (
     "encoder.dim=8",

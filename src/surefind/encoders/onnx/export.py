@@ -2,8 +2,7 @@
 
 import logging
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -13,26 +12,30 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from surefind.embeddings import Embeddings, VonMisesFisher
+from surefind.embeddings import VonMisesFisher
 from surefind.encoders.encoder import Encoder
-from surefind.encoders.encoding import ImageEncoder
-from surefind.encoders.onnx import extra
-from surefind.encoders.onnx.files import FOLDER, MEAN, PIXELS, VAR, write_export
+from surefind.encoders.image_encoder import ImageEncoder
+from surefind.encoders.onnx.files import (
+    FOLDER,
+    MEAN,
+    PIXELS,
+    VAR,
+    check_exporting,
+    require,
+    write_export,
+)
 from surefind.encoders.onnx.runtime import OnnxEncoder
 from surefind.errors import SurefindError
 from surefind.images.decode import ImageSource
-from surefind.images.loading import Loader
+from surefind.images.loader import Loader
 
-AT_ONCE = 8  # images in a batch
 IMAGES = 200  # that show the range of activations
-OPSET = 20
-EXAMPLES = 2  # a batch of one would be taken for a batch that is always one
-MOST_BYTES = 2_000_000_000  # of an ONNX file that holds its own weights
 TOLERANCE = 1e-3  # of float32: other orders of adding differ by about 1e-6
-MADE_UP = 16  # images, where none were given
-QUANTISED = ["Conv", "MatMul", "Gemm", "Add", "MaxPool", "Relu", "Clip"]
+_AT_ONCE = 8  # images in a batch
+_MOST_BYTES = 2_000_000_000  # of an ONNX file that holds its own weights
+_QUANTISED = ["Conv", "MatMul", "Gemm", "Add", "MaxPool", "Relu", "Clip"]
 
-Tell = Callable[[str, int, int], None]  # what is done, how much of it, out of how much
+Tell = Callable[[str, int, int], None]  # the stage, how much of it is done, out of how much
 
 
 class Parity(NamedTuple):
@@ -47,7 +50,7 @@ class Parity(NamedTuple):
     var_typical: float
 
 
-class Made(NamedTuple):
+class ExportResult(NamedTuple):
     """One file that was written."""
 
     path: Path
@@ -61,36 +64,45 @@ def export_onnx(
     int8: Sequence[ImageSource] = (),
     source: str = "",
     tell: Tell = lambda *_: None,
-) -> dict[str, Made]:
+) -> dict[str, ExportResult]:
     """Write the ONNX files of a model, by precision: fp32, and int8 if images for it are given.
 
     The images also show how far the files are from the model; without any, made-up ones do.
     `source` is where they came from, to be written down.
     """
-    extra.check_exporting()
+    check_exporting()
     folder = Path(folder)
     encoder = Encoder.load(folder)
-    batches = _batches(encoder, int8, tell)
+    batches = []
+    if int8:
+        for batch in Loader(int8, encoder.preprocessing, batch_size=_AT_ONCE):
+            tell("reading images", int(batch.rows[-1]) + 1, len(int8))
+            batches.append(encoder.prepare(batch.pixels))
+        if not batches:
+            raise SurefindError("none of the images could be read", fix="name others with --int8")
+    else:
+        pixels = encoder.prepare(made_up_images(encoder.preprocessing.size))
+        batches.extend(pixels.split(_AT_ONCE))
     tell("exporting", 0, 1)
-    graph = onnx_graph(encoder)
-    tell("comparing float32", 0, 1)
-    found = {"fp32": parity(encoder, _run(graph, encoder), batches)}
-    check_parity(found["fp32"])
-    contents = {"fp32": graph}
+    contents = {"fp32": onnx_graph(encoder)}
     if int8:
         tell("quantising", 0, 1)
-        contents["int8"] = quantised(graph, batches)
-        tell("comparing int8", 0, 1)
-        found["int8"] = parity(encoder, _run(contents["int8"], encoder), batches)
-    facts: dict[str, Any] = {"images": source if int8 else "made up"}
+        contents["int8"] = quantised(contents["fp32"], batches)
+    found = {}
+    for precision, content in contents.items():
+        tell(f"comparing {precision}", 0, 1)
+        exported = OnnxEncoder(content, encoder.config, fingerprint=encoder.fingerprint)
+        found[precision] = parity(encoder, exported, batches)
+    check_parity(found["fp32"])
+    tell("writing", 0, 1)
+    images = source if int8 else "made up"
     made = {
-        precision: (content, {**facts, "parity": found[precision]._asdict()})
+        precision: (content, {"images": images, "parity": found[precision]._asdict()})
         for precision, content in contents.items()
     }
-    tell("writing", 0, 1)
     files = write_export(folder, encoder.fingerprint, made).files
     return {
-        precision: Made(
+        precision: ExportResult(
             folder / FOLDER / files[precision].name(precision),
             len(content) / 1e6,
             found[precision],
@@ -105,24 +117,6 @@ def evenly(count: int, most: int) -> list[int]:
     return [int(row) for row in np.unique(rows)]
 
 
-def _batches(encoder: Encoder, images: Sequence[ImageSource], tell: Tell) -> list[Tensor]:
-    """Normalised pixels."""
-    if not images:
-        made_up = made_up_images(encoder.preprocessing.size)
-        return list(encoder.prepare(made_up).split(AT_ONCE))
-    batches = []
-    for batch in Loader(images, encoder.preprocessing, batch_size=AT_ONCE):
-        tell("reading images", int(batch.rows[-1]) + 1, len(images))
-        batches.append(encoder.prepare(batch.pixels))
-    if not batches:
-        raise SurefindError("none of the images could be read", fix="name others with --int8")
-    return batches
-
-
-def _run(graph: bytes, encoder: Encoder) -> OnnxEncoder:
-    return OnnxEncoder(graph, encoder.config, fingerprint=encoder.fingerprint)
-
-
 def onnx_graph(encoder: Encoder) -> bytes:
     """Normalised pixels (N, 3, S, S), any N, to means (N, D) and variances (N,), as a file.
 
@@ -130,13 +124,13 @@ def onnx_graph(encoder: Encoder) -> bytes:
     convolutions before it.
     """
     weights = sum(t.numel() * t.element_size() for t in encoder.state_dict().values())
-    if weights > MOST_BYTES:
+    if weights > _MOST_BYTES:
         raise SurefindError(
             f"the model has {weights / 1e9:.1f} GB of weights, an ONNX file holds 2",
             fix="choose a smaller backbone, or stay with --runtime torch",
         )
     size = encoder.preprocessing.size
-    pixels = torch.zeros(EXAMPLES, 3, size, size)
+    pixels = torch.zeros(2, 3, size, size)  # one would be taken for a batch that is always one
     with encoder.evaluating(), torch.no_grad(), warnings.catch_warnings():
         # torch warns of what it does itself
         warnings.filterwarnings("ignore", message=r".*LeafSpec.*", category=FutureWarning)
@@ -144,7 +138,7 @@ def onnx_graph(encoder: Encoder) -> bytes:
             _Moments(encoder).eval(),
             (pixels,),
             dynamo=True,
-            opset_version=OPSET,
+            opset_version=20,
             input_names=[PIXELS],
             output_names=[MEAN, VAR],
             dynamic_shapes=({0: torch.export.Dim("batch")},),
@@ -172,27 +166,39 @@ def quantised(graph: bytes, batches: Sequence[Tensor]) -> bytes:
     instructions of their own for it, 8 and 8 would overflow 16 bits. The heads stay in float32:
     their logarithms and exponentials, the mean and the variance.
     """
-    package = extra.quantization()
-    with TemporaryDirectory() as folder, _quiet():
-        whole, simple, small = (
-            Path(folder, f"{name}.onnx") for name in ("whole", "simple", "small")
-        )
-        whole.write_bytes(graph)
-        package.shape_inference.quant_pre_process(whole, simple, skip_symbolic_shape=True)
-        package.quantize_static(
-            simple,
-            small,
-            _reader(package, batches),
-            quant_format=package.QuantFormat.QDQ,
-            op_types_to_quantize=QUANTISED,
-            nodes_to_exclude=_heads(simple),
-            activation_type=package.QuantType.QUInt8,
-            weight_type=package.QuantType.QInt8,
-            per_channel=True,
-            reduce_range=True,
-            calibrate_method=package.CalibrationMethod.MinMax,
-        )
-        return small.read_bytes()
+    require("onnx")
+    package: Any = require("onnxruntime.quantization")
+    left = iter(batches)
+
+    class Reader(package.CalibrationDataReader):  # type: ignore[misc]
+        def get_next(self) -> dict[str, Any] | None:
+            pixels = next(left, None)
+            return None if pixels is None else {PIXELS: pixels.numpy()}
+
+    root = logging.getLogger()
+    level = root.level
+    root.setLevel(logging.ERROR)  # ONNX Runtime logs advice that was followed already
+    try:
+        with TemporaryDirectory() as folder:
+            whole, simple, small = (Path(folder, name) for name in ("whole", "simple", "small"))
+            whole.write_bytes(graph)
+            package.shape_inference.quant_pre_process(whole, simple, skip_symbolic_shape=True)
+            package.quantize_static(
+                simple,
+                small,
+                Reader(),
+                quant_format=package.QuantFormat.QDQ,
+                op_types_to_quantize=_QUANTISED,
+                nodes_to_exclude=_heads(simple),
+                activation_type=package.QuantType.QUInt8,
+                weight_type=package.QuantType.QInt8,
+                per_channel=True,
+                reduce_range=True,
+                calibrate_method=package.CalibrationMethod.MinMax,
+            )
+            return small.read_bytes()
+    finally:
+        root.setLevel(level)
 
 
 def _heads(path: Path) -> list[str]:
@@ -200,7 +206,7 @@ def _heads(path: Path) -> list[str]:
 
     In whole numbers that floor would be 0, which has no logarithm.
     """
-    nodes = extra.onnx().load(path).graph.node
+    nodes = require("onnx").load(path).graph.node
     makers = {name: node for node in nodes for name in node.output}
     starts = [node for node in nodes if node.op_type == "Log"]
     for node in list(starts):
@@ -216,37 +222,12 @@ def _heads(path: Path) -> list[str]:
     return sorted(names)
 
 
-def _reader(package: Any, batches: Sequence[Tensor]) -> Any:
-    class Reader(package.CalibrationDataReader):  # type: ignore[misc]
-        def __init__(self) -> None:
-            self.left = iter(batches)
-
-        def get_next(self) -> dict[str, Any] | None:
-            pixels = next(self.left, None)
-            return None if pixels is None else {PIXELS: pixels.numpy()}
-
-    return Reader()
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """ONNX Runtime logs advice that was followed already."""
-    root = logging.getLogger()
-    before = root.level
-    root.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        root.setLevel(before)
-
-
 @torch.inference_mode()
 def parity(model: ImageEncoder, exported: ImageEncoder, batches: Sequence[Tensor]) -> Parity:
     """Compare two encoders on normalised pixels, batch by batch."""
     with model.evaluating():
-        wanted = _together([model.embed_pixels(pixels) for pixels in batches])
-    found = _together([exported.embed_pixels(pixels) for pixels in batches])
-    (mean, var), (other, other_var) = wanted, found
+        mean, var = _moments(model, batches)
+    other, other_var = _moments(exported, batches)
     apart = (other - mean).norm(dim=1) / mean.norm(dim=1)
     cosine = functional.cosine_similarity(mean, other, dim=1)
     ratio = (other_var - var).abs() / var
@@ -263,9 +244,8 @@ def parity(model: ImageEncoder, exported: ImageEncoder, batches: Sequence[Tensor
 
 def check_parity(found: Parity) -> None:
     """Refuse an export in float32 that does not say what the model says."""
-    far = (found.mean_largest, found.var_largest)
-    if not all(value <= TOLERANCE for value in far):  # nor if one is not a number
-        worst = next(value for value in far if not value <= TOLERANCE)
+    worst = max(found.mean_largest, found.var_largest)
+    if not (found.mean_largest <= TOLERANCE and found.var_largest <= TOLERANCE):  # nor if NaN
         raise SurefindError(
             f"the exported model differs from the model by up to {worst:.2g}, "
             f"at most {TOLERANCE:g} is rounding; nothing was written",
@@ -273,7 +253,7 @@ def check_parity(found: Parity) -> None:
         )
 
 
-def made_up_images(size: int, count: int = MADE_UP) -> Tensor:
+def made_up_images(size: int, count: int = 16) -> Tensor:
     """Pictures of coloured clouds, uint8 (count, 3, size, size); always the same."""
     random = torch.Generator().manual_seed(0)
     coarse = torch.rand(count, 3, 4, 4, generator=random)
@@ -282,10 +262,8 @@ def made_up_images(size: int, count: int = MADE_UP) -> Tensor:
     return ((0.8 * clouds + 0.2 * fine) * 255).to(torch.uint8)
 
 
-def _together(parts: Sequence[Embeddings]) -> tuple[Tensor, Tensor]:
+def _moments(encoder: ImageEncoder, batches: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """Means and variances, in float64."""
-    mean = torch.cat([part.mean for part in parts]).double()
-    var = torch.cat(
-        [1 / part.kappa if isinstance(part, VonMisesFisher) else part.spread for part in parts]
-    )
-    return mean, var.double()
+    parts = [encoder.embed_pixels(pixels) for pixels in batches]
+    var = [1 / part.kappa if isinstance(part, VonMisesFisher) else part.spread for part in parts]
+    return torch.cat([part.mean for part in parts]).double(), torch.cat(var).double()

@@ -1,16 +1,18 @@
-"""What an export leaves in a model folder: onnx/export.json, and the files that it names."""
+"""ONNX files of a model folder, onnx/export.json that names them, and the packages of the extra."""
 
 import hashlib
 import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import surefind
-from surefind.encoders.saving import checksum, read_config
-from surefind.errors import InvalidFile
+from surefind.encoders.serialization import checksum, read_config
+from surefind.errors import InvalidFile, SurefindError
 from surefind.files import make_writable, write_whole
 
 SCHEMA = 1
@@ -20,7 +22,7 @@ PIXELS, MEAN, VAR = "pixels", "embedding_mean", "embedding_var"  # as the graph 
 
 
 @dataclass(frozen=True)
-class Written:
+class ExportedFile:
     """One exported file, as it was when it was written."""
 
     sha256: str
@@ -37,7 +39,7 @@ class Exported:
     """What export.json tells."""
 
     fingerprint: str  # of the model that was exported
-    files: dict[str, Written]  # by precision
+    files: dict[str, ExportedFile]  # by precision
 
     def fingerprint_of(self, precision: str) -> str:
         """The model's own where the numbers are the same; whole numbers have another."""
@@ -56,13 +58,13 @@ def write_export(
     """
     folder = model / FOLDER
     make_writable(folder)
-    files: dict[str, Written] = {}
+    files: dict[str, ExportedFile] = {}
     with suppress(InvalidFile):
         earlier = _read(folder / FILE, "")
         if earlier is not None and earlier.fingerprint == fingerprint:
             files = earlier.files
     for precision, (content, facts) in made.items():
-        files[precision] = Written(hashlib.sha256(content).hexdigest(), facts)
+        files[precision] = ExportedFile(hashlib.sha256(content).hexdigest(), facts)
         write_whole(folder / files[precision].name(precision), content)
     said: dict[str, Any] = {
         "schema": SCHEMA,
@@ -85,7 +87,7 @@ def write_export(
 
 def read_export(model: Path, precision: str) -> Exported:
     """What was exported of a model, if this is of the weights that the folder holds now."""
-    again = export_command(model, precision)
+    again = _command(model, precision)
     exported = _read(model / FOLDER / FILE, again)
     if exported is None or precision not in exported.files:
         raise InvalidFile(f"{model} has no ONNX export ({precision})", fix=again)
@@ -100,8 +102,10 @@ def read_export(model: Path, precision: str) -> Exported:
 def read_content(model: Path, precision: str, exported: Exported) -> bytes:
     """The bytes of an exported file, which are those that were written."""
     its = exported.files[precision]
-    path = model / FOLDER / its.name(precision)
-    again = f"export again: {export_command(model, precision)}"
+    path, again = (
+        model / FOLDER / its.name(precision),
+        f"export again: {_command(model, precision)}",
+    )
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -111,7 +115,7 @@ def read_content(model: Path, precision: str, exported: Exported) -> bytes:
     return content
 
 
-def export_command(model: Path, precision: str) -> str:
+def _command(model: Path, precision: str) -> str:
     return f"surefind export {model} --onnx" + (" --int8 IMAGES" if precision == "int8" else "")
 
 
@@ -124,7 +128,7 @@ def _read(path: Path, again: str) -> Exported | None:
         if facts["schema"] != SCHEMA:
             raise ValueError(f"schema {facts['schema']!r}, this version reads {SCHEMA}")
         files = {
-            precision: Written(its["sha256"], its["facts"])
+            precision: ExportedFile(its["sha256"], its["facts"])
             for precision, its in facts["files"].items()
         }
         return Exported(facts["fingerprint"], files)
@@ -134,3 +138,19 @@ def _read(path: Path, again: str) -> Exported | None:
         raise InvalidFile(
             f"{path} cannot be used: {error}", fix=f"export again: {again}"
         ) from error
+
+
+def require(name: str) -> ModuleType:
+    """Import a module of the extra `onnx`, or say how to install it."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as missing:
+        raise SurefindError(
+            f"{missing.name} is not installed", fix="pip install 'surefind[onnx]'"
+        ) from missing
+
+
+def check_exporting() -> None:
+    """Raise SurefindError if a package is missing that exporting needs."""
+    for name in ("onnx", "onnxscript", "onnxruntime"):
+        require(name)

@@ -1,4 +1,4 @@
-"""An exported encoder, run by ONNX Runtime."""
+"""Exported encoders run by ONNX Runtime, and the choice between it and torch."""
 
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -7,12 +7,11 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from surefind.embeddings import Embeddings, Gaussians, VonMisesFisher
+from surefind.embeddings import Embeddings
 from surefind.encoders.config import EncoderConfig
-from surefind.encoders.encoder import Encoder, no_embeddings
-from surefind.encoders.encoding import ImageEncoder
+from surefind.encoders.encoder import Encoder
 from surefind.encoders.hub import model_folder
-from surefind.encoders.onnx.extra import onnxruntime
+from surefind.encoders.image_encoder import ImageEncoder
 from surefind.encoders.onnx.files import (
     MEAN,
     PIXELS,
@@ -20,11 +19,14 @@ from surefind.encoders.onnx.files import (
     VAR,
     read_content,
     read_export,
+    require,
     write_export,
 )
-from surefind.encoders.saving import read_classes, read_config
+from surefind.encoders.serialization import read_classes, read_config
 from surefind.errors import InvalidFile
 from surefind.validation import check_choice
+
+RUNTIMES = {"torch": "", "onnx": "fp32", "onnx-int8": "int8"}  # with the precision of the export
 
 
 class OnnxEncoder(ImageEncoder):
@@ -53,7 +55,7 @@ class OnnxEncoder(ImageEncoder):
         layers of one batch; with one, `encode` and the service embed a batch on every core.
         """
         check_choice("precision", precision, PRECISIONS)
-        onnxruntime()  # whether it is installed, before what takes longer
+        require("onnxruntime")  # whether it is installed, before what takes longer
         folder = model_folder(model, onnx=True)
         saved, exported = read_config(folder), read_export(folder, precision)
         content = read_content(folder, precision, exported)
@@ -97,16 +99,14 @@ class OnnxEncoder(ImageEncoder):
     def embed_pixels(self, pixels: Tensor) -> Embeddings:
         given = {PIXELS: pixels.float().numpy(force=True)}
         mean, var = map(torch.from_numpy, self._session.run([MEAN, VAR], given))
-        if self.config.family == "von-mises-fisher":
-            return VonMisesFisher(mean, 1 / var)
-        return Gaussians(mean, var)
+        return self.config.distributions(mean, var)
 
     def empty(self) -> Embeddings:
-        return no_embeddings(self.config)
+        return self.config.distributions(torch.empty(0, self.config.mean_dim), torch.empty(0))
 
 
 def _session(content: bytes, threads: int) -> Any:
-    package = onnxruntime()
+    package = require("onnxruntime")
     options = package.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = 3  # errors, which are raised as well
@@ -117,3 +117,13 @@ def _session(content: bytes, threads: int) -> Any:
             f"this ONNX Runtime ({package.__version__}) cannot run the export: {error}",
             fix="pip install -U onnxruntime, or export again with the version installed here",
         ) from error
+
+
+def open_encoder(
+    folder: str | Path, runtime: str = "torch", *, device: str = "cpu"
+) -> Encoder | OnnxEncoder:
+    """A saved model, ready to encode. `device` is torch's; ONNX Runtime uses the CPU."""
+    check_choice("runtime", runtime, tuple(RUNTIMES))
+    if runtime == "torch":
+        return Encoder.load(folder).to(device)
+    return OnnxEncoder.load(folder, RUNTIMES[runtime])

@@ -31,7 +31,7 @@ from surefind.reports.figures.style import (
 )
 from surefind.search.confidence.calibration import Calibration
 from surefind.search.confidence.guarantee import Promise
-from surefind.training.log import StepInfo
+from surefind.training.run_folder import StepInfo
 
 FUSED, BASELINE = "confidence", "nearest distance"
 _LOOKS: dict[str, dict[str, Any]] = {

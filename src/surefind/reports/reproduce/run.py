@@ -8,18 +8,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from surefind.datasets import open_dataset
-from surefind.encoders.saving import read_config
+from surefind.encoders.serialization import read_config
 from surefind.errors import InvalidFile, SurefindError
 from surefind.files import make_writable, write_whole
 from surefind.reports.evaluate import OWN_FOREIGN, Request
 from surefind.reports.folder import evaluate_into
 from surefind.reports.reproduce.plan import Plan, Row
 from surefind.reports.result import FORMAT, EvalResult
-from surefind.training.folder import RunFolder
-from surefind.training.log import StepInfo
-from surefind.training.loop import train as train_model
+from surefind.training.monitor import TrainingStopped
 from surefind.training.recipe import Recipe
-from surefind.training.watch import TrainingStopped
+from surefind.training.run_folder import RunFolder, StepInfo
+from surefind.training.trainer import train as train_model
 
 PLAN, RESULTS = "reproduce.json", "results.json"
 

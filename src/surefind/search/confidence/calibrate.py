@@ -12,8 +12,8 @@ from torch import Tensor
 
 from surefind.datasets import read_catalog
 from surefind.embeddings import Embeddings
-from surefind.encoders.encoding import ImageEncoder
-from surefind.encoders.saving import class_hashes
+from surefind.encoders.image_encoder import ImageEncoder
+from surefind.encoders.serialization import class_hashes
 from surefind.engines.engine import Engine
 from surefind.engines.knn import nearest
 from surefind.engines.where import Metadata

@@ -1,12 +1,13 @@
-"""From many images to embeddings: decoded ahead, embedded on every core, bad ones reported."""
+"""Images to embeddings: decoded ahead, embedded on every core, bad ones reported."""
 
 import math
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from threading import Barrier
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -15,18 +16,16 @@ from PIL import Image
 from torch import Tensor, nn
 
 from surefind.embeddings import Embeddings
-from surefind.encoders.threads import single_core_pool
 from surefind.images.decode import ImageRejected, ImageSource
-from surefind.images.loading import Batch, Loader, Rejection, TooManyRejected
+from surefind.images.loader import Batch, Loader, Rejection, TooManyRejected
 from surefind.images.preprocess import Preprocessing
 
 _PIXELS_AT_ONCE = 4 * 224 * 224  # per core: what passes between layers should stay in its cache
 
-Embed = Callable[[Batch], Embeddings]
-Results = Iterator[tuple[Batch, Embeddings]]
+_THREAD_START_SECONDS = 60
 
 
-class Encoded(NamedTuple):
+class EncodedImages(NamedTuple):
     """The images that could be read, as embeddings, and those that could not."""
 
     embeddings: Embeddings
@@ -35,10 +34,9 @@ class Encoded(NamedTuple):
 
 
 class ImageEncoder(ABC):
-    """What turns images into embeddings, a few or very many; use `Encoder`."""
+    """Base class: encode images, a few or very many; use `Encoder`."""
 
     preprocessing: Preprocessing
-    parallel: ClassVar[bool] = True  # batches may be embedded at the same time
     runtime: ClassVar[str] = "torch"  # what embeds: equal fingerprints may differ by rounding
     trained_with: frozenset[str] = frozenset()  # codes of classes, as far as they are known
 
@@ -103,7 +101,7 @@ class ImageEncoder(ABC):
         workers: int | None = None,
         max_bad_share: float = 0.05,
         progress: Callable[[int], None] | None = None,
-    ) -> Encoded:
+    ) -> EncodedImages:
         """Every image that can be read; bad ones are skipped and reported, up to a share.
 
         The embeddings are on the CPU. `progress` is told how many images are done.
@@ -112,7 +110,7 @@ class ImageEncoder(ABC):
         all cores sharing the layers of one large batch, and decoding beside it costs less.
         """
         on_cpu = self.device.type == "cpu"
-        cores = torch.get_num_threads() if on_cpu and self.parallel else 1
+        cores = torch.get_num_threads() if on_cpu else 1
         if on_cpu:
             fitting = max(1, _PIXELS_AT_ONCE // self.preprocessing.size**2)
             batch_size = min(batch_size, fitting, max(1, math.ceil(len(images) / cores)))
@@ -124,28 +122,27 @@ class ImageEncoder(ABC):
             prefetch=2 * cores,
             max_bad_share=max_bad_share,
         )
-        share_out = cores > 1 and len(images) > 1
         rows, parts = [torch.empty(0, dtype=torch.int64)], [self.empty()]
         with self.evaluating():
-            results = (
-                on_cores(cores, loader, self.embed_batch) if share_out else self._in_turn(loader)
-            )
+            if cores > 1 and len(images) > 1:
+                results = on_cores(cores, loader, self.embed_batch)
+            else:
+                results = ((batch, self.embed_batch(batch)) for batch in loader)
             for batch, part in results:
                 rows.append(batch.rows)
                 parts.append(part)
                 if progress is not None:
                     progress(int(batch.rows[-1]) + 1)
-        return Encoded(type(parts[0]).cat(parts), torch.cat(rows), loader.rejected)
+        return EncodedImages(type(parts[0]).cat(parts), torch.cat(rows), loader.rejected)
 
     def embed_batch(self, batch: Batch) -> Embeddings:
         with torch.inference_mode():
             return self.embed_pixels(self.prepare(batch.pixels)).to("cpu")
 
-    def _in_turn(self, batches: Iterable[Batch]) -> Results:
-        return ((batch, self.embed_batch(batch)) for batch in batches)
 
-
-def on_cores(cores: int, batches: Iterable[Batch], embed: Embed) -> Results:
+def on_cores(
+    cores: int, batches: Iterable[Batch], embed: Callable[[Batch], Embeddings]
+) -> Iterator[tuple[Batch, Embeddings]]:
     """Results in the order of the batches, of which `cores` are worked on at a time."""
     running: deque[tuple[Batch, Future[Embeddings]]] = deque()
     with single_core_pool(cores) as pool:
@@ -159,6 +156,28 @@ def on_cores(cores: int, batches: Iterable[Batch], embed: Embed) -> Results:
                 yield done, result.result()
         finally:  # also when a batch fails
             pool.shutdown(cancel_futures=True)
+
+
+def single_core_pool(workers: int) -> ThreadPoolExecutor:
+    """A pool in which an operation of torch uses no further threads.
+
+    torch keeps that setting per thread, but a new thread anywhere starts from the last one made:
+    so all workers make theirs first, and then the caller repeats its own.
+    """
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="surefind-encode")
+    ready = Barrier(workers + 1, timeout=_THREAD_START_SECONDS)
+
+    def keep_to_one_core() -> None:
+        torch.set_num_threads(1)
+        torch.get_num_threads()  # a thread adopts the latest setting of all when it first asks
+        ready.wait()
+
+    own = torch.get_num_threads()
+    for _ in range(workers):
+        pool.submit(keep_to_one_core)
+    ready.wait()
+    torch.set_num_threads(own)
+    return pool
 
 
 @contextmanager

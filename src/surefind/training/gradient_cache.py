@@ -1,4 +1,4 @@
-"""One gradient: of a loss over a whole batch, embedded in pieces, by one process or many."""
+"""Gradient caching: the gradient of a whole batch that is embedded in chunks, by any processes."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,15 +7,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from surefind.distributed import ProcessGroup
 from surefind.embeddings import Embeddings
-from surefind.training.world import World
-
-Embed = Callable[[Tensor], Embeddings]
-Loss = Callable[[Embeddings], Tensor]
 
 
 def backward(
-    embed: Embed, inputs: Tensor, loss: Loss, *, chunk: int, world: World, module: nn.Module
+    embed: Callable[[Tensor], Embeddings],
+    inputs: Tensor,
+    loss: Callable[[Embeddings], Tensor],
+    *,
+    chunk: int,
+    group: ProcessGroup,
+    module: nn.Module,
 ) -> tuple[Tensor, Embeddings]:
     """Add the gradient of loss(embed(all inputs)) to the parameters; the loss and the embeddings.
 
@@ -24,7 +27,7 @@ def backward(
     loss is taken on all of it, and each chunk is embedded once more to pass its part of the
     gradient on (gradient caching): memory is that of one chunk and the gradient is the same.
     """
-    if world.size == 1 and (chunk == 0 or len(inputs) <= chunk):
+    if group.size == 1 and (chunk == 0 or len(inputs) <= chunk):
         embeddings = embed(inputs)
         value = loss(embeddings)
         value.backward()
@@ -37,11 +40,11 @@ def backward(
             rng_states.append(_rng_states(device))
             parts.append(embed(piece))
     ours = type(parts[0]).cat(parts)
-    everyone = world.gather(ours)
+    everyone = group.gather_embeddings(ours)
     mean, spread = (t.detach().requires_grad_() for t in (everyone.mean, everyone.spread))
     value = loss(everyone.replace(mean, spread))
     slopes = torch.autograd.grad(value, (mean, spread), materialize_grads=True, allow_unused=True)
-    first = world.first_row(len(ours))
+    first = sum(group.gather(len(ours))[: group.rank])
     after = _rng_states(device)
     for piece, states in zip(chunks, rng_states, strict=True):
         _set_rng_states(device, states)  # the second pass uses the same dropout mask

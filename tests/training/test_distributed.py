@@ -8,8 +8,8 @@ import sys
 import pytest
 import torch
 
-from surefind.training.log import read_log
-from surefind.training.world import World
+from surefind.distributed import ProcessGroup
+from surefind.training.run_folder import read_log
 
 KINDS = {
     "balanced": {},
@@ -72,7 +72,9 @@ def test_two_processes_train_as_one(kind: str, pictures, recipe, tmp_path):
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 100])
 @pytest.mark.parametrize("size", [1, 2, 3, 8])
 def test_shares_cover_everything_once(count: int, size: int):
-    rows = [row for rank in range(size) for row in range(count)[World(rank, size).share(count)]]
+    rows = [
+        row for rank in range(size) for row in range(count)[ProcessGroup(rank, size).share(count)]
+    ]
     assert rows == list(range(count))
 
 
@@ -82,10 +84,10 @@ def test_only_a_group_that_it_made_ends_when_it_leaves(own: bool, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "import torch.distributed as dist\n"
-        "from surefind.training.world import World\n"
+        "from surefind.distributed import ProcessGroup\n"
         f"if {own}:\n"
         "    dist.init_process_group('gloo')\n"
-        "world = World.join()\n"
+        "world = ProcessGroup.join()\n"
         "assert world.size == dist.get_world_size() == 2\n"
         "world.leave()\n"
         f"assert dist.is_initialized() == {own}\n"

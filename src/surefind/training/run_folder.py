@@ -1,13 +1,14 @@
-"""The folder of a run: the model that others load, and beside it everything that made it."""
+"""Folder of a training run: the model, and beside it recipe, log and the state to resume."""
 
 import csv
 import hashlib
 import io
 import json
+import logging
 import pickle
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TextIO
 
 import torch
 
@@ -15,25 +16,84 @@ from surefind.datasets.splits import Splits
 from surefind.encoders.encoder import Encoder
 from surefind.errors import InvalidFile
 from surefind.files import make_writable, write_whole
-from surefind.images.loading import Rejection
+from surefind.images.loader import Rejection
 from surefind.training.recipe import Recipe
 
 VERSION = 1
 ZIP = b"PK\x03\x04"  # how a file of torch.save begins
+NAN = float("nan")
 MAY_CHANGE = ("schedule.steps", "schedule.patience", "data.workers", "data.max_bad_share")
+
+
+class StepInfo(NamedTuple):
+    """One line of the log; NaN where nothing was measured."""
+
+    step: int
+    loss: float = NAN
+    win_rate: float = NAN
+    median_std: float = NAN
+    triplets: int = 0
+    gradient: float = NAN
+    lr: float = NAN
+    seconds: float = NAN  # since the start of this process
+    recall: float = NAN  # R@1 on the validation classes
+    map_at_r: float = NAN  # on the validation classes
+    variance_auroc: float = NAN  # of wrong first hits, on the validation classes
+
+
+class RunLog:
+    """Appends to `log.csv`; what a killed run wrote after its last checkpoint is dropped."""
+
+    def __init__(self, folder: Path, *, after: int) -> None:
+        self.path = folder / "log.csv"
+        kept = [] if after == 0 else [row for row in read_log(self.path) if row.step <= after]
+        with self.path.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(StepInfo._fields)
+            writer.writerows(kept)
+        self.file: TextIO = self.path.open("a", newline="")
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            logging.getLogger("surefind").debug("no TensorBoard log: pip install tensorboard")
+            self.board: Any = None
+        else:
+            self.board = SummaryWriter(str(folder / "tensorboard"), purge_step=after + 1)
+
+    def write(self, info: StepInfo) -> None:
+        csv.writer(self.file).writerow(info)
+        self.file.flush()
+        if self.board is not None:
+            for name, value in info._asdict().items():
+                if name not in ("step", "triplets", "seconds") and value == value:
+                    self.board.add_scalar(name, value, info.step)
+
+    def close(self) -> None:
+        self.file.close()
+        if self.board is not None:
+            self.board.close()
+
+
+def read_log(path: Path) -> list[StepInfo]:
+    if not path.exists():
+        return []
+    kinds = StepInfo.__annotations__.values()
+    with path.open(newline="") as file:
+        rows = [row for row in list(csv.reader(file))[1:] if len(row) == len(StepInfo._fields)]
+    return [StepInfo(*(kind(v) for kind, v in zip(kinds, row, strict=True))) for row in rows]
 
 
 class RunFolder:
     """`output` holds the best model; `output/run` the recipe, the log and the state to resume."""
 
-    def __init__(self, output: Path, *, writes: bool = True) -> None:
-        self.output, self.writes = output, writes
+    def __init__(self, output: Path, *, is_main: bool = True) -> None:
+        self.output, self.is_main = output, is_main
         self.run = output / "run"
         self.state_path = self.run / "state.pt"
 
     def check_free(self) -> None:
         """Refuse a folder that holds anything but a run that never came to its first state."""
-        if not (self.writes and self.output.is_dir()):
+        if not (self.is_main and self.output.is_dir()):
             return
         inside = {entry.name for entry in self.output.iterdir()}
         if inside - {self.run.name} or self.state_path.exists():
@@ -44,10 +104,9 @@ class RunFolder:
 
     def start(self, recipe: Recipe) -> None:
         """Make the folder of a new run."""
-        if not self.writes:
-            return
-        make_writable(self.run)
-        write_whole(self.run / "recipe.toml", recipe.to_toml().encode())
+        if self.is_main:
+            make_writable(self.run)
+            write_whole(self.run / "recipe.toml", recipe.to_toml().encode())
 
     def resume(self, recipe: Recipe, splits: Splits) -> dict[str, Any]:
         """The saved state, if it is of this recipe and these images."""
@@ -58,23 +117,19 @@ class RunFolder:
             if then.get(key) != now.get(key) and key not in MAY_CHANGE:
                 raise InvalidFile(
                     f"the run in {self.output} was started with {key} = {then.get(key)!r}, "
-                    f"the recipe now says {now.get(key)!r}",
-                    fix="resume with the recipe it was started with, or train into another folder",
+                    f"the recipe now says {now.get(key)!r}"
                 )
         if state["images"] != _images(splits):
-            raise InvalidFile(
-                f"the run in {self.output} was started with other images",
-                fix="resume with the same data, or train into another folder",
-            )
+            raise InvalidFile(f"the run in {self.output} was started with other images")
         return state
 
     def save_state(self, recipe: Recipe, splits: Splits, state: Mapping[str, Any]) -> None:
-        if self.writes:
+        if self.is_main:
             facts = {"recipe": json.dumps(recipe.as_dict()), "images": _images(splits)}
             save_state(self.state_path, {**state, **facts})
 
     def save_model(self, encoder: Encoder, facts: Mapping[str, Any]) -> None:
-        if self.writes:
+        if self.is_main:
             encoder.save(self.output, card=facts)
 
     def write_rejected(self, rejected: Iterable[Rejection]) -> None:

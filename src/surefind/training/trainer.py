@@ -9,15 +9,20 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import torch
+from torch import Tensor
 
 from surefind.datasets.splits import Splits
-from surefind.encoders.device import own_device
+from surefind.distributed import ProcessGroup, own_device
+from surefind.embeddings import Embeddings, VonMisesFisher
 from surefind.encoders.encoder import Encoder
-from surefind.encoders.saving import class_hashes
+from surefind.encoders.serialization import class_hashes
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
-from surefind.images.loading import Rejection, TooManyRejected
+from surefind.functional.distance import squared_distances
+from surefind.images.catalog import Catalog
+from surefind.images.loader import Rejection, TooManyRejected
 from surefind.images.matches import Matches, matches_of
-from surefind.losses import LossInfo
+from surefind.metrics.detection import auroc
+from surefind.metrics.retrieval import average_precision_at_r
 from surefind.training.build import (
     divide_classes,
     make_encoder,
@@ -28,18 +33,15 @@ from surefind.training.build import (
     start_from_images,
     train_mode,
 )
-from surefind.training.cache import NegativeCache, cache_as_dict, cache_from_dict
-from surefind.training.data import Batch, Batches, FeatureSource, PixelSource, Source
-from surefind.training.folder import RunFolder
-from surefind.training.log import RunLog, StepInfo
-from surefind.training.plan import Rows
+from surefind.training.data import Batches, FeatureSource, PixelSource, Source, StepBatch
+from surefind.training.gradient_cache import backward
+from surefind.training.hard_negatives import NegativeCache, cache_as_dict, cache_from_dict
+from surefind.training.monitor import TrainingMonitor, TrainingStopped
 from surefind.training.recipe import Recipe
-from surefind.training.step import backward
-from surefind.training.validate import NAN, Validation, validate
-from surefind.training.watch import TrainingStopped, Watch, gradient_norm
-from surefind.training.world import World
+from surefind.training.run_folder import NAN, RunFolder, RunLog, StepInfo
+from surefind.training.sampling import Rows
 
-NO_INFO = LossInfo(NAN, NAN, 0, NAN, NAN)
+QUERIES_AT_ONCE = 1024  # in validation
 
 
 class TrainingResult(NamedTuple):
@@ -71,10 +73,10 @@ def train(
             f"{splits.name}: {splits.test.root} holds test classes only",
             fix="add the other half of the data set",
         )
-    world = World.join()
+    group = ProcessGroup.join()
     try:
         with torch.random.fork_rng():
-            run = _Run(splits, recipe, RunFolder(Path(output), writes=world.writes), world)
+            run = _Run(splits, recipe, RunFolder(Path(output), is_main=group.is_main), group)
             run.on_step, run.should_stop = on_step, should_stop
             return run.to_the_end(resume=resume)
     except (RuntimeError, ConnectionError, EOFError) as error:
@@ -95,7 +97,55 @@ def train(
             fix="free some space or make the folder writable, then go on with --resume",
         ) from error
     finally:
-        world.leave()
+        group.leave()
+
+
+class Validation(NamedTuple):
+    """Measures by the model's own distances of means; NaN where there is nothing to measure."""
+
+    recall: float = NAN  # R@1
+    map_at_r: float = NAN
+    variance_auroc: float = NAN  # of a wrong first hit, by the variance of the query
+
+
+def validate(
+    embeddings: Embeddings, rows: Tensor, catalog: Catalog, matches: Matches
+) -> Validation:
+    """Search each query among the other images; `rows` are the catalog's rows that were embedded.
+
+    Queries without a match are left out.
+    """
+    means = embeddings.mean
+    asks = torch.tensor(catalog.queries, dtype=torch.bool)[rows] if catalog.queries else None
+    queries = torch.arange(len(rows)) if asks is None else torch.nonzero(asks).squeeze(1)
+    gallery = torch.arange(len(rows)) if asks is None else torch.nonzero(~asks).squeeze(1)
+    right, precision, answered = [], [], []
+    for block in queries.split(QUERIES_AT_ONCE):
+        distances = squared_distances(means[block], means[gallery])
+        distances[block[:, None] == gallery] = torch.inf
+        same = torch.from_numpy(matches.is_match(rows[block].numpy(), rows[gallery].numpy()))
+        same &= block[:, None] != gallery
+        counts = same.sum(dim=1)
+        answerable = counts > 0
+        most = int(counts.max()) if len(counts) else 0
+        if most == 0:
+            continue
+        nearest = distances.topk(most, largest=False).indices
+        hits = same.gather(1, nearest)[answerable]
+        precision.append(average_precision_at_r(hits, counts[answerable]))
+        right.append(hits[:, 0])
+        answered.append(block[answerable])
+    if not right:
+        return Validation()
+    correct = torch.cat(right)
+    spread = embeddings.spread[torch.cat(answered)].double()
+    var = 1 / spread if isinstance(embeddings, VonMisesFisher) else spread
+    both = 0 < int(correct.sum()) < len(correct)
+    return Validation(
+        float(correct.double().mean()),
+        float(torch.cat(precision).mean()),
+        auroc(var, ~correct) if both else NAN,
+    )
 
 
 @dataclass
@@ -137,8 +187,10 @@ class _Run:
     on_step: Callable[[StepInfo], None] | None
     should_stop: Callable[[], bool]
 
-    def __init__(self, splits: Splits, recipe: Recipe, folder: RunFolder, world: World) -> None:
-        self.splits, self.recipe, self.folder, self.world = splits, recipe, folder, world
+    def __init__(
+        self, splits: Splits, recipe: Recipe, folder: RunFolder, group: ProcessGroup
+    ) -> None:
+        self.splits, self.recipe, self.folder, self.group = splits, recipe, folder, group
         self.matches: Matches = matches_of(splits.train, recipe.data.radius)
         self.loss = make_loss(recipe.loss)
         self.progress = Progress()
@@ -154,7 +206,7 @@ class _Run:
         self.encoder = make_encoder(recipe).to(own_device())
         self.encoder.trained_with = class_hashes(self.splits.train.labels)
         config = self.encoder.config
-        self.watch = Watch(floor=config.variance_floor if config.has_variance else 0.0)
+        self.monitor = TrainingMonitor(floor=config.variance_floor if config.has_variance else 0.0)
         self.images = make_images(recipe, self.splits.train, self.encoder)
         if recipe.data.memory:
             self._reject(self.images.keep_in_memory())
@@ -162,16 +214,16 @@ class _Run:
             self.folder.start(recipe)
         else:
             self.progress = Progress.from_dict(state["progress"])
-            self.watch.load_state_dict(state["watch"])
+            self.monitor.load_state_dict(state["monitor"])
             self.encoder.load_state_dict(state["model"])
-        if self.world.writes:
+        if self.group.is_main:
             self.log = RunLog(self.folder.run, after=self._steps_done())
         try:
             ended = self._phases(state)
         finally:
             if self.log is not None:
                 self.log.close()
-        if self.world.writes:
+        if self.group.is_main:
             self.folder.write_rejected(self.progress.rejected.values())
         progress = self.progress
         return TrainingResult(
@@ -207,7 +259,7 @@ class _Run:
                     self.encoder.load_state_dict(Encoder.load(self.folder.output).state_dict())
                 self.progress.phase, self.progress.step = "variance", 0
                 self.progress.best, self.progress.best_step = NAN, 0
-                self.watch.first_loss = None
+                self.monitor.first_loss = None
             optimiser = make_variance_optimiser(self.encoder, lr=part.lr)
             if part.margin is not None:
                 self.loss = make_loss(replace(recipe.loss, margin=part.margin))
@@ -224,7 +276,7 @@ class _Run:
         """All steps of a phase; why it ended."""
         progress, schedule = self.progress, self.recipe.schedule
         batches = Batches(
-            self.recipe, self.matches, phase.rows, phase.offset, phase.source, self.world
+            self.recipe, self.matches, phase.rows, phase.offset, phase.source, self.group
         )
         if state is not None:
             phase.optimiser.load_state_dict(state["optimiser"])
@@ -238,7 +290,7 @@ class _Run:
             trained = self._step(phase, batch)
             progress.step += 1
             progress.empty_steps = 0 if trained else progress.empty_steps + 1
-            if progress.empty_steps >= self.watch.patience and self.recipe.batch.kind == "tuples":
+            if progress.empty_steps >= self.monitor.patience and self.recipe.batch.kind == "tuples":
                 self._validate(phase)
                 return "no triplet violates its margin any more"
             last = progress.step == phase.steps
@@ -259,14 +311,14 @@ class _Run:
                 return f"no better validation for {waited} steps"
         return "every step was made"
 
-    def _step(self, phase: Phase, batch: Batch) -> bool:
+    def _step(self, phase: Phase, batch: StepBatch) -> bool:
         """One step of the optimiser; False where the batch has no triplet."""
         number = phase.offset + self.progress.step
         self._reject(batch.loaded.rejected)
-        plan = batch.plan.keep(self.world.gather_numbers(batch.loaded.positions + batch.first))
+        plan = batch.plan.keep(self.group.gather_numbers(batch.loaded.positions + batch.first))
         if not plan.has_triplet():
             if self.recipe.batch.kind == "balanced":
-                self.watch.look_at_empty(number + 1)
+                self.monitor.check_empty_batch(number + 1)
             return False
         torch.manual_seed(self.recipe.seed * 1_000_003 + number)  # of dropout
         train_mode(self.encoder, batch_norm=self.recipe.optimiser.batch_norm)
@@ -278,7 +330,7 @@ class _Run:
                 batch.loaded.inputs,
                 lambda embeddings: self.loss(embeddings, **arguments),
                 chunk=self.recipe.batch.chunk,
-                world=self.world,
+                group=self.group,
                 module=self.encoder,
             )
         except InvalidArgument as error:
@@ -287,17 +339,26 @@ class _Run:
                 fix="lower optimiser.lr, or set optimiser.clip = 1.0",
             ) from error
         parameters = [p for group in phase.optimiser.param_groups for p in group["params"]]
-        self.world.add_gradients(parameters)
-        norm = gradient_norm(parameters)
-        self.watch.look(loss=value, gradient=norm, embeddings=embeddings, step=number + 1)
+        self.group.add_gradients(parameters)
+        norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+        self.monitor.check_step(loss=value, gradient=norm, embeddings=embeddings, step=number + 1)
         if self.recipe.optimiser.clip is not None:
             torch.nn.utils.clip_grads_with_norm_(parameters, self.recipe.optimiser.clip, norm)
         self._set_learning_rates(phase)
         phase.optimiser.step()
         if (number + 1) % self.recipe.schedule.log_every == 0 or number == 0:
             info = self.loss.diagnose(embeddings, **arguments)
-            rate = phase.optimiser.param_groups[0]["lr"]
-            self._tell(number + 1, float(value), info, float(norm), rate)
+            self._log(
+                StepInfo(
+                    number + 1,
+                    float(value),
+                    info.win_rate,
+                    info.median_std,
+                    info.triplets,
+                    gradient=float(norm),
+                    lr=phase.optimiser.param_groups[0]["lr"],
+                )
+            )
         return True
 
     def _set_learning_rates(self, phase: Phase) -> None:
@@ -323,7 +384,7 @@ class _Run:
         self._reject([r._replace(row=-1) for r in encoded.rejected])
         matches = matches_of(val, self.recipe.data.radius)
         found = validate(encoded.embeddings, encoded.rows, val, matches)
-        self._tell(phase.offset + progress.step, NAN, NO_INFO, NAN, NAN, found)
+        self._log(StepInfo(phase.offset + progress.step, **found._asdict()))
         if phase.name == "variance":
             measure = found.variance_auroc
         elif self.recipe.schedule.keep_by == "both":
@@ -346,23 +407,12 @@ class _Run:
         }
         self.folder.save_model(self.encoder, facts)
 
-    def _tell(
-        self,
-        step: int,
-        value: float,
-        info: LossInfo,
-        norm: float,
-        rate: float,
-        found: Validation = Validation(),  # noqa: B008 - an immutable value
-    ) -> None:
-        seconds = time.perf_counter() - self.started
-        line = StepInfo(
-            step, value, info.win_rate, info.median_std, info.triplets, norm, rate, seconds, *found
-        )
+    def _log(self, info: StepInfo) -> None:
         if self.log is not None:
-            self.log.write(line)
+            info = info._replace(seconds=time.perf_counter() - self.started)
+            self.log.write(info)
             if self.on_step is not None:
-                self.on_step(line)
+                self.on_step(info)
 
     def _reject(self, rejected: Iterable[Rejection]) -> None:
         """Remember what could not be read; too much of it ends the run."""
@@ -382,7 +432,7 @@ class _Run:
             self.splits,
             {
                 "progress": self.progress.as_dict(),
-                "watch": self.watch.state_dict(),
+                "monitor": self.monitor.state_dict(),
                 "model": self.encoder.state_dict(),
                 "optimiser": phase.optimiser.state_dict(),
                 "cache": cache_as_dict(cache),

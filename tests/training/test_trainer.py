@@ -10,13 +10,12 @@ import torch
 from surefind.datasets import open_dataset
 from surefind.encoders.encoder import Encoder
 from surefind.errors import InvalidFile, SurefindError
-from surefind.images.loading import TooManyRejected
+from surefind.images.loader import TooManyRejected
 from surefind.training.build import make_encoder
 from surefind.training.data import Batches
-from surefind.training.log import read_log
-from surefind.training.loop import train
-from surefind.training.validate import Validation
-from surefind.training.watch import TrainingStopped
+from surefind.training.monitor import TrainingStopped
+from surefind.training.run_folder import read_log
+from surefind.training.trainer import Validation, train
 
 LOSSES = {
     "triplet": ({"name": "triplet"}, {"family": "point"}),
@@ -178,7 +177,7 @@ def test_the_kept_model_is_the_best_by_the_measure_of_the_recipe(
     tables: dict, measures: list, kept: float, pictures, recipe, tmp_path, monkeypatch
 ):
     found = iter(measures)
-    monkeypatch.setattr("surefind.training.loop.validate", lambda *_: Validation(*next(found)))
+    monkeypatch.setattr("surefind.training.trainer.validate", lambda *_: Validation(*next(found)))
     result = train(open_dataset(pictures), recipe(**tables), tmp_path / "model")
     assert (result.start_recall, result.recall) == (0.9, kept)
 
@@ -218,12 +217,6 @@ def test_validation_without_progress_stops_early(
     result = train(open_dataset(pictures), still, tmp_path / "model")
     assert result.steps == steps
     assert result.ended.startswith(ended)
-
-
-def test_the_start_from_pca_keeps_the_order_of_the_features(pictures, recipe, tmp_path):
-    start = recipe(encoder={"start": "pca", "dim": 32}, optimiser={"lr": 1e-12})
-    result = train(open_dataset(pictures), start, tmp_path / "model")
-    assert result.start_recall > 0.5
 
 
 @pytest.mark.parametrize("start", ["random", "pca"])
@@ -296,7 +289,7 @@ def test_a_dead_worker_is_an_error_with_advice_not_a_hang(pictures, recipe, tmp_
 def test_a_full_disk_is_one_clear_error_and_the_model_before_it_stays(
     pictures, recipe, tmp_path, monkeypatch
 ):
-    from surefind.training.log import RunLog
+    from surefind.training.run_folder import RunLog
 
     write = RunLog.write
 

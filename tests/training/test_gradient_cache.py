@@ -6,8 +6,8 @@ from torch import nn
 from torch.nn.functional import normalize, softplus
 
 import surefind as sf
-from surefind.training.step import _rng_states, _set_rng_states, backward
-from surefind.training.world import World
+from surefind.distributed import ProcessGroup
+from surefind.training.gradient_cache import _rng_states, _set_rng_states, backward
 
 
 class Net(nn.Module):
@@ -29,7 +29,7 @@ def gradients(net: Net, inputs: torch.Tensor, labels: torch.Tensor, chunk: int):
     loss = sf.losses.BayesianTripletLoss()
     torch.manual_seed(5)
     value, embeddings = backward(
-        net, inputs, lambda e: loss(e, labels), chunk=chunk, world=World(), module=net
+        net, inputs, lambda e: loss(e, labels), chunk=chunk, group=ProcessGroup(), module=net
     )
     return value, embeddings, [parameter.grad.clone() for parameter in net.parameters()]
 
@@ -60,7 +60,7 @@ def test_dropout_falls_the_same_way_in_both_passes():
         return seen[-1]
 
     loss = sf.losses.BayesianTripletLoss()
-    backward(embed, inputs, lambda e: loss(e, labels), chunk=8, world=World(), module=net)
+    backward(embed, inputs, lambda e: loss(e, labels), chunk=8, group=ProcessGroup(), module=net)
     for first, second in zip(seen[:3], seen[3:], strict=True):
         assert torch.equal(first.mean, second.mean)
 
@@ -97,7 +97,7 @@ def test_memory_needs_one_chunk_of_graph_only():
     loss = sf.losses.BayesianTripletLoss()
     labels = torch.arange(24) // 4
     inputs = torch.randn(24, 6)
-    backward(embed, inputs, lambda e: loss(e, labels), chunk=6, world=World(), module=net)
+    backward(embed, inputs, lambda e: loss(e, labels), chunk=6, group=ProcessGroup(), module=net)
     assert most == 1
 
 

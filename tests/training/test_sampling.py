@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from surefind.images.matches import ByLabel, ByPosition
-from surefind.training.plan import BalancedBatches, Plan, all_triplets
+from surefind.training.sampling import BalancedBatches, BatchPlan, all_triplets
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_a_batch_of_places_has_every_triplet_of_its_images():
 
 
 def test_too_many_triplets_of_places_are_thinned(monkeypatch):
-    monkeypatch.setattr("surefind.training.plan.MOST_TRIPLETS", 100)
+    monkeypatch.setattr("surefind.training.sampling.MOST_TRIPLETS", 100)
     positions = np.random.default_rng(0).uniform(0, 100, (40, 2))
     matches = ByPosition(positions, radius=25)
     triplets = all_triplets(matches, np.arange(40), np.random.default_rng(0))
@@ -73,9 +73,9 @@ def test_too_many_triplets_of_places_are_thinned(monkeypatch):
 
 def test_unreadable_images_leave_with_their_triplets():
     triplets = np.array([[0, 1, 3], [1, 0, 2], [2, 3, 0]])
-    plan = Plan(np.array([10, 11, 12, 13]), triplets=triplets).keep(np.array([0, 1, 3]))
+    plan = BatchPlan(np.array([10, 11, 12, 13]), triplets=triplets).keep(np.array([0, 1, 3]))
     assert plan.rows.tolist() == [10, 11, 13]
     assert plan.triplets.T.tolist() == [[1, 0, 2]]
-    labelled = Plan(np.array([10, 11, 12]), labels=np.array([0, 0, 1])).keep(np.array([0, 2]))
+    labelled = BatchPlan(np.array([10, 11, 12]), labels=np.array([0, 0, 1])).keep(np.array([0, 2]))
     assert labelled.labels.tolist() == [0, 1]
     assert not labelled.has_triplet()

@@ -7,9 +7,9 @@ import pytest
 import torch
 from PIL import Image
 
-from surefind.encoders.threads import single_core_pool
+from surefind.encoders.image_encoder import single_core_pool
 from surefind.images.decode import ImageRejected, decode
-from surefind.images.loading import TooManyRejected
+from surefind.images.loader import TooManyRejected
 from surefind.images.preprocess import Preprocessing
 
 TURNED_BACK = {  # the transposition that EXIF orientation n undoes

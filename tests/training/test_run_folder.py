@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from surefind.errors import InvalidFile
-from surefind.training.folder import load_state, save_state
+from surefind.training.run_folder import load_state, save_state
 
 
 def test_a_state_comes_back_as_it_was(tmp_path):

@@ -1,11 +1,10 @@
-"""Looks at every step for the ways in which training goes wrong without saying so."""
+"""Detect divergence, collapse and empty batches in training."""
 
 import logging
 import math
 from collections import Counter
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
@@ -33,7 +32,7 @@ VAGUE = 100.0  # D times the variance, in squared lengths of a mean: nothing can
 AT_ONCE = ("the loss is not finite", "the gradient is not finite")
 
 
-class Watch:
+class TrainingMonitor:
     """Warns when a symptom lasts a few steps, stops training when it lasts `patience` steps."""
 
     def __init__(self, *, floor: float, patience: int = 10) -> None:
@@ -49,19 +48,20 @@ class Watch:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.first_loss, self.lasting = state["first_loss"], Counter(state["lasting"])
 
-    def look(self, *, loss: Tensor, gradient: Tensor, embeddings: Embeddings, step: int) -> None:
+    def check_step(
+        self, *, loss: Tensor, gradient: Tensor, embeddings: Embeddings, step: int
+    ) -> None:
         """Raises TrainingStopped before the optimiser makes a bad step."""
         value = float(loss)
         if self.first_loss is None and math.isfinite(value):
             self.first_loss = value
-        seen = set(self._symptoms(value, float(gradient), embeddings.detach()))
-        self._count(seen, step)
+        self._count(self._symptoms(value, float(gradient), embeddings.detach()), step)
 
-    def look_at_empty(self, step: int) -> None:
+    def check_empty_batch(self, step: int) -> None:
         """A step without a triplet."""
-        self._count({"no batch has a triplet"}, step)
+        self._count(["no batch has a triplet"], step)
 
-    def _count(self, seen: set[str], step: int) -> None:
+    def _count(self, seen: list[str], step: int) -> None:
         self.lasting = Counter({symptom: self.lasting[symptom] + 1 for symptom in seen})
         for symptom, steps in self.lasting.items():
             if symptom in AT_ONCE or steps >= self.patience:
@@ -70,25 +70,18 @@ class Watch:
                 log.warning("step %d: %s; %s", step, symptom, ADVICE[symptom])
 
     def _symptoms(self, loss: float, gradient: float, embeddings: Embeddings) -> list[str]:
-        found = []
-        if not math.isfinite(loss):
-            found.append("the loss is not finite")
-        if not math.isfinite(gradient):
-            found.append("the gradient is not finite")
-        unit = normalize(embeddings.mean, dim=1)
-        if len(unit) > 1 and float(unit.var(dim=0).sum()) < 1e-4:
-            found.append("all images are embedded at one point")
-        if self.first_loss is not None and loss > 1 + 5 * abs(self.first_loss):
-            found.append("the loss is far above where it started")
-        spread = embeddings.spread
+        mean, spread, first = embeddings.mean, embeddings.spread, self.first_loss
+        unit = normalize(mean, dim=1)
         var = float((1 / spread if isinstance(embeddings, VonMisesFisher) else spread).median())
-        if self.floor > 0 and var < 1.01 * self.floor:
-            found.append("the variance has collapsed to its floor")
-        if var * embeddings.dim > VAGUE * max(1.0, float(embeddings.mean.square().sum(1).mean())):
-            found.append("the variance explodes")
-        return found
-
-
-def gradient_norm(parameters: list[torch.nn.Parameter]) -> Tensor:
-    grads = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    return torch.nn.utils.get_total_norm(grads) if grads else torch.zeros(())
+        largest = VAGUE * max(1.0, float(mean.square().sum(1).mean()))
+        found = {
+            "the loss is not finite": not math.isfinite(loss),
+            "the gradient is not finite": not math.isfinite(gradient),
+            "all images are embedded at one point": len(unit) > 1
+            and float(unit.var(dim=0).sum()) < 1e-4,
+            "the loss is far above where it started": first is not None
+            and loss > 1 + 5 * abs(first),
+            "the variance has collapsed to its floor": self.floor > 0 and var < 1.01 * self.floor,
+            "the variance explodes": var * embeddings.dim > largest,
+        }
+        return [symptom for symptom, is_there in found.items() if is_there]

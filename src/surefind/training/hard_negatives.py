@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from surefind.embeddings import FAMILIES, Embeddings, VonMisesFisher
 from surefind.functional.triplet import triplet_log_prob
 from surefind.images.matches import Matches
-from surefind.training.plan import Plan, Rows, Stream, rng
+from surefind.training.sampling import BatchPlan, Rows, Stream, rng
 
 Chances = NDArray[np.float64]
 
@@ -78,7 +78,7 @@ class TupleBatches:
     skip_share: float = 0.1
     skip_above: float = 0.95
 
-    def plan(self, step: int) -> Plan:
+    def plan(self, step: int) -> BatchPlan:
         """At most `tuples` tuples; fewer, or none, when too few triplets violate."""
         random = rng(self.seed, Stream.BATCH, step)
         found: list[Rows] = []
@@ -161,13 +161,13 @@ class TupleBatches:
         )
         return log_p.double().exp().numpy()
 
-    def _as_plan(self, found: list[Rows]) -> Plan:
+    def _as_plan(self, found: list[Rows]) -> BatchPlan:
         if not found:
             nothing = np.zeros((3, 0), dtype=np.int64)
-            return Plan(nothing[0], triplets=nothing)
+            return BatchPlan(nothing[0], triplets=nothing)
         triplets = np.concatenate(found, axis=1)
         positions, renumbered = np.unique(triplets, return_inverse=True)
-        return Plan(self.cache.rows[positions], triplets=renumbered.reshape(triplets.shape))
+        return BatchPlan(self.cache.rows[positions], triplets=renumbered.reshape(triplets.shape))
 
 
 def cache_as_dict(cache: NegativeCache | None) -> dict[str, Any] | None:

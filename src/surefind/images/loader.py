@@ -11,9 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from surefind.errors import InvalidArgument, SurefindError
+from surefind.errors import SurefindError
 from surefind.images.decode import DEFAULT, DecodePolicy, ImageRejected, ImageSource, decode
 from surefind.images.preprocess import Preprocessing
+from surefind.validation import check_number, check_whole
 
 _SHOWN = 5  # rejected images named in an error
 
@@ -75,17 +76,8 @@ class Loader:
             ("workers", workers, 1),
             ("prefetch", prefetch, 0),
         ):
-            if value < least:
-                raise InvalidArgument(
-                    name, expected=f"at least {least}", got=str(value), fix="leave it out"
-                )
-        if not 0 <= max_bad_share <= 1:
-            raise InvalidArgument(
-                "max_bad_share",
-                expected="a share in [0, 1]",
-                got=str(max_bad_share),
-                fix="0.05 allows one bad image in twenty",
-            )
+            check_whole(name, value, smallest=least)
+        check_number("max_bad_share", max_bad_share, "a share in [0, 1]", lambda x: 0 <= x <= 1)
         self.sources, self.preprocessing, self.policy = sources, preprocessing, policy
         self.batch_size, self.workers, self.prefetch = batch_size, workers, prefetch
         self.max_bad_share = max_bad_share
@@ -95,9 +87,10 @@ class Loader:
         self.rejected = []
         pool = ThreadPoolExecutor(self.workers, thread_name_prefix="surefind-images")
         try:
+            rows, size = range(len(self.sources)), self.batch_size
             groups = (
-                [pool.submit(self._load, row) for row in rows]
-                for rows in _grouped(len(self.sources), self.batch_size)
+                [pool.submit(self._load, row) for row in rows[start : start + size]]
+                for start in rows[::size]
             )
             ahead = deque(islice(groups, 1 + self.prefetch))
             while ahead:
@@ -119,25 +112,18 @@ class Loader:
         loaded = []
         for future in futures:
             result = future.result()
-            if isinstance(result, Rejection):
-                self._reject(result)
-            else:
+            if not isinstance(result, Rejection):
                 loaded.append(result)
+                continue
+            self.rejected.append(result)
+            total, share = len(self.sources), self.max_bad_share
+            if len(self.rejected) > share * total + 1e-9:  # 0.29 * 100 < 29
+                raise TooManyRejected(self.rejected, total=total, max_bad_share=share)
         if not loaded:
             return None
         rows, pixels = zip(*loaded, strict=True)
         stacked = np.stack([image.numpy() for image in pixels])  # torch.stack starts threads that
         return Batch(torch.tensor(rows), torch.from_numpy(stacked))  # spin against the decoders
-
-    def _reject(self, rejection: Rejection) -> None:
-        self.rejected.append(rejection)
-        total = len(self.sources)
-        if len(self.rejected) > self.max_bad_share * total + 1e-9:  # 0.29 * 100 < 29
-            raise TooManyRejected(self.rejected, total=total, max_bad_share=self.max_bad_share)
-
-
-def _grouped(total: int, size: int) -> Iterator[range]:
-    return (range(start, min(start + size, total)) for start in range(0, total, size))
 
 
 def _cores() -> int:

@@ -1,4 +1,4 @@
-"""A model folder: config.json, model.safetensors, classes.json and a card for people to read."""
+"""Model folders: config.json, model.safetensors, classes.json and the model card."""
 
 import hashlib
 import json
@@ -11,9 +11,8 @@ from safetensors.torch import save as to_safetensors
 from torch import Tensor
 
 import surefind
-from surefind.encoders.backbone import check_backbone
+from surefind.encoders.backbone import check_backbone, read_tensors
 from surefind.encoders.config import EncoderConfig
-from surefind.encoders.weights import read_tensors
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.files import write_whole
 
@@ -73,16 +72,25 @@ def write_model(
         for left_over in folder.glob(_waiting(folder, "*").name):
             left_over.unlink()
     except OSError as error:
-        raise InvalidFile(
-            f"cannot write the model to {folder}: {error.strerror}",
-            fix="choose a folder that is writable and has free space",
-        ) from error
+        raise InvalidFile(f"cannot write the model to {folder}: {error.strerror}") from error
 
 
 def read_config(folder: Path) -> Saved:
     """The checked configuration of a saved model."""
     path = folder / CONFIG
-    facts = _read_json(path)
+    try:
+        facts = json.loads(path.read_bytes())
+        if not isinstance(facts, dict):
+            raise ValueError("no object")
+    except FileNotFoundError as error:
+        raise InvalidFile(
+            f"{folder} holds no model: {path.name} is missing",
+            fix="name the folder that Encoder.save or `surefind train` wrote",
+        ) from error
+    except OSError as error:
+        raise InvalidFile(f"cannot read {path}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidFile(f"{path} is not valid JSON: {error}", fix=_SAVE_AGAIN) from error
     if facts.get("schema") != SCHEMA:
         raise InvalidFile(
             f"{path} has schema {facts.get('schema')!r}, this version reads {SCHEMA}",
@@ -104,8 +112,7 @@ def read_config(folder: Path) -> Saved:
 
 def read_weights(folder: Path, saved: Saved, wanted: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors of a saved model: those wanted, and exactly those that were saved."""
-    waiting = _waiting(folder, saved.fingerprint)
-    path = waiting if waiting.exists() else folder / WEIGHTS
+    path = _weights(folder, saved)
     tensors = read_tensors(path, wanted)
     if fingerprint(saved.config, tensors) != saved.fingerprint:
         raise InvalidFile(
@@ -116,12 +123,7 @@ def read_weights(folder: Path, saved: Saved, wanted: Mapping[str, Tensor]) -> di
 
 def model_files(folder: Path, saved: Saved) -> dict[str, Path]:
     """The files that are the model, by the names that others know them by; not its card."""
-    waiting = _waiting(folder, saved.fingerprint)
-    files = {
-        CONFIG: folder / CONFIG,
-        WEIGHTS: waiting if waiting.exists() else folder / WEIGHTS,
-        CLASSES: folder / CLASSES,
-    }
+    files = {CONFIG: folder / CONFIG, WEIGHTS: _weights(folder, saved), CLASSES: folder / CLASSES}
     return {name: path for name, path in files.items() if path.is_file()}
 
 
@@ -142,44 +144,29 @@ def read_classes(folder: Path) -> frozenset[str]:
     path = folder / CLASSES
     try:
         codes = json.loads(path.read_bytes())
+        if not isinstance(codes, list) or not all(isinstance(code, str) for code in codes):
+            raise ValueError("not a list of texts")
     except FileNotFoundError:
         return frozenset()
     except (OSError, ValueError, RecursionError) as error:
-        raise _damaged(path) from error
-    if not isinstance(codes, list) or not all(isinstance(code, str) for code in codes):
-        raise _damaged(path)
+        raise InvalidFile(
+            f"{path} is not the list of classes that was written",
+            fix="restore it, or delete it: it only warns of calibrating with classes trained with",
+        ) from error
     return frozenset(codes)
-
-
-def _damaged(path: Path) -> InvalidFile:
-    return InvalidFile(
-        f"{path} is not the list of classes that was written",
-        fix="restore it, or delete it: it only warns of calibrating with classes trained with",
-    )
 
 
 def _waiting(folder: Path, made: str) -> Path:
     return folder / f".model-{made}.safetensors"
 
 
+def _weights(folder: Path, saved: Saved) -> Path:
+    """The file of the weights that config.json names, also when saving them was interrupted."""
+    waiting = _waiting(folder, saved.fingerprint)
+    return waiting if waiting.exists() else folder / WEIGHTS
+
+
 def checksum(facts: Mapping[str, Any]) -> str:
     """sha256 over everything but the checksum itself."""
     rest = {name: value for name, value in facts.items() if name != "checksum"}
     return hashlib.sha256(canonical(rest)).hexdigest()
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        facts = json.loads(path.read_bytes())
-    except FileNotFoundError as error:
-        raise InvalidFile(
-            f"{path.parent} holds no model: {path.name} is missing",
-            fix="name the folder that Encoder.save or `surefind train` wrote",
-        ) from error
-    except OSError as error:
-        raise InvalidFile(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise InvalidFile(f"{path} is not valid JSON: {error}", fix=_SAVE_AGAIN) from error
-    if not isinstance(facts, dict):
-        raise InvalidFile(f"{path} holds no JSON object", fix=_SAVE_AGAIN)
-    return facts

@@ -28,7 +28,7 @@ def rng(seed: int, stream: Stream, step: int) -> np.random.Generator:
     return np.random.default_rng([seed, stream, step])
 
 
-class Plan(NamedTuple):
+class BatchPlan(NamedTuple):
     """One step: rows of the catalog, and which triplets of them; None: all that labels allow."""
 
     rows: Rows
@@ -72,7 +72,7 @@ class BalancedBatches:
     images: int
     seed: int
 
-    def plan(self, step: int) -> Plan:
+    def plan(self, step: int) -> BatchPlan:
         random = rng(self.seed, Stream.BATCH, step)
         if isinstance(self.matches, ByLabel):
             return self._of_classes(self.matches.codes, random)
@@ -87,7 +87,7 @@ class BalancedBatches:
         starts = np.flatnonzero(np.diff(codes[order])) + 1
         return [rows for rows in np.split(self.rows[order], starts) if len(rows) > 1]
 
-    def _of_classes(self, codes: Rows, random: np.random.Generator) -> Plan:
+    def _of_classes(self, codes: Rows, random: np.random.Generator) -> BatchPlan:
         count = len(self._members)
         rows = [
             random.choice(members, min(self.images, len(members)), replace=False)
@@ -97,9 +97,9 @@ class BalancedBatches:
             )
         ]
         together = np.concatenate(rows)
-        return Plan(together, labels=codes[together])
+        return BatchPlan(together, labels=codes[together])
 
-    def _of_places(self, random: np.random.Generator) -> Plan:
+    def _of_places(self, random: np.random.Generator) -> BatchPlan:
         allowed = np.zeros(int(self.rows.max()) + 1, dtype=bool)
         allowed[self.rows] = True
         rows: list[Rows] = []
@@ -113,7 +113,7 @@ class BalancedBatches:
             if len(rows) == self.classes:
                 break
         together = np.unique(np.concatenate(rows))
-        return Plan(together, triplets=all_triplets(self.matches, together, random))
+        return BatchPlan(together, triplets=all_triplets(self.matches, together, random))
 
 
 def all_triplets(matches: Matches, rows: Rows, random: np.random.Generator) -> Rows:

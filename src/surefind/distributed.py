@@ -1,28 +1,38 @@
-"""The processes that train together: one, or those that torchrun started."""
+"""Processes that work together: this one alone, or those that torchrun started."""
 
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from surefind.embeddings import Embeddings
 
+T = TypeVar("T")
+
+
+def own_device() -> str:
+    """A GPU if there is one; of torchrun's processes each takes its own."""
+    if not torch.cuda.is_available():
+        return "cpu"
+    return f"cuda:{int(os.environ.get('LOCAL_RANK', '0')) % torch.cuda.device_count()}"
+
 
 @dataclass(frozen=True)
-class World:
-    """Who this process is among all."""
+class ProcessGroup:
+    """Rank and size of this process."""
 
     rank: int = 0
     size: int = 1
     made_group: bool = False  # by `join`; the caller's own stays when this one leaves
 
     @classmethod
-    def join(cls) -> "World":
+    def join(cls) -> "ProcessGroup":
         """The group that torchrun's environment describes, or this process alone."""
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
             return cls()
@@ -37,7 +47,7 @@ class World:
             dist.destroy_process_group()
 
     @property
-    def writes(self) -> bool:
+    def is_main(self) -> bool:
         return self.rank == 0
 
     def share(self, count: int) -> slice:
@@ -45,24 +55,26 @@ class World:
         edges = [round(part * count / self.size) for part in range(self.size + 1)]
         return slice(edges[self.rank], edges[self.rank + 1])
 
-    def gather(self, ours: Embeddings) -> Embeddings:
+    def gather(self, ours: T) -> list[T]:
+        """What every process has, in the order of their ranks."""
+        if self.size == 1:
+            return [ours]
+        received: list[Any] = [None] * self.size
+        dist.all_gather_object(received, ours)
+        return received
+
+    def gather_numbers(self, ours: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.concatenate(self.gather(ours))
+
+    def gather_embeddings(self, ours: Embeddings) -> Embeddings:
         """The embeddings of all processes, in the order of their ranks, without a graph."""
         if self.size == 1:
             return ours
-        table = torch.cat([ours.mean, ours.spread[:, None]], dim=1).detach()
-        whole = self._gather_rows(table.cpu()).to(table.device)
-        return ours.replace(whole[:, :-1].contiguous(), whole[:, -1].contiguous())
-
-    def gather_numbers(self, ours: NDArray[np.int64]) -> NDArray[np.int64]:
-        if self.size == 1:
-            return ours
-        return self._gather_rows(torch.from_numpy(ours)[:, None]).squeeze(1).numpy()
-
-    def first_row(self, count: int) -> int:
-        """Where this process's rows start among all, when it has `count`."""
-        if self.size == 1:
-            return 0
-        return int(sum(self._counts(count)[: self.rank]))
+        means, spreads = zip(
+            *self.gather((ours.mean.detach().cpu(), ours.spread.detach().cpu())), strict=True
+        )
+        device = ours.mean.device
+        return ours.replace(torch.cat(means).to(device), torch.cat(spreads).to(device))
 
     def add_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
         """Each process has the gradient of its own images; the sum is that of the batch."""
@@ -72,21 +84,3 @@ class World:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
             dist.all_reduce(parameter.grad)
-
-    def wait(self) -> None:
-        if self.size > 1:
-            dist.barrier()
-
-    def _counts(self, count: int) -> list[int]:
-        counts = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
-        dist.all_gather(counts, torch.tensor([count]))
-        return [int(number) for number in counts]
-
-    def _gather_rows(self, ours: Tensor) -> Tensor:
-        """Rows of all processes; shares may differ in length, so they travel padded."""
-        counts = self._counts(len(ours))
-        padded = ours.new_zeros(max(counts), ours.shape[1])
-        padded[: len(ours)] = ours
-        received = [torch.empty_like(padded) for _ in counts]
-        dist.all_gather(received, padded)
-        return torch.cat([rows[:count] for rows, count in zip(received, counts, strict=True)])

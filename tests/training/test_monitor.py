@@ -1,11 +1,11 @@
-"""The watch: quiet while all is well, loud and then final when it is not."""
+"""The monitor: quiet while all is well, loud and then final when it is not."""
 
 import pytest
 import torch
 from torch.nn.functional import normalize
 
 import surefind as sf
-from surefind.training.watch import ADVICE, TrainingStopped, Watch
+from surefind.training.monitor import ADVICE, TrainingMonitor, TrainingStopped
 
 
 def good(count: int = 20) -> sf.Gaussians:
@@ -14,9 +14,9 @@ def good(count: int = 20) -> sf.Gaussians:
 
 
 def look(
-    watch: Watch, step: int, loss: float = 1.0, gradient: float = 1.0, embeddings=None
+    monitor: TrainingMonitor, step: int, loss: float = 1.0, gradient: float = 1.0, embeddings=None
 ) -> None:
-    watch.look(
+    monitor.check_step(
         loss=torch.tensor(loss),
         gradient=torch.tensor(gradient),
         embeddings=embeddings or good(),
@@ -25,18 +25,18 @@ def look(
 
 
 def test_a_healthy_run_is_left_alone(caplog):
-    watch = Watch(floor=1e-6)
+    monitor = TrainingMonitor(floor=1e-6)
     for step in range(100):
-        look(watch, step, loss=1 / (1 + step))
+        look(monitor, step, loss=1 / (1 + step))
     assert not caplog.records
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_what_is_not_finite_stops_at_once(value: float):
     with pytest.raises(TrainingStopped, match="loss is not finite"):
-        look(Watch(floor=0), 3, loss=value)
+        look(TrainingMonitor(floor=0), 3, loss=value)
     with pytest.raises(TrainingStopped, match="gradient is not finite"):
-        look(Watch(floor=0), 3, gradient=value)
+        look(TrainingMonitor(floor=0), 3, gradient=value)
 
 
 SICK = {
@@ -53,12 +53,12 @@ SICK = {
 
 @pytest.mark.parametrize("symptom", SICK)
 def test_a_lasting_symptom_is_warned_of_and_then_stops_training(symptom: str, caplog):
-    watch = Watch(floor=1e-6)
-    look(watch, 0)
+    monitor = TrainingMonitor(floor=1e-6)
+    look(monitor, 0)
     for step in range(1, 10):
-        look(watch, step, **SICK[symptom])
+        look(monitor, step, **SICK[symptom])
     with pytest.raises(TrainingStopped) as caught:
-        look(watch, 10, **SICK[symptom])
+        look(monitor, 10, **SICK[symptom])
     assert symptom in caught.value.problem
     assert caught.value.fix == ADVICE[symptom]
     assert [symptom in record.getMessage() for record in caplog.records] == [True]
@@ -66,35 +66,38 @@ def test_a_lasting_symptom_is_warned_of_and_then_stops_training(symptom: str, ca
 
 def test_nearly_uniform_distributions_on_the_sphere_stop_training():
     """There every gradient vanishes, and no loss or gradient is ever infinite."""
-    watch, uniform = Watch(floor=1e-6), sf.VonMisesFisher(good().mean, torch.full((20,), 0.05))
+    monitor, uniform = (
+        TrainingMonitor(floor=1e-6),
+        sf.VonMisesFisher(good().mean, torch.full((20,), 0.05)),
+    )
     for step in range(9):
-        look(watch, step, embeddings=uniform)
+        look(monitor, step, embeddings=uniform)
     with pytest.raises(TrainingStopped, match="the variance explodes"):
-        look(watch, 9, embeddings=uniform)
+        look(monitor, 9, embeddings=uniform)
 
 
 def test_a_symptom_that_passes_is_forgotten():
-    watch = Watch(floor=1e-6)
-    look(watch, 0)
+    monitor = TrainingMonitor(floor=1e-6)
+    look(monitor, 0)
     for step in range(200):
         sick = {} if step % 8 == 7 else SICK["the loss is far above where it started"]
-        look(watch, step, **sick)
+        look(monitor, step, **sick)
 
 
 def test_batches_without_a_triplet_stop_training():
-    watch = Watch(floor=0)
+    monitor = TrainingMonitor(floor=0)
     for step in range(9):
-        watch.look_at_empty(step)
+        monitor.check_empty_batch(step)
     with pytest.raises(TrainingStopped, match="no batch has a triplet"):
-        watch.look_at_empty(9)
+        monitor.check_empty_batch(9)
 
 
 def test_a_resumed_watch_stops_at_the_same_step():
-    watch, resumed = Watch(floor=0), Watch(floor=0)
-    look(watch, 0, loss=1.0)
+    monitor, resumed = TrainingMonitor(floor=0), TrainingMonitor(floor=0)
+    look(monitor, 0, loss=1.0)
     for step in range(1, 6):
-        look(watch, step, loss=100.0)
-    resumed.load_state_dict(watch.state_dict())
+        look(monitor, step, loss=100.0)
+    resumed.load_state_dict(monitor.state_dict())
     for step in range(6, 10):
         look(resumed, step, loss=100.0)
     with pytest.raises(TrainingStopped, match="far above where it started"):

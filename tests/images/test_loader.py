@@ -4,15 +4,14 @@ import io
 import threading
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from PIL import Image
 
 from surefind.errors import InvalidArgument, SurefindError
-from surefind.images import loading
+from surefind.images import loader as loading
 from surefind.images.decode import decode
-from surefind.images.loading import Loader, Rejection
+from surefind.images.loader import Loader, Rejection
 from surefind.images.preprocess import Preprocessing
 
 SMALL = Preprocessing(size=8)
@@ -38,15 +37,6 @@ def test_batches_come_in_the_order_of_the_sources(workers: int, prefetch: int):
     expected = torch.stack([SMALL.resize_image(decode(source)) for source in sources])
     assert torch.equal(torch.cat([batch.pixels for batch in batches]), expected)
     assert batches[0].pixels.dtype == torch.uint8 and batches[0].rows.dtype == torch.int64
-
-
-def test_every_kind_of_source_may_be_mixed(tmp_path: Path):
-    file = tmp_path / "a.jpg"
-    file.write_bytes(jpeg())
-    array = np.zeros((12, 20, 3), np.uint8)
-    sources = [str(file), file, jpeg(), Image.fromarray(array), array, decode(array)]
-    (batch,) = Loader(sources, SMALL)
-    assert batch.pixels.shape == (6, 3, 8, 8)
 
 
 def test_one_bad_image_in_a_thousand_is_skipped_and_named(tmp_path: Path):
@@ -115,12 +105,6 @@ def test_leaving_early_ends_the_threads():
     assert not threads()
 
 
-def test_an_error_ends_the_threads():
-    with pytest.raises(SurefindError):
-        list(Loader([jpeg(), b"bad"] * 100, SMALL, batch_size=4, workers=2))
-    assert not threads()
-
-
 def test_only_so_many_batches_are_made_ahead(monkeypatch: pytest.MonkeyPatch):
     decoded = []
     monkeypatch.setattr(loading, "decode", lambda s, p: decoded.append(1) or decode(s, p))
@@ -128,15 +112,6 @@ def test_only_so_many_batches_are_made_ahead(monkeypatch: pytest.MonkeyPatch):
     for taken in range(1, 10):
         next(batches)
         assert len(decoded) <= 5 * (taken + 2)
-
-
-def test_a_mistake_of_the_caller_stops_at_once():
-    with pytest.raises(InvalidArgument, match="source: expected"):
-        list(Loader([jpeg(), 3], SMALL, max_bad_share=1.0))  # type: ignore[list-item]
-
-
-def test_no_sources_give_no_batches():
-    assert list(Loader([], SMALL)) == []
 
 
 @pytest.mark.parametrize(
