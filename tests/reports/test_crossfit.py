@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from surefind.reports.crossfit import crossfit_probability
+from surefind.reports.signals import crossfit_probability
 
 
 def made_up(n: int = 2000, seed: int = 0):

@@ -13,7 +13,7 @@ from surefind.encoders.onnx.runtime import OnnxEncoder
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 from surefind.images.preprocess import Preprocessing
 from surefind.reports.evaluate import Request, evaluate
-from surefind.reports.folder import ReportFolder
+from surefind.reports.report import ReportFolder
 from surefind.reports.result import EvalResult, QueryTable
 
 

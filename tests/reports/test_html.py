@@ -13,7 +13,8 @@ import pytest
 from evaluations import make_evaluation
 from PIL import Image
 
-from surefind.reports.html import page, write_report
+from surefind.reports import report as page
+from surefind.reports.report import write_report
 from surefind.reports.result import EvalResult, QueryTable
 from surefind.reports.tables import decimal, percent, short
 

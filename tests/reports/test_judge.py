@@ -9,8 +9,8 @@ import torch
 
 import surefind as sf
 from surefind.images.catalog import Catalog
-from surefind.reports.encoded import Embedded
 from surefind.reports.judge import judge
+from surefind.reports.protocol import Embedded
 
 N, CLASSES, DIM = 60, 8, 6
 

@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from surefind.reports.figures.report import write_figures
 from surefind.reports.figures.style import NothingToDraw
+from surefind.reports.report import write_figures
 from surefind.reports.result import Report
 
 

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from surefind.errors import InvalidFile
-from surefind.reports.folder import evaluate_into
+from surefind.reports.report import evaluate_into
 from surefind.reports.reproduce.compare import compare
 from surefind.reports.reproduce.markdown import to_markdown
 from surefind.reports.reproduce.paper import COLUMNS

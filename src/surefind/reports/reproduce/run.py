@@ -12,7 +12,7 @@ from surefind.encoders.saving import read_config
 from surefind.errors import InvalidFile, SurefindError
 from surefind.files import make_writable, write_whole
 from surefind.reports.evaluate import OWN_FOREIGN, Request
-from surefind.reports.folder import evaluate_into
+from surefind.reports.report import evaluate_into
 from surefind.reports.reproduce.plan import Plan, Row
 from surefind.reports.result import FORMAT, EvalResult
 from surefind.training.folder import RunFolder
