@@ -133,11 +133,9 @@ def _ladder(request: Request, encoder: ImageEncoder, judgement: Judgement, tell:
     """Corrupted queries ask the clean gallery."""
     own, protocol = judgement.own, judgement.protocol
     gallery = own.embeddings[protocol.gallery.tolist()]
-    place = np.full(len(own.catalog), -1)
-    place[protocol.gallery] = np.arange(len(protocol.gallery))
 
     def ask(batch: Embeddings, rows: Rows) -> Answer:
-        itself = None if protocol.itself is None else place[rows]
+        itself = None if protocol.itself is None else rows  # the gallery is the whole catalog
         found = neighbours("means", batch, gallery, DEPTH, itself=itself)
         signals = uncertainty_signals(
             batch, gallery, found, by_means=found, learned=encoder.has_variance

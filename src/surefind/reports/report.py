@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from surefind.files import make_writable, write_whole
 from surefind.images.decode import ImageRejected, decode_picture
 from surefind.metrics.bootstrap import Estimate
+from surefind.reports import tables
 from surefind.reports.evaluate import Evaluation, Request, evaluate
 from surefind.reports.figures import evaluation as drawings
 from surefind.reports.figures import examples
@@ -21,18 +22,6 @@ from surefind.reports.figures.style import NothingToDraw, content, main_signal, 
 from surefind.reports.measures import share_resampled
 from surefind.reports.result import PAGE, EvalResult, QueryTable, Report, Signal
 from surefind.reports.signals import is_learned, ranking_name, signal_name
-from surefind.reports.tables import (
-    decimal,
-    ece_tables,
-    interval,
-    ladder_tables,
-    percent,
-    retrieval_table,
-    risk_title,
-    short,
-    signal_tables,
-    signal_values,
-)
 from surefind.validation import check_choice
 
 RANKING = "means"  # the order that headlines and galleries speak of; every model has it
@@ -64,10 +53,10 @@ _TEMPLATES = Environment(
     lstrip_blocks=True,
 )
 _TEMPLATES.filters |= {
-    "decimal": decimal,
-    "percent": percent,
-    "interval": interval,
-    "percent_interval": lambda value: interval(value, percent),
+    "decimal": tables.decimal,
+    "percent": tables.percent,
+    "interval": tables.interval,
+    "percent_interval": lambda value: tables.interval(value, tables.percent),
     "thousands": "{:,}".format,
     "signal_name": signal_name,
 }
@@ -179,14 +168,16 @@ def render(result: EvalResult, queries: QueryTable, *, figures: Mapping[str, str
         ranking=rankings[RANKING],
         best=best_signal,
         share=min(shares, key=float),
-        risk_title=risk_title,
-        retrieval=retrieval_table(rankings),
-        signals={ranking_name(name): signal_tables(ranking) for name, ranking in rankings.items()},
+        risk_title=tables.risk_title,
+        retrieval=tables.retrieval_table(rankings),
+        signals={
+            ranking_name(name): tables.signal_tables(ranking) for name, ranking in rankings.items()
+        },
         main=ranking_name(RANKING),
         learned=any(map(is_learned, rankings[RANKING].signals)),
-        ece=ece_tables(rankings),
+        ece=tables.ece_tables(rankings),
         figures=figures,
-        ladder=ladder_tables(result.ladder) if result.ladder else [],
+        ladder=tables.ladder_tables(result.ladder) if result.ladder else [],
         signal=main_signal(queries, RANKING),
         examples=_examples(result, queries),
         exclusions=result.exclusions,
@@ -201,7 +192,7 @@ def best_signal(
     found = [
         (name, value)
         for name, signal in signals.items()
-        if isinstance(value := signal_values(signal)[measure], Estimate)
+        if isinstance(value := tables.signal_values(signal)[measure], Estimate)
         and not isnan(value.value)
         and learned in (None, is_learned(name))
     ]
@@ -238,7 +229,7 @@ def _examples(result: EvalResult, queries: QueryTable) -> dict[str, list[dict[st
             "picture": picture(path),
             "path": path,
             "label": labels.get(path) or PurePosixPath(path).name,
-            "distance": short(number(f"distance_{rank}", row)),
+            "distance": tables.short(number(f"distance_{rank}", row)),
             "match": bool(queries[f"{RANKING}.match_{rank}"][row]),
         }
 
@@ -250,8 +241,8 @@ def _examples(result: EvalResult, queries: QueryTable) -> dict[str, list[dict[st
             "picture": picture(path),
             "path": path,
             "label": str(queries["label"][row]),
-            "uncertainty": short(number(f"signal.{signal}", row)),
-            "probability": "" if isnan(probability) else percent(probability),
+            "uncertainty": tables.short(number(f"signal.{signal}", row)),
+            "probability": "" if isnan(probability) else tables.percent(probability),
             "hits": [hit(row, rank) for rank in ranks],
         }
 

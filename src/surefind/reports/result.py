@@ -179,11 +179,11 @@ class QueryTable:
         return len(self.columns["id"])
 
     def select(self, rows: NDArray[Any]) -> Self:
-        """The given rows, by number or by mask."""
+        """Return the given rows, by number or by mask."""
         return type(self)({name: column[rows] for name, column in self.columns.items()})
 
     def own(self) -> Self:
-        """The scored queries: not foreign, and with a match in the gallery."""
+        """Return the scored queries: not foreign, and with a match in the gallery."""
         return self.select(~self["foreign"] & (self["n_matches"] > 0))
 
     def hits(self, ranking: str) -> NDArray[np.bool_]:

@@ -67,16 +67,6 @@ def test_models_are_trained_on_birds(cars, work):
     assert {result.about.data for row in found for result in row.results} == {cars.data}
 
 
-def test_models_of_the_table_of_birds_are_reused(cub, cars, work):
-    run(cub, work)
-    run(cars, work)
-    assert len(work.trained) == 2
-    assert len(work.evaluated) == 4
-    run(cars, work)
-    run(cub, work)
-    assert (len(work.trained), len(work.evaluated)) == (2, 4)
-
-
 def test_models_of_another_folder_are_reused(cub, cars, work, tmp_path: Path):
     run(cub, work)
     elsewhere = replace(cars, output=tmp_path / "elsewhere", models=cub.output, train_data=None)

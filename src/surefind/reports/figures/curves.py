@@ -1,7 +1,6 @@
 """Figures of a calibration and of a training run."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -104,11 +103,6 @@ def _draw_risk(axis: Axes, said: dict[str, Tensor], right: Tensor, promise: Prom
     answered = "share of queries answered, the surest first"
     style.caption(axis, title, x=answered, y="share of wrong first hits")
     style.key(axis, loc="upper left")
-
-
-def draw_training(log: Sequence[StepInfo], path: Path) -> None:
-    """Write `training_figure` to a file."""
-    style.save(training_figure(log), path)
 
 
 def training_figure(log: Sequence[StepInfo]) -> Figure:

@@ -187,7 +187,8 @@ def draw_ood(result: EvalResult, queries: QueryTable, *, ranking: str = "means")
     rows = -(-len(signals) // _OOD_COLUMNS)
     title = f"In-catalogue and foreign queries ({style.shortened(result.about.foreign, 60)})"
     figure, axes = style.panels(rows, _OOD_COLUMNS, height=0.8 + 1.9 * rows, title=title)
-    style.blank(axes, len(signals))
+    for axis in axes.flat[len(signals) :]:
+        axis.set_axis_off()
     for axis, signal in zip(axes.flat, signals, strict=False):
         _draw_histograms(axis, result, queries, signal, ranking=ranking, title=signal_name(signal))
     _finish_ood(figure, axes)
@@ -206,10 +207,11 @@ def compare_ood(reports: Sequence[Report], *, ranking: str = "means") -> Figure:
     title = "In-catalogue and foreign queries by cov[Δ] of the query and its top hit"
     figure, axes = style.panels(len(rows), columns, height=0.8 + 1.9 * len(rows), title=title)
     for line, (group, some) in zip(axes, rows, strict=True):
-        style.blank(line, len(some))
+        for axis in line[len(some) :]:
+            axis.set_axis_off()
         for axis, (label, result, queries) in zip(line, some, strict=False):
             style.check_foreign(queries)
-            signal = style.pair_signal(queries, ranking)
+            signal = style.main_signal(queries, ranking, "pair_var")
             name = f"{group}, {label}" if group else label
             if signal != "pair_var":
                 name += f": {signal_name(signal)}"
@@ -259,14 +261,14 @@ def draw_ladder(result: EvalResult, queries: QueryTable, *, ranking: str = "mean
     """Median uncertainty over the level of corruption, the clean images being 1; R@1 in grey."""
     ladder = result.ladder
     if ladder is None:
-        raise style.NothingToDraw(
-            "the report has no corrupted queries", fix="evaluate again with --ladder 200"
-        )
+        fix = "evaluate again with --ladder 200"
+        raise style.NothingToDraw("the report has no corrupted queries", fix=fix)
     kinds = list(dict.fromkeys(rung.kind for rung in ladder.rungs))
     rows = -(-len(kinds) // _LADDER_COLUMNS)
     title = f"Corrupted queries: {ladder.queries} of {len(queries.own())}"
     figure, axes = style.panels(rows, _LADDER_COLUMNS, height=0.9 + 2.1 * rows, title=title)
-    style.blank(axes, len(kinds))
+    for axis in axes.flat[len(kinds) :]:
+        axis.set_axis_off()
     names = list(result.rankings[ranking].signals)
     for number, (axis, kind) in enumerate(zip(axes.flat, kinds, strict=False)):
         rungs = sorted((r for r in ladder.rungs if r.kind == kind), key=lambda rung: rung.level)

@@ -1,6 +1,6 @@
 """Queries as pictures: beside their hits, in pairs, or by themselves."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,15 +46,9 @@ def by_uncertainty(
     foreign: bool = False,
     descending: bool = False,
 ) -> NDArray[np.int64]:
-    """Return the rows of the scored queries, the surest first.
+    """Return the rows of the scored queries, and of the `foreign` ones, the surest first.
 
-    Args:
-        queries: the table of a report.
-        signal: the uncertainty to sort by.
-        ranking: how the gallery is ordered.
-        top_hit: only queries whose top hit is right (True) or wrong (False).
-        foreign: foreign queries as well.
-        descending: the least sure first.
+    With `top_hit`, only queries whose top hit is right (True) or wrong (False).
     """
     kept = queries["n_matches"] > 0
     if top_hit is not None:
@@ -79,32 +73,19 @@ def thumbnail(root: str | Path, path: str) -> NDArray[np.uint8]:
 def draw_selection(
     result: EvalResult, queries: QueryTable, *, which: str, ranking: str = "means"
 ) -> Figure:
-    """Draw the gallery of one of the `SELECTIONS`."""
+    """Draw one of the `SELECTIONS`: a row per query, its picture, then its 5 nearest."""
     title, options = SELECTIONS[which]
     signal = style.main_signal(queries, ranking)
     rows = by_uncertainty(queries, signal, ranking=ranking, **options)[:_ROWS]
-    return draw_gallery(result, queries, rows=rows, title=title, ranking=ranking)
-
-
-def draw_gallery(
-    result: EvalResult,
-    queries: QueryTable,
-    *,
-    rows: Iterable[int],
-    title: str,
-    ranking: str = "means",
-) -> Figure:
-    """A row per query: its picture, then its 5 nearest, marked ✓ in a green or ✗ in a red frame."""
-    rows = [int(row) for row in rows]
-    if not rows:
+    if not len(rows):
         raise style.NothingToDraw(f"{title}: there is no such query")
     tiles = _Tiles(result, queries, ranking)
     sheet = _Sheet(title, across=_HITS * _PITCH[0] + _GAP + 1.1)
     hits = min(_HITS, queries.hits(ranking).shape[1])
     for row in rows:
-        sheet.add(tiles.query(row, style.main_signal(queries, ranking)), x=0)
+        sheet.tiles.append((tiles.query(row, signal), 0, sheet.y))
         for rank in range(1, hits + 1):
-            sheet.add(tiles.hit(row, rank), x=_GAP + rank * _PITCH[0])
+            sheet.tiles.append((tiles.hit(row, rank), _GAP + rank * _PITCH[0], sheet.y))
         sheet.y += _PITCH[1]
     return sheet.figure()
 
@@ -123,7 +104,10 @@ def draw_extremes(result: EvalResult, queries: QueryTable, *, ranking: str = "me
 
 def draw_pairs(result: EvalResult, queries: QueryTable, *, ranking: str = "means") -> Figure:
     """Queries above their nearest hits, all of them matches, at both ends of cov[Δ]."""
-    tiles, signal = _Tiles(result, queries, ranking), style.pair_signal(queries, ranking)
+    tiles, signal = (
+        _Tiles(result, queries, ranking),
+        style.main_signal(queries, ranking, "pair_var"),
+    )
     rows = by_uncertainty(queries, signal, ranking=ranking, top_hit=True)
     if not len(rows):
         raise style.NothingToDraw("no query has a right nearest hit")
@@ -143,7 +127,7 @@ def draw_own_and_foreign(reports: Sequence[Report], *, ranking: str = "means") -
     sheet = _Sheet("Least certain of in-catalogue and foreign queries together")
     for label, result, queries in reports:
         style.check_foreign(queries)
-        signal, foreign = style.pair_signal(queries, ranking), queries["foreign"]
+        signal, foreign = style.main_signal(queries, ranking, "pair_var"), queries["foreign"]
         rows = by_uncertainty(queries, signal, ranking=ranking, foreign=True, descending=True)
         rows = rows[:_SHEET]
         sheet.heading(
@@ -176,10 +160,8 @@ class _Tiles:
         self, row: int, signal: str, *, match: bool | None = None, frame_foreign: bool = False
     ) -> Tile:
         """Named by its label; framed by whether its nearest hit is right, or it is foreign."""
-        foreign = self.queries["foreign"][row]
-        name, colour, dash = str(self.queries["label"][row]), style.INK, "solid"
-        if foreign:
-            name = "foreign"
+        foreign, colour, dash = self.queries["foreign"][row], style.INK, "solid"
+        name = "foreign" if foreign else str(self.queries["label"][row])
         if match is not None:
             mark, colour, dash = _MARKS[bool(match)]
             name = f"{mark} {name}"
@@ -209,14 +191,11 @@ class _Sheet:
         self.tiles: list[tuple[Tile, float, float]] = []
         self.headings: list[tuple[str, float]] = []
 
-    def add(self, tile: Tile, *, x: float) -> None:
-        self.tiles.append((tile, x, self.y))
-
     def fill(self, tiles: Sequence[Tile]) -> None:
-        """As many rows as it takes."""
+        """Add as many rows as it takes."""
         for start in range(0, len(tiles), _COLUMNS):
             for column, tile in enumerate(tiles[start : start + _COLUMNS]):
-                self.add(tile, x=column * _PITCH[0])
+                self.tiles.append((tile, column * _PITCH[0], self.y))
             self.y += _PITCH[1]
 
     def heading(self, text: str) -> None:

@@ -11,17 +11,7 @@ import torch
 
 from surefind.metrics import PairedTest, paired_test
 from surefind.metrics.bootstrap import Estimate
-from surefind.reports.reproduce.paper import (
-    ABOUT,
-    ABOUT_ALL,
-    BACKBONES,
-    COLUMNS,
-    REMARKS,
-    TEST_QUERIES,
-    TITLES,
-    TRAINED_ON,
-    paper_tables,
-)
+from surefind.reports.reproduce import paper
 from surefind.reports.reproduce.plan import MC_DROPOUT_HEADS, ROWS, PaperRow, Plan
 from surefind.reports.reproduce.run import RowResult
 from surefind.reports.result import About, QueryTable, Ranking
@@ -114,8 +104,8 @@ def compare(plan: Plan, results: Sequence[RowResult]) -> Comparison:
     for found in results:
         printed = (plan.dataset, plan.backbone, found.row.paper or "")
         marks: dict[str, int] = {}
-        if printed in REMARKS:
-            columns, text = REMARKS[printed]
+        if printed in paper.REMARKS:
+            columns, text = paper.REMARKS[printed]
             footnotes.append(text)
             marks = dict.fromkeys(columns, len(footnotes))
         rankings = [result.rankings[found.row.ranking] for result in found.results]
@@ -128,7 +118,7 @@ def compare(plan: Plan, results: Sequence[RowResult]) -> Comparison:
                 found.row.title,
                 found.recipe,
                 len(rankings),
-                paper_tables().get(printed, {}),
+                paper.paper_tables().get(printed, {}),
                 _figures(rankings),
                 _doubts(rankings),
                 against(plan, found.row, plan.rows[0]) if rows else None,
@@ -173,7 +163,7 @@ def _figures(rankings: Sequence[Ranking]) -> dict[str, SeedMean]:
         figures[f"R@{k}"] = over_seeds([ranking.recall.get(k) for ranking in rankings])
         figures[f"M@{k}"] = over_seeds([ranking.mean_ap.get(k) for ranking in rankings])
         figures[f"ECE@{k}"] = over_seeds([ranking.ece.get(ECE, {}).get(k) for ranking in rankings])
-    return {column: found for column in COLUMNS if (found := figures[column]) is not None}
+    return {column: found for column in paper.COLUMNS if (found := figures[column]) is not None}
 
 
 def _doubts(rankings: Sequence[Ranking]) -> Doubts:
@@ -231,7 +221,10 @@ def _right(plan: Plan, row: PaperRow) -> dict[tuple[str, str], float] | None:
 
 def _facts(plan: Plan, about: About) -> tuple[str, ...]:
     """What to know before reading: scale, data and command."""
-    trained, of_paper = plan.recipe(plan.rows[0], 0).encoder.backbone, BACKBONES[plan.backbone]
+    trained, of_paper = (
+        plan.recipe(plan.rows[0], 0).encoder.backbone,
+        paper.BACKBONES[plan.backbone],
+    )
     recipes = f"`+{plan.recipes}` recipes" if plan.recipes else "its rows' recipes"
     scale = f"Paper scale: {trained}, {recipes}, beside the paper's {of_paper}."
     if plan.dataset == "glyphs":
@@ -242,14 +235,14 @@ def _facts(plan: Plan, about: About) -> tuple[str, ...]:
             f"{of_paper}."
         )
     data = f"Data: {_short(plan.data)}, {about.queries:,} test queries."
-    if plan.dataset in TRAINED_ON:
+    if plan.dataset in paper.TRAINED_ON:
         trained_on = _short(plan.trained_on or plan.training_dataset)
         data = f"Models trained on {trained_on}. {data}"
-    wanted = TEST_QUERIES.get(plan.dataset)
-    if plan.dataset in TITLES and wanted is None:
+    wanted = paper.TEST_QUERIES.get(plan.dataset)
+    if plan.dataset in paper.TITLES and wanted is None:
         data += " The paper does not say how many it had."
     elif wanted not in (None, about.queries):
-        title = TITLES[plan.dataset]
+        title = paper.TITLES[plan.dataset]
         data += f" **This is not the paper's test set**: {title} has {wanted:,}."
     lines = [scale, data]
     if about.foreign:
@@ -264,8 +257,8 @@ def _notes(plan: Plan, about: About) -> tuple[str, ...]:
     """After the table."""
     drawn = "whole classes" if about.resampled_classes else "single queries"
     notes = [INTERVALS.format(drawn=drawn), BEST_FREE, AGAINST.format(drawn=drawn)]
-    notes += ABOUT_ALL if plan.dataset in TITLES else ()
-    notes += [ABOUT[plan.dataset]] if plan.dataset in ABOUT else []
+    notes += paper.ABOUT_ALL if plan.dataset in paper.TITLES else ()
+    notes += [paper.ABOUT[plan.dataset]] if plan.dataset in paper.ABOUT else []
     if any(plan.recipe_name(row).startswith(MC_DROPOUT_HEADS) for row in plan.rows):
         notes.append(DROPOUT_IN_HEAD)
     return tuple(notes)
@@ -273,7 +266,7 @@ def _notes(plan: Plan, about: About) -> tuple[str, ...]:
 
 def _command(plan: Plan) -> str:
     """The command line, without the folders of one machine."""
-    of_paper = plan.dataset in TITLES
+    of_paper = plan.dataset in paper.TITLES
     options = {
         "train-data": plan.train_data and _short(plan.train_data),
         "models": plan.models and plan.models.name,
