@@ -17,8 +17,8 @@ from rich.table import Table
 import surefind as sf
 from surefind.functional import asking_vectors, stored_vectors
 from surefind.images.catalog import Catalog
-from surefind.reports.encoded import Embedded
 from surefind.reports.judge import judge
+from surefind.reports.protocol import Embedded
 
 K = 10
 LARGE = "surefind, 2,000 queries in {:,} x 128"

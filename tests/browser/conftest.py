@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 from serving import Served, served
 
 from surefind.encoders import Encoder
-from surefind.reports.html import write_report
+from surefind.reports.report import write_report
 from surefind.search.index import Index
 
 _QUIET = (  # a browser that does only what it is told

@@ -9,7 +9,7 @@ from evaluations import make_evaluation
 from PIL import Image
 from playwright.sync_api import Browser, Page
 
-from surefind.reports.html import write_report
+from surefind.reports.report import write_report
 
 HOSTILE = "<img src=x onerror=alert(1)>.png"
 UNBROKEN = "word_" * 40

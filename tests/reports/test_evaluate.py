@@ -8,32 +8,12 @@ import pytest
 import torch
 from pictures import write_pictures
 
-from surefind.encoders import Encoder, EncoderConfig
+from surefind.encoders import Encoder
 from surefind.encoders.onnx.runtime import OnnxEncoder
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
-from surefind.images.preprocess import Preprocessing
 from surefind.reports.evaluate import Request, evaluate
-from surefind.reports.folder import ReportFolder
+from surefind.reports.report import ReportFolder
 from surefind.reports.result import EvalResult, QueryTable
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory) -> Path:
-    """A model, pictures of eight classes (four to train on), and foreign pictures."""
-    folder = tmp_path_factory.mktemp("evaluate")
-    write_pictures(folder / "own", classes=8)
-    write_pictures(folder / "foreign", classes=3, seed=9)
-    (folder / "own" / "class07" / "broken.png").write_bytes(b"no picture")
-    for family, dropout in (("gaussian", 0.0), ("point", 0.3)):
-        config = EncoderConfig(
-            "tiny",
-            dim=16,
-            family=family,
-            head_dropout=dropout,
-            preprocessing=Preprocessing(size=16),
-        )
-        Encoder.create(config, seed=0).save(folder / family)
-    return folder
 
 
 def request(place: Path, **changes) -> Request:

@@ -6,21 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from pictures import write_pictures
 
 from surefind.cli.main import main
-from surefind.encoders import Encoder, EncoderConfig
-from surefind.images.preprocess import Preprocessing
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("command")
-    write_pictures(folder / "photos", classes=8)
-    write_pictures(folder / "foreign", classes=3, seed=9)
-    config = EncoderConfig("tiny", dim=16, preprocessing=Preprocessing(size=16))
-    Encoder.create(config, seed=0).save(folder / "model")
-    return folder
 
 
 def surefind(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -31,7 +18,7 @@ def surefind(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_first_minute(place: Path):
     done = surefind(
-        place, "evaluate", "model", "photos", "--ood", "foreign", "-o", "report", "--ladder", "2"
+        place, "evaluate", "gaussian", "own", "--ood", "foreign", "-o", "report", "--ladder", "2"
     )
     assert done.returncode == 0, done.stderr
     assert "each of 20 images searches all the others" in done.stdout
@@ -42,12 +29,12 @@ def test_the_first_minute(place: Path):
     made = {path.name for path in (place / "report").iterdir()}
     assert made == {"results.json", "queries.csv", "figures", "report.html", "embeddings"}
     command = json.loads((place / "report" / "results.json").read_text())["about"]["command"]
-    assert command == "surefind evaluate model photos --ood foreign -o report --ladder 2"
+    assert command == "surefind evaluate gaussian own --ood foreign -o report --ladder 2"
 
 
 def test_json_is_the_result(place: Path):
     done = surefind(
-        place, "evaluate", "model", "photos", "-o", "json", "--ladder", "0", "--json",
+        place, "evaluate", "gaussian", "own", "-o", "json", "--ladder", "0", "--json",
         "--rows", "parquet", "--k", "1,3",
     )  # fmt: skip
     found = json.loads(done.stdout)
@@ -59,10 +46,10 @@ def test_json_is_the_result(place: Path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["model", "nowhere"], "no such file or folder"),
-        (["model", "photos", "--k", "one"], "--k: expected numbers"),
-        (["model", "photos", "--k", "0"], "numbers from 1 on"),
-        (["model", "photos", "--rows", "xml"], "--rows: expected one of csv, parquet"),
+        (["gaussian", "nowhere"], "no such file or folder"),
+        (["gaussian", "own", "--k", "one"], "--k: expected numbers"),
+        (["gaussian", "own", "--k", "0"], "numbers from 1 on"),
+        (["gaussian", "own", "--rows", "xml"], "--rows: expected one of csv, parquet"),
     ],
 )
 def test_bad_input_is_one_message(
@@ -75,7 +62,7 @@ def test_bad_input_is_one_message(
 
 def test_a_folder_that_cannot_be_written_is_found_out_first(place: Path, monkeypatch, capsys):
     (place / "a file").write_text("")
-    error = failing(place, monkeypatch, capsys, "model", "photos", "-o", "a file/report")
+    error = failing(place, monkeypatch, capsys, "gaussian", "own", "-o", "a file/report")
     assert "cannot write" in error
     assert "encoding" not in error
 

@@ -12,7 +12,7 @@ from surefind.cli.figures import THEORY, FigureName, figures
 from surefind.cli.options import register
 from surefind.errors import SurefindError
 from surefind.reports.figures import theory
-from surefind.reports.figures.report import DRAWINGS
+from surefind.reports.report import DRAWINGS
 
 
 @pytest.fixture(scope="module")

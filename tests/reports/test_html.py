@@ -13,7 +13,8 @@ import pytest
 from evaluations import make_evaluation
 from PIL import Image
 
-from surefind.reports.html import page, write_report
+from surefind.reports import report as page
+from surefind.reports.report import write_report
 from surefind.reports.result import EvalResult, QueryTable
 from surefind.reports.tables import decimal, percent, short
 
@@ -128,8 +129,37 @@ def test_telling_black_bars_are_spoken_of_at_the_top(evaluation: Evaluation) -> 
     assert "black bars alone give" not in without_figures(result, queries)
 
 
-def test_the_page_is_well_formed(html: str) -> None:
-    assert Tags(html).open == []
+def test_the_page_is_well_formed_and_its_headings_skip_no_level(html: str) -> None:
+    tags = Tags(html)
+    assert tags.open == []
+    levels = [int(tag[1]) for tag in tags.used if re.fullmatch(r"h\d", tag)]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+
+
+def test_the_page_loads_nothing_from_elsewhere(html: str) -> None:
+    tags = Tags(html)
+    assert all(address.startswith(("data:image/", "#")) for address in tags.addresses)
+    assert not {"script", "link", "iframe", "object", "base"} & set(tags.used)
+    assert "default-src 'none'" in html
+    assert not re.search(r"@import|url\(", html[html.index("<style>") : html.index("</style>")])
+
+
+@pytest.mark.parametrize("ground", ["ground", "card", "shade"])
+@pytest.mark.parametrize("ink", ["text", "quiet", "link", "right", "wrong"])
+def test_text_is_legible_in_both_schemes(html: str, ink: str, ground: str) -> None:
+    """WCAG AA: a contrast of 4.5."""
+
+    def luminance(colour: str) -> float:
+        parts = (int(colour[at : at + 2], 16) / 255 for at in (0, 2, 4))
+        linear = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+        return float(np.dot([0.2126, 0.7152, 0.0722], list(linear)))
+
+    inks, grounds = (re.findall(rf"--{name}: #(\w{{6}});", html) for name in (ink, ground))
+    assert len(inks) == len(grounds) == 2  # light, dark
+    for pair in zip(inks, grounds, strict=True):
+        dark, light = sorted(map(luminance, pair))
+        assert (light + 0.05) / (dark + 0.05) >= 4.5
 
 
 def test_the_page_does_not_tell_where_the_pictures_lie(evaluation: Evaluation) -> None:

@@ -9,8 +9,8 @@ import torch
 
 import surefind as sf
 from surefind.images.catalog import Catalog
-from surefind.reports.encoded import Embedded
 from surefind.reports.judge import judge
+from surefind.reports.protocol import Embedded
 
 N, CLASSES, DIM = 60, 8, 6
 
@@ -130,33 +130,6 @@ def test_foreign_queries_are_told_by_their_variance():
     assert not table.hits("means")[table["foreign"]].any()
 
 
-def test_points_have_one_ranking_and_no_calibration_by_variance():
-    judgement = judge(embedded(), learned=False)
-    assert list(judgement.rankings) == ["means"]
-    assert judgement.rankings["means"].ece == {}
-    assert list(judgement.rankings["means"].signals) == [
-        "nearest_distance",
-        "ratio_1_2",
-        "ratio_1_10",
-        "ratio_1_20",
-        "nearest_cosine",
-    ]
-
-
-@pytest.mark.parametrize("family", ["gaussian", "sphere"])
-def test_what_is_free_in_the_expected_ranking_is_what_a_model_without_variance_has(family: str):
-    own, foreign = embedded(family), embedded(family, n=30, seed=5, name="foreign")
-    with_variance, without = judge(own, foreign), judge(own, foreign, learned=False)
-    free = without.rankings["means"].signals
-    for name in free:
-        for ranking in ("means", "expected"):
-            np.testing.assert_array_equal(
-                with_variance.queries[f"{ranking}.signal.{name}"],
-                without.queries[f"means.signal.{name}"],
-            )
-        assert with_variance.rankings["expected"].signals[name].ood == free[name].ood
-
-
 def test_what_is_not_defined_is_none_and_never_a_number():
     centres = 100 * torch.eye(CLASSES)[torch.arange(N) % CLASSES]
     centres = centres + torch.rand(centres.shape, generator=torch.Generator().manual_seed(0))
@@ -188,23 +161,6 @@ def test_known_difficulty_is_compared_with_every_uncertainty():
     assert signals["query_var"].difficulty.value == pytest.approx(1.0)
     assert abs(signals["nearest_distance"].difficulty.value) < 0.5
     assert judge(embedded()).rankings["means"].signals["query_var"].difficulty is None
-
-
-def repeated(own: Embedded, rows: list[int]) -> Embedded:
-    """With some images once more, under other names."""
-    every = [*range(len(own.catalog)), *rows]
-    names = tuple(f"{number:03d}.png" for number in range(len(every)))
-    labels = tuple(own.catalog.labels[row] for row in every)
-    return Embedded(own.embeddings[every], Catalog(own.catalog.root, names, labels=labels))
-
-
-def test_images_that_are_there_twice_change_no_figure_and_are_counted():
-    plain, again = embedded(), list(range(0, N, 3))
-    judgement = judge(repeated(plain, again))
-    assert judgement.rankings == judge(plain).rankings
-    (excluded,) = judgement.exclusions
-    assert (excluded.reason, excluded.count) == ("copy of another image", 20)
-    assert excluded.examples[0] == "060.png"
 
 
 def test_a_copy_of_a_query_is_not_in_the_gallery_that_it_searches():

@@ -6,10 +6,10 @@ import torch
 from surefind import metrics
 from surefind.metrics import bootstrap_all
 from surefind.reports import measures
-from surefind.reports.measures import Found, estimate_all
+from surefind.reports.measures import Scored, estimate_all
 
 
-def made_up(queries: int, foreign: int = 0, *, each: int = 1) -> Found:
+def made_up(queries: int, foreign: int = 0, *, each: int = 1) -> Scored:
     """Classes of `each` queries, which are in doubt and right together."""
     generator = torch.Generator().manual_seed(0)
     classes = torch.arange(queries) // each
@@ -17,7 +17,7 @@ def made_up(queries: int, foreign: int = 0, *, each: int = 1) -> Found:
     doubt += 0.01 * torch.rand(queries, generator=generator)
     hits = torch.rand(queries, 5, generator=generator)[classes] > doubt[:, None]
     strange = {"doubt": 0.4 + torch.rand(foreign, generator=generator).double()}
-    return Found(
+    return Scored(
         hits,
         torch.full((queries,), 9),
         {"doubt": doubt},
@@ -28,7 +28,7 @@ def made_up(queries: int, foreign: int = 0, *, each: int = 1) -> Found:
     )
 
 
-def statistics(found: Found) -> measures.Statistics:
+def statistics(found: Scored) -> measures.Statistics:
     signal, wrong = found.signals["doubt"], ~found.hits[:, 0]
     return {
         ("doubt", "auroc"): lambda weights: metrics.auroc(signal, wrong, weights=weights),
@@ -36,7 +36,7 @@ def statistics(found: Found) -> measures.Statistics:
     }
 
 
-def estimates(found: Found) -> measures.Estimates:
+def estimates(found: Scored) -> measures.Estimates:
     return estimate_all(statistics, found, groups_of=lambda part: (part.groups,), seed=0)
 
 
@@ -70,7 +70,7 @@ def test_an_event_too_rare_for_the_sample_is_estimated_from_all(monkeypatch):
     found.hits[:, 0] = True
     found.hits[found.signals["doubt"].argmax(), 0] = False  # a single wrong query
 
-    def if_defined(part: Found) -> measures.Statistics:
+    def if_defined(part: Scored) -> measures.Statistics:
         return statistics(part) if not part.hits[:, 0].all() else {}
 
     found_all = estimate_all(if_defined, found, groups_of=lambda part: (part.groups,), seed=0)

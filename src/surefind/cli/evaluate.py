@@ -60,7 +60,7 @@ def evaluate(
     from surefind.cli.output import stages
     from surefind.reports.evaluate import Request
     from surefind.reports.evaluate import evaluate as run
-    from surefind.reports.folder import ReportFolder
+    from surefind.reports.report import ReportFolder
 
     try:
         numbers = tuple(sorted({int(part) for part in ks.split(",")}))

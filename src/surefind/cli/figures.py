@@ -94,8 +94,8 @@ def figures(
     """
     from surefind.cli.output import bars
     from surefind.files import make_writable
-    from surefind.reports.figures.report import write_figures
     from surefind.reports.figures.style import ENDINGS, save
+    from surefind.reports.report import write_figures
 
     if output.suffix in ENDINGS:
         raise InvalidArgument(

@@ -47,7 +47,7 @@ def push(
     from surefind.encoders.encoder import Encoder
     from surefind.encoders.hub import check_hub_id, pack, upload
     from surefind.encoders.serialization import CARD
-    from surefind.reports.for_card import read_measured
+    from surefind.reports.tables import read_measured
     from surefind.search.printable import printable, printable_lines
 
     hub_id = check_hub_id(name)

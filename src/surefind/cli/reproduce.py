@@ -85,12 +85,12 @@ def reproduce(
         find_source,
         look_for,
     )
-    from surefind.reports.reproduce.run import claimed_data
+    from surefind.reports.reproduce.run import claimed
     from surefind.validation import check_choice
 
     check_choice("dataset", dataset, DATASETS)
     if (other := TRAINED_ON.get(dataset)) and train_data is None:
-        train_data = claimed_data(models or output)
+        train_data = claimed(models or output).get("data")
     plan = Plan(
         dataset,
         find_source(dataset, data),

@@ -48,7 +48,8 @@ def train(
         surefind train glyphs -o model --resume
     """
     from surefind.datasets import open_dataset
-    from surefind.reports.figures.curves import draw_training
+    from surefind.reports.figures.curves import training_figure
+    from surefind.reports.figures.style import save
     from surefind.training.monitor import TrainingStopped
     from surefind.training.recipe import Recipe
     from surefind.training.run_folder import read_log
@@ -72,7 +73,7 @@ def train(
             raise stop.explain(stopped) from stopped
     if os.environ.get("RANK", "0") != "0":
         return  # torchrun: one process tells
-    draw_training(read_log(output / "run" / "log.csv"), output / "run" / "curve.png")
+    save(training_figure(read_log(output / "run" / "log.csv")), output / "run" / "curve.png")
     if as_json:
         facts = result._asdict() | {
             "folder": str(result.folder),

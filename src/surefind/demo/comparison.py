@@ -11,8 +11,14 @@ from surefind import metrics
 from surefind.embeddings import Embeddings, Gaussians
 from surefind.images.catalog import Catalog
 from surefind.metrics.bootstrap import Estimate
-from surefind.reports.crossfit import crossfit_probability
-from surefind.reports.signals import COSINE, DEPTH, neighbours, signal_name, uncertainty_signals
+from surefind.reports.signals import (
+    COSINE,
+    DEPTH,
+    crossfit_probability,
+    neighbours,
+    signal_name,
+    uncertainty_signals,
+)
 from surefind.search.confidence.calibration import Curve
 from surefind.search.confidence.guarantee import promise_precision
 from surefind.search.confidence.match_model import folds_of

@@ -12,7 +12,7 @@ from PIL import Image
 
 from surefind.files import make_writable, write_whole
 from surefind.images.catalog import Catalog
-from surefind.reports.encoded import Embedded
+from surefind.reports.protocol import Embedded
 from surefind.search.confidence.conformal import FOREIGN, MATCH, UNSURE
 from surefind.search.hits import SearchResult
 from surefind.search.index import Index

@@ -27,9 +27,9 @@ from surefind.encoders.encoder import Encoder
 from surefind.errors import InvalidFile
 from surefind.files import whole_file
 from surefind.images.catalog import Catalog
-from surefind.reports.encoded import embed_catalog
 from surefind.reports.evaluate import Request, evaluate
-from surefind.reports.folder import ReportFolder
+from surefind.reports.protocol import embed_catalog
+from surefind.reports.report import ReportFolder
 from surefind.reports.reproduce.run import finished_evaluation, is_trained
 from surefind.search.confidence.calibrate import Wishes
 from surefind.search.confidence.calibration import Calibration

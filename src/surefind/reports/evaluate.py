@@ -1,4 +1,4 @@
-"""A model and data to an evaluation that can be written, drawn and mailed."""
+"""Evaluate a model on data: encode, search, measure."""
 
 import platform
 import time
@@ -21,18 +21,17 @@ from surefind.encoders.onnx.runtime import OnnxEncoder, open_encoder
 from surefind.errors import InvalidArgument
 from surefind.images.catalog import Catalog
 from surefind.images.matches import Rows
-from surefind.reports.bars import bars_auroc
-from surefind.reports.encoded import Embedded, embed_catalog
+from surefind.reports.corruption import Answer, climb, steps
 from surefind.reports.judge import KS, Judgement, judge
-from surefind.reports.ladder import Answer, climb, sample_queries, steps
+from surefind.reports.letterbox import bars_auroc
 from surefind.reports.measures import resamples_of
+from surefind.reports.protocol import Embedded, embed_catalog
 from surefind.reports.result import About, EvalResult, Ladder, QueryTable
 from surefind.reports.signals import DEPTH, neighbours, uncertainty_signals
 from surefind.validation import check_choice
 
 PARTS = ("test", "val", "train", "all")
 PACKAGES = ("surefind", "torch", "timm", "faiss-cpu", "numpy", "scikit-learn")
-
 OWN_FOREIGN = "its own foreign part"  # where nobody named foreign data, but there is some
 
 Tell = Callable[[str, int, int], None]  # what is done, how much of it, out of how much
@@ -45,9 +44,7 @@ class Request:
     model: Path
     data: str
     part: str = "test"
-    foreign: str | None = (
-        None  # out-of-distribution data; the data's own foreign part if it has one
-    )
+    foreign: str | None = None  # out-of-distribution data, unless the data has its own
     passes: int | None = None  # of Monte-Carlo dropout
     ks: tuple[int, ...] = KS
     radius: float = 25.0  # metres, for images with positions
@@ -135,11 +132,9 @@ def _ladder(request: Request, encoder: ImageEncoder, judgement: Judgement, tell:
     """Corrupted queries ask the clean gallery."""
     own, protocol = judgement.own, judgement.protocol
     gallery = own.embeddings[protocol.gallery.tolist()]
-    place = np.full(len(own.catalog), -1)
-    place[protocol.gallery] = np.arange(len(protocol.gallery))
 
     def ask(batch: Embeddings, rows: Rows) -> Answer:
-        itself = None if protocol.itself is None else place[rows]
+        itself = None if protocol.itself is None else rows  # the gallery is the whole catalog
         found = neighbours("means", batch, gallery, DEPTH, itself=itself)
         signals = uncertainty_signals(
             batch, gallery, found, by_means=found, learned=encoder.has_variance
@@ -150,7 +145,9 @@ def _ladder(request: Request, encoder: ImageEncoder, judgement: Judgement, tell:
         )
 
     answerable = protocol.queries[protocol.n_matches > 0]
-    rows = sample_queries(answerable, request.ladder, seed=request.seed)
+    size = min(request.ladder, len(answerable))
+    rows = np.random.default_rng(request.seed).choice(answerable, size=size, replace=False)
+    rows.sort()
     return climb(
         encoder,
         own.catalog,

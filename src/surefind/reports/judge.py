@@ -1,4 +1,4 @@
-"""Embeddings and the truth about them to a judgement: search, compare, measure."""
+"""Judge embeddings: search, compare with the truth, measure."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -12,16 +12,15 @@ from surefind.engines.exact import Neighbours
 from surefind.errors import SurefindError
 from surefind.images.catalog import Catalog
 from surefind.images.matches import Mask, Rows
-from surefind.reports.crossfit import crossfit_probability
-from surefind.reports.encoded import EXAMPLES, Embedded, each_once
-from surefind.reports.measures import Found, measure
-from surefind.reports.protocol import Protocol, protocol_of
+from surefind.reports.measures import Scored, measure
+from surefind.reports.protocol import Embedded, Protocol, each_once, protocol_of
 from surefind.reports.result import SHOWN, Exclusion, QueryTable, Ranking
 from surefind.reports.signals import (
     COSINE,
     DEPTH,
     RANKINGS,
     Signals,
+    crossfit_probability,
     neighbours,
     uncertainty_signals,
 )
@@ -29,24 +28,18 @@ from surefind.reports.signals import (
 KS = (1, 5, 10)
 MOST_FOR_MAP_AT_R = 200  # neighbours that are fetched for its sake
 
+Asked = tuple[Neighbours, Signals]  # what one group of queries found in the gallery
 Columns = dict[str, NDArray[Any]]
 
 
 class Judgement(NamedTuple):
-    """What was found about embeddings, before anything is said of where they came from."""
+    """What was measured about embeddings."""
 
     rankings: dict[str, Ranking]
     own: Embedded  # the images that took part, to which the protocol refers: each once
     queries: QueryTable  # the foreign ones last
     protocol: Protocol
     exclusions: tuple[Exclusion, ...]
-
-
-class Asked(NamedTuple):
-    """What one group of queries found in the gallery."""
-
-    neighbours: Neighbours
-    signals: Signals
 
 
 def judge(
@@ -62,16 +55,25 @@ def judge(
 ) -> Judgement:
     """Search, compare with the truth, and measure, in both orders of the gallery.
 
-    `learned` is False where the variance says nothing: then there is one order, and only what
-    distances tell. `depth` neighbours are fetched; unless given, enough for k and for MAP@R.
-    Memory does not grow with queries times gallery. `progress` is told what comes next. Copies of
-    an image are left out.
+    `learned` is False where the variance says nothing: then there is one order, and only the
+    training-free signals. `depth` neighbours are fetched; unless given, enough for k and for MAP@R.
+    Copies of an image are left out. `progress` is told what comes next.
     """
-    own, protocol = _without_copies(own, radius)
-    asking = gallery = own.embeddings
+    once = each_once(own)
+    try:
+        protocol = protocol_of(once.catalog, radius=radius)
+    except SurefindError as error:
+        copies = len(own.catalog) - len(once.catalog)
+        if not copies:
+            raise
+        raise SurefindError(
+            f"{error.problem}, once {copies} copies of other images are left out",
+            fix="if those differ, the model gives different images the same vector: train it again",
+        ) from error
+    catalog, asking, gallery = once.catalog, once.embeddings, once.embeddings
     if protocol.itself is None:
-        asking = own.embeddings[torch.from_numpy(protocol.queries)]
-        gallery = own.embeddings[torch.from_numpy(protocol.gallery)]
+        asking = once.embeddings[torch.from_numpy(protocol.queries)]
+        gallery = once.embeddings[torch.from_numpy(protocol.gallery)]
     most = int(protocol.n_matches.max())
     depth = depth or max(*ks, SHOWN, DEPTH, most if most <= MOST_FOR_MAP_AT_R else 0)
     progress("searching by means")
@@ -85,9 +87,9 @@ def judge(
         if ranking != "means":
             found = neighbours(ranking, query, gallery, by_means.rows.shape[1], itself=itself)
         signals = uncertainty_signals(query, gallery, found, by_means=by_means, learned=learned)
-        return Asked(found, signals)
+        return found, signals
 
-    columns = _query_columns(own.catalog, protocol, foreign)
+    columns = _query_columns(catalog, protocol, foreign)
     measured: dict[str, Ranking] = {}
     for ranking in RANKINGS if learned else RANKINGS[:1]:
         progress(f"searching by {ranking}")
@@ -95,76 +97,60 @@ def judge(
         if foreign and foreign_near:
             asked.append(ask(ranking, foreign.embeddings, foreign_near))
         progress(f"measuring by {ranking}")
-        hits = protocol.hits(asked[0].neighbours.rows.numpy())
-        found = _found(asked, hits, own.catalog, foreign, protocol)
-        measured[ranking] = measure(found, ks=ks, seed=seed)
-        of_ranking = _ranking_columns(asked, hits, found, own.catalog, protocol)
+        hits = protocol.hits(asked[0][0].rows.numpy())
+        scored = _scored(asked, hits, catalog, foreign, protocol)
+        measured[ranking] = measure(scored, ks=ks, seed=seed)
+        of_ranking = _ranking_columns(asked, hits, scored, catalog, protocol)
         columns |= {f"{ranking}.{name}": column for name, column in of_ranking.items()}
-    exclusions = own.exclusions + (foreign.exclusions if foreign else ())
-    lonely = [own.catalog.paths[row] for row in protocol.queries[protocol.n_matches == 0]]
+    exclusions = once.exclusions + (foreign.exclusions if foreign else ())
+    lonely = [catalog.paths[row] for row in protocol.queries[protocol.n_matches == 0]]
     if lonely:
-        reason = "query without a match in the gallery"
-        exclusions += (Exclusion(reason, len(lonely), tuple(lonely[:EXAMPLES])),)
-    return Judgement(measured, own, QueryTable(columns), protocol, exclusions)
+        exclusions += (Exclusion.of("query without a match in the gallery", lonely),)
+    return Judgement(measured, once, QueryTable(columns), protocol, exclusions)
 
 
-def _without_copies(own: Embedded, radius: float) -> tuple[Embedded, Protocol]:
-    once = each_once(own)
-    try:
-        return once, protocol_of(once.catalog, radius=radius)
-    except SurefindError as error:
-        copies = len(own.catalog) - len(once.catalog)
-        if not copies:
-            raise
-        raise SurefindError(
-            f"{error.problem}, once {copies} copies of other images are left out",
-            fix="if those differ, the model gives different images the same vector: train it again",
-        ) from error
-
-
-def _found(
+def _scored(
     asked: Sequence[Asked],
     hits: Mask,
     catalog: Catalog,
     foreign: Embedded | None,
     protocol: Protocol,
-) -> Found:
-    """Keep the scored queries: those that have a match."""
-    scored = protocol.n_matches > 0
-    queries = protocol.queries[scored]
-    groups = _groups_of(catalog)[queries]
-    foreign_groups = _groups_of(foreign.catalog) if foreign else np.empty(0, np.int64)
-    signals = {name: signal[torch.from_numpy(scored)] for name, signal in asked[0].signals.items()}
+) -> Scored:
+    """Keep the queries that have a match.
+
+    Queries of one class are right or wrong together: they stay together when a probability is
+    fitted, and when queries are resampled for an interval. Without labels, each is its own group.
+    """
+    kept = protocol.n_matches > 0
+    queries = protocol.queries[kept]
+    of_own, of_foreign = (
+        each.codes if each.labels else np.arange(len(each))
+        for each in (catalog, foreign.catalog if foreign else Catalog(catalog.root, ()))
+    )
+    signals = {name: signal[torch.from_numpy(kept)] for name, signal in asked[0][1].items()}
     probability = {
         name: torch.from_numpy(
-            crossfit_probability(signal.numpy(), hits[scored, 0], groups, platt=name == COSINE)
+            crossfit_probability(
+                signal.numpy(), hits[kept, 0], of_own[queries], platt=name == COSINE
+            )
         )
         for name, signal in signals.items()
     }
     difficulty = [catalog.difficulty[row] for row in queries] if catalog.difficulty else None
-    return Found(
-        torch.from_numpy(hits[scored]),
-        torch.from_numpy(protocol.n_matches[scored]),
+    return Scored(
+        torch.from_numpy(hits[kept]),
+        torch.from_numpy(protocol.n_matches[kept]),
         signals,
-        asked[1].signals if foreign else {},
+        asked[1][1] if foreign else {},
         {name: fitted for name, fitted in probability.items() if not fitted.isnan().any()},
-        torch.from_numpy(groups),
-        torch.from_numpy(foreign_groups + len(catalog)),
+        torch.from_numpy(of_own[queries]),
+        torch.from_numpy(of_foreign + len(catalog)),
         None if difficulty is None else torch.tensor(difficulty, dtype=torch.float64),
     )
 
 
-def _groups_of(catalog: Catalog) -> Rows:
-    """The class of each image, or itself where there are no labels, (N,), below N.
-
-    Queries of one class are right or wrong together: they stay together when a probability is
-    fitted, and when queries are resampled for an interval.
-    """
-    return catalog.codes if catalog.labels else np.arange(len(catalog))
-
-
 def _query_columns(catalog: Catalog, protocol: Protocol, foreign: Embedded | None) -> Columns:
-    """Each query by its names, own ones first."""
+    """The names of each query, own ones first."""
     own = catalog.select(protocol.queries)
     both = [own, foreign.catalog] if foreign else [own]
     n = sum(map(len, both))
@@ -180,21 +166,21 @@ def _query_columns(catalog: Catalog, protocol: Protocol, foreign: Embedded | Non
 
 
 def _ranking_columns(
-    asked: Sequence[Asked], hits: Mask, found: Found, catalog: Catalog, protocol: Protocol
+    asked: Sequence[Asked], hits: Mask, scored: Scored, catalog: Catalog, protocol: Protocol
 ) -> Columns:
     """The columns of one ranking, foreign queries last."""
-    n_foreign = sum(len(each.neighbours.rows) for each in asked) - len(hits)
+    n_foreign = sum(len(found.rows) for found, _ in asked) - len(hits)
     paths = np.array(catalog.paths, dtype=object)[protocol.gallery]
     columns: Columns = {}
     for rank in range(min(SHOWN, hits.shape[1])):
-        rows = torch.cat([each.neighbours.rows[:, rank] for each in asked])
-        distance = torch.cat([each.neighbours.distance[:, rank] for each in asked])
+        rows = torch.cat([found.rows[:, rank] for found, _ in asked])
+        distance = torch.cat([found.distance[:, rank] for found, _ in asked])
         columns[f"hit_{rank + 1}"] = paths[rows.numpy()]
         columns[f"match_{rank + 1}"] = np.pad(hits[:, rank], (0, n_foreign))
         columns[f"distance_{rank + 1}"] = distance.double().numpy()
-    for name in asked[0].signals:
-        columns[f"signal.{name}"] = torch.cat([each.signals[name] for each in asked]).numpy()
-    for name, probability in found.probability.items():
+    for name in asked[0][1]:
+        columns[f"signal.{name}"] = torch.cat([signals[name] for _, signals in asked]).numpy()
+    for name, probability in scored.probability.items():
         known = np.full(len(hits) + n_foreign, np.nan)
         known[: len(hits)][protocol.n_matches > 0] = probability.numpy()
         columns[f"probability.{name}"] = known

@@ -1,4 +1,4 @@
-"""From hits and uncertainties to a `Ranking`: every metric with its interval."""
+"""Measure hits and uncertainties: every metric with its interval."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
@@ -32,7 +32,7 @@ Statistics = dict[tuple[str, str], Statistic]  # by group and name
 Estimates = dict[tuple[str, str], Estimate]
 
 
-class Found(NamedTuple):
+class Scored(NamedTuple):
     """What one ranking gave for the scored queries (Q) and the foreign ones (F)."""
 
     hits: Tensor  # (Q, K) bool, nearest first
@@ -50,9 +50,15 @@ class Found(NamedTuple):
     def sample(self, share: float, *, seed: int) -> Self:
         """Draw the queries of a random share of the groups, of own ones and of foreign ones."""
         generator = torch.Generator().manual_seed(seed)
-        own, foreign = (
-            _of_some(groups, share, generator) for groups in (self.groups, self.foreign_groups)
-        )
+
+        def rows_of_some(groups: Tensor) -> Tensor:
+            found, of_query = groups.unique(return_inverse=True)
+            taken = torch.zeros(len(found), dtype=torch.bool)
+            drawn = torch.randperm(len(found), generator=generator)[: round(share * len(found))]
+            taken[drawn] = True
+            return taken[of_query].nonzero().squeeze(1)
+
+        own, foreign = rows_of_some(self.groups), rows_of_some(self.foreign_groups)
         return type(self)(
             self.hits[own],
             self.n_matches[own],
@@ -65,20 +71,20 @@ class Found(NamedTuple):
         )
 
 
-def measure(found: Found, *, ks: Sequence[int], seed: int = 0) -> Ranking:
+def measure(scored: Scored, *, ks: Sequence[int], seed: int = 0) -> Ranking:
     """Measure one ranking, with intervals over its groups of queries."""
     estimates = estimate_all(
-        lambda part: _of_own(part, ks), found, groups_of=lambda part: (part.groups,), seed=seed
+        lambda part: _of_own(part, ks), scored, groups_of=lambda part: (part.groups,), seed=seed
     )
     foreign: Estimates = {}
-    if found.foreign:
+    if scored.foreign:
         foreign = estimate_all(
             _of_foreign,
-            found,
+            scored,
             groups_of=lambda part: (part.groups, part.foreign_groups),
             seed=seed,
         )
-    error = 1 - found.average_precision(ERROR_AT)
+    error = 1 - scored.average_precision(ERROR_AT)
 
     def by_k(group: str) -> dict[str, Estimate]:
         return {str(k): estimates[group, str(k)] for k in ks}
@@ -106,9 +112,9 @@ def measure(found: Found, *, ks: Sequence[int], seed: int = 0) -> Ranking:
         precision=by_k("precision"),
         map_at_r=estimates.get(("map", "r")),
         ece={definition: by_k(definition) for definition in BY_VARIANCE}
-        if "query_var" in found.signals
+        if "query_var" in scored.signals
         else {},
-        signals={name: signal(name, values) for name, values in found.signals.items()},
+        signals={name: signal(name, values) for name, values in scored.signals.items()},
     )
 
 
@@ -118,10 +124,10 @@ def resamples_of(n: int) -> int:
 
 
 def estimate_all(
-    statistics_of: Callable[[Found], Statistics],
-    found: Found,
+    statistics_of: Callable[[Scored], Statistics],
+    scored: Scored,
     *,
-    groups_of: Callable[[Found], tuple[Tensor, ...]],
+    groups_of: Callable[[Scored], tuple[Tensor, ...]],
     seed: int,
 ) -> Estimates:
     """Return values from all queries, with 95 % intervals from the same resamples for all.
@@ -132,20 +138,22 @@ def estimate_all(
     what they deviate from their own value, times the root of that share, is the interval around
     the value of all. Resampling 60,000 queries would take longer than searching for them.
     """
-    statistics, kinds = statistics_of(found), groups_of(found)
+    statistics, kinds = statistics_of(scored), groups_of(scored)
     n = sum(map(len, kinds))
     resample = partial(bootstrap_all, resamples=resamples_of(n), seed=seed)
     share = share_resampled(n, *(len(groups.unique()) for groups in kinds))
     if share < 1:
-        part = found.sample(share, seed=seed)
+        part = scored.sample(share, seed=seed)
         of_part, groups = statistics_of(part), torch.cat(groups_of(part))
         if of_part.keys() == statistics.keys():  # otherwise the sample misses a rare event
-            around: Estimates = resample(of_part, len(groups), groups=groups)
-            once = torch.ones(1, n)
-            return {
-                name: _recentred(around[name], float(statistic(once)), sqrt(share))
-                for name, statistic in statistics.items()
-            }
+            found: Estimates = {}
+            for name, around in resample(of_part, len(groups), groups=groups).items():
+                value = float(statistics[name](torch.ones(1, n)))
+                low, high = (
+                    value + sqrt(share) * (end - around.value) for end in (around.low, around.high)
+                )
+                found[name] = Estimate(value, low, high)
+            return found
     return resample(statistics, n, groups=torch.cat(kinds))
 
 
@@ -160,82 +168,69 @@ def share_resampled(queries: int, *groups: int) -> float:
     return min(1.0, max(SOME / queries, *(LEAST / count for count in groups)))
 
 
-def _recentred(sample: Estimate, value: float, shrink: float) -> Estimate:
-    low, high = (value + shrink * (end - sample.value) for end in (sample.low, sample.high))
-    return Estimate(value, low, high)
-
-
-def _of_some(groups: Tensor, share: float, generator: torch.Generator) -> Tensor:
-    """Return the rows of the queries of a random share of the groups."""
-    found, of_query = groups.unique(return_inverse=True)
-    taken = torch.zeros(len(found), dtype=torch.bool)
-    taken[torch.randperm(len(found), generator=generator)[: round(share * len(found))]] = True
-    return taken[of_query].nonzero().squeeze(1)
-
-
-def _of_own(found: Found, ks: Sequence[int]) -> Statistics:
+def _of_own(scored: Scored, ks: Sequence[int]) -> Statistics:
+    """Return what is defined for these queries."""
     statistics: Statistics = {}
     for k in ks:
-        precision = found.average_precision(k)
-        statistics["recall", str(k)] = _mean(metrics.hit_at_k(found.hits, k))
+        precision = scored.average_precision(k)
+        statistics["recall", str(k)] = _mean(metrics.hit_at_k(scored.hits, k))
         statistics["mean_ap", str(k)] = _mean(precision)
-        statistics["precision", str(k)] = _mean(metrics.precision_at_k(found.hits, k))
-        if "query_var" in found.signals:  # the paper takes it for a confidence
+        statistics["precision", str(k)] = _mean(metrics.precision_at_k(scored.hits, k))
+        if "query_var" in scored.signals:  # the paper takes it for a confidence
             for definition in BY_VARIANCE:
                 statistics[definition, str(k)] = _weighted(
                     metrics.expected_calibration_error,
-                    found.signals["query_var"],
+                    scored.signals["query_var"],
                     precision,
                     definition=definition,
                 )
-    if int(found.n_matches.max()) <= found.hits.shape[1]:
-        statistics["map", "r"] = _mean(metrics.average_precision_at_r(found.hits, found.n_matches))
-    error = 1 - found.average_precision(ERROR_AT)
-    for name in found.signals:
-        of_signal = _of_signal(found, name, error)
-        statistics |= {(name, what): statistic for what, statistic in of_signal.items()}
+    if int(scored.n_matches.max()) <= scored.hits.shape[1]:
+        at_r = metrics.average_precision_at_r(scored.hits, scored.n_matches)
+        statistics["map", "r"] = _mean(at_r)
+    error, right = 1 - scored.average_precision(ERROR_AT), scored.hits[:, 0]
+    for name, signal in scored.signals.items():
+        statistics |= _of_signal(name, signal, right)
+        if _vary(signal, error):
+            statistics[name, "spearman"] = _weighted(metrics.spearman, signal, error)
+        if scored.difficulty is not None and _vary(signal, scored.difficulty):
+            statistics[name, "difficulty"] = _weighted(metrics.spearman, signal, scored.difficulty)
+    for name, probability in scored.probability.items():
+        ece = metrics.expected_calibration_error
+        statistics[name, "ece"] = _weighted(
+            ece, probability, right.double(), definition="probability"
+        )
+        statistics[name, "brier"] = _mean(metrics.brier_score(probability, right))
+        statistics[name, "nll"] = _mean(metrics.negative_log_likelihood(probability, right))
     return statistics
 
 
-def _of_signal(found: Found, name: str, error: Tensor) -> dict[str, Statistic]:
-    """How well one signal tells wrong top hits; what is not defined for these queries is absent."""
-    signal, right, difficulty = found.signals[name], found.hits[:, 0], found.difficulty
+def _of_signal(name: str, signal: Tensor, right: Tensor) -> Statistics:
+    """How well one signal detects wrong top hits."""
     wrong = ~right
 
     @lru_cache(maxsize=1)  # several statistics ask for the same resamples in turn
     def profile(weights: Tensor) -> metrics.RiskProfile:
         return metrics.risk_profile(signal, wrong, COVERAGES, weights=weights)
 
-    statistics: dict[str, Statistic] = {
-        "aurc": lambda weights: profile(weights).area,
-        "e_aurc": lambda weights: profile(weights).excess,
+    statistics: Statistics = {
+        (name, "aurc"): lambda weights: profile(weights).area,
+        (name, "e_aurc"): lambda weights: profile(weights).excess,
     }
     for number, share in enumerate(COVERAGES):
-        statistics[f"risk {share}"] = partial(lambda n, weights: profile(weights).risks[n], number)
-    if wrong.any() and right.any():
-        statistics["auroc"] = _weighted(metrics.auroc, signal, wrong)
-        statistics["aupr"] = _weighted(metrics.aupr, signal, wrong)
-    if _vary(signal, error):
-        statistics["spearman"] = _weighted(metrics.spearman, signal, error)
-    if difficulty is not None and _vary(signal, difficulty):
-        statistics["difficulty"] = _weighted(metrics.spearman, signal, difficulty)
-    if (probability := found.probability.get(name)) is not None:
-        statistics["ece"] = _weighted(
-            metrics.expected_calibration_error,
-            probability,
-            right.double(),
-            definition="probability",
+        statistics[name, f"risk {share}"] = partial(
+            lambda n, weights: profile(weights).risks[n], number
         )
-        statistics["brier"] = _mean(metrics.brier_score(probability, right))
-        statistics["nll"] = _mean(metrics.negative_log_likelihood(probability, right))
+    if wrong.any() and right.any():
+        statistics[name, "auroc"] = _weighted(metrics.auroc, signal, wrong)
+        statistics[name, "aupr"] = _weighted(metrics.aupr, signal, wrong)
     return statistics
 
 
-def _of_foreign(found: Found) -> Statistics:
-    """How well each signal tells foreign queries from one's own; own first, then foreign."""
+def _of_foreign(scored: Scored) -> Statistics:
+    """How well each signal separates foreign queries from own ones; own first, then foreign."""
     statistics: Statistics = {}
-    for name, signal in found.signals.items():
-        both = torch.cat([signal, found.foreign[name]])
+    for name, signal in scored.signals.items():
+        both = torch.cat([signal, scored.foreign[name]])
         is_foreign = torch.arange(len(both)) >= len(signal)
         for what, metric in FOREIGN.items():
             statistics[name, what] = _weighted(metric, both, is_foreign)

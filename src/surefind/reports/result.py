@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -17,6 +17,7 @@ from surefind.files import write_whole
 from surefind.metrics.bootstrap import Estimate
 from surefind.settings import parse
 
+PAGE = "report.html"
 SHOWN = 10  # neighbours in the table
 FORMAT = 2  # since then: intervals over classes; free signals of mean distances, d1/d20, cosine
 
@@ -28,6 +29,10 @@ class Exclusion:
     reason: str
     count: int
     examples: tuple[str, ...] = ()  # the first few paths
+
+    @classmethod
+    def of(cls, reason: str, paths: Sequence[str]) -> Self:
+        return cls(reason, len(paths), tuple(paths[:5]))
 
 
 @dataclass(frozen=True)
@@ -88,9 +93,8 @@ class Ladder:
 
     queries: int
     rungs: tuple[Rung, ...]
-    spearman: dict[
-        str, dict[str, float]
-    ]  # by kind and signal: level with uncertainty, mean of queries
+    # By kind and signal, the mean over queries of the correlation of level and uncertainty.
+    spearman: dict[str, dict[str, float]]
 
 
 @dataclass(frozen=True)
@@ -140,7 +144,6 @@ class EvalResult:
         return parse(cls, values, where=where)
 
     def write(self, path: Path) -> None:
-        """Whole or not at all."""
         write_whole(path, (json.dumps(self.as_dict(), indent=1) + "\n").encode())
 
     @classmethod
@@ -148,9 +151,8 @@ class EvalResult:
         try:
             values = json.loads(path.read_text())
         except (OSError, ValueError) as error:
-            raise InvalidFile(
-                f"cannot read {path}: {error}", fix="name a results.json of surefind evaluate"
-            ) from error
+            fix = "name a results.json of surefind evaluate"
+            raise InvalidFile(f"cannot read {path}: {error}", fix=fix) from error
         return cls.from_dict(values, where=path.name)
 
 
@@ -177,27 +179,25 @@ class QueryTable:
         return len(self.columns["id"])
 
     def select(self, rows: NDArray[Any]) -> Self:
-        """The given rows, by number or by mask."""
+        """Return the given rows, by number or by mask."""
         return type(self)({name: column[rows] for name, column in self.columns.items()})
 
     def own(self) -> Self:
-        """The scored queries: not foreign, and with a match in the gallery."""
+        """Return the scored queries: not foreign, and with a match in the gallery."""
         return self.select(~self["foreign"] & (self["n_matches"] > 0))
 
     def hits(self, ranking: str) -> NDArray[np.bool_]:
         """Which of the nearest match, (Q, K), nearest first."""
-        return np.stack([self[name] for name in self._of(f"{ranking}.match_")], axis=1)
+        start = f"{ranking}.match_"
+        return np.stack([self[name] for name in self.columns if name.startswith(start)], axis=1)
 
     def signals(self, ranking: str) -> dict[str, NDArray[np.float64]]:
         """Every uncertainty by its name."""
         start = f"{ranking}.signal."
-        return {name.removeprefix(start): self[name] for name in self._of(start)}
-
-    def _of(self, start: str) -> list[str]:
-        return [name for name in self.columns if name.startswith(start)]
+        return {n.removeprefix(start): self[n] for n in self.columns if n.startswith(start)}
 
     def write(self, path: Path) -> None:
-        """By the ending: `.csv`, or `.parquet` (needs the extra `parquet`)."""
+        """Write `.csv`, or `.parquet` (needs the extra `parquet`)."""
         if path.suffix == ".parquet":
             write_whole(path, to_parquet(self.columns))
             return
@@ -217,23 +217,18 @@ class QueryTable:
         else:
             with path.open(newline="") as file:
                 names, *rows = csv.reader(file)
-        return cls(
-            {
-                name: _typed(name, column)
-                for name, column in zip(names, zip(*rows, strict=True), strict=True)
-            }
-        )
-
-
-def _typed(name: str, values: tuple[str, ...]) -> NDArray[Any]:
-    last = name.split(".")[-1]
-    if last == "foreign" or last.startswith("match_"):
-        return np.array([value == "True" for value in values])
-    if last == "n_matches":
-        return np.array(values, dtype=np.int64)
-    if last.startswith("distance_") or ".signal." in name or ".probability." in name:
-        return np.array(values, dtype=np.float64)
-    return np.array(values)
+        columns: dict[str, NDArray[Any]] = {}
+        for name, values in zip(names, zip(*rows, strict=True), strict=True):
+            last = name.split(".")[-1]
+            if last == "foreign" or last.startswith("match_"):
+                columns[name] = np.array([value == "True" for value in values])
+            elif last == "n_matches":
+                columns[name] = np.array(values, dtype=np.int64)
+            elif last.startswith("distance_") or ".signal." in name or ".probability." in name:
+                columns[name] = np.array(values, dtype=np.float64)
+            else:
+                columns[name] = np.array(values)
+        return cls(columns)
 
 
 class Report(NamedTuple):

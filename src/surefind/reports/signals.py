@@ -1,6 +1,12 @@
 """Uncertainty signals of a search: learned variances, and what distances give without training."""
 
+import math
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
+from sklearn.model_selection import GroupKFold  # type: ignore[import-untyped]
 from torch import Tensor
 
 from surefind.embeddings import Embeddings, Gaussians
@@ -26,8 +32,11 @@ SIGNAL_NAMES = {
     "nearest_cosine": "cosine + Platt",
 }
 RANKING_NAMES = {"means": "distance of means", "expected": "expected distance"}
+FOLDS = 5
+ENOUGH = 4000  # queries to fit two numbers to
 
 Signals = dict[str, Tensor]
+Values = NDArray[np.float64]
 
 
 def signal_name(signal: str) -> str:
@@ -78,10 +87,10 @@ def uncertainty_signals(
     nearest_distance  d_1; ratio_1_2, ratio_1_10 and ratio_1_20 are d_1/d_2, d_1/d_10 and d_1/d_20
     nearest_cosine    1 - cos(mu_q, mu_x1)
 
-    `found` are the hits, whatever ranked them. d_k = |mu_q - mu_xk|^2 are the distances in
-    `by_means`, the neighbours by mean distance: what needs no training must hold no learned
-    variance. Ratios that need more neighbours than there are, and variances that were not learned,
-    are left out. Between duplicates, 0/0, a ratio is 1: they cannot be told apart.
+    `found` are the hits of any ranking. d_k = |mu_q - mu_xk|^2 are the distances in `by_means`,
+    the neighbours by mean distance, so that training-free signals hold no learned variance. Ratios
+    that need more neighbours than there are, and variances that were not learned, are left out.
+    Between duplicates, 0/0, a ratio is 1.
     """
     signals: Signals = {}
     if learned:
@@ -94,18 +103,49 @@ def uncertainty_signals(
     for rank in RANKS:
         if distance.shape[1] >= rank:
             signals[f"ratio_1_{rank}"] = (distance[:, 0] / distance[:, rank - 1]).nan_to_num(1.0)
-    signals[COSINE] = _cosine_distance(query, gallery, by_means)
-    return {name: signal.to(torch.float64) for name, signal in signals.items()}
-
-
-def _cosine_distance(query: Embeddings, gallery: Embeddings, by_means: Neighbours) -> Tensor:
-    """1 - cos = [d - (|q| - |x|)^2] / (2 |q| |x|): no digit is lost between near duplicates."""
+    # 1 - cos = [d - (|q| - |x|)^2] / (2 |q| |x|): no digit is lost between near duplicates.
     length, lengths = (torch.linalg.vector_norm(x.mean, dim=1).double() for x in (query, gallery))
-    nearest = lengths[by_means.rows[:, 0]]
-    beyond = by_means.distance[:, 0].double() - (length - nearest).square()
-    cosine_distance: Tensor = beyond.clamp(min=0) / (2 * length * nearest)
-    return cosine_distance.nan_to_num(1.0)
+    of_nearest = lengths[by_means.rows[:, 0]]
+    beyond = distance[:, 0] - (length - of_nearest).square()
+    signals[COSINE] = (beyond.clamp(min=0) / (2 * length * of_nearest)).nan_to_num(1.0)
+    return {name: signal.to(torch.float64) for name, signal in signals.items()}
 
 
 def _variance(batch: Embeddings) -> Tensor:
     return batch.spread if isinstance(batch, Gaussians) else 1 / batch.spread
+
+
+def crossfit_probability(
+    uncertainty: Values,
+    correct: NDArray[np.bool_],
+    groups: NDArray[np.generic],
+    *,
+    platt: bool = False,
+) -> Values:
+    """Return P(the top hit is right) for each query, from a fit to the queries of other groups.
+
+    The fit is logistic in the logit of the rank among the fitted queries, so that a monotone map
+    of the uncertainty changes nothing; with `platt`, in the uncertainty itself (Platt scaling, the
+    usual thing to do with a cosine). At most 4000 queries are fitted to. A fit that saw only right
+    or only wrong ones gives their share, (right + 1/2) / (n + 1). With a single group: nan.
+    """
+    probability = np.full(len(uncertainty), np.nan)
+    folds = min(FOLDS, len(np.unique(groups)))
+    if folds < 2:
+        return probability
+    for fitted, judged in GroupKFold(folds).split(uncertainty, groups=groups):
+        some = fitted[:: math.ceil(len(fitted) / ENOUGH)]
+        right, n = int(correct[some].sum()), len(some)
+        if right in (0, n):
+            probability[judged] = (right + 0.5) / (n + 1)
+            continue
+        known = np.sort(uncertainty[some])
+        if platt:
+            scaled = (uncertainty - known.mean()) / (known.std() or 1.0)
+        else:  # logit of the rank; ties are half way between both sides
+            sides = (np.searchsorted(known, uncertainty, side=side) for side in ("left", "right"))
+            rank = (sum(sides) / 2 + 0.5) / (n + 1)
+            scaled = np.log(rank / (1 - rank))
+        model = LogisticRegression(C=1e3).fit(scaled[some, None], correct[some])
+        probability[judged] = model.predict_proba(scaled[judged, None])[:, 1]
+    return probability

@@ -1,14 +1,18 @@
-"""The metrics of an evaluation as tables, for the page and for the terminal."""
+"""The metrics of an evaluation as tables: for the page, the terminal and the model card."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite, isnan, nan
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from surefind.encoders.model_card import TASK, Measured, markdown, plain
+from surefind.errors import InvalidFile
 from surefind.metrics.bootstrap import Estimate
-from surefind.reports.result import Ladder, Ranking, Signal
-from surefind.reports.signals import is_learned, ranking_name, signal_name
+from surefind.reports.result import EvalResult, Ladder, Ranking, Signal
+from surefind.reports.signals import TRAINING_FREE, is_learned, ranking_name, signal_name
 
 MISSING = "\N{EN DASH}"
+LOWER_IS_BETTER = ("AURC", "E-AURC", "ECE", "Brier", "NLL")
 
 Value = Estimate | float | None
 Values = dict[str, Value]  # by the title of their column
@@ -48,8 +52,8 @@ def interval(value: Value, show: Show = decimal) -> str:
     return f"[{show(value.low)}, {show(value.high)}]"
 
 
-class Column(NamedTuple):
-    """One measurement: what it is called, how it is written, which is best."""
+class MetricColumn(NamedTuple):
+    """One metric: what it is called, how it is written, which value is best."""
 
     title: str
     show: Show = decimal
@@ -61,57 +65,40 @@ class Column(NamedTuple):
         return "↑" if self.best is max else "↓" if self.best is min else ""
 
 
-class Cell(NamedTuple):
-    text: str
-    interval: str
-    best: bool  # of its column
+class MetricTable(NamedTuple):
+    """Rows are name, group, and cells of text, interval and whether it is the best of a column."""
 
-
-class Row(NamedTuple):
-    name: str
-    cells: list[Cell]
-    group: str = ""  # rows of one group stand together under its title
-
-
-class Table(NamedTuple):
     caption: str
     first: str  # title of the column of names
-    columns: list[Column]
-    rows: list[Row]
+    columns: list[MetricColumn]
+    rows: list[dict[str, Any]]
 
 
 def fill(
     caption: str,
     first: str,
-    columns: Sequence[Column],
+    columns: Sequence[MetricColumn],
     rows: Mapping[str, Values],
     groups: Mapping[str, str] | None = None,
-) -> Table:
+) -> MetricTable:
     """Make a table; a column without values is left out."""
     kept = [c for c in columns if any(row.get(c.title) is not None for row in rows.values())]
-    cells = [_cells(column, [row.get(column.title) for row in rows.values()]) for column in kept]
-    return Table(
-        caption,
-        first,
-        kept,
-        [
-            Row(name, [column[number] for column in cells], (groups or {}).get(name, ""))
-            for number, name in enumerate(rows)
-        ],
-    )
-
-
-def _cells(column: Column, values: Sequence[Value]) -> list[Cell]:
-    numbers = [
-        nan if value is None else value.value if isinstance(value, Estimate) else value
-        for value in values
+    made: list[dict[str, Any]] = [
+        {"name": name, "group": (groups or {}).get(name, ""), "cells": []} for name in rows
     ]
-    known = {number for number in numbers if not isnan(number)}
-    best = column.best(known) if column.best and len(known) > 1 else None
-    return [
-        Cell(column.show(number), interval(value, column.show), number == best)
-        for value, number in zip(values, numbers, strict=True)
-    ]
+    for column in kept:
+        values = [row.get(column.title) for row in rows.values()]
+        numbers = [
+            nan if value is None else value.value if isinstance(value, Estimate) else value
+            for value in values
+        ]
+        known = {number for number in numbers if not isnan(number)}
+        best = column.best(known) if column.best and len(known) > 1 else None
+        for row, value, number in zip(made, values, numbers, strict=True):
+            ends = interval(value, column.show)
+            cell = {"text": column.show(number), "interval": ends, "best": number == best}
+            row["cells"].append(cell)
+    return MetricTable(caption, first, kept, made)
 
 
 def retrieval_values(ranking: Ranking) -> Values:
@@ -147,48 +134,57 @@ def risk_title(share: str) -> str:
     return f"risk at {100 * float(share):g}\N{NO-BREAK SPACE}%"
 
 
-def retrieval_table(rankings: Mapping[str, Ranking]) -> Table:
+def retrieval_table(rankings: Mapping[str, Ranking]) -> MetricTable:
     rows = {ranking_name(name): retrieval_values(ranking) for name, ranking in rankings.items()}
     caption = "Retrieval for each order of the gallery, in %, with 95 % intervals"
-    columns = [Column(title, percent, max) for title in next(iter(rows.values()))]
+    columns = [MetricColumn(title, percent, max) for title in next(iter(rows.values()))]
     return fill(caption, "ranked by", columns, rows)
 
 
-def signal_tables(ranking: Ranking) -> list[Table]:
+def signal_tables(ranking: Ranking) -> list[MetricTable]:
     """One table per question; those that the data cannot answer are left out."""
     signals = dict(sorted(ranking.signals.items(), key=lambda item: not is_learned(item[0])))
     rows = {signal_name(name): signal_values(signal) for name, signal in signals.items()}
     groups = {signal_name(n): "learned" if is_learned(n) else "training-free" for n in signals}
     risks = dict.fromkeys(share for signal in signals.values() for share in signal.risk_at)
     questions = {
-        "Which top hits are wrong? Every signal orders the queries from sure to unsure": [
-            Column("AUROC", best=max),
-            Column("AUPR", best=max),
-            Column("AURC", best=min),
-            Column("E-AURC", best=min),
-            *(Column(risk_title(share), percent, min) for share in risks),
-            Column("Spearman", best=max),
-            Column("Kendall", best=max),
-        ],
-        "How likely is the top hit right? Signals as cross-fitted probabilities": [
-            Column(title, best=min) for title in ("ECE", "Brier", "NLL")
-        ],
-        "Does the query belong here at all? Own against foreign queries": [
-            Column("OOD AUROC", best=max),
-            Column("OOD AUPR", best=max),
-            Column("FPR95, %", percent, min),
-        ],
-        "Does it rise with the corruption that each picture is known to have?": [
-            Column("rank correlation", best=max)
-        ],
+        "Which top hits are wrong? Every signal orders the queries from sure to unsure": (
+            "AUROC",
+            "AUPR",
+            "AURC",
+            "E-AURC",
+            *map(risk_title, risks),
+            "Spearman",
+            "Kendall",
+        ),
+        "How likely is the top hit right? Signals as cross-fitted probabilities": (
+            "ECE",
+            "Brier",
+            "NLL",
+        ),
+        "Does the query belong here at all? Own against foreign queries": (
+            "OOD AUROC",
+            "OOD AUPR",
+            "FPR95, %",
+        ),
+        "Does it rise with the corruption that each picture is known to have?": (
+            "rank correlation",
+        ),
     }
+
+    def column(title: str) -> MetricColumn:
+        is_rate = title.startswith("risk") or title.endswith("%")
+        best = min if is_rate or title in LOWER_IS_BETTER else max
+        return MetricColumn(title, percent if is_rate else decimal, best)
+
     tables = [
-        fill(question, "signal", columns, rows, groups) for question, columns in questions.items()
+        fill(question, "signal", [column(title) for title in titles], rows, groups)
+        for question, titles in questions.items()
     ]
     return [table for table in tables if table.columns]
 
 
-def ece_tables(rankings: Mapping[str, Ranking]) -> list[Table]:
+def ece_tables(rankings: Mapping[str, Ranking]) -> list[MetricTable]:
     """The calibration error of the query variance by each definition; none without a variance."""
     tables = []
     for name, ranking in rankings.items():
@@ -201,11 +197,11 @@ def ece_tables(rankings: Mapping[str, Ranking]) -> list[Table]:
             rows.setdefault("probability", {"ECE@1": of_query.ece})
         caption = f"Calibration error of the query variance, ranked by {ranking_name(name)}"
         titles = dict.fromkeys(title for row in rows.values() for title in row)
-        tables.append(fill(caption, "definition", [Column(title) for title in titles], rows))
+        tables.append(fill(caption, "definition", [MetricColumn(title) for title in titles], rows))
     return [table for table in tables if table.rows]
 
 
-def ladder_tables(ladder: Ladder) -> list[Table]:
+def ladder_tables(ladder: Ladder) -> list[MetricTable]:
     """Whether uncertainty rises with corruption, and every step of it."""
     names = [signal_name(name) for name in ladder.rungs[0].signals]
     order: dict[str, Values] = {
@@ -224,13 +220,80 @@ def ladder_tables(ladder: Ladder) -> list[Table]:
             f"Rank correlation of uncertainty with the level of corruption, mean of "
             f"{ladder.queries:,} queries; 1 is always rising",
             "corruption",
-            [Column(name) for name in names],
+            [MetricColumn(name) for name in names],
             order,
         ),
         fill(
             "R@1 and the median of each uncertainty at every level",
             "corruption, level",
-            [Column("R@1, %", percent), *(Column(name, short) for name in names)],
+            [MetricColumn("R@1, %", percent), *(MetricColumn(name, short) for name in names)],
             steps,
         ),
     ]
+
+
+def read_measured(report: Path, *, fingerprint: str) -> Measured:
+    """Return the first metrics of a report for the card of the model with this fingerprint.
+
+    `report` is a folder of `surefind evaluate`, or its results.json.
+    """
+    from huggingface_hub import EvalResult as HubResult
+
+    path = report / "results.json" if report.is_dir() else report
+    result = EvalResult.read(path)
+    about, signals = result.about, result.rankings["means"].signals
+    if about.fingerprint != fingerprint:
+        raise InvalidFile(
+            f"{path} is the report of another model ({about.fingerprint[:12]}, "
+            f"this is {fingerprint[:12]})",
+            fix="evaluate this model: surefind evaluate MODEL DATA -o REPORT",
+        )
+    found: list[tuple[str, str, Estimate]] = []  # name, as the hub lists it, value
+    for name, ranking in result.rankings.items():
+        by = ranking_name(name)
+        kind = by.replace(" ", "_")
+        found += [
+            (f"R@{k}, by {by}", f"recall_at_{k}_by_{kind}", ranking.recall[str(k)])
+            for k in about.ks
+        ]
+        if ranking.map_at_r is not None:
+            found.append((f"MAP@R, by {by}", f"map_at_r_by_{kind}", ranking.map_at_r))
+    wrong = {name: signal.auroc for name, signal in signals.items() if signal.auroc is not None}
+    free = [name for name in TRAINING_FREE if name in wrong]
+    best = max(free, key=lambda name: wrong[name].value, default="query_var")  # in its favour
+    for name in dict.fromkeys(("query_var", best)):
+        if name in wrong:
+            title = f"AUROC of wrong top hits, by {signal_name(name)}"
+            found.append((title, f"auroc_error_{name}", wrong[name]))
+    if "query_var" in signals and (ood := signals["query_var"].ood) is not None:
+        title = f"AUROC of foreign queries, by {signal_name('query_var')}"
+        found.append((title, "auroc_foreign_query_var", ood.auroc))
+    matches = f"{about.classes:,} classes" if about.classes else "matches by position"
+    resampled = "classes" if about.resampled_classes else "queries"
+    lines = (
+        f"Measured on {markdown(about.data_name)} ({markdown(about.part)}): {about.queries:,} "
+        f"queries, {about.gallery:,} images searched, {matches}; {markdown(about.protocol)}.",
+        "",
+        f"| metric | value (95 % interval over {resampled}) |",
+        "|---|---|",
+        *(
+            f"| {markdown(name)} | {value.value:.3f} ({value.low:.3f} to {value.high:.3f}) |"
+            for name, _, value in found
+        ),
+        "",
+        "The intervals do not cover chance in training. By `surefind evaluate` "
+        f"{markdown(about.versions.get('surefind', ''))}, {markdown(about.date[:10])}.",
+    )
+    results = [
+        HubResult(
+            task_type=TASK,
+            dataset_type=plain(about.data_name),
+            dataset_name=plain(about.data_name),
+            dataset_split=plain(about.part),
+            metric_type=kind,
+            metric_name=name,
+            metric_value=round(value.value, 4),
+        )
+        for name, kind, value in found
+    ]
+    return Measured(results, "\n".join(lines))

@@ -9,7 +9,7 @@ from threading import Lock
 from starlette.requests import Request
 
 from surefind.errors import InvalidFile
-from surefind.reports.html.page import NAME
+from surefind.reports.result import PAGE
 from surefind.search.index import Index
 from surefind.serve.gallery import GallerySample, sample_gallery
 from surefind.serve.gallery_map import GalleryMap
@@ -82,13 +82,13 @@ def state_of(request: Request) -> AppState:
 
 def read_report(folder: Path) -> bytes:
     """Read the report of `surefind evaluate`, one file that needs nothing beside it."""
-    path = folder / NAME
+    path = folder / PAGE
     make_one = f"make one: surefind evaluate MODEL DATA -o {folder}"
     try:
         with path.open("rb") as file:
             html = file.read(REPORT_BYTES + 1)
     except FileNotFoundError:
-        raise InvalidFile(f"{folder} holds no report: {NAME} is missing", fix=make_one) from None
+        raise InvalidFile(f"{folder} holds no report: {PAGE} is missing", fix=make_one) from None
     except OSError as error:
         raise InvalidFile(f"{path} cannot be read: {error.strerror}", fix=make_one) from error
     if len(html) > REPORT_BYTES:

@@ -3,10 +3,9 @@
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from evaluations import make_evaluation
-from PIL import Image
+from pictures import write_pictures
 
 from surefind.encoders.serialization import read_config
 from surefind.reports.evaluate import Request
@@ -71,15 +70,8 @@ def work(found) -> FakeWork:
 
 @pytest.fixture(scope="session")
 def pictures(tmp_path_factory) -> Path:
-    """Class folders of noise, enough to train a step on."""
-    folder, random = tmp_path_factory.mktemp("pictures"), np.random.default_rng(0)
-    for number in range(16):
-        place = folder / f"{number:02d}.class"
-        place.mkdir()
-        for picture in range(3):
-            pixels = random.integers(0, 255, (16, 16, 3), dtype=np.uint8)
-            Image.fromarray(pixels).save(place / f"{picture}.png")
-    return folder
+    """Class folders, enough to train a step on."""
+    return write_pictures(tmp_path_factory.mktemp("pictures"), classes=16, per_class=3)
 
 
 @pytest.fixture

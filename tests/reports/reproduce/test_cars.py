@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from surefind.errors import InvalidFile
-from surefind.reports.folder import evaluate_into
+from surefind.reports.report import evaluate_into
 from surefind.reports.reproduce.compare import compare
 from surefind.reports.reproduce.markdown import to_markdown
 from surefind.reports.reproduce.paper import COLUMNS
@@ -65,16 +65,6 @@ def test_models_are_trained_on_birds(cars, work):
     assert work.trained == ["triplet+cpu/seed-0", "bayes-gauss+cpu/seed-0"]
     assert work.trained_on == {f"{number:03d}.Name" for number in range(91, 101)}
     assert {result.about.data for row in found for result in row.results} == {cars.data}
-
-
-def test_models_of_the_table_of_birds_are_reused(cub, cars, work):
-    run(cub, work)
-    run(cars, work)
-    assert len(work.trained) == 2
-    assert len(work.evaluated) == 4
-    run(cars, work)
-    run(cub, work)
-    assert (len(work.trained), len(work.evaluated)) == (2, 4)
 
 
 def test_models_of_another_folder_are_reused(cub, cars, work, tmp_path: Path):

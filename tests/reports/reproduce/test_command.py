@@ -65,7 +65,7 @@ def test_a_document_without_a_place_is_refused_before_the_work(plan, tmp_path: P
         (["cars196", "--data", "."], "where is cub200? This table's models are trained on it"),
         (["cub200", "--data", ".", "--train-data", "."], "leave it out; it is for cars196"),
         (["glyphs", "--rows", "tripplet"], "did you mean 'triplet'"),
-        (["glyphs", "--seeds", "0"], "seeds: expected at least 1"),
+        (["glyphs", "--seeds", "0"], "seeds: expected a whole number of at least 1"),
         (["glyphs", "--set", "loss.margn=1"], "did you mean 'margin'"),
     ],
 )

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from surefind.errors import InvalidFile
 from surefind.metrics.bootstrap import Estimate
-from surefind.reports.reproduce.compare import Figure, against, compare, over_seeds
+from surefind.reports.reproduce.compare import SeedMean, against, compare, over_seeds
 from surefind.reports.reproduce.markdown import into, to_markdown, to_terminal
 from surefind.reports.reproduce.plan import ROWS, Plan
 from surefind.reports.reproduce.run import RowResult
@@ -96,7 +96,7 @@ def test_a_model_without_variance_has_no_doubt_of_its_own(cub, found):
 def test_seeds_are_averaged_and_their_spread_told(cub, found):
     both = over_seeds([Estimate(0.5, 0.4, 0.7), Estimate(0.7, 0.6, 0.8)])
     assert astuple(both) == pytest.approx((0.6, 0.5, 0.75, 0.1 * 2**0.5))
-    assert over_seeds([Estimate(0.5, 0.4, 0.7)]) == Figure(0.5, 0.4, 0.7, None)
+    assert over_seeds([Estimate(0.5, 0.4, 0.7)]) == SeedMean(0.5, 0.4, 0.7, None)
     assert over_seeds([Estimate(0.5, 0.4, 0.7), None]) is None
     _, ours, *_ = lines(page(cub, found, found), "TripReg")
     assert ours.startswith("| TripReg | ours | 2 | 0.600 [0.580, 0.620] ± 0.000 |")

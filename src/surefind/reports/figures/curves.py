@@ -1,7 +1,6 @@
 """Figures of a calibration and of a training run."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,27 +15,15 @@ from surefind.metrics import (
     reliability_bins,
     risk_coverage,
 )
-from surefind.reports.figures.style import (
-    GREY,
-    INK,
-    NOISE,
-    OURS,
-    SERIES,
-    SMALL,
-    WRONG,
-    caption,
-    key,
-    panels,
-    save,
-)
+from surefind.reports.figures import style
 from surefind.search.confidence.calibration import Calibration
 from surefind.search.confidence.guarantee import Promise
 from surefind.training.run_folder import StepInfo
 
 FUSED, BASELINE = "confidence", "nearest distance"
 _LOOKS: dict[str, dict[str, Any]] = {
-    FUSED: {"color": OURS, "linestyle": "-", "marker": "o", "clip_on": False},
-    BASELINE: {"color": SERIES[3], "linestyle": "--", "marker": "s", "clip_on": False},
+    FUSED: {"color": style.OURS, "linestyle": "-", "marker": "o", "clip_on": False},
+    BASELINE: {"color": style.SERIES[3], "linestyle": "--", "marker": "s", "clip_on": False},
 }
 
 
@@ -52,7 +39,7 @@ def draw_confidence(calibration: Calibration) -> Figure:
         f"{origin.queries:,} queries of {origin.classes:,} classes, {origin.created[:10]}; "
         "each judged by a fit to other classes"
     )
-    figure, ((left, other),) = panels(1, 2, height=4.4, title=title)
+    figure, ((left, other),) = style.panels(1, 2, height=4.4, title=title)
     _draw_reliability(left, said, right)
     _draw_risk(other, said, right, calibration.promise)
     return figure
@@ -60,7 +47,7 @@ def draw_confidence(calibration: Calibration) -> Figure:
 
 def _draw_reliability(axis: Axes, said: dict[str, Tensor], right: Tensor) -> None:
     """Bins of equally many queries, with Wilson's 95 % interval of independent ones."""
-    axis.plot([0, 1], [0, 1], ":", color=GREY, linewidth=1, label="perfectly calibrated")
+    axis.plot([0, 1], [0, 1], ":", color=style.GREY, linewidth=1, label="perfectly calibrated")
     for name, sure in said.items():
         bins = reliability_bins(sure, right.double(), definition="probability")
         error, floor = debiased_calibration_error(sure, right), calibration_floor(sure)
@@ -72,13 +59,13 @@ def _draw_reliability(axis: Axes, said: dict[str, Tensor], right: Tensor) -> Non
                 for share, count in zip(y.tolist(), n.tolist(), strict=True)
             ]
             low, high = [interval.low for interval in found], [interval.high for interval in found]
-            axis.vlines(x, low, high, color=OURS, linewidth=1, alpha=0.5)
+            axis.vlines(x, low, high, color=style.OURS, linewidth=1, alpha=0.5)
         label = f"{name},\nECE {error:.3f} (perfect: {floor:.3f})"
         axis.plot(x, y, markersize=4, label=label, **_LOOKS[name])
     across, up = "confidence, in bins of equally many", "share of right first hits"
-    caption(axis, "Reliability", x=across, y=up)
+    style.caption(axis, "Reliability", x=across, y=up)
     axis.set(xlim=(0, 1), ylim=(0, 1), box_aspect=1)
-    key(axis, loc="upper left")
+    style.key(axis, loc="upper left")
 
 
 def _draw_risk(axis: Axes, said: dict[str, Tensor], right: Tensor, promise: Promise) -> None:
@@ -88,9 +75,9 @@ def _draw_risk(axis: Axes, said: dict[str, Tensor], right: Tensor, promise: Prom
         curve = risk_coverage(sure, right)
         label = f"{name}, AURC {curve.area:.3f}"
         axis.plot(curve.coverage, curve.risk, label=label, **_LOOKS[name] | {"marker": ""})
-        top = max(top, float(curve.risk[curve.coverage >= NOISE].max()))
+        top = max(top, float(curve.risk[curve.coverage >= style.NOISE].max()))
     allowed = f"{promise.precision:g} right"
-    axis.axhline(1 - promise.precision, color=GREY, linestyle=":", linewidth=1, label=allowed)
+    axis.axhline(1 - promise.precision, color=style.GREY, linestyle=":", linewidth=1, label=allowed)
     axis.set(xlim=(0, 1), ylim=(0, 1.4 * top), box_aspect=1)  # room for the legend
     title = f"Precision {promise.precision:g} cannot be guaranteed"
     if promise.threshold is not None:
@@ -101,45 +88,40 @@ def _draw_risk(axis: Axes, said: dict[str, Tensor], right: Tensor, promise: Prom
         )
         end, wrong = promise.coverage, 1 - promise.right / promise.selected
         high = 0.6 * axis.get_ylim()[1]  # below the legend
-        axis.vlines(end, 0, high, color=INK, linewidth=0.9)
+        axis.vlines(end, 0, high, color=style.INK, linewidth=0.9)
         mark: dict[str, Any] = {"marker": "D", "markersize": 5, "linestyle": "", "clip_on": False}
-        axis.plot(end, wrong, color=INK, label="guarantee ends", **mark)
+        axis.plot(end, wrong, color=style.INK, label="guarantee ends", **mark)
         axis.annotate(
             f"confidence {promise.threshold:.3f}",
             (end, high),
             textcoords="offset points",
             xytext=(0, 2),
             ha="left" if end < 0.5 else "right",
-            fontsize=SMALL,
-            color=INK,
+            fontsize=style.SMALL,
+            color=style.INK,
         )
     answered = "share of queries answered, the surest first"
-    caption(axis, title, x=answered, y="share of wrong first hits")
-    key(axis, loc="upper left")
-
-
-def draw_training(log: Sequence[StepInfo], path: Path) -> None:
-    """Write `training_figure` to a file."""
-    save(training_figure(log), path)
+    style.caption(axis, title, x=answered, y="share of wrong first hits")
+    style.key(axis, loc="upper left")
 
 
 def training_figure(log: Sequence[StepInfo]) -> Figure:
     """Three curves over the steps; the highest recall is marked in the last."""
     steps = [info for info in log if info.loss == info.loss]
     validated = [info for info in log if info.recall == info.recall]
-    figure, axes = panels(1, 3, height=2.6)
+    figure, axes = style.panels(1, 3, height=2.6)
     curves = (
         ("loss", [(info.step, info.loss) for info in steps]),
         ("triplets in the right order", [(info.step, info.win_rate) for info in steps]),
         ("R@1 on validation classes", [(info.step, info.recall) for info in validated]),
     )
     for axis, (title, points) in zip(axes[0], curves, strict=True):
-        caption(axis, title, x="step")
+        style.caption(axis, title, x="step")
         if points:
             marker = "o" if len(points) < 40 else None
-            axis.plot(*zip(*points, strict=True), color=OURS, marker=marker, markersize=3)
+            axis.plot(*zip(*points, strict=True), color=style.OURS, marker=marker, markersize=3)
     if validated:
         best = max(validated, key=lambda info: info.recall)
-        caption(axes[0, 2], f"R@1 in validation (best: {best.recall:.3f})", x="step")
-        axes[0, 2].plot(best.step, best.recall, "o", color=WRONG)
+        style.caption(axes[0, 2], f"R@1 in validation (best: {best.recall:.3f})", x="step")
+        axes[0, 2].plot(best.step, best.recall, "o", color=style.WRONG)
     return figure

@@ -17,35 +17,12 @@ from surefind.metrics import (
     risk_coverage,
 )
 from surefind.metrics.bins import ReliabilityBins
-from surefind.reports.figures.style import (
-    GREY,
-    INK,
-    NOISE,
-    OURS,
-    SMALL,
-    TEXT,
-    WRONG,
-    NothingToDraw,
-    blank,
-    caption,
-    check_foreign,
-    grouped,
-    interval,
-    key,
-    lower_key,
-    main_signal,
-    pair_signal,
-    panels,
-    series_styles,
-    shortened,
-    signal_styles,
-    spans_decades,
-)
+from surefind.reports.figures import style
 from surefind.reports.result import SHOWN, EvalResult, QueryTable, Report
 from surefind.reports.signals import ranking_name, signal_name
 
 _K = 5
-_LINE: dict[str, Any] = {"color": OURS, "marker": "o", "markersize": 4, "clip_on": False}
+_LINE: dict[str, Any] = {"color": style.OURS, "marker": "o", "markersize": 4, "clip_on": False}
 _RANK_AXES = {"x": "confidence: rank of the uncertainty", "y": "mean average precision"}
 _PROBABILITY_AXES = {"x": "probability that the top hit is right", "y": "share of right top hits"}
 _OOD_COLUMNS, _BINS = 3, 40
@@ -54,7 +31,7 @@ _LADDER_COLUMNS = 2
 
 def draw_calibration(result: EvalResult, queries: QueryTable, *, ranking: str = "means") -> Figure:
     """Left: mAP over the rank of the uncertainty. Right: correct top hits over the probability."""
-    figure, ((left, right),) = panels(1, 2, height=4.7)
+    figure, ((left, right),) = style.panels(1, 2, height=4.7)
     own = queries.own()
     rank = _rank_curve(own, ranking)
     _draw_rank(left, rank, _LINE, band=f"mAP@1 to mAP@{SHOWN}", line=f"mAP@{_K}")
@@ -62,31 +39,32 @@ def draw_calibration(result: EvalResult, queries: QueryTable, *, ranking: str = 
     title = [f"By {signal_name(rank.signal)}{missing}"]
     for definition in ("equal_mass", "equal_width"):
         told = result.rankings[ranking].ece.get(definition, {}).get(str(_K))
-        value = interval(told) if told else f"{rank.error(definition):.3f}"
+        value = style.interval(told) if told else f"{rank.error(definition):.3f}"
         title.append(f"ECE@{_K} {definition.replace('_', ' ')} {value}")
-    caption(left, "\n".join(title), **_RANK_AXES)
+    style.caption(left, "\n".join(title), **_RANK_AXES)
     best = _best_signal(result, own, ranking)
     error = result.rankings[ranking].signals[best].ece
     title = [f"Probability from {signal_name(best)}"]
-    title.append(f"ECE {interval(error) if error else 'unknown'}")
-    caption(right, "\n".join(title), **_PROBABILITY_AXES)
+    title.append(f"ECE {style.interval(error) if error else 'unknown'}")
+    style.caption(right, "\n".join(title), **_PROBABILITY_AXES)
     if bins := _probability_bins(own, ranking, best):
         right.plot(bins.confidence, bins.outcome, label="top hit", **_LINE)
     _draw_diagonal((left, right))
-    handles, names = (
-        left.get_legend_handles_labels()[n] + right.get_legend_handles_labels()[n] for n in (0, 1)
-    )
-    shown = dict(zip(names, handles, strict=True))
-    lower_key(figure, list(shown.values()), list(shown))
+    shown = {
+        name: handle
+        for axis in (left, right)
+        for handle, name in zip(*axis.get_legend_handles_labels(), strict=True)
+    }
+    style.lower_key(figure, list(shown.values()), list(shown))
     return figure
 
 
 def compare_calibration(reports: Sequence[Report], *, ranking: str = "means") -> Figure:
     """The curves of several reports in the same panels, a row of panels for each group of them."""
-    groups = grouped(reports)
-    styles = series_styles(report.label for some in groups.values() for report in some)
+    groups = style.grouped(reports)
+    styles = style.series_styles(report.label for some in groups.values() for report in some)
     entries = 2 + max(map(len, groups.values()))  # of the longest legend, its title included
-    figure, axes = panels(len(groups), 2, height=(4.1 + 0.19 * entries) * len(groups))
+    figure, axes = style.panels(len(groups), 2, height=(4.1 + 0.19 * entries) * len(groups))
     for (left, right), (group, some) in zip(axes, groups.items(), strict=True):
         for label, result, queries in some:
             own, look = queries.own(), styles[label] | {"markersize": 4, "clip_on": False}
@@ -100,12 +78,12 @@ def compare_calibration(reports: Sequence[Report], *, ranking: str = "means") ->
                 line = f"{label}, {signal_name(best)}{value}"
                 right.plot(bins.confidence, bins.outcome, label=line, **look)
         before = f"{group}: " if group else ""
-        caption(left, f"{before}mAP@{_K}, shaded mAP@1 to mAP@{SHOWN}", **_RANK_AXES)
-        caption(right, f"{before}probability by the best signal", **_PROBABILITY_AXES)
+        style.caption(left, f"{before}mAP@{_K}, shaded mAP@1 to mAP@{SHOWN}", **_RANK_AXES)
+        style.caption(right, f"{before}probability by the best signal", **_PROBABILITY_AXES)
         _draw_diagonal((left, right))
         below = {"loc": "upper left", "bbox_to_anchor": (0, -0.13), "borderaxespad": 0}
-        key(left, title=f"ECE@{_K}, equal mass", **below)
-        key(right, title="ECE", **below)
+        style.key(left, title=f"ECE@{_K}, equal mass", **below)
+        style.key(right, title="ECE", **below)
     return figure
 
 
@@ -125,7 +103,7 @@ class _RankCurve(NamedTuple):
 
 
 def _rank_curve(own: QueryTable, ranking: str) -> _RankCurve:
-    signal = main_signal(own, ranking)
+    signal = style.main_signal(own, ranking)
     own = own.select(np.isfinite(own.signals(ranking)[signal]))
     values = torch.from_numpy(own.signals(ranking)[signal])
     hits = torch.from_numpy(own.hits(ranking))
@@ -149,7 +127,7 @@ def _best_signal(result: EvalResult, own: QueryTable, ranking: str) -> str:
     """The one that tells wrong top hits best."""
     signals = result.rankings[ranking].signals
     ranks = {name: found.auroc.value for name, found in signals.items() if found.auroc}
-    return max(ranks, key=lambda name: ranks[name], default=main_signal(own, ranking))
+    return max(ranks, key=lambda name: ranks[name], default=style.main_signal(own, ranking))
 
 
 def _probability_bins(own: QueryTable, ranking: str, signal: str) -> ReliabilityBins | None:
@@ -163,7 +141,9 @@ def _probability_bins(own: QueryTable, ranking: str, signal: str) -> Reliability
 
 def _draw_diagonal(axes: Iterable[Axes]) -> None:
     for axis in axes:
-        axis.plot([0, 1], [0, 1], "--", color=GREY, linewidth=0.9, label="perfectly calibrated")
+        axis.plot(
+            [0, 1], [0, 1], "--", color=style.GREY, linewidth=0.9, label="perfectly calibrated"
+        )
         axis.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
 
 
@@ -174,38 +154,41 @@ def draw_risk_coverage(
     own = queries.own()
     signals, right = own.signals(ranking), torch.from_numpy(own[f"{ranking}.match_1"])
     error = 1 - float(right.double().mean())
-    figure, ((axis,),) = panels(1, 1, height=4.2)
+    figure, ((axis,),) = style.panels(1, 1, height=4.2)
     top = error
-    for name, style in signal_styles(signals).items():
+    for name, colours in style.signal_styles(signals).items():
         known = np.isfinite(signals[name])
         curve = risk_coverage(torch.from_numpy(-signals[name][known]), right[known])
         area = result.rankings[ranking].signals[name].aurc
         label = f"{signal_name(name)}\nAURC {area.value:.3f}"
-        axis.plot(curve.coverage, curve.risk, label=label, **style)
-        top = max(top, float(curve.risk[curve.coverage >= NOISE].max()))
+        axis.plot(curve.coverage, curve.risk, label=label, **colours)
+        top = max(top, float(curve.risk[curve.coverage >= style.NOISE].max()))
     best = risk_coverage(right.double(), right)
     label = f"oracle\nAURC {best.area:.3f}"
-    axis.plot(best.coverage, best.risk, color=INK, linewidth=0.8, label=label)
-    axis.axhline(error, color=GREY, linestyle=":", linewidth=1, label=f"random\nAURC {error:.3f}")
-    caption(
+    axis.plot(best.coverage, best.risk, color=style.INK, linewidth=0.8, label=label)
+    axis.axhline(
+        error, color=style.GREY, linestyle=":", linewidth=1, label=f"random\nAURC {error:.3f}"
+    )
+    style.caption(
         axis,
         f"Errors among the surest queries; ranked by {ranking_name(ranking)}",
         x="share of queries answered, the surest first",
         y="share of wrong top hits",
     )
     axis.set(xlim=(0, 1), ylim=(0, 1.1 * top or 1))
-    figure.legend(fontsize=SMALL, frameon=False, loc="outside right upper", labelspacing=0.8)
+    figure.legend(fontsize=style.SMALL, frameon=False, loc="outside right upper", labelspacing=0.8)
     return figure
 
 
 def draw_ood(result: EvalResult, queries: QueryTable, *, ranking: str = "means") -> Figure:
     """Histograms of in-catalogue and foreign queries, one panel per signal."""
-    check_foreign(queries)
+    style.check_foreign(queries)
     signals = list(queries.signals(ranking))
     rows = -(-len(signals) // _OOD_COLUMNS)
-    title = f"In-catalogue and foreign queries ({shortened(result.about.foreign, 60)})"
-    figure, axes = panels(rows, _OOD_COLUMNS, height=0.8 + 1.9 * rows, title=title)
-    blank(axes, len(signals))
+    title = f"In-catalogue and foreign queries ({style.shortened(result.about.foreign, 60)})"
+    figure, axes = style.panels(rows, _OOD_COLUMNS, height=0.8 + 1.9 * rows, title=title)
+    for axis in axes.flat[len(signals) :]:
+        axis.set_axis_off()
     for axis, signal in zip(axes.flat, signals, strict=False):
         _draw_histograms(axis, result, queries, signal, ranking=ranking, title=signal_name(signal))
     _finish_ood(figure, axes)
@@ -214,7 +197,7 @@ def draw_ood(result: EvalResult, queries: QueryTable, *, ranking: str = "means")
 
 def compare_ood(reports: Sequence[Report], *, ranking: str = "means") -> Figure:
     """cov[Δ] of a query and its top hit: one panel per report, a row for each group of them."""
-    groups = grouped(reports)
+    groups = style.grouped(reports)
     columns = min(_OOD_COLUMNS, max(map(len, groups.values())))
     rows = [
         (group, some[start : start + columns])
@@ -222,12 +205,13 @@ def compare_ood(reports: Sequence[Report], *, ranking: str = "means") -> Figure:
         for start in range(0, len(some), columns)
     ]
     title = "In-catalogue and foreign queries by cov[Δ] of the query and its top hit"
-    figure, axes = panels(len(rows), columns, height=0.8 + 1.9 * len(rows), title=title)
+    figure, axes = style.panels(len(rows), columns, height=0.8 + 1.9 * len(rows), title=title)
     for line, (group, some) in zip(axes, rows, strict=True):
-        blank(line, len(some))
+        for axis in line[len(some) :]:
+            axis.set_axis_off()
         for axis, (label, result, queries) in zip(line, some, strict=False):
-            check_foreign(queries)
-            signal = pair_signal(queries, ranking)
+            style.check_foreign(queries)
+            signal = style.main_signal(queries, ranking, "pair_var")
             name = f"{group}, {label}" if group else label
             if signal != "pair_var":
                 name += f": {signal_name(signal)}"
@@ -243,12 +227,15 @@ def _draw_histograms(
     own = values[~foreign & (queries["n_matches"] > 0)]
     both = np.concatenate([own, values[foreign]])
     both = both[np.isfinite(both)]
-    if spans_decades(both):
+    if style.spans_decades(both):
         axis.set_xscale("log")
         edges = np.geomspace(both.min(), both.max(), _BINS + 1)
     else:
         edges = np.histogram_bin_edges(both, _BINS)
-    groups = ((own, OURS, "in catalogue", ""), (values[foreign], WRONG, "foreign", "////"))
+    groups = (
+        (own, style.OURS, "in catalogue", ""),
+        (values[foreign], style.WRONG, "foreign", "////"),
+    )
     for some, colour, name, hatch in groups:
         axis.hist(
             some,
@@ -261,49 +248,50 @@ def _draw_histograms(
             label=name,
         )
     found = result.rankings[ranking].signals[signal].ood
-    caption(axis, title + (f"\nAUROC {interval(found.auroc)}" if found else ""))
+    style.caption(axis, title + (f"\nAUROC {style.interval(found.auroc)}" if found else ""))
 
 
 def _finish_ood(figure: Figure, axes: NDArray[np.object_]) -> None:
     for axis in axes[:, 0]:
-        axis.set_ylabel("share of queries", fontsize=TEXT)
-    lower_key(figure, *axes[0, 0].get_legend_handles_labels())
+        axis.set_ylabel("share of queries", fontsize=style.TEXT)
+    style.lower_key(figure, *axes[0, 0].get_legend_handles_labels())
 
 
 def draw_ladder(result: EvalResult, queries: QueryTable, *, ranking: str = "means") -> Figure:
     """Median uncertainty over the level of corruption, the clean images being 1; R@1 in grey."""
     ladder = result.ladder
     if ladder is None:
-        raise NothingToDraw(
-            "the report has no corrupted queries", fix="evaluate again with --ladder 200"
-        )
+        fix = "evaluate again with --ladder 200"
+        raise style.NothingToDraw("the report has no corrupted queries", fix=fix)
     kinds = list(dict.fromkeys(rung.kind for rung in ladder.rungs))
     rows = -(-len(kinds) // _LADDER_COLUMNS)
     title = f"Corrupted queries: {ladder.queries} of {len(queries.own())}"
-    figure, axes = panels(rows, _LADDER_COLUMNS, height=0.9 + 2.1 * rows, title=title)
-    blank(axes, len(kinds))
+    figure, axes = style.panels(rows, _LADDER_COLUMNS, height=0.9 + 2.1 * rows, title=title)
+    for axis in axes.flat[len(kinds) :]:
+        axis.set_axis_off()
     names = list(result.rankings[ranking].signals)
     for number, (axis, kind) in enumerate(zip(axes.flat, kinds, strict=False)):
         rungs = sorted((r for r in ladder.rungs if r.kind == kind), key=lambda rung: rung.level)
         levels, shown = [rung.level for rung in rungs], []
-        for name, style in signal_styles(names).items():
+        for name, colours in style.signal_styles(names).items():
             medians = np.array([rung.signals.get(name, np.nan) for rung in rungs])
             relative = medians / medians[0] if medians[0] else np.full_like(medians, np.nan)
             shown.append(relative)
-            axis.plot(levels, relative, marker="o", markersize=3, label=signal_name(name), **style)
-        if spans_decades(np.nan_to_num(np.concatenate(shown), nan=1.0)):
+            line = colours | {"marker": "o", "markersize": 3}
+            axis.plot(levels, relative, label=signal_name(name), **line)
+        if style.spans_decades(np.nan_to_num(np.concatenate(shown), nan=1.0)):
             axis.set_yscale("log")
         axis.set_xticks(levels)
-        twin, look = axis.twinx(), {"color": GREY, "marker": "s", "markersize": 3}
+        twin, look = axis.twinx(), {"color": style.GREY, "marker": "s", "markersize": 3}
         twin.plot(levels, [rung.recall for rung in rungs], ":", label="R@1 (right)", **look)
         twin.set_ylim(0, 1)
-        twin.tick_params(labelsize=SMALL, color=GREY, labelcolor=GREY)
+        twin.tick_params(labelsize=style.SMALL, color=style.GREY, labelcolor=style.GREY)
         twin.spines[["top", "right", "left", "bottom"]].set_visible(False)
-        caption(axis, kind, x="level" if number >= len(kinds) - _LADDER_COLUMNS else "")
+        style.caption(axis, kind, x="level" if number >= len(kinds) - _LADDER_COLUMNS else "")
         if number % _LADDER_COLUMNS == 0:
-            axis.set_ylabel("uncertainty, clean = 1", fontsize=TEXT)
+            axis.set_ylabel("uncertainty, clean = 1", fontsize=style.TEXT)
         if number % _LADDER_COLUMNS == _LADDER_COLUMNS - 1 or number == len(kinds) - 1:
-            twin.set_ylabel("R@1", fontsize=TEXT, color=GREY)
+            twin.set_ylabel("R@1", fontsize=style.TEXT, color=style.GREY)
     lines = [*axes[0, 0].get_lines(), *twin.get_lines()]
-    lower_key(figure, lines, [str(line.get_label()) for line in lines])
+    style.lower_key(figure, lines, [str(line.get_label()) for line in lines])
     return figure

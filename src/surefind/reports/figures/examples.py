@@ -1,6 +1,6 @@
 """Queries as pictures: beside their hits, in pairs, or by themselves."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,22 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
 from surefind.images.decode import ImageRejected, decode_picture
-from surefind.reports.figures.style import (
-    GREY,
-    INK,
-    LARGE,
-    PALE,
-    RIGHT,
-    SMALL,
-    TEXT,
-    WIDTH,
-    WRONG,
-    NothingToDraw,
-    check_foreign,
-    main_signal,
-    pair_signal,
-    shortened,
-)
+from surefind.reports.figures import style
 from surefind.reports.result import EvalResult, QueryTable, Report
 from surefind.reports.signals import signal_name
 
@@ -46,7 +31,10 @@ _GAP = 0.25  # between the query and its hits, and before a heading
 _LETTERS = 17  # that fit beneath a tile
 _HEADING = 0.4  # inches of the title
 _SHORT = {"query_var": "variance", "pair_var": "cov[Δ]", "nearest_distance": "d₁"}
-_MARKS = {True: ("✓", RIGHT, "solid"), False: ("✗", WRONG, "dashed")}  # never by colour alone
+_MARKS = {
+    True: ("✓", style.RIGHT, "solid"),
+    False: ("✗", style.WRONG, "dashed"),
+}  # never by colour alone
 
 
 def by_uncertainty(
@@ -58,15 +46,9 @@ def by_uncertainty(
     foreign: bool = False,
     descending: bool = False,
 ) -> NDArray[np.int64]:
-    """Return the rows of the scored queries, the surest first.
+    """Return the rows of the scored queries, and of the `foreign` ones, the surest first.
 
-    Args:
-        queries: the table of a report.
-        signal: the uncertainty to sort by.
-        ranking: how the gallery is ordered.
-        top_hit: only queries whose top hit is right (True) or wrong (False).
-        foreign: foreign queries as well.
-        descending: the least sure first.
+    With `top_hit`, only queries whose top hit is right (True) or wrong (False).
     """
     kept = queries["n_matches"] > 0
     if top_hit is not None:
@@ -78,7 +60,7 @@ def by_uncertainty(
 
 def thumbnail(root: str | Path, path: str) -> NDArray[np.uint8]:
     """Return the whole picture on grey, (SIDE, SIDE, 3); only grey where it cannot be read."""
-    tile = Image.new("RGB", (SIDE, SIDE), tuple(round(255 * c) for c in to_rgb(PALE)))
+    tile = Image.new("RGB", (SIDE, SIDE), tuple(round(255 * c) for c in to_rgb(style.PALE)))
     try:
         picture = decode_picture(Path(root) / path)
     except ImageRejected:
@@ -91,39 +73,26 @@ def thumbnail(root: str | Path, path: str) -> NDArray[np.uint8]:
 def draw_selection(
     result: EvalResult, queries: QueryTable, *, which: str, ranking: str = "means"
 ) -> Figure:
-    """Draw the gallery of one of the `SELECTIONS`."""
+    """Draw one of the `SELECTIONS`: a row per query, its picture, then its 5 nearest."""
     title, options = SELECTIONS[which]
-    signal = main_signal(queries, ranking)
+    signal = style.main_signal(queries, ranking)
     rows = by_uncertainty(queries, signal, ranking=ranking, **options)[:_ROWS]
-    return draw_gallery(result, queries, rows=rows, title=title, ranking=ranking)
-
-
-def draw_gallery(
-    result: EvalResult,
-    queries: QueryTable,
-    *,
-    rows: Iterable[int],
-    title: str,
-    ranking: str = "means",
-) -> Figure:
-    """A row per query: its picture, then its 5 nearest, marked ✓ in a green or ✗ in a red frame."""
-    rows = [int(row) for row in rows]
-    if not rows:
-        raise NothingToDraw(f"{title}: there is no such query")
+    if not len(rows):
+        raise style.NothingToDraw(f"{title}: there is no such query")
     tiles = _Tiles(result, queries, ranking)
     sheet = _Sheet(title, across=_HITS * _PITCH[0] + _GAP + 1.1)
     hits = min(_HITS, queries.hits(ranking).shape[1])
     for row in rows:
-        sheet.add(tiles.query(row, main_signal(queries, ranking)), x=0)
+        sheet.tiles.append((tiles.query(row, signal), 0, sheet.y))
         for rank in range(1, hits + 1):
-            sheet.add(tiles.hit(row, rank), x=_GAP + rank * _PITCH[0])
+            sheet.tiles.append((tiles.hit(row, rank), _GAP + rank * _PITCH[0], sheet.y))
         sheet.y += _PITCH[1]
     return sheet.figure()
 
 
 def draw_extremes(result: EvalResult, queries: QueryTable, *, ranking: str = "means") -> Figure:
     """The twelve surest and the twelve least sure queries; frames tell which top hits are right."""
-    tiles, signal = _Tiles(result, queries, ranking), main_signal(queries, ranking)
+    tiles, signal = _Tiles(result, queries, ranking), style.main_signal(queries, ranking)
     right = queries[f"{ranking}.match_1"]
     sheet = _Sheet(f"Queries by {signal_name(signal)}; ✓ the nearest hit is right, ✗ it is wrong")
     for heading, descending in (("Surest", False), ("Least sure", True)):
@@ -135,10 +104,13 @@ def draw_extremes(result: EvalResult, queries: QueryTable, *, ranking: str = "me
 
 def draw_pairs(result: EvalResult, queries: QueryTable, *, ranking: str = "means") -> Figure:
     """Queries above their nearest hits, all of them matches, at both ends of cov[Δ]."""
-    tiles, signal = _Tiles(result, queries, ranking), pair_signal(queries, ranking)
+    tiles, signal = (
+        _Tiles(result, queries, ranking),
+        style.main_signal(queries, ranking, "pair_var"),
+    )
     rows = by_uncertainty(queries, signal, ranking=ranking, top_hit=True)
     if not len(rows):
-        raise NothingToDraw("no query has a right nearest hit")
+        raise style.NothingToDraw("no query has a right nearest hit")
     count = min(_COLUMNS, -(-len(rows) // 2))
     sheet = _Sheet(
         f"Queries (above) and their nearest hits (below), all right, by {signal_name(signal)}"
@@ -154,8 +126,8 @@ def draw_own_and_foreign(reports: Sequence[Report], *, ranking: str = "means") -
     """The twelve least sure of in-catalogue and foreign queries together, for each report."""
     sheet = _Sheet("Least certain of in-catalogue and foreign queries together")
     for label, result, queries in reports:
-        check_foreign(queries)
-        signal, foreign = pair_signal(queries, ranking), queries["foreign"]
+        style.check_foreign(queries)
+        signal, foreign = style.main_signal(queries, ranking, "pair_var"), queries["foreign"]
         rows = by_uncertainty(queries, signal, ranking=ranking, foreign=True, descending=True)
         rows = rows[:_SHEET]
         sheet.heading(
@@ -173,7 +145,7 @@ class Tile(NamedTuple):
     root: str
     path: str
     lines: tuple[str, str]
-    colour: str = INK
+    colour: str = style.INK
     dash: str = "solid"
 
 
@@ -188,15 +160,13 @@ class _Tiles:
         self, row: int, signal: str, *, match: bool | None = None, frame_foreign: bool = False
     ) -> Tile:
         """Named by its label; framed by whether its nearest hit is right, or it is foreign."""
-        foreign = self.queries["foreign"][row]
-        name, colour, dash = str(self.queries["label"][row]), INK, "solid"
-        if foreign:
-            name = "foreign"
+        foreign, colour, dash = self.queries["foreign"][row], style.INK, "solid"
+        name = "foreign" if foreign else str(self.queries["label"][row])
         if match is not None:
             mark, colour, dash = _MARKS[bool(match)]
             name = f"{mark} {name}"
         elif foreign and frame_foreign:
-            colour, dash = WRONG, "dashed"
+            colour, dash = style.WRONG, "dashed"
         root = self.about.foreign_root if foreign else self.about.root
         value = self.queries.signals(self.ranking)[signal][row]
         lines = name, f"{_SHORT.get(signal, signal)} {value:.3g}"
@@ -221,14 +191,11 @@ class _Sheet:
         self.tiles: list[tuple[Tile, float, float]] = []
         self.headings: list[tuple[str, float]] = []
 
-    def add(self, tile: Tile, *, x: float) -> None:
-        self.tiles.append((tile, x, self.y))
-
     def fill(self, tiles: Sequence[Tile]) -> None:
-        """As many rows as it takes."""
+        """Add as many rows as it takes."""
         for start in range(0, len(tiles), _COLUMNS):
             for column, tile in enumerate(tiles[start : start + _COLUMNS]):
-                self.add(tile, x=column * _PITCH[0])
+                self.tiles.append((tile, column * _PITCH[0], self.y))
             self.y += _PITCH[1]
 
     def heading(self, text: str) -> None:
@@ -236,9 +203,9 @@ class _Sheet:
         self.y += _GAP
 
     def figure(self) -> Figure:
-        inches = WIDTH / (self.across + 0.1)  # of a tile
+        inches = style.WIDTH / (self.across + 0.1)  # of a tile
         height = inches * self.y + _HEADING
-        figure = Figure(figsize=(WIDTH, height))
+        figure = Figure(figsize=(style.WIDTH, height))
         axis = figure.add_axes((0, 0, 1, 1 - _HEADING / height))
         axis.set(xlim=(-0.1, self.across), ylim=(self.y - 0.05, -0.05))
         axis.set_axis_off()
@@ -247,11 +214,13 @@ class _Sheet:
             axis.imshow(picture, extent=(x, x + 1, y + 1, y), aspect="auto")
             frame: dict[str, Any] = {"edgecolor": tile.colour, "linestyle": tile.dash}
             axis.add_patch(Rectangle((x, y), 1, 1, fill=False, linewidth=2.5, **frame))
-            first, second = shortened(tile.lines[0], _LETTERS), tile.lines[1]
-            axis.text(x, y + 1.1, first, fontsize=SMALL, color=tile.colour, va="center")
-            axis.text(x, y + 1.23, second, fontsize=SMALL, color=GREY, va="center")
+            first, second = style.shortened(tile.lines[0], _LETTERS), tile.lines[1]
+            axis.text(x, y + 1.1, first, fontsize=style.SMALL, color=tile.colour, va="center")
+            axis.text(x, y + 1.23, second, fontsize=style.SMALL, color=style.GREY, va="center")
         for text, y in self.headings:
-            axis.text(0, y + 0.08, text, fontsize=TEXT, color=INK, va="center")
-        x, y = 0.1 * inches / WIDTH, 1 - 0.12 / height
-        figure.suptitle(self.title, fontsize=LARGE, x=x, y=y, ha="left", va="top", color=INK)
+            axis.text(0, y + 0.08, text, fontsize=style.TEXT, color=style.INK, va="center")
+        x, y = 0.1 * inches / style.WIDTH, 1 - 0.12 / height
+        figure.suptitle(
+            self.title, fontsize=style.LARGE, x=x, y=y, ha="left", va="top", color=style.INK
+        )
         return figure

@@ -82,10 +82,8 @@ def key(axis: Axes, **where: Any) -> None:
 
 def lower_key(figure: Figure, curves: Sequence[Artist], names: Sequence[str]) -> None:
     """Add the legend of a figure, beneath its panels, in at most four columns."""
-    columns = min(len(names), 4)
-    figure.legend(
-        curves, names, loc="outside lower center", ncols=columns, fontsize=SMALL, frameon=False
-    )
+    look: dict[str, Any] = {"ncols": min(len(names), 4), "fontsize": SMALL, "frameon": False}
+    figure.legend(curves, names, loc="outside lower center", **look)
 
 
 def series_styles(names: Iterable[str]) -> dict[str, dict[str, str]]:
@@ -123,21 +121,15 @@ def signal_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     }
 
 
-def main_signal(queries: QueryTable, ranking: str) -> str:
-    """Return the model's own variance, or the nearest distance where it has none."""
-    return "query_var" if f"{ranking}.signal.query_var" in queries else "nearest_distance"
-
-
-def pair_signal(queries: QueryTable, ranking: str) -> str:
-    """Return cov[Δ] of a query and its top hit, or their distance without a variance."""
-    return "pair_var" if f"{ranking}.signal.pair_var" in queries else "nearest_distance"
+def main_signal(queries: QueryTable, ranking: str, wanted: str = "query_var") -> str:
+    """Return the wanted variance, or the nearest distance where the model has none."""
+    return wanted if f"{ranking}.signal.{wanted}" in queries else "nearest_distance"
 
 
 def check_foreign(queries: QueryTable) -> None:
     if not queries["foreign"].any():
-        raise NothingToDraw(
-            "the report has no foreign queries", fix="evaluate again with --ood DATA"
-        )
+        fix = "evaluate again with --ood DATA"
+        raise NothingToDraw("the report has no foreign queries", fix=fix)
 
 
 def grouped(reports: Iterable[Report]) -> dict[str, list[Report]]:
@@ -152,12 +144,6 @@ def grouped(reports: Iterable[Report]) -> dict[str, list[Report]]:
         group, _, name = report.label.rpartition("/")
         groups.setdefault(group, []).append(report._replace(label=name))
     return groups
-
-
-def blank(axes: NDArray[Any], used: int) -> None:
-    """Hide the panels beyond the first `used`."""
-    for axis in axes.flat[used:]:
-        axis.set_axis_off()
 
 
 def interval(estimate: Estimate) -> str:

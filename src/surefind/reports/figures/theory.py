@@ -1,7 +1,7 @@
 """Figures of the theory: the loss, its gradients, and the approximations of the law of tau."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -13,27 +13,22 @@ from surefind.embeddings import Gaussians
 from surefind.functional import triplet_log_prob, triplet_moments
 from surefind.losses import BayesianTripletLoss
 from surefind.losses.criterion import Scalars
-from surefind.reports.figures.style import (
-    GREY,
-    INK,
-    OURS,
-    PALE,
-    RIGHT,
-    SERIES,
-    SMALL,
-    TEXT,
-    WRONG,
-    caption,
-    key,
-    lower_key,
-    panels,
-)
+from surefind.reports.figures import style
 
 DIM = 128  # of the loss curves
 MARGIN = 0.2  # of the plain triplet loss
 FLOOR = 1e-8  # that the paper's listing adds to the probability
 SPREADS = (0.1, 1.0, 4.0)  # D v: how far, squared, a sample lies from its mean
-IMAGES = (("anchor", OURS, "-"), ("positive", RIGHT, "--"), ("negative", WRONG, "-."))
+IMAGES = (
+    ("anchor", style.OURS, "-"),
+    ("positive", style.RIGHT, "--"),
+    ("negative", style.WRONG, "-."),
+)
+SCENARIOS = {  # triplets on a line: means and variances of anchor, positive and negative
+    "The right order": ((0, -1.5, 2), (0.3, 0.35, 0.25)),
+    "The wrong order": ((0, -2, 1.5), (0.3, 0.35, 0.25)),
+    "The right order, large variances": ((0, -1.5, 2), (0.3, 2.0, 3.0)),
+}
 METHODS = {"clt": "normal approximation, the paper's", "exact": "exact law"}
 GRADIENT_DIMENSIONS = (1, 2, 4, 8, 16, 32, 128)
 SCALES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
@@ -49,11 +44,15 @@ _TRIPLETS = {"clt": 20_000, "exact": 2_000}  # drawn for the figure
 _ROUNDING = 1e-9  # of v d(log P)/dv; what is smaller has no sign
 _LAW_REACH = 4.0  # of the curves of the law, in standard deviations
 _LAW_UNITS = torch.linspace(-_LAW_REACH, _LAW_REACH, 41, dtype=torch.float64)
-_LAW_STYLES = {"clt": (WRONG, "--"), "saddlepoint": (OURS, "-"), "exact": (INK, ":")}
+_LAW_STYLES = {
+    "clt": (style.WRONG, "--"),
+    "saddlepoint": (style.OURS, "-"),
+    "exact": (style.INK, ":"),
+}
 _LAW_NAMES = METHODS | {"saddlepoint": "saddlepoint"}
 
 
-class Curve(NamedTuple):
+class LossCurve(NamedTuple):
     """A loss over tau = d_ap - d_an, and its slope."""
 
     tau: Tensor
@@ -61,16 +60,16 @@ class Curve(NamedTuple):
     slope: Tensor
 
 
-def loss_curve(loss: Callable[[Tensor], Tensor]) -> Curve:
+def loss_curve(loss: Callable[[Tensor], Tensor]) -> LossCurve:
     tau = torch.linspace(-1.5, 1.5, 301, dtype=torch.float64).requires_grad_()
     values = loss(tau)
     (slope,) = torch.autograd.grad(values.sum(), tau)
-    return Curve(tau.detach(), values.detach(), slope)
+    return LossCurve(tau.detach(), values.detach(), slope)
 
 
 def bayesian_curve(
     spread: float, *, negative: float | None = None, centred: bool = False, floor: float = 0.0
-) -> Curve:
+) -> LossCurve:
     """-log(P(tau < 0) + floor) for triplets with a right angle at the anchor: d_ap + d_an = 2."""
     a = p = torch.tensor(spread / DIM, dtype=torch.float64)
     n = a if negative is None else torch.tensor(negative / DIM, dtype=torch.float64)
@@ -85,8 +84,8 @@ def bayesian_curve(
 
 def draw_loss() -> Figure:
     """Loss, slope, the bound of the paper's listing, and what an uncertain negative does."""
-    figure, ((value, slope), (bounded, uncertain)) = panels(2, 2, height=5.8)
-    for spread, colour, dash in zip(SPREADS, SERIES, ("-", "--", "-."), strict=False):
+    figure, ((value, slope), (bounded, uncertain)) = style.panels(2, 2, height=5.8)
+    for spread, colour, dash in zip(SPREADS, style.SERIES, ("-", "--", "-."), strict=False):
         curve, limited = bayesian_curve(spread), bayesian_curve(spread, floor=FLOOR)
         look = {"color": colour, "linestyle": dash}
         name = f"D·var = {spread:g}"
@@ -94,15 +93,15 @@ def draw_loss() -> Figure:
         slope.plot(curve.tau, curve.slope, **look)
         bounded.plot(limited.tau, limited.loss, label=name, **look)
     sharpest, name = bayesian_curve(SPREADS[0]), f"D·var = {SPREADS[0]:g}, unbounded"
-    bounded.plot(sharpest.tau, sharpest.loss, ":", color=SERIES[0], label=name)
+    bounded.plot(sharpest.tau, sharpest.loss, ":", color=style.SERIES[0], label=name)
     plain = loss_curve(lambda tau: (tau + MARGIN).clamp(min=0))
     for axis in (value, bounded):
-        axis.plot(plain.tau, plain.loss, ":", color=GREY, label="triplet loss")
-    slope.plot(plain.tau, plain.slope, ":", color=GREY)
+        axis.plot(plain.tau, plain.loss, ":", color=style.GREY, label="triplet loss")
+    slope.plot(plain.tau, plain.slope, ":", color=style.GREY)
     for name, colour, dash, options in (
-        ("all variances equal", INK, ":", {}),
-        ("larger, the paper's loss", WRONG, "-", {"negative": 2.0}),
-        ("larger, centred", OURS, "--", {"negative": 2.0, "centred": True}),
+        ("all variances equal", style.INK, ":", {}),
+        ("larger, the paper's loss", style.WRONG, "-", {"negative": 2.0}),
+        ("larger, centred", style.OURS, "--", {"negative": 2.0, "centred": True}),
     ):
         curve = bayesian_curve(1.0, **options)  # type: ignore[arg-type]
         uncertain.plot(curve.tau, curve.loss, dash, color=colour, label=name)
@@ -112,89 +111,71 @@ def draw_loss() -> Figure:
         (bounded, "-log(P + 1e-8): bounded, as in the paper's listing", "loss", 25),
         (uncertain, "A negative with twice the variance", "loss", 6),
     ):
-        caption(axis, title, x="τ of the means, d(a,p) - d(a,n)", y=y)
+        style.caption(axis, title, x="τ of the means, d(a,p) - d(a,n)", y=y)
         axis.set_ylim(-0.02 * top, top)
     for axis in (value, bounded, uncertain):
-        key(axis, loc="upper left")
+        style.key(axis, loc="upper left")
     return figure
 
 
-class Scenario(NamedTuple):
-    """A triplet on a line: anchor, positive, negative."""
-
-    title: str
-    means: tuple[float, float, float]
-    variances: tuple[float, float, float]
-
-
-class Descent(NamedTuple):
-    """Which way the loss pushes anchor, positive and negative: minus its gradient."""
-
-    mean: Tensor
-    var: Tensor
-
-
-SCENARIOS = (
-    Scenario("The right order", (0, -1.5, 2), (0.3, 0.35, 0.25)),
-    Scenario("The wrong order", (0, -2, 1.5), (0.3, 0.35, 0.25)),
-    Scenario("The right order, large variances", (0, -1.5, 2), (0.3, 2.0, 3.0)),
-)
-
-
-def descent(scenario: Scenario, *, method: str = "clt") -> Descent:
-    """Of -log P(tau < 0) in the means and the variances, by autograd."""
-    mean = torch.tensor(scenario.means, dtype=torch.float64, requires_grad=True)
-    var = torch.tensor(scenario.variances, dtype=torch.float64, requires_grad=True)
+def descent(
+    means: Sequence[float], variances: Sequence[float], *, method: str = "clt"
+) -> tuple[Tensor, ...]:
+    """Return how -log P(tau < 0) pushes the three means, and the variances: minus its gradient."""
+    mean = torch.tensor(means, dtype=torch.float64, requires_grad=True)
+    var = torch.tensor(variances, dtype=torch.float64, requires_grad=True)
     a, p, n = (Gaussians(m.view(1, 1), v.view(1)) for m, v in zip(mean, var, strict=True))
-    log_prob = triplet_log_prob(a, p, n, method=method)
-    return Descent(*torch.autograd.grad(log_prob.sum(), (mean, var)))
+    return torch.autograd.grad(triplet_log_prob(a, p, n, method=method).sum(), (mean, var))
 
 
 def draw_scenarios() -> Figure:
     """Densities; below them the pull on each mean, above them the pull on each variance."""
     title = "How -log P pulls at three images on a line"
-    figure, axes = panels(len(METHODS), len(SCENARIOS), height=6.4, title=title)
-    for axis, scenario in zip(axes[0], SCENARIOS, strict=True):
-        caption(axis, scenario.title)
+    figure, axes = style.panels(len(METHODS), len(SCENARIOS), height=6.4, title=title)
+    for axis, name in zip(axes[0], SCENARIOS, strict=True):
+        style.caption(axis, name)
     for row, (method, name) in zip(axes, METHODS.items(), strict=True):
-        for axis, scenario in zip(row, SCENARIOS, strict=True):
-            pull = descent(scenario, method=method)
-            for number in range(3):
-                _draw_image(axis, scenario, number, pull)
-            axis.axhline(0, color=INK, linewidth=0.8)
+        for axis, scenario in zip(row, SCENARIOS.values(), strict=True):
+            pulls = (pull.tolist() for pull in descent(*scenario, method=method))
+            for lane, image in enumerate(zip(IMAGES, *scenario, *pulls, strict=True), start=1):
+                _draw_image(axis, -_LANE * lane, *image)
+            axis.axhline(0, color=style.INK, linewidth=0.8)
             axis.set(xlim=(-_LINE_REACH, _LINE_REACH), ylim=(_BOTTOM, _TOP), yticks=[], xticks=[])
             axis.spines[["left", "bottom"]].set_visible(False)
-        row[0].set_ylabel(name, fontsize=TEXT, color=INK)
+        row[0].set_ylabel(name, fontsize=style.TEXT, color=style.INK)
     axis = axes[0, -1]  # whose is which, what the arrows mean, and how long they are
     for name, colour, dash in IMAGES:
         axis.plot([], [], dash, color=colour, label=name)
-    lower_key(figure, *axis.get_legend_handles_labels())
+    style.lower_key(figure, *axis.get_legend_handles_labels())
     x = -_LINE_REACH + 0.3
-    text: dict[str, Any] = {"fontsize": SMALL, "va": "center", "color": INK}
-    _arrow(axis, (x + 0.3, 1.55), (x + 0.3, 1.55 + 0.1 * _VAR_SCALE), INK)
+    text: dict[str, Any] = {"fontsize": style.SMALL, "va": "center", "color": style.INK}
+    _arrow(axis, (x + 0.3, 1.55), (x + 0.3, 1.55 + 0.1 * _VAR_SCALE), style.INK)
     axis.text(x + 1, 1.63, "pull of 0.1 on a variance:\nup shrinks it, down enlarges it", **text)
-    _arrow(axis, (x, 1.3), (x + 0.5 * _MEAN_SCALE, 1.3), INK)
+    _arrow(axis, (x, 1.3), (x + 0.5 * _MEAN_SCALE, 1.3), style.INK)
     axis.text(x + 1, 1.3, "pull of 0.5 on a mean", **text)
     return figure
 
 
-def _draw_image(axis: Axes, scenario: Scenario, number: int, pull: Descent) -> None:
+def _draw_image(
+    axis: Axes,
+    lane: float,
+    image: tuple[str, str, str],
+    mean: float,
+    var: float,
+    on_mean: float,
+    on_var: float,
+) -> None:
     """Its density; above the peak the pull on its variance, below the axis that on its mean."""
-    _, colour, dash = IMAGES[number]
-    mean, var = scenario.means[number], scenario.variances[number]
-
-    def density(x: Tensor) -> Tensor:
-        return (-(x - mean).square() / (2 * var)).exp() / math.sqrt(2 * math.pi * var)
-
+    _, colour, dash = image
     x = torch.linspace(-_LINE_REACH, _LINE_REACH, 400)
-    axis.plot(x, density(x), dash, color=colour, linewidth=1.3)
-    axis.fill_between(x, density(x), color=colour, alpha=0.15, linewidth=0)
-    on_mean, on_var = float(pull.mean[number]), float(pull.var[number])
-    foot = float(density(torch.tensor(mean))) + 0.08
+    scale = math.sqrt(2 * math.pi * var)
+    density = (-(x - mean).square() / (2 * var)).exp() / scale
+    axis.plot(x, density, dash, color=colour, linewidth=1.3)
+    axis.fill_between(x, density, color=colour, alpha=0.15, linewidth=0)
+    foot = 1 / scale + 0.08
     # Up: the variance shrinks. Down: it grows.
     tail, head = sorted((foot, foot + _VAR_SCALE * abs(on_var)), reverse=on_var > 0)
     _arrow(axis, (mean, tail), (mean, head), colour)
-    lane = -_LANE * (number + 1)
     axis.plot([mean, mean], [0, lane], ":", color=colour, linewidth=0.8)
     _arrow(axis, (mean, lane), (mean + _MEAN_SCALE * on_mean, lane), colour)
 
@@ -246,7 +227,7 @@ def draw_variance_gradients(*, seed: int = 0) -> tuple[Figure, dict[str, dict[st
         triplets = _TRIPLETS[method]
         return shrunk_variances(dim, method=method, scale=scale, triplets=triplets, seed=seed)
 
-    figure, ((left, right),) = panels(
+    figure, ((left, right),) = style.panels(
         1, 2, height=3.9, title="Triplets in the right order: which variances does -log P shrink?"
     )
     dims, look = GRADIENT_DIMENSIONS, {"marker": "o", "markersize": 3}
@@ -259,7 +240,7 @@ def draw_variance_gradients(*, seed: int = 0) -> tuple[Figure, dict[str, dict[st
             label = name if method == "clt" else None
             values = [shares[number] for shares in found]
             left.plot(dims, values, dash, color=colour, label=label, **look)
-        for dim, colour in zip((1, 16, 128), SERIES, strict=False):
+        for dim, colour in zip((1, 16, 128), style.SERIES, strict=False):
             label = f"D = {dim}" if method == "clt" else None
             values = [shrunk(dim, method, scale).all for scale in SCALES]
             right.plot(SCALES, values, dash, color=colour, label=label, **look)
@@ -269,19 +250,18 @@ def draw_variance_gradients(*, seed: int = 0) -> tuple[Figure, dict[str, dict[st
     right.set_xticks(SCALES, [f"{scale:g}" for scale in SCALES], minor=False)
     right.minorticks_off()
     scale = "scale of the variances; 1 as in the paper's simulation"
-    caption(left, "Each of the three", x="D", y="share of triplets")
-    caption(right, "All three at once", x=scale)
+    style.caption(left, "Each of the three", x="D", y="share of triplets")
+    style.caption(right, "All three at once", x=scale)
     for axis, where in ((left, "center right"), (right, "upper right")):
-        axis.plot([], [], _DASHES["exact"], color=GREY, label=METHODS["exact"])
+        axis.plot([], [], _DASHES["exact"], color=style.GREY, label=METHODS["exact"])
         axis.set_ylim(-0.02, 1.02)
-        key(axis, loc=where)
+        style.key(axis, loc=where)
     return figure, table
 
 
 class Simulation(NamedTuple):
     """One random triplet: its samples of tau, and P(tau < x) on a grid by each method."""
 
-    dim: int
     samples: Tensor
     x: Tensor
     curves: dict[str, Tensor]
@@ -291,20 +271,9 @@ class Simulation(NamedTuple):
         return float((self.curves[method] - self.curves["exact"]).abs().max())
 
 
-def simulate(
-    dimensions: Sequence[int] = LAW_DIMENSIONS,
-    *,
-    draws: int = DRAWS,
-    samples: int = 4000,
-    seed: int = 0,
-) -> Iterator[list[Simulation]]:
-    """For each dimension some triplets: standard normal means, variances |normal|."""
-    generator = torch.Generator().manual_seed(seed)
-    for dim in dimensions:
-        yield [_simulate(dim, samples, generator) for _ in range(draws)]
+def simulate(dim: int, generator: torch.Generator, *, samples: int = 4000) -> Simulation:
+    """Draw a triplet: standard normal means, variances |normal|."""
 
-
-def _simulate(dim: int, samples: int, generator: torch.Generator) -> Simulation:
     def normal(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
@@ -318,40 +287,36 @@ def _simulate(dim: int, samples: int, generator: torch.Generator) -> Simulation:
         found = [triplet_log_prob(a, p, n, margin=-float(at), method=method) for at in x]
         return torch.cat(found).exp()
 
-    return Simulation(dim, tau, x, {method: cdf(method) for method in _LAW_STYLES})
+    return Simulation(tau, x, {method: cdf(method) for method in _LAW_STYLES})
 
 
 def draw_approximation(*, seed: int = 0) -> tuple[Figure, dict[str, dict[str, float]]]:
-    """The figure, and by dimension and method the largest error of P over all draws."""
-    simulations = list(simulate(LAW_DIMENSIONS, seed=seed))
-    table = {
-        str(draws[0].dim): {
-            method: max(draw.error(method) for draw in draws) for method in ("clt", "saddlepoint")
-        }
-        for draws in simulations
-    }
-    return approximation_figure(simulations), table
+    """A row per dimension: samples with the three curves for each draw, and all their errors.
 
-
-def approximation_figure(simulations: Sequence[Sequence[Simulation]]) -> Figure:
-    """A row per dimension: samples with the three curves for each draw, and all their errors."""
-    rows, columns = len(simulations), max(len(draws) for draws in simulations)
+    Returns:
+        The figure, and by dimension and method the largest error of P over all draws.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    rows, table = len(LAW_DIMENSIONS), {}
     title = "P(τ < x) of random triplets, and how far the approximations are from the exact law"
-    figure, axes = panels(rows, columns + 1, height=0.9 + 0.95 * rows, title=title)
-    for row, draws in zip(axes, simulations, strict=True):
-        for axis, draw in zip(row, draws, strict=False):
+    figure, axes = style.panels(rows, DRAWS + 1, height=0.9 + 0.95 * rows, title=title)
+    for row, dim in zip(axes, LAW_DIMENSIONS, strict=True):
+        draws = [simulate(dim, generator) for _ in range(DRAWS)]
+        methods = ("clt", "saddlepoint")
+        table[str(dim)] = {method: max(draw.error(method) for draw in draws) for method in methods}
+        for axis, draw in zip(row[:-1], draws, strict=True):
             _draw_law(axis, row[-1], draw)
-        row[0].set_ylabel(f"D = {draws[0].dim}", fontsize=TEXT, color=INK)
+        row[0].set_ylabel(f"D = {dim}", fontsize=style.TEXT, color=style.INK)
         row[0].tick_params(labelleft=True)
     for number, axis in enumerate(axes[0, :-1], start=1):
-        axis.set_title(f"draw {number}", fontsize=TEXT, loc="left", color=INK)
-    caption(axes[0, -1], "error of P")
+        axis.set_title(f"draw {number}", fontsize=style.TEXT, loc="left", color=style.INK)
+    style.caption(axes[0, -1], "error of P")
     for axis in axes[-1]:
         axis.tick_params(labelbottom=True)
-    middle = axes[-1, columns // 2]
-    middle.set_xlabel("x, in standard deviations of τ from its mean", fontsize=TEXT, color=INK)
-    lower_key(figure, *axes[0, 0].get_legend_handles_labels())
-    return figure
+    middle, units = axes[-1, DRAWS // 2], "x, in standard deviations of τ from its mean"
+    middle.set_xlabel(units, fontsize=style.TEXT, color=style.INK)
+    style.lower_key(figure, *axes[0, 0].get_legend_handles_labels())
+    return figure, table
 
 
 def _draw_law(axis: Axes, errors: Axes, simulation: Simulation) -> None:
@@ -365,7 +330,7 @@ def _draw_law(axis: Axes, errors: Axes, simulation: Simulation) -> None:
         cumulative=True,
         density=True,
         histtype="stepfilled",
-        color=PALE,
+        color=style.PALE,
         label="samples",
     )
     for method, (colour, dashes) in _LAW_STYLES.items():

@@ -1,6 +1,6 @@
 """The paper's figures and ours, brought together."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean, stdev
@@ -11,17 +11,8 @@ import torch
 
 from surefind.metrics import PairedTest, paired_test
 from surefind.metrics.bootstrap import Estimate
-from surefind.reports.reproduce.paper import (
-    ABOUT,
-    ABOUT_ALL,
-    BACKBONES,
-    TEST_QUERIES,
-    TITLES,
-    TRAINED_ON,
-    paper_figures,
-    paper_remarks,
-)
-from surefind.reports.reproduce.plan import MC_DROPOUT_HEADS, ROWS, Plan, Row
+from surefind.reports.reproduce import paper
+from surefind.reports.reproduce.plan import MC_DROPOUT_HEADS, ROWS, PaperRow, Plan
 from surefind.reports.reproduce.run import RowResult
 from surefind.reports.result import About, QueryTable, Ranking
 from surefind.reports.signals import TRAINING_FREE
@@ -49,7 +40,7 @@ BEST_FREE = (
 
 
 @dataclass(frozen=True)
-class Figure:
+class SeedMean:
     """A metric over seeds: means of the values and of the interval's ends."""
 
     value: float
@@ -60,16 +51,16 @@ class Figure:
 
 @dataclass(frozen=True)
 class Doubts:
-    """How well doubt is placed; None where a model or the data has no such thing."""
+    """How good the uncertainty is; None where a model or the data has no such thing."""
 
-    auroc: Figure | None  # of "the top hit is wrong", by query_var
-    aurc: Figure | None
+    auroc: SeedMean | None  # of "the top hit is wrong", by query_var
+    aurc: SeedMean | None
     free: str  # the training-free signal with the best AUROC on these queries
-    free_auroc: Figure | None
-    free_aurc: Figure | None
-    ood: Figure | None  # AUROC of "the query is foreign", by pair_var
-    free_ood: Figure | None  # by nearest_distance
-    difficulty: Figure | None  # rank correlation of query_var with known corruption
+    free_auroc: SeedMean | None
+    free_aurc: SeedMean | None
+    ood: SeedMean | None  # AUROC of "the query is foreign", by pair_var
+    free_ood: SeedMean | None  # by nearest_distance
+    difficulty: SeedMean | None  # rank correlation of query_var with known corruption
 
 
 @dataclass(frozen=True)
@@ -80,10 +71,10 @@ class ComparedRow:
     recipe: str
     seeds: int
     paper: dict[str, float]  # by column
-    ours: dict[str, Figure]
+    ours: dict[str, SeedMean]
     doubts: Doubts
     against: PairedTest | None = None  # the first row, in R@1
-    zero_shot: tuple[tuple[dict[str, Figure], Doubts], ...] = ()  # for each other data
+    zero_shot: tuple[tuple[dict[str, SeedMean], Doubts], ...] = ()  # for each other data
     footnotes: dict[str, int] = field(default_factory=dict)  # of the paper's figures, by column
 
 
@@ -107,14 +98,16 @@ class Comparison:
 
 
 def compare(plan: Plan, results: Sequence[RowResult]) -> Comparison:
-    """The table of a plan's results."""
+    """Return the table of a plan's results."""
     footnotes: list[str] = []
     rows: list[ComparedRow] = []
     for found in results:
+        printed = (plan.dataset, plan.backbone, found.row.paper or "")
         marks: dict[str, int] = {}
-        for remark in paper_remarks(plan.dataset, plan.backbone, found.row.paper):
-            footnotes.append(remark.text)
-            marks |= dict.fromkeys(remark.columns, len(footnotes))
+        if printed in paper.REMARKS:
+            columns, text = paper.REMARKS[printed]
+            footnotes.append(text)
+            marks = dict.fromkeys(columns, len(footnotes))
         rankings = [result.rankings[found.row.ranking] for result in found.results]
         elsewhere = [  # for each other data, one for each seed
             [result.rankings[found.row.ranking] for result in of_data]
@@ -125,7 +118,7 @@ def compare(plan: Plan, results: Sequence[RowResult]) -> Comparison:
                 found.row.title,
                 found.recipe,
                 len(rankings),
-                paper_figures(plan.dataset, plan.backbone, found.row.paper),
+                paper.paper_tables().get(printed, {}),
                 _figures(rankings),
                 _doubts(rankings),
                 against(plan, found.row, plan.rows[0]) if rows else None,
@@ -150,13 +143,13 @@ def compare(plan: Plan, results: Sequence[RowResult]) -> Comparison:
     )
 
 
-def over_seeds(estimates: Sequence[Estimate | None]) -> Figure | None:
+def over_seeds(estimates: Sequence[Estimate | None]) -> SeedMean | None:
     """None where a seed has no estimate."""
     known = [estimate for estimate in estimates if estimate is not None]
     if not known or len(known) < len(estimates):
         return None
     values = [estimate.value for estimate in known]
-    return Figure(
+    return SeedMean(
         fmean(values),
         fmean(estimate.low for estimate in known),
         fmean(estimate.high for estimate in known),
@@ -164,22 +157,17 @@ def over_seeds(estimates: Sequence[Estimate | None]) -> Figure | None:
     )
 
 
-def _figures(rankings: Sequence[Ranking]) -> dict[str, Figure]:
-    measures: dict[str, Callable[[Ranking], dict[str, Estimate]]] = {
-        "R": lambda ranking: ranking.recall,
-        "M": lambda ranking: ranking.mean_ap,
-        "ECE": lambda ranking: ranking.ece.get(ECE, {}),
-    }
-    figures = {
-        f"{measure}@{k}": over_seeds([of(ranking).get(k) for ranking in rankings])
-        for measure, of in measures.items()
-        for k in KS
-    }
-    return {column: figure for column, figure in figures.items() if figure is not None}
+def _figures(rankings: Sequence[Ranking]) -> dict[str, SeedMean]:
+    figures: dict[str, SeedMean | None] = {}
+    for k in KS:
+        figures[f"R@{k}"] = over_seeds([ranking.recall.get(k) for ranking in rankings])
+        figures[f"M@{k}"] = over_seeds([ranking.mean_ap.get(k) for ranking in rankings])
+        figures[f"ECE@{k}"] = over_seeds([ranking.ece.get(ECE, {}).get(k) for ranking in rankings])
+    return {column: found for column in paper.COLUMNS if (found := figures[column]) is not None}
 
 
 def _doubts(rankings: Sequence[Ranking]) -> Doubts:
-    def get(name: str, measure: str) -> Figure | None:
+    def get(name: str, measure: str) -> SeedMean | None:
         found = [ranking.signals.get(name) for ranking in rankings]
         if measure == "ood":
             return over_seeds([s.ood.auroc if s and s.ood else None for s in found])
@@ -199,7 +187,7 @@ def _doubts(rankings: Sequence[Ranking]) -> Doubts:
     )
 
 
-def against(plan: Plan, row: Row, other: Row) -> PairedTest | None:
+def against(plan: Plan, row: PaperRow, other: PaperRow) -> PairedTest | None:
     """R@1 of a row less that of the other, query by query; None without their tables.
 
     Queries of one label are resampled and flipped together.
@@ -216,10 +204,10 @@ def against(plan: Plan, row: Row, other: Row) -> PairedTest | None:
     return paired_test(ours, theirs, groups=groups)
 
 
-def _right(plan: Plan, row: Row) -> dict[tuple[str, str], float] | None:
+def _right(plan: Plan, row: PaperRow) -> dict[tuple[str, str], float] | None:
     """For each query by name and label, the share of seeds whose top hit is right."""
     shares: list[dict[tuple[str, str], bool]] = []
-    for seed in range(plan.seeds_of(row)):
+    for seed in plan.seeds_of(row):
         path = plan.evaluation(row, seed) / "queries.csv"
         if not path.is_file():
             return None
@@ -232,30 +220,53 @@ def _right(plan: Plan, row: Row) -> dict[tuple[str, str], float] | None:
 
 
 def _facts(plan: Plan, about: About) -> tuple[str, ...]:
-    """Before the table."""
-    lines = [_scale(plan), _data(plan, about)]
+    """What to know before reading: scale, data and command."""
+    trained, of_paper = (
+        plan.recipe(plan.rows[0], 0).encoder.backbone,
+        paper.BACKBONES[plan.backbone],
+    )
+    recipes = f"`+{plan.recipes}` recipes" if plan.recipes else "its rows' recipes"
+    scale = f"Paper scale: {trained}, {recipes}, beside the paper's {of_paper}."
+    if plan.dataset == "glyphs":
+        scale = f"Glyphs: {trained}, {recipes}; the paper has no such data."
+    elif not plan.at_paper_scale:
+        scale = (
+            f"CPU scale: {trained}, {recipes}, not the paper's backbone; its figures are those of "
+            f"{of_paper}."
+        )
+    data = f"Data: {_short(plan.data)}, {about.queries:,} test queries."
+    if plan.dataset in paper.TRAINED_ON:
+        trained_on = _short(plan.trained_on or plan.training_dataset)
+        data = f"Models trained on {trained_on}. {data}"
+    wanted = paper.TEST_QUERIES.get(plan.dataset)
+    if plan.dataset in paper.TITLES and wanted is None:
+        data += " The paper does not say how many it had."
+    elif wanted not in (None, about.queries):
+        title = paper.TITLES[plan.dataset]
+        data += f" **This is not the paper's test set**: {title} has {wanted:,}."
+    lines = [scale, data]
     if about.foreign:
-        told = f"Foreign queries: {about.foreign_queries:,}, {_short(about.foreign)}."
+        foreign = f"Foreign queries: {about.foreign_queries:,}, {_short(about.foreign)}."
         if about.bars_auroc is not None:
-            told += f" Their black bars alone give them away with AUROC {about.bars_auroc:.3f}."
-        lines.append(told)
+            foreign += f" Their black bars alone give them away with AUROC {about.bars_auroc:.3f}."
+        lines.append(foreign)
     return (*lines, f"Made by `{_command(plan)}`.")
 
 
 def _notes(plan: Plan, about: About) -> tuple[str, ...]:
     """After the table."""
     drawn = "whole classes" if about.resampled_classes else "single queries"
-    quoted = plan.dataset in TITLES
-    own = [ABOUT[plan.dataset]] if plan.dataset in ABOUT else []
+    notes = [INTERVALS.format(drawn=drawn), BEST_FREE, AGAINST.format(drawn=drawn)]
+    notes += paper.ABOUT_ALL if plan.dataset in paper.TITLES else ()
+    notes += [paper.ABOUT[plan.dataset]] if plan.dataset in paper.ABOUT else []
     if any(plan.recipe_name(row).startswith(MC_DROPOUT_HEADS) for row in plan.rows):
-        own.append(DROPOUT_IN_HEAD)
-    how = (INTERVALS.format(drawn=drawn), BEST_FREE, AGAINST.format(drawn=drawn))
-    return (*how, *(ABOUT_ALL if quoted else ()), *own)
+        notes.append(DROPOUT_IN_HEAD)
+    return tuple(notes)
 
 
 def _command(plan: Plan) -> str:
     """The command line, without the folders of one machine."""
-    of_paper = plan.dataset in TITLES
+    of_paper = plan.dataset in paper.TITLES
     options = {
         "train-data": plan.train_data and _short(plan.train_data),
         "models": plan.models and plan.models.name,
@@ -273,37 +284,6 @@ def _command(plan: Plan) -> str:
         key, _, value = setting.partition("=")
         parts += [f"--set {key}={_short(value)}"]
     return " ".join(["surefind reproduce", plan.dataset, *parts])
-
-
-def _scale(plan: Plan) -> str:
-    trained = plan.recipe(plan.rows[0], 0).encoder.backbone
-    layer = "glyphs" if plan.dataset == "glyphs" else plan.scale
-    recipes = "its rows' recipes" if plan.at_paper_scale else f"`+{layer}` recipes"
-    if plan.dataset == "glyphs":
-        return f"Glyphs: {trained}, {recipes}; the paper has no such data."
-    quoted = BACKBONES[plan.backbone]
-    if plan.at_paper_scale:
-        return f"Paper scale: {trained}, {recipes}, beside the paper's {quoted}."
-    return (
-        f"CPU scale: {trained}, {recipes}, not the paper's backbone; its figures are those of "
-        f"{quoted}."
-    )
-
-
-def _data(plan: Plan, about: About) -> str:
-    told = f"Data: {_short(plan.data)}, {about.queries:,} test queries."
-    if plan.dataset in TRAINED_ON:
-        trained = _short(plan.trained_on or plan.training_dataset)
-        told = f"Models trained on {trained}. {told}"
-    if plan.dataset not in TITLES:
-        return told
-    wanted = TEST_QUERIES.get(plan.dataset)
-    if wanted is None:
-        return f"{told} The paper does not say how many it had."
-    if about.queries != wanted:
-        title = TITLES[plan.dataset]
-        return f"{told} **This is not the paper's test set**: {title} has {wanted:,}."
-    return told
 
 
 def _short(source: str) -> str:

@@ -1,18 +1,18 @@
 """A comparison as Markdown, its place in a document, and the same for a terminal."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import astuple
 from pathlib import Path
 from typing import NamedTuple
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from surefind.errors import InvalidFile
 from surefind.files import write_whole
-from surefind.reports.reproduce.compare import ComparedRow, Comparison, Figure
+from surefind.reports.reproduce.compare import ComparedRow, Comparison, SeedMean
 from surefind.reports.reproduce.paper import COLUMNS
 from surefind.reports.signals import signal_name
 
@@ -44,16 +44,22 @@ def to_markdown(comparison: Comparison) -> str:
 
 
 def to_terminal(comparison: Comparison) -> RenderableType:
-    """The same in 80 columns, where Markdown would be cut off: the parts of a cell in lines."""
-    parts: list[RenderableType] = [_text(fact) for fact in comparison.facts]
-    for table in (narrow for wide in _tables(comparison) for narrow in _narrow(wide)):
-        made = Table(box=SIMPLE_HEAD, padding=0, title=table.title, title_justify="left")
-        for number, column in enumerate(table.columns):
-            made.add_column(column, no_wrap=number >= table.labels)
-        for line in table.lines:
-            made.add_row(*(Text("\n".join(cell)) for cell in line))
-        parts.append(made)
-    return Group(*parts, *map(_text, (*_footnotes(comparison), *comparison.notes)))
+    """The same in 80 columns, where Markdown would be cut off: a few columns at a time."""
+    parts: list[RenderableType] = list(comparison.facts)
+    for table in _tables(comparison):
+        count = len(table.columns)
+        step = 2 if (count - table.labels) % 3 else 3
+        for start in range(table.labels, count, step):
+            shown = [*range(table.labels), *range(start, min(start + step, count))]
+            made = RichTable(box=SIMPLE_HEAD, padding=0, title=table.title, title_justify="left")
+            for number in shown:
+                made.add_column(table.columns[number], no_wrap=number >= table.labels)
+            for line in table.lines:
+                made.add_row(*(Text("\n".join(line[number])) for number in shown))
+            parts.append(made)
+    parts += [*_footnotes(comparison), *comparison.notes]
+    plain = (Text(p.replace("**", "").replace("`", "")) if isinstance(p, str) else p for p in parts)
+    return Group(*plain)
 
 
 def into(document: Path, name: str, text: str) -> None:
@@ -84,7 +90,9 @@ def _tables(comparison: Comparison) -> list[TextTable]:
     rows = comparison.rows
 
     def ours(
-        title: str, columns: tuple[str, ...], figures: Callable[[ComparedRow], list[Figure | None]]
+        title: str,
+        columns: tuple[str, ...],
+        figures: Callable[[ComparedRow], list[SeedMean | None]],
     ) -> TextTable:
         lines = (((row.title,), *map(_cell, figures(row))) for row in rows)
         return TextTable(title, ("row", *columns), tuple(lines))
@@ -99,7 +107,7 @@ def _tables(comparison: Comparison) -> list[TextTable]:
         made.append(ours("Known corruption (ours)", columns, lambda row: [row.doubts.difficulty]))
     for number, data in enumerate(comparison.zero_shot):
 
-        def zero_shot(row: ComparedRow, number: int = number) -> list[Figure | None]:
+        def zero_shot(row: ComparedRow, number: int = number) -> list[SeedMean | None]:
             figures, doubts = row.zero_shot[number]
             return [*map(figures.get, ZERO_SHOT), doubts.auroc, doubts.free_auroc]
 
@@ -113,7 +121,13 @@ def _against_the_paper(rows: tuple[ComparedRow, ...]) -> TextTable:
     of_paper = any(row.paper for row in rows)
     for row in rows:
         if row.paper:
-            quoted = (_quoted(row, column) for column in COLUMNS)
+            marks = {column: _mark(number) for column, number in row.footnotes.items()}
+            quoted = (
+                (f"{row.paper[column]:.3f}{marks.get(column, '')}",)
+                if column in row.paper
+                else EMPTY
+                for column in COLUMNS
+            )
             lines.append(((row.title,), ("paper",), EMPTY, *quoted))
         whose = "ours, not in the paper" if of_paper and not row.paper else "ours"
         ours = (_cell(row.ours.get(column)) for column in COLUMNS)
@@ -140,16 +154,9 @@ def _wrong_hits(rows: tuple[ComparedRow, ...]) -> TextTable:
     return TextTable("Wrong top hits by uncertainty (ours)", columns, tuple(lines), labels=2)
 
 
-def _quoted(row: ComparedRow, column: str) -> Cell:
-    if column not in row.paper:
-        return EMPTY
-    mark = _mark(row.footnotes[column]) if column in row.footnotes else ""
-    return (f"{row.paper[column]:.3f}{mark}",)
-
-
-def _cell(figure: Figure | None) -> Cell:
+def _cell(figure: SeedMean | None) -> Cell:
     """
-    >>> _cell(Figure(0.6, 0.58, 0.62, std=0.01))
+    >>> _cell(SeedMean(0.6, 0.58, 0.62, std=0.01))
     ('0.600', '[0.580, 0.620]', '± 0.010')
     """
     if figure is None:
@@ -164,18 +171,3 @@ def _footnotes(comparison: Comparison) -> list[str]:
 
 def _mark(number: int) -> str:
     return str(number).translate(SUPERSCRIPT)
-
-
-def _narrow(table: TextTable) -> Iterator[TextTable]:
-    """The table with three columns of figures at a time, or two where that comes out even."""
-    step = 2 if (len(table.columns) - table.labels) % 3 else 3
-    for start in range(table.labels, len(table.columns), step):
-        shown = [*range(table.labels), *range(start, min(start + step, len(table.columns)))]
-        yield table._replace(
-            columns=tuple(table.columns[column] for column in shown),
-            lines=tuple(tuple(line[column] for column in shown) for line in table.lines),
-        )
-
-
-def _text(line: str) -> Text:
-    return Text(line.replace("**", "").replace("`", ""))

@@ -11,12 +11,11 @@ from surefind.errors import InvalidArgument, InvalidFile
 from surefind.reports.evaluate import Request
 from surefind.reports.reproduce.paper import BACKBONES, TITLES, TRAINED_ON
 from surefind.training.recipe import Recipe
-from surefind.validation import check_choice
+from surefind.validation import check_choice, check_whole
 
 DATASETS = (*TITLES, "glyphs")
 SCALES = ("paper", "cpu")
 MC_DROPOUT, MC_DROPOUT_HEADS = "mc-dropout", "mc-dropout-heads"  # only DenseNets have dropout
-WEIGHTS = {"resnet50": "resnet50.tv_in1k", "densenet161": "densenet161.tv_in1k"}  # torchvision's
 USUAL = {  # names of folders in $SUREFIND_DATA
     "cub200": ("cub200", "CUB_200_2011", "cub200-2010"),
     "cars196": ("cars196",),
@@ -25,45 +24,45 @@ USUAL = {  # names of folders in $SUREFIND_DATA
 PLACE = "SUREFIND_DATA"
 
 
-class Row(NamedTuple):
+class PaperRow(NamedTuple):
     """One line of the paper's table, or one of ours."""
 
     name: str  # on the command line
     title: str
     recipe: str
-    paper: str | None  # the paper's name of it
+    paper: str | None = None  # the paper's name of it
     ranking: Literal["means", "expected"] = "means"
     passes: int | None = None  # with dropout
 
 
 ROWS = (
-    Row("triplet", "Triplet", "triplet", "Triplet"),
-    Row("mc-dropout", "Triplet (MC=50)", "mc-dropout", "Triplet (MC=50)", passes=50),
-    Row("tripreg", "TripReg", "tripreg", "TripReg"),
-    Row("bayes-vmf", "Bayes vMF", "bayes-vmf", "Bayes vMF"),
-    Row("bayes-gauss", "Bayes Gauss", "bayes-gauss", "Bayes Triplet"),
-    Row(
+    PaperRow("triplet", "Triplet", "triplet", "Triplet"),
+    PaperRow("mc-dropout", "Triplet (MC=50)", MC_DROPOUT, "Triplet (MC=50)", passes=50),
+    PaperRow("tripreg", "TripReg", "tripreg", "TripReg"),
+    PaperRow("bayes-vmf", "Bayes vMF", "bayes-vmf", "Bayes vMF"),
+    PaperRow("bayes-gauss", "Bayes Gauss", "bayes-gauss", "Bayes Triplet"),
+    PaperRow(
         "bayes-gauss-exp",  # the model of the row above, ranked by expected distance
         "Bayes Gauss (Exp)",
         "bayes-gauss",
         "Bayes Triplet (Exp)",
         ranking="expected",
     ),
-    Row("bayes-vmf-exact", "Bayes vMF, exact moments", "bayes-vmf-exact", None),
-    Row("bayes-gauss-unit", "Bayes Gauss, unit means", "bayes-gauss-unit", None),
-    Row("bayes-centred", "Bayes centred", "bayes-centred", None),
+    PaperRow("bayes-vmf-exact", "Bayes vMF, exact moments", "bayes-vmf-exact"),
+    PaperRow("bayes-gauss-unit", "Bayes Gauss, unit means", "bayes-gauss-unit"),
+    PaperRow("bayes-centred", "Bayes centred", "bayes-centred"),
 )
 
 
-def choose_rows(names: Sequence[str]) -> tuple[Row, ...]:
-    """The named rows in the order of the table."""
+def choose_rows(names: Sequence[str]) -> tuple[PaperRow, ...]:
+    """Return the named rows in the order of the table."""
     for name in names:
         check_choice("rows", name, tuple(row.name for row in ROWS))
     return tuple(row for row in ROWS if row.name in names)
 
 
 def find_source(dataset: str, given: str | None) -> str:
-    """As `open_dataset` takes it: what was given, else a folder of a usual name in $SUREFIND_DATA.
+    """Return what was given, else a folder of a usual name in $SUREFIND_DATA, for `open_dataset`.
 
     A plain folder is read as the data set's own layout.
     """
@@ -102,7 +101,7 @@ class Plan:
     scale: str = "paper"  # glyphs have one of their own
     seeds: int = 1
     once: tuple[str, ...] = ()  # rows that have one seed all the same
-    rows: tuple[Row, ...] = ROWS
+    rows: tuple[PaperRow, ...] = ROWS
     settings: tuple[str, ...] = ()  # of every recipe, `a.b=c`
     foreign: str | None = None  # out-of-distribution data, unless it is the data's own
     zero_shot: tuple[str, ...] = ()  # data that every model is tried on as well, all of it
@@ -113,8 +112,7 @@ class Plan:
         check_choice("dataset", self.dataset, DATASETS)
         check_choice("backbone", self.backbone, tuple(BACKBONES))
         check_choice("scale", self.scale, SCALES)
-        if self.seeds < 1:
-            raise InvalidArgument("seeds", expected="at least 1", got=str(self.seeds))
+        check_whole("seeds", self.seeds)
         if self.train_data is not None and self.dataset not in TRAINED_ON:
             raise InvalidArgument(
                 "train_data",
@@ -135,11 +133,6 @@ class Plan:
         return TRAINED_ON.get(self.dataset, self.dataset)
 
     @property
-    def training_table(self) -> str:
-        """The name of the table whose models these are."""
-        return replace(self, dataset=self.training_dataset, train_data=None).name
-
-    @property
     def models_folder(self) -> Path:
         """Where the training table keeps its models, in `models/`."""
         return self.models or self.output
@@ -149,40 +142,44 @@ class Plan:
         """Evaluations and table; beside those of the training table, whose folder it may share."""
         return self.output / self.dataset if self.dataset in TRAINED_ON else self.output
 
-    def seeds_of(self, row: Row) -> int:
-        return 1 if row.name in self.once else self.seeds
+    def seeds_of(self, row: PaperRow) -> range:
+        return range(1 if row.name in self.once else self.seeds)
 
     @property
     def at_paper_scale(self) -> bool:
         return self.scale == "paper" and self.dataset != "glyphs"
 
     @property
+    def recipes(self) -> str:
+        """The recipe that is laid over those of the rows."""
+        return "" if self.at_paper_scale else "glyphs" if self.dataset == "glyphs" else self.scale
+
+    @property
     def name(self) -> str:
         """Of the table: cub200-resnet50, cub200-cpu, glyphs."""
         if self.dataset == "glyphs":
             return self.dataset
-        return f"{self.dataset}-{self.backbone if self.at_paper_scale else self.scale}"
+        return f"{self.dataset}-{self.recipes or self.backbone}"
 
-    def recipe_name(self, row: Row) -> str:
+    def recipe_name(self, row: PaperRow) -> str:
         """The row's own recipe, with that of the scale over it."""
         name = row.recipe
         if name == MC_DROPOUT and not (self.at_paper_scale and self.backbone == "densenet161"):
             name = MC_DROPOUT_HEADS
-        if self.at_paper_scale:
-            return name
-        return f"{name}+{'glyphs' if self.dataset == 'glyphs' else self.scale}"
+        return f"{name}+{self.recipes}" if self.recipes else name
 
-    def recipe(self, row: Row, seed: int) -> Recipe:
-        backbone = [f"encoder.backbone={WEIGHTS[self.backbone]}"] if self.at_paper_scale else []
+    def recipe(self, row: PaperRow, seed: int) -> Recipe:
+        weights = f"encoder.backbone={self.backbone}.tv_in1k"  # torchvision's
+        backbone = [weights] if self.at_paper_scale else []
         return Recipe.read(self.recipe_name(row), (*backbone, *self.settings, f"seed={seed}"))
 
-    def model(self, row: Row, seed: int) -> Path:
+    def model(self, row: PaperRow, seed: int) -> Path:
         return self.models_folder / "models" / self.recipe_name(row) / f"seed-{seed}"
 
-    def evaluation(self, row: Row, seed: int) -> Path:
+    def evaluation(self, row: PaperRow, seed: int) -> Path:
         return self.results_folder / "evaluations" / self.recipe_name(row) / f"seed-{seed}"
 
-    def requests(self, row: Row, seed: int) -> list[tuple[Request, Path]]:
+    def requests(self, row: PaperRow, seed: int) -> list[tuple[Request, Path]]:
         """What a row's model is evaluated on, and where the report goes; the table's data first."""
         request = Request(
             self.model(row, seed),
@@ -193,10 +190,8 @@ class Plan:
             title=f"{self.recipe_name(row)}, seed {seed}",
         )
         place = self.evaluation(row, seed)
-        return [
-            (request, place),
-            *(
-                (replace(request, data=data, part="all", foreign=None), place / f"zero-shot-{n}")
-                for n, data in enumerate(self.zero_shot)
-            ),
+        others = [
+            (replace(request, data=data, part="all", foreign=None), place / f"zero-shot-{n}")
+            for n, data in enumerate(self.zero_shot)
         ]
+        return [(request, place), *others]

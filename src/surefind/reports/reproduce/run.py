@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,28 +13,28 @@ from surefind.encoders.serialization import read_config
 from surefind.errors import InvalidFile, SurefindError
 from surefind.files import make_writable, write_whole
 from surefind.reports.evaluate import OWN_FOREIGN, Request
-from surefind.reports.folder import evaluate_into
-from surefind.reports.reproduce.plan import Plan, Row
+from surefind.reports.report import evaluate_into
+from surefind.reports.reproduce.plan import PaperRow, Plan
 from surefind.reports.result import FORMAT, EvalResult
 from surefind.training.monitor import TrainingStopped
 from surefind.training.recipe import Recipe
 from surefind.training.run_folder import RunFolder, StepInfo
 from surefind.training.trainer import train as train_model
 
-PLAN, RESULTS = "reproduce.json", "results.json"
+PLAN = "reproduce.json"
 
 
 class RowResult(NamedTuple):
     """What was found for one row."""
 
-    row: Row
+    row: PaperRow
     recipe: str
     results: tuple[EvalResult, ...]  # one for each seed
     zero_shot: tuple[tuple[EvalResult, ...], ...] = ()  # for each seed, one for each data
 
 
 class Reporter(NamedTuple):
-    """Who hears how it goes, and who may end it."""
+    """Callbacks: what is done, the steps of a training, whether to stop."""
 
     say: Callable[[str], None] = lambda _: None
     on_step: Callable[[StepInfo], None] = lambda _: None
@@ -54,15 +55,16 @@ def reproduce(
     train: Callable[..., object] = train_model,
     reporter: Reporter | None = None,
 ) -> list[RowResult]:
-    """Every row of the plan with the results of its seeds.
+    """Return every row of the plan with the results of its seeds.
 
     A model that was trained to its end with the same recipe is reused, an unfinished one is
     resumed; results of the same model and data are reused. Data to train on is needed only where
     a model is not trained yet.
     """
     reporter, open_once = reporter or Reporter(), cache(open_dataset)
-    seeds = {row: range(plan.seeds_of(row)) for row in plan.rows}
-    recipes = {(row, seed): plan.recipe(row, seed) for row in plan.rows for seed in seeds[row]}
+    recipes = {
+        (row, seed): plan.recipe(row, seed) for row in plan.rows for seed in plan.seeds_of(row)
+    }
     check_models(plan)
     claim(plan)
 
@@ -92,26 +94,27 @@ def reproduce(
             go_on(where)
             raise
 
+    def evaluated(request: Request, folder: Path, kept_in: Path, where: str) -> EvalResult:
+        result = finished_evaluation(request, folder)
+        if result is not None:
+            reporter.say(f"{where}: results on {request.data} are there")
+            return result
+        go_on(where)
+        reporter.say(f"{where}: evaluating on {request.data}")
+        return evaluate(request, output=folder, kept_in=kept_in)
+
     found = []
     for number, row in enumerate(plan.rows, start=1):
-        results, others = [], []
-        for seed in seeds[row]:
+        of_seeds = []
+        for seed in plan.seeds_of(row):
             where = f"[{number}/{len(plan.rows)}] {row.title}, seed {seed}"
             train_row(plan.model(row, seed), recipes[row, seed], where)
-            every = []
-            for request, folder in plan.requests(row, seed):
-                result = finished_evaluation(request, folder)
-                if result is None:
-                    go_on(where)
-                    reporter.say(f"{where}: evaluating on {request.data}")
-                    kept_in = plan.evaluation(row, seed) / "embeddings"
-                    result = evaluate(request, output=folder, kept_in=kept_in)
-                else:
-                    reporter.say(f"{where}: results on {request.data} are there")
-                every.append(result)
-            results.append(every[0])
-            others.append(tuple(every[1:]))
-        found.append(RowResult(row, plan.recipe_name(row), tuple(results), tuple(others)))
+            kept_in = plan.evaluation(row, seed) / "embeddings"
+            requests = plan.requests(row, seed)
+            of_seeds.append([evaluated(*request, kept_in, where) for request in requests])
+        results = tuple(first for first, *_ in of_seeds)
+        others = tuple(tuple(others) for _, *others in of_seeds)
+        found.append(RowResult(row, plan.recipe_name(row), results, others))
     return found
 
 
@@ -121,11 +124,12 @@ def claim(plan: Plan) -> None:
     Models are called the same for every data set.
     """
     make_writable(plan.results_folder)
-    folder, now = plan.models_folder, {"table": plan.training_table, "data": plan.trained_on}
+    table = replace(plan, dataset=plan.training_dataset, train_data=None).name
+    folder, now = plan.models_folder, {"table": table, "data": plan.trained_on}
     if plan.trained_on is not None and not (folder / PLAN).is_file():
         make_writable(folder)
         write_whole(folder / PLAN, (json.dumps(now) + "\n").encode())
-    then = _claimed(folder)
+    then = claimed(folder)
     for key, value in now.items():
         if key in then and value is not None and then[key] != value:
             raise InvalidFile(
@@ -134,12 +138,8 @@ def claim(plan: Plan) -> None:
             )
 
 
-def claimed_data(folder: Path) -> str | None:
-    """The data that the models in a folder are trained on; None where it does not say."""
-    return _claimed(folder).get("data")
-
-
-def _claimed(folder: Path) -> dict[str, str]:
+def claimed(folder: Path) -> dict[str, str]:
+    """Return the table and the data that the models in a folder are for; empty if not known."""
     path = folder / PLAN
     try:
         found = json.loads(path.read_text()) if path.is_file() else {}
@@ -150,27 +150,26 @@ def _claimed(folder: Path) -> dict[str, str]:
 
 def check_models(plan: Plan) -> None:
     """Refuse, before any work, a plan that needs models or data which are not there."""
+    data = plan.training_dataset
     if plan.models is not None and not plan.models.is_dir():
         raise InvalidFile(
             f"{plan.models}: no such folder",
-            fix=f"name the output folder of surefind reproduce {plan.training_dataset}",
+            fix=f"name the output folder of surefind reproduce {data}",
         )
     if plan.trained_on is not None:
         return
-    for row in plan.rows:
-        for seed in range(plan.seeds_of(row)):
-            if not _has_ended(folder := plan.model(row, seed)):
-                data = plan.training_dataset
-                raise InvalidFile(
-                    f"where is {data}? This table's models are trained on it, and {folder} is not "
-                    "there",
-                    fix=f"name the data, --train-data FOLDER, or the output folder of surefind "
-                    f"reproduce {data}, --models FOLDER",
-                )
+    for folder in [plan.model(row, seed) for row in plan.rows for seed in plan.seeds_of(row)]:
+        if not _has_ended(folder):
+            raise InvalidFile(
+                f"where is {data}? This table's models are trained on it, and {folder} is not "
+                "there",
+                fix=f"name the data, --train-data FOLDER, or the output folder of surefind "
+                f"reproduce {data}, --models FOLDER",
+            )
 
 
 def is_trained(folder: Path, recipe: Recipe) -> bool:
-    """Whether a model was trained to its end; a folder without a saved state is removed.
+    """Return whether a model was trained to its end; remove a folder without a saved state.
 
     Raises:
         InvalidFile: it was trained with another recipe.
@@ -196,24 +195,22 @@ def _has_ended(folder: Path) -> bool:
     return (folder / "run" / "rejected.csv").is_file()  # the last that training writes
 
 
-def finished_evaluation(request: Request, folder: Path) -> EvalResult | None:
-    """The results in a folder, if they are of this model and this data."""
-    try:
-        result = EvalResult.read(folder / RESULTS)
-    except InvalidFile:  # none yet, or of an older format
-        return None
-    if result.format != FORMAT:  # measured in another way; embeddings are kept
-        return None
-    about = result.about
-    unnamed = about.foreign if about.foreign in ("", OWN_FOREIGN) else None
-    found = (about.fingerprint, about.data, about.foreign, about.part)
-    fingerprint = read_config(request.model).fingerprint
-    wanted = (fingerprint, request.data, request.foreign or unnamed, request.part)
-    return result if found == wanted else None
-
-
 def _flat(recipe: Recipe) -> dict[str, Any]:
     tables = recipe.as_dict()
     seed = tables.pop("seed")
     keys = {f"{table}.{key}": value for table in tables for key, value in tables[table].items()}
     return {"seed": seed, **keys}
+
+
+def finished_evaluation(request: Request, folder: Path) -> EvalResult | None:
+    """Return the results in a folder, if they are of this model and this data."""
+    try:
+        result = EvalResult.read(folder / "results.json")
+    except InvalidFile:  # none yet, or of an older format
+        return None
+    about = result.about
+    unnamed = about.foreign if about.foreign in ("", OWN_FOREIGN) else None
+    found = (result.format, about.fingerprint, about.data, about.foreign, about.part)
+    fingerprint = read_config(request.model).fingerprint
+    wanted = (FORMAT, fingerprint, request.data, request.foreign or unnamed, request.part)
+    return result if found == wanted else None

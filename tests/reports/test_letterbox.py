@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from surefind.reports.bars import bar_widths, bars_auroc
+from surefind.reports.letterbox import bar_widths, bars_auroc
 
 
 def picture(
@@ -38,11 +38,11 @@ def random() -> np.random.Generator:
 
 def test_each_side_is_measured_as_a_share(random: np.random.Generator):
     framed = picture(random, top=4, bottom=8, left=5, right=10)
-    assert bar_widths(framed).tolist() == [0.1, 0.2, 0.1, 0.2]
+    assert bar_widths(np.asarray(framed)).tolist() == [0.1, 0.2, 0.1, 0.2]
 
 
 def test_a_black_image_is_all_bar():
-    assert bar_widths(Image.new("RGB", (7, 5))).tolist() == [1, 1, 1, 1]
+    assert bar_widths(np.zeros((5, 7, 3), np.uint8)).tolist() == [1, 1, 1, 1]
 
 
 def test_a_single_bright_pixel_ends_a_bar():
@@ -57,7 +57,7 @@ def test_bars_survive_jpeg(quality: int):
     ramp[:48] = ramp[192:] = 0
     file = io.BytesIO()
     Image.fromarray(ramp).save(file, "JPEG", quality=quality)
-    assert bar_widths(Image.open(file)) == pytest.approx([0.2, 0.2, 0, 0], abs=0.01)
+    assert bar_widths(np.asarray(Image.open(file))) == pytest.approx([0.2, 0.2, 0, 0], abs=0.01)
 
 
 def test_differently_padded_data_are_told_apart(tmp_path: Path):

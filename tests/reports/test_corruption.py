@@ -15,7 +15,7 @@ from surefind.errors import InvalidArgument
 from surefind.images.catalog import Catalog
 from surefind.images.corruptions import KINDS, LEVELS, corrupt
 from surefind.images.preprocess import Preprocessing
-from surefind.reports.ladder import Answer, climb, mean_rank_correlation, sample_queries, steps
+from surefind.reports.corruption import Answer, climb, mean_rank_correlation, steps
 from surefind.reports.result import Rung
 
 BAD = 4  # row of the catalog whose file is no image
@@ -124,15 +124,6 @@ def test_progress_rises_to_the_promised_number(catalog: Catalog):
     climb(Contrast(), catalog, rows=np.array([0, 1, BAD]), ask=ask, progress=told.append)
     assert told == sorted(told)
     assert told[-1] == steps(3) == 63
-
-
-def test_the_sample_repeats_with_its_seed_and_has_no_query_twice():
-    rows = np.arange(100, 200)
-    sample = sample_queries(rows, 20, seed=1)
-    assert sample.tolist() == sorted(set(sample.tolist())) and len(sample) == 20
-    assert set(sample) <= set(rows)
-    assert np.array_equal(sample, sample_queries(rows, 20, seed=1))
-    assert not np.array_equal(sample, sample_queries(rows, 20, seed=2))
 
 
 def test_the_rank_correlation_agrees_with_scipy_query_by_query():

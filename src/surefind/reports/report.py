@@ -1,0 +1,257 @@
+"""The folder of a report: numbers, queries, figures, and one HTML page that needs no network."""
+
+import base64
+import io
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from math import isnan
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from matplotlib.figure import Figure
+
+from surefind.files import make_writable, write_whole
+from surefind.images.decode import ImageRejected, decode_picture
+from surefind.metrics.bootstrap import Estimate
+from surefind.reports import tables
+from surefind.reports.evaluate import Evaluation, Request, evaluate
+from surefind.reports.figures import evaluation as drawings
+from surefind.reports.figures import examples
+from surefind.reports.figures.style import NothingToDraw, content, main_signal, save
+from surefind.reports.measures import share_resampled
+from surefind.reports.result import PAGE, EvalResult, QueryTable, Report, Signal
+from surefind.reports.signals import is_learned, ranking_name, signal_name
+from surefind.validation import check_choice
+
+RANKING = "means"  # the order that headlines and galleries speak of; every model has it
+ROWS = 8  # queries of each kind of example
+HITS = 5  # nearest beside each
+SIDE = 112  # pixels of a thumbnail's longer side; crisp at the size the page shows
+OF_ONE: dict[str, Callable[..., Figure]] = {  # (result, queries, *, ranking)
+    "calibration": drawings.draw_calibration,
+    "risk-coverage": drawings.draw_risk_coverage,
+    "ood": drawings.draw_ood,
+    "ladder": drawings.draw_ladder,
+    **{which: partial(examples.draw_selection, which=which) for which in examples.SELECTIONS},
+    "extremes": examples.draw_extremes,
+    "pairs": examples.draw_pairs,
+}
+OF_SEVERAL: dict[str, Callable[..., Figure]] = {  # (reports, *, ranking)
+    "calibration": drawings.compare_calibration,
+    "ood": drawings.compare_ood,
+    "own-and-foreign": examples.draw_own_and_foreign,
+}
+DRAWINGS = (*OF_ONE, "own-and-foreign")
+ON_THE_PAGE = ("risk-coverage", "calibration", "ood", "ladder")
+
+_TEMPLATES = Environment(
+    loader=FileSystemLoader(Path(__file__).parent / "html"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_TEMPLATES.filters |= {
+    "decimal": tables.decimal,
+    "percent": tables.percent,
+    "interval": tables.interval,
+    "percent_interval": lambda value: tables.interval(value, tables.percent),
+    "thousands": "{:,}".format,
+    "signal_name": signal_name,
+}
+
+
+class ReportFolder:
+    """Where `surefind evaluate` writes."""
+
+    def __init__(self, folder: Path, *, table: str = "csv") -> None:
+        check_choice("--rows", table, ("csv", "parquet"))
+        self.folder = folder
+        self.results = folder / "results.json"
+        self.queries = folder / f"queries.{table}"
+        self.figures = folder / "figures"
+        self.page = folder / PAGE
+        self.embeddings = folder / "embeddings"
+
+    def make(self) -> None:
+        """Before the work: find out whether it can be written."""
+        make_writable(self.folder)
+
+    def write(self, evaluation: Evaluation) -> None:
+        """Write everything; the results last, so that their file says that all is there."""
+        result, queries = evaluation
+        queries.write(self.queries)
+        report = Report(result.about.model, result, queries)
+        write_figures(DRAWINGS, [report], self.figures, lenient=True)
+        write_report(self.folder, result, queries)
+        result.write(self.results)
+
+
+def evaluate_into(request: Request, *, output: Path, kept_in: Path) -> EvalResult:
+    """Evaluate and write a report; embeddings are kept where other reports find them."""
+    folder = ReportFolder(output)
+    folder.make()
+    evaluation = evaluate(request, kept_in=kept_in)
+    folder.write(evaluation)
+    return evaluation.result
+
+
+class FigureFiles(NamedTuple):
+    """Files that were drawn; figures that were left out, and why."""
+
+    files: list[Path]
+    left_out: dict[str, str]
+
+
+def write_figures(
+    names: Sequence[str],
+    reports: Sequence[Report],
+    folder: Path,
+    *,
+    ranking: str = RANKING,
+    ending: str = "png",
+    lenient: bool = False,
+) -> FigureFiles:
+    """Draw each name into `folder/NAME.ending`.
+
+    Of several reports, what compares them is one figure; of anything else each report has its own
+    in `folder/LABEL/`.
+
+    Raises:
+        NothingToDraw: the report lacks what a figure needs. If `lenient`, it is left out instead.
+    """
+    written = FigureFiles([], {})
+    for name in names:
+        if name not in OF_ONE or (len(reports) > 1 and name in OF_SEVERAL):
+            figures = {name: partial(OF_SEVERAL[name], reports)}
+        else:
+            figures = {
+                f"{label}/{name}" if len(reports) > 1 else name: partial(OF_ONE[name], *report)
+                for label, *report in reports
+            }
+        for stem, draw in figures.items():
+            path = folder / f"{stem}.{ending}"
+            try:
+                figure = draw(ranking=ranking)
+            except NothingToDraw as nothing:
+                if not lenient:
+                    raise
+                written.left_out[stem] = nothing.problem
+                continue
+            make_writable(path.parent)
+            save(figure, path)
+            written.files.append(path)
+    return written
+
+
+def write_report(folder: Path, result: EvalResult, queries: QueryTable) -> Path:
+    """Write `report.html` into the folder, with every figure for which there are numbers."""
+    figures: dict[str, str] = {}
+    for name in ON_THE_PAGE:
+        try:
+            svg = content(OF_ONE[name](result, queries), ".svg")
+        except NothingToDraw:
+            continue
+        figures[name] = _data_uri("image/svg+xml", svg)
+    make_writable(folder)
+    write_whole(folder / PAGE, render(result, queries, figures=figures).encode())
+    return folder / PAGE
+
+
+def render(result: EvalResult, queries: QueryTable, *, figures: Mapping[str, str]) -> str:
+    """Return the page as text; `figures` are URIs by name."""
+    rankings, about = result.rankings, result.about
+    shares = next(iter(rankings[RANKING].signals.values())).risk_at
+    return _TEMPLATES.get_template(PAGE).render(
+        about=about,
+        ranking=rankings[RANKING],
+        best=best_signal,
+        share=min(shares, key=float),
+        risk_title=tables.risk_title,
+        retrieval=tables.retrieval_table(rankings),
+        signals={
+            ranking_name(name): tables.signal_tables(ranking) for name, ranking in rankings.items()
+        },
+        main=ranking_name(RANKING),
+        learned=any(map(is_learned, rankings[RANKING].signals)),
+        ece=tables.ece_tables(rankings),
+        figures=figures,
+        ladder=tables.ladder_tables(result.ladder) if result.ladder else [],
+        signal=main_signal(queries, RANKING),
+        examples=_examples(result, queries),
+        exclusions=result.exclusions,
+        resampled=share_resampled(about.queries, about.resampled_classes or about.queries),
+    )
+
+
+def best_signal(
+    signals: Mapping[str, Signal], measure: str, *, learned: bool | None = None
+) -> tuple[str, Estimate] | None:
+    """Return the best of the learned or the training-free signals, or of all; None without any."""
+    found = [
+        (name, value)
+        for name, signal in signals.items()
+        if isinstance(value := tables.signal_values(signal)[measure], Estimate)
+        and not isnan(value.value)
+        and learned in (None, is_learned(name))
+    ]
+    sign = -1 if measure == "AURC" or measure.startswith("risk") else 1
+    return max(found, key=lambda winner: sign * winner[1].value, default=None)
+
+
+def _examples(result: EvalResult, queries: QueryTable) -> dict[str, list[dict[str, Any]]]:
+    """Choose queries to show with their hits, by the model's own uncertainty."""
+    root, signal = Path(result.about.root), main_signal(queries, RANKING)
+    own = ~queries["foreign"]
+    labels = dict(zip(queries["path"][own].tolist(), queries["label"][own].tolist(), strict=True))
+
+    @cache  # one that several queries share is read once
+    def picture(path: str) -> dict[str, Any]:
+        """A JPEG drawn anew, with nothing of the file but its pixels; or why there is none."""
+        try:
+            image = decode_picture(root / path)
+        except ImageRejected as rejected:
+            return {"uri": "", "reason": rejected.reason}
+        image.thumbnail((SIDE, SIDE))
+        file = io.BytesIO()
+        image.save(file, "JPEG", quality=80, optimize=True)
+        uri = _data_uri("image/jpeg", file.getvalue())
+        return {"uri": uri, "width": image.width, "height": image.height}
+
+    def number(column: str, row: int) -> float:
+        name = f"{RANKING}.{column}"
+        return float(queries[name][row]) if name in queries else float("nan")
+
+    def hit(row: int, rank: int) -> dict[str, Any]:
+        path = str(queries[f"{RANKING}.hit_{rank}"][row])
+        return {
+            "picture": picture(path),
+            "path": path,
+            "label": labels.get(path) or PurePosixPath(path).name,
+            "distance": tables.short(number(f"distance_{rank}", row)),
+            "match": bool(queries[f"{RANKING}.match_{rank}"][row]),
+        }
+
+    def entry(row: int) -> dict[str, Any]:
+        path, probability = str(queries["path"][row]), number(f"probability.{signal}", row)
+        names = {rank: f"{RANKING}.hit_{rank}" for rank in range(1, HITS + 1)}
+        ranks = [rank for rank, name in names.items() if name in queries and queries[name][row]]
+        return {
+            "picture": picture(path),
+            "path": path,
+            "label": str(queries["label"][row]),
+            "uncertainty": tables.short(number(f"signal.{signal}", row)),
+            "probability": "" if isnan(probability) else tables.percent(probability),
+            "hits": [hit(row, rank) for rank in ranks],
+        }
+
+    chosen: dict[str, list[dict[str, Any]]] = {}
+    for kind, (_, options) in examples.SELECTIONS.items():
+        rows = examples.by_uncertainty(queries, signal, ranking=RANKING, **options)[:ROWS]
+        chosen[kind] = [entry(row) for row in rows.tolist()]
+    return chosen
+
+
+def _data_uri(kind: str, data: bytes) -> str:
+    return f"data:{kind};base64,{base64.b64encode(data).decode('ascii')}"
