@@ -63,22 +63,20 @@ def test_debug_shows_the_traceback_wherever_it_stands(fails, capsys, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("error", "problem", "remedy"),
+    ("error", "told"),
     [
-        (OSError(errno.ENOSPC, "No space left on device", "/a/b"), "/a/b: No space", "free some"),
-        (PermissionError(errno.EACCES, "Permission denied", "/a/b"), "/a/b: Perm", "writable"),
-        (MemoryError(), "out of memory", "surefind doctor"),
-        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "out of memory", "less"),
-        (ModuleNotFoundError("no", name="timm"), "timm is not installed", "surefind doctor"),
+        (OSError(errno.ENOSPC, "No space left on device", "/a/b"), "/a/b: No space left on device"),
+        (OSError(errno.EMFILE, "Too many open files"), "Too many open files\n  fix: allow more"),
+        (MemoryError(), "out of memory\n  fix: end other programs"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "out of memory: Default"),
+        (ModuleNotFoundError("no", name="timm"), "timm is not installed\n  fix: surefind doctor"),
     ],
 )
-def test_what_the_system_refuses_is_told_with_a_remedy(surefind, fails, error, problem, remedy):
+def test_what_the_system_refuses_is_one_message(surefind, fails, error, told):
     fails(error)
     done = surefind("info", "x")
     assert done.code == 1
-    first, second = done.err.splitlines()
-    assert first.startswith(f"error: {problem}")
-    assert remedy in second
+    assert done.err.startswith(f"error: {told}")
 
 
 def test_a_missing_part_of_surefind_itself_is_a_defect(surefind, fails):

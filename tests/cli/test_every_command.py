@@ -4,7 +4,7 @@ import json
 import shlex
 
 import pytest
-from commands_walked import COMMANDS, explanation, help_of, options, parse
+from commands_walked import COMMANDS, examples_of, help_of, options, parse
 
 WITHOUT_RESULT = {"serve"}  # it runs until it is ended
 
@@ -13,7 +13,7 @@ each = pytest.mark.parametrize("name", COMMANDS)
 
 @each
 def test_a_command_has_an_example_of_itself_that_can_be_typed(name: str):
-    examples = explanation(COMMANDS[name]).examples
+    examples = examples_of(COMMANDS[name])
     assert any(f"{example} ".startswith(f"surefind {name} ") for example in examples)
     for example in examples:
         parse(shlex.split(example))
@@ -22,7 +22,7 @@ def test_a_command_has_an_example_of_itself_that_can_be_typed(name: str):
 @each
 def test_help_shows_each_example_on_a_line_of_its_own(name: str):
     shown = [line.strip() for line in help_of(name).splitlines()]
-    for example in explanation(COMMANDS[name]).examples:
+    for example in examples_of(COMMANDS[name]):
         assert example in shown
 
 

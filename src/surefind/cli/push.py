@@ -4,31 +4,32 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
+import surefind as sf
 from surefind.cli.options import JsonOption, ModelArgument
 
 
 def push(
     model: ModelArgument,
     name: Annotated[
-        str, typer.Argument(metavar="OWNER/NAME", help="Its name on the hub; @BRANCH may follow.")
+        str, Argument(metavar="OWNER/NAME", help="Its name on the hub; @BRANCH may follow.")
     ],
     report: Annotated[
         Path | None,
-        typer.Option(help="A report of surefind evaluate, whose metrics go into the card."),
+        Option(help="A report of surefind evaluate, whose metrics go into the card."),
     ] = None,
     private: Annotated[
-        bool, typer.Option("--private", help="Make a new repository for you alone.")
+        bool, Option("--private", help="Make a new repository for you alone.")
     ] = False,
     onnx: Annotated[
-        bool, typer.Option("--onnx", help="Also what surefind export wrote to MODEL/onnx.")
+        bool, Option("--onnx", help="Also what surefind export wrote to MODEL/onnx.")
     ] = False,
     message: Annotated[
-        str, typer.Option("--message", "-m", help="Of the commit.")
+        str, Option("--message", "-m", help="Of the commit.")
     ] = "Upload an encoder of surefind",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the files and the card, and upload nothing.")
+        bool, Option("--dry-run", help="Show the files and the card, and upload nothing.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -44,14 +45,13 @@ def push(
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
     from surefind.cli.output import is_quiet, remark
-    from surefind.encoders.encoder import Encoder
     from surefind.encoders.hub import check_hub_id, pack, upload
     from surefind.encoders.saving import CARD
     from surefind.reports.for_card import read_measured
     from surefind.search.printable import printable, printable_lines
 
     hub_id = check_hub_id(name)
-    fingerprint = Encoder.load(model).fingerprint  # what is damaged is not shared
+    fingerprint = sf.Encoder.load(model).fingerprint  # what is damaged is not shared
     measured = None if report is None else read_measured(report, fingerprint=fingerprint)
     files, licensed = pack(model, hub_id, measured=measured, onnx=onnx)
     card = bytes(files[CARD]).decode()
