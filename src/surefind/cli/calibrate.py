@@ -42,19 +42,13 @@ def calibrate(
     ahead: Annotated[
         int | None, Option(min=1, help="of so many queries to come; else in the long run.")
     ] = None,
-    miss: Annotated[
-        float, Option(help="How often no match may be among the hits to look at.")
-    ] = 0.1,
-    foreign_rate: Annotated[
-        float, Option(help="Share of the queries that belong here to be called foreign.")
-    ] = 0.01,
+    miss: Annotated[float, Option(help="How often the hits to look at may hold no match.")] = 0.1,
+    foreign_rate: Annotated[float, Option(help="Share of genuine queries called foreign.")] = 0.01,
     part: Annotated[Part, Option(help="Which part of the data; best not trained on.")] = "all",
     doubt: Annotated[
-        bool, Option("--doubt/--no-doubt", help="Also learn which images are vague.")
+        bool, Option("--doubt/--no-doubt", help="Learn which images are vague.")
     ] = True,
-    plot: Annotated[
-        Path | None, Option(help="Draw the calibration: a PNG, SVG or PDF file.")
-    ] = None,
+    plot: Annotated[Path | None, Option(help="Draw the calibration as PNG, SVG or PDF.")] = None,
     check: Annotated[
         bool,
         Option(

@@ -28,9 +28,7 @@ def demo(
     output: Annotated[
         Path, Option("--output", "-o", help="The folder to make, or one of an earlier demo.")
     ] = Path("demo"),
-    serve: Annotated[
-        bool, Option("--serve", help="Serve the page at the end; Ctrl-C ends it.")
-    ] = False,
+    serve: Annotated[bool, Option("--serve", help="Serve the page until Ctrl-C.")] = False,
     port: PortOption = 8000,
     seed: Annotated[int, Option(min=0, help="Of training and of every draw.")] = 0,
     as_json: JsonOption = False,

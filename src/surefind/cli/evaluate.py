@@ -31,12 +31,8 @@ def evaluate(
     part: PartOption = "test",
     ks: Annotated[str, Option("--k", help="Neighbours to judge, e.g. 1,5,10.")] = "1,5,10",
     radius: Annotated[float, Option(help="Metres within which places match.")] = 25.0,
-    passes: Annotated[
-        int | None, Option("--mc-passes", help="Uncertainty by dropout in so many passes.")
-    ] = None,
-    ladder: Annotated[
-        int, Option(help="Queries to corrupt step by step; 0 leaves this out.")
-    ] = 200,
+    passes: Annotated[int | None, Option("--mc-passes", help="MC dropout passes.")] = None,
+    ladder: Annotated[int, Option(help="Queries to corrupt step by step; 0: none.")] = 200,
     rows: Annotated[str, Option(help="One row per query, as csv or parquet.")] = "csv",
     seed: Annotated[int, Option(help="Of resampling and corruption.")] = 0,
     runtime: RuntimeOption = "torch",

@@ -14,12 +14,8 @@ VAGUE = 0.95  # a usual cosine below it: int8 costs this model more than a littl
 
 
 def export(
-    model: Annotated[
-        Path, Argument(help="A model folder of surefind train, or an index with its own.")
-    ],
-    onnx: Annotated[
-        bool, Option("--onnx", help="Write MODEL/onnx/model-HASH.onnx, in float32.")
-    ] = False,
+    model: Annotated[Path, Argument(help="A model folder of surefind train, or an index.")],
+    onnx: Annotated[bool, Option("--onnx", help="Write MODEL/onnx/model-HASH.onnx.")] = False,
     int8: Annotated[
         str | None,
         Option(
@@ -27,9 +23,7 @@ def export(
             help="Also in int8; images like those to come: a folder, a CSV, NAME:FOLDER.",
         ),
     ] = None,
-    count: Annotated[
-        int, Option("--images", min=1, max=5000, help="So many of them, spread over all.")
-    ] = 200,
+    count: Annotated[int, Option("--images", min=1, max=5000, help="How many to use.")] = 200,
     part: PartOption = "all",
     as_json: JsonOption = False,
 ) -> None:

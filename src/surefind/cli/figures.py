@@ -41,14 +41,10 @@ def figures(
         "figures"
     ),
     file_format: Annotated[
-        Literal["png", "svg", "pdf"], Option("--format", help="Of the files.")
+        Literal["png", "svg", "pdf"], Option("--format", help="File type.")
     ] = "png",
-    ranking: Annotated[
-        Literal["means", "expected"], Option(help="How the gallery is ordered.")
-    ] = "means",
-    seed: Annotated[
-        int, Option(help="Of the triplets of approximation and variance-gradients.")
-    ] = 0,
+    ranking: Annotated[Literal["means", "expected"], Option(help="Order of hits.")] = "means",
+    seed: Annotated[int, Option(help="For approximation and variance-gradients.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Draw the theory, and what surefind evaluate found.

@@ -52,9 +52,7 @@ def index(
         str,
         Argument(help="A folder, a CSV, NAME:FOLDER, or 'glyphs'; of an upgrade, vectors."),
     ],
-    output: Annotated[
-        Path, Option("--output", "-o", help="The index: a new folder, or one to add to.")
-    ],
+    output: Annotated[Path, Option("--output", "-o", help="A new index, or one to add to.")],
     part: PartOption = "all",
     engine: Annotated[
         str | None,
@@ -63,27 +61,17 @@ def index(
         ),
     ] = None,
     kind: Annotated[
-        Kind, Option(help="Of a new index: flat is exact, hnsw and ivf are quicker.")
+        Kind, Option(help="For a new index: flat (exact), hnsw or ivf (quicker).")
     ] = "auto",
-    ranking: Annotated[
-        Ranking | None, Option(help="The distance that a new index is quickest at.")
-    ] = None,
-    duplicates: Annotated[
-        Literal["skip", "keep"], Option(help="Images with the content of another.")
-    ] = "skip",
-    replace: Annotated[
-        bool, Option("--replace", help="Images whose content changed take the old's place.")
-    ] = False,
-    prefix: Annotated[
-        str, Option(help="Put before ids, where two folders have equal file names.")
-    ] = "",
+    ranking: Annotated[Ranking | None, Option(help="Native distance of a new index.")] = None,
+    duplicates: Annotated[Literal["skip", "keep"], Option(help="Copies of other images.")] = "skip",
+    replace: Annotated[bool, Option("--replace", help="Replace images that have changed.")] = False,
+    prefix: Annotated[str, Option(help="Put before ids, if two folders share file names.")] = "",
     remove: Annotated[
-        list[str] | None, Option(help="An id to leave out, and to forget. Repeatable.")
+        list[str] | None, Option(help="An id to leave out, and delete. Repeatable.")
     ] = None,
     max_bad_share: MaxBadShareOption = 0.05,
-    compact: Annotated[
-        bool, Option(help="Put everything in its best form for searching at the end.")
-    ] = True,
+    compact: Annotated[bool, Option(help="Optimise the index for searching at the end.")] = True,
     runtime: RuntimeOption = "torch",
     as_json: JsonOption = False,
 ) -> None:

@@ -50,9 +50,7 @@ def info(folder: IndexArgument, as_json: JsonOption = False, engine: EngineOptio
 
 def verify(
     folder: IndexArgument,
-    repair: Annotated[
-        bool, Option("--repair", help="Build what can be built again: graph, lookups.")
-    ] = False,
+    repair: Annotated[bool, Option("--repair", help="Rebuild the graph and lookups.")] = False,
     as_json: JsonOption = False,
     engine: EngineOption = None,
 ) -> None:

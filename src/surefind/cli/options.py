@@ -46,9 +46,7 @@ IndexArgument = Annotated[Path, Argument(metavar="INDEX", help="A folder of sure
 ModelArgument = Annotated[Path, Argument(help="A model folder of surefind train.")]
 DataArgument = Annotated[str, Argument(help="A folder, a CSV, NAME:FOLDER, or 'glyphs'.")]
 PartOption = Annotated[Part, Option(help="Which part of the data.")]
-RuntimeOption = Annotated[
-    Runtime, Option(help="What encodes: torch, or what surefind export wrote.")
-]
+RuntimeOption = Annotated[Runtime, Option(help="torch, or what surefind export wrote.")]
 EngineOption = Annotated[
     str | None,
     Option(help="The engine's URL, where it needs a password or has moved."),
@@ -57,9 +55,7 @@ MaxBadShareOption = Annotated[
     float,
     Option(min=0, max=1, help="Stop when more than this share of images cannot be read."),
 ]
-PrecisionOption = Annotated[
-    float, Option(help="Of what is called a match, this share is to be right,")
-]
+PrecisionOption = Annotated[float, Option(help="Share of matches that must be correct,")]
 OodOption = Annotated[
     str | None,
     Option(
@@ -68,13 +64,9 @@ OodOption = Annotated[
     ),
 ]
 PortOption = Annotated[int, Option(min=0, max=65535, help="0: any that is free.")]
-SetOption = Annotated[
-    list[str] | None, Option("--set", help="Change a key of the recipe: loss.margin=0.1")
-]
+SetOption = Annotated[list[str] | None, Option("--set", help="Change the recipe: loss.margin=0.1")]
 JsonOption = Annotated[bool, Option("--json", help="Print the result as JSON.")]
-Quiet = Annotated[
-    bool, Option("--quiet", "-q", help="No progress and no remarks: the result, and errors.")
-]
+Quiet = Annotated[bool, Option("--quiet", "-q", help="Print results and errors only.")]
 Debug = Annotated[bool, Option("--debug", help="Errors with all their details, and a log.")]
 Command = Callable[..., None]
 

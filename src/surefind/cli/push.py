@@ -12,25 +12,17 @@ from surefind.cli.options import JsonOption, ModelArgument
 
 def push(
     model: ModelArgument,
-    name: Annotated[
-        str, Argument(metavar="OWNER/NAME", help="Its name on the hub; @BRANCH may follow.")
-    ],
+    name: Annotated[str, Argument(metavar="OWNER/NAME", help="On the hub; @BRANCH may follow.")],
     report: Annotated[
         Path | None,
         Option(help="A report of surefind evaluate, whose metrics go into the card."),
     ] = None,
-    private: Annotated[
-        bool, Option("--private", help="Make a new repository for you alone.")
-    ] = False,
-    onnx: Annotated[
-        bool, Option("--onnx", help="Also what surefind export wrote to MODEL/onnx.")
-    ] = False,
+    private: Annotated[bool, Option("--private", help="Make a new repository private.")] = False,
+    onnx: Annotated[bool, Option("--onnx", help="Upload MODEL/onnx as well.")] = False,
     message: Annotated[
         str, Option("--message", "-m", help="Of the commit.")
     ] = "Upload an encoder of surefind",
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Show the files and the card, and upload nothing.")
-    ] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Show files and card; no upload.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Upload a model with its card: all of it in one commit, or nothing.

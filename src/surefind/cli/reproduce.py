@@ -15,9 +15,7 @@ if TYPE_CHECKING:  # they take a second to load
 
 def reproduce(
     dataset: Annotated[str, Argument(help="cub200, cars196, msls, or glyphs.")],
-    output: Annotated[
-        Path, Option("--output", "-o", help="The folder of models, results and table.")
-    ],
+    output: Annotated[Path, Option("--output", "-o", help="For models, results and table.")],
     data: Annotated[
         str | None,
         Option(help="A folder or NAME:FOLDER; else a usual name in $SUREFIND_DATA."),
@@ -37,22 +35,14 @@ def reproduce(
         ),
     ] = None,
     backbone: Annotated[str, Option(help="resnet50 or densenet161.")] = "resnet50",
-    scale: Annotated[
-        str, Option(help="paper, or cpu: a small backbone, the +cpu recipes.")
-    ] = "paper",
+    scale: Annotated[str, Option(help="paper, or cpu (small backbone, +cpu recipes).")] = "paper",
     seeds: Annotated[int, Option(help="How many times each row is trained.")] = 1,
-    once: Annotated[
-        str | None, Option(help="Rows with one seed all the same: tripreg,mc-dropout")
-    ] = None,
+    once: Annotated[str | None, Option(help="Rows with one seed: tripreg,mc-dropout")] = None,
     rows: Annotated[str | None, Option(help="Some only: triplet,bayes-gauss")] = None,
     ood: OodOption = None,
-    zero_shot: Annotated[
-        list[str] | None, Option(help="Data to try every model on as well, all of it.")
-    ] = None,
+    zero_shot: Annotated[list[str] | None, Option(help="More data to test every model on.")] = None,
     settings: SetOption = None,
-    document: Annotated[
-        Path | None, Option("--into", help="Also put the table into this Markdown file.")
-    ] = None,
+    document: Annotated[Path | None, Option("--into", help="Markdown file for the table.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Train and evaluate every row of the paper's table; stop it and run it again to go on.

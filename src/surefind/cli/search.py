@@ -36,25 +36,19 @@ def search(
         ),
     ],
     k: Annotated[int, Option("-k", min=1, help="Hits per query; all if there are fewer.")] = 5,
-    ranking: Annotated[
-        Ranking | None, Option(help="By which distance; the index's own if not given.")
-    ] = None,
+    ranking: Annotated[Ranking | None, Option(help="Distance; default: the index's own.")] = None,
     where: Annotated[
         list[str] | None,
         Option(help="Only such images: label=cat, 'year >= 2020', var<0.1. Repeatable."),
     ] = None,
     radius: Annotated[
-        float | None, Option(help="Also tell how likely each hit is within this distance.")
+        float | None, Option(help="Show P(within this distance) of each hit.")
     ] = None,
-    expand: Annotated[
-        int, Option(min=0, help="Neighbours that help the query, each by its certainty.")
-    ] = 0,
+    expand: Annotated[int, Option(min=0, help="Neighbours for query expansion.")] = 0,
     views: Annotated[bool, Option("--views", help="All queries show one item.")] = False,
     as_json: JsonOption = False,
     as_csv: Annotated[bool, Option("--csv", help="Print a line per hit as CSV.")] = False,
-    pictures: Annotated[
-        bool, Option("--preview/--no-preview", help="Small pictures in the terminal.")
-    ] = True,
+    pictures: Annotated[bool, Option("--preview/--no-preview", help="Small pictures.")] = True,
     engine: EngineOption = None,
 ) -> None:
     """Find the nearest images, and say how sure that is once the index is calibrated.

@@ -20,17 +20,13 @@ if TYPE_CHECKING:
 
 
 def train(
-    data: Annotated[
-        str, Argument(help="A folder of class folders, a CSV, NAME:FOLDER, or 'glyphs'.")
-    ],
+    data: Annotated[str, Argument(help="Class folders, a CSV, NAME:FOLDER, or 'glyphs'.")],
     output: Annotated[Path, Option("--output", "-o", help="The model folder to make.")],
     recipe: Annotated[
         str | None,
         Option(help="A TOML file or a name (surefind recipes); A+B puts B over A."),
     ] = None,
-    backbone: Annotated[
-        str | None, Option(help="Instead of the recipe's: densenet161.tv_in1k, …")
-    ] = None,
+    backbone: Annotated[str | None, Option(help="A timm name, e.g. densenet161.tv_in1k")] = None,
     settings: SetOption = None,
     resume: Annotated[bool, Option(help="Go on where the run in the folder stopped.")] = False,
     as_json: JsonOption = False,

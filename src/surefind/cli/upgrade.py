@@ -20,10 +20,10 @@ def upgrade(
     precision: PrecisionOption = 0.95,
     probability: Annotated[float, Option(help="with this probability.")] = 0.9,
     vectors_name: Annotated[
-        str | None, Option("--vectors", help="Array or column of the vectors.")
+        str | None, Option("--vectors", help="Array or column of vectors.")
     ] = None,
     labels_name: Annotated[
-        str | None, Option("--labels", help="Array or column of the labels.")
+        str | None, Option("--labels", help="Array or column of labels.")
     ] = None,
     variance: Annotated[
         bool,
