@@ -111,7 +111,7 @@ def test_a_server_that_answers_is_fine(name, request):
 
 
 def test_an_engine_that_is_none_is_told_with_an_example():
-    assert "--engine pgvector://" in found(doctor.engines(["mysql://x"]), "engine").fix
+    assert "expected pgvector://user" in found(doctor.engines(["mysql://x"]), "engine").seen
 
 
 def test_an_error_with_a_remedy_keeps_it():

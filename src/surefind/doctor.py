@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import surefind
-from surefind.engines.opening import SCHEMES, is_url, without_password
+from surefind.engines.opening import is_url, without_password
 from surefind.errors import InvalidArgument, SurefindError
 
 CGROUP = Path("/sys/fs/cgroup")
@@ -229,9 +229,8 @@ def _server(url: str) -> str:
     if not is_url(url) or scheme not in SERVERS:
         raise InvalidArgument(
             "--engine",
-            expected=" or ".join(f"{name}://..." for name in SCHEMES if name in SERVERS),
+            expected=" or ".join(SERVERS.values()),
             got=repr(without_password(url)),
-            fix=f"e.g. --engine {SERVERS['pgvector']}",
         )
     engine = import_module(f"surefind.engines.{scheme}.engine")
     seen = engine.describe_server(url, seconds=SECONDS_TO_ANSWER)

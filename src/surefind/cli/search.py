@@ -1,6 +1,7 @@
 """surefind search: which images of an index are nearest to these?"""
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -170,13 +171,9 @@ def _sources(queries: Sequence[str], unread: list[str]) -> "Iterator[tuple[str, 
     from surefind.images.decode import DEFAULT
 
     for name in queries:
-        try:
-            is_folder = name != "-" and Path(name).is_dir()
-        except OSError:  # too long a name, or not to be looked at: decoding will say so
-            is_folder = False
         if name == "-":
             yield name, sys.stdin.buffer.read(DEFAULT.max_bytes + 1)  # one more is refused later
-        elif is_folder:
+        elif os.path.isdir(name):  # noqa: PTH112  # no error where the name is too long
             try:
                 yield from ((str(Path(name, path)),) * 2 for path in find_images(Path(name)))
             except sf.InvalidFile as error:

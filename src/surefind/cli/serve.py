@@ -88,11 +88,5 @@ def serve(
     index = sf.Index.open(folder, engine=engine, encoder=encoder)
     for warning in index.warnings:
         logging.warning(warning)
-    images = len(index)
-    run(
-        index,
-        settings,
-        told=lambda address: print(
-            f"{folder}: {images:,} images at {address} (Ctrl-C ends it)", flush=True
-        ),
-    )
+    start = f"{folder}: {len(index):,} images at"
+    run(index, settings, told=lambda at: print(f"{start} {at} (Ctrl-C ends it)", flush=True))
