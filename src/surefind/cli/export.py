@@ -73,6 +73,4 @@ def export(
         ):
             print(f"  {what:31}  {typical:10{digits}}  {extreme:10{digits}}")
         if far.cosine_typical < VAGUE:
-            remark(
-                f"warning: {precision} changes this model much; compare both with surefind evaluate"
-            )
+            remark(f"warning: {precision} changes the model much; compare with surefind evaluate")

@@ -53,9 +53,7 @@ def push(
     }
     facts = {"repo": hub_id.repo, "revision": hub_id.revision, "fingerprint": fingerprint}
     if not licensed:
-        remark(
-            f"the card names no license: add a line such as `license: apache-2.0` to {model / CARD}"
-        )
+        remark(f"the card names no license: add `license: apache-2.0` or such to {model / CARD}")
     url: str | None = None
     if not dry_run:
         if is_quiet():
@@ -70,5 +68,5 @@ def push(
     if dry_run:
         print(f"\n{printable_lines(card)}")
         remark(f"nothing was uploaded to {hub_id.repo}: without --dry-run it is")
-        return
-    print(f"uploaded: {url}")
+    else:
+        print(f"uploaded: {url}")

@@ -71,9 +71,8 @@ class DemoSize:
             "schedule.validate_every": max(1, self.steps // 5),
             "schedule.checkpoint_every": max(1, self.steps // 10),  # lost by an interruption
         }
-        return sf.Recipe.read(
-            f"{name}+glyphs", [f"{key}={value}" for key, value in changes.items()]
-        )
+        settings = [f"{key}={value}" for key, value in changes.items()]
+        return sf.Recipe.read(f"{name}+glyphs", settings)
 
 
 @dataclass
