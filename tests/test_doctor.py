@@ -64,11 +64,9 @@ def test_more_threads_than_the_container_allows_are_a_hindrance(container, monke
 
 def test_little_memory_is_a_hindrance(container):
     (container / "memory.max").write_text(f"{2**30}\n")
-    (container / "memory.current").write_text(f"{2**30}\n")
-    (container / "memory.stat").write_text(f"file 3\ninactive_file {2**20}\n")
     memory = found(doctor.machine(), "memory")
     assert memory.state == "poor"
-    assert "the container allows 1.0 GB, 1 MB of it left" in memory.seen
+    assert "the container allows 1.0 GB" in memory.seen
 
 
 def test_a_container_without_limits_is_not_mentioned(container):
@@ -89,23 +87,11 @@ def test_a_cache_that_cannot_be_written_is_told_with_the_variable_that_moves_it(
     assert not (tmp_path / "cache").exists()
 
 
-def test_faiss_is_tried_and_servers_are_not_unless_named():
+def test_faiss_is_loaded_and_servers_are_not_tried_unless_named():
     faiss, pgvector, milvus = doctor.engines()
-    assert faiss.state == "fine" and "100 of 100" in faiss.seen
+    assert (faiss.state, faiss.seen) == ("fine", metadata.version("faiss-cpu"))
     assert pgvector.seen.startswith("not asked: surefind doctor --engine pgvector://")
     assert milvus.state == "absent"
-
-
-def test_a_faiss_that_finds_the_wrong_vectors_is_broken(monkeypatch):
-    from surefind.engines.embedded.vectors import faiss
-
-    class Wrong(faiss.IndexFlatL2):
-        def search(self, vectors, k):
-            distance, rows = super().search(vectors, k)
-            return distance, rows[::-1]
-
-    monkeypatch.setattr(faiss, "IndexFlatL2", Wrong)
-    assert doctor.engines()[0].state == "broken"
 
 
 @pytest.mark.parametrize("url", ["pgvector://me:secret@127.0.0.1:1/db", "milvus://127.0.0.1:1"])
@@ -125,7 +111,7 @@ def test_a_server_that_answers_is_fine(name, request):
 
 
 def test_an_engine_that_is_none_is_told_with_an_example():
-    assert "--engine pgvector://" in found(doctor.engines(["mysql://x"]), "engine").fix
+    assert "expected pgvector://user" in found(doctor.engines(["mysql://x"]), "engine").seen
 
 
 def test_an_error_with_a_remedy_keeps_it():

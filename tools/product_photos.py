@@ -2,8 +2,8 @@
 
 python tools/product_photos.py FOLDER [--products 60] [--views 8] [--size 256]
 
-FOLDER/product-00/0.jpg ... one folder per product: a shape, a glaze and a pattern of its own, photographed
-in different light, on different tables, from different sides.
+FOLDER/product-00/0.jpg ... one folder per product: a shape, a glaze and a pattern of its own,
+photographed in different light, on different tables, from different sides.
 """
 
 import argparse
@@ -137,7 +137,9 @@ def photo(seed: int, view: int, size: int) -> Image.Image:
     table = np.where(way[:, 2] < -1e-3, -eye[2] / np.minimum(way[:, 2], -1e-3), np.inf)
     ground = start + np.minimum(table, 60)[:, None] * way
     wood = random.uniform(0.35, 0.9) * random.uniform([0.95, 0.78, 0.6], [1.0, 0.95, 0.92])
-    grain = 0.05 * np.sin(14 * ground[:, 1] + 2 * np.sin(2.5 * ground[:, 0])) * random.uniform(0, 1.5)
+    grain = (
+        0.05 * np.sin(14 * ground[:, 1] + 2 * np.sin(2.5 * ground[:, 0])) * random.uniform(0, 1.5)
+    )
     wall = random.uniform(0.45, 0.9) * random.uniform(0.92, 1.0, 3)
     fog = np.exp(-np.maximum(table - away, 0) / 4)[:, None]
     colour = fog * (wood + grain[:, None]) + (1 - fog) * wall

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import surefind
-from surefind.engines.opening import SCHEMES, is_url, without_password
+from surefind.engines.opening import is_url, without_password
 from surefind.errors import InvalidArgument, SurefindError
 
-CGROUP, MEMINFO = Path("/sys/fs/cgroup"), Path("/proc/meminfo")
+CGROUP = Path("/sys/fs/cgroup")
 LEAST_MEMORY, LEAST_ROOM = 2 * 2**30, 2**30  # bytes; a small encoder can be trained in these
 SECONDS_TO_ANSWER = 3
 MODULES = {"scikit-learn": "sklearn", "pillow": "PIL", "faiss-cpu": "faiss"}  # names unlike pip's
@@ -44,10 +44,7 @@ class Finding(NamedTuple):
     fix: str = ""
 
 
-Groups = dict[str, list[Finding]]
-
-
-def examine(urls: Sequence[str] = ()) -> Groups:
+def examine(urls: Sequence[str] = ()) -> dict[str, list[Finding]]:
     """Return all findings by group; `urls` are engine servers to connect to."""
     return {
         "packages": packages(),
@@ -111,12 +108,11 @@ def extras() -> list[Finding]:
                 versions.append(f"{package} {metadata.version(package)}")
             except metadata.PackageNotFoundError:
                 missing.append(package)
-        seen = f"{', '.join(missing)} not installed; for {purpose}"
-        found.append(
-            Finding(name, "absent", seen, f"pip install 'surefind[{name}]'")
-            if missing
-            else Finding(name, "fine", ", ".join(versions))
-        )
+        if missing:
+            seen, fix = f"{', '.join(missing)} not installed", f"pip install 'surefind[{name}]'"
+            found.append(Finding(name, "absent", f"{seen}; for {purpose}", fix))
+        else:
+            found.append(Finding(name, "fine", ", ".join(versions)))
     return found
 
 
@@ -127,9 +123,7 @@ def machine() -> list[Finding]:
     return [
         Finding("system", "fine", system),
         attempt("cores", _cores, fix=again),
-        attempt(
-            "memory", _memory, fix="report it: this machine describes itself in an unknown way"
-        ),
+        attempt("memory", _memory, fix="report it: this system describes itself in an unknown way"),
         attempt("device", _device, fix=again),
     ]
 
@@ -137,32 +131,29 @@ def machine() -> list[Finding]:
 def _cores() -> Finding | str:
     import torch
 
-    own = (
-        os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
-    )
-    usable, threads, allowed = len(own), torch.get_num_threads(), _cores_allowed()
+    usable, threads = os.cpu_count() or 1, torch.get_num_threads()
+    if hasattr(os, "sched_getaffinity"):
+        usable = len(os.sched_getaffinity(0))
     seen = f"{usable} of {os.cpu_count()} usable"
-    if allowed is not None:
-        seen += f", the container allows the time of {allowed:.3g}"
+    most: float = usable
+    if limit := re.match(r"(\d+) (\d+)", _allowed("cpu.max")):
+        most = int(limit[1]) / int(limit[2])
+        seen += f", the container allows the time of {most:.3g}"
     seen += f"; torch uses {threads} thread{'s' if threads > 1 else ''}"
-    most = max(1, min(usable, round(allowed or usable)))
-    if threads > most:
-        return Finding("cores", "poor", f"{seen}, more than that", f"export OMP_NUM_THREADS={most}")
+    best = max(1, min(usable, round(most)))
+    if threads > best:
+        return Finding("cores", "poor", f"{seen}, more than that", f"export OMP_NUM_THREADS={best}")
     return seen
 
 
 def _memory() -> Finding | str:
-    whole = left = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    seen = _size(whole)
-    if available := re.search(r"MemAvailable:\s*(\d+)", _text(MEMINFO)):
-        left = int(available[1]) * 1024
-        seen += f", {_size(left)} available"
-    limit = _memory_allowed()
-    if limit is not None and limit[0] < whole:
-        seen += f"; the container allows {_size(limit[0])}, {_size(limit[1])} of it left"
-        left = min(left, limit[1])
-    if left < LEAST_MEMORY:
-        return Finding("memory", "poor", seen, "end other programs, or allow the container more")
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    seen, limit = _size(whole), _allowed("memory.max")
+    if limit.isdigit() and int(limit) < whole:
+        whole = int(limit)
+        seen += f"; the container allows {_size(whole)}"
+    if whole < LEAST_MEMORY:
+        return Finding("memory", "poor", seen, "allow the container more, or use another machine")
     return seen
 
 
@@ -176,25 +167,10 @@ def _device() -> str:
     return "no GPU; everything works on the cores"
 
 
-def _cores_allowed() -> float | None:
-    """Return the CPU time per second that the container (cgroup v2) allows; None: no limit."""
-    limit = re.match(r"(\d+) (\d+)", _text(CGROUP / "cpu.max"))
-    return int(limit[1]) / int(limit[2]) if limit else None
-
-
-def _memory_allowed() -> tuple[int, int] | None:
-    """Return the container's memory limit and what is left of it, in bytes; None: no limit."""
-    limit, used = (_text(CGROUP / f"memory.{name}").strip() for name in ("max", "current"))
-    if not limit.isdigit():
-        return None
-    # Copies of files give way when memory is wanted.
-    cached = re.search(r"^inactive_file (\d+)", _text(CGROUP / "memory.stat"), re.MULTILINE)
-    return int(limit), max(0, int(limit) - int(used or 0) + (int(cached[1]) if cached else 0))
-
-
-def _text(path: Path) -> str:
+def _allowed(name: str) -> str:
+    """Return a limit of the container (cgroup v2); empty if there is none."""
     try:
-        return path.read_text()
+        return (CGROUP / name).read_text().strip()
     except OSError:
         return ""
 
@@ -234,8 +210,9 @@ def _place(what: str, folder: Path, fix: str) -> Finding | str:
 
 
 def engines(urls: Sequence[str] = ()) -> list[Finding]:
-    """Search with faiss and connect to each server that was named."""
-    found = [attempt("faiss", _faiss, fix="pip install --force-reinstall faiss-cpu numpy")]
+    """Load faiss and connect to each server that was named."""
+    again = "pip install --force-reinstall faiss-cpu numpy"
+    found = [attempt("faiss", partial(_imported, "faiss-cpu"), fix=again)]
     asked = [url.partition("://")[0] for url in urls]
     for scheme, url in zip(asked, urls, strict=True):
         what = scheme if scheme in SERVERS else "engine"
@@ -247,28 +224,13 @@ def engines(urls: Sequence[str] = ()) -> list[Finding]:
     ]
 
 
-def _faiss() -> str:
-    """Run a small search: each vector is nearest to itself."""
-    import numpy as np
-
-    from surefind.engines.embedded.vectors import faiss
-
-    vectors = np.random.default_rng(0).standard_normal((100, 8)).astype(np.float32)
-    index = faiss.IndexFlatL2(vectors.shape[1])
-    index.add(vectors)
-    if index.search(vectors, 1)[1][:, 0].tolist() != list(range(len(vectors))):
-        raise RuntimeError("it does not find vectors that it was given")
-    return f"{faiss.__version__}, finds {len(vectors)} of {len(vectors)} vectors"
-
-
 def _server(url: str) -> str:
     scheme = url.partition("://")[0]
     if not is_url(url) or scheme not in SERVERS:
         raise InvalidArgument(
             "--engine",
-            expected=" or ".join(f"{name}://..." for name in SCHEMES if name in SERVERS),
+            expected=" or ".join(SERVERS.values()),
             got=repr(without_password(url)),
-            fix=f"e.g. --engine {SERVERS['pgvector']}",
         )
     engine = import_module(f"surefind.engines.{scheme}.engine")
     seen = engine.describe_server(url, seconds=SECONDS_TO_ANSWER)

@@ -54,8 +54,5 @@ def test_names_that_are_offered_are_those_that_are_known():
     assert get_args(options.Runtime) == tuple(RUNTIMES)
     assert set(get_args(options.Ranking)) == set(RANKINGS)
     assert {name.removesuffix("://") for name in options.ENGINES} == set(SCHEMES)
-
-
-def test_every_completion_belongs_to_a_parameter():
     named = {parameter.name for command in COMMANDS.values() for parameter in command.params}
     assert set(options.COMPLETIONS) <= named

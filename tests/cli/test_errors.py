@@ -37,10 +37,10 @@ def debugged(capsys, *arguments: str) -> tuple[int, str]:
 
 
 def test_a_problem_of_the_user_is_one_message_with_a_remedy(surefind, fails):
-    fails(SurefindError("the cupboard is bare", fix="fill it"))
+    fails(SurefindError("the cupboard is\x1b[31m bare", fix="fill it"))
     done = surefind("info", "x")
     assert done.code == 1
-    assert done.err == "error: the cupboard is bare\n  fix: fill it\n"
+    assert done.err == "error: the cupboard is�[31m bare\n  fix: fill it\n"
 
 
 def test_what_nobody_thought_of_is_called_a_defect(surefind, fails):
@@ -63,22 +63,20 @@ def test_debug_shows_the_traceback_wherever_it_stands(fails, capsys, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("error", "problem", "remedy"),
+    ("error", "told"),
     [
-        (OSError(errno.ENOSPC, "No space left on device", "/a/b"), "/a/b: No space", "free some"),
-        (PermissionError(errno.EACCES, "Permission denied", "/a/b"), "/a/b: Perm", "writable"),
-        (MemoryError(), "out of memory", "surefind doctor"),
-        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "out of memory", "less"),
-        (ModuleNotFoundError("no", name="timm"), "timm is not installed", "surefind doctor"),
+        (OSError(errno.ENOSPC, "No space left on device", "/a/b"), "/a/b: No space left on device"),
+        (OSError(errno.EMFILE, "Too many open files"), "Too many open files\n  fix: allow more"),
+        (MemoryError(), "out of memory\n  fix: end other programs"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "out of memory: Default"),
+        (ModuleNotFoundError("no", name="timm"), "timm is not installed\n  fix: surefind doctor"),
     ],
 )
-def test_what_the_system_refuses_is_told_with_a_remedy(surefind, fails, error, problem, remedy):
+def test_what_the_system_refuses_is_one_message(surefind, fails, error, told):
     fails(error)
     done = surefind("info", "x")
     assert done.code == 1
-    first, second = done.err.splitlines()
-    assert first.startswith(f"error: {problem}")
-    assert remedy in second
+    assert done.err.startswith(f"error: {told}")
 
 
 def test_a_missing_part_of_surefind_itself_is_a_defect(surefind, fails):
@@ -86,12 +84,16 @@ def test_a_missing_part_of_surefind_itself_is_a_defect(surefind, fails):
     assert surefind("info", "x").code == 70
 
 
-def test_ctrl_c_is_one_line_and_130(surefind, fails):
+@pytest.mark.parametrize("where", ["while arguments are read", "in the command"])
+def test_ctrl_c_is_one_line_and_130(surefind, fails, monkeypatch, where: str):
     fails(KeyboardInterrupt())
+    if where == "while arguments are read":
+        monkeypatch.setattr("surefind.cli.commands.speak", Index.open)
     done = surefind("info", "x")
     assert done.code == 130
     assert done.err.startswith("interrupted; ")
     assert len(done.err.splitlines()) == 1
+    assert signal.getsignal(signal.SIGINT) == signal.SIG_DFL  # a second one shows no traceback
 
 
 def test_ctrl_c_while_the_commands_load_is_told_too(surefind, monkeypatch):
@@ -106,17 +108,6 @@ def test_ctrl_c_while_the_commands_load_is_told_too(surefind, monkeypatch):
     assert (done.code, done.err.split(";")[0]) == (130, "interrupted")
 
 
-def test_a_second_ctrl_c_while_python_ends_shows_no_traceback_either(surefind, fails):
-    fails(KeyboardInterrupt())
-    surefind("info", "x")
-    assert signal.getsignal(signal.SIGINT) == signal.SIG_DFL
-
-
-def test_control_characters_of_an_error_do_nothing(surefind, fails):
-    fails(SurefindError("a\x1b[31mb", fix="none"))
-    assert "\x1b" not in surefind("info", "x").err
-
-
 @pytest.mark.parametrize("arguments", [("recipes",), ("--help",)], ids=["print", "rich"])
 def test_a_reader_that_goes_away_ends_a_command_quietly(arguments):
     child = subprocess.Popen(
@@ -126,12 +117,3 @@ def test_a_reader_that_goes_away_ends_a_command_quietly(arguments):
     said = child.stderr.read()
     assert (child.wait(), said) == (141, "")
     child.stderr.close()
-
-
-def test_ctrl_c_while_arguments_are_read_is_told_too(surefind, monkeypatch):
-    def interrupt(**named):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("surefind.cli.commands.speak", interrupt)  # before any command
-    done = surefind("info", "x")
-    assert (done.code, done.err.split(";")[0]) == (130, "interrupted")

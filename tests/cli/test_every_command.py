@@ -4,7 +4,7 @@ import json
 import shlex
 
 import pytest
-from commands_walked import COMMANDS, explanation, help_of, options, parse
+from commands_walked import COMMANDS, examples_of, help_of, options, parse
 
 WITHOUT_RESULT = {"serve"}  # it runs until it is ended
 
@@ -12,33 +12,20 @@ each = pytest.mark.parametrize("name", COMMANDS)
 
 
 @each
-def test_a_command_has_an_example_of_itself_that_can_be_typed(name: str):
-    examples = explanation(COMMANDS[name]).examples
+def test_help_shows_examples_that_can_be_typed_and_what_each_option_means(name: str):
+    examples = examples_of(COMMANDS[name])
     assert any(f"{example} ".startswith(f"surefind {name} ") for example in examples)
+    shown = [line.strip() for line in help_of(name).splitlines()]
     for example in examples:
         parse(shlex.split(example))
-
-
-@each
-def test_help_shows_each_example_on_a_line_of_its_own(name: str):
-    shown = [line.strip() for line in help_of(name).splitlines()]
-    for example in explanation(COMMANDS[name]).examples:
         assert example in shown
-
-
-@each
-def test_a_command_can_be_quiet_and_can_be_debugged(name: str):
-    assert {"--quiet", "-q", "--debug"} <= options(COMMANDS[name])
-
-
-@each
-def test_a_command_with_a_result_prints_it_as_json(name: str):
-    assert ("--json" in options(COMMANDS[name])) == (name not in WITHOUT_RESULT)
-
-
-@each
-def test_help_says_what_each_option_means(name: str):
     assert all(parameter.help for parameter in COMMANDS[name].params)
+
+
+@each
+def test_a_command_can_be_quiet_and_debugged_and_prints_its_result_as_json(name: str):
+    assert {"--quiet", "-q", "--debug"} <= options(COMMANDS[name])
+    assert ("--json" in options(COMMANDS[name])) == (name not in WITHOUT_RESULT)
 
 
 def test_commands_are_grouped_by_what_they_are_for():

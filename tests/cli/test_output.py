@@ -5,7 +5,7 @@ import warnings
 
 import pytest
 
-from surefind.cli.output import is_debugging, is_quiet, own_voice, speak
+from surefind.cli.output import is_debugging, is_quiet, own_verbosity, speak
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["before the command", "after it"])
@@ -22,7 +22,7 @@ def test_an_error_is_told_even_if_quiet(surefind):
 
 
 def test_warnings_of_other_packages_are_silent_if_quiet():
-    with own_voice():
+    with own_verbosity():
         speak(quiet=True)
         warnings.warn("in the way", stacklevel=1)
     with pytest.raises(UserWarning):
@@ -30,7 +30,7 @@ def test_warnings_of_other_packages_are_silent_if_quiet():
 
 
 def test_what_was_asked_for_ends_with_the_command():
-    with own_voice():
+    with own_verbosity():
         speak(quiet=True, debug=True)
         assert is_quiet() and is_debugging()
     assert not is_quiet() and not is_debugging()
@@ -38,7 +38,7 @@ def test_what_was_asked_for_ends_with_the_command():
 
 
 def test_debug_shows_the_log_of_surefind(capsys):
-    with own_voice():
+    with own_verbosity():
         speak(debug=True)
         logging.getLogger("surefind.part").debug("a detail")
     assert "DEBUG surefind.part: a detail" in capsys.readouterr().err
@@ -47,7 +47,7 @@ def test_debug_shows_the_log_of_surefind(capsys):
 def test_progress_is_a_line_now_and_then_and_nothing_if_quiet(capsys):
     from surefind.cli.output import bars, line
 
-    with own_voice():
+    with own_verbosity():
         with bars() as bar:
             line(bar, "step 1")
         speak(quiet=True)

@@ -141,18 +141,6 @@ def test_csv_has_a_line_per_hit_that_reads_back():
     assert tuple(rows[0]) == COLUMNS
 
 
-def test_csv_tells_the_verdict_with_every_hit_and_each_hits_own_confidence():
-    found = result(
-        hit(confidence=0.4), hit("b", confidence=0.2),
-        confidence=0.4, verdict="unsure", novelty_p_value=0.5, show=2,
-    )  # fmt: skip
-    rows = list(csv.DictReader(io.StringIO(",".join(COLUMNS) + "\n" + results_as_csv([found]))))
-    assert [row["confidence"] for row in rows] == ["0.4", "0.2"]
-    assert {(row["verdict"], row["novelty_p_value"], row["show"]) for row in rows} == {
-        ("unsure", "0.5", "2")
-    }
-
-
 def test_json_holds_everything_and_only_numbers_that_json_knows():
     found = result(hit(std=math.inf, metadata={"year": 2020, "seen": True}))
     facts = json.loads(json.dumps(result_as_dict(found), allow_nan=False))
@@ -165,16 +153,11 @@ def test_json_holds_everything_and_only_numbers_that_json_knows():
 
 @pytest.mark.parametrize("char", ["\x1b", "\x9b", "\n", "\t", "\x7f", "\u202e", "\u2028", "\udc80"])
 def test_what_a_terminal_obeys_or_cannot_write_is_replaced(char: str):
-    assert printable(f"a{char}b") == "a�b"
-
-
-@pytest.mark.parametrize("text", ["写真 ñ é.jpg", "👩‍👧.png", "[red]", "a b"])
-def test_what_people_write_stays(text: str):
-    assert printable(text) == text
+    assert printable(f"a{char}b 写真 ñ 👩‍👧 [red]") == "a�b 写真 ñ 👩‍👧 [red]"
 
 
 @pytest.mark.parametrize("text", ["a.jpg", LONG, "写真" * 30, ""])
-@pytest.mark.parametrize("width", [1, 2, 3, 12, 13, 40])
+@pytest.mark.parametrize("width", [1, 2, 13, 40])
 def test_shortened_text_fits_and_keeps_both_ends(text: str, width: int):
     short = shortened(text, width)
     assert cell_len(short) <= width

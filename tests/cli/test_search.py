@@ -139,6 +139,8 @@ def test_options_reach_the_index(surefind, finished: Path, gallery: Path):
         ids("--where", "label=class02", "-k", "9"), key=ids("-k", "20").index
     )
     assert ids("--where", "label=class02", "--where", "label=class01") == []
+    done = surefind("search", finished, query, "--where", "label=no")
+    assert done.code == 0 and "nothing found" in done.out
 
 
 @pytest.mark.parametrize(
@@ -155,12 +157,6 @@ def test_bad_options_are_one_message(surefind, finished, gallery, code, options,
     done = surefind("search", finished, gallery / "class00" / "0.png", *options)
     assert (done.code, done.out) == (code, "")
     assert message in done.err
-
-
-def test_nothing_found_is_said(surefind, finished: Path, gallery: Path):
-    done = surefind("search", finished, gallery / "class00" / "0.png", "--where", "label=no")
-    assert done.code == 0
-    assert "nothing found" in done.out
 
 
 @pytest.fixture

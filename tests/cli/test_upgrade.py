@@ -79,18 +79,14 @@ def test_json_of_an_upgrade_is_its_summary(surefind, place: Path):
     assert "doubt" in told["columns"]
 
 
-def test_without_a_variance_vectors_stay_points(surefind, place: Path):
-    done = surefind("upgrade", "labelled.npz", "-o", "new", "--no-variance", "--json")
-    assert "doubt" not in json.loads(done.out)["columns"]
-    assert sf.Upgrade.load("new").heads is None
-    assert "learning" not in done.err
-
-
-def test_arrays_can_be_named(surefind, place: Path):
+def test_arrays_can_be_named_and_without_a_variance_vectors_stay_points(surefind, place: Path):
     np.savez("odd.npz", a=KNOWN.vectors, b=KNOWN.vectors, c=KNOWN.labels)
     options = ("-o", "new", "--no-variance", "--precision", "0.8", "--json")
     done = surefind("upgrade", "odd.npz", "--vectors", "b", "--labels", "c", *options)
-    assert (done.code, json.loads(done.out)["origin"]["classes"]) == (0, 30)
+    told = json.loads(done.out)
+    assert (done.code, told["origin"]["classes"]) == (0, 30)
+    assert "doubt" not in told["columns"] and "learning" not in done.err
+    assert sf.Upgrade.load("new").heads is None
     assert surefind("upgrade", "odd.npz", *options).code == 1
 
 
@@ -133,19 +129,13 @@ def test_running_index_twice_adds_nothing(surefind, place: Path):
 
 
 def test_new_vectors_are_added_and_found(surefind, place: Path):
-    done = surefind("index", "model", "match.npz", "-o", "index", "--prefix", "new/", "--json")
-    told = json.loads(done.out)
-    assert (told["added"], told["known"], told["images"]) == (5, 0, 185)
+    words = ("index", "model", "match.npz", "-o", "index", "--prefix", "new/", "--json")
+    told = json.loads(surefind(*words, "--remove", "item 3").out)
+    assert (told["added"], told["known"], told["removed"], told["images"]) == (5, 0, 1, 184)
     found = json.loads(surefind("search", "index", "match.npz", "-k", "1", "--json").out)
     assert [result["hits"][0]["id"] for result in found["results"]] == [
         f"new/row {row}" for row in range(5)
     ]
-
-
-def test_vectors_can_be_left_out_and_forgotten(surefind, place: Path):
-    done = surefind("index", "model", "gallery.npz", "-o", "index", "--remove", "item 3", "--json")
-    told = json.loads(done.out)
-    assert (told["removed"], told["images"]) == (1, 179)
 
 
 def test_an_index_that_was_not_finished_is_finished_by_the_next_run(surefind, place: Path):

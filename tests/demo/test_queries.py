@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from surefind.demo.queries import best_with, foreign_question, tally_of
+from surefind.demo.queries import best_with, count_verdicts, foreign_question
 from surefind.images.catalog import Catalog
 from surefind.search.hits import Hit, SearchResult
 
@@ -39,7 +39,7 @@ def test_a_chess_board_is_foreign(tmp_path: Path):
     asked = foreign_question(Answering("foreign"), Catalog(tmp_path, ()), [], path)
     assert "chess board" in asked.about
     assert path.read_bytes().startswith(b"\x89PNG")
-    assert (asked.label, asked.right) == (None, False)
+    assert (asked.label, asked.as_dict()["right"]) == (None, False)
 
 
 def test_if_it_passes_for_a_glyph_a_symbol_is_asked(tmp_path: Path):
@@ -55,7 +55,9 @@ def test_if_it_passes_for_a_glyph_a_symbol_is_asked(tmp_path: Path):
 def test_verdicts_are_counted_and_matches_checked():
     own = [result("match", label="a"), result("match", label="b"), result("unsure", label="c")]
     kept_out = Catalog(Path(), ("1", "2", "3"), labels=("a", "a", "c"))
-    tally = tally_of(own, kept_out, [result("foreign"), result("unsure")])
-    assert tally.kept_out == {"match": 2, "unsure": 1, "foreign": 0}
-    assert (tally.right_matches, tally.symbols, tally.foreign_symbols) == (1, 2, 1)
-    assert str(tally).startswith("of 3 glyphs kept out, 2 match (1 rightly), 1 unsure, 0 foreign")
+    assert count_verdicts(own, kept_out, [result("foreign"), result("unsure")]) == {
+        "kept_out": {"match": 2, "unsure": 1, "foreign": 0},
+        "right_matches": 1,
+        "symbols": 2,
+        "foreign_symbols": 1,
+    }

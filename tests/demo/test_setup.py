@@ -7,7 +7,7 @@ from small_demo import TINY
 
 from surefind import InvalidFile
 from surefind.demo import run_demo
-from surefind.demo.setup import DemoFolder
+from surefind.demo.run import claim
 
 
 def test_a_folder_of_somebody_else_is_refused_and_left_alone(tmp_path: Path):
@@ -20,23 +20,22 @@ def test_a_folder_of_somebody_else_is_refused_and_left_alone(tmp_path: Path):
 
 def test_an_empty_folder_and_one_with_hidden_files_are_taken(tmp_path: Path):
     (tmp_path / ".DS_Store").touch()
-    DemoFolder(tmp_path).claim(TINY, seed=0)
+    claim(tmp_path, TINY, seed=0)
     assert (tmp_path / "demo.json").is_file()
 
 
 def test_a_demo_is_taken_again_with_the_same_settings_only(tmp_path: Path):
-    folder = DemoFolder(tmp_path / "demo")
-    folder.claim(TINY, seed=0)
-    folder.claim(TINY, seed=0)
+    folder = tmp_path / "demo"
+    claim(folder, TINY, seed=0)
+    claim(folder, TINY, seed=0)
     with pytest.raises(InvalidFile, match="another seed: 0, not 1"):
-        folder.claim(TINY, seed=1)
+        claim(folder, TINY, seed=1)
     with pytest.raises(InvalidFile, match="another size"):
-        folder.claim(type(TINY)(), seed=0)
+        claim(folder, type(TINY)(), seed=0)
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"seed": '])
 def test_a_damaged_note_is_told_of(tmp_path: Path, content: str):
-    folder = DemoFolder(tmp_path)
-    folder.file.write_text(content)
+    (tmp_path / "demo.json").write_text(content)
     with pytest.raises(InvalidFile, match="cannot read"):
-        folder.claim(TINY, seed=0)
+        claim(tmp_path, TINY, seed=0)

@@ -8,16 +8,14 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from surefind.cli.commands import app
-from surefind.cli.options import Explanation, explained
+from surefind.cli.options import explained
 
 ROOT: Any = get_command(app)
-
-
 COMMANDS: dict[str, Any] = dict(ROOT.commands)
 
 
-def explanation(command: Any) -> Explanation:
-    return explained(command.callback.__doc__)
+def examples_of(command: Any) -> list[str]:
+    return explained(command.callback.__doc__)[1]
 
 
 def options(command: Any) -> set[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from surefind.demo import DemoResult, DemoSize, run_demo
-from surefind.demo.setup import StageDone, Tell
+from surefind.demo.run import Stage, Tell
 
 TINY = DemoSize(classes=48, per_class=12, foreign=20, steps=6, batch_classes=8, ladder=2)
 
@@ -22,7 +22,7 @@ class Heard:
         self.events.append(("began", title))
         yield lambda *_: None
 
-    def ended(self, stage: StageDone) -> None:
+    def ended(self, stage: Stage) -> None:
         self.events.append(("ended", stage.title))
 
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Exit, Option
 
+import surefind as sf
 from surefind.cli.options import (
     EngineOption,
     IndexArgument,
@@ -16,10 +17,8 @@ from surefind.cli.options import (
     PrecisionOption,
     part_of,
 )
-from surefind.errors import InvalidArgument, SurefindError
 
 if TYPE_CHECKING:
-    from surefind.embeddings import Embeddings
     from surefind.images.catalog import Catalog
     from surefind.search.confidence.calibration import Calibration
 
@@ -31,7 +30,7 @@ def calibrate(
     folder: IndexArgument,
     data: Annotated[
         str | None,
-        typer.Argument(
+        Argument(
             metavar="DATA",
             help="Labelled queries: a folder, a CSV, NAME:FOLDER, or 'glyphs'; "
             "of an index of vectors, a file of them. Without any the images of the index are "
@@ -39,28 +38,20 @@ def calibrate(
         ),
     ] = None,
     precision: PrecisionOption = 0.95,
-    probability: Annotated[float, typer.Option(help="with this probability,")] = 0.9,
+    probability: Annotated[float, Option(help="with this probability,")] = 0.9,
     ahead: Annotated[
-        int | None, typer.Option(min=1, help="of so many queries to come; else in the long run.")
+        int | None, Option(min=1, help="of so many queries to come; else in the long run.")
     ] = None,
-    miss: Annotated[
-        float, typer.Option(help="How often no match may be among the hits to look at.")
-    ] = 0.1,
-    foreign_rate: Annotated[
-        float, typer.Option(help="Share of the queries that belong here to be called foreign.")
-    ] = 0.01,
-    part: Annotated[
-        Part, typer.Option(help="Which part of the data; best not trained on.")
-    ] = "all",
+    miss: Annotated[float, Option(help="How often the hits to look at may hold no match.")] = 0.1,
+    foreign_rate: Annotated[float, Option(help="Share of genuine queries called foreign.")] = 0.01,
+    part: Annotated[Part, Option(help="Which part of the data; best not trained on.")] = "all",
     doubt: Annotated[
-        bool, typer.Option("--doubt/--no-doubt", help="Also learn which images are vague.")
+        bool, Option("--doubt/--no-doubt", help="Learn which images are vague.")
     ] = True,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw the calibration: a PNG, SVG or PDF file.")
-    ] = None,
+    plot: Annotated[Path | None, Option(help="Draw the calibration as PNG, SVG or PDF.")] = None,
     check: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--check", help="Fit nothing: are DATA, which need no labels, like the calibration's?"
         ),
     ] = False,
@@ -79,14 +70,12 @@ def calibrate(
     """
     from surefind.cli.output import stages
     from surefind.files import make_writable
-    from surefind.search.confidence.calibrate import Wishes
-    from surefind.search.index import Index
 
     if check and plot is not None:
-        raise InvalidArgument("--check, --plot", expected="one of them", got="both")
+        raise sf.InvalidArgument("--check, --plot", expected="one of them", got="both")
     if data is None and (check or part != "all"):
-        raise InvalidArgument("DATA", expected="queries after INDEX", got="none")
-    wishes = Wishes(
+        raise sf.InvalidArgument("DATA", expected="queries after INDEX", got="none")
+    wishes = sf.Wishes(
         precision=precision,
         probability=probability,
         ahead=ahead,
@@ -103,7 +92,7 @@ def calibrate(
         _check(folder, data, part, engine, as_json=as_json)
         return
     labelled, labels = _labelled(folder, data, part)
-    with stages() as tell, Index.open(folder, engine=engine) as index:
+    with stages() as tell, sf.Index.open(folder, engine=engine) as index:
         calibration = index.calibrate(
             labelled, labels=labels, wishes=wishes, learn_doubt=doubt, progress=tell
         )
@@ -116,17 +105,16 @@ def calibrate(
         if not as_json:
             print(f"drawn in {plot}")
     if calibration.promise.threshold is None:
-        raise typer.Exit(NOT_KEPT)
+        raise Exit(NOT_KEPT)
 
 
 def _labelled(
     folder: Path, data: str | None, part: Part
-) -> "tuple[Catalog | Embeddings | str | None, Sequence[str] | None]":
+) -> "tuple[Catalog | sf.Embeddings | str | None, Sequence[str] | None]":
     """Return queries and, for vectors, their labels."""
-    from surefind.upgrade.upgrade import Upgrade
     from surefind.upgrade.vectors import read_vectors
 
-    if data is not None and (upgrade := Upgrade.of_index(folder)) is not None:
+    if data is not None and (upgrade := sf.Upgrade.of_index(folder)) is not None:
         given = read_vectors(data)
         return upgrade.embed(given.values), given.labels
     if data is None or part == "all":
@@ -140,67 +128,65 @@ def _check(folder: Path, data: str, part: Part, engine: str | None, *, as_json: 
 
     import numpy as np
 
-    from surefind.cli.output import stages
+    from surefind.cli.output import rejected_as_json, stages
     from surefind.images.loader import Rejection
-    from surefind.search.index import Index
     from surefind.search.printable import printable
-    from surefind.upgrade.upgrade import Upgrade
     from surefind.upgrade.vectors import read_vectors
 
     rejected: Sequence[Rejection] = ()
-    asking: Embeddings
-    with stages() as tell, Index.open(folder, engine=engine) as index:
+    asking: sf.Embeddings
+    with stages() as tell, sf.Index.open(folder, engine=engine) as index:
         if index.calibration is None:
-            raise SurefindError(
+            raise sf.SurefindError(
                 f"{folder} is not calibrated",
                 fix=f"surefind calibrate {folder} DATA, with labelled queries",
             )
         created = index.calibration.origin.created
-        upgrade = Upgrade.of_index(folder)
-        if upgrade is not None:
+        if (upgrade := sf.Upgrade.of_index(folder)) is not None:
             asking = upgrade.embed(read_vectors(data).values)
         else:
             catalog = part_of(data, part)
             if any(catalog.queries):
                 catalog = catalog.select(np.flatnonzero(catalog.queries))
             files = catalog.files
-            encoded = index.encoder.encode_all(
+            asking, _, rejected = index.encoder.encode_all(
                 files, progress=lambda done: tell("encoding", done, len(files))
             )
-            asking, rejected = encoded.embeddings, encoded.rejected
         shifts = index.shift(asking)
     if as_json:
         facts = {
             "index": str(folder),
             "queries": len(asking),
             "shifts": [asdict(shift) for shift in shifts],
-            "rejected": [{"path": bad.path, "reason": bad.reason} for bad in rejected],
+            "rejected": rejected_as_json(rejected),
             "calibrated": created,
         }
         print(json.dumps(facts))
     else:
         for bad in rejected:
             print(printable(f"{bad.path}: {bad.reason}"), file=sys.stderr)
-        if not shifts:
-            print(f"these {len(asking):,} queries look like those of the calibration")
-            return
-        print(f"these {len(asking):,} queries are unlike those of the calibration:")
+        are = (
+            "are unlike those of the calibration:"
+            if shifts
+            else "look like those of the calibration"
+        )
+        print(f"these {len(asking):,} queries {are}")
         for shift in shifts[:LISTED]:
             print(f"  {printable(shift.message)}")
         if len(shifts) > LISTED:
             print(f"  and {len(shifts) - LISTED} more, less so (all with --json)")
-        print("the promise may not hold for them: calibrate with some of them")
+        if shifts:
+            print("the promise may not hold for them: calibrate with some of them")
     if shifts:
-        raise typer.Exit(NOT_KEPT)
+        raise Exit(NOT_KEPT)
 
 
 def print_calibration(folder: Path, calibration: "Calibration") -> None:
     """Print facts first, then what follows from them; what weakens it goes to stderr."""
-    from rich import box
     from rich.console import Console
-    from rich.table import Table
 
     from surefind.cli.output import remark
+    from surefind.cli.rendering import plain_table
     from surefind.search import sentences
     from surefind.search.printable import printable
 
@@ -210,19 +196,13 @@ def print_calibration(folder: Path, calibration: "Calibration") -> None:
     if copies := sentences.copies_left_out(calibration):
         print(copies)
     print(f"{sentences.measured(quality.right)} of their first hits are right\n")
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("is the first hit a match?")
-    for name in ("confidence", "nearest distance", "d₁/d₂₀"):
-        table.add_column(name, justify="right")
-    rows = {
-        "AUROC of a wrong first hit": (
-            quality.auroc, quality.baseline_auroc, quality.ratio_auroc,
-        ),
-        "ECE, lower is better": (quality.ece, quality.baseline_ece, None),
-        "  of a perfect model": (quality.floor, quality.baseline_floor, None),
-        "Brier, lower is better": (quality.brier, quality.baseline_brier, None),
-    }  # fmt: skip
-    for name, values in rows.items():
+    table = plain_table("is the first hit a match?", "confidence", "nearest distance", "d₁/d₂₀")
+    for name, *values in (
+        ("AUROC of a wrong first hit", quality.auroc, quality.baseline_auroc, quality.ratio_auroc),
+        ("ECE, lower is better", quality.ece, quality.baseline_ece, None),
+        ("  of a perfect model", quality.floor, quality.baseline_floor, None),
+        ("Brier, lower is better", quality.brier, quality.baseline_brier, None),
+    ):
         table.add_row(name, *(sentences.digits(value) for value in values))
     Console().print(table)
     print("each query judged by a fit to other classes, both calibrated in the same way;")

@@ -2,11 +2,13 @@
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Exit, Option
 
 from surefind.cli.options import DataArgument, JsonOption
+from surefind.cli.output import bars, rejected_as_json
 
 if TYPE_CHECKING:
     from surefind.images.loader import Rejection
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 def check(
     data: DataArgument,
     as_json: JsonOption = False,
-    shown: Annotated[int, typer.Option(help="Rejected images to list.")] = 20,
+    shown: Annotated[int, Option(help="Rejected images to list.")] = 20,
 ) -> None:
     """Decode every image and count: what is rejected, copies of files, classes that are too small.
 
@@ -26,7 +28,6 @@ def check(
         surefind check photos/ --json
         surefind check places.csv --shown 100
     """
-    from surefind.cli.output import bars
     from surefind.datasets import read_catalog
     from surefind.images.loader import Loader
     from surefind.images.preprocess import Preprocessing
@@ -38,10 +39,11 @@ def check(
         task = progress.add_task("decoding", total=len(catalog))
         for batch in loader:
             progress.update(task, completed=int(batch.rows[-1]) + 1)
-    bad = {rejection.row for rejection in loader.rejected}
-    sizes = Counter(label for row, label in enumerate(catalog.labels) if row not in bad)
-    small = sorted(name for name in catalog.classes if sizes[name] < 2)
+    rejected = loader.rejected
+    bad = {rejection.row for rejection in rejected}
     usable = catalog.select([row for row in range(len(catalog)) if row not in bad])
+    sizes = Counter(usable.labels)
+    small = sorted(name for name in catalog.classes if sizes[name] < 2)
     first: dict[str, str] = {}
     copies = {
         path: first[digest]
@@ -55,43 +57,35 @@ def check(
             "classes": len(catalog.classes),
             "too_small": small,
             "copies": copies,
-            "rejected": [
-                {"path": rejection.path, "reason": rejection.reason}
-                for rejection in loader.rejected
-            ],
+            "rejected": rejected_as_json(rejected),
         }
         print(json.dumps(findings))
     else:
-        _tell(len(catalog), sizes, small, copies, loader.rejected, shown)
-    if bad:
-        raise typer.Exit(1)
-
-
-def _tell(
-    images: int,
-    sizes: Counter[str],
-    small: list[str],
-    copies: dict[str, str],
-    rejected: "list[Rejection]",
-    shown: int,
-) -> None:
-    print(f"{images} images, {images - len(rejected)} usable")
-    if sizes:
-        counts = sorted(sizes.values())
-        middle = counts[len(counts) // 2]
-        print(f"{len(sizes)} classes of {counts[0]} to {counts[-1]} images, median {middle}")
-    if small:
-        names = ", ".join(small[:10]) + (", ..." if len(small) > 10 else "")
-        print(f"{len(small)} classes with fewer than two usable images, never an anchor: {names}")
-    if copies:
-        path, first = next(iter(copies.items()))
-        are = "file is a copy" if len(copies) == 1 else "files are copies"
-        print(f"{len(copies)} {are} of another, such as {path} of {first}")
+        print(f"{len(catalog)} images, {len(usable)} usable")
+        if sizes:
+            counts = sorted(sizes.values())
+            spread = f"{counts[0]} to {counts[-1]} images, median {counts[len(counts) // 2]}"
+            print(f"{len(sizes)} classes of {spread}")
+        if small:
+            names = ", ".join(small[:10]) + (", ..." if len(small) > 10 else "")
+            print(
+                f"{len(small)} classes with fewer than two usable images, never an anchor: {names}"
+            )
+        if copies:
+            path, original = next(iter(copies.items()))
+            are = "file is a copy" if len(copies) == 1 else "files are copies"
+            print(f"{len(copies)} {are} of another, such as {path} of {original}")
     if rejected:
-        print(f"{len(rejected)} rejected:")
-        for reason, count in Counter(r.reason for r in rejected).most_common(10):
-            print(f"  {count:6d}  {reason}")
-        for rejection in rejected[:shown]:
-            print(f"  {rejection.path}: {rejection.reason}")
-        if len(rejected) > shown:
-            print(f"  and {len(rejected) - shown} more (--shown {len(rejected)})")
+        if not as_json:
+            _print_rejected(rejected, shown)
+        raise Exit(1)
+
+
+def _print_rejected(rejected: "Sequence[Rejection]", shown: int) -> None:
+    print(f"{len(rejected)} rejected:")
+    for reason, count in Counter(one.reason for one in rejected).most_common(10):
+        print(f"  {count:6d}  {reason}")
+    for one in rejected[:shown]:
+        print(f"  {one.path}: {one.reason}")
+    if len(rejected) > shown:
+        print(f"  and {len(rejected) - shown} more (--shown {len(rejected)})")

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-import typer
+from typer import Exit, Option, Typer
 
 import surefind
 from surefind.cli.calibrate import calibrate
@@ -34,7 +34,7 @@ PANELS: dict[str, tuple[Command, ...]] = {  # a new command needs its name here,
     "Share": (export, push),
 }
 
-app = typer.Typer(
+app = Typer(
     name="surefind",
     help="Image retrieval that knows how sure it is.",
     epilog="\n".join(["Exit codes:", *(f"{n:>3}  {text}" for n, text in EXIT_CODES.items())]),
@@ -46,10 +46,10 @@ for panel, commands in PANELS.items():
         register(app, command, panel=panel)
 
 
-def _tell_version(*, asked: bool) -> None:
+def _tell_version(asked: bool) -> None:  # as typer calls it
     if asked:
         print(f"surefind {surefind.__version__}")
-        raise typer.Exit
+        raise Exit
 
 
 @app.callback()
@@ -58,11 +58,11 @@ def before_any_command(
     debug: Debug = False,
     version: Annotated[  # noqa: ARG001  # told before anything else
         bool,
-        typer.Option(
+        Option(
             "--version",
             help="Tell the version of surefind.",
             is_eager=True,
-            callback=lambda asked: _tell_version(asked=asked),
+            callback=_tell_version,
         ),
     ] = False,
 ) -> None:

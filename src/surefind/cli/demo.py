@@ -1,26 +1,24 @@
 """surefind demo: everything once, on built-in data."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
-from surefind.cli.options import JsonOption
-from surefind.cli.output import bars, line, remark
+from surefind.cli.options import JsonOption, PortOption
+from surefind.cli.output import Tell, bars, line, remark
 from surefind.errors import SurefindError
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
 
     from surefind.demo import DemoResult
-    from surefind.demo.queries import Question
-    from surefind.demo.setup import StageDone
+    from surefind.demo.run import Stage
 
 PACKAGES = ("fastapi", "uvicorn", "prometheus_client")  # of the service
 INSTALL = "pip install 'surefind[serve]'"
@@ -28,43 +26,47 @@ INSTALL = "pip install 'surefind[serve]'"
 
 def demo(
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The folder to make, or one of an earlier demo.")
+        Path, Option("--output", "-o", help="The folder to make, or one of an earlier demo.")
     ] = Path("demo"),
-    serve: Annotated[
-        bool, typer.Option("--serve", help="Serve the page at the end; Ctrl-C ends it.")
-    ] = False,
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Of the page; 0: any that is free.")
-    ] = 8000,
-    seed: Annotated[int, typer.Option(min=0, help="Of training and of every draw.")] = 0,
+    serve: Annotated[bool, Option("--serve", help="Serve the page until Ctrl-C.")] = False,
+    port: PortOption = 8000,
+    seed: Annotated[int, Option(min=0, help="Of training and of every draw.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """See everything once, without data of your own: in about two minutes on two cores.
 
     Draws glyphs, trains a Bayesian encoder and a triplet baseline, indexes, calibrates, writes a
-    report, asks three queries, and compares who knows when the first hit is wrong. Stop it
-    whenever you like: the same command goes on.
-    Example: surefind demo
+    report, asks three queries, and compares who knows when the first hit is wrong. Interrupt it at
+    any time: the same command goes on.
+
+    Examples:
+        surefind demo
         surefind demo -o tour --serve
     """
     from surefind.demo import run_demo
 
-    if serve and not _is_installed():  # before the work, not after it
+    installed = all(find_spec(package) is not None for package in PACKAGES)
+    if serve and not installed:  # before the work, not after it
         raise SurefindError("the service is not installed", fix=f"{INSTALL}, or leave out --serve")
     result = run_demo(output, seed=seed, watch=_watched, ended=_tell)
     if as_json:
         print(json.dumps(result.as_dict(), allow_nan=False), flush=True)
     else:
-        _print(result, serving=serve)
+        _print(result)
+        if not installed:
+            print(f"For the page:     {INSTALL}")
+        if not serve:
+            print(f"Open the page:    {result.open_page}")
+        print("Your own folder:  surefind train photos/ -o model", flush=True)
     if serve:
         from surefind.cli.serve import serve as serve_index
 
-        folder = result.folder
-        serve_index(folder.index, port=port, samples=folder.queries, report=folder.report)
+        made = result.folder
+        serve_index(made / "index", port=port, samples=made / "queries", report=made / "report")
 
 
 @contextmanager
-def _watched(title: str) -> "Iterator[Callable[[str, int, int], None]]":
+def _watched(title: str) -> Iterator[Tell]:
     """A bar on a terminal, which its last line replaces; elsewhere a line when it begins."""
     with bars() as bar:
         bar.live.transient = True
@@ -78,72 +80,42 @@ def _watched(title: str) -> "Iterator[Callable[[str, int, int], None]]":
         yield tell
 
 
-def _tell(stage: "StageDone") -> None:
+def _tell(stage: "Stage") -> None:
     again = ", from an earlier run" if stage.reused else ""
     remark(f"{stage.title}: {stage.figure} ({stage.seconds:.1f} s{again})")
 
 
-def _is_installed() -> bool:
-    return all(find_spec(package) is not None for package in PACKAGES)
-
-
-def _print(result: "DemoResult", *, serving: bool) -> None:
-    """The queries, the table, how to read it, and what to do next."""
+def _print(result: "DemoResult") -> None:
+    """Print the queries, the table, and how to read it."""
     from rich.console import Console
+    from rich.text import Text
 
-    from surefind.demo.run import TRY_YOURS
+    from surefind.cli.rendering import print_result
 
     console = Console()
     for question in result.questions:
-        _print_question(console, question, result)
+        console.print(Text.assemble((question.kind, "bold"), f": {question.about}"))
+        print_result(console, question.result, question.path, calibration=result.calibration)
         console.print()
     console.print(_table(result))
     console.print()
     for sentence in result.reading:
         console.print(sentence, highlight=False)
     print()
-    if not _is_installed():
-        print(f"For the page:     {INSTALL}")
-    if not serving:
-        print(f"Open the page:    {result.open_page}")
-    print(f"Your own folder:  {TRY_YOURS}", flush=True)
-
-
-def _print_question(console: "Console", question: "Question", result: "DemoResult") -> None:
-    from rich.text import Text
-
-    from surefind.cli.output import can_show
-    from surefind.cli.rendering import hits_table, preview, query_heading
-
-    found, pictures = question.result, can_show(console)
-    console.print(Text.assemble((question.kind, "bold"), f": {question.about}"))
-    shown = preview(question.path) if pictures else None
-    console.print(query_heading(found, shown, calibration=result.calibration))
-    console.print(
-        hits_table(found, [preview(hit.path) for hit in found.hits] if pictures else None)
-    )
 
 
 def _table(result: "DemoResult") -> "Table":
     """A line for each quantity, below the name of its encoder."""
-    from rich import box
-    from rich.table import Table
+    from surefind.cli.rendering import plain_table
 
-    table = Table(
-        title="Who knows when the first hit is wrong?",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        padding=(0, 1, 0, 0),
-    )
-    table.add_column("")
-    for name in (
+    table = plain_table(
+        "",
         "right first\nhits (R@1)",
         "knows when\nwrong (AUROC)",
         "calibration\nerror (perfect)",
         f"answered\nat {100 * result.precision:g} %",
-    ):
-        table.add_column(name, justify="right", no_wrap=True)
+        title="Who knows when the first hit is wrong?",
+    )
     for encoder, its in groupby(result.rows, key=lambda row: row.encoder):
         table.add_row(encoder)
         for row in its:

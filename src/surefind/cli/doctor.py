@@ -3,7 +3,7 @@
 import json
 from typing import Annotated
 
-import typer
+from typer import Exit, Option
 
 from surefind.cli.options import JsonOption
 
@@ -18,7 +18,7 @@ MARKS = {  # and their colours
 def doctor(
     engine: Annotated[
         list[str] | None,
-        typer.Option(help="A server to try: pgvector://... or milvus://... Repeatable."),
+        Option(help="A server to try: pgvector://... or milvus://... Repeatable."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -67,9 +67,7 @@ def doctor(
                 table.add_row(Text(*MARKS[each.state]), Text(each.what), seen)
             console.print(Text(name, style="bold"))
             console.print(Padding(table, (0, 0, 1, 2), expand=False))
-        done = (
-            f"does not work: {', '.join(broken)}" if broken else "everything that is needed works"
-        )
-        print(done)
+        fine = "everything that is needed works"
+        print(f"does not work: {', '.join(broken)}" if broken else fine)
     if broken:
-        raise typer.Exit(1)
+        raise Exit(1)

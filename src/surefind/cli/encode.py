@@ -1,12 +1,11 @@
 """surefind encode: embeddings of images, in a file."""
 
 import json
-from io import BytesIO
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from surefind.cli.options import (
     DataArgument,
@@ -17,7 +16,7 @@ from surefind.cli.options import (
     RuntimeOption,
     part_of,
 )
-from surefind.cli.output import print_some, stages
+from surefind.cli.output import print_some, rejected_as_json, stages
 from surefind.errors import InvalidArgument, SurefindError
 
 if TYPE_CHECKING:
@@ -28,9 +27,7 @@ if TYPE_CHECKING:
 def encode(
     model: ModelArgument,
     images: DataArgument,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="A .safetensors or .npz file to write.")
-    ],
+    output: Annotated[Path, Option("--output", "-o", help="A .safetensors or .npz file to write.")],
     runtime: RuntimeOption = "torch",
     part: PartOption = "all",
     max_bad_share: MaxBadShareOption = 0.05,
@@ -72,7 +69,7 @@ def encode(
         facts = {
             "file": str(output),
             "images": count,
-            "rejected": [{"path": bad.path, "reason": bad.reason} for bad in rejected],
+            "rejected": rejected_as_json(rejected),
             "seconds": round(seconds, 3),
             "images_per_second": round(count / seconds, 1),
             "fingerprint": encoder.fingerprint,
@@ -91,7 +88,7 @@ def _write(
     import numpy as np
 
     from surefind.embeddings import VonMisesFisher
-    from surefind.files import write_whole
+    from surefind.files import whole_file
 
     embeddings = encoded.embeddings
     if output.suffix.lower() == ".safetensors":  # which has room for text only
@@ -112,6 +109,5 @@ def _write(
         arrays["var"] = var.numpy()
     if catalog.labels:
         arrays["labels"] = np.array(catalog.labels)
-    content = BytesIO()
-    np.savez(content, **arrays)
-    write_whole(output, content.getvalue())
+    with whole_file(output) as file:
+        np.savez(file, **arrays)

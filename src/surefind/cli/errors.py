@@ -22,19 +22,7 @@ EXIT_CODES = {
     141: "whoever read the output went away",
 }
 FAILED, DEFECT, INTERRUPTED, UNREAD = 1, 70, 130, 141
-_REMEDIES = {
-    errno.ENOSPC: "free some space on that disk, or choose another folder",
-    errno.EDQUOT: "free some space of your quota, or choose another folder",
-    errno.EACCES: "make it readable and writable for you, or choose another place",
-    errno.EPERM: "make it readable and writable for you, or choose another place",
-    errno.EROFS: "choose a place that can be written to",
-    errno.EMFILE: "allow more open files: ulimit -n 4096",
-}
 _OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "bad_alloc")  # as torch and faiss say
-
-
-class Ended(Exception):
-    """Around what a command line framework would answer itself: Ctrl-C, a closed pipe."""
 
 
 class StoppedAsAsked(SurefindError):
@@ -43,33 +31,27 @@ class StoppedAsAsked(SurefindError):
 
 @contextmanager
 def failures_told() -> Iterator[None]:
-    """One message and an exit code instead of a traceback, which --debug shows."""
+    """Print one message and exit with a code instead of a traceback, which --debug shows."""
     try:
         try:
             yield
         finally:
             if sys.stdout is not None:
                 sys.stdout.flush()  # here, where a closed pipe can still be answered
-    except Ended as ended:
-        sys.exit(_tell(ended.__cause__ or ended))
     except SystemExit as leaving:
-        end = _cause(leaving)
-        if end is None:
+        # typer answers Ctrl-C and a closed pipe itself, by leaving without a word.
+        error: BaseException | None = leaving
+        while error is not None and not isinstance(error, KeyboardInterrupt | BrokenPipeError):
+            error = error.__cause__ or error.__context__
+        if error is None:
             raise
-        sys.exit(_tell(end))
+        sys.exit(_tell(error))
     except (Exception, KeyboardInterrupt) as failure:  # noqa: BLE001  # the last place to tell it
         sys.exit(_tell(failure))
 
 
-def _cause(leaving: SystemExit) -> BaseException | None:
-    """What made typer or rich leave without a word: Ctrl-C, or a closed pipe."""
-    error: BaseException | None = leaving
-    while error is not None and not isinstance(error, KeyboardInterrupt | BrokenPipeError):
-        error = error.__cause__ or error.__context__
-    return error
-
-
 def _tell(failure: BaseException) -> int:
+    """Print what went wrong; return the exit code."""
     if isinstance(failure, BrokenPipeError):
         # What is still to be written goes nowhere, so that Python does not try it again at its end.
         with suppress(OSError, ValueError, AttributeError):
@@ -88,23 +70,22 @@ def _tell(failure: BaseException) -> int:
         return INTERRUPTED
     from surefind.search.printable import printable_lines
 
-    if isinstance(failure, StoppedAsAsked):
-        print(printable_lines(f"{failure.problem}; {failure.fix}"), file=sys.stderr)
-        return INTERRUPTED
     known = _known(failure)
-    if known is not None:
-        print(f"error: {printable_lines(str(known))}", file=sys.stderr)
-        return FAILED
-    kind, message = type(failure).__name__, " ".join(str(failure).split())
-    what = f"this is a defect in surefind: {kind}: {message}".removesuffix(": ")
-    if not is_debugging():
-        what += " (run again with --debug for the details, and report it)"
-    print(printable_lines(what), file=sys.stderr)
-    return DEFECT
+    if isinstance(failure, StoppedAsAsked):
+        code, text = INTERRUPTED, f"{failure.problem}; {failure.fix}"
+    elif known is not None:
+        code, text = FAILED, f"error: {known}"
+    else:
+        kind, message = type(failure).__name__, " ".join(str(failure).split())
+        code, text = DEFECT, f"this is a defect in surefind: {kind}: {message}".removesuffix(": ")
+        if not is_debugging():
+            text += " (run again with --debug for the details, and report it)"
+    print(printable_lines(text), file=sys.stderr)
+    return code
 
 
 def _known(failure: BaseException) -> SurefindError | None:
-    """As a problem the user can act on, if it is one."""
+    """Return the failure as a problem the user can act on, if it is one."""
     if isinstance(failure, SurefindError):
         return failure
     exhausted = isinstance(failure, RuntimeError) and any(
@@ -118,7 +99,9 @@ def _known(failure: BaseException) -> SurefindError | None:
     if isinstance(failure, OSError):
         place = "" if failure.filename is None else f"{os.fsdecode(failure.filename)}: "
         said = failure.strerror or str(failure) or type(failure).__name__
-        return SurefindError(f"{place}{said}", fix=_REMEDIES.get(failure.errno or 0))
+        more_files = "allow more open files: ulimit -n 4096"
+        fix = more_files if failure.errno == errno.EMFILE else None
+        return SurefindError(f"{place}{said}", fix=fix)
     if isinstance(failure, ModuleNotFoundError) and not (failure.name or "").startswith("surefind"):
         return SurefindError(
             f"{failure.name} is not installed", fix="surefind doctor tells what is missing"
@@ -127,7 +110,7 @@ def _known(failure: BaseException) -> SurefindError | None:
 
 
 class StopRequest:
-    """Ctrl-C or a polite kill ends the run after the step it is in; a second Ctrl-C ends it now."""
+    """Ctrl-C or SIGTERM ends the run after the step it is in; a second Ctrl-C ends it now."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -136,10 +119,6 @@ class StopRequest:
 
     def __call__(self) -> bool:
         return self.asked
-
-    def explain(self, error: SurefindError) -> SurefindError:
-        """What ended the run: the request, if there was one."""
-        return StoppedAsAsked(error.problem, fix=error.fix) if self.asked else error
 
     def _ask(self, number: int, frame: Any) -> None:
         self.asked = True

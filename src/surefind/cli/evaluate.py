@@ -6,12 +6,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from surefind.cli.options import (
     DataArgument,
     JsonOption,
     ModelArgument,
+    OodOption,
     PartOption,
     RuntimeOption,
 )
@@ -25,25 +26,15 @@ if TYPE_CHECKING:
 def evaluate(
     model: ModelArgument,
     data: DataArgument,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The report folder to make.")],
-    ood: Annotated[
-        str | None,
-        typer.Option(
-            help="Images that do not belong to the data, named like it: the test split of data "
-            "that has splits (cars196: classes 99-196), else all of it."
-        ),
-    ] = None,
+    output: Annotated[Path, Option("--output", "-o", help="The report folder to make.")],
+    ood: OodOption = None,
     part: PartOption = "test",
-    ks: Annotated[str, typer.Option("--k", help="Neighbours to judge, e.g. 1,5,10.")] = "1,5,10",
-    radius: Annotated[float, typer.Option(help="Metres within which places match.")] = 25.0,
-    passes: Annotated[
-        int | None, typer.Option("--mc-passes", help="Uncertainty by dropout in so many passes.")
-    ] = None,
-    ladder: Annotated[
-        int, typer.Option(help="Queries to corrupt step by step; 0 leaves this out.")
-    ] = 200,
-    rows: Annotated[str, typer.Option(help="One row per query, as csv or parquet.")] = "csv",
-    seed: Annotated[int, typer.Option(help="Of resampling and corruption.")] = 0,
+    ks: Annotated[str, Option("--k", help="Neighbours to judge, e.g. 1,5,10.")] = "1,5,10",
+    radius: Annotated[float, Option(help="Metres within which places match.")] = 25.0,
+    passes: Annotated[int | None, Option("--mc-passes", help="MC dropout passes.")] = None,
+    ladder: Annotated[int, Option(help="Queries to corrupt step by step; 0: none.")] = 200,
+    rows: Annotated[str, Option(help="One row per query, as csv or parquet.")] = "csv",
+    seed: Annotated[int, Option(help="Of resampling and corruption.")] = 0,
     runtime: RuntimeOption = "torch",
     as_json: JsonOption = False,
 ) -> None:
@@ -93,26 +84,19 @@ def evaluate(
 
 
 def _print(result: "EvalResult") -> None:
-    """Retrieval in every ranking, and every signal of the first, with 95 % intervals."""
-    from rich import box
+    """Print retrieval in every ranking, and every signal of the first, with 95 % intervals."""
     from rich.console import Console
-    from rich.table import Table
 
+    from surefind.cli.rendering import plain_table
     from surefind.reports.signals import ranking_name, signal_name
     from surefind.reports.tables import retrieval_values, signal_values
-
-    def table(*titles: str) -> Table:
-        made = Table(box=box.SIMPLE, padding=(0, 1))
-        for number, title in enumerate(titles):
-            made.add_column(title, justify="right" if number else "left")
-        return made
 
     console, about, rankings = Console(), result.about, result.rankings
     console.print(f"{about.data_name} ({about.part}): {about.protocol}", highlight=False)
     for exclusion in result.exclusions:
         console.print(f"left out: {exclusion.count:,} images, {exclusion.reason}", markup=False)
     over = "classes" if about.resampled_classes else "queries"
-    retrieval = table(f"95 % intervals over {over}", *map(ranking_name, rankings))
+    retrieval = plain_table(f"95 % intervals over {over}", *map(ranking_name, rankings))
     values = [
         retrieval_values(ranking)
         | {f"ECE@{k}, {name}": e for name, by_k in ranking.ece.items() for k, e in by_k.items()}
@@ -120,18 +104,17 @@ def _print(result: "EvalResult") -> None:
     ]
     for name in values[0]:
         retrieval.add_row(name, *(_written(each[name], half=False) for each in values))
-    console.print(retrieval)
-    signals = table("who knows?", "AUROC wrong", "AURC", "ECE, fitted", "AUROC foreign")
+    signals = plain_table("who knows?", "AUROC wrong", "AURC", "ECE, fitted", "AUROC foreign")
     for name, signal in rankings["means"].signals.items():
         shown = (signal_values(signal)[title] for title in ("AUROC", "AURC", "ECE", "OOD AUROC"))
         signals.add_row(signal_name(name), *(_written(value, half=True) for value in shown))
-    console.print(signals)
+    console.print("", retrieval, "", signals, "", sep="\n")
     if about.bars_auroc is not None:
         console.print(f"foreign images are told by black bars alone: AUROC {about.bars_auroc:.3f}")
 
 
 def _written(value: "Value", *, half: bool) -> str:
-    """With its interval, or half of that."""
+    """A value with its interval, or with half its width."""
     if value is None or isinstance(value, float):
         return "-"
     if half:

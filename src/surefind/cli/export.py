@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from surefind.cli.options import JsonOption, PartOption, part_of
 from surefind.cli.output import remark
@@ -14,22 +14,16 @@ VAGUE = 0.95  # a usual cosine below it: int8 costs this model more than a littl
 
 
 def export(
-    model: Annotated[
-        Path, typer.Argument(help="A model folder of surefind train, or an index with its own.")
-    ],
-    onnx: Annotated[
-        bool, typer.Option("--onnx", help="Write MODEL/onnx/model-HASH.onnx, in float32.")
-    ] = False,
+    model: Annotated[Path, Argument(help="A model folder of surefind train, or an index.")],
+    onnx: Annotated[bool, Option("--onnx", help="Write MODEL/onnx/model-HASH.onnx.")] = False,
     int8: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="IMAGES",
             help="Also in int8; images like those to come: a folder, a CSV, NAME:FOLDER.",
         ),
     ] = None,
-    count: Annotated[
-        int, typer.Option("--images", min=1, max=5000, help="So many of them, spread over all.")
-    ] = 200,
+    count: Annotated[int, Option("--images", min=1, max=5000, help="How many to use.")] = 200,
     part: PartOption = "all",
     as_json: JsonOption = False,
 ) -> None:
@@ -79,6 +73,4 @@ def export(
         ):
             print(f"  {what:31}  {typical:10{digits}}  {extreme:10{digits}}")
         if far.cosine_typical < VAGUE:
-            remark(
-                f"warning: {precision} changes this model much; compare both with surefind evaluate"
-            )
+            remark(f"warning: {precision} changes the model much; compare with surefind evaluate")

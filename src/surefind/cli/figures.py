@@ -1,48 +1,26 @@
 """surefind figures: pictures of the theory, and of reports."""
 
 import json
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
+from typer import Argument, Option
 
 from surefind.cli.options import JsonOption
 from surefind.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from surefind.reports.result import Report
 
-
-class FigureName(StrEnum):
-    """Written down again: where they are at home, matplotlib is loaded with them."""
-
-    ALL = "all"
-    LOSS = "loss"
-    SCENARIOS = "scenarios"
-    VARIANCE_GRADIENTS = "variance-gradients"
-    APPROXIMATION = "approximation"
-    CALIBRATION = "calibration"
-    RISK_COVERAGE = "risk-coverage"
-    OOD = "ood"
-    LADDER = "ladder"
-    SUREST = "surest"
-    LEAST_SURE = "least-sure"
-    CONFIDENT_BUT_WRONG = "confident-but-wrong"
-    EXTREMES = "extremes"
-    PAIRS = "pairs"
-    OWN_AND_FOREIGN = "own-and-foreign"
-
-
-THEORY = (
-    FigureName.LOSS,
-    FigureName.SCENARIOS,
-    FigureName.VARIANCE_GRADIENTS,
-    FigureName.APPROXIMATION,
-)
-Measured = dict[str, dict[str, float]]  # by dimension and method
+# Written down again: where they are at home, matplotlib is loaded with them.
+THEORY = ("loss", "scenarios", "variance-gradients", "approximation")
+OF_REPORTS = (
+    "calibration", "risk-coverage", "ood", "ladder", "surest", "least-sure",
+    "confident-but-wrong", "extremes", "pairs", "own-and-foreign",
+)  # fmt: skip
+FigureName = StrEnum("FigureName", {name: name for name in ("all", *THEORY, *OF_REPORTS)})  # type: ignore[misc]
 
 _MEASURES = {
     "approximation": "largest error of P(tau < x)",
@@ -51,28 +29,22 @@ _MEASURES = {
 
 
 def figures(
-    names: Annotated[
-        list[FigureName], typer.Argument(metavar="NAME", help="What to draw, or all.")
-    ],
+    names: Annotated[list[FigureName], Argument(metavar="NAME", help="What to draw, or all.")],
     report: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             help="A folder of surefind evaluate, or LABEL=FOLDER. Several are compared; those "
             "labelled GROUP/NAME share the panels of their group."
         ),
     ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The folder to draw into.")] = Path(
+    output: Annotated[Path, Option("--output", "-o", help="The folder to draw into.")] = Path(
         "figures"
     ),
     file_format: Annotated[
-        Literal["png", "svg", "pdf"], typer.Option("--format", help="Of the files.")
+        Literal["png", "svg", "pdf"], Option("--format", help="File type.")
     ] = "png",
-    ranking: Annotated[
-        Literal["means", "expected"], typer.Option(help="How the gallery is ordered.")
-    ] = "means",
-    seed: Annotated[
-        int, typer.Option(help="Of the triplets of approximation and variance-gradients.")
-    ] = 0,
+    ranking: Annotated[Literal["means", "expected"], Option(help="Order of hits.")] = "means",
+    seed: Annotated[int, Option(help="For approximation and variance-gradients.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Draw the theory, and what surefind evaluate found.
@@ -92,8 +64,12 @@ def figures(
         surefind figures all --report report -o figures
         surefind figures calibration ood --report TripReg=out/a --report Bayes=out/b
     """
+    from rich.console import Console
+
     from surefind.cli.output import bars
+    from surefind.cli.rendering import plain_table
     from surefind.files import make_writable
+    from surefind.reports.figures import theory
     from surefind.reports.figures.style import ENDINGS, save
     from surefind.reports.report import write_figures
 
@@ -101,55 +77,63 @@ def figures(
         raise InvalidArgument(
             "--output", expected="a folder", got=str(output), fix="choose the kind by --format"
         )
-    everything = FigureName.ALL in names
-    wanted = _wanted(names, with_report=bool(report))
     reports = _read(report or [], ranking)
+    chosen = _chosen(names, reports)
     make_writable(output)
     files: list[Path] = []
     left_out: dict[str, str] = {}
-    measured: dict[str, Measured] = {}
+    measured: dict[str, dict[str, dict[str, float]]] = {}  # by figure, dimension and method
     with bars() as shown:
-        for name in shown.track(wanted, description="drawing"):
-            if name not in THEORY:
+        for name in shown.track(chosen, description="drawing"):
+            if name in OF_REPORTS:
                 written = write_figures(
-                    [name], reports, output, ranking=ranking, ending=file_format, lenient=everything
-                )
+                    [name], reports, output,
+                    ranking=ranking, ending=file_format, lenient="all" in names,
+                )  # fmt: skip
                 files += written.files
                 left_out |= written.left_out
                 continue
-            figure, found = _draw_theory(name, seed)
-            save(figure, output / f"{name}.{file_format}")
+            drawn = getattr(theory, f"draw_{name.replace('-', '_')}")
+            if name in _MEASURES:
+                figure, measured[name] = drawn(seed=seed)
+            else:
+                figure = drawn()
             files.append(output / f"{name}.{file_format}")
-            measured |= {name: found} if found else {}
+            save(figure, files[-1])
     if as_json:
         drawn = [str(path) for path in files]
         print(json.dumps({"drawn": drawn, "left_out": left_out, "measured": measured}))
         return
-    for title, table in measured.items():
-        _print_table(title, table)
+    for name, found in measured.items():
+        title = f"{name}: {_MEASURES[name]}"
+        table = plain_table("D", *next(iter(found.values())), title=title)
+        for dim, values in found.items():
+            table.add_row(dim, *(f"{value:.2g}" for value in values.values()))
+        Console().print(table)
     for stem, problem in left_out.items():
         print(f"without {stem}: {problem}")
     for path in files:
         print(f"drawn in {path}")
 
 
-def _wanted(names: list[FigureName], *, with_report: bool) -> list[FigureName]:
-    """Each once, in the order of the help; all is what there is something to draw from."""
-    if FigureName.ALL in names:
-        return [n for n in FigureName if n != FigureName.ALL and (with_report or n in THEORY)]
-    without = [] if with_report else [name for name in names if name not in THEORY]
-    if without:
+def _chosen(names: "Sequence[FigureName]", reports: "Sequence[Report]") -> list[str]:
+    """Return each name once, in the order of the help; all is what can be drawn."""
+    known = [*THEORY, *OF_REPORTS]
+    if "all" in names:
+        return known if reports else list(THEORY)
+    chosen = [name for name in known if name in names]
+    if not reports and (without := [name for name in chosen if name in OF_REPORTS]):
         raise InvalidArgument(
             "--report",
             expected=f"a folder of surefind evaluate to draw {without[0]} of",
             got="none",
             fix="name one, e.g. --report report",
         )
-    return [name for name in FigureName if name in names]
+    return chosen
 
 
 def _read(given: list[str], ranking: str) -> "list[Report]":
-    """The reports, each with a label of its own."""
+    """Read reports, each with a label of its own."""
     from surefind.reports.result import read_report
     from surefind.validation import check_choice
 
@@ -169,24 +153,3 @@ def _read(given: list[str], ranking: str) -> "list[Report]":
             )
         reports.append(report)
     return reports
-
-
-def _draw_theory(name: FigureName, seed: int) -> "tuple[Figure, Measured]":
-    """The figure, and what was measured for it."""
-    from surefind.reports.figures import theory
-
-    if name == FigureName.APPROXIMATION:
-        return theory.draw_approximation(seed=seed)
-    if name == FigureName.VARIANCE_GRADIENTS:
-        return theory.draw_variance_gradients(seed=seed)
-    return theory.draw_loss() if name == FigureName.LOSS else theory.draw_scenarios(), {}
-
-
-def _print_table(name: str, measured: Measured) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("D", *next(iter(measured.values())), title=f"{name}: {_MEASURES[name]}")
-    for dim, values in measured.items():
-        table.add_row(dim, *(f"{value:.2g}" for value in values.values()))
-    Console().print(table)

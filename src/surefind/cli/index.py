@@ -1,16 +1,18 @@
 """surefind index: make images, or vectors of an upgrade, searchable."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace as changed
+from datetime import timedelta
 from functools import partial, reduce
 from pathlib import Path
-from time import monotonic, perf_counter
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar
 
-import typer
+from typer import Argument, Exit, Option
 
+import surefind as sf
 from surefind.cli.errors import StopRequest
 from surefind.cli.options import (
     JsonOption,
@@ -21,18 +23,17 @@ from surefind.cli.options import (
     RuntimeOption,
     part_of,
 )
-from surefind.cli.output import print_some, remark, speak
-from surefind.errors import InvalidArgument, InvalidFile, SurefindError
+from surefind.cli.output import print_some, rejected_as_json, remark, speak, stages
 
 if TYPE_CHECKING:
     from surefind.distributed import ProcessGroup
     from surefind.encoders.image_encoder import ImageEncoder
     from surefind.images.catalog import Catalog
-    from surefind.search.index import Index
     from surefind.search.ingest import Added
-    from surefind.upgrade.upgrade import Upgrade
 
-SECONDS_BETWEEN_LINES = 10.0  # of progress, where there is no terminal
+PATIENCE = timedelta(days=7)  # of processes that share images: shares take unequal time
+
+T = TypeVar("T")
 
 
 class _Done(NamedTuple):
@@ -46,51 +47,37 @@ class _Done(NamedTuple):
 
 
 def index(
-    model: Annotated[
-        Path, typer.Argument(help="A model of surefind train, or of surefind upgrade.")
-    ],
+    model: Annotated[Path, Argument(help="A model of surefind train, or of surefind upgrade.")],
     images: Annotated[
         str,
-        typer.Argument(help="A folder, a CSV, NAME:FOLDER, or 'glyphs'; of an upgrade, vectors."),
+        Argument(help="A folder, a CSV, NAME:FOLDER, or 'glyphs'; of an upgrade, vectors."),
     ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="The index: a new folder, or one to add to.")
-    ],
+    output: Annotated[Path, Option("--output", "-o", help="A new index, or one to add to.")],
     part: PartOption = "all",
     engine: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="Where the vectors live: faiss (in the folder), pgvector://... or milvus://..."
         ),
     ] = None,
     kind: Annotated[
-        Kind, typer.Option(help="Of a new index: flat is exact, hnsw and ivf are quicker.")
+        Kind, Option(help="For a new index: flat (exact), hnsw or ivf (quicker).")
     ] = "auto",
-    ranking: Annotated[
-        Ranking | None, typer.Option(help="The distance that a new index is quickest at.")
-    ] = None,
-    duplicates: Annotated[
-        Literal["skip", "keep"], typer.Option(help="Images with the content of another.")
-    ] = "skip",
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Images whose content changed take the old's place.")
-    ] = False,
-    prefix: Annotated[
-        str, typer.Option(help="Put before ids, where two folders have equal file names.")
-    ] = "",
+    ranking: Annotated[Ranking | None, Option(help="Native distance of a new index.")] = None,
+    duplicates: Annotated[Literal["skip", "keep"], Option(help="Copies of other images.")] = "skip",
+    replace: Annotated[bool, Option("--replace", help="Replace images that have changed.")] = False,
+    prefix: Annotated[str, Option(help="Put before ids, if two folders share file names.")] = "",
     remove: Annotated[
-        list[str] | None, typer.Option(help="An id to leave out, and to forget. Repeatable.")
+        list[str] | None, Option(help="An id to leave out, and delete. Repeatable.")
     ] = None,
     max_bad_share: MaxBadShareOption = 0.05,
-    compact: Annotated[
-        bool, typer.Option(help="Put everything in its best form for searching at the end.")
-    ] = True,
+    compact: Annotated[bool, Option(help="Optimise the index for searching at the end.")] = True,
     runtime: RuntimeOption = "torch",
     as_json: JsonOption = False,
 ) -> None:
     """Make images searchable; run it again to add what is new.
 
-    Stop it whenever you like: the same command goes on where it was. Under torchrun the processes
+    Interrupt it at any time: the same command goes on where it was. Under torchrun the processes
     share the images.
 
     Examples:
@@ -117,7 +104,7 @@ def index(
         _print(output, done, as_json=as_json)
         return
 
-    def prepare() -> "tuple[Catalog, Index]":
+    def prepare() -> "tuple[Catalog, sf.Index]":
         catalog = part_of(images, part)
         names = tuple(prefix + name for name in catalog.ids)
         left_out = set(gone)
@@ -131,42 +118,88 @@ def index(
     try:
         speak(quiet=not world.is_main)  # of torchrun's processes one tells
         done = _index_images(
-            world, prepare, images, policy=policy, remove=gone, compact=compact, should_stop=stop
-        )
+            _Processes(world), prepare, images, remove=gone, compact=compact,
+            options=policy | {"should_stop": stop},
+        )  # fmt: skip
     finally:
         world.leave()
     if world.is_main:
         _print(output, done, as_json=as_json)
     if done.added.stopped:
-        raise typer.Exit(130)
+        raise Exit(130)
+
+
+class _Processes:
+    """The processes of torchrun, or this one alone: an error of one is an error of all."""
+
+    def __init__(self, world: "ProcessGroup") -> None:
+        import torch.distributed as dist
+
+        self.world = world
+        self._group = dist.new_group(timeout=PATIENCE) if world.size > 1 else None
+
+    def gather(self, ours: T) -> list[T]:
+        """Return what every process has, in the order of their ranks."""
+        import torch.distributed as dist
+
+        if self.world.size == 1:
+            return [ours]
+        received: list[Any] = [None] * self.world.size
+        try:
+            dist.all_gather_object(received, ours, group=self._group)
+        except RuntimeError as error:  # gloo, when a peer has gone
+            raise sf.SurefindError(
+                "another process of this run ended early",
+                fix="see what it said, and run the same command again: what was added is kept",
+            ) from error
+        return received
+
+    def attempt(self, work: Callable[[], T]) -> T:
+        """Do the work; the first process raises an error of any, the others end silently."""
+        made: list[T] = []
+        error: sf.SurefindError | None = None
+        try:
+            made.append(work())
+        except sf.SurefindError as caught:
+            error = caught
+        for failure in self.gather(error and (error.problem, error.fix)):
+            if failure:
+                if not self.world.is_main:
+                    raise Exit(1)
+                raise error or sf.SurefindError(failure[0], fix=failure[1])
+        return made[0]
 
 
 def _index_images(
-    world: "ProcessGroup",
-    prepare: "Callable[[], tuple[Catalog, Index]]",
+    processes: _Processes,
+    prepare: "Callable[[], tuple[Catalog, sf.Index]]",
     images: str,
     *,
-    policy: dict[str, Any],
     remove: Sequence[str],
     compact: bool,
-    should_stop: Callable[[], bool],
+    options: dict[str, Any],
 ) -> _Done:
     """The first process makes the index, every process adds its share, the first finishes it."""
-    from surefind.cli.sharing import Together
     from surefind.search.ingest import Added
 
-    together = Together(world)
-    catalog, index = together.first(prepare)
+    world = processes.world
+    first = processes.attempt(lambda: prepare() if world.is_main else None)
+    catalog, index = processes.attempt(lambda: first or prepare())
     started = perf_counter()
     with index:
         share = catalog.select(range(len(catalog))[world.share(len(catalog))])
-        ours = together.attempt(lambda: _add(index, share, policy, should_stop))
-        added = reduce(Added.plus, together.gather(ours))
+
+        def add() -> Added:
+            with stages() as tell:
+                options["progress"] = lambda done: tell("indexing", done, len(share))
+                return index.add(share, **options) if len(share) else Added()
+
+        added = reduce(Added.plus, processes.gather(processes.attempt(add)))
         if len(catalog) and len(added.rejected) == len(catalog):
             if not world.is_main:
-                raise typer.Exit(1)
+                raise Exit(1)
             bad = added.rejected[0]
-            raise SurefindError(
+            raise sf.SurefindError(
                 f"none of the {len(catalog)} images could be read: {bad.path}: {bad.reason}",
                 fix=f"surefind check {images} lists them all",
             )
@@ -178,26 +211,15 @@ def _index_images(
                 # Another process may have replaced the original, or it was removed.
                 names = dict(added.duplicates)
                 rows = [row for row, name in enumerate(catalog.ids) if name in names]
-                again = index.add(catalog.select(rows), max_bad_share=policy["max_bad_share"])
+                again = index.add(catalog.select(rows), max_bad_share=options["max_bad_share"])
                 added = added._replace(duplicates=()).plus(again)
             if compact and not added.stopped:
                 index.compact()
         return _Done(len(index), added, removed, perf_counter() - started, index.warnings)
 
 
-def _add(
-    index: "Index", share: "Catalog", policy: dict[str, Any], should_stop: Callable[[], bool]
-) -> "Added":
-    from surefind.search.ingest import Added
-
-    if not len(share):
-        return Added()
-    with _bar(len(share)) as tell:
-        return index.add(share, **policy, progress=tell, should_stop=should_stop)
-
-
 def _index_vectors(
-    open_index: "Callable[[Upgrade], Index]",
+    open_index: "Callable[[sf.Upgrade], sf.Index]",
     model: Path,
     file: str,
     *,
@@ -208,10 +230,9 @@ def _index_vectors(
 ) -> _Done:
     """Make an index of a file of vectors, or add those that are new."""
     from surefind.search.ingest import Added
-    from surefind.upgrade.upgrade import Upgrade
     from surefind.upgrade.vectors import read_vectors
 
-    upgrade, given = Upgrade.load(model), read_vectors(file)
+    upgrade, given = sf.Upgrade.load(model), read_vectors(file)
     embeddings = upgrade.embed(given.values)  # before anything is made
     started = perf_counter()
     with open_index(upgrade) as index:
@@ -237,47 +258,47 @@ def _index_vectors(
 
 def _open(
     output: Path,
-    made_by: "ImageEncoder | Upgrade",
+    made_by: "ImageEncoder | sf.Upgrade",
     *,
     engine: str | None,
     kind: Kind,
     ranking: Ranking | None,
-) -> "Index":
+) -> "sf.Index":
     """Make the index, or open the one that is there, also where a run was killed making it."""
     from surefind.engines.opening import without_password
     from surefind.search.folder import EMBEDDED, IndexFolder
-    from surefind.search.index import DEFAULT_RANKING, Index
-    from surefind.upgrade.upgrade import RANKING, Upgrade, is_upgrade
+    from surefind.search.index import DEFAULT_RANKING
+    from surefind.upgrade.upgrade import RANKING, is_upgrade
 
     folder = IndexFolder(output)
     if not folder.exists():
-        made = RANKING if isinstance(made_by, Upgrade) else ranking or DEFAULT_RANKING
+        made = RANKING if isinstance(made_by, sf.Upgrade) else ranking or DEFAULT_RANKING
         _check_ranking(ranking, made, output)
         begun = {folder.model.name, Path(folder.place(EMBEDDED)).name}  # by a run that was killed
         with suppress(OSError):  # what else may be wrong is told when the folder is made
             if any(path.name[0] != "." and path.name not in begun for path in output.iterdir()):
-                raise InvalidFile(
+                raise sf.InvalidFile(
                     f"{output} is no index, and is not empty", fix="name a new folder with -o"
                 )
-        if isinstance(made_by, Upgrade):
+        if isinstance(made_by, sf.Upgrade):
             return made_by.make_index(output, engine=engine or EMBEDDED, kind=kind)
-        return Index.create(output, made_by, engine=engine or EMBEDDED, kind=kind, ranking=made)
+        return sf.Index.create(output, made_by, engine=engine or EMBEDDED, kind=kind, ranking=made)
     written = folder.read()
     if engine is not None and without_password(engine) != written:
-        raise InvalidArgument(
+        raise sf.InvalidArgument(
             "--engine",
             expected=f"{written}, where {output} has its vectors",
             got=without_password(engine),
         )
-    encoder = None if isinstance(made_by, Upgrade) else made_by
-    index = Index.open(output, engine=engine, encoder=encoder)
+    encoder = None if isinstance(made_by, sf.Upgrade) else made_by
+    index = sf.Index.open(output, engine=engine, encoder=encoder)
     try:
         _check_ranking(ranking, index.space.ranking, output)
-        if isinstance(made_by, Upgrade):
+        if isinstance(made_by, sf.Upgrade):
             index.check_model(made_by.fingerprint, "the upgrade")
             if not is_upgrade(folder.upgrade):
                 made_by.save(folder.upgrade)
-    except SurefindError:
+    except sf.SurefindError:
         index.close()
         raise
     return index
@@ -285,11 +306,8 @@ def _open(
 
 def _check_ranking(ranking: Ranking | None, made: str, output: Path) -> None:
     if ranking not in (None, made):
-        raise InvalidArgument(
-            "--ranking",
-            expected=f"{made}, as {output} is made",
-            got=str(ranking),
-        )
+        expected = f"{made}, as {output} is made"
+        raise sf.InvalidArgument("--ranking", expected=expected, got=str(ranking))
 
 
 def _print(output: Path, done: _Done, *, as_json: bool) -> None:
@@ -299,7 +317,7 @@ def _print(output: Path, done: _Done, *, as_json: bool) -> None:
             "index": str(output),
             "images": done.images,
             **added._asdict(),
-            "rejected": [{"path": bad.path, "reason": bad.reason} for bad in added.rejected],
+            "rejected": rejected_as_json(added.rejected),
             "removed": done.removed,
             "seconds": round(seconds, 3),
             "images_per_second": round(added.added / seconds, 1) if seconds else None,
@@ -323,28 +341,3 @@ def _print(output: Path, done: _Done, *, as_json: bool) -> None:
     print(f"{output}: {done.images:,} images")
     for warning in done.warnings:
         remark(f"warning: {warning}")
-
-
-@contextmanager
-def _bar(total: int) -> "Iterator[Callable[[int], None]]":
-    """Rate and time left on stderr; a line now and then where it is no terminal."""
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-    from rich.progress import TimeRemainingColumn as TimeLeft
-
-    from surefind.cli.output import bars, line
-
-    columns = BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"), TimeLeft()
-    started = told = monotonic()
-    with bars(TextColumn("indexing"), *columns) as bar:
-        task = bar.add_task("", total=total, rate="")
-
-        def tell(done: int) -> None:
-            nonlocal told
-            now = monotonic()
-            rate = f"{done / (now - started):,.0f} images/s" if now > started else ""
-            bar.update(task, completed=done, rate=rate)
-            if now - told > SECONDS_BETWEEN_LINES:
-                told = now
-                line(bar, f"{done:,} of {total:,} · {rate}")
-
-        yield tell

@@ -1,15 +1,12 @@
 """surefind info and surefind verify: what is in an index, and is it still what was written?"""
 
 import json
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-import typer
+from typer import Exit, Option
 
+import surefind as sf
 from surefind.cli.options import EngineOption, IndexArgument, JsonOption
-
-if TYPE_CHECKING:
-    from surefind.search.confidence.calibration import Calibration
 
 
 def info(folder: IndexArgument, as_json: JsonOption = False, engine: EngineOption = None) -> None:
@@ -19,24 +16,31 @@ def info(folder: IndexArgument, as_json: JsonOption = False, engine: EngineOptio
         surefind info photos.index
         surefind info photos.index --json
     """
-    from surefind.search.index import Index
-    from surefind.search.printable import printable
-    from surefind.search.sentences import gallery_change
+    from rich import filesize
 
-    with Index.open(folder, engine=engine) as index:
+    from surefind.search import sentences
+    from surefind.search.printable import printable
+
+    with sf.Index.open(folder, engine=engine) as index:
         facts, calibration = index.describe(), index.calibration
-    if calibration is not None and (change := gallery_change(calibration, facts["images"])):
-        facts["warnings"].append(change)
+    if calibration is not None:
+        change = sentences.gallery_change(calibration, facts["images"])
+        facts["warnings"] += [change] if change else []
     if as_json:
         print(json.dumps(facts, default=str))
         return
     warnings = facts.pop("warnings")
-    facts["images"], facts["bytes"] = f"{facts['images']:,}", _size(facts["bytes"])
-    if calibration is None:
-        facts["calibration"] = f"not calibrated: surefind calibrate {folder} DATA"
-    else:
-        facts |= _sentences(calibration)
+    facts["images"], facts["bytes"] = f"{facts['images']:,}", filesize.decimal(facts["bytes"])
+    facts["calibration"] = f"not calibrated: surefind calibrate {folder} DATA"
+    if calibration is not None:
         warnings += calibration.origin.remarks
+        facts["calibration"] = sentences.made_with(calibration)
+        if copies := sentences.copies_left_out(calibration):
+            facts["copies"] = copies
+        facts["quality"] = sentences.found_quality(calibration.quality)
+        facts["promise"] = sentences.promised(calibration.promise)
+        facts["showing"] = sentences.shown(calibration.showing)
+        facts["foreign"] = sentences.foreign_rule(calibration)
     width = max(map(len, facts))
     for name, value in facts.items():
         print(f"{name:{width}s}  {printable(str(value))}")
@@ -44,35 +48,9 @@ def info(folder: IndexArgument, as_json: JsonOption = False, engine: EngineOptio
         print(f"warning: {printable(warning)}")
 
 
-def _sentences(calibration: "Calibration") -> dict[str, str]:
-    """In place of the numbers of a calibration, what it says."""
-    from surefind.search import sentences
-
-    copies = sentences.copies_left_out(calibration)
-    return {
-        "calibration": sentences.made_with(calibration),
-        **({} if copies is None else {"copies": copies}),
-        "quality": sentences.found_quality(calibration.quality),
-        "promise": sentences.promised(calibration.promise),
-        "showing": sentences.shown(calibration.showing),
-        "foreign": sentences.foreign_rule(calibration),
-    }
-
-
-def _size(count: float) -> str:
-    """In the largest unit that leaves a whole number in front."""
-    for unit in ("bytes", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} GB"
-
-
 def verify(
     folder: IndexArgument,
-    repair: Annotated[
-        bool, typer.Option("--repair", help="Build what can be built again: graph, lookups.")
-    ] = False,
+    repair: Annotated[bool, Option("--repair", help="Rebuild the graph and lookups.")] = False,
     as_json: JsonOption = False,
     engine: EngineOption = None,
 ) -> None:
@@ -82,20 +60,15 @@ def verify(
         surefind verify photos.index
         surefind verify photos.index --repair
     """
-    from surefind.errors import SurefindError
-    from surefind.search.index import Index
     from surefind.search.printable import printable
 
-    repaired = wrong_calibration = None
-    with Index.open(folder, engine=engine) as index:
+    repaired = None
+    with sf.Index.open(folder, engine=engine) as index:
         problems = index.verify()
         if problems and repair:
             repaired = index.repair()
             problems = index.verify()
-        try:
-            index.calibration  # noqa: B018
-        except SurefindError as error:  # which no repair of the rows mends
-            wrong_calibration = error
+        fix = _remedy(index, problems, repaired=repair) if problems else None
         images = len(index)
     if as_json:
         findings = {"images": images, "problems": problems, "repaired": repaired}
@@ -105,20 +78,23 @@ def verify(
             print(f"repaired: {printable(repaired)}")
         for problem in problems or [f"{images:,} images, everything as it was written"]:
             print(printable(problem))
-        if wrong_calibration is not None and problems == [wrong_calibration.problem]:
-            print(f"  fix: {wrong_calibration.fix}")
-        elif problems:
-            print(f"  fix: {_remedy(folder, repaired=repair)}")
     if problems:
-        raise typer.Exit(1)
+        if not as_json:
+            print(f"  fix: {fix}")
+        raise Exit(1)
 
 
-def _remedy(folder: Path, *, repaired: bool) -> str:
+def _remedy(index: "sf.Index", problems: list[str], *, repaired: bool) -> str | None:
     from surefind.engines.opening import is_url
     from surefind.search.folder import IndexFolder
 
-    if is_url(IndexFolder(folder).read()):
+    try:
+        index.calibration  # noqa: B018
+    except sf.SurefindError as error:  # which no repair of the rows mends
+        if problems == [error.problem]:
+            return error.fix
+    if is_url(IndexFolder(index.folder).read()):
         return "restore the server's data from a backup, or make the index again"
     if repaired:
         return "restore the folder from a copy, or make the index again"
-    return f"surefind verify {folder} --repair builds graph and lookups again"
+    return f"surefind verify {index.folder} --repair builds graph and lookups again"

@@ -5,11 +5,10 @@ import re
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
+from typer import Argument, Option, Typer
 
-from surefind.cli.errors import Ended
 from surefind.cli.output import speak
 
 if TYPE_CHECKING:
@@ -43,25 +42,33 @@ COMPLETIONS = {  # by the name of a parameter, for what is neither a choice nor 
     "recipe": complete_recipe,
 }
 
-IndexArgument = Annotated[Path, typer.Argument(metavar="INDEX", help="A folder of surefind index.")]
-ModelArgument = Annotated[Path, typer.Argument(help="A model folder of surefind train.")]
-DataArgument = Annotated[str, typer.Argument(help="A folder, a CSV, NAME:FOLDER, or 'glyphs'.")]
-PartOption = Annotated[Part, typer.Option(help="Which part of the data.")]
-RuntimeOption = Annotated[
-    Runtime, typer.Option(help="What encodes: torch, or what surefind export wrote.")
-]
+IndexArgument = Annotated[Path, Argument(metavar="INDEX", help="A folder of surefind index.")]
+ModelArgument = Annotated[Path, Argument(help="A model folder of surefind train.")]
+DataArgument = Annotated[str, Argument(help="A folder, a CSV, NAME:FOLDER, or 'glyphs'.")]
+PartOption = Annotated[Part, Option(help="Which part of the data.")]
+RuntimeOption = Annotated[Runtime, Option(help="torch, or what surefind export wrote.")]
 EngineOption = Annotated[
     str | None,
-    typer.Option(help="The engine's URL, where it needs a password or has moved."),
+    Option(help="The engine's URL, where it needs a password or has moved."),
 ]
 MaxBadShareOption = Annotated[
     float,
-    typer.Option(min=0, max=1, help="Stop when more than this share of images cannot be read."),
+    Option(min=0, max=1, help="Stop when more than this share of images cannot be read."),
 ]
-PrecisionOption = Annotated[
-    float, typer.Option(help="Of what is called a match, this share is to be right,")
+PrecisionOption = Annotated[float, Option(help="Share of matches that must be correct,")]
+OodOption = Annotated[
+    str | None,
+    Option(
+        help="Images that do not belong to the data: the test split of data that has splits "
+        "(cars196: classes 99-196), else all of it."
+    ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+PortOption = Annotated[int, Option(min=0, max=65535, help="0: any that is free.")]
+SetOption = Annotated[list[str] | None, Option("--set", help="Change the recipe: loss.margin=0.1")]
+JsonOption = Annotated[bool, Option("--json", help="Print the result as JSON.")]
+Quiet = Annotated[bool, Option("--quiet", "-q", help="Print results and errors only.")]
+Debug = Annotated[bool, Option("--debug", help="Errors with all their details, and a log.")]
+Command = Callable[..., None]
 
 
 def part_of(data: str, part: Part) -> "Catalog":
@@ -77,81 +84,35 @@ def part_of(data: str, part: Part) -> "Catalog":
     return catalog
 
 
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="No progress and no remarks: the result, and errors.")
-]
-Debug = Annotated[bool, typer.Option("--debug", help="Errors with all their details, and a log.")]
-
-
-Command = Callable[..., None]
-
-
-class Explanation(NamedTuple):
-    """The docstring of a command: what it does, and examples of it."""
-
-    text: str
-    examples: tuple[str, ...]
-
-
-def register(
-    app: typer.Typer,
-    command: Command,
-    *,
-    panel: str | None = None,
-) -> None:
-    """Add a command to an app. Its docstring ends with "Example: surefind ..." or several."""
-    explanation = explained(command.__doc__ or "")
+def register(app: Typer, command: Command, *, panel: str | None = None) -> None:
+    """Add a command with --quiet and --debug. Its docstring ends with "Examples: surefind ..."."""
+    text, examples = explained(command.__doc__ or "")
     for name, hint in command.__annotations__.items():
         for parameter in getattr(hint, "__metadata__", ()):
             parameter.autocompletion = parameter.autocompletion or COMPLETIONS.get(name)
-    app.command(
-        help=_escaped(explanation.text),
-        epilog=_escaped(listed_examples(explanation)),
-        rich_help_panel=panel,
-    )(with_common_options(command))
-
-
-def with_common_options(command: Command) -> Command:
-    """The same command with --quiet and --debug; Ctrl-C in it is told like any other end."""
-    own = inspect.signature(command, eval_str=True)
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    common = [
-        inspect.Parameter("quiet", keyword, default=False, annotation=Quiet),
-        inspect.Parameter("debug", keyword, default=False, annotation=Debug),
-    ]
 
     @wraps(command)
     def run(*given: Any, quiet: bool = False, debug: bool = False, **named: Any) -> None:
         speak(quiet=quiet, debug=debug)
-        try:
-            command(*given, **named)
-        except (KeyboardInterrupt, BrokenPipeError, EOFError) as end:
-            raise Ended from end
+        command(*given, **named)
 
+    own = inspect.signature(command, eval_str=True)
+    common = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=hint)
+        for name, hint in (("quiet", Quiet), ("debug", Debug))
+    ]
     signature = own.replace(parameters=[*own.parameters.values(), *common])
     run.__signature__ = signature  # type: ignore[attr-defined]  # where inspect looks
-    return run
+    app.command(help=text, epilog="\n".join(["Examples:", *examples]), rich_help_panel=panel)(run)
 
 
-def explained(docstring: str) -> Explanation:
-    r"""A docstring without the line breaks of its source, and the examples at its end.
+def explained(docstring: str) -> tuple[str, list[str]]:
+    r"""Return a docstring without the line breaks of its source, and the examples at its end.
 
-    >>> explained("Look around.\n\nAt all\nof it. Example: surefind look here")
-    Explanation(text='Look around.\n\nAt all of it.', examples=('surefind look here',))
+    >>> explained("Look around.\n\nAt all\nof it. Examples: surefind look here")
+    ('Look around.\n\nAt all of it.', ['surefind look here'])
     """
-    text, *rest = re.split(r"\bExamples?:\s", inspect.cleandoc(docstring), maxsplit=1)
-    paragraphs = (" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
-    examples = re.split(r"\n(?=\s*surefind )", rest[0]) if rest else []
-    return Explanation(
-        "\n\n".join(paragraph for paragraph in paragraphs if paragraph),
-        tuple(" ".join(example.split()) for example in examples),
-    )
-
-
-def listed_examples(explanation: Explanation) -> str:
-    return "\n".join(["Examples:", *explanation.examples])
-
-
-def _escaped(text: str) -> str:
-    """Brackets as they are written: rich takes some for colours."""
-    return re.sub(r"\[(?=[a-z#/@])", r"\\[", text)
+    text, _, examples = inspect.cleandoc(docstring).partition("Examples:")
+    paragraphs = (" ".join(paragraph.split()) for paragraph in text.strip().split("\n\n"))
+    commands = re.split(r"\n\s*(?=surefind )", examples.strip())
+    return "\n\n".join(paragraphs), [" ".join(command.split()) for command in commands if command]

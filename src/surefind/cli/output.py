@@ -4,6 +4,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from time import monotonic
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,50 +13,70 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, ProgressColumn
 
+    from surefind.images.loader import Rejection
+
 NARROWEST = 72  # terminal in which there is room for pictures beside the rest
 SHOWN = 5  # lines of a list, such as rejected images
+SECONDS_BETWEEN_LINES = 10.0  # of progress, where there is no terminal
+
+Tell = Callable[[str, int, int], None]  # what is done, how much of it, out of how much
 
 
-class _Voice:
+class _Verbosity:
     def __init__(self) -> None:
         self.quiet = self.debug = False
         self.log: Handler | None = None
 
 
-_voice = _Voice()
+_verbosity = _Verbosity()
 
 
 def speak(*, quiet: bool = False, debug: bool = False) -> None:
-    """From here on. What was asked before the name of a command holds for the command too."""
-    if quiet and not _voice.quiet:
+    """Be quiet or show details from here on; what was asked for earlier stays."""
+    if quiet:
         warnings.simplefilter("ignore")
-    if debug and not _voice.debug:
+    if debug and not _verbosity.debug:
         import logging
 
-        # All that surefind logs; of other packages, which log every file they read, the news.
-        _voice.log = logging.StreamHandler(sys.stderr)
-        _voice.log.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
-        logging.getLogger().addHandler(_voice.log)
+        # All that surefind logs; of other packages, which log every file they read, warnings.
+        _verbosity.log = logging.StreamHandler(sys.stderr)
+        _verbosity.log.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+        logging.getLogger().addHandler(_verbosity.log)
         logging.getLogger("surefind").setLevel(logging.DEBUG)
-    _voice.quiet |= quiet
-    _voice.debug |= debug
+    _verbosity.quiet |= quiet
+    _verbosity.debug |= debug
 
 
 def is_quiet() -> bool:
-    """Whether progress and remarks are unwanted."""
-    return _voice.quiet
+    return _verbosity.quiet
 
 
 def is_debugging() -> bool:
-    """Whether an error is to be told with its traceback."""
-    return _voice.debug
+    return _verbosity.debug
+
+
+@contextmanager
+def own_verbosity() -> Iterator[None]:
+    """Undo at the end what `speak` changed inside: a process may run several commands."""
+    global _verbosity
+    before, _verbosity = _verbosity, _Verbosity()
+    try:
+        with warnings.catch_warnings():
+            yield
+    finally:
+        if _verbosity.log is not None:
+            import logging
+
+            logging.getLogger().removeHandler(_verbosity.log)
+            logging.getLogger("surefind").setLevel(logging.NOTSET)
+        _verbosity = before
 
 
 def remark(text: str) -> None:
-    """Something that is neither the result nor an error: a line on stderr, unless --quiet."""
+    """Print a line on stderr that is neither the result nor an error, unless --quiet."""
     from surefind.search.printable import printable
 
-    if not _voice.quiet:
+    if not _verbosity.quiet:
         print(printable(text), file=sys.stderr, flush=True)
 
 
@@ -71,24 +92,8 @@ def print_some(what: str, lines: Sequence[str]) -> None:
             print(f"  and {len(lines) - SHOWN:,} more (all with --json)")
 
 
-@contextmanager
-def own_voice() -> Iterator[None]:
-    """What is asked for inside ends with the block: a process may run several commands."""
-    global _voice
-    before, _voice = _voice, _Voice()
-    try:
-        with warnings.catch_warnings():
-            yield
-    finally:
-        if _voice.log is not None:
-            import logging
-
-            logging.getLogger().removeHandler(_voice.log)
-            logging.getLogger("surefind").setLevel(logging.NOTSET)
-        _voice = before
-
-
-Tell = Callable[[str, int, int], None]  # what is done, how much of it, out of how much
+def rejected_as_json(rejected: "Sequence[Rejection]") -> list[dict[str, str]]:
+    return [{"path": bad.path, "reason": bad.reason} for bad in rejected]
 
 
 def bars(*columns: "str | ProgressColumn") -> "Progress":
@@ -101,31 +106,33 @@ def bars(*columns: "str | ProgressColumn") -> "Progress":
 
 
 def line(of: "Progress", text: str) -> None:
-    """In place of a bar, where stderr is no terminal."""
+    """Print a line in place of a bar, where stderr is no terminal."""
     if not of.console.is_terminal:
         remark(text)
 
 
 @contextmanager
 def stages() -> Iterator[Tell]:
-    """One bar after the other, on stderr."""
+    """Show one bar after the other; a line now and then where stderr is no terminal."""
     from rich.progress import TaskID
 
     tasks: dict[str, TaskID] = {}
+    told = monotonic()
     with bars() as shown:
 
         def tell(what: str, done: int, total: int) -> None:
+            nonlocal told
             if what not in tasks:
+                for task in tasks.values():
+                    shown.update(task, completed=shown.tasks[task].total)
                 tasks[what] = shown.add_task(what, total=total)
                 line(shown, what)
-            for earlier, task in tasks.items():
-                if earlier != what:
-                    shown.update(task, completed=shown.tasks[task].total)
+            elif monotonic() - told > SECONDS_BETWEEN_LINES:
+                told = monotonic()
+                line(shown, f"{what}: {done:,} of {total:,}")
             shown.update(tasks[what], completed=done)
 
         yield tell
-        for task in tasks.values():
-            shown.update(task, completed=shown.tasks[task].total)
 
 
 def can_show(console: "Console") -> bool:

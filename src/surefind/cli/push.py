@@ -4,32 +4,25 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
+import surefind as sf
 from surefind.cli.options import JsonOption, ModelArgument
 
 
 def push(
     model: ModelArgument,
-    name: Annotated[
-        str, typer.Argument(metavar="OWNER/NAME", help="Its name on the hub; @BRANCH may follow.")
-    ],
+    name: Annotated[str, Argument(metavar="OWNER/NAME", help="On the hub; @BRANCH may follow.")],
     report: Annotated[
         Path | None,
-        typer.Option(help="A report of surefind evaluate, whose metrics go into the card."),
+        Option(help="A report of surefind evaluate, whose metrics go into the card."),
     ] = None,
-    private: Annotated[
-        bool, typer.Option("--private", help="Make a new repository for you alone.")
-    ] = False,
-    onnx: Annotated[
-        bool, typer.Option("--onnx", help="Also what surefind export wrote to MODEL/onnx.")
-    ] = False,
+    private: Annotated[bool, Option("--private", help="Make a new repository private.")] = False,
+    onnx: Annotated[bool, Option("--onnx", help="Upload MODEL/onnx as well.")] = False,
     message: Annotated[
-        str, typer.Option("--message", "-m", help="Of the commit.")
+        str, Option("--message", "-m", help="Of the commit.")
     ] = "Upload an encoder of surefind",
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the files and the card, and upload nothing.")
-    ] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Show files and card; no upload.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Upload a model with its card: all of it in one commit, or nothing.
@@ -44,14 +37,13 @@ def push(
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
     from surefind.cli.output import is_quiet, remark
-    from surefind.encoders.encoder import Encoder
     from surefind.encoders.hub import check_hub_id, pack, upload
     from surefind.encoders.serialization import CARD
     from surefind.reports.tables import read_measured
     from surefind.search.printable import printable, printable_lines
 
     hub_id = check_hub_id(name)
-    fingerprint = Encoder.load(model).fingerprint  # what is damaged is not shared
+    fingerprint = sf.Encoder.load(model).fingerprint  # what is damaged is not shared
     measured = None if report is None else read_measured(report, fingerprint=fingerprint)
     files, licensed = pack(model, hub_id, measured=measured, onnx=onnx)
     card = bytes(files[CARD]).decode()
@@ -61,9 +53,7 @@ def push(
     }
     facts = {"repo": hub_id.repo, "revision": hub_id.revision, "fingerprint": fingerprint}
     if not licensed:
-        remark(
-            f"the card names no license: add a line such as `license: apache-2.0` to {model / CARD}"
-        )
+        remark(f"the card names no license: add `license: apache-2.0` or such to {model / CARD}")
     url: str | None = None
     if not dry_run:
         if is_quiet():
@@ -78,5 +68,5 @@ def push(
     if dry_run:
         print(f"\n{printable_lines(card)}")
         remark(f"nothing was uploaded to {hub_id.repo}: without --dry-run it is")
-        return
-    print(f"uploaded: {url}")
+    else:
+        print(f"uploaded: {url}")

@@ -16,6 +16,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from surefind.cli.output import can_show
 from surefind.images.decode import ImageRejected, ImageSource, decode_picture
 from surefind.search.confidence.calibration import Calibration
 from surefind.search.confidence.conformal import FOREIGN, MATCH, UNSURE
@@ -72,6 +73,39 @@ def results_as_csv(results: Iterable[SearchResult]) -> str:
             row = facts | hit | {"rank": rank + 1, "metadata": json.dumps(hit["metadata"])}
             writer.writerow([row[name] for name in COLUMNS])
     return text.getvalue()
+
+
+def plain_table(first: str, *others: str, title: str | None = None) -> Table:
+    """A table without edges: the first column is text, the others are numbers."""
+    table = Table(
+        title=title,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    table.add_column(first)
+    for name in others:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def print_result(
+    console: Console,
+    result: SearchResult,
+    source: ImageSource | None,
+    *,
+    calibration: Calibration | None,
+    pictures: bool = True,
+) -> None:
+    """Print the heading and the hits, with small pictures where the terminal can show them."""
+    pictures = pictures and can_show(console)
+    shown = preview(source) if pictures and source is not None else None
+    console.print(query_heading(result, shown, calibration=calibration))
+    if shown is not None:
+        console.print()
+    previews = [preview(hit.path) for hit in result.hits] if pictures else None
+    console.print(hits_table(result, previews) if result.hits else "nothing found")
 
 
 def hits_table(result: SearchResult, previews: Sequence[RenderableType] | None = None) -> Table:

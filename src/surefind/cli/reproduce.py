@@ -4,64 +4,45 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
-from surefind.cli.options import JsonOption
+from surefind.cli.options import JsonOption, OodOption, SetOption
 from surefind.cli.output import remark
 
 if TYPE_CHECKING:  # they take a second to load
-    from surefind.reports.reproduce.compare import Comparison
-    from surefind.reports.reproduce.plan import Plan
     from surefind.training.run_folder import StepInfo
 
 
 def reproduce(
-    dataset: Annotated[str, typer.Argument(help="cub200, cars196, msls, or glyphs.")],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="The folder of models, results and table.")
-    ],
+    dataset: Annotated[str, Argument(help="cub200, cars196, msls, or glyphs.")],
+    output: Annotated[Path, Option("--output", "-o", help="For models, results and table.")],
     data: Annotated[
         str | None,
-        typer.Option(help="A folder or NAME:FOLDER; else a usual name in $SUREFIND_DATA."),
+        Option(help="A folder or NAME:FOLDER; else a usual name in $SUREFIND_DATA."),
     ] = None,
     train_data: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="Of cars196, whose models are trained on CUB-200: that data; else a usual name in "
             "$SUREFIND_DATA. Not needed where the models are there."
         ),
     ] = None,
     models: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             help="The output folder of another reproduce: its models are used, missing ones are "
             "trained there."
         ),
     ] = None,
-    backbone: Annotated[str, typer.Option(help="resnet50 or densenet161.")] = "resnet50",
-    scale: Annotated[
-        str, typer.Option(help="paper, or cpu: a small backbone, the +cpu recipes.")
-    ] = "paper",
-    seeds: Annotated[int, typer.Option(help="How many times each row is trained.")] = 1,
-    once: Annotated[
-        str | None, typer.Option(help="Rows with one seed all the same: tripreg,mc-dropout")
-    ] = None,
-    rows: Annotated[str | None, typer.Option(help="Some only: triplet,bayes-gauss")] = None,
-    ood: Annotated[
-        str | None,
-        typer.Option(
-            help="Data that does not belong: the test split of data that has splits, else all."
-        ),
-    ] = None,
-    zero_shot: Annotated[
-        list[str] | None, typer.Option(help="Data to try every model on as well, all of it.")
-    ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="Change one key of every recipe.")
-    ] = None,
-    document: Annotated[
-        Path | None, typer.Option("--into", help="Also put the table into this Markdown file.")
-    ] = None,
+    backbone: Annotated[str, Option(help="resnet50 or densenet161.")] = "resnet50",
+    scale: Annotated[str, Option(help="paper, or cpu (small backbone, +cpu recipes).")] = "paper",
+    seeds: Annotated[int, Option(help="How many times each row is trained.")] = 1,
+    once: Annotated[str | None, Option(help="Rows with one seed: tripreg,mc-dropout")] = None,
+    rows: Annotated[str | None, Option(help="Some only: triplet,bayes-gauss")] = None,
+    ood: OodOption = None,
+    zero_shot: Annotated[list[str] | None, Option(help="More data to test every model on.")] = None,
+    settings: SetOption = None,
+    document: Annotated[Path | None, Option("--into", help="Markdown file for the table.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Train and evaluate every row of the paper's table; stop it and run it again to go on.
@@ -75,7 +56,12 @@ def reproduce(
         surefind reproduce cub200 -o out --seeds 3 --once mc-dropout
         surefind reproduce cars196 -o out --data cars196 --train-data CUB_200_2011
     """
-    from surefind.reports.reproduce.markdown import find_place
+    from rich.console import Console
+
+    from surefind.cli.errors import StoppedAsAsked, StopRequest
+    from surefind.files import write_whole
+    from surefind.reports.reproduce.compare import compare
+    from surefind.reports.reproduce.markdown import find_place, into, to_markdown, to_terminal
     from surefind.reports.reproduce.paper import TRAINED_ON
     from surefind.reports.reproduce.plan import (
         DATASETS,
@@ -85,7 +71,8 @@ def reproduce(
         find_source,
         look_for,
     )
-    from surefind.reports.reproduce.run import claimed
+    from surefind.reports.reproduce.run import Interrupted, Reporter, claimed
+    from surefind.reports.reproduce.run import reproduce as run
     from surefind.validation import check_choice
 
     check_choice("dataset", dataset, DATASETS)
@@ -106,46 +93,23 @@ def reproduce(
         foreign=ood,
         zero_shot=tuple(zero_shot or ()),
     )
+    place = f"reproduce-{plan.name}"
     if document is not None:
-        find_place(document, _place(plan))  # before the work, not after it
-    comparison = _run(plan)
-    _write(comparison, plan, document)
-    if as_json:
-        print(json.dumps(comparison.as_dict()))
-        return
-    from rich.console import Console
-
-    from surefind.reports.reproduce.markdown import to_terminal
-
-    Console().print(to_terminal(comparison))
-
-
-def _run(plan: "Plan") -> "Comparison":
-    from surefind.cli.errors import StoppedAsAsked, StopRequest
-    from surefind.reports.reproduce.compare import compare
-    from surefind.reports.reproduce.run import Interrupted, Reporter, reproduce
-
+        find_place(document, place)  # before the work, not after it
     reporter = Reporter(say=remark, on_step=_say_validation, should_stop=StopRequest())
     try:
-        return compare(plan, reproduce(plan, reporter=reporter))
+        comparison = compare(plan, run(plan, reporter=reporter))
     except Interrupted as stopped:
         raise StoppedAsAsked(stopped.problem, fix=stopped.fix) from stopped
-
-
-def _write(comparison: "Comparison", plan: "Plan", document: Path | None) -> None:
-    from surefind.files import write_whole
-    from surefind.reports.reproduce.markdown import into, to_markdown
-
-    text = to_markdown(comparison)
-    whole = json.dumps(comparison.as_dict(), indent=1) + "\n"
+    text, facts = to_markdown(comparison), comparison.as_dict()
     write_whole(plan.results_folder / "table.md", text.encode())
-    write_whole(plan.results_folder / "table.json", whole.encode())
+    write_whole(plan.results_folder / "table.json", (json.dumps(facts, indent=1) + "\n").encode())
     if document is not None:
-        into(document, _place(plan), text)
-
-
-def _place(plan: "Plan") -> str:
-    return f"reproduce-{plan.name}"
+        into(document, place, text)
+    if as_json:
+        print(json.dumps(facts))
+    else:
+        Console().print(to_terminal(comparison))
 
 
 def _say_validation(info: "StepInfo") -> None:

@@ -1,25 +1,25 @@
 """surefind search: which images of an index are nearest to these?"""
 
 import json
+import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Exit, Option
 
+import surefind as sf
 from surefind.cli.options import EngineOption, IndexArgument, JsonOption, Ranking
 from surefind.cli.output import remark
-from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 
 if TYPE_CHECKING:
     from surefind.images.decode import ImageSource
-    from surefind.search.hits import SearchResult
-    from surefind.search.index import Index
-    from surefind.upgrade.upgrade import Upgrade
 
-    Answer = tuple[SearchResult, ImageSource | None]  # and the picture that asked
+    Asked = tuple[Sequence[str], Sequence[ImageSource | None], sf.Embeddings]  # names, pictures
+    Answer = tuple[sf.SearchResult, ImageSource | None]
 
 EXIT_CODES = {"match": 0, "unsure": 3, "foreign": 4}  # of several queries the worst counts
 AT_ONCE = 32  # images encoded together
@@ -30,34 +30,26 @@ def search(
     folder: IndexArgument,
     queries: Annotated[
         list[str],
-        typer.Argument(
+        Argument(
             metavar="QUERY",
             help="Image files, folders of images, or - for an image on stdin; "
             "of an index of vectors, files of them.",
         ),
     ],
-    k: Annotated[
-        int, typer.Option("-k", min=1, help="Hits per query; all if there are fewer.")
-    ] = 5,
-    ranking: Annotated[
-        Ranking | None, typer.Option(help="By which distance; the index's own if not given.")
-    ] = None,
+    k: Annotated[int, Option("-k", min=1, help="Hits per query; all if there are fewer.")] = 5,
+    ranking: Annotated[Ranking | None, Option(help="Distance; default: the index's own.")] = None,
     where: Annotated[
         list[str] | None,
-        typer.Option(help="Only such images: label=cat, 'year >= 2020', var<0.1. Repeatable."),
+        Option(help="Only such images: label=cat, 'year >= 2020', var<0.1. Repeatable."),
     ] = None,
     radius: Annotated[
-        float | None, typer.Option(help="Also tell how likely each hit is within this distance.")
+        float | None, Option(help="Show P(within this distance) of each hit.")
     ] = None,
-    expand: Annotated[
-        int, typer.Option(min=0, help="Neighbours that help the query, each by its certainty.")
-    ] = 0,
-    views: Annotated[bool, typer.Option("--views", help="All queries show one item.")] = False,
+    expand: Annotated[int, Option(min=0, help="Neighbours for query expansion.")] = 0,
+    views: Annotated[bool, Option("--views", help="All queries show one item.")] = False,
     as_json: JsonOption = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print a line per hit as CSV.")] = False,
-    pictures: Annotated[
-        bool, typer.Option("--preview/--no-preview", help="Small pictures in the terminal.")
-    ] = True,
+    as_csv: Annotated[bool, Option("--csv", help="Print a line per hit as CSV.")] = False,
+    pictures: Annotated[bool, Option("--preview/--no-preview", help="Small pictures.")] = True,
     engine: EngineOption = None,
 ) -> None:
     """Find the nearest images, and say how sure that is once the index is calibrated.
@@ -71,127 +63,106 @@ def search(
         surefind search photos.index queries/ --csv
         surefind search photos.index front.jpg back.jpg --views
     """
-    from surefind.search.index import Index
-    from surefind.upgrade.upgrade import Upgrade
+    from surefind.cli.rendering import COLUMNS, result_as_dict, results_as_csv
+    from surefind.search.printable import printable_lines
 
     if as_json and as_csv:
-        raise InvalidArgument("--json, --csv", expected="one of them", got="both")
+        raise sf.InvalidArgument("--json, --csv", expected="one of them", got="both")
     options = {
         "k": k, "ranking": ranking, "where": where or None, "radius": radius, "expand": expand
     }  # fmt: skip
-    upgrade = Upgrade.of_index(folder)
+    upgrade = sf.Upgrade.of_index(folder)
     if upgrade is not None and views:
-        raise InvalidArgument(
+        raise sf.InvalidArgument(
             "--views",
             expected="pictures of one item",
             got="files of vectors",
             fix="fuse them in Python: index.search_views(upgrade.embed(vectors))",
         )
     unread: list[str] = []
-    results: list[SearchResult] = []
-    with Index.open(folder, engine=engine) as index:
+    results: list[sf.SearchResult] = []
+    with sf.Index.open(folder, engine=engine) as index:
         for warning in index.warnings:
             remark(f"warning: {warning}")
         if upgrade is not None:
-            found = _search_vectors(index, upgrade, queries, options, unread)
+            asked = _embed_vectors(upgrade, queries, unread)
         else:
-            search_images = _search_views if views else _search_images
-            found = search_images(index, queries, options, unread)
-        found = _noted(found, results)
+            asked = _embed_images(index, queries, unread)
+        found = _search(index, asked, options, results, views=views)
         if as_json:
-            from surefind.cli.rendering import result_as_dict
-
             told = [result_as_dict(result) for result, _ in found]
             print(json.dumps({"index": str(folder), "results": told}, allow_nan=False))
         elif as_csv:
-            _print_csv(found)
+            show = printable_lines if sys.stdout.isatty() else str
+            print(",".join(COLUMNS))
+            for result, _ in found:
+                print(show(results_as_csv([result])), end="")
         else:
             _print_tables(index, found, pictures=pictures)
             _print_footer(index, results)
     worst = max((EXIT_CODES[result.verdict] for result in results if result.verdict), default=0)
     if unread or worst:
-        raise typer.Exit(1 if unread else worst)
+        raise Exit(1 if unread else worst)
 
 
-def _noted(found: "Iterator[Answer]", results: "list[SearchResult]") -> "Iterator[Answer]":
-    """Keep results that pass by without their hits: there may be many queries."""
-    for answer in found:
-        results.append(replace(answer[0], hits=()))
-        yield answer
-
-
-def _search_images(
-    index: "Index", queries: Sequence[str], options: dict[str, Any], unread: list[str]
-) -> "Iterator[Answer]":
-    """Search with each image; what cannot be read is told and counted."""
-    waiting: list[tuple[str, ImageSource]] = []
-    for query in _sources(queries, unread):
-        waiting.append(query)
-        if len(waiting) == AT_ONCE:
-            yield from _answers(index, waiting, options, unread)
-            waiting = []
-    yield from _answers(index, waiting, options, unread)
-
-
-def _answers(
-    index: "Index",
-    some: "list[tuple[str, ImageSource]]",
+def _search(
+    index: "sf.Index",
+    asked: "Iterator[Asked]",
     options: dict[str, Any],
-    unread: list[str],
+    results: "list[sf.SearchResult]",
+    *,
+    views: bool,
 ) -> "Iterator[Answer]":
-    from surefind.images.decode import ImageRejected
-
-    try:
-        results = index.search([source for _, source in some], **options) if some else []
-    except ImageRejected as rejected:
-        if len(some) == 1:
-            _pass_over(f"{some[0][0]}: {rejected.reason}", unread)
-        else:
-            for one in some:  # which of them it was
-                yield from _answers(index, [one], options, unread)
-        return
-    for (name, source), result in zip(some, results, strict=True):
-        yield replace(result, query=name), source
-
-
-def _search_views(
-    index: "Index", queries: Sequence[str], options: dict[str, Any], unread: list[str]
-) -> "Iterator[Answer]":
-    """Search once, with all images that can be read."""
-    from surefind.images.decode import ImageRejected, decode
-
-    readable: list[ImageSource] = []
-    for name, source in _sources(queries, unread):
-        try:
-            decode(source)
-            readable.append(source)
-        except ImageRejected as rejected:
-            _pass_over(f"{name}: {rejected.reason}", unread)
-    if readable:
-        yield index.search_views(readable, **options), None
+    """Search batch by batch, or once with all views; results are kept without their hits."""
+    answers: Iterable[Answer]
+    if views:
+        batches = [embeddings for _, _, embeddings in asked]
+        found = [index.search_views(type(batches[0]).cat(batches), **options)] if batches else []
+        answers = ((result, None) for result in found)
+    else:
+        answers = (
+            (replace(result, query=name), source)
+            for names, sources, embeddings in asked
+            for name, source, result in zip(
+                names, sources, index.search(embeddings, **options), strict=True
+            )
+        )
+    for result, source in answers:
+        results.append(replace(result, hits=()))
+        yield result, source
 
 
-def _search_vectors(
-    index: "Index",
-    upgrade: "Upgrade",
-    files: Sequence[str],
-    options: dict[str, Any],
-    unread: list[str],
-) -> "Iterator[Answer]":
+def _embed_images(
+    index: "sf.Index", queries: Sequence[str], unread: list[str]
+) -> "Iterator[Asked]":
+    """Yield images that can be read; the others are told and counted."""
+    sources = _sources(queries, unread)
+    while some := list(islice(sources, AT_ONCE)):
+        encoded = index.encoder.encode_all([source for _, source in some], max_bad_share=1.0)
+        for bad in encoded.rejected:
+            _pass_over(f"{some[bad.row][0]}: {bad.reason}", unread)
+        if len(encoded.rows):
+            names, images = zip(*(some[row] for row in encoded.rows.tolist()), strict=True)
+            yield names, images, encoded.embeddings
+
+
+def _embed_vectors(
+    upgrade: "sf.Upgrade", files: Sequence[str], unread: list[str]
+) -> "Iterator[Asked]":
+    """Yield the vectors of files that can be read; the others are told and counted."""
     from surefind.upgrade.vectors import read_vectors
 
     for file in files:
         try:
             given = read_vectors(file)
             embeddings = upgrade.embed(given.values)
-        except SurefindError as error:
+        except sf.SurefindError as error:
             _pass_over(f"{file}: {error.problem}", unread)
             continue
+        names = [f"{Path(file).name}: {name}" for name in given.ids]
         for start in range(0, len(given), VECTORS_AT_ONCE):
             some = slice(start, start + VECTORS_AT_ONCE)
-            results = index.search(embeddings[some], **options)
-            for name, result in zip(given.ids[some], results, strict=True):
-                yield replace(result, query=f"{Path(file).name}: {name}"), None
+            yield names[some], [None] * len(names[some]), embeddings[some]
 
 
 def _sources(queries: Sequence[str], unread: list[str]) -> "Iterator[tuple[str, ImageSource]]":
@@ -200,16 +171,12 @@ def _sources(queries: Sequence[str], unread: list[str]) -> "Iterator[tuple[str, 
     from surefind.images.decode import DEFAULT
 
     for name in queries:
-        try:
-            is_folder = name != "-" and Path(name).is_dir()
-        except OSError:  # too long a name, or not to be looked at: decoding will say so
-            is_folder = False
         if name == "-":
             yield name, sys.stdin.buffer.read(DEFAULT.max_bytes + 1)  # one more is refused later
-        elif is_folder:
+        elif os.path.isdir(name):  # noqa: PTH112  # no error where the name is too long
             try:
                 yield from ((str(Path(name, path)),) * 2 for path in find_images(Path(name)))
-            except InvalidFile as error:
+            except sf.InvalidFile as error:
                 _pass_over(error.problem, unread)
         else:
             yield name, name
@@ -222,36 +189,19 @@ def _pass_over(problem: str, unread: list[str]) -> None:
     print(printable(problem), file=sys.stderr, flush=True)
 
 
-def _print_csv(found: "Iterator[Answer]") -> None:
-    from surefind.cli.rendering import COLUMNS, results_as_csv
-    from surefind.search.printable import printable_lines
-
-    show = printable_lines if sys.stdout.isatty() else str
-    print(",".join(COLUMNS))
-    for result, _ in found:
-        print(show(results_as_csv([result])), end="")
-
-
-def _print_tables(index: "Index", found: "Iterator[Answer]", *, pictures: bool) -> None:
+def _print_tables(index: "sf.Index", found: "Iterator[Answer]", *, pictures: bool) -> None:
     from rich.console import Console
 
-    from surefind.cli.output import can_show
-    from surefind.cli.rendering import hits_table, preview, query_heading
+    from surefind.cli.rendering import print_result
 
-    console = Console()
-    pictures = pictures and can_show(console)
+    console, calibration = Console(), index.calibration
     for number, (result, source) in enumerate(found):
         if number:
             console.print()
-        shown = preview(source) if pictures and source is not None else None
-        console.print(query_heading(result, shown, calibration=index.calibration))
-        if shown is not None:
-            console.print()
-        previews = [preview(hit.path) for hit in result.hits] if pictures else None
-        console.print(hits_table(result, previews) if result.hits else "nothing found")
+        print_result(console, result, source, calibration=calibration, pictures=pictures)
 
 
-def _print_footer(index: "Index", results: "Sequence[SearchResult]") -> None:
+def _print_footer(index: "sf.Index", results: "Sequence[sf.SearchResult]") -> None:
     """Print what the verdicts rest on, or why there are none."""
     from surefind.search.printable import printable
     from surefind.search.sentences import gallery_change, made_with, promised

@@ -5,55 +5,42 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
-from surefind.cli.options import EngineOption, IndexArgument, Runtime
+import surefind as sf
+from surefind.cli.options import EngineOption, IndexArgument, PortOption, Runtime
 from surefind.cli.output import is_quiet
 from surefind.errors import SurefindError
 
 
 def serve(
     folder: IndexArgument,
-    host: Annotated[
-        str, typer.Option(help="Where to listen; beyond this machine a token is needed.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8000,
+    host: Annotated[str, Option(help="Address; beyond this machine, set a token.")] = "127.0.0.1",
+    port: PortOption = 8000,
     token_file: Annotated[
         Path | None,
-        typer.Option(help="A file with the token that clients must know; or SUREFIND_TOKEN."),
+        Option(help="A file with the token that clients must know; or SUREFIND_TOKEN."),
     ] = None,
-    host_name: Annotated[
-        list[str] | None, typer.Option(help="A name the server is reached by. Repeatable.")
-    ] = None,
+    host_name: Annotated[list[str] | None, Option(help="Name of the server. Repeatable.")] = None,
     pictures: Annotated[
         list[Path] | None,
-        typer.Option(help="A folder to show pictures from, beside those indexed. Repeatable."),
+        Option(help="A folder to show pictures from, beside those indexed. Repeatable."),
     ] = None,
     samples: Annotated[
-        Path | None, typer.Option(help="A folder of pictures to try; else some of the gallery.")
+        Path | None, Option(help="Folder of sample queries; default: indexed.")
     ] = None,
-    report: Annotated[
-        Path | None, typer.Option(help="A report of surefind evaluate, to be shown in the page.")
-    ] = None,
-    queue: Annotated[
-        int, typer.Option(min=1, help="Questions at a time; further ones are told to come back.")
-    ] = 64,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Threads that encode; one per core if not given.")
-    ] = None,
-    batch: Annotated[
-        int | None, typer.Option(min=1, help="Images encoded together; as suits the model.")
-    ] = None,
-    max_megabytes: Annotated[
-        float | None, typer.Option(min=0.001, help="Of an image that is sent.")
-    ] = None,
+    report: Annotated[Path | None, Option(help="A report of surefind evaluate to show.")] = None,
+    queue: Annotated[int, Option(min=1, help="Requests at a time; more get status 503.")] = 64,
+    workers: Annotated[int | None, Option(min=1, help="Encoding threads; default: cores.")] = None,
+    batch: Annotated[int | None, Option(min=1, help="Images per batch; default: by model.")] = None,
+    max_megabytes: Annotated[float | None, Option(min=0.001, help="Of an uploaded image.")] = None,
     reload_seconds: Annotated[
-        float, typer.Option(min=0, help="Between looks for a newer version; 0: never.")
+        float, Option(min=0, help="Seconds between checks for a newer version; 0: never.")
     ] = 2.0,
-    access_log: Annotated[bool, typer.Option("--access-log", help="A line per request.")] = False,
+    access_log: Annotated[bool, Option("--access-log", help="A line per request.")] = False,
     engine: EngineOption = None,
     runtime: Annotated[
-        Runtime | None, typer.Option(help="What encodes; what made the index, else.")
+        Runtime | None, Option(help="Encoder runtime; default: the index's.")
     ] = None,
 ) -> None:
     """Serve an index: a page to drop photos on, and a JSON API. Ctrl-C ends it.
@@ -74,7 +61,6 @@ def serve(
             f"{missing.name} is not installed", fix="pip install 'surefind[serve]'"
         ) from None
     from surefind.search.folder import encoder_of
-    from surefind.search.index import Index
     from surefind.serve.security import check_bind, read_token
     from surefind.serve.settings import Settings
 
@@ -99,14 +85,8 @@ def serve(
         **limits,
     )
     encoder = None if runtime is None else encoder_of(folder, runtime)
-    index = Index.open(folder, engine=engine, encoder=encoder)
+    index = sf.Index.open(folder, engine=engine, encoder=encoder)
     for warning in index.warnings:
         logging.warning(warning)
-    images = len(index)
-    run(
-        index,
-        settings,
-        told=lambda address: print(
-            f"{folder}: {images:,} images at {address} (Ctrl-C ends it)", flush=True
-        ),
-    )
+    start = f"{folder}: {len(index):,} images at"
+    run(index, settings, told=lambda at: print(f"{start} {at} (Ctrl-C ends it)", flush=True))

@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
-from surefind.cli.errors import StopRequest
-from surefind.cli.options import JsonOption
+import surefind as sf
+from surefind.cli.errors import StoppedAsAsked, StopRequest
+from surefind.cli.options import JsonOption, SetOption
 from surefind.cli.output import bars, line
 
 if TYPE_CHECKING:
@@ -19,27 +20,18 @@ if TYPE_CHECKING:
 
 
 def train(
-    data: Annotated[
-        str,
-        typer.Argument(help="A folder of class folders, a CSV, NAME:FOLDER, or 'glyphs'."),
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The model folder to make.")],
+    data: Annotated[str, Argument(help="Class folders, a CSV, NAME:FOLDER, or 'glyphs'.")],
+    output: Annotated[Path, Option("--output", "-o", help="The model folder to make.")],
     recipe: Annotated[
         str | None,
-        typer.Option(help="A TOML file or a name (surefind recipes); A+B puts B over A."),
+        Option(help="A TOML file or a name (surefind recipes); A+B puts B over A."),
     ] = None,
-    backbone: Annotated[
-        str | None, typer.Option(help="Instead of the recipe's: densenet161.tv_in1k, …")
-    ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="Change one key of it: loss.margin=0.1")
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option(help="Go on where the run in the folder stopped.")
-    ] = False,
+    backbone: Annotated[str | None, Option(help="A timm name, e.g. densenet161.tv_in1k")] = None,
+    settings: SetOption = None,
+    resume: Annotated[bool, Option(help="Go on where the run in the folder stopped.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Train an encoder; stop it whenever you like and go on with --resume.
+    """Train an encoder; interrupt it at any time and go on with --resume.
 
     Examples:
         surefind train glyphs -o model
@@ -47,22 +39,20 @@ def train(
         surefind train photos/ -o model --recipe triplet+cpu --set schedule.steps=500
         surefind train glyphs -o model --resume
     """
-    from surefind.datasets import open_dataset
     from surefind.reports.figures.curves import training_figure
     from surefind.reports.figures.style import save
     from surefind.training.monitor import TrainingStopped
-    from surefind.training.recipe import Recipe
     from surefind.training.run_folder import read_log
     from surefind.training.trainer import train as run
 
     scale = "glyphs" if data.split(":")[0] == "glyphs" else "cpu"
     backbone_key = [] if backbone is None else [f"encoder.backbone={backbone}"]
-    chosen = Recipe.read(recipe or f"bayes-centred+{scale}", [*backbone_key, *(settings or ())])
+    chosen = sf.Recipe.read(recipe or f"bayes-centred+{scale}", [*backbone_key, *(settings or ())])
     stop = StopRequest()
     with _bar(chosen.schedule.steps + chosen.variance.steps) as show:
         try:
             result = run(
-                open_dataset(data, val_share=chosen.data.val_share),
+                sf.open_dataset(data, val_share=chosen.data.val_share),
                 chosen,
                 output,
                 resume=resume,
@@ -70,7 +60,9 @@ def train(
                 should_stop=stop,
             )
         except TrainingStopped as stopped:
-            raise stop.explain(stopped) from stopped
+            if stop.asked:
+                raise StoppedAsAsked(stopped.problem, fix=stopped.fix) from stopped
+            raise
     if os.environ.get("RANK", "0") != "0":
         return  # torchrun: one process tells
     save(training_figure(read_log(output / "run" / "log.csv")), output / "run" / "curve.png")
@@ -90,20 +82,14 @@ def train(
 
 @contextmanager
 def _bar(total: int) -> "Iterator[Callable[[StepInfo], None]]":
-    """Rate, time left, loss, win rate and spread; without a terminal, a line now and then."""
+    """Show rate, time left, loss, win rate and spread; without a terminal, a line per log entry."""
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
     recall = ""
     first: StepInfo | None = None
-    with bars(
-        TextColumn("training"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[facts]}"),
-    ) as bar:
-        task = bar.add_task("", total=total, rate="", facts="")
+    columns = BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with bars(TextColumn("training"), *columns, TextColumn("{task.description}")) as bar:
+        task = bar.add_task("", total=total)
 
         def show(info: "StepInfo") -> None:
             nonlocal recall, first
@@ -116,7 +102,7 @@ def _bar(total: int) -> "Iterator[Callable[[StepInfo], None]]":
                 recall = f" · {facts}"
             steps, seconds = info.step - first.step, info.seconds - first.seconds
             rate = f"{steps / seconds:.1f} steps/s" if steps and seconds else ""
-            bar.update(task, completed=info.step, rate=rate, facts=facts + recall)
+            bar.update(task, completed=info.step, description=f"{rate} · {facts}{recall}")
             line(bar, f"step {info.step}: {facts} · {rate}")
 
         yield show

@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Exit, Option
 
+import surefind as sf
 from surefind.cli.calibrate import NOT_KEPT, print_calibration
 from surefind.cli.options import JsonOption, PrecisionOption
 
@@ -13,20 +14,20 @@ from surefind.cli.options import JsonOption, PrecisionOption
 def upgrade(
     vectors: Annotated[
         Path,
-        typer.Argument(metavar="VECTORS", help="Labelled vectors: a .npz, .npy or .parquet file."),
+        Argument(metavar="VECTORS", help="Labelled vectors: a .npz, .npy or .parquet file."),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="A folder for the upgrade.")],
+    output: Annotated[Path, Option("--output", "-o", help="A folder for the upgrade.")],
     precision: PrecisionOption = 0.95,
-    probability: Annotated[float, typer.Option(help="with this probability.")] = 0.9,
+    probability: Annotated[float, Option(help="with this probability.")] = 0.9,
     vectors_name: Annotated[
-        str | None, typer.Option("--vectors", help="Array or column of the vectors.")
+        str | None, Option("--vectors", help="Array or column of vectors.")
     ] = None,
     labels_name: Annotated[
-        str | None, typer.Option("--labels", help="Array or column of the labels.")
+        str | None, Option("--labels", help="Array or column of labels.")
     ] = None,
     variance: Annotated[
         bool,
-        typer.Option("--variance/--no-variance", help="Learn how vague each vector is."),
+        Option("--variance/--no-variance", help="Learn how vague each vector is."),
     ] = True,
     as_json: JsonOption = False,
 ) -> None:
@@ -44,11 +45,10 @@ def upgrade(
     from surefind.cli.output import stages
     from surefind.errors import InvalidFile
     from surefind.files import make_writable
-    from surefind.search.confidence.calibrate import Wishes
     from surefind.upgrade.calibrate import calibrate
     from surefind.upgrade.vectors import read_vectors
 
-    wishes = Wishes(precision=precision, probability=probability)
+    wishes = sf.Wishes(precision=precision, probability=probability)
     given = read_vectors(vectors, vectors=vectors_name, labels=labels_name)
     if not given.labels:
         raise InvalidFile(
@@ -66,4 +66,4 @@ def upgrade(
     else:
         print_calibration(output, made.calibration)
     if made.calibration.promise.threshold is None:
-        raise typer.Exit(NOT_KEPT)
+        raise Exit(NOT_KEPT)

@@ -1,6 +1,5 @@
-"""Everything once, on built-in data: what `surefind demo` does, for whoever wants it in Python."""
+"""The demo of `surefind demo` as a function: everything once, on built-in data."""
 
-from surefind.demo.run import DemoResult, run_demo
-from surefind.demo.setup import DemoSize
+from surefind.demo.run import DemoResult, DemoSize, run_demo
 
 __all__ = ["DemoResult", "DemoSize", "run_demo"]

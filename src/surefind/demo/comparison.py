@@ -1,6 +1,6 @@
 """Who knows when the first hit is wrong? Both encoders: distances, variance, confidence."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -31,21 +31,19 @@ Values = NDArray[np.float64]
 Groups = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """How well one quantity tells right first hits from wrong ones."""
 
     encoder: str
     told_by: str
     recall: float  # share of queries whose first hit is right: R@1
-    auroc: float  # of a wrong first hit
+    auroc: float  # of a wrong first hit, the mean within folds of classes; nan if in none
     ece: float | None  # calibration error, debiased; none where it is no probability
     floor: float | None  # that of a perfect model with as many queries
     answered: float  # share of queries, with the guaranteed precision
 
 
-@dataclass(frozen=True, eq=False)
-class HitConfidence:
+class HitConfidence(NamedTuple):
     """What one quantity says of every query's first hit, more being surer; and the truth."""
 
     sure: Values  # (Q,)
@@ -60,12 +58,8 @@ class HitConfidence:
             floor = metrics.calibration_floor(probability)
         order = rankdata(self.sure) / (len(self.sure) + 1)  # a guarantee asks for the order alone
         answered = promise_precision(order, self.right, groups, precision=precision).coverage
-        auroc = self.auroc(groups)
+        auroc = metrics.auroc_within(*self.wrong_hits(groups))
         return Row(encoder, told_by, float(self.right.mean()), auroc, ece, floor, answered)
-
-    def auroc(self, groups: Groups) -> float:
-        """Return that of wrong first hits, the mean within folds of classes; nan if in none."""
-        return metrics.auroc_within(*self.wrong_hits(groups))
 
     def wrong_hits(self, groups: Groups) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return how unsure, whether wrong, and the fold of each query's class."""
@@ -83,9 +77,8 @@ def by_signals(
     right = catalog.codes[found.rows[:, 0].numpy()] == catalog.codes
     signals = uncertainty_signals(embeddings, embeddings, found, by_means=found, learned=learned)
     sure = {name: HitConfidence(-signal.numpy(), right) for name, signal in signals.items()}
-    cosine = signals[COSINE].numpy()
-    platt = crossfit_probability(cosine, right, catalog.codes, platt=True)
-    return sure | {COSINE: HitConfidence(-cosine, right, platt)}
+    platt = crossfit_probability(signals[COSINE].numpy(), right, catalog.codes, platt=True)
+    return sure | {COSINE: sure[COSINE]._replace(probability=platt)}
 
 
 def by_curve(curve: Curve) -> HitConfidence:

@@ -30,13 +30,9 @@ class Question:
     path: Path
     result: SearchResult
 
-    @property
-    def right(self) -> bool:
-        """Whether the first hit is what the query shows."""
-        return self.label is not None and self.result.hits[0].metadata.get("label") == self.label
-
     def as_dict(self) -> dict[str, Any]:
         first = self.result.hits[0]
+        label = first.metadata.get("label")
         return {
             "kind": self.kind,
             "about": self.about,
@@ -46,32 +42,14 @@ class Question:
             "confidence": self.result.confidence,
             "novelty_p_value": self.result.novelty_p_value,
             "first_hit": first.id,
-            "first_label": first.metadata.get("label"),
-            "right": self.right,
+            "first_label": label,
+            "right": self.label is not None and label == self.label,
         }
-
-
-@dataclass(frozen=True)
-class Tally:
-    """What all that could have been asked come to."""
-
-    kept_out: dict[str, int]  # glyphs by their verdict
-    right_matches: int  # first hits called a match that are one
-    symbols: int
-    foreign_symbols: int  # called so
-
-    def __str__(self) -> str:
-        counts = self.kept_out
-        return (
-            f"of {sum(counts.values())} glyphs kept out, {counts[MATCH]} match "
-            f"({self.right_matches} rightly), {counts[UNSURE]} unsure, {counts[FOREIGN]} foreign; "
-            f"of {self.symbols} symbols {self.foreign_symbols} foreign"
-        )
 
 
 def ask(
     index: Index, kept_out: Catalog, symbols: Embedded, folder: Path
-) -> tuple[tuple[Question, ...], Tally]:
+) -> tuple[tuple[Question, ...], dict[str, Any]]:
     """Search all of them; of each verdict one is written to the folder and searched again."""
     own = index.search(index.encoder.encode(kept_out.files), SHOWN)
     foreign = index.search(symbols.embeddings, SHOWN)
@@ -88,13 +66,13 @@ def ask(
         answer = index.search(path, SHOWN)
         questions.append(Question(kind, about, kept_out.labels[row], path, answer))
     questions.append(foreign_question(index, symbols.catalog, foreign, folder / "foreign.png"))
-    return tuple(questions), tally_of(own, kept_out, foreign)
+    return tuple(questions), count_verdicts(own, kept_out, foreign)
 
 
 def foreign_question(
     index: Index, symbols: Catalog, theirs: list[SearchResult], path: Path
 ) -> Question:
-    """A chess board; if that passes for a glyph, the strangest of the symbols."""
+    """Ask with a chess board; if that passes for a glyph, with the strangest of the symbols."""
     squares = (np.indices((64, 64)) // 8).sum(axis=0) % 2
     file = io.BytesIO()
     Image.fromarray((255 * squares).astype(np.uint8)).save(file, "PNG")
@@ -108,22 +86,21 @@ def foreign_question(
 
 
 def best_with(results: Sequence[SearchResult], verdict: str, *, by: Sequence[float]) -> int:
-    """The highest of those with the verdict; of all, if none has it."""
+    """Return the highest of those with the verdict; of all, if none has it."""
     return max(range(len(results)), key=lambda row: (results[row].verdict == verdict, by[row]))
 
 
-def tally_of(
+def count_verdicts(
     own: Sequence[SearchResult], kept_out: Catalog, theirs: Sequence[SearchResult]
-) -> Tally:
-    counts = Counter(str(result.verdict) for result in own)
-    right = sum(
-        result.verdict == MATCH and result.hits[0].metadata.get("label") == label
-        for result, label in zip(own, kept_out.labels, strict=True)
-    )
-    foreign = sum(result.verdict == FOREIGN for result in theirs)
-    return Tally(
-        {verdict: counts[verdict] for verdict in (MATCH, UNSURE, FOREIGN)},
-        right,
-        len(theirs),
-        foreign,
-    )
+) -> dict[str, Any]:
+    """Count verdicts of glyphs, matches among them that are right, and symbols called foreign."""
+    counts = Counter(result.verdict for result in own)
+    return {
+        "kept_out": {verdict: counts[verdict] for verdict in (MATCH, UNSURE, FOREIGN)},
+        "right_matches": sum(
+            result.verdict == MATCH and result.hits[0].metadata.get("label") == label
+            for result, label in zip(own, kept_out.labels, strict=True)
+        ),
+        "symbols": len(theirs),
+        "foreign_symbols": sum(result.verdict == FOREIGN for result in theirs),
+    }

@@ -1,85 +1,124 @@
-"""The demo from its first stage to its last."""
+"""The demo: glyphs are drawn, two encoders trained, indexed, calibrated, evaluated, compared."""
 
-import math
+import json
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
+import torch
 
-from surefind.datasets import open_dataset
-from surefind.datasets.glyphs import TABLE, draw_glyphs, glyphs_folder
+import surefind as sf
+from surefind.datasets.glyphs import TABLE, GlyphSettings, draw_glyphs, glyphs_folder
 from surefind.datasets.splits import Splits
-from surefind.demo.comparison import Row, compare
-from surefind.demo.queries import Question, Tally, ask
-from surefind.demo.setup import (
-    NEW_FOLDER,
-    DemoFolder,
-    DemoSize,
-    StageDone,
-    Stages,
-    Watch,
-    unwatched,
-)
-from surefind.encoders.encoder import Encoder
-from surefind.errors import InvalidFile
-from surefind.files import whole_file
+from surefind.demo.comparison import BASELINE, BAYESIAN, Row, compare
+from surefind.demo.queries import Question, ask
+from surefind.files import make_writable, whole_file, write_whole
 from surefind.images.catalog import Catalog
 from surefind.reports.evaluate import Request, evaluate
 from surefind.reports.protocol import embed_catalog
 from surefind.reports.report import ReportFolder
 from surefind.reports.reproduce.run import finished_evaluation, is_trained
-from surefind.search.confidence.calibrate import Wishes
 from surefind.search.confidence.calibration import Calibration
 from surefind.search.folder import IndexFolder
-from surefind.search.index import Index
 from surefind.search.sentences import digits, promised
 from surefind.training.run_folder import RunFolder, read_log
 from surefind.training.trainer import train
 from surefind.upgrade.calibrate import calibrate
-from surefind.upgrade.upgrade import Upgrade
 from surefind.upgrade.vectors import read_vectors
 
-WISHES = Wishes(precision=0.75, foreign_rate=0.05)  # what so short a training can guarantee
+WISHES = sf.Wishes(precision=0.75, foreign_rate=0.05)  # what so short a training can guarantee
 KEPT_OUT = 3  # of each class: with one, too few are called a match to see how many rightly
 TRY_YOURS = "surefind train photos/ -o model"
+NEW_FOLDER = "name a new folder: surefind demo -o FOLDER"
+STAGES = 8
+PATHS = {  # in the folder, by their names in JSON
+    "model": "model",
+    "baseline": "baseline",
+    "index": "index",
+    "report": "report/report.html",
+    "queries": "queries",
+    "vectors": "vectors.npz",
+    "vectors_model": "vectors-model",
+}
+
+Tell = Callable[[str, int, int], None]  # which part of the stage, how much of it, out of how much
+Watch = Callable[[str], AbstractContextManager[Tell]]  # shows a stage while it runs
+
+
+@dataclass(frozen=True)
+class DemoSize:
+    """How much the demo does: the usual size takes two minutes on two cores; tests do with less."""
+
+    classes: int = GlyphSettings.classes
+    per_class: int = GlyphSettings.per_class
+    foreign: int = GlyphSettings.foreign
+    steps: int = 400  # of training, of either encoder
+    batch_classes: int = 32
+    ladder: int = 40  # queries that the report corrupts step by step
+
+    def recipe(self, name: str, *, seed: int) -> sf.Recipe:
+        """Return a recipe for glyphs with fewer steps."""
+        changes = {
+            "seed": seed,
+            "batch.classes": self.batch_classes,
+            "schedule.steps": self.steps,
+            "schedule.validate_every": max(1, self.steps // 5),
+            "schedule.checkpoint_every": max(1, self.steps // 10),  # lost by an interruption
+        }
+        settings = [f"{key}={value}" for key, value in changes.items()]
+        return sf.Recipe.read(f"{name}+glyphs", settings)
+
+
+@dataclass
+class Stage:
+    """One stage: the main thing it found, and whether an earlier run had done the work."""
+
+    number: int
+    name: str
+    figure: str = ""
+    seconds: float = 0.0
+    reused: bool = False
+
+    @property
+    def title(self) -> str:
+        return f"{self.number}/{STAGES} {self.name}"
 
 
 @dataclass(frozen=True)
 class DemoResult:
     """Everything the demo found; the files are in the folder."""
 
-    folder: DemoFolder
+    folder: Path
     seed: int
     precision: float  # at which queries are answered
-    stages: tuple[StageDone, ...]
+    stages: tuple[Stage, ...]
     rows: tuple[Row, ...]
     reading: tuple[str, ...]  # how to read the rows
     questions: tuple[Question, ...]
-    tally: Tally
+    asked: dict[str, Any]  # verdicts of all glyphs kept out, and of all symbols
     calibration: Calibration
 
     @property
     def open_page(self) -> str:
-        """The command that shows the page."""
-        folder = self.folder
-        shown = ("--samples", str(folder.queries), "--report", str(folder.report))
-        return shlex.join(("surefind", "serve", str(folder.index), *shown))
+        """The command that serves the index."""
+        index, queries, report = (
+            str(self.folder / name) for name in ("index", "queries", "report")
+        )
+        return shlex.join(("surefind", "serve", index, "--samples", queries, "--report", report))
 
     def as_dict(self) -> dict[str, Any]:
-        """Fit for JSON: a number that is none becomes null."""
-        folder = self.folder
+        """Return everything in the form of JSON; a number that is none becomes null."""
         table = [
-            {
-                name: None if isinstance(value, float) and math.isnan(value) else value
-                for name, value in asdict(row).items()
-            }
+            {name: None if value != value else value for name, value in row._asdict().items()}
             for row in self.rows
         ]
         return {
-            "output": str(folder.path),
+            "output": str(self.folder),
             "seed": self.seed,
             "seconds": round(sum(stage.seconds for stage in self.stages), 1),
             "stages": [asdict(stage) for stage in self.stages],
@@ -87,16 +126,8 @@ class DemoResult:
             "table": table,
             "reading": list(self.reading),
             "queries": [question.as_dict() for question in self.questions],
-            "asked": asdict(self.tally),
-            "paths": {
-                "model": str(folder.model),
-                "baseline": str(folder.baseline),
-                "index": str(folder.index),
-                "report": str(folder.report / "report.html"),
-                "queries": str(folder.queries),
-                "vectors": str(folder.vectors),
-                "vectors_model": str(folder.vectors_model),
-            },
+            "asked": self.asked,
+            "paths": {name: str(self.folder / inside) for name, inside in PATHS.items()},
             "next": [self.open_page, TRY_YOURS],
         }
 
@@ -106,17 +137,64 @@ def run_demo(
     *,
     size: DemoSize | None = None,
     seed: int = 0,
-    watch: Watch = unwatched,
-    ended: Callable[[StageDone], None] | None = None,
+    watch: Watch = lambda _: nullcontext(lambda *_: None),
+    ended: Callable[[Stage], None] = lambda _: None,
 ) -> DemoResult:
     """Draw glyphs, train two encoders, index, calibrate, evaluate, search, compare.
 
-    `output` becomes the demo's folder. What an earlier run with the same settings finished there
-    is used again. `watch` shows a stage while it runs, `ended` is told of each that is done.
+    Args:
+        output: The demo's folder. What an earlier run with the same settings finished in it is
+            used again.
+        size: How much to do.
+        seed: Of training and of every draw.
+        watch: Shows a stage, by its title, while it runs.
+        ended: Is told of each stage that is done.
+
+    Returns:
+        The table, the queries and the paths of everything that was written.
+
+    Raises:
+        InvalidFile: The folder has other files, or was made with other settings.
     """
-    size, folder = size or DemoSize(), DemoFolder(Path(output))
-    folder.claim(size, seed=seed)
-    return _Demo(folder, size, seed, Stages(watch, ended)).run()
+    size, folder = size or DemoSize(), Path(output)
+    claim(folder, size, seed=seed)
+    demo = _Demo(folder, size, seed, watch, ended)
+    glyphs = demo.draw()
+    encoder = demo.train(glyphs, BAYESIAN, "bayes-centred", folder / "model")
+    baseline = demo.train(glyphs, BASELINE, "triplet", folder / "baseline")
+    gallery, kept_out = divide(glyphs.test, seed=seed)
+    with demo.index(encoder, gallery) as index:
+        calibration = demo.calibrate(index)
+        demo.evaluate()
+        rows, reading = demo.upgrade(baseline, gallery, index, calibration)
+        questions, asked = demo.ask(index, kept_out, glyphs)
+    return DemoResult(
+        folder, seed, WISHES.precision, tuple(demo.stages), rows, reading, questions, asked,
+        calibration,
+    )  # fmt: skip
+
+
+def claim(folder: Path, size: DemoSize, *, seed: int) -> None:
+    """Make a folder the demo's, or check that it is one made with the same settings."""
+    file = folder / "demo.json"
+    now = {"surefind": sf.__version__, "seed": seed, "size": asdict(size)}
+    if not file.is_file():
+        hidden = folder.is_dir() and all(path.name[0] == "." for path in folder.iterdir())
+        if folder.exists() and not hidden:  # a run killed at once may leave a hidden file
+            raise sf.InvalidFile(f"{folder} is no demo, and is not empty", fix=NEW_FOLDER)
+        make_writable(folder)
+        write_whole(file, (json.dumps(now, indent=1) + "\n").encode())
+    try:
+        then = json.loads(file.read_text())
+        changed = [key for key, value in now.items() if then.get(key) != value]
+    except (OSError, ValueError, AttributeError) as error:
+        raise sf.InvalidFile(f"cannot read {file}: {error}", fix=NEW_FOLDER) from error
+    for key in changed:
+        raise sf.InvalidFile(
+            f"{folder} was made with another {key}: {then.get(key)}, not {now[key]}",
+            fix=f"{NEW_FOLDER}, or delete this one",
+        )
+    make_writable(folder)
 
 
 def divide(test: Catalog, *, seed: int) -> tuple[Catalog, Catalog]:
@@ -129,54 +207,50 @@ def divide(test: Catalog, *, seed: int) -> tuple[Catalog, Catalog]:
     return test.select(inside), test.select(sorted(outside))
 
 
+@dataclass
 class _Demo:
-    def __init__(self, folder: DemoFolder, size: DemoSize, seed: int, stages: Stages) -> None:
-        self.folder, self.size, self.seed, self.stages = folder, size, seed, stages
-        # As commands name the data.
-        self.data = "glyphs" if size.is_usual_data else str(folder.glyphs / TABLE)
+    folder: Path
+    size: DemoSize
+    seed: int
+    watch: Watch
+    ended: Callable[[Stage], None]
 
-    def run(self) -> DemoResult:
-        folder, seed = self.folder, self.seed
-        glyphs = self.draw()
-        encoder = self.train(glyphs, "bayes-centred", folder.model)
-        baseline = self.train(glyphs, "triplet", folder.baseline)
-        gallery, kept_out = divide(glyphs.test, seed=seed)
-        with self.index(encoder, gallery) as index:
-            calibration = self.calibrate(index)
-            self.evaluate()
-            rows, reading = self.upgrade(baseline, gallery, index, calibration)
-            questions, tally = self.ask(index, kept_out, glyphs)
-        return DemoResult(
-            folder=folder,
-            seed=seed,
-            precision=WISHES.precision,
-            stages=tuple(self.stages.done),
-            rows=rows,
-            reading=reading,
-            questions=questions,
-            tally=tally,
-            calibration=calibration,
-        )
+    def __post_init__(self) -> None:
+        self.stages: list[Stage] = []
+        drawn = GlyphSettings(self.size.classes, self.size.per_class, self.size.foreign)
+        usual = drawn == GlyphSettings()
+        self.glyphs = glyphs_folder() if usual else self.folder / "glyphs"
+        self.data = "glyphs" if usual else str(self.glyphs / TABLE)  # as commands name it
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[tuple[Stage, Tell]]:
+        """Begin a stage; it is timed, and told when it has ended."""
+        began, stage = perf_counter(), Stage(len(self.stages) + 1, name)
+        with self.watch(stage.title) as tell:
+            yield stage, tell
+        stage.seconds = round(perf_counter() - began, 3)
+        self.stages.append(stage)
+        self.ended(stage)
 
     def draw(self) -> Splits:
-        """The usual glyphs are kept where every command finds them."""
+        """Draw the glyphs; those of the usual size are kept where every command finds them."""
         size = self.size
-        with self.stages.next() as stage:
-            place = glyphs_folder() if size.is_usual_data else self.folder.glyphs
-            stage.reused = place.exists()
-            draw_glyphs(place, classes=size.classes, per_class=size.per_class, foreign=size.foreign)
-            glyphs = open_dataset(self.data)
-            images = len(glyphs.train) + len(glyphs.val) + len(glyphs.test)
-            stage.figure = (
-                f"{images:,} pictures of {size.classes} letters, {size.foreign} of symbols: {place}"
+        with self.stage("drawing glyphs") as (stage, _):
+            stage.reused = self.glyphs.exists()
+            draw_glyphs(
+                self.glyphs, classes=size.classes, per_class=size.per_class, foreign=size.foreign
             )
+            glyphs = sf.open_dataset(self.data)
+            images = len(glyphs.train) + len(glyphs.val) + len(glyphs.test)
+            letters = f"{images:,} pictures of {size.classes} letters"
+            stage.figure = f"{letters}, {size.foreign} of symbols: {self.glyphs}"
         return glyphs
 
-    def train(self, glyphs: Splits, recipe_name: str, folder: Path) -> Encoder:
-        """A finished model is used as it is, an unfinished one goes on where it was."""
+    def train(self, glyphs: Splits, kind: str, recipe_name: str, folder: Path) -> sf.Encoder:
+        """Train a model; a finished one is used as it is, an unfinished one goes on."""
         recipe = self.size.recipe(recipe_name, seed=self.seed)
         steps = recipe.schedule.steps
-        with self.stages.next() as stage:
+        with self.stage(f"training the {kind}") as (stage, tell):
             begun = (folder / "run" / "recipe.toml").is_file()
             stage.reused = begun and is_trained(folder, recipe)
             if not stage.reused:
@@ -185,115 +259,100 @@ class _Demo:
                     recipe,
                     folder,
                     resume=RunFolder(folder).state_path.is_file(),
-                    on_step=lambda info: stage.tell("", info.step, steps),
+                    on_step=lambda info: tell("", info.step, steps),
                 )
             log = read_log(folder / "run" / "log.csv")
             first, *later = (row.recall for row in log if row.recall == row.recall)
             # The untrained model is not kept where there is a variance: it knows nothing of it.
             kept = max(later if recipe.encoder.family != "point" else [first, *later])
             stage.figure = f"R@1 {first:.3f} -> {kept:.3f} on validation classes, {steps} steps"
-        return Encoder.load(folder)
+        return sf.Encoder.load(folder)
 
-    def index(self, encoder: Encoder, gallery: Catalog) -> Index:
-        """The index of an earlier run is completed, else a new one is made."""
-        path = self.folder.index
-        with self.stages.next() as stage:
+    def index(self, encoder: sf.Encoder, gallery: Catalog) -> sf.Index:
+        """Make the index, or complete that of an earlier run."""
+        path = self.folder / "index"
+        with self.stage("indexing glyphs of new classes") as (stage, tell):
             stage.reused = IndexFolder(path).exists()
-            if stage.reused:
-                index = Index.open(path, encoder=encoder)
-            else:
-                index = Index.create(path, encoder)
+            make = sf.Index.open if stage.reused else sf.Index.create
+            index = make(path, encoder=encoder)
             if len(index) < len(gallery):
                 index.add(
                     gallery,
                     duplicates="keep",
-                    progress=lambda done: stage.tell("", done, len(gallery)),
+                    progress=lambda done: tell("", done, len(gallery)),
                 )
                 index.compact()
             if index.known(gallery.ids) != set(gallery.ids) or len(index) != len(gallery):
                 index.close()
-                raise InvalidFile(
+                raise sf.InvalidFile(
                     f"{path} holds other images than those of the demo",
                     fix=f"delete {path}, or {NEW_FOLDER}",
                 )
             stage.figure = f"{len(index):,} glyphs of {len(gallery.classes)} classes"
         return index
 
-    def calibrate(self, index: Index) -> Calibration:
-        """By its own images, each searched among the others."""
-        with self.stages.next() as stage:
+    def calibrate(self, index: sf.Index) -> Calibration:
+        """Calibrate by the index's own images, each searched among the others."""
+        with self.stage("calibrating") as (stage, tell):
             calibration = index.calibration
-            stage.reused = calibration is not None and (
-                calibration.origin.gallery,
-                calibration.promise.precision,
-                calibration.foreign_rate,
-            ) == (len(index), WISHES.precision, WISHES.foreign_rate)
-            if calibration is None or not stage.reused:
-                calibration = index.calibrate(wishes=WISHES, seed=self.seed, progress=stage.tell)
+            if calibration is not None and calibration.promise.precision == WISHES.precision:
+                stage.reused = True
+            else:
+                calibration = index.calibrate(wishes=WISHES, seed=self.seed, progress=tell)
             stage.figure = promised(calibration.promise)
         return calibration
 
     def evaluate(self) -> None:
-        with self.stages.next() as stage:
-            report = ReportFolder(self.folder.report)
+        with self.stage("evaluating, writing the report") as (stage, tell):
+            report = ReportFolder(self.folder / "report")
             request = Request(
-                model=self.folder.model,
+                model=self.folder / "model",
                 data=self.data,
                 ladder=self.size.ladder,
                 seed=self.seed,
-                command=f"surefind demo -o {self.folder.path} --seed {self.seed}",
+                command=f"surefind demo -o {self.folder} --seed {self.seed}",
             )
             result = finished_evaluation(request, report.folder)
             stage.reused = result is not None
             if result is None:
                 report.make()
-                evaluation = evaluate(request, kept_in=report.embeddings, tell=stage.tell)
-                stage.tell("writing", 0, 1)
+                evaluation = evaluate(request, kept_in=report.embeddings, tell=tell)
+                tell("writing", 0, 1)
                 report.write(evaluation)
                 result = evaluation.result
             about = result.about
-            stage.figure = (
-                f"{about.queries:,} queries, {about.foreign_queries} foreign ones: {report.page}"
-            )
+            asked = f"{about.queries:,} queries, {about.foreign_queries} foreign ones"
+            stage.figure = f"{asked}: {report.page}"
 
     def upgrade(
-        self, baseline: Encoder, gallery: Catalog, index: Index, calibration: Calibration
+        self, baseline: sf.Encoder, gallery: Catalog, index: sf.Index, calibration: Calibration
     ) -> tuple[tuple[Row, ...], tuple[str, ...]]:
-        """The baseline's vectors become a file, as anybody may bring them; all are compared."""
-        folder = self.folder
-        with self.stages.next() as stage:
-            vectors = embed_catalog(
-                baseline,
-                gallery,
-                kept_in=folder.baseline / "embeddings",
-                max_bad_share=0.0,
-                progress=lambda done: stage.tell("encoding", done, len(gallery)),
-            ).embeddings.mean
-            known = read_vectors(folder.vectors) if folder.vectors.is_file() else None
-            if (
-                known is not None
-                and known.ids == gallery.ids
-                and np.array_equal(known.values, vectors.numpy())
-            ):
-                stage.reused = True
-                upgrade = Upgrade.load(folder.vectors_model)
-            else:
-                upgrade = calibrate(
-                    vectors, gallery.labels, wishes=WISHES, seed=self.seed, progress=stage.tell
-                )
-                upgrade.save(folder.vectors_model)
+        """Upgrade the baseline's vectors from a file, as anybody may bring one; compare all."""
+        file, model = self.folder / "vectors.npz", self.folder / "vectors-model"
+        with self.stage("upgrading the baseline's vectors, as if they were yours") as (stage, tell):
+            stage.reused = file.is_file()
+            if not stage.reused:
+                vectors = baseline.encode_all(
+                    gallery.files,
+                    max_bad_share=0.0,
+                    progress=lambda done: tell("encoding", done, len(gallery)),
+                ).embeddings.mean
+                calibrate(
+                    vectors, gallery.labels, wishes=WISHES, seed=self.seed, progress=tell
+                ).save(model)
                 labels, ids = np.array(gallery.labels), np.array(gallery.ids)
-                with whole_file(folder.vectors) as file:  # last: it says that the upgrade is there
-                    np.savez(file, vectors=vectors.numpy(), labels=labels, ids=ids)
-            quality = upgrade.calibration.quality
+                with whole_file(file) as written:  # last: it says that the upgrade is there
+                    np.savez(written, vectors=vectors.numpy(), labels=labels, ids=ids)
+            upgrade = sf.Upgrade.load(model).calibration
+            quality = upgrade.quality
             stage.figure = (
                 f"AUROC of wrong first hits {digits(quality.baseline_auroc)} by distance, "
                 f"{digits(quality.auroc)} by confidence"
             )
             return compare(
                 gallery,
-                points=vectors,
-                upgrade=upgrade.calibration.curve,
+                points=torch.from_numpy(read_vectors(file).values),
+                upgrade=upgrade.curve,
                 embeddings=index.items(gallery.ids).embeddings,
                 confidence=calibration.curve,
                 precision=WISHES.precision,
@@ -301,12 +360,18 @@ class _Demo:
             )
 
     def ask(
-        self, index: Index, kept_out: Catalog, glyphs: Splits
-    ) -> tuple[tuple[Question, ...], Tally]:
-        with self.stages.next() as stage:
+        self, index: sf.Index, kept_out: Catalog, glyphs: Splits
+    ) -> tuple[tuple[Question, ...], dict[str, Any]]:
+        with self.stage("asking three queries") as (stage, _):
             assert glyphs.foreign is not None, "glyphs come with symbols"
-            kept_in = ReportFolder(self.folder.report).embeddings
+            kept_in = ReportFolder(self.folder / "report").embeddings
             symbols = embed_catalog(index.encoder, glyphs.foreign, kept_in=kept_in)
-            questions, tally = ask(index, kept_out, symbols, self.folder.queries)
-            stage.figure = str(tally)
-        return questions, tally
+            questions, asked = ask(index, kept_out, symbols, self.folder / "queries")
+            counts = asked["kept_out"]
+            stage.figure = (
+                f"of {len(kept_out)} glyphs kept out, {counts['match']} match "
+                f"({asked['right_matches']} rightly), {counts['unsure']} unsure, "
+                f"{counts['foreign']} foreign; of {asked['symbols']} symbols "
+                f"{asked['foreign_symbols']} foreign"
+            )
+        return questions, asked
