@@ -12,7 +12,7 @@ from surefind.search.confidence.calibrate import Wishes, calibrate_engine, embed
 from surefind.search.confidence.conformal import VERDICTS
 from surefind.search.hits import SearchResult
 from surefind.search.index import Index
-from surefind.search.query import Question, answer
+from surefind.search.query import answer, search_request
 
 GALLERY, (KNOWN, LABELS), (FRESH, _) = thirds(classes=24, per_class=18, seed=6)
 LATE = rows_of(FRESH[60:90], ["late"] * 30, prefix="late")
@@ -28,8 +28,7 @@ def plain_answers(*, then: Rows | None = None) -> list[SearchResult]:
     made = calibrate_engine(engine, queries, WISHES, ranking="mean", source="memory")
     if then is not None:
         engine.add(then)
-    question = Question(25, "mean")
-    return answer(engine, FRESH[:60], [""] * 60, question, calibrated=made)
+    return answer(engine, FRESH[:60], [""] * 60, search_request(engine, 25, "mean", None), made)
 
 
 def assert_alike(found: list[SearchResult], wanted: list[SearchResult]) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from clusters import DIM, FINGERPRINT, SPACE, cluster_index, clusters, gaussians, rows_of, thirds
+from clusters import DIM, FINGERPRINT, SPACE, cluster_index, gaussians, thirds
 from looking import look
 
 import surefind as sf
@@ -163,25 +163,6 @@ def test_a_gallery_that_became_too_small_gives_hits_and_a_reason(index):
 
 
 # the gallery changes
-
-
-@pytest.mark.parametrize("k", [5, 60])
-def test_rows_that_come_later_are_judged_too(index, k):
-    more = rows_of(*clusters(seed=8), prefix="late")
-    index.add_embeddings(more.embeddings, more.ids, metadata=more.metadata)
-    late = 0
-    for result in index.search(more.embeddings[:20], k=k):
-        assert result.verdict in VERDICTS
-        assert all(0 < hit.confidence < 1 for hit in result.hits[:20])
-        late += result.hits[0].id.startswith("late")
-    assert late == 20
-
-
-def test_removed_rows_leave_the_others_judged(index):
-    index.remove([f"row-{n}" for n in range(0, len(LABELS), 2)])
-    for result in index.search(FRESH[:20]):
-        assert result.verdict in VERDICTS
-        assert all(int(hit.id[4:]) % 2 for hit in result.hits)
 
 
 def test_a_snapshot_keeps_the_calibration(index, tmp_path):

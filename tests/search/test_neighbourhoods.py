@@ -32,22 +32,11 @@ def brute_force(rows: Rows, row: int, count: int = WIDTH) -> list[float]:
     return [squared(means[row], means[other]) for other in near]
 
 
-def keys_of(engine, ids=None):
-    """Of all rows as they are scanned, or of those with these ids."""
-    keys = np.concatenate([block.keys for block in engine.scan()])
-    if ids is None:
-        return keys
-    key_of = dict(zip(engine.rows(keys).ids, keys, strict=True))
-    return np.array([key_of[name] for name in ids])
-
-
-def vectors_of(engine, ids=None):
-    """As the engine keeps them: of all rows, or of those with these ids."""
+def vectors_of(engine, ids):
+    """As the engine keeps them."""
     blocks = list(engine.scan())
-    vectors = np.concatenate([block.vectors for block in blocks])
-    if ids is None:
-        return vectors
     names = engine.rows(np.concatenate([block.keys for block in blocks])).ids
+    vectors = np.concatenate([block.vectors for block in blocks])
     return vectors[[names.index(name) for name in ids]]
 
 
@@ -86,33 +75,6 @@ def test_many_rows_are_looked_at_a_few_at_a_time(tmp_path, monkeypatch):
     assert np.array_equal(parts.distances, whole.distances)
 
 
-def test_rows_that_came_later_are_looked_at_when_they_are_hit(tmp_path):
-    engine = engine_with(tmp_path / "store", random_rows(40, DIM, seed=3))
-    before = Neighbourhoods.of(engine, ranking="mean")
-    late = random_rows(8, DIM, seed=4, prefix="late")
-    engine.add(late)
-    fresh = Neighbourhoods.of(engine, ranking="mean")
-    keys = keys_of(engine)
-    ids = engine.rows(keys).ids
-    vectors = vectors_of(engine)
-    found = known_around(engine, before, keys, vectors, ranking="mean")
-    new = np.array([name.startswith("late") for name in ids])
-    assert new.sum() == 8
-    assert found[new] == pytest.approx(fresh.around(vectors)[new])
-    assert np.array_equal(found[~new], before.around(vectors)[~new])
-
-
-def test_a_row_that_was_replaced_is_looked_at_again(tmp_path):
-    rows = random_rows(40, DIM, seed=3)
-    engine = engine_with(tmp_path / "store", rows)
-    before = Neighbourhoods.of(engine, ranking="mean")
-    other = random_rows(1, DIM, seed=9).embeddings
-    engine.add(Rows(rows.ids[:1], other, ("",), ({},)))
-    key, vector = keys_of(engine, rows.ids[:1]), vectors_of(engine, rows.ids[:1])
-    found = known_around(engine, before, key, vector, ranking="mean")
-    assert found == pytest.approx(Neighbourhoods.of(engine, ranking="mean").around(vector))
-
-
 def test_those_of_another_gallery_are_not_taken_for_its_own(tmp_path):
     first, second = (
         create(str(tmp_path / name), space(), {"gallery": name}, kind="flat")
@@ -121,7 +83,8 @@ def test_those_of_another_gallery_are_not_taken_for_its_own(tmp_path):
     first.add(random_rows(40, DIM, seed=1))
     second.add(random_rows(40, DIM, seed=2))
     others = Neighbourhoods.of(first, ranking="mean")
-    keys, vectors = keys_of(second), vectors_of(second)
+    (block,) = second.scan()
+    keys, vectors = block.keys, block.vectors
     found = known_around(second, others, keys, vectors, ranking="mean")
     assert np.array_equal(found, Neighbourhoods.of(second, ranking="mean").around(vectors))
 

@@ -45,7 +45,7 @@ def upgrade(
     from surefind.errors import InvalidFile
     from surefind.files import make_writable
     from surefind.search.confidence.calibrate import Wishes
-    from surefind.upgrade.calibrate import calibrate
+    from surefind.upgrade.upgrade import calibrate
     from surefind.upgrade.vectors import read_vectors
 
     wishes = Wishes(precision=precision, probability=probability)

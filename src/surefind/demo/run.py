@@ -39,8 +39,7 @@ from surefind.search.sentences import digits, promised
 from surefind.training.folder import RunFolder
 from surefind.training.log import read_log
 from surefind.training.loop import train
-from surefind.upgrade.calibrate import calibrate
-from surefind.upgrade.upgrade import Upgrade
+from surefind.upgrade.upgrade import Upgrade, calibrate
 from surefind.upgrade.vectors import read_vectors
 
 WISHES = Wishes(precision=0.75, foreign_rate=0.05)  # what so short a training can guarantee
