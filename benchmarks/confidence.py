@@ -55,12 +55,12 @@ def index_of(features: FeatureSet, rows: Rows, folder: Path) -> sf.Index:
 def ask(index: sf.Index, heads: VarianceHeads | None, *, but: Collection[str] = ()) -> Observed:
     """Images of an index, of classes that the heads never saw, each asked of the others."""
     engine = index._engine
-    queries, around = own_queries(engine), Neighbourhoods.of(engine, ranking="mean")
+    queries, around = own_queries(engine), Neighbourhoods.of(engine)
     others = [row for row, facts in enumerate(queries.facts) if facts["label"] not in but]
     queries = queries.at(np.array(others))
     doubt = Doubt(heads, doubt_of(heads, queries.embeddings.mean))
     gallery = checked_gallery(engine)
-    return observe(engine, queries, around, ranking="mean", doubt=doubt, gallery=gallery)
+    return observe(engine, queries, around, doubt=doubt, gallery=gallery)
 
 
 def calibrate(index: sf.Index, precision: float, **labelled: Any) -> Calibrated:

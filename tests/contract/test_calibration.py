@@ -25,7 +25,7 @@ def plain_answers(*, then: Rows | None = None) -> list[SearchResult]:
     engine = MemoryEngine(SPACE, {"fingerprint": FINGERPRINT})
     engine.add(rows_of(*GALLERY))
     queries = embedded_queries(KNOWN, LABELS)
-    made = calibrate_engine(engine, queries, WISHES, ranking="mean", source="memory")
+    made = calibrate_engine(engine, queries, WISHES, source="memory")
     if then is not None:
         engine.add(then)
     return answer(engine, FRESH[:60], [""] * 60, search_request(engine, 25, "mean", None), made)
@@ -77,9 +77,9 @@ def test_rows_that_stay_are_not_looked_at_again(tmp_path, engine, monkeypatch):
     looked: list[int] = []
     look = neighbourhoods.distances_around
 
-    def counting(engine, keys, *, ranking):
+    def counting(engine, keys):
         looked.append(len(keys))
-        return look(engine, keys, ranking=ranking)
+        return look(engine, keys)
 
     monkeypatch.setattr(neighbourhoods, "distances_around", counting)
     with cluster_index(tmp_path / "index", *GALLERY, engine=engine) as index:

@@ -77,8 +77,7 @@ def observed_clusters(place: Path, embeddings: Gaussians, labels: list[str]) -> 
     return observe(
         engine,
         own_queries(engine),
-        Neighbourhoods.of(engine, ranking="mean"),
-        ranking="mean",
+        Neighbourhoods.of(engine),
         doubt=Doubt(None, np.zeros(len(labels))),
         gallery=checked_gallery(engine),
     )

@@ -57,8 +57,6 @@ def nearest_others(
     query: Embeddings,
     k: int,
     left_out: Callable[[Rows, Nearest], Flags],
-    *,
-    ranking: str,
 ) -> tuple[Nearest, list[Keys]]:
     """The k nearest rows of each query that are not left out; and the keys of those that are.
 
@@ -73,7 +71,7 @@ def nearest_others(
         short = []
         for start in range(0, len(rows), step):
             some = rows[start : start + step]
-            near = nearest(engine, query[some.tolist()], fetch, ranking=ranking)
+            near = nearest(engine, query[some.tolist()], fetch, ranking=engine.space.ranking)
             out = left_out(some, near)
             others = near._replace(ranked_by=np.where(out, np.inf, near.ranked_by))
             done = (others.found >= k) | (near.found < fetch)

@@ -336,12 +336,12 @@ class Index:
 
     def verify(self) -> list[str]:
         """What is wrong with the index, after reading all of it."""
-        parts: list[Callable[[], object]] = [lambda: read_roots(self._folder.pictures)]
-        if self.has_model:
-            parts.append(lambda: self.encoder)
-        parts.append(lambda: self.calibrated)
         problems = self._engine.verify()
-        for read in parts:
+        for read in (
+            lambda: read_roots(self._folder.pictures),
+            lambda: self.encoder if self.has_model else None,
+            lambda: self.calibrated,
+        ):
             try:
                 read()
             except SurefindError as error:
@@ -480,7 +480,7 @@ class Index:
         request = search_request(self._engine, k, ranking, where, inside=True)
         query = self._engine.find([id]).embeddings
         if not len(query):
-            raise UnknownItem(id)
+            raise UnknownItem(f"no image of the index has the id {id[:80]!r}")
         return self._answer(query, [id], request, inside=True)[0]
 
     def nearest(
@@ -525,10 +525,13 @@ class Index:
             self._engine,
             queries,
             wishes or Wishes(),
-            ranking=self.space.ranking,
             source=source,
             doubt=learned_doubt(queries, seed=seed, progress=progress) if learn_doubt else None,
-            trained_with=self._trained_with,
+            trained_with=(
+                read_classes(self._folder.model)
+                if self._given_encoder is None
+                else self._given_encoder.trained_with
+            ),
             progress=progress,
         )
         self._keep(calibrated)
@@ -550,7 +553,7 @@ class Index:
         It holds as far as the galleries are alike; queries of one's own are better.
         """
         check_origin(calibrated.calibration.origin, self.fingerprint, self.space.ranking)
-        around = Neighbourhoods.of(self._engine, ranking=self.space.ranking)
+        around = Neighbourhoods.of(self._engine)
         self._keep(replace(calibrated, neighbourhoods=around))
 
     def shift(self, queries: Sequence[ImageSource] | Embeddings) -> tuple[Shift, ...]:
@@ -614,12 +617,6 @@ class Index:
             calibrated = uncalibrated_reason(self._engine, request, views) or calibrated
         return answer(self._engine, query, names, request, calibrated, inside=inside)
 
-    @property
-    def _trained_with(self) -> frozenset[str]:
-        if self._given_encoder is not None:
-            return self._given_encoder.trained_with
-        return read_classes(self._folder.model)
-
 
 def _join_or_create(place: str, space: Space, facts: Mapping[str, Any], kind: str) -> Engine:
     try:
@@ -635,6 +632,5 @@ def _join_or_create(place: str, space: Space, facts: Mapping[str, Any], kind: st
             "engine",
             expected="a place that is new, or holds rows of the same model and ranking",
             got=f"{without_password(place)}, made with another",
-            fix="choose another folder, table or collection",
         )
     return engine

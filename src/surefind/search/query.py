@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from surefind.embeddings import Embeddings
-from surefind.engines.engine import Engine
+from surefind.engines.engine import Engine, Rows
 from surefind.engines.knn import Nearest, names_of, nearest
 from surefind.engines.where import Where
 from surefind.errors import InvalidArgument, SurefindError
@@ -29,13 +29,6 @@ Wanted = Where | Sequence[str] | str | None
 
 class UnknownItem(SurefindError):
     """An id that no image of the index has."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(
-            f"no image of the index has the id {name[:80]!r}",
-            fix="use the id of a hit; the image may have been removed since",
-        )
-        self.name = name
 
 
 class SearchRequest(NamedTuple):
@@ -77,7 +70,6 @@ def search_request(
             "k" if k == asked else "expand",
             expected=f"at most {most:,}, the limit of this index's engine",
             got=f"{asked:,}",
-            fix="ask for fewer, or choose rows with where",
         )
     return SearchRequest(int(k), ranking, where, radius, int(expand))
 
@@ -134,7 +126,6 @@ def shift_of(engine: Engine, calibrated: Calibrated, query: Embeddings) -> tuple
             "queries",
             expected=f"at least {FEWEST} queries that find {NEIGHBOURS} images each",
             got=f"{len(enough)} of {len(query)}",
-            fix="gather more queries before comparing: a few differ by chance",
         )
     near, query = near.at(enough), query[enough.tolist()]
     seen = calibrated.see(engine, query, near)
@@ -183,61 +174,47 @@ def _describe(
     for count in np.unique(near.found[near.found > 0]).tolist():  # as many hits for each query
         rows = np.flatnonzero(near.found == count)
         some, its = query[rows.tolist()], near.at((rows, slice(count)))
-        described = _describe_alike(engine, some, its, request, calibrated, inside=inside)
-        for row, facts in zip(rows, described, strict=True):
-            results[row] = replace(results[row], **facts)
+        distances = distances_to(engine.space, some, its)
+        first = its.at((slice(None), slice(request.k)))
+        hits = first.keys.shape[1]
+        columns: dict[str, Any] = {
+            "distance": distances.distance[:, :hits].tolist(),
+            "expected_distance": distances.expected[:, :hits].tolist(),
+            "std": distances.std[:, :hits].tolist(),
+            "var": first.var.tolist(),
+        }
+        if request.radius is not None:
+            columns["p_within"] = hit_match_probability(
+                some, embeddings_of(engine.space, first), request.radius, per_query=hits
+            ).tolist()
+        if not isinstance(calibrated, str) and count >= NEIGHBOURS:
+            seen = calibrated.see(engine, some, its, distances=distances, inside=inside)
+            judged = calibrated.calibration.judge(seen)
+            beyond = [None] * max(0, hits - NEIGHBOURS)  # not calibrated so far down
+            columns["confidence"] = [[*sure, *beyond] for sure in judged.confidence.tolist()]
+            for place, row in enumerate(rows):
+                results[row] = replace(
+                    results[row],
+                    confidence=float(judged.confidence[place, 0]),
+                    verdict=judged.verdict[place],
+                    novelty_p_value=float(judged.belongs[place]),
+                    show=int(judged.show[place]),
+                    uncalibrated=None,
+                )
+        keys, places = np.unique(first.keys, return_inverse=True)  # queries share hits
+        found = engine.rows(keys)
+        for place, row in enumerate(rows):
+            results[row] = replace(
+                results[row],
+                hits=tuple(
+                    _hit(found, which, {name: its[place][rank] for name, its in columns.items()})
+                    for rank, which in enumerate(places.reshape(len(rows), hits)[place])
+                ),
+            )
     return results
 
 
-def _describe_alike(
-    engine: Engine,
-    query: Embeddings,
-    near: Nearest,
-    request: SearchRequest,
-    calibrated: Calibrated | str,
-    *,
-    inside: bool,
-) -> list[dict[str, Any]]:
-    """Hits and judgement of queries that all found as many, as fields of their results."""
-    distances = distances_to(engine.space, query, near)
-    hits = min(request.k, near.keys.shape[1])
-    first = near.at((slice(None), slice(hits)))
-    columns: dict[str, Any] = {
-        "distance": distances.distance[:, :hits].tolist(),
-        "expected_distance": distances.expected[:, :hits].tolist(),
-        "std": distances.std[:, :hits].tolist(),
-        "var": first.var.tolist(),
-    }
-    if request.radius is not None:
-        columns["p_within"] = hit_match_probability(
-            query, embeddings_of(engine.space, first), request.radius, per_query=hits
-        ).tolist()
-    facts: list[dict[str, Any]] = [{} for _ in query.mean]
-    if not isinstance(calibrated, str) and near.keys.shape[1] >= NEIGHBOURS:
-        seen = calibrated.see(engine, query, near, distances=distances, inside=inside)
-        judged = calibrated.calibration.judge(seen)
-        beyond = [None] * max(0, hits - judged.confidence.shape[1])  # not calibrated so far down
-        columns["confidence"] = [[*its, *beyond] for its in judged.confidence.tolist()]
-        facts = [
-            {
-                "confidence": float(judged.confidence[row, 0]),
-                "verdict": judged.verdict[row],
-                "novelty_p_value": float(judged.belongs[row]),
-                "show": int(judged.show[row]),
-                "uncalibrated": None,
-            }
-            for row in range(len(query))
-        ]
-    keys, places = np.unique(first.keys, return_inverse=True)  # queries share hits
-    found = engine.rows(keys)
-    for row, its in enumerate(places.reshape(len(query), hits).tolist()):
-        facts[row]["hits"] = tuple(
-            Hit(
-                id=found.ids[place],
-                path=None if (path := found.metadata[place].get("path")) is None else str(path),
-                metadata=found.metadata[place],
-                **{name: column[row][rank] for name, column in columns.items()},
-            )
-            for rank, place in enumerate(its)
-        )
-    return facts
+def _hit(rows: Rows, row: int, numbers: dict[str, Any]) -> Hit:
+    path = rows.metadata[row].get("path")
+    path = None if path is None else str(path)
+    return Hit(id=rows.ids[row], path=path, metadata=rows.metadata[row], **numbers)

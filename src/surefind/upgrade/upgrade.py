@@ -208,7 +208,6 @@ def calibrate(
             engine,
             queries,
             wishes or Wishes(),
-            ranking=RANKING,
             source=f"{len(given)} labelled vectors",
             doubt=None if doubt is None else doubt.at(rows),
             progress=progress,

@@ -165,9 +165,9 @@ def seen_through_engine(place, rows, query) -> Seen:
     space = Space(query.family, query.dim, "mean")
     engine = made(place, space=space)
     engine.add(rows)
-    near = nearest(engine, query, NEIGHBOURS + 3, ranking="mean")
+    near = nearest(engine, query, NEIGHBOURS, ranking="mean")
     keys, place = np.unique(near.keys[:, :NEIGHBOURS], return_inverse=True)
-    around = distances_around(engine, keys, ranking="mean").astype(np.float64)
+    around = distances_around(engine, keys).astype(np.float64)
     return see(
         space,
         query,

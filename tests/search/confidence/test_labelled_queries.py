@@ -34,10 +34,10 @@ def engine(tmp_path):
 
 
 def ask(engine, queries: LabelledQueries, **options):
-    around = Neighbourhoods.of(engine, ranking="mean")
+    around = Neighbourhoods.of(engine)
     doubt = Doubt(None, np.zeros(len(queries.facts)))
     gallery = checked_gallery(engine)
-    return observe(engine, queries, around, ranking="mean", doubt=doubt, gallery=gallery, **options)
+    return observe(engine, queries, around, doubt=doubt, gallery=gallery, **options)
 
 
 def ask_all(engine):

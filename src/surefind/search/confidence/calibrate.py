@@ -141,7 +141,6 @@ def calibrate_engine(
     queries: LabelledQueries,
     wishes: Wishes,
     *,
-    ranking: str,
     source: str,
     doubt: Doubt | None = None,
     trained_with: frozenset[str] = frozenset(),
@@ -154,7 +153,6 @@ def calibrate_engine(
     gallery = checked_gallery(engine)
     neighbourhoods = Neighbourhoods.of(
         engine,
-        ranking=ranking,
         progress=lambda done: progress("looking around every image", done, engine.count()),
     )
     total = len(queries.facts)
@@ -163,7 +161,6 @@ def calibrate_engine(
         engine,
         queries,
         neighbourhoods,
-        ranking=ranking,
         doubt=doubt,
         gallery=gallery,
         progress=lambda done: progress("asking labelled queries", done, total),
@@ -181,7 +178,7 @@ def calibrate_engine(
         )
     origin = Origin(
         fingerprint=str(engine.facts["fingerprint"]),
-        ranking=ranking,
+        ranking=engine.space.ranking,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         source=source,
         queries=len(observed.match),
@@ -209,11 +206,8 @@ def labelled_queries(
     only the first is asked.
     """
     if labels is not None and not isinstance(labelled, Embeddings):
-        raise InvalidArgument(
-            "labels",
-            expected="none, unless queries are embeddings",
-            got=str(len(labels)),
-        )
+        expected = "none, unless queries are embeddings"
+        raise InvalidArgument("labels", expected=expected, got=str(len(labels)))
     if labelled is None:  # copies among these are rows of the index, and counted as such
         return _asked_once(own_queries(engine, seed=seed))._replace(copies=0), "the index itself"
     if isinstance(labelled, Embeddings):

@@ -177,12 +177,7 @@ class Calibrated:
         inside: bool = False,
     ) -> Seen:
         """Of queries with at least NEIGHBOURS hits; `inside` if they are rows of the gallery."""
-        keys, first, places = np.unique(
-            near.keys[:, :NEIGHBOURS], return_index=True, return_inverse=True
-        )
-        vectors = near.vectors[:, :NEIGHBOURS].reshape(-1, engine.space.width)[first]
-        ranking = self.calibration.origin.ranking
-        around = known_around(engine, self.neighbourhoods, keys, vectors, ranking=ranking)
+        near = near.at((slice(None), slice(NEIGHBOURS)))
         means = engine.space.means(near.vectors[:, :DOUBTED]).astype(np.float32)
         everyone = np.concatenate([query.mean.numpy(), means.reshape(-1, engine.space.dim)])
         doubt = doubt_of(self.heads, torch.from_numpy(everyone))  # all in one pass
@@ -190,7 +185,7 @@ class Calibrated:
             engine.space,
             query,
             near,
-            around=around[places.reshape(len(query), -1)].astype(np.float64),
+            around=known_around(engine, self.neighbourhoods, near),
             doubt=doubt[: len(query)],
             near_doubt=doubt[len(query) :].reshape(len(query), -1).mean(axis=1),
             distances=distances,

@@ -76,12 +76,11 @@ def see(
     distances: HitDistances | None = None,
     inside: NDArray[np.bool_] | None = None,
 ) -> Seen:
-    """Of queries with K or more rows each, nearest first; `around` is of the first K, (Q, K, K).
+    """Of queries with K rows each, nearest first; `around` is of these, (Q, K, K).
 
-    `distances` are those of the rows, where they are known already. Queries that are `inside` the
-    gallery, (Q,), are seen as if they were not; `around` needs K + 1 columns for that.
+    `distances` are those of the rows (and more), where they are known. Queries that are `inside`
+    the gallery, (Q,), are seen as if they were not; `around` needs K + 1 columns for that.
     """
-    near = near.at((slice(None), slice(NEIGHBOURS)))
     if distances is None:
         distances = distances_to(space, query, near)
     distance = distances.distance[:, :NEIGHBOURS].numpy()

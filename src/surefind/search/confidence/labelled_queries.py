@@ -198,7 +198,6 @@ def observe(
     queries: LabelledQueries,
     neighbourhoods: Neighbourhoods,
     *,
-    ranking: str,
     doubt: Doubt,
     gallery: Sequence[Metadata],
     progress: Callable[[int], None] | None = None,
@@ -214,7 +213,7 @@ def observe(
     parts = []
     for start in range(0, len(queries.facts), QUERIES_AT_ONCE):
         rows = np.arange(start, min(start + QUERIES_AT_ONCE, len(queries.facts)))
-        parts += _ask(engine, queries, rows, neighbourhoods, ranking, doubt, unseen)
+        parts += _ask(engine, queries, rows, neighbourhoods, doubt, unseen)
         if progress is not None:
             progress(int(rows[-1]) + 1)
     if not parts:
@@ -252,7 +251,6 @@ def _ask(
     every: LabelledQueries,
     asked: NDArray[np.int64],
     neighbourhoods: Neighbourhoods,
-    ranking: str,
     doubt: Doubt,
     unseen: list[dict[str, float]],
 ) -> list[_Answered]:
@@ -263,14 +261,14 @@ def _ask(
     copies were left out.
     """
     rows = _RowsRead(engine)
-    near, copies = _others(engine, every.at(asked), rows, ranking=ranking)
+    near, copies = _others(engine, every.at(asked), rows)
     enough = np.flatnonzero(near.found >= NEIGHBOURS)
     if not len(enough):
         return []
     near, asked, copies = near.at(enough), asked[enough], [copies[row] for row in enough]
     queries = every.at(asked)
     inside = np.array([name != "" for name in queries.itself])
-    around, one = _around(engine, neighbourhoods, near, copies, ranking=ranking)
+    around, one = _around(engine, neighbourhoods, near, copies)
     doubts = np.stack(
         [
             np.c_[its.of_queries[asked], _near_doubt(engine, near, rows, its.heads, of_rows)]
@@ -298,7 +296,7 @@ def _ask(
 
 
 def _others(
-    engine: Engine, queries: LabelledQueries, rows: "_RowsRead", *, ranking: str
+    engine: Engine, queries: LabelledQueries, rows: "_RowsRead"
 ) -> tuple[Nearest, list[Keys]]:
     """The nearest of each query that are no copies of it; and the keys of those that are."""
     means = queries.embeddings.mean.double().numpy()
@@ -316,32 +314,24 @@ def _others(
                 )
         return out
 
-    return nearest_others(engine, queries.embeddings, NEIGHBOURS, left_out, ranking=ranking)
+    return nearest_others(engine, queries.embeddings, NEIGHBOURS, left_out)
 
 
 def _around(
-    engine: Engine,
-    neighbourhoods: Neighbourhoods,
-    near: Nearest,
-    copies: list[Keys],
-    *,
-    ranking: str,
+    engine: Engine, neighbourhoods: Neighbourhoods, near: Nearest, copies: list[Keys]
 ) -> tuple[Numbers, NDArray[np.bool_]]:
     """Around the hits, (Q, H, WIDTH); and for which queries one row is still to be left out.
 
     Of a query that has one row in the gallery, that is found by its distance; where there are
     more, the hits' neighbours are looked for anew without them.
     """
-    keys, first, place = np.unique(near.keys, return_index=True, return_inverse=True)
-    vectors = near.vectors.reshape(-1, engine.space.width)[first]
-    known = known_around(engine, neighbourhoods, keys, vectors, ranking=ranking)
-    around = known.astype(np.float64)[place.reshape(near.keys.shape)]
+    around = known_around(engine, neighbourhoods, near)
     count = np.array([len(its) for its in copies])
     many = np.flatnonzero(count > 1)
     if len(many):
         rows = embeddings_of(engine.space, near.at(many))
         but = [copies[row] for row in many for _ in range(NEIGHBOURS)]
-        anew = distances_to_others(engine, rows, ranking=ranking, but=but)
+        anew = distances_to_others(engine, rows, but=but)
         around[many] = anew.reshape(around[many].shape)
     return around, count == 1
 
