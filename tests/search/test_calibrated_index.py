@@ -70,13 +70,6 @@ def test_what_is_said_does_not_depend_on_k(index, k):
         assert (few.verdict, few.show) == (many.verdict, many.show)
 
 
-def test_what_is_said_of_a_query_does_not_depend_on_the_others(index):
-    together = answers(index, FRESH[:20])
-    alone = [answers(index, FRESH[row])[0] for row in range(20)]
-    assert [one[1] for one in together] == [one[1] for one in alone]
-    assert [one[0] for one in together] == pytest.approx([one[0] for one in alone])
-
-
 def test_some_queries_match_some_are_unsure_and_sure_ones_are_right_more_often(index):
     results = index.search(FRESH, k=1)
     right = np.array(

@@ -153,10 +153,3 @@ def test_an_image_that_came_after_the_calibration_is_judged_so_too(index, tmp_pa
     got = index.neighbours(late)
     assert_same_hits(got, want)
     assert_same_judgement(got, want)
-
-
-def test_too_few_others_are_hits_without_a_judgement(index):
-    index.remove([f"row-{n}" for n in range(20, len(LABELS))])
-    result = index.neighbours("row-3", k=30)
-    assert len(result.hits) == 19 and result.confidence is None
-    assert "fewer than 20 images were found" in result.uncalibrated

@@ -136,17 +136,6 @@ def test_an_index_opened_later_finds_its_upgrade(index, upgrade, fresh, tmp_path
         assert verdicts(opened, found.embed(fresh.vectors)) == wanted
 
 
-def test_vectors_of_another_upgrade_are_refused(index, other, known, tmp_path):
-    embedded = other.embed(known.vectors)
-    with pytest.raises(sf.InvalidArgument, match="model: expected the one that made the index"):
-        index.add_embeddings(
-            embedded, [f"b{row}" for row in range(360)], fingerprint=other.fingerprint
-        )
-    assert len(index) == 360
-    with pytest.raises(sf.InvalidFile, match="calibration of another index"):
-        index.adopt(other.calibrated)
-
-
 def test_an_empty_index_can_be_filled_and_calibrated_by_hand(upgrade, known, fresh, tmp_path):
     with upgrade.make_index(tmp_path / "index") as index:
         assert (len(index), index.calibration) == (0, None)
@@ -155,12 +144,6 @@ def test_an_empty_index_can_be_filled_and_calibrated_by_hand(upgrade, known, fre
             index.add_embeddings(upgrade.embed(known.vectors[part::2]), names)
         index.adopt(upgrade.calibrated)
         assert index.search(upgrade.embed(fresh.vectors[:1]))[0].confidence is not None
-
-
-def test_an_index_is_not_made_over_another(index, upgrade, other, known, tmp_path):
-    with pytest.raises(sf.InvalidFile, match="holds an index already"):
-        other.index(tmp_path / "index", known.vectors)
-    assert sf.Upgrade.of_index(tmp_path / "index").fingerprint == upgrade.fingerprint
 
 
 # a folder
@@ -228,9 +211,3 @@ def test_a_description_of_something_else_is_refused(folder, changed, message):
     (folder / FILE).write_bytes(seal(facts | changed))
     with pytest.raises(sf.InvalidFile, match=f"(?s){message}.*upgrade the vectors again"):
         sf.Upgrade.load(folder)
-
-
-def test_a_place_that_cannot_be_written_to_is_one_error(upgrade, tmp_path):
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(sf.InvalidFile, match="cannot write .*file"):
-        upgrade.save(tmp_path / "file")

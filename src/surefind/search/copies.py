@@ -1,8 +1,7 @@
 """Copies of a query: which images are one, and searches that leave them out.
 
-A copy has the content of the query, or its vector, and is not labelled otherwise. It is found
-whatever a model has learned, so that it proves nothing: it is left out as the query itself is. An
-equal vector with another label is a mistake of the model (or of the labels), and stays.
+A copy has the content of the query, or its vector, and is not labelled otherwise. Any model finds
+it, so it proves nothing. An equal vector with another label is a mistake, and stays.
 """
 
 from collections import Counter

@@ -514,12 +514,7 @@ class Index:
         which images are vague. What was calibrated before is replaced.
         """
         queries, source = labelled_queries(
-            self._engine,
-            lambda: self.encoder,
-            labelled,
-            labels=labels,
-            seed=seed,
-            progress=progress,
+            self._engine, lambda: self.encoder, labelled, labels, seed=seed, progress=progress
         )
         calibrated = calibrate_engine(
             self._engine,
@@ -553,8 +548,7 @@ class Index:
         It holds as far as the galleries are alike; queries of one's own are better.
         """
         check_origin(calibrated.calibration.origin, self.fingerprint, self.space.ranking)
-        around = Neighbourhoods.of(self._engine)
-        self._keep(replace(calibrated, neighbourhoods=around))
+        self._keep(replace(calibrated, neighbourhoods=Neighbourhoods.of(self._engine)))
 
     def shift(self, queries: Sequence[ImageSource] | Embeddings) -> tuple[Shift, ...]:
         """In what queries, which need no labels, are unlike those of the calibration."""

@@ -96,12 +96,6 @@ def test_novelty_is_the_logarithm_of_the_nearest_distance(observed):
     assert np.isfinite(novelty_values(duplicate)).all()
 
 
-def test_better_than_the_nearest_distance_and_it_says_so(calibration):
-    quality = calibration.quality
-    assert quality.auroc > quality.baseline_auroc
-    assert quality.brier < quality.baseline_brier
-
-
 def test_columns_to_compare_are_those_of_first_hits(observed):
     names = ("alike", "distance")
     found = first_hit_columns(observed.seen, names, np.arange(288.0))

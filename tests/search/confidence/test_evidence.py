@@ -4,7 +4,6 @@ from math import asinh, log
 
 import numpy as np
 import pytest
-import torch
 from galleries import random_embeddings, random_rows
 from looking import Looked, look, nearest_rows, squared
 from stores import made
@@ -139,17 +138,6 @@ def test_a_duplicate_is_not_infinitely_nearer_than_a_near_neighbour():
     assert distance.min() >= distance.max() + log(1e-6) - 5
 
 
-def test_a_hit_that_is_nearer_to_the_query_than_to_its_own_neighbours_has_nobody_before_it():
-    means = np.array(
-        [[1.0 + 0.01 * n, 3.0 * n] + [0.0] * 3 for n in range(1, 30)], dtype=np.float32
-    )
-    gallery = Gaussians(torch.from_numpy(means), torch.ones(len(means)))
-    query = Gaussians(torch.from_numpy(means[:1] + 0.1), torch.ones(1))
-    first = evidence(look(gallery, query).seen, ["rank_back", "shared_5"])[0, 0]
-    assert first[0] == 0
-    assert first[1] == pytest.approx(4 / 5)
-
-
 @pytest.mark.parametrize("name", ALWAYS)
 def test_what_is_not_a_variance_does_not_depend_on_variances(looked, name):
     vague = look(
@@ -176,16 +164,6 @@ def seen_through_engine(place, rows, query) -> Seen:
         doubt=np.zeros(len(query)),
         near_doubt=np.zeros(len(query)),
     )
-
-
-def test_all_that_is_seen_is_what_looking_at_everything_shows(tmp_path):
-    rows, query = random_rows(80, 5, seed=1), random_embeddings(6, 5, seed=2)
-    found = seen_through_engine(tmp_path / "store", rows, query)
-    wanted = look(rows.embeddings, query).seen
-    for name in Seen._fields:
-        assert getattr(found, name) == pytest.approx(getattr(wanted, name), rel=1e-5, abs=1e-6), (
-            name
-        )
 
 
 @pytest.mark.parametrize("away", [0.0, 3.0, 100.0])

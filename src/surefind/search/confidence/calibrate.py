@@ -195,8 +195,8 @@ def labelled_queries(
     engine: Engine,
     encoder: Callable[[], ImageEncoder],
     labelled: Catalog | str | Path | Embeddings | None,
+    labels: Sequence[object] | None,
     *,
-    labels: Sequence[object] | None = None,
     seed: int = 0,
     progress: Progress = lambda *_: None,
 ) -> tuple[LabelledQueries, str]:

@@ -221,7 +221,6 @@ def observe(
             "labelled",
             expected=f"queries that find {NEIGHBOURS} images besides their copies",
             got=f"{len(queries.facts)} that find fewer",
-            fix="add more images before it is calibrated: of most there are only copies",
         )
     each_rows, each_seen, doubts, match, left_out, copies = zip(*parts, strict=True)
     answered, seen = np.concatenate(each_rows), Seen.joined(each_seen)
