@@ -260,6 +260,12 @@ def test_places_that_are_near_are_counted_as_a_loop_does(inside):
     assert found.tolist() == wanted
 
 
+def test_some_queries_may_have_a_label_and_others_a_place():
+    gallery = [{"label": "cat"}, {"east": 1.0, "north": 0.0}]
+    queries = [{"label": "cat"}, {"label": "dog"}, {"east": 0.0, "north": 0.0}]
+    assert has_match(queries, gallery, left_out=np.zeros(3)).tolist() == [True, False, True]
+
+
 def test_rows_without_a_place_match_no_place():
     gallery, queries = [*places(20, 4), {}, {"label": "cat"}], places(5, 5)
     assert not matching(queries[0], gallery)[20:].any()

@@ -55,16 +55,15 @@ def has_match(
 
     `left_out` (Q,) is how many rows those are that would match.
     """
-    if all("label" in facts for facts in queries):
-        counts = Counter(map(_label, gallery))
-        found = np.array([counts[_label(facts)] for facts in queries])
-        return np.asarray(found > left_out)
-    known = [_place(facts) for facts in gallery if _has_place(facts)]
-    tree = cKDTree(np.array(known).reshape(-1, 3))
-    near = tree.query_ball_point(
-        np.array([_place(facts) for facts in queries]), RADIUS, return_length=True
-    )
-    return np.asarray(near > left_out)
+    counts = Counter(map(_label, gallery))
+    tree = cKDTree(np.array([_place(row) for row in gallery if _has_place(row)]).reshape(-1, 3))
+    found = [
+        counts[_label(query)]
+        if "label" in query
+        else tree.query_ball_point(_place(query), RADIUS, return_length=True)
+        for query in queries
+    ]
+    return np.asarray(np.array(found) > left_out)
 
 
 def classes_of(queries: Sequence[Metadata]) -> NDArray[np.int64]:
