@@ -29,7 +29,7 @@ from surefind.search.confidence.calibrate import columns_of, own_queries
 from surefind.search.confidence.calibration import Calibrated, distance_ratio, doubt_of
 from surefind.search.confidence.conformal import novelty_values
 from surefind.search.confidence.evidence import COLUMNS, SOURCES
-from surefind.search.confidence.labelled_queries import Doubt, Observed, observe
+from surefind.search.confidence.labelled_queries import Doubt, Observed, checked_gallery, observe
 from surefind.search.confidence.match_model import fit_confidence
 from surefind.search.confidence.variance_heads import VarianceHeads
 from surefind.search.neighbourhoods import Neighbourhoods
@@ -55,11 +55,12 @@ def index_of(features: FeatureSet, rows: Rows, folder: Path) -> sf.Index:
 def ask(index: sf.Index, heads: VarianceHeads | None, *, but: Collection[str] = ()) -> Observed:
     """Images of an index, of classes that the heads never saw, each asked of the others."""
     engine = index._engine
-    queries, around = own_queries(engine), Neighbourhoods.of(engine, ranking="mean")
+    queries, around = own_queries(engine), Neighbourhoods.of(engine)
     others = [row for row, facts in enumerate(queries.facts) if facts["label"] not in but]
     queries = queries.at(np.array(others))
     doubt = Doubt(heads, doubt_of(heads, queries.embeddings.mean))
-    return observe(engine, queries, around, ranking="mean", doubt=doubt)
+    gallery = checked_gallery(engine)
+    return observe(engine, queries, around, doubt=doubt, gallery=gallery)
 
 
 def calibrate(index: sf.Index, precision: float, **labelled: Any) -> Calibrated:
@@ -93,8 +94,8 @@ def split_rows(fit: Observed, test: Observed) -> Iterator[tuple[str, Numbers, Nu
     sources = [name for name in SOURCES if any(COLUMNS[c].source == name for c in usable)]
     for count in range(1, len(sources) + 1):
         names = [column for column in usable if COLUMNS[column].source in sources[:count]]
-        fitted = fit_confidence(fit.seen, fit.match, fit.fold, names=names)
-        confidence = fitted.model.confidence(test.seen)[:, 0]
+        model, _ = fit_confidence(fit.seen, fit.match, fit.fold, names=names)
+        confidence = model.confidence(test.seen)[:, 0]
         yield ("+ " if count > 1 else "") + sources[count - 1], -confidence, confidence
 
 

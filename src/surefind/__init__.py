@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from surefind.search.index import Index
     from surefind.training.recipe import Recipe
     from surefind.training.trainer import train
-    from surefind.upgrade.calibrate import calibrate
-    from surefind.upgrade.upgrade import Upgrade
+    from surefind.upgrade.upgrade import Upgrade, calibrate
 
 __version__ = "0.1.0"
 
@@ -35,7 +34,7 @@ _HOME = {
     "SearchResult": "surefind.search.hits",
     "Upgrade": "surefind.upgrade.upgrade",
     "Wishes": "surefind.search.confidence.calibrate",
-    "calibrate": "surefind.upgrade.calibrate",
+    "calibrate": "surefind.upgrade.upgrade",
     "open_dataset": "surefind.datasets",
     "train": "surefind.training.trainer",
     "Gaussians": "surefind.embeddings",

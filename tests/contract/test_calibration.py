@@ -12,7 +12,7 @@ from surefind.search.confidence.calibrate import Wishes, calibrate_engine, embed
 from surefind.search.confidence.conformal import VERDICTS
 from surefind.search.hits import SearchResult
 from surefind.search.index import Index
-from surefind.search.query import Question, answer
+from surefind.search.query import answer, search_request
 
 GALLERY, (KNOWN, LABELS), (FRESH, _) = thirds(classes=24, per_class=18, seed=6)
 LATE = rows_of(FRESH[60:90], ["late"] * 30, prefix="late")
@@ -25,11 +25,10 @@ def plain_answers(*, then: Rows | None = None) -> list[SearchResult]:
     engine = MemoryEngine(SPACE, {"fingerprint": FINGERPRINT})
     engine.add(rows_of(*GALLERY))
     queries = embedded_queries(KNOWN, LABELS)
-    made = calibrate_engine(engine, queries, WISHES, ranking="mean", source="memory")
+    made = calibrate_engine(engine, queries, WISHES, source="memory")
     if then is not None:
         engine.add(then)
-    question = Question(25, "mean")
-    return answer(engine, FRESH[:60], [""] * 60, question, calibrated=made)
+    return answer(engine, FRESH[:60], [""] * 60, search_request(engine, 25, "mean", None), made)
 
 
 def assert_alike(found: list[SearchResult], wanted: list[SearchResult]) -> None:
@@ -78,9 +77,9 @@ def test_rows_that_stay_are_not_looked_at_again(tmp_path, engine, monkeypatch):
     looked: list[int] = []
     look = neighbourhoods.distances_around
 
-    def counting(engine, keys, *, ranking):
+    def counting(engine, keys):
         looked.append(len(keys))
-        return look(engine, keys, ranking=ranking)
+        return look(engine, keys)
 
     monkeypatch.setattr(neighbourhoods, "distances_around", counting)
     with cluster_index(tmp_path / "index", *GALLERY, engine=engine) as index:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from clusters import DIM, FINGERPRINT, SPACE, cluster_index, clusters, gaussians, rows_of, thirds
+from clusters import DIM, FINGERPRINT, SPACE, cluster_index, gaussians, thirds
 from looking import look
 
 import surefind as sf
@@ -68,13 +68,6 @@ def test_what_is_said_does_not_depend_on_k(index, k):
         sure, wanted = ([hit.confidence for hit in result.hits[:20]] for result in (few, many))
         assert sure == pytest.approx(wanted[: len(sure)])
         assert (few.verdict, few.show) == (many.verdict, many.show)
-
-
-def test_what_is_said_of_a_query_does_not_depend_on_the_others(index):
-    together = answers(index, FRESH[:20])
-    alone = [answers(index, FRESH[row])[0] for row in range(20)]
-    assert [one[1] for one in together] == [one[1] for one in alone]
-    assert [one[0] for one in together] == pytest.approx([one[0] for one in alone])
 
 
 def test_some_queries_match_some_are_unsure_and_sure_ones_are_right_more_often(index):
@@ -163,25 +156,6 @@ def test_a_gallery_that_became_too_small_gives_hits_and_a_reason(index):
 
 
 # the gallery changes
-
-
-@pytest.mark.parametrize("k", [5, 60])
-def test_rows_that_come_later_are_judged_too(index, k):
-    more = rows_of(*clusters(seed=8), prefix="late")
-    index.add_embeddings(more.embeddings, more.ids, metadata=more.metadata)
-    late = 0
-    for result in index.search(more.embeddings[:20], k=k):
-        assert result.verdict in VERDICTS
-        assert all(0 < hit.confidence < 1 for hit in result.hits[:20])
-        late += result.hits[0].id.startswith("late")
-    assert late == 20
-
-
-def test_removed_rows_leave_the_others_judged(index):
-    index.remove([f"row-{n}" for n in range(0, len(LABELS), 2)])
-    for result in index.search(FRESH[:20]):
-        assert result.verdict in VERDICTS
-        assert all(int(hit.id[4:]) % 2 for hit in result.hits)
 
 
 def test_a_snapshot_keeps_the_calibration(index, tmp_path):

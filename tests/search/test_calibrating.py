@@ -215,6 +215,21 @@ def test_an_index_in_expected_order_is_calibrated_in_that_order(tmp_path):
     assert index.search(FRESH[:1], ranking="mean")[0].confidence is None
 
 
+def test_labels_and_metadata_may_be_numbers(tmp_path):
+    wanted = cluster_index(tmp_path / "text", GALLERY, LABELS).calibrate(learn_doubt=False)
+    codes = [int(label[6:]) for label in LABELS]
+    facts = [{"label": code, "year": 2000 + code, "price": 0.5 * code} for code in codes]
+    index = Index.create_empty(tmp_path / "index", SPACE, fingerprint=FINGERPRINT)
+    index.add_embeddings(GALLERY, [f"row-{n}" for n in range(len(codes))], metadata=facts)
+    assert index.calibrate(learn_doubt=False).quality == wanted.quality
+    known = [int(label[6:]) for label in KNOWN_LABELS]
+    assert index.calibrate(KNOWN, labels=known, learn_doubt=False).quality.right < 0.9
+    with Index.open(tmp_path / "index") as again:
+        where = ["label = 7", "year <= 2007", "price > 3"]
+        (result,) = again.search(FRESH[:1], k=50, where=where)
+    assert [dict(hit.metadata) for hit in result.hits] == [facts[codes.index(7)]] * 12
+
+
 def test_places_serve_as_labels(tmp_path):
     index = Index.create_empty(tmp_path / "index", SPACE, fingerprint=FINGERPRINT)
     codes = [int(label[6:]) for label in LABELS]

@@ -3,12 +3,10 @@
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from clusters import SPACE, cluster_index, rows_of, thirds
 from galleries import FAMILIES, random_embeddings
-from looking import look
 
 from surefind.embeddings import Embeddings, Gaussians, VonMisesFisher
 from surefind.engines.space import Space
@@ -148,16 +146,6 @@ def test_on_the_sphere_it_is_judged_so_too(tmp_path):
         assert_same_judgement(got, want)
 
 
-def test_confidence_is_that_of_what_looking_at_all_others_shows(tmp_path):
-    with cluster_index(tmp_path / "index", GALLERY, LABELS) as index:
-        index.calibrate(KNOWN, labels=KNOWN_LABELS, learn_doubt=False)
-        seen = look(GALLERY, GALLERY[list(SOME)], itself=SOME).seen
-        wanted = index.calibration.model.confidence(seen)
-        found = [index.neighbours(f"row-{row}", k=20).hits for row in SOME]
-    sure = np.array([[hit.confidence for hit in hits] for hits in found])
-    assert sure == pytest.approx(wanted, abs=1e-4)
-
-
 def test_an_image_that_came_after_the_calibration_is_judged_so_too(index, tmp_path):
     (late,) = rows_of(KNOWN[:1], ["class 0"], prefix="late").ids
     (want,) = index.search(KNOWN[:1])
@@ -165,10 +153,3 @@ def test_an_image_that_came_after_the_calibration_is_judged_so_too(index, tmp_pa
     got = index.neighbours(late)
     assert_same_hits(got, want)
     assert_same_judgement(got, want)
-
-
-def test_too_few_others_are_hits_without_a_judgement(index):
-    index.remove([f"row-{n}" for n in range(20, len(LABELS))])
-    result = index.neighbours("row-3", k=30)
-    assert len(result.hits) == 19 and result.confidence is None
-    assert "fewer than 20 images were found" in result.uncalibrated

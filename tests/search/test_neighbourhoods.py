@@ -9,6 +9,7 @@ from stores import made
 
 from surefind.engines.embedded.engine import create
 from surefind.engines.engine import Rows
+from surefind.engines.knn import nearest
 from surefind.engines.space import Space
 from surefind.search import neighbourhoods as module
 from surefind.search.neighbourhoods import WIDTH, Neighbourhoods, known_around
@@ -32,22 +33,11 @@ def brute_force(rows: Rows, row: int, count: int = WIDTH) -> list[float]:
     return [squared(means[row], means[other]) for other in near]
 
 
-def keys_of(engine, ids=None):
-    """Of all rows as they are scanned, or of those with these ids."""
-    keys = np.concatenate([block.keys for block in engine.scan()])
-    if ids is None:
-        return keys
-    key_of = dict(zip(engine.rows(keys).ids, keys, strict=True))
-    return np.array([key_of[name] for name in ids])
-
-
-def vectors_of(engine, ids=None):
-    """As the engine keeps them: of all rows, or of those with these ids."""
+def vectors_of(engine, ids):
+    """As the engine keeps them."""
     blocks = list(engine.scan())
-    vectors = np.concatenate([block.vectors for block in blocks])
-    if ids is None:
-        return vectors
     names = engine.rows(np.concatenate([block.keys for block in blocks])).ids
+    vectors = np.concatenate([block.vectors for block in blocks])
     return vectors[[names.index(name) for name in ids]]
 
 
@@ -55,7 +45,7 @@ def vectors_of(engine, ids=None):
 def test_they_are_those_of_brute_force(tmp_path, family):
     rows = random_rows(50, DIM, seed=0, family=family)
     engine = engine_with(tmp_path / "store", rows, family=family)
-    around = Neighbourhoods.of(engine, ranking="mean")
+    around = Neighbourhoods.of(engine)
     assert len(around) == 50
     for row, found in enumerate(around.around(vectors_of(engine, rows.ids))):
         assert found == pytest.approx(brute_force(rows, row), rel=1e-5)
@@ -65,7 +55,7 @@ def test_by_expected_distance_they_are_the_means_of_the_expected_neighbours(tmp_
     rows = random_rows(60, DIM, seed=1)
     engine = MemoryEngine(space(ranking="expected"))
     engine.add(rows)
-    found = Neighbourhoods.of(engine, ranking="expected").around(vectors_of(engine, rows.ids))
+    found = Neighbourhoods.of(engine).around(vectors_of(engine, rows.ids))
     means, var = rows.embeddings.mean.double().numpy(), rows.embeddings.var.double().numpy()
     for row, its in enumerate(found):
         to_all = [squared(means[row], other) for other in means]
@@ -77,40 +67,13 @@ def test_by_expected_distance_they_are_the_means_of_the_expected_neighbours(tmp_
 
 def test_many_rows_are_looked_at_a_few_at_a_time(tmp_path, monkeypatch):
     engine = engine_with(tmp_path / "store", random_rows(50, DIM, seed=2))
-    whole = Neighbourhoods.of(engine, ranking="mean")
+    whole = Neighbourhoods.of(engine)
     monkeypatch.setattr(module, "ROWS_AT_ONCE", 7)
     told: list[int] = []
-    parts = Neighbourhoods.of(engine, ranking="mean", progress=told.append)
+    parts = Neighbourhoods.of(engine, progress=told.append)
     assert told == [7, 14, 21, 28, 35, 42, 49, 50]
     assert np.array_equal(parts.codes, whole.codes)
     assert np.array_equal(parts.distances, whole.distances)
-
-
-def test_rows_that_came_later_are_looked_at_when_they_are_hit(tmp_path):
-    engine = engine_with(tmp_path / "store", random_rows(40, DIM, seed=3))
-    before = Neighbourhoods.of(engine, ranking="mean")
-    late = random_rows(8, DIM, seed=4, prefix="late")
-    engine.add(late)
-    fresh = Neighbourhoods.of(engine, ranking="mean")
-    keys = keys_of(engine)
-    ids = engine.rows(keys).ids
-    vectors = vectors_of(engine)
-    found = known_around(engine, before, keys, vectors, ranking="mean")
-    new = np.array([name.startswith("late") for name in ids])
-    assert new.sum() == 8
-    assert found[new] == pytest.approx(fresh.around(vectors)[new])
-    assert np.array_equal(found[~new], before.around(vectors)[~new])
-
-
-def test_a_row_that_was_replaced_is_looked_at_again(tmp_path):
-    rows = random_rows(40, DIM, seed=3)
-    engine = engine_with(tmp_path / "store", rows)
-    before = Neighbourhoods.of(engine, ranking="mean")
-    other = random_rows(1, DIM, seed=9).embeddings
-    engine.add(Rows(rows.ids[:1], other, ("",), ({},)))
-    key, vector = keys_of(engine, rows.ids[:1]), vectors_of(engine, rows.ids[:1])
-    found = known_around(engine, before, key, vector, ranking="mean")
-    assert found == pytest.approx(Neighbourhoods.of(engine, ranking="mean").around(vector))
 
 
 def test_those_of_another_gallery_are_not_taken_for_its_own(tmp_path):
@@ -119,15 +82,16 @@ def test_those_of_another_gallery_are_not_taken_for_its_own(tmp_path):
         for name in ("first", "second")
     )
     first.add(random_rows(40, DIM, seed=1))
-    second.add(random_rows(40, DIM, seed=2))
-    others = Neighbourhoods.of(first, ranking="mean")
-    keys, vectors = keys_of(second), vectors_of(second)
-    found = known_around(second, others, keys, vectors, ranking="mean")
-    assert np.array_equal(found, Neighbourhoods.of(second, ranking="mean").around(vectors))
+    rows = random_rows(40, DIM, seed=2)
+    second.add(rows)
+    others = Neighbourhoods.of(first)
+    near = nearest(second, rows.embeddings[:1], 40, ranking="mean")
+    found = known_around(second, others, near)
+    assert np.array_equal(found[0], Neighbourhoods.of(second).around(near.vectors[0]))
 
 
 def test_an_empty_gallery_knows_nobody(tmp_path):
-    empty = Neighbourhoods.of(made(tmp_path / "store", space=space()), ranking="mean")
+    empty = Neighbourhoods.of(made(tmp_path / "store", space=space()))
     assert len(empty) == 0
     assert np.isnan(empty.around(np.zeros((1, DIM), np.float32))).all()
     assert len(Neighbourhoods.from_bytes(empty.to_bytes())) == 0
@@ -139,7 +103,7 @@ def test_neither_a_row_nor_its_copies_are_its_neighbours(tmp_path, copies):
     chosen = np.repeat(np.arange(60 // copies), copies).tolist()
     rows = Rows(rows.ids, rows.embeddings[chosen], rows.digests, rows.metadata)
     engine = engine_with(tmp_path / "store", rows)
-    found = Neighbourhoods.of(engine, ranking="mean")
+    found = Neighbourhoods.of(engine)
     means = rows.embeddings.mean.double().numpy()
     for row, its in enumerate(found.around(vectors_of(engine, rows.ids))):
         own = [other for other in range(60) if chosen[other] == chosen[row]]
@@ -153,7 +117,7 @@ def test_neither_a_row_nor_its_copies_are_its_neighbours(tmp_path, copies):
 def test_where_there_are_fewer_neighbours_the_last_one_is_repeated(tmp_path, count):
     rows = random_rows(count, DIM, seed=8)
     engine = engine_with(tmp_path / "store", rows)
-    found = Neighbourhoods.of(engine, ranking="mean")
+    found = Neighbourhoods.of(engine)
     for row, its in enumerate(found.around(vectors_of(engine, rows.ids))):
         near = brute_force(rows, row) or [0.0]
         wanted = (near + [near[-1]] * WIDTH)[:WIDTH]

@@ -1,7 +1,6 @@
 """An index as others left it, beside the one in use."""
 
 import shutil
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,7 +11,6 @@ from pictures import write_pictures
 from stores import flip_bit, flip_last_bit
 
 import surefind as sf
-from surefind.search.confidence.conformal import VERDICTS
 from surefind.search.index import Index
 
 (GALLERY, LABELS), (KNOWN, KNOWN_LABELS), (FRESH, _) = thirds(classes=12, seed=3)
@@ -142,58 +140,3 @@ def test_a_calibration_is_read_once_by_many_threads(place, monkeypatch):
     with ThreadPoolExecutor(8) as pool:
         got = list(pool.map(lambda _: index.calibrated, range(32)))
     assert len(read) == 1 and all(one is got[0] for one in got)
-
-
-# all at the same time
-
-
-def keep_writing(folder: Path, until: threading.Event) -> int:
-    """Turns of adding, removing and calibrating; how many."""
-    turn = 0
-    with Index.open(folder) as writer:
-        while not until.is_set():
-            turn += 1
-            add_late(writer)
-            if turn % 3 == 1:
-                calibrate(writer, seed=turn)
-            writer.remove(LATE.ids)
-            if turn % 5 == 0:
-                writer.compact()
-    return turn
-
-
-def assert_whole(index: Index) -> None:
-    """The answer of one version: all late rows or none, and every hit judged."""
-    assert len(index) - len(LABELS) in (0, len(LATE))
-    late = len(index) > len(LABELS)
-    result = index.search(LATE.embeddings[:1], k=30)[0]
-    assert (result.hits[0].id == "late-0") == late
-    assert result.verdict in VERDICTS
-    assert all(0 < hit.confidence < 1 for hit in result.hits[:20])
-    assert len(index.items(LATE.ids)) == (len(LATE) if late else 0)
-    others = index.neighbours("row-3", k=5)
-    assert len(others.hits) == 5 and others.verdict in VERDICTS
-
-
-def test_readers_find_whole_answers_while_one_writes_and_newer_ones_take_their_turn(place):
-    current = Index.open(place)
-    stop, swaps, looks = threading.Event(), 0, []
-
-    def look() -> None:
-        while not stop.is_set():
-            assert_whole(current)  # whichever it is at this moment
-            looks.append(1)
-
-    with ThreadPoolExecutor(4) as pool:
-        writing = pool.submit(keep_writing, place, stop)
-        readers = [pool.submit(look) for _ in range(3)]
-        deadline = time.monotonic() + 4
-        while time.monotonic() < deadline and not any(one.done() for one in readers):
-            if (newer := current.newest()) is not None:
-                current, swaps = newer, swaps + 1
-        stop.set()
-        for one in readers:
-            one.result()
-        assert writing.result() > 1
-    assert swaps > 1 and len(looks) > 3
-    assert (current.newest() or current).items(LATE.ids).ids == ()

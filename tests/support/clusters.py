@@ -10,7 +10,13 @@ from surefind.embeddings import Gaussians
 from surefind.engines.engine import Engine, Rows
 from surefind.engines.space import Space
 from surefind.search.confidence.calibrate import own_queries
-from surefind.search.confidence.labelled_queries import Doubt, Observed, observe
+from surefind.search.confidence.labelled_queries import (
+    Doubt,
+    Observed,
+    checked_gallery,
+    observe,
+)
+from surefind.search.confidence.match_model import folds_of
 from surefind.search.index import Index
 from surefind.search.neighbourhoods import Neighbourhoods
 
@@ -71,9 +77,22 @@ def observed_clusters(place: Path, embeddings: Gaussians, labels: list[str]) -> 
     return observe(
         engine,
         own_queries(engine),
-        Neighbourhoods.of(engine, ranking="mean"),
-        ranking="mean",
+        Neighbourhoods.of(engine),
         doubt=Doubt(None, np.zeros(len(labels))),
+        gallery=checked_gallery(engine),
+    )
+
+
+def some_of(observed: Observed, rows: np.ndarray) -> Observed:
+    """Some of the queries, with folds of their own."""
+    groups = observed.groups[rows]
+    return Observed(
+        observed.seen.at(rows),
+        observed.match[rows],
+        groups,
+        observed.belongs[rows],
+        folds_of(groups),
+        observed.gallery,
     )
 
 

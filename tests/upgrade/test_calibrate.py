@@ -11,7 +11,7 @@ from surefind.search.confidence.evidence import COLUMNS
 from surefind.search.confidence.labelled_queries import Doubt
 from surefind.search.confidence.match_model import FOLDS, folds_of
 from surefind.search.confidence.variance_fit import fit_variance_heads
-from surefind.upgrade import calibrate as calibrate_module
+from surefind.upgrade import upgrade as upgrade_module
 
 
 def test_confidence_tells_right_from_wrong_in_classes_never_seen_better_than_distance(
@@ -72,7 +72,7 @@ def test_what_is_known_of_a_vector_stays_with_it(known, plain, monkeypatch):
     said = (known.labels[away.argmin(axis=1)] != known.labels).astype(float)
     heads = fit_variance_heads(torch.from_numpy(known.vectors), known.labels, steps=1).heads
     all_knowing = Doubt(heads, said, folds_of(known.labels), FOLDS * (Doubt(heads, said),))
-    monkeypatch.setattr(calibrate_module, "fit_doubt", lambda *_, **__: all_knowing)
+    monkeypatch.setattr(upgrade_module, "fit_doubt", lambda *_, **__: all_knowing)
     made = sf.calibrate(known.vectors, known.labels)
     assert made.calibration.quality.auroc > 0.98 > plain.calibration.quality.auroc + 0.03
 

@@ -45,7 +45,7 @@ def upgrade(
     from surefind.cli.output import stages
     from surefind.errors import InvalidFile
     from surefind.files import make_writable
-    from surefind.upgrade.calibrate import calibrate
+    from surefind.upgrade.upgrade import calibrate
     from surefind.upgrade.vectors import read_vectors
 
     wishes = sf.Wishes(precision=precision, probability=probability)

@@ -28,7 +28,7 @@ from surefind.search.folder import IndexFolder
 from surefind.search.sentences import digits, promised
 from surefind.training.run_folder import RunFolder, read_log
 from surefind.training.trainer import train
-from surefind.upgrade.calibrate import calibrate
+from surefind.upgrade.upgrade import calibrate
 from surefind.upgrade.vectors import read_vectors
 
 WISHES = sf.Wishes(precision=0.75, foreign_rate=0.05)  # what so short a training can guarantee

@@ -1,8 +1,7 @@
 """Copies of a query: which images are one, and searches that leave them out.
 
-A copy has the content of the query, or its vector, and is not labelled otherwise. It is found
-whatever a model has learned, so that it proves nothing: it is left out as the query itself is. An
-equal vector with another label is a mistake of the model (or of the labels), and stays.
+A copy has the content of the query, or its vector, and is not labelled otherwise. Any model finds
+it, so it proves nothing. An equal vector with another label is a mistake, and stays.
 """
 
 from collections import Counter
@@ -57,8 +56,6 @@ def nearest_others(
     query: Embeddings,
     k: int,
     left_out: Callable[[Rows, Nearest], Flags],
-    *,
-    ranking: str,
 ) -> tuple[Nearest, list[Keys]]:
     """The k nearest rows of each query that are not left out; and the keys of those that are.
 
@@ -73,7 +70,7 @@ def nearest_others(
         short = []
         for start in range(0, len(rows), step):
             some = rows[start : start + step]
-            near = nearest(engine, query[some.tolist()], fetch, ranking=ranking)
+            near = nearest(engine, query[some.tolist()], fetch, ranking=engine.space.ranking)
             out = left_out(some, near)
             others = near._replace(ranked_by=np.where(out, np.inf, near.ranked_by))
             done = (others.found >= k) | (near.found < fetch)

@@ -1,6 +1,5 @@
 """Folder of an index: its engine, its model, and perhaps the vectors."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from surefind.encoders.encoder import Encoder
@@ -16,56 +15,35 @@ SCHEMA = 1
 EMBEDDED = "faiss"
 
 
-@dataclass(frozen=True)
 class IndexFolder:
     """Paths inside, and the one file that says what it is."""
 
-    path: Path
-
-    @property
-    def model(self) -> Path:
-        return self.path / "model"
-
-    @property
-    def calibration(self) -> Path:
-        return self.path / "calibration"
-
-    @property
-    def upgrade(self) -> Path:
-        """Of an index of vectors: what gives them their variance."""
-        return self.path / "upgrade"
-
-    @property
-    def pictures(self) -> Path:
-        """Where the images came from."""
-        return self.path / "pictures.json"
-
-    @property
-    def file(self) -> Path:
-        return self.path / "index.json"
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.file = path / "index.json"
+        self.model = path / "model"
+        self.calibration = path / "calibration"
+        self.upgrade = path / "upgrade"  # of an index of vectors: what gives them their variance
+        self.pictures = path / "pictures.json"  # where the images came from
 
     def place(self, engine: str) -> str:
         """Where an engine finds its rows: a URL, or a folder in here."""
         if is_url(engine):
             return engine
         if engine != EMBEDDED:
-            raise InvalidArgument(
-                "engine",
-                expected="faiss, pgvector://... or milvus://...",
-                got=repr(engine),
-            )
+            expected = "faiss, pgvector://... or milvus://..."
+            raise InvalidArgument("engine", expected=expected, got=repr(engine))
         return str(self.path / "store")
 
     def exists(self) -> bool:
         return self.file.exists()
 
     def write(self, engine: str) -> None:
-        facts = {"schema": SCHEMA, "engine": without_password(engine)}
-        write_whole(self.file, seal(facts))
+        write_whole(self.file, seal({"schema": SCHEMA, "engine": without_password(engine)}))
 
     def read(self) -> str:
         """The engine that holds the rows."""
-        if not self.file.exists():
+        if not self.exists():
             raise InvalidFile(
                 f"{self.path} holds no index: {self.file.name} is missing",
                 fix="name a folder that `surefind index` made; if that was stopped, run it again",

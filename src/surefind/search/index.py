@@ -5,7 +5,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from shutil import copytree
-from typing import Any, Self, overload
+from threading import Lock
+from typing import Any, Generic, Self, TypeVar, overload
 from uuid import uuid4
 
 import numpy as np
@@ -20,7 +21,7 @@ from surefind.encoders.image_encoder import ImageEncoder
 from surefind.encoders.onnx.runtime import OnnxEncoder
 from surefind.encoders.serialization import read_classes
 from surefind.engines.engine import Engine, EngineError, Rows
-from surefind.engines.knn import Nearest, names_of
+from surefind.engines.knn import Nearest, names_of, nearest
 from surefind.engines.opening import create_engine, open_engine, without_password
 from surefind.engines.space import Space
 from surefind.engines.where import Metadata, Where
@@ -61,21 +62,38 @@ from surefind.search.ingest import (
     name_of,
     pictures_of,
 )
-from surefind.search.lazy import Lazy
 from surefind.search.neighbourhoods import Neighbourhoods
 from surefind.search.query import (
-    Question,
+    SearchRequest,
+    UnknownItem,
     Wanted,
     answer,
-    answer_inside,
-    find,
+    search_request,
     shift_of,
-    wanted_rows,
+    uncalibrated_reason,
 )
 from surefind.validation import check_choice
 
+T = TypeVar("T")
+
 DUPLICATES = ("skip", "keep")
 DEFAULT_RANKING = "mean"  # no model that was measured retrieves better by expected distance
+
+
+class _Lazy(Generic[T]):
+    """Value that is computed once, when first used, by one thread. Failures are not kept."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make: Callable[[], T] | None = make
+        self._made: tuple[T, ...] = ()
+        self._lock = Lock()
+
+    def get(self) -> T:
+        with self._lock:
+            if self._make is not None:
+                self._made = (self._make(),)
+                self._make = None  # with all that it holds on to
+        return self._made[0]
 
 
 class Index:
@@ -89,10 +107,10 @@ class Index:
     ) -> None:
         self._folder, self._engine, self._given_encoder = folder, engine, encoder
         fingerprint = self.fingerprint  # not `self`: others share this, and outlive it
-        self._encoder = Lazy[ImageEncoder](
+        self._encoder = _Lazy[ImageEncoder](
             lambda: load_encoder(folder, fingerprint) if encoder is None else encoder
         )
-        self._calibration = Lazy(self._stored_calibration)
+        self._calibration = _Lazy(self._stored_calibration)
 
     @classmethod
     def create(
@@ -309,7 +327,7 @@ class Index:
 
     def refresh(self) -> bool:
         """See what other processes wrote; True if there was anything."""
-        self._calibration = Lazy(self._stored_calibration)
+        self._calibration = _Lazy(self._stored_calibration)
         return self._engine.refresh()
 
     def compact(self) -> None:
@@ -318,12 +336,12 @@ class Index:
 
     def verify(self) -> list[str]:
         """What is wrong with the index, after reading all of it."""
-        parts: list[Callable[[], object]] = [lambda: read_roots(self._folder.pictures)]
-        if self.has_model:
-            parts.append(lambda: self.encoder)
-        parts.append(lambda: self.calibrated)
         problems = self._engine.verify()
-        for read in parts:
+        for read in (
+            lambda: read_roots(self._folder.pictures),
+            lambda: self.encoder if self.has_model else None,
+            lambda: self.calibrated,
+        ):
             try:
                 read()
             except SurefindError as error:
@@ -415,14 +433,14 @@ class Index:
         `expand` lets so many neighbours help the query, each by its certainty. Asked for more than
         there are, all are returned; for more than the engine can return, InvalidArgument is raised.
         """
-        asked = self._question(k, ranking, where, radius=radius, expand=expand)
+        request = search_request(self._engine, k, ranking, where, radius=radius, expand=expand)
         if isinstance(queries, Embeddings):
             names = [f"embedding {row}" for row in range(len(queries))]
-            return self._answer(queries, names, asked)
+            return self._answer(queries, names, request)
         if isinstance(queries, str | Path | bytes | Image.Image | np.ndarray | Tensor):
-            return self._answer(self.encoder.encode(queries), [name_of(queries)], asked)[0]
+            return self._answer(self.encoder.encode(queries), [name_of(queries)], request)[0]
         names = [name_of(source) for source in queries]
-        return self._answer(self.encoder.encode(queries), names, asked)
+        return self._answer(self.encoder.encode(queries), names, request)
 
     def search_views(
         self,
@@ -442,10 +460,10 @@ class Index:
         """
         if not len(views):
             raise InvalidArgument("views", expected="at least one", got="none")
-        asked = self._question(k, ranking, where, radius=radius, expand=expand)
+        request = search_request(self._engine, k, ranking, where, radius=radius, expand=expand)
         encoded = views if isinstance(views, Embeddings) else self.encoder.encode(views)
         fused = fuse(encoded, correlation=correlation)
-        return self._answer(fused, [f"{len(encoded)} views"], asked, views=len(encoded))[0]
+        return self._answer(fused, [f"{len(encoded)} views"], request, views=len(encoded))[0]
 
     def neighbours(
         self,
@@ -459,10 +477,11 @@ class Index:
 
         How sure a hit is, is said as if that image were not in the index.
         """
-        asked = self._question(k, ranking, where, inside=True)
-        calibrated, reason = self._judging(asked)
-        result = answer_inside(self._engine, id, asked, calibrated=calibrated)
-        return result if reason is None else replace(result, uncalibrated=reason)
+        request = search_request(self._engine, k, ranking, where, inside=True)
+        query = self._engine.find([id]).embeddings
+        if not len(query):
+            raise UnknownItem(f"no image of the index has the id {id[:80]!r}")
+        return self._answer(query, [id], request, inside=True)[0]
 
     def nearest(
         self,
@@ -473,7 +492,9 @@ class Index:
         where: Wanted = None,
     ) -> Nearest:
         """The same search in arrays, without what makes a hit readable: for many queries."""
-        return find(self._engine, query, self._question(k, ranking, where))
+        request = search_request(self._engine, k, ranking, where)
+        self.space.check(query)
+        return nearest(self._engine, query, request.k, ranking=request.ranking, where=request.where)
 
     def calibrate(
         self,
@@ -493,21 +514,19 @@ class Index:
         which images are vague. What was calibrated before is replaced.
         """
         queries, source = labelled_queries(
-            self._engine,
-            lambda: self.encoder,
-            labelled,
-            labels=labels,
-            seed=seed,
-            progress=progress,
+            self._engine, lambda: self.encoder, labelled, labels, seed=seed, progress=progress
         )
         calibrated = calibrate_engine(
             self._engine,
             queries,
             wishes or Wishes(),
-            ranking=self.space.ranking,
             source=source,
             doubt=learned_doubt(queries, seed=seed, progress=progress) if learn_doubt else None,
-            trained_with=self._trained_with,
+            trained_with=(
+                read_classes(self._folder.model)
+                if self._given_encoder is None
+                else self._given_encoder.trained_with
+            ),
             progress=progress,
         )
         self._keep(calibrated)
@@ -529,8 +548,7 @@ class Index:
         It holds as far as the galleries are alike; queries of one's own are better.
         """
         check_origin(calibrated.calibration.origin, self.fingerprint, self.space.ranking)
-        around = Neighbourhoods.of(self._engine, ranking=self.space.ranking)
-        self._keep(replace(calibrated, neighbourhoods=around))
+        self._keep(replace(calibrated, neighbourhoods=Neighbourhoods.of(self._engine)))
 
     def shift(self, queries: Sequence[ImageSource] | Embeddings) -> tuple[Shift, ...]:
         """In what queries, which need no labels, are unlike those of the calibration."""
@@ -552,7 +570,7 @@ class Index:
         """
         calibration = self._calibration
         if stored_content(self._folder.calibration) != calibration.get()[0]:
-            calibration = Lazy(self._stored_calibration)
+            calibration = _Lazy(self._stored_calibration)
             calibration.get()
         engine = self._engine.newest()
         if engine is None and calibration is self._calibration:
@@ -563,7 +581,7 @@ class Index:
 
     def _keep(self, calibrated: Calibrated) -> None:
         write_calibration(self._folder.calibration, calibrated)
-        self._calibration = Lazy(self._stored_calibration)
+        self._calibration = _Lazy(self._stored_calibration)
 
     def _stored_calibration(self) -> tuple[bytes | None, Calibrated | None]:
         """What its file says, and the calibration in it.
@@ -578,44 +596,20 @@ class Index:
         )
 
     def _answer(
-        self, query: Embeddings, names: Sequence[str], question: Question, *, views: int = 1
-    ) -> list[SearchResult]:
-        calibrated, reason = self._judging(question, views=views)
-        results = answer(self._engine, query, names, question, calibrated=calibrated)
-        if reason is None:
-            return results
-        return [replace(result, uncalibrated=reason) for result in results]
-
-    def _judging(
-        self, question: Question, *, views: int = 1
-    ) -> tuple[Calibrated | None, str | None]:
-        """What says how sure an answer is, or why nothing does."""
-        calibrated = self.calibrated
-        if calibrated is None:
-            return None, f"not calibrated yet: surefind calibrate {self._folder.path} DATA"
-        reason = question.uncalibrated(self.space.ranking, views=views)
-        return (calibrated if reason is None else None), reason
-
-    def _question(
         self,
-        k: int,
-        ranking: str | None,
-        where: Wanted,
+        query: Embeddings,
+        names: Sequence[str],
+        request: SearchRequest,
         *,
-        radius: float | None = None,
-        expand: int = 0,
+        views: int = 1,
         inside: bool = False,
-    ) -> Question:
-        ranking = self.space.ranking if ranking is None else ranking
-        asked = Question(k, ranking, wanted_rows(where), radius=radius, expand=expand)
-        asked.check_most(self._engine, inside=inside)
-        return asked
-
-    @property
-    def _trained_with(self) -> frozenset[str]:
-        if self._given_encoder is not None:
-            return self._given_encoder.trained_with
-        return read_classes(self._folder.model)
+    ) -> list[SearchResult]:
+        calibrated: Calibrated | str | None = self.calibrated
+        if calibrated is None:
+            calibrated = f"not calibrated yet: surefind calibrate {self._folder.path} DATA"
+        else:
+            calibrated = uncalibrated_reason(self._engine, request, views) or calibrated
+        return answer(self._engine, query, names, request, calibrated, inside=inside)
 
 
 def _join_or_create(place: str, space: Space, facts: Mapping[str, Any], kind: str) -> Engine:
@@ -632,6 +626,5 @@ def _join_or_create(place: str, space: Space, facts: Mapping[str, Any], kind: st
             "engine",
             expected="a place that is new, or holds rows of the same model and ranking",
             got=f"{without_password(place)}, made with another",
-            fix="choose another folder, table or collection",
         )
     return engine

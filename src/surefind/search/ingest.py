@@ -1,7 +1,7 @@
 """Add images to an index: ids, digests and metadata; known and bad images; chunks."""
 
 import hashlib
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -35,12 +35,7 @@ class Pictures:
     def __len__(self) -> int:
         return len(self.sources)
 
-    def __getitem__(self, rows: slice) -> "Pictures":
-        return Pictures(self.sources[rows], self.ids[rows], self.metadata[rows], self.roots)
-
-    def named(self, ids: Container[str]) -> "Pictures":
-        """Those that have one of these ids."""
-        rows = [row for row, name in enumerate(self.ids) if name in ids]
+    def at(self, rows: Sequence[int]) -> "Pictures":
         return Pictures(
             [self.sources[row] for row in rows],
             tuple(self.ids[row] for row in rows),
@@ -162,7 +157,7 @@ def add_pictures(
     for start in range(0, len(pictures), CHUNK):
         if should_stop is not None and should_stop():
             return total._replace(stopped=True)
-        chunk = pictures[start : start + CHUNK]
+        chunk = pictures.at(range(start, min(start + CHUNK, len(pictures))))
         rows, became = _encode_chunk(
             engine,
             encoder,
@@ -179,13 +174,9 @@ def add_pictures(
         if progress is not None:
             progress(start + len(chunk))
     if total.replaced and total.duplicates:  # what they are copies of may be gone
-        again = add_pictures(
-            engine,
-            encoder,
-            pictures.named(dict(total.duplicates)),
-            replace=replace,
-            max_bad_share=max_bad_share,
-        )
+        left_out = dict(total.duplicates)
+        some = pictures.at([row for row, name in enumerate(pictures.ids) if name in left_out])
+        again = add_pictures(engine, encoder, some, replace=replace, max_bad_share=max_bad_share)
         total = total._replace(duplicates=()).plus(again)
     return total
 

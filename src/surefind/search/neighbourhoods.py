@@ -41,7 +41,7 @@ class Neighbourhoods:
 
     @classmethod
     def of(
-        cls, engine: Engine, *, ranking: str, progress: Callable[[int], None] | None = None
+        cls, engine: Engine, *, progress: Callable[[int], None] | None = None
     ) -> "Neighbourhoods":
         """Of all rows as they are now, block by block."""
         codes, distances, done = [np.empty(0, np.uint64)], [np.empty((0, WIDTH), np.float32)], 0
@@ -49,7 +49,7 @@ class Neighbourhoods:
             for start in range(0, len(block.keys), ROWS_AT_ONCE):
                 keys = block.keys[start : start + ROWS_AT_ONCE]
                 codes.append(codes_of(block.vectors[start : start + ROWS_AT_ONCE]))
-                distances.append(distances_around(engine, keys, ranking=ranking))
+                distances.append(distances_around(engine, keys))
                 done += len(keys)
                 if progress is not None:
                     progress(done)
@@ -78,32 +78,28 @@ class Neighbourhoods:
 
 
 def known_around(
-    engine: Engine,
-    neighbourhoods: Neighbourhoods,
-    keys: Keys,
-    vectors: NDArray[np.float32],
-    *,
-    ranking: str,
-) -> Distances:
-    """Around rows, (n, WIDTH): those new or replaced since the calibration are looked at now."""
+    engine: Engine, neighbourhoods: Neighbourhoods, near: Nearest
+) -> NDArray[np.float64]:
+    """Around hits, (Q, K, WIDTH): those new or replaced since the calibration are looked at now."""
+    keys, first, place = np.unique(near.keys, return_index=True, return_inverse=True)
     if neighbourhoods.gallery != _gallery_of(engine):
         neighbourhoods = Neighbourhoods.empty()
-    around = neighbourhoods.around(vectors)
+    around = neighbourhoods.around(near.vectors.reshape(-1, engine.space.width)[first])
     new = np.isnan(around[:, 0])
     if new.any():
-        around[new] = distances_around(engine, keys[new], ranking=ranking)
-    return around
+        around[new] = distances_around(engine, keys[new])
+    return around[place.reshape(near.keys.shape)].astype(np.float64)
 
 
-def distances_around(engine: Engine, keys: Keys, *, ranking: str) -> Distances:
+def distances_around(engine: Engine, keys: Keys) -> Distances:
     """From rows to their nearest others, (n, WIDTH), as `distances_to_others` has them."""
     rows = engine.rows(keys).embeddings  # those that are equal have the same others
     once, place = np.unique(first_equal(rows.mean.numpy()), return_inverse=True)
-    return distances_to_others(engine, rows[once.tolist()], ranking=ranking)[place]
+    return distances_to_others(engine, rows[once.tolist()])[place]
 
 
 def distances_to_others(
-    engine: Engine, rows: Embeddings, *, ranking: str, but: Sequence[Keys] | None = None
+    engine: Engine, rows: Embeddings, *, but: Sequence[Keys] | None = None
 ) -> Distances:
     """From rows to the nearest that are no copies of them, (n, WIDTH) ascending.
 
@@ -118,7 +114,7 @@ def distances_to_others(
                 out[number] |= np.isin(near.keys[number], but[row])
         return out
 
-    near, _ = nearest_others(engine, rows, WIDTH, left_out, ranking=ranking)
+    near, _ = nearest_others(engine, rows, WIDTH, left_out)
     means = engine.space.means(near.vectors).astype(np.float64)
     between = np.square(means - query[:, None]).sum(axis=-1)
     between[~np.isfinite(near.ranked_by)] = np.inf

@@ -1,22 +1,22 @@
 """Queries to an index: the nearest rows, and what is known about each of them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from surefind.embeddings import Embeddings
-from surefind.engines.engine import Engine
+from surefind.engines.engine import Engine, Rows
 from surefind.engines.knn import Nearest, names_of, nearest
 from surefind.engines.where import Where
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.functional import expand, hit_match_probability
 from surefind.functional.ranking import RANKINGS
-from surefind.search.confidence.calibrate import usual_columns
+from surefind.search.confidence.calibrate import first_hit_columns
 from surefind.search.confidence.calibration import Calibrated
-from surefind.search.confidence.evidence import NEIGHBOURS, distances_to
+from surefind.search.confidence.evidence import NEIGHBOURS, distances_to, embeddings_of
 from surefind.search.confidence.shift import FEWEST, Shift, compare
 from surefind.search.hits import Hit, SearchResult
 from surefind.validation import check_choice, check_number, check_whole
@@ -30,169 +30,134 @@ Wanted = Where | Sequence[str] | str | None
 class UnknownItem(SurefindError):
     """An id that no image of the index has."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(
-            f"no image of the index has the id {name[:80]!r}",
-            fix="use the id of a hit; the image may have been removed since",
-        )
-        self.name = name
 
-
-@dataclass(frozen=True)
-class Question:
+class SearchRequest(NamedTuple):
     """How many, in which order, of which rows, and what else to tell about them."""
 
     k: int
     ranking: str
-    where: Where | None = None
-    radius: float | None = None  # a distance, not squared
-    expand: int = 0  # neighbours that help the query
-
-    def __post_init__(self) -> None:
-        check_choice("ranking", self.ranking, RANKINGS)
-        check_whole("k", self.k)
-        check_whole("expand", self.expand, smallest=0)
-        if self.radius is not None:
-            check_number("radius", self.radius, "a positive number", lambda x: x > 0)
-
-    def check_most(self, engine: Engine, *, inside: bool = False) -> None:
-        """Refuse to ask for more rows than the engine can return; for all there are is no error.
-
-        A query that is inside the index is found as well, so that one hit less can be asked for.
-        """
-        most = engine.most - inside
-        asked = max(self.k, self.expand)
-        if asked > most and engine.count(self.where) > engine.most:
-            raise InvalidArgument(
-                "k" if self.k == asked else "expand",
-                expected=f"at most {most:,}, the limit of this index's engine",
-                got=f"{asked:,}",
-                fix="ask for fewer, or choose rows with where",
-            )
-
-    def uncalibrated(self, native: str, *, views: int = 1) -> str | None:
-        """Why the answer of a calibrated index has no confidence."""
-        reasons = {
-            "where": self.where is not None,
-            "expand": self.expand > 0,
-            f"ranking={self.ranking}": self.ranking != native,
-            "several views": views > 1,
-        }
-        for what, asked in reasons.items():
-            if asked:
-                return f"no confidence with {what}: the calibration is of plain searches"
-        return None
+    where: Where | None
+    radius: float | None  # a distance, not squared
+    expand: int  # neighbours that help the query
 
 
-def wanted_rows(where: Wanted) -> Where | None:
-    """Conditions as they are, or as they are written."""
-    if where is None or isinstance(where, Where):
-        return where
-    return Where.parse([where] if isinstance(where, str) else where)
+def search_request(
+    engine: Engine,
+    k: int,
+    ranking: str | None,
+    where: Wanted,
+    *,
+    radius: float | None = None,
+    expand: int = 0,
+    inside: bool = False,
+) -> SearchRequest:
+    """Check what is asked; without a `ranking` it is the engine's own.
+
+    More rows than the engine can return are refused, unless there are no more. A query that is
+    `inside` the index is found as well, so that one hit less can be asked for.
+    """
+    ranking = engine.space.ranking if ranking is None else ranking
+    check_choice("ranking", ranking, RANKINGS)
+    check_whole("k", k)
+    check_whole("expand", expand, smallest=0)
+    if radius is not None:
+        check_number("radius", radius, "a positive number", lambda x: x > 0)
+    if where is not None and not isinstance(where, Where):
+        where = Where.parse([where] if isinstance(where, str) else where)
+    most, asked = engine.most - inside, max(k, expand)
+    if asked > most and engine.count(where) > engine.most:
+        raise InvalidArgument(
+            "k" if k == asked else "expand",
+            expected=f"at most {most:,}, the limit of this index's engine",
+            got=f"{asked:,}",
+        )
+    return SearchRequest(int(k), ranking, where, radius, int(expand))
+
+
+def uncalibrated_reason(engine: Engine, request: SearchRequest, views: int) -> str | None:
+    """Why the answer of a calibrated index has no confidence."""
+    reasons = {
+        "where": request.where is not None,
+        "expand": request.expand > 0,
+        f"ranking={request.ranking}": request.ranking != engine.space.ranking,
+        "several views": views > 1,
+    }
+    for what, asked in reasons.items():
+        if asked:
+            return f"no confidence with {what}: the calibration is of plain searches"
+    return None
 
 
 def answer(
     engine: Engine,
     query: Embeddings,
     names: Sequence[str],
-    question: Question,
+    request: SearchRequest,
+    calibrated: Calibrated | str,
     *,
-    calibrated: Calibrated | None = None,
+    inside: bool = False,
 ) -> list[SearchResult]:
-    """Return one result per query; with a calibration, its hits say how sure they are."""
+    """Return one result per query; with a calibration, its hits say how sure they are.
+
+    Else `calibrated` is the reason why they do not. Queries that are `inside` the index, under
+    these names, are neither their own hits nor taken into account when hits are judged.
+    """
     engine.space.check(query)
-    wide = _widened(question, calibrated)
+    k = request.k if isinstance(calibrated, str) else max(request.k, NEIGHBOURS)
     results: list[SearchResult] = []
     for start in range(0, len(query), QUERIES_AT_ONCE):
-        some = query[start : start + QUERIES_AT_ONCE]
-        if question.expand:
-            some = _expanded(engine, some, question)
-        results += _describe(
-            engine,
-            some,
-            find(engine, some, wide),
-            names=names[start : start + QUERIES_AT_ONCE],
-            question=question,
-            calibrated=calibrated,
-        )
+        rows = slice(start, start + QUERIES_AT_ONCE)
+        some = _expanded(engine, query[rows], request) if request.expand else query[rows]
+        near = nearest(engine, some, k + inside, ranking=request.ranking, where=request.where)
+        if inside:
+            near = near.besides(names_of(engine, near), names[rows], k)
+        results += _describe(engine, some, near, names[rows], request, calibrated, inside=inside)
     return results
-
-
-def answer_inside(
-    engine: Engine, name: str, question: Question, *, calibrated: Calibrated | None = None
-) -> SearchResult:
-    """What an image of the index finds among the others, judged as if it were not in there."""
-    query = engine.find([name]).embeddings
-    if not len(query):
-        raise UnknownItem(name)
-    wide = _widened(question, calibrated)
-    near = find(engine, query, replace(wide, k=wide.k + 1))
-    near = near.besides(names_of(engine, near), [name], wide.k)
-    return _describe(
-        engine, query, near, names=[name], question=question, calibrated=calibrated, inside=True
-    )[0]
 
 
 def shift_of(engine: Engine, calibrated: Calibrated, query: Embeddings) -> tuple[Shift, ...]:
     """In what these queries are unlike those of the calibration."""
     ranking = calibrated.calibration.origin.ranking
-    near = find(engine, query, Question(NEIGHBOURS, ranking))
+    engine.space.check(query)
+    near = nearest(engine, query, NEIGHBOURS, ranking=ranking)
     enough = np.flatnonzero(near.found == NEIGHBOURS)
     if len(enough) < FEWEST:
         raise InvalidArgument(
             "queries",
             expected=f"at least {FEWEST} queries that find {NEIGHBOURS} images each",
             got=f"{len(enough)} of {len(query)}",
-            fix="gather more queries before comparing: a few differ by chance",
         )
     near, query = near.at(enough), query[enough.tolist()]
     seen = calibrated.see(engine, query, near)
     model = calibrated.calibration.model
-    now = usual_columns(seen, model.names, model.confidence(seen)[:, 0])
+    now = first_hit_columns(seen, model.names, model.confidence(seen)[:, 0])
     return compare(calibrated.calibration.usual, now)
 
 
-def find(engine: Engine, query: Embeddings, question: Question) -> Nearest:
-    engine.space.check(query)
-    return nearest(engine, query, int(question.k), ranking=question.ranking, where=question.where)
-
-
-def _widened(question: Question, calibrated: Calibrated | None) -> Question:
-    """A hit is judged by neighbours that were not asked for."""
-    return question if calibrated is None else replace(question, k=max(question.k, NEIGHBOURS))
-
-
-def _expanded(engine: Engine, query: Embeddings, question: Question) -> Embeddings:
-    near = nearest(engine, query, question.expand, ranking=question.ranking, where=question.where)
+def _expanded(engine: Engine, query: Embeddings, request: SearchRequest) -> Embeddings:
+    near = nearest(engine, query, request.expand, ranking=request.ranking, where=request.where)
     mean, spread = query.mean.clone(), query.spread.clone()
     for count in np.unique(near.found[near.found > 0]).tolist():
         rows = np.flatnonzero(near.found == count)
-        own = expand(query[rows.tolist()], _gallery(engine, near.at((rows, slice(count)))))
+        around = embeddings_of(engine.space, near.at((rows, slice(count))))
+        own = expand(query[rows.tolist()], around)
         mean[rows], spread[rows] = own.mean, own.spread
     return query.replace(mean, spread)
-
-
-def _gallery(engine: Engine, near: Nearest) -> Embeddings:
-    """The embeddings of rows that were found, query by query."""
-    return engine.space.embeddings(
-        near.vectors.reshape(-1, engine.space.width), near.var.reshape(-1)
-    )
 
 
 def _describe(
     engine: Engine,
     query: Embeddings,
     near: Nearest,
-    *,
     names: Sequence[str],
-    question: Question,
-    calibrated: Calibrated | None,
-    inside: bool = False,
+    request: SearchRequest,
+    calibrated: Calibrated | str,
+    *,
+    inside: bool,
 ) -> list[SearchResult]:
     """Return one result per query, with everything that is known about each hit.
 
-    For a calibrated answer there are more rows than hits: the neighbours of the query. Queries
-    that are `inside` the gallery are judged as if they were not.
+    For a calibrated answer there are more rows than hits: the neighbours of the query.
     """
     query = query.detach().to("cpu").to(torch.float32)
     results = [
@@ -200,69 +165,56 @@ def _describe(
             query=name,
             hits=(),
             query_var=float(var),
-            ranking=question.ranking,
-            reranked=question.ranking != engine.space.ranking,
-            uncalibrated=None if calibrated is None else TOO_FEW,
+            ranking=request.ranking,
+            reranked=request.ranking != engine.space.ranking,
+            uncalibrated=calibrated if isinstance(calibrated, str) else TOO_FEW,
         )
         for name, var in zip(names, engine.space.var(query), strict=True)
     ]
     for count in np.unique(near.found[near.found > 0]).tolist():  # as many hits for each query
         rows = np.flatnonzero(near.found == count)
         some, its = query[rows.tolist()], near.at((rows, slice(count)))
-        described = _describe_alike(engine, some, its, question, calibrated, inside=inside)
-        for row, facts in zip(rows, described, strict=True):
-            results[row] = replace(results[row], **facts)
+        distances = distances_to(engine.space, some, its)
+        first = its.at((slice(None), slice(request.k)))
+        hits = first.keys.shape[1]
+        columns: dict[str, Any] = {
+            "distance": distances.distance[:, :hits].tolist(),
+            "expected_distance": distances.expected[:, :hits].tolist(),
+            "std": distances.std[:, :hits].tolist(),
+            "var": first.var.tolist(),
+        }
+        if request.radius is not None:
+            columns["p_within"] = hit_match_probability(
+                some, embeddings_of(engine.space, first), request.radius, per_query=hits
+            ).tolist()
+        if not isinstance(calibrated, str) and count >= NEIGHBOURS:
+            seen = calibrated.see(engine, some, its, distances=distances, inside=inside)
+            judged = calibrated.calibration.judge(seen)
+            beyond = [None] * max(0, hits - NEIGHBOURS)  # not calibrated so far down
+            columns["confidence"] = [[*sure, *beyond] for sure in judged.confidence.tolist()]
+            for place, row in enumerate(rows):
+                results[row] = replace(
+                    results[row],
+                    confidence=float(judged.confidence[place, 0]),
+                    verdict=judged.verdict[place],
+                    novelty_p_value=float(judged.belongs[place]),
+                    show=int(judged.show[place]),
+                    uncalibrated=None,
+                )
+        keys, places = np.unique(first.keys, return_inverse=True)  # queries share hits
+        found = engine.rows(keys)
+        for place, row in enumerate(rows):
+            results[row] = replace(
+                results[row],
+                hits=tuple(
+                    _hit(found, which, {name: its[place][rank] for name, its in columns.items()})
+                    for rank, which in enumerate(places.reshape(len(rows), hits)[place])
+                ),
+            )
     return results
 
 
-def _describe_alike(
-    engine: Engine,
-    query: Embeddings,
-    near: Nearest,
-    question: Question,
-    calibrated: Calibrated | None,
-    *,
-    inside: bool,
-) -> list[dict[str, Any]]:
-    """Hits and judgement of queries that all found as many, as fields of their results."""
-    distances = distances_to(engine.space, query, near)
-    hits = min(int(question.k), near.keys.shape[1])
-    first = near.at((slice(None), slice(hits)))
-    columns: dict[str, Any] = {
-        "distance": distances.distance[:, :hits].tolist(),
-        "expected_distance": distances.expected[:, :hits].tolist(),
-        "std": distances.std[:, :hits].tolist(),
-        "var": first.var.tolist(),
-    }
-    if question.radius is not None:
-        columns["p_within"] = hit_match_probability(
-            query, _gallery(engine, first), question.radius, per_query=hits
-        ).tolist()
-    facts: list[dict[str, Any]] = [{} for _ in query.mean]
-    if calibrated is not None and near.keys.shape[1] >= NEIGHBOURS:
-        judged = calibrated.judge(engine, query, near, distances=distances, inside=inside)
-        beyond = [None] * max(0, hits - judged.confidence.shape[1])  # not calibrated so far down
-        columns["confidence"] = [[*its, *beyond] for its in judged.confidence.tolist()]
-        facts = [
-            {
-                "confidence": float(judged.confidence[row, 0]),
-                "verdict": judged.verdict[row],
-                "novelty_p_value": float(judged.belongs[row]),
-                "show": int(judged.show[row]),
-                "uncalibrated": None,
-            }
-            for row in range(len(query))
-        ]
-    keys, places = np.unique(first.keys, return_inverse=True)  # queries share hits
-    found = engine.rows(keys)
-    for row, its in enumerate(places.reshape(len(query), hits).tolist()):
-        facts[row]["hits"] = tuple(
-            Hit(
-                id=found.ids[place],
-                path=None if (path := found.metadata[place].get("path")) is None else str(path),
-                metadata=found.metadata[place],
-                **{name: column[row][rank] for name, column in columns.items()},
-            )
-            for rank, place in enumerate(its)
-        )
-    return facts
+def _hit(rows: Rows, row: int, numbers: dict[str, Any]) -> Hit:
+    path = rows.metadata[row].get("path")
+    path = None if path is None else str(path)
+    return Hit(id=rows.ids[row], path=path, metadata=rows.metadata[row], **numbers)

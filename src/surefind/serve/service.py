@@ -15,12 +15,12 @@ from torch import Tensor
 
 from surefind.embeddings import Embeddings
 from surefind.encoders.image_encoder import ImageEncoder, single_core_pool
+from surefind.engines.where import Where
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.images.decode import DecodePolicy, decode
 from surefind.images.loader import Batch
 from surefind.search.hits import SearchResult
 from surefind.search.index import Index
-from surefind.search.query import wanted_rows
 from surefind.serve.batching import Batcher
 from surefind.serve.live_index import LiveIndex, ServedVersion
 from surefind.serve.metrics import Metrics
@@ -54,8 +54,8 @@ class SearchOptions:
     expand: int = 0
 
     def __post_init__(self) -> None:
-        where = wanted_rows(self.where or None)  # refused before any work
-        if where is not None and any(one.field == PATH for one in where.conditions):
+        where = Where.parse(self.where)  # refused before any work
+        if any(one.field == PATH for one in where.conditions):
             raise InvalidArgument(
                 "where",
                 expected="conditions on other fields",

@@ -1,28 +1,39 @@
 """Uncertainty for vectors that one already has, from any model: they stay as they are."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from torch import Tensor
+import numpy as np
 
 from surefind.embeddings import Gaussians
 from surefind.encoders.encoder import POINT_VAR
 from surefind.engines.engine import Rows
+from surefind.engines.opening import create_engine
 from surefind.engines.space import Space
 from surefind.engines.where import Metadata
-from surefind.errors import InvalidArgument, InvalidFile, SurefindError
+from surefind.errors import InvalidFile, SurefindError
 from surefind.files import make_writable, write_whole
+from surefind.search.confidence.calibrate import (
+    Progress,
+    Wishes,
+    calibrate_engine,
+    fit_doubt,
+    own_queries,
+    rows_asked,
+)
 from surefind.search.confidence.calibration import Calibrated, Calibration
+from surefind.search.confidence.labelled_queries import check_queries
 from surefind.search.confidence.saving import read_calibration, write_calibration
 from surefind.search.confidence.variance_heads import VarianceHeads
 from surefind.search.folder import EMBEDDED, IndexFolder
 from surefind.search.index import Index
 from surefind.search.neighbourhoods import Neighbourhoods
 from surefind.storage import read_small, seal, unseal
-from surefind.upgrade.validation import Values, as_texts, as_vectors
+from surefind.upgrade.vectors import Values, as_texts, as_vectors, check_all_labelled
 
 SCHEMA = 1
 RANKING = "mean"
@@ -74,16 +85,10 @@ class Upgrade:
         embeddings = self.embed(vectors)
         count = len(embeddings)
         names = [f"row {row}" for row in range(count)] if ids is None else [str(id_) for id_ in ids]
-        known = [{}] * count if metadata is None else metadata
-        if len(known) != count:
-            raise InvalidArgument(
-                "metadata", expected=f"{count}, one per vector", got=str(len(known))
-            )
+        facts = [dict(its) for its in ([{}] * count if metadata is None else metadata)]
         texts = [""] * count if labels is None else as_texts(labels, count)
-        facts = [
-            {**its, **({"label": text} if text else {})}
-            for its, text in zip(known, texts, strict=True)
-        ]
+        for its, text in zip(facts, texts, strict=False):
+            its |= {"label": text} if text else {}
         Rows(tuple(names), embeddings, ("",) * len(names), tuple(facts))  # refused before the work
         index = self.make_index(folder, engine=engine, kind=kind)
         index.add_embeddings(embeddings, names, metadata=facts)
@@ -124,8 +129,7 @@ class Upgrade:
             )
         try:
             facts = unseal(path, read_small(path))
-            if facts.get("schema") != SCHEMA:
-                schema = facts.get("schema")
+            if (schema := facts.get("schema")) != SCHEMA:
                 raise InvalidFile(f"{path} has schema {schema!r}, this version reads {SCHEMA}")
             calibrated = read_calibration(
                 place / CALIBRATION, fingerprint=facts["fingerprint"], ranking=RANKING
@@ -155,8 +159,58 @@ def is_upgrade(folder: str | Path) -> bool:
 def fingerprint_of(dim: int, heads: VarianceHeads | None) -> str:
     """Of what `embed` computes."""
     digest = hashlib.sha256(f"vectors of {dim} dimensions\n".encode())
-    tensors: Mapping[str, Tensor] = {} if heads is None else heads.tensors()
-    for name in sorted(tensors):
-        digest.update(f"{name} {tuple(tensors[name].shape)}\n".encode())
-        digest.update(tensors[name].contiguous().numpy().data)
+    for name, tensor in sorted(heads.tensors().items()) if heads is not None else ():
+        digest.update(f"{name} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.contiguous().numpy().data)
     return digest.hexdigest()
+
+
+def calibrate(
+    vectors: Values,
+    labels: Sequence[object],
+    *,
+    wishes: Wishes | None = None,
+    learn_doubt: bool = True,
+    seed: int = 0,
+    progress: Progress = lambda *_: None,
+) -> Upgrade:
+    """Uncertainty and calibrated confidence for vectors (N, D) of any model, which stay the same.
+
+    The labelled vectors search one another; of those that are copies of one another, only the
+    first is used. Classes should be ones that the model was not trained with. `learn_doubt` learns
+    heads that say how vague a vector is; without, there is no variance.
+    """
+    given = as_vectors(vectors)
+    names = as_texts(labels, len(given))
+    check_all_labelled(names)
+    check_queries(np.unique(names, return_inverse=True)[1])  # before the work
+    once = rows_asked(given, names)
+    mean, names = given[once], [names[row] for row in once]
+    groups = np.unique(names, return_inverse=True)[1]
+    dim, doubt = mean.shape[1], None
+    if learn_doubt:
+        doubt = fit_doubt(mean, groups, what="vectors", seed=seed, progress=progress)
+    with TemporaryDirectory(prefix="surefind-") as folder:
+        facts = {"fingerprint": fingerprint_of(dim, None if doubt is None else doubt.heads)}
+        space = Space(Gaussians.family, dim, RANKING)
+        engine = create_engine(str(Path(folder) / "gallery"), space, facts, kind="auto")
+        engine.add(
+            Rows(
+                ids=tuple(map(str, range(len(mean)))),
+                embeddings=Gaussians(mean, mean.new_full((len(mean),), POINT_VAR)),
+                digests=("",) * len(mean),
+                metadata=tuple({"label": name} for name in names),
+            )
+        )
+        queries = own_queries(engine, seed=seed)._replace(copies=len(given) - len(mean))
+        rows = np.array([int(name) for name in queries.itself])
+        calibrated = calibrate_engine(
+            engine,
+            queries,
+            wishes or Wishes(),
+            source=f"{len(given)} labelled vectors",
+            doubt=None if doubt is None else doubt.at(rows),
+            progress=progress,
+        )
+        engine.close()
+    return Upgrade(dim, calibrated)

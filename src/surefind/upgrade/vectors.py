@@ -1,19 +1,22 @@
-"""Read vectors with their ids and labels from .npz, .npy and .parquet files."""
+"""Vectors with ids and labels: checked, and read from .npz, .npy and .parquet files."""
 
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from surefind.datasets.parquet import pyarrow_package
+from surefind.embeddings import LARGEST
 from surefind.errors import InvalidArgument, InvalidFile
-from surefind.upgrade.validation import as_texts, as_vectors, check_all_labelled
+from surefind.search.confidence.labelled_queries import is_missing
 from surefind.validation import nearest
 
 USUAL = {  # names of arrays and columns
@@ -27,6 +30,7 @@ BROKEN = (
     OSError, TypeError, ValueError, EOFError, RuntimeError, MemoryError,
     zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
+Values = NDArray[np.floating] | Tensor
 Arrays = dict[str, NDArray[Any] | str]  # a text says what is there that cannot be used
 
 
@@ -91,13 +95,14 @@ def _read_npz(path: Path) -> Arrays:
 
 
 def _read_npy(path: Path) -> Arrays:
-    arrays: Arrays = {"vectors": _mapped(path)}
+    # Mapped into memory: a header that lies about its size allocates nothing.
+    arrays: Arrays = {"vectors": np.lib.format.open_memmap(path, mode="r")}
     beside = [path.with_name(f"{path.stem}.labels{ending}") for ending in (".npy", ".txt")]
     match [file for file in beside if file.exists()]:
         case [one, other]:
             raise InvalidFile(f"labels are in both {one} and {other}", fix="remove one")
         case [one] if one.suffix == ".npy":
-            arrays["labels"] = _mapped(one)
+            arrays["labels"] = np.lib.format.open_memmap(one, mode="r")
         case [one]:
             try:
                 lines = one.read_text("utf-8").splitlines()
@@ -107,22 +112,9 @@ def _read_npy(path: Path) -> Arrays:
     return arrays
 
 
-def _mapped(path: Path) -> NDArray[Any]:
-    """Map an array into memory, so that a header that lies about its size allocates nothing."""
-    try:
-        array: NDArray[Any] = np.lib.format.open_memmap(path, mode="r")
-    except ValueError as error:
-        if "Python objects" in str(error):
-            raise InvalidFile(f"{path} holds {OBJECTS}") from error
-        raise
-    return array
-
-
 def _read_parquet(path: Path) -> Arrays:
-    compute, types = (
-        pyarrow_package("pyarrow.compute", path),
-        pyarrow_package("pyarrow", path).types,
-    )
+    compute = pyarrow_package("pyarrow.compute", path)
+    types = pyarrow_package("pyarrow", path).types
     # Without partitioning: a folder called label=cat makes no column.
     table = pyarrow_package("pyarrow.parquet", path).read_table(path, partitioning=None)
     arrays: Arrays = {}
@@ -145,8 +137,7 @@ def _vectors_of(path: Path, arrays: Arrays, names: Mapping[str, str | None]) -> 
     shapes = {name: () if isinstance(its, str) else its.shape for name, its in arrays.items()}
     tables = [name for name, shape in shapes.items() if len(shape) == 2]
     main = _choose("vectors", names["vectors"], arrays, fitting=tables)
-    if main is None and len(tables) == 1:
-        main = tables[0]
+    main = tables[0] if main is None and len(tables) == 1 else main
     rows = shapes[main][:1] if main else ()
     columns = [name for name, shape in shapes.items() if shape in (rows, (*rows, 1))]
     labels, ids = (
@@ -224,18 +215,91 @@ def _taken(arrays: Arrays, name: str) -> NDArray[Any]:
             name,
             expected="plain numbers or text",
             got=array,
-            fix="np.savez(file, vectors=np.asarray(vectors, dtype='float32'), "
-            "labels=np.asarray(labels, dtype=str))",
+            fix="save them with dtype='float32' or dtype=str",
         )
     return array
 
 
 def _listed(arrays: Arrays) -> str:
     """List every name with what it is."""
-    return (
-        ", ".join(
-            f"{name} ({its})" if isinstance(its, str) else f"{name} {its.dtype} {its.shape}"
-            for name, its in arrays.items()
+    every = (
+        f"{name} ({its})" if isinstance(its, str) else f"{name} {its.dtype} {its.shape}"
+        for name, its in arrays.items()
+    )
+    return ", ".join(every) or "nothing"
+
+
+def as_vectors(vectors: Values, dim: int | None = None) -> Tensor:
+    """Return vectors as (N, D) float32; raise InvalidArgument unless they are finite numbers."""
+    given = _float32(vectors)
+    if given.ndim != 2 or dim not in (None, given.shape[1]) or not given.numel():
+        raise InvalidArgument(
+            "vectors",
+            expected=f"vectors of one model, (N, {'D' if dim is None else dim})",
+            got=f"shape {tuple(given.shape)}",
         )
-        or "nothing"
+    bad = (~(given.abs() <= LARGEST).all(dim=1)).nonzero()  # so for nan, too
+    if len(bad):
+        raise InvalidArgument(
+            "vectors",
+            expected=f"finite numbers of at most {LARGEST:g}",
+            got=f"{len(bad)} of {len(given)} rows with others (first: row {int(bad[0])})",
+        )
+    return given
+
+
+def as_texts(
+    values: Sequence[object] | NDArray[Any] | None, count: int, *, what: str = "labels"
+) -> list[str]:
+    """Return one text for each vector, "" where it is missing (nan, None or nothing)."""
+    if isinstance(values, np.ndarray | Tensor):
+        values = values.reshape(-1).tolist()
+    if values is None or len(values) != count:
+        got = "none" if values is None else str(len(values))
+        raise InvalidArgument(what, expected=f"{count}, one per vector", got=got)
+    try:
+        return [_text(value) for value in values]
+    except UnicodeDecodeError as error:
+        raise InvalidArgument(what, expected="text in UTF-8", got=repr(error.object)) from error
+
+
+def check_all_labelled(labels: Sequence[str]) -> None:
+    """Raise InvalidArgument if a label is missing."""
+    missing = labels.count("")
+    if missing:
+        raise InvalidArgument(
+            "labels",
+            expected="a label for every vector",
+            got=f"{missing} of {len(labels)} missing (first: row {labels.index('')})",
+        )
+
+
+def _text(value: object) -> str:
+    if is_missing(value):
+        return ""
+    if isinstance(value, bytes):
+        return value.decode()
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
+
+
+def _float32(vectors: object) -> Tensor:
+    """Convert; an array that torch cannot share, such as one in a read-only file, is copied."""
+    got = f"{type(vectors).__name__} of {getattr(vectors, 'dtype', None)}"
+    if isinstance(vectors, Tensor):
+        numbers = vectors.layout == torch.strided and not vectors.dtype.is_complex
+        if numbers and vectors.dtype != torch.bool:
+            return vectors.detach().cpu().float()
+        got += f", {vectors.layout}"
+    else:
+        try:
+            array = np.asarray(vectors)
+        except ValueError as error:  # rows of different lengths
+            array, got = np.empty(0, object), str(error)
+        if array.dtype.kind in "fiu":
+            with np.errstate(over="ignore"):  # what is too large for float32 is refused later
+                return torch.from_numpy(np.require(array, np.float32, ["C", "W"]))
+    raise InvalidArgument(
+        "vectors",
+        expected="an array or tensor of real numbers, (N, D)",
+        got=got,
     )

@@ -4,8 +4,7 @@ from math import asinh, log
 
 import numpy as np
 import pytest
-import torch
-from galleries import FAMILIES, random_embeddings, random_rows
+from galleries import random_embeddings, random_rows
 from looking import Looked, look, nearest_rows, squared
 from stores import made
 
@@ -139,17 +138,6 @@ def test_a_duplicate_is_not_infinitely_nearer_than_a_near_neighbour():
     assert distance.min() >= distance.max() + log(1e-6) - 5
 
 
-def test_a_hit_that_is_nearer_to_the_query_than_to_its_own_neighbours_has_nobody_before_it():
-    means = np.array(
-        [[1.0 + 0.01 * n, 3.0 * n] + [0.0] * 3 for n in range(1, 30)], dtype=np.float32
-    )
-    gallery = Gaussians(torch.from_numpy(means), torch.ones(len(means)))
-    query = Gaussians(torch.from_numpy(means[:1] + 0.1), torch.ones(1))
-    first = evidence(look(gallery, query).seen, ["rank_back", "shared_5"])[0, 0]
-    assert first[0] == 0
-    assert first[1] == pytest.approx(4 / 5)
-
-
 @pytest.mark.parametrize("name", ALWAYS)
 def test_what_is_not_a_variance_does_not_depend_on_variances(looked, name):
     vague = look(
@@ -161,44 +149,21 @@ def test_what_is_not_a_variance_does_not_depend_on_variances(looked, name):
 # seen through an engine
 
 
-def seen_through_engine(place, rows, query, *, hits=NEIGHBOURS) -> Seen:
+def seen_through_engine(place, rows, query) -> Seen:
     space = Space(query.family, query.dim, "mean")
     engine = made(place, space=space)
     engine.add(rows)
-    near = nearest(engine, query, NEIGHBOURS + 3, ranking="mean")
-    keys, place = np.unique(near.keys[:, :hits], return_inverse=True)
-    around = distances_around(engine, keys, ranking="mean").astype(np.float64)
+    near = nearest(engine, query, NEIGHBOURS, ranking="mean")
+    keys, place = np.unique(near.keys[:, :NEIGHBOURS], return_inverse=True)
+    around = distances_around(engine, keys).astype(np.float64)
     return see(
         space,
         query,
         near,
-        around=around[place.reshape(-1, hits), :NEIGHBOURS],
+        around=around[place.reshape(-1, NEIGHBOURS), :NEIGHBOURS],
         doubt=np.zeros(len(query)),
         near_doubt=np.zeros(len(query)),
     )
-
-
-def test_all_that_is_seen_is_what_looking_at_everything_shows(tmp_path):
-    rows, query = random_rows(80, 5, seed=1), random_embeddings(6, 5, seed=2)
-    found = seen_through_engine(tmp_path / "store", rows, query)
-    wanted = look(rows.embeddings, query).seen
-    for name in Seen._fields:
-        assert getattr(found, name) == pytest.approx(getattr(wanted, name), rel=1e-5, abs=1e-6), (
-            name
-        )
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_fewer_hits_are_seen_as_the_first_of_many(tmp_path, family):
-    rows = random_rows(60, 5, seed=3, family=family)
-    query = random_embeddings(4, 5, seed=4, family=family)
-    whole = seen_through_engine(tmp_path / "a", rows, query)
-    few = seen_through_engine(tmp_path / "b", rows, query, hits=3)
-    assert few.distance.shape == (4, 3)
-    assert few.between.shape == few.around.shape == (4, 3, NEIGHBOURS)
-    for name in ("distance", "between", "around", "expected", "std", "var"):
-        assert getattr(few, name) == pytest.approx(getattr(whole, name)[:, :3], abs=1e-6)
-    assert np.array_equal(few.profile, whole.profile)
 
 
 @pytest.mark.parametrize("away", [0.0, 3.0, 100.0])

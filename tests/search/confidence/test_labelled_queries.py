@@ -17,6 +17,7 @@ from surefind.search.confidence.labelled_queries import (
     RADIUS,
     Doubt,
     LabelledQueries,
+    checked_gallery,
     classes_of,
     has_match,
     matching,
@@ -33,9 +34,10 @@ def engine(tmp_path):
 
 
 def ask(engine, queries: LabelledQueries, **options):
-    around = Neighbourhoods.of(engine, ranking="mean")
+    around = Neighbourhoods.of(engine)
     doubt = Doubt(None, np.zeros(len(queries.facts)))
-    return observe(engine, queries, around, ranking="mean", doubt=doubt, **options)
+    gallery = checked_gallery(engine)
+    return observe(engine, queries, around, doubt=doubt, gallery=gallery, **options)
 
 
 def ask_all(engine):
@@ -220,10 +222,6 @@ def near(one, other) -> bool:
     ) ** 0.5 <= RADIUS
 
 
-def test_rows_of_the_same_label_match():
-    assert matching({"label": "cat"}, [*ANIMALS, {}]).tolist() == [True, False, True, False, False]
-
-
 @pytest.mark.parametrize("query", [{"label": "3"}, {"label": 3}])
 def test_a_label_is_the_same_as_a_number_and_as_a_text(query):
     gallery = [{"label": 3}, {"label": "3"}, {"label": 4}, {}]
@@ -260,6 +258,12 @@ def test_places_that_are_near_are_counted_as_a_loop_does(inside):
     assert not all(wanted)
     found = has_match(queries, gallery, left_out=np.full(30, inside))
     assert found.tolist() == wanted
+
+
+def test_some_queries_may_have_a_label_and_others_a_place():
+    gallery = [{"label": "cat"}, {"east": 1.0, "north": 0.0}]
+    queries = [{"label": "cat"}, {"label": "dog"}, {"east": 0.0, "north": 0.0}]
+    assert has_match(queries, gallery, left_out=np.zeros(3)).tolist() == [True, False, True]
 
 
 def test_rows_without_a_place_match_no_place():

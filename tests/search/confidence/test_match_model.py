@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from clusters import clusters, observed_clusters
+from clusters import clusters, observed_clusters, some_of
 from sklearn.linear_model import LogisticRegression
 
 from surefind import metrics
@@ -43,12 +43,6 @@ def test_it_is_the_fit_of_sklearn_where_no_direction_binds(penalty):
     )
 
 
-def test_a_probability_is_what_the_equation_says():
-    model = Logistic((1.0, 2.0), (0.5, 4.0), (0.7, -0.2), bias=0.1)
-    z = 0.1 + 0.7 * (3 - 1) / 0.5 - 0.2 * (6 - 2) / 4
-    assert model.probability(np.array([[[3.0, 6.0]]]))[0, 0] == pytest.approx(1 / (1 + np.exp(-z)))
-
-
 @pytest.mark.parametrize(("true", "direction"), [(1.0, -1), (-1.0, 1)])
 def test_a_column_that_speaks_the_wrong_way_is_not_heard(true, direction):
     columns, match = drawn([true, 0.8])
@@ -81,13 +75,6 @@ def test_a_column_that_does_not_vary_gets_no_weight():
     assert np.isfinite(found.probability(columns + 3)).all()
 
 
-def test_a_separable_problem_stays_finite():
-    columns = np.linspace(-1, 1, 60)[:, None]
-    found = fit_logistic(columns, columns[:, 0] > 0, directions=(1,))
-    assert 0 < found.weights[0] < 10
-    assert found.probability(columns)[-1] > 0.85 > 0.15 > found.probability(columns)[0]
-
-
 @pytest.mark.parametrize("always", [True, False])
 def test_where_all_are_right_or_all_wrong_it_says_so_and_stays_finite(always):
     columns, match = drawn([1.0, 0.5], count=100)
@@ -114,11 +101,10 @@ def distorted(count=20_000, *, power=2.0, seed=0):
     return true**power, random.random(count) < true
 
 
-@pytest.mark.parametrize("power", [0.5, 2.0])
+@pytest.mark.parametrize("power", [0.5, 1.0, 2.0])
 def test_a_known_distortion_is_repaired(power):
     fitted = fit_recalibration(*distorted(power=power))
     said = np.linspace(0.05, 0.95, 19)
-    assert np.abs(said**power - said).max() > 0.2
     assert fitted(said**power) == pytest.approx(said, abs=0.04)
 
 
@@ -136,12 +122,6 @@ def test_probabilities_that_say_the_opposite_are_not_turned_around():
     fitted = fit_recalibration(said, random.random(2000) > said)
     assert (np.diff(fitted(GRID)) >= 0).all()
     assert fitted(np.array([0.5])) == pytest.approx(0.5, abs=0.1)
-
-
-def test_good_probabilities_are_left_nearly_as_they_are():
-    fitted = fit_recalibration(*distorted(power=1.0))
-    inner = np.linspace(0.05, 0.95, 50)
-    assert fitted(inner) == pytest.approx(inner, abs=0.05)
 
 
 def test_beta_is_the_curve_that_the_paper_states():
@@ -163,14 +143,6 @@ def test_where_nothing_differs_nothing_is_changed(always):
     assert fitted == Recalibration((), ())
 
 
-def test_certain_probabilities_are_allowed_and_stay_finite():
-    said = np.array([0.0, 0.0, 1.0, 1.0] * 20)
-    match = np.array([False, False, True, False] * 20)
-    mapped = fit_recalibration(said, match)(np.array([0.0, 0.5, 1.0]))
-    assert np.isfinite(mapped).all()
-    assert mapped[0] < 0.05
-
-
 @pytest.fixture(scope="module")
 def few(tmp_path_factory) -> Observed:
     return observed_clusters(tmp_path_factory.mktemp("few") / "store", *clusters())
@@ -189,16 +161,8 @@ def fitted(observed: Observed, **options):
 
 def halves(observed: Observed) -> tuple[Observed, Observed]:
     """Queries of some classes, and those of all others."""
-    rows = [np.flatnonzero(observed.groups % 2 == half) for half in (0, 1)]
     known, fresh = (
-        Observed(
-            observed.seen.at(its),
-            observed.match[its],
-            observed.groups[its],
-            observed.belongs[its],
-            observed.gallery,
-        )
-        for its in rows
+        some_of(observed, np.flatnonzero(observed.groups % 2 == half)) for half in (0, 1)
     )
     return known, fresh
 
@@ -219,35 +183,19 @@ def test_the_clusters_are_neither_easy_nor_hard(few, many):
     assert 0.4 < many.match[:, 0].mean() < 0.8
 
 
-@pytest.mark.parametrize("group", [0, 7])
-def test_what_is_said_of_a_class_does_not_depend_on_its_own_labels(few, group):
-    own = few.groups == group
-    turned = few._replace(match=np.where(own[:, None], ~few.match, few.match))
-    before = fitted(few).confidence
-    after = fitted(turned).confidence
-    assert np.array_equal(before[own], after[own])
-    assert not np.allclose(before[~own], after[~own])
-
-
 def test_no_label_of_a_fold_influences_any_confidence_of_that_fold(few):
     drawn = np.random.default_rng(0).random(few.match.shape) < 0.5
-    plain = fitted(few)
+    _, plain = fitted(few)
     for fold in range(FOLDS):
         own = few.fold == fold
-        other = fitted(few._replace(match=np.where(own[:, None], drawn, few.match)))
-        assert np.array_equal(plain.confidence[own], other.confidence[own])
-
-
-def test_the_model_of_all_queries_does_depend_on_every_class(few):
-    own = few.groups == 0
-    turned = few._replace(match=np.where(own[:, None], ~few.match, few.match))
-    model, other = (fitted(some).model.confidence(few.seen)[own] for some in (few, turned))
-    assert not np.allclose(model, other)
+        _, other = fitted(few._replace(match=np.where(own[:, None], drawn, few.match)))
+        assert np.array_equal(plain[own], other[own])
+        assert not np.allclose(plain[~own], other[~own])
 
 
 def test_it_is_calibrated_on_classes_it_never_saw(many):
     known, fresh = halves(many)
-    confidence = fitted(known).model.confidence(fresh.seen)
+    confidence = fitted(known)[0].confidence(fresh.seen)
     assert ece(confidence[:, 0], fresh.match[:, 0]) < 0.06
     assert ece(confidence[:, 1:], fresh.match[:, 1:]) < 0.06
     assert confidence[:, 0].std() > 0.15  # not by saying the same of all
@@ -256,16 +204,16 @@ def test_it_is_calibrated_on_classes_it_never_saw(many):
 def test_it_finds_wrong_answers_better_than_the_distance_where_density_matters(many):
     known, fresh = halves(many)
     wrong = fresh.match[:, 0]
-    confidence = fitted(known).model.confidence(fresh.seen)[:, 0]
+    confidence = fitted(known)[0].confidence(fresh.seen)[:, 0]
     by_distance = auroc_of_wrong(fresh.seen.distance[:, 0], wrong)
-    alone = fitted(known, names=("distance",)).model.confidence(fresh.seen)[:, 0]
+    alone = fitted(known, names=("distance",))[0].confidence(fresh.seen)[:, 0]
     assert auroc_of_wrong(-confidence, wrong) > by_distance + 0.15
     assert auroc_of_wrong(-confidence, wrong) > auroc_of_wrong(-alone, wrong) + 0.15
 
 
 def test_no_column_speaks_against_its_direction(few, many):
     for observed in (few, many):
-        model = fitted(observed).model
+        model = fitted(observed)[0]
         for one in (model.first, model.later):
             for name, weight in zip(model.names, one.weights, strict=True):
                 assert weight * COLUMNS[name].direction >= 0, name
@@ -277,29 +225,22 @@ def test_a_hit_farther_away_is_never_surer_all_else_being_equal(few, share):
     seen = few.seen
     behind = np.concatenate([seen.profile[:, 1:], seen.profile[:, -1:]], axis=1)
     moved = seen._replace(distance=seen.distance + share * (behind - seen.distance))
-    model = fitted(few).model
+    model = fitted(few)[0]
     before, after = model.confidence(seen), model.confidence(moved)
     assert (after <= before + 1e-12).all()
     assert (after < before).any()
 
 
-def test_more_neighbours_in_common_never_make_a_hit_less_sure(few):
-    nearer = few.seen._replace(between=few.seen.between * 0.5)  # alike stays as it is
-    model = fitted(few, names=("distance", "shared_5", "shared_10", "shared_20")).model
-    assert (model.confidence(nearer) >= model.confidence(few.seen) - 1e-12).all()
-
-
 def test_the_first_hit_is_judged_apart_from_those_behind_it(few):
     later = few._replace(match=few.match.copy())
     later.match[:, 1:] = ~later.match[:, 1:]
-    one, other = (fitted(some).model for some in (few, later))
+    one, other = (fitted(some)[0] for some in (few, later))
     assert one.first == other.first
     assert one.later != other.later
 
 
 def test_classes_fewer_than_folds_are_left_out_one_by_one(few):
-    rows = np.flatnonzero(few.groups < 4)
-    some = Observed(few.seen.at(rows), few.match[rows], few.groups[rows], few.belongs[rows], 288)
-    confidence = fitted(some).confidence
+    some = some_of(few, np.flatnonzero(few.groups < 4))
+    _, confidence = fitted(some)
     assert confidence.shape == some.match.shape
     assert ((confidence > 0) & (confidence < 1)).all()

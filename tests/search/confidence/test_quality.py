@@ -21,8 +21,8 @@ def observed(tmp_path_factory) -> Observed:
 @pytest.fixture(scope="module")
 def curve(observed) -> Curve:
     names = columns_of(observed.seen)
-    fitted = fit_confidence(observed.seen, observed.match, observed.fold, names=names)
-    return curve_of(fitted, observed)
+    _, confidence = fit_confidence(observed.seen, observed.match, observed.fold, names=names)
+    return curve_of(confidence, observed)
 
 
 def mean_within(uncertainty: np.ndarray, curve: Curve) -> float:

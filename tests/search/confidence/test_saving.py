@@ -27,9 +27,7 @@ from surefind.storage import seal, unseal
 def calibrated(place, seed: int) -> Calibrated:
     embeddings, labels = clusters(seed=seed)
     engine = cluster_engine(place, embeddings, labels)
-    made = calibrate_engine(
-        engine, own_queries(engine), Wishes(), ranking="mean", source=f"seed {seed}"
-    )
+    made = calibrate_engine(engine, own_queries(engine), Wishes(), source=f"seed {seed}")
     heads = fit_variance_heads(embeddings.mean, labels, heads=4, steps=2, seed=seed).heads
     return Calibrated(made.calibration, made.neighbourhoods, heads)
 

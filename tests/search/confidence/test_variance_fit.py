@@ -50,10 +50,7 @@ def fitted() -> Fitted:
 def test_noisier_vectors_of_unseen_classes_are_vaguer(fitted: Fitted):
     new = noisy_classes(12, 12, seed=1)
     assert spearmanr(fitted.heads.var(new.vectors), new.noise).statistic > 0.5
-
-
-def test_noisier_vectors_are_vaguer_to_heads_that_never_saw_their_class(fitted: Fitted):
-    assert spearmanr(fitted.log_var, DATA.noise).statistic > 0.5
+    assert spearmanr(fitted.log_var, DATA.noise).statistic > 0.5  # by heads that never saw a class
 
 
 def test_it_is_the_labels_that_teach_which_vectors_are_vague():
@@ -63,19 +60,16 @@ def test_it_is_the_labels_that_teach_which_vectors_are_vague():
     assert spearmanr(nonsense.heads.var(new.vectors), new.noise).statistic < 0.2
 
 
-def test_the_same_seed_gives_the_same_heads():
+@torch.no_grad()
+def test_the_same_seed_gives_the_same_heads_and_the_callers_chance_is_left_alone():
+    before = torch.random.get_rng_state()
     first, again, other = (
         fit_variance_heads(DATA.vectors, DATA.labels, steps=5, seed=seed) for seed in (3, 3, 4)
     )
+    assert torch.equal(before, torch.random.get_rng_state())
+    assert not any(parameter.requires_grad for parameter in first.heads.parameters())
     assert torch.equal(first.log_var, again.log_var)
     assert not torch.equal(first.log_var, other.log_var)
-
-
-def test_fitting_leaves_the_callers_chance_alone():
-    torch.manual_seed(0)
-    before = torch.random.get_rng_state()
-    fit_variance_heads(DATA.vectors, DATA.labels, steps=2)
-    assert torch.equal(before, torch.random.get_rng_state())
 
 
 def test_a_vectors_value_comes_only_from_heads_that_never_saw_its_class():
@@ -111,12 +105,6 @@ def test_tiny_vectors_have_variances_that_embeddings_can_hold():
     fit = fit_variance_heads(1e-6 * DATA.vectors, DATA.labels, steps=2)
     Gaussians(DATA.vectors, fit.log_var.exp())
     Gaussians(DATA.vectors, fit.heads.var(1e-6 * DATA.vectors))
-
-
-def test_a_caller_without_gradients_can_fit():
-    with torch.no_grad():
-        fit = fit_variance_heads(DATA.vectors, DATA.labels, steps=2)
-    assert not any(parameter.requires_grad for parameter in fit.heads.parameters())
 
 
 def test_one_dimension_constant_columns_and_single_vectors_are_no_trouble():

@@ -44,7 +44,7 @@ from surefind.search.confidence.labelled_queries import (
     is_missing,
     observe,
 )
-from surefind.search.confidence.match_model import FittedConfidence, fit_confidence, folds_of
+from surefind.search.confidence.match_model import fit_confidence, folds_of
 from surefind.search.confidence.shift import check_calibration_data, quantiles_of
 from surefind.search.confidence.variance_fit import FEWEST_CLASSES, fit_variance_heads
 from surefind.search.copies import copies_among, first_copies
@@ -52,7 +52,11 @@ from surefind.search.ingest import digest_of, pictures_of
 from surefind.search.neighbourhoods import Neighbourhoods
 from surefind.validation import check_number, check_share, check_whole
 
+STEPS = 150  # of learning which images are vague
+MOST_QUERIES = 5000  # asked of an index; of more, as many are drawn at random
 _STILL = 1e-6  # what varies less was not learned
+
+Progress = Callable[[str, int, int], None]  # stage, done, total
 
 
 @dataclass(frozen=True)
@@ -79,20 +83,14 @@ def fit_calibration(observed: Observed, origin: Origin, wishes: Wishes) -> Calib
     """Confidence, novelty, promise and size of the answer; all judged across classes."""
     check_enough(observed)
     names = columns_of(observed.seen)
-    fitted = fit_confidence(
-        observed.seen,
-        observed.match,
-        observed.fold,
-        names=names,
-        unseen=observed.unseen,
+    model, confidence = fit_confidence(
+        observed.seen, observed.match, observed.fold, names=names, unseen=observed.unseen
     )
-    first = fitted.confidence[:, 0]
-    curve = curve_of(fitted, observed)
-    values = novelty_values(observed.seen)
+    first, curve = confidence[:, 0], curve_of(confidence, observed)
     return Calibration(
         origin=origin,
-        model=fitted.model,
-        novelty=novelty_of(values[observed.belongs]),
+        model=model,
+        novelty=novelty_of(novelty_values(observed.seen)[observed.belongs]),
         promise=promise_precision(
             first,
             observed.match[:, 0],
@@ -101,20 +99,20 @@ def fit_calibration(observed: Observed, origin: Origin, wishes: Wishes) -> Calib
             probability=wishes.probability,
             ahead=wishes.ahead,
         ),
-        showing=showing_rule(fitted.confidence, observed.match, observed.groups, miss=wishes.miss),
+        showing=showing_rule(confidence, observed.match, observed.groups, miss=wishes.miss),
         curve=curve,
         quality=quality_of(curve, observed.seen),
-        usual=quantiles_of(usual_columns(observed.seen, names, first)),
+        usual=quantiles_of(first_hit_columns(observed.seen, names, first)),
         foreign_rate=wishes.foreign_rate,
     )
 
 
-def curve_of(fitted: FittedConfidence, observed: Observed) -> Curve:
+def curve_of(confidence: Numbers, observed: Observed) -> Curve:
     """Cross-fitted confidence of first hits, and that of the baseline in the same folds."""
-    alone = fit_confidence(observed.seen, observed.match, observed.fold, names=("distance",))
+    _, alone = fit_confidence(observed.seen, observed.match, observed.fold, names=("distance",))
     return Curve(
-        tuple(fitted.confidence[:, 0].tolist()),
-        tuple(alone.confidence[:, 0].tolist()),
+        tuple(confidence[:, 0].tolist()),
+        tuple(alone[:, 0].tolist()),
         tuple(observed.match[:, 0].tolist()),
         tuple(observed.fold.tolist()),
     )
@@ -130,17 +128,12 @@ def columns_of(seen: Seen) -> tuple[str, ...]:
     return tuple(name for name, column in COLUMNS.items() if column.source in there)
 
 
-def usual_columns(seen: Seen, names: tuple[str, ...], confidence: Numbers) -> dict[str, Numbers]:
-    """What was seen of first hits, to compare later queries with."""
+def first_hit_columns(
+    seen: Seen, names: tuple[str, ...], confidence: Numbers
+) -> dict[str, Numbers]:
+    """Evidence and confidence of first hits, to compare later queries with."""
     first = evidence(seen, names)[:, 0]
     return dict(zip(names, first.T, strict=True)) | {"confidence": confidence}
-
-
-STEPS = 150  # of learning which images are vague
-MOST_QUERIES = 5000  # asked of an index; of more, as many are drawn at random
-
-
-Progress = Callable[[str, int, int], None]  # what is done, how much of it, of how much
 
 
 def calibrate_engine(
@@ -148,7 +141,6 @@ def calibrate_engine(
     queries: LabelledQueries,
     wishes: Wishes,
     *,
-    ranking: str,
     source: str,
     doubt: Doubt | None = None,
     trained_with: frozenset[str] = frozenset(),
@@ -161,7 +153,6 @@ def calibrate_engine(
     gallery = checked_gallery(engine)
     neighbourhoods = Neighbourhoods.of(
         engine,
-        ranking=ranking,
         progress=lambda done: progress("looking around every image", done, engine.count()),
     )
     total = len(queries.facts)
@@ -170,7 +161,6 @@ def calibrate_engine(
         engine,
         queries,
         neighbourhoods,
-        ranking=ranking,
         doubt=doubt,
         gallery=gallery,
         progress=lambda done: progress("asking labelled queries", done, total),
@@ -188,11 +178,11 @@ def calibrate_engine(
         )
     origin = Origin(
         fingerprint=str(engine.facts["fingerprint"]),
-        ranking=ranking,
+        ranking=engine.space.ranking,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         source=source,
         queries=len(observed.match),
-        classes=observed.classes,
+        classes=len(np.unique(observed.groups)),
         without_match=int((~observed.belongs).sum()),
         gallery=observed.gallery,
         copies=observed.copies,
@@ -205,64 +195,47 @@ def labelled_queries(
     engine: Engine,
     encoder: Callable[[], ImageEncoder],
     labelled: Catalog | str | Path | Embeddings | None,
+    labels: Sequence[object] | None,
     *,
-    labels: Sequence[object] | None = None,
     seed: int = 0,
     progress: Progress = lambda *_: None,
 ) -> tuple[LabelledQueries, str]:
     """Embeddings with labels, images, or the rows of the index itself; and what they are called.
 
-    Of queries that are copies of one another only the first is asked.
+    Images that are in the index are not their own hits. Of queries that are copies of one another
+    only the first is asked.
     """
     if labels is not None and not isinstance(labelled, Embeddings):
-        raise InvalidArgument(
-            "labels",
-            expected="none, unless queries are embeddings",
-            got=str(len(labels)),
-        )
+        expected = "none, unless queries are embeddings"
+        raise InvalidArgument("labels", expected=expected, got=str(len(labels)))
     if labelled is None:  # copies among these are rows of the index, and counted as such
         return _asked_once(own_queries(engine, seed=seed))._replace(copies=0), "the index itself"
     if isinstance(labelled, Embeddings):
         engine.space.check(labelled)
         queries = _asked_once(embedded_queries(labelled, labels, seed=seed))
         return queries._replace(itself=_twins(engine, queries.embeddings)), "embeddings"
-    source = str(labelled.root if isinstance(labelled, Catalog) else labelled)
-    queries = picture_queries(engine, encoder(), labelled, seed=seed, progress=progress)
-    return _asked_once(queries), source
-
-
-def own_queries(engine: Engine, *, seed: int = 0) -> LabelledQueries:
-    """The labelled rows of the index itself, each to be asked of the others."""
-    keys = np.concatenate([block.keys for block in engine.scan()] or [np.empty(0, np.int64)])
-    drawn = np.sort(_drawn(len(keys), MOST_QUERIES, seed))
-    rows = engine.rows(keys[drawn])
-    return _queries(rows.embeddings, rows.metadata, rows.ids, rows.digests)
-
-
-def picture_queries(
-    engine: Engine,
-    encoder: ImageEncoder,
-    labelled: Catalog | str | Path,
-    *,
-    seed: int = 0,
-    progress: Progress = lambda *_: None,
-) -> LabelledQueries:
-    """Labelled images; those that are in the index are not their own hits."""
     catalog = labelled if isinstance(labelled, Catalog) else read_catalog(labelled)
     if catalog.queries:
         catalog = catalog.select(np.flatnonzero(catalog.queries))
-    catalog = catalog.select(np.sort(_drawn(len(catalog), MOST_QUERIES, seed)))
-    pictures = pictures_of(catalog, None, None)
+    pictures = pictures_of(catalog.select(_drawn(len(catalog), seed)), None, None)
     _labelled_rows(pictures.metadata)  # before the work
-    total = len(pictures)
-    encoded = encoder.encode_all(
-        pictures.sources, progress=lambda done: progress("encoding", done, total)
+    encoded = encoder().encode_all(
+        pictures.sources, progress=lambda done: progress("encoding", done, len(pictures))
     )
     kept = encoded.rows.tolist()
     digests = [digest_of(pictures.sources[row]) for row in kept]
     inside = engine.ids_of(digests)
     names = [inside.get(digest, "") for digest in digests]
-    return _queries(encoded.embeddings, [pictures.metadata[row] for row in kept], names, digests)
+    facts = [pictures.metadata[row] for row in kept]
+    source = str(labelled.root if isinstance(labelled, Catalog) else labelled)
+    return _asked_once(_queries(encoded.embeddings, facts, names, digests)), source
+
+
+def own_queries(engine: Engine, *, seed: int = 0) -> LabelledQueries:
+    """The labelled rows of the index itself, each to be asked of the others."""
+    keys = np.concatenate([block.keys for block in engine.scan()] or [np.empty(0, np.int64)])
+    rows = engine.rows(keys[_drawn(len(keys), seed)])
+    return _queries(rows.embeddings, rows.metadata, rows.ids, rows.digests)
 
 
 def embedded_queries(
@@ -275,7 +248,7 @@ def embedded_queries(
             expected=f"{len(query)}, one for each query",
             got="none" if labels is None else str(len(labels)),
         )
-    rows = np.sort(_drawn(len(query), MOST_QUERIES, seed)).tolist()
+    rows = _drawn(len(query), seed).tolist()
     facts = [{} if is_missing(labels[row]) else {"label": str(labels[row])} for row in rows]
     return _queries(query[rows], facts, [""] * len(rows))
 
@@ -396,7 +369,7 @@ def fit_doubt(
     return whole._replace(fold=fold, nested=tuple(nested))
 
 
-def _drawn(total: int, most: int, seed: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    if total <= most:
+def _drawn(total: int, seed: int) -> NDArray[np.int64]:
+    if total <= MOST_QUERIES:
         return np.arange(total)
-    return np.random.default_rng(seed).choice(total, most, replace=False)
+    return np.sort(np.random.default_rng(seed).choice(total, MOST_QUERIES, replace=False))

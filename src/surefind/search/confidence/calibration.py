@@ -62,7 +62,9 @@ class Curve:
 def quality_of(curve: Curve, seen: Seen) -> Quality:
     """Measure a curve, beside the distances of the same queries."""
     right, fold = torch.tensor(curve.right), torch.tensor(curve.fold)
-    own, other = _probability(curve.confidence, right), _probability(curve.baseline, right)
+    own, other = (
+        torch.tensor(sure, dtype=torch.float64) for sure in (curve.confidence, curve.baseline)
+    )
 
     def auroc(uncertainty: Numbers) -> float | None:
         found = metrics.auroc_within(torch.from_numpy(uncertainty), ~right, fold)
@@ -71,14 +73,14 @@ def quality_of(curve: Curve, seen: Seen) -> Quality:
     return Quality(
         right=float(right.double().mean()),
         auroc=auroc(-np.array(curve.confidence)),
-        aurc=own["aurc"],
-        ece=own["ece"],
-        brier=own["brier"],
+        aurc=metrics.aurc(-own, ~right),
+        ece=metrics.debiased_calibration_error(own, right),
+        brier=float(metrics.brier_score(own, right).mean()),
         baseline_auroc=auroc(seen.distance[:, 0]),
-        baseline_ece=other["ece"],
-        baseline_brier=other["brier"],
-        floor=own["floor"],
-        baseline_floor=other["floor"],
+        baseline_ece=metrics.debiased_calibration_error(other, right),
+        baseline_brier=float(metrics.brier_score(other, right).mean()),
+        floor=metrics.calibration_floor(own),
+        baseline_floor=metrics.calibration_floor(other),
         ratio_auroc=auroc(distance_ratio(seen)),
     )
 
@@ -87,16 +89,6 @@ def distance_ratio(seen: Seen) -> Numbers:
     """d1/d20 of squared distances, (Q,); 1 between copies, which cannot be distinguished."""
     nearest, farthest = seen.distance[:, 0], seen.profile[:, -1]
     return np.divide(nearest, farthest, out=np.ones_like(nearest), where=farthest > 0)
-
-
-def _probability(confidence: tuple[float, ...], right: torch.Tensor) -> dict[str, float]:
-    sure = torch.tensor(confidence, dtype=torch.float64)
-    return {
-        "aurc": metrics.aurc(-sure, ~right),
-        "ece": metrics.debiased_calibration_error(sure, right),
-        "floor": metrics.calibration_floor(sure),
-        "brier": float(metrics.brier_score(sure, right).mean()),
-    }
 
 
 FOREIGN_RATE = 0.01  # of the queries that belong here, called foreign
@@ -150,7 +142,7 @@ class Calibration:
             threshold=self.promise.threshold,
             foreign_rate=self.foreign_rate,
         )
-        return Judged(confidence, belongs, verdict, how_many(confidence, self.showing))
+        return Judged(confidence, belongs, verdict, how_many(confidence, self.showing.level))
 
     def summary(self) -> dict[str, Any]:
         """For people: what it was made with, what it promises, how good it is."""
@@ -175,20 +167,6 @@ class Calibrated:
     neighbourhoods: Neighbourhoods
     heads: VarianceHeads | None = None  # none where they could not be learned
 
-    def judge(
-        self,
-        engine: Engine,
-        query: Embeddings,
-        near: Nearest,
-        *,
-        distances: HitDistances,
-        inside: bool = False,
-    ) -> Judged:
-        """Of queries with at least NEIGHBOURS hits; `inside` if they are rows of the gallery."""
-        return self.calibration.judge(
-            self.see(engine, query, near, distances=distances, inside=inside)
-        )
-
     def see(
         self,
         engine: Engine,
@@ -198,12 +176,8 @@ class Calibrated:
         distances: HitDistances | None = None,
         inside: bool = False,
     ) -> Seen:
-        keys, first, places = np.unique(
-            near.keys[:, :NEIGHBOURS], return_index=True, return_inverse=True
-        )
-        vectors = near.vectors[:, :NEIGHBOURS].reshape(-1, engine.space.width)[first]
-        ranking = self.calibration.origin.ranking
-        around = known_around(engine, self.neighbourhoods, keys, vectors, ranking=ranking)
+        """Of queries with at least NEIGHBOURS hits; `inside` if they are rows of the gallery."""
+        near = near.at((slice(None), slice(NEIGHBOURS)))
         means = engine.space.means(near.vectors[:, :DOUBTED]).astype(np.float32)
         everyone = np.concatenate([query.mean.numpy(), means.reshape(-1, engine.space.dim)])
         doubt = doubt_of(self.heads, torch.from_numpy(everyone))  # all in one pass
@@ -211,7 +185,7 @@ class Calibrated:
             engine.space,
             query,
             near,
-            around=around[places.reshape(len(query), -1)].astype(np.float64),
+            around=known_around(engine, self.neighbourhoods, near),
             doubt=doubt[: len(query)],
             near_doubt=doubt[len(query) :].reshape(len(query), -1).mean(axis=1),
             distances=distances,

@@ -49,7 +49,14 @@ def showing_rule(
     smallest level is found exactly.
     """
     _, codes, sizes = np.unique(groups, return_inverse=True, return_counts=True)
-    levels, lost = _steps(_missed_until(confidence, match), 1 / sizes[codes])
+    before = np.c_[np.full(len(match), -np.inf), _chance(confidence)[:, :-1]]  # the first is shown
+    first = before[np.arange(len(match)), match.argmax(1)]
+    until = np.where(match.any(1), first, np.inf)  # the level up to which no match is shown
+    steps = np.unique(until[np.isfinite(until)])
+    levels = np.r_[0.0, np.nextafter(steps, np.inf)]  # missed up to a step, and not just above it
+    order = np.argsort(until)
+    missed = np.r_[np.cumsum((1 / sizes[codes])[order][::-1])[::-1], 0.0]
+    lost = missed[np.searchsorted(until[order], levels, side="left")]  # G R of each level
     risk = (lost + 1) / (len(sizes) + 1)
     enough = np.flatnonzero(risk <= miss + ROUNDING)
     level = float(levels[enough[0]]) if len(enough) else None
@@ -57,48 +64,28 @@ def showing_rule(
         miss=float(miss),
         level=level,
         most=confidence.shape[1],
-        mean_size=float(_sizes(confidence, level).mean()),
+        mean_size=float(how_many(confidence, level).mean()),
         queries=len(confidence),
         groups=len(sizes),
         reached=float(risk[-1]),
     )
 
 
-def _steps(until: Values, weights: Values) -> tuple[Values, Values]:
-    """Levels at which fewer are missed, ascending; and G R there: weights add up to G."""
-    steps = np.unique(until[np.isfinite(until)])
-    levels = np.r_[0.0, np.nextafter(steps, np.inf)]  # missed up to a step, and not just above it
-    order = np.argsort(until)
-    missed = np.r_[np.cumsum(weights[order][::-1])[::-1], 0.0]
-    return levels, missed[np.searchsorted(until[order], levels, side="left")]
-
-
-def how_many(confidence: Values, rule: Showing) -> NDArray[np.int64]:
+def how_many(confidence: Values, level: float | None) -> NDArray[np.int64]:
     """How many of the hits to show to each query, (Q,).
 
-    The first k, k the smallest with 1 - prod_{j <= k} (1 - confidence_j) >= level; all `rule.most`
-    where that is not reached, or where the rule has no level.
+    The first k, k the smallest with 1 - prod_{j <= k} (1 - confidence_j) >= level; all of them
+    where that is not reached, or where there is no level.
     """
-    return _sizes(confidence[:, : rule.most], rule.level)
-
-
-def _sizes(sure: Values, level: float | None) -> NDArray[np.int64]:
-    most = sure.shape[1]
+    most = confidence.shape[1]
     if level is None:
-        return np.full(len(sure), most)
-    return np.asarray(np.minimum((_chance(sure) < level).sum(1) + 1, most), np.int64)
+        return np.full(len(confidence), most)
+    return np.asarray(np.minimum((_chance(confidence) < level).sum(1) + 1, most), np.int64)
 
 
 def _chance(sure: Values) -> Values:
     """Of a match among the first k hits, (Q, K)."""
     return np.asarray(1 - np.cumprod(1 - sure, axis=1))
-
-
-def _missed_until(sure: Values, match: NDArray[np.bool_]) -> Values:
-    """The level up to which a query is shown no match; infinite where there is none."""
-    before = np.c_[np.full(len(sure), -np.inf), _chance(sure)[:, :-1]]  # the first is shown
-    first = match.argmax(1)
-    return np.where(match.any(1), before[np.arange(len(sure)), first], np.inf)
 
 
 @dataclass(frozen=True)

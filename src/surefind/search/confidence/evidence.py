@@ -48,7 +48,7 @@ class Seen(NamedTuple):
         return Seen(*(column[rows] for column in self))
 
     @staticmethod
-    def joined(parts: list["Seen"]) -> "Seen":
+    def joined(parts: Sequence["Seen"]) -> "Seen":
         return Seen(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
@@ -76,35 +76,33 @@ def see(
     distances: HitDistances | None = None,
     inside: NDArray[np.bool_] | None = None,
 ) -> Seen:
-    """Of queries with K or more rows each, nearest first; `around` is of the hits, (Q, H, K).
+    """Of queries with K rows each, nearest first; `around` is of these, (Q, K, K).
 
-    `distances` are those of the rows, where they are known already. Queries that are `inside` the
-    gallery, (Q,), are seen as if they were not; `around` needs K + 1 columns for that.
+    `distances` are those of the rows (and more), where they are known. Queries that are `inside`
+    the gallery, (Q,), are seen as if they were not; `around` needs K + 1 columns for that.
     """
-    near = near.at((slice(None), slice(NEIGHBOURS)))
-    hits = around.shape[1]
     if distances is None:
         distances = distances_to(space, query, near)
     distance = distances.distance[:, :NEIGHBOURS].numpy()
     means = space.means(near.vectors)
     around_hits = around[..., :NEIGHBOURS]
     if inside is not None:
-        without = without_query(around[inside], distance[inside, :hits])
+        without = without_query(around[inside], distance[inside])
         around_hits = around_hits.copy()
         around_hits[inside] = without
     away = means - means.mean(axis=1, keepdims=True)  # small: digits are kept
     products = (away @ away.transpose(0, 2, 1)).astype(np.float64)
     squares = np.einsum("qkk->qk", products)
-    between = squares[:, :hits, None] + squares[:, None] - 2 * products[:, :hits]
+    between = squares[:, :, None] + squares[:, None] - 2 * products
     return Seen(
-        distance=distance[:, :hits],
+        distance=distance,
         profile=np.sort(distance, axis=1),
         between=np.maximum(between, 0),
         around=around_hits,
-        expected=distances.expected.numpy()[:, :hits],
-        std=distances.std.numpy()[:, :hits],
+        expected=distances.expected.numpy()[:, :NEIGHBOURS],
+        std=distances.std.numpy()[:, :NEIGHBOURS],
         query_var=space.var(query),
-        var=near.var[:, :hits],
+        var=near.var,
         doubt=doubt,
         near_doubt=near_doubt,
     )
@@ -112,8 +110,12 @@ def see(
 
 def distances_to(space: Space, query: Embeddings, near: Nearest) -> HitDistances:
     """From queries to the rows they found, (Q, n) each."""
-    gallery = space.embeddings(near.vectors.reshape(-1, space.width), near.var.reshape(-1))
-    return hit_distances(query, gallery, per_query=near.keys.shape[1])
+    return hit_distances(query, embeddings_of(space, near), per_query=near.keys.shape[1])
+
+
+def embeddings_of(space: Space, near: Nearest) -> Embeddings:
+    """Of the rows that were found, query by query."""
+    return space.embeddings(near.vectors.reshape(-1, space.width), near.var.reshape(-1))
 
 
 class _Logs:
@@ -126,7 +128,9 @@ class _Logs:
         self.distance: Numbers = np.log(np.maximum(seen.distance, least))
         self.profile: Numbers = np.log(np.maximum(seen.profile, least))
         self.around: Numbers = np.log(np.maximum(seen.around, least[..., None]))
+        self.expected: Numbers = np.log(np.maximum(seen.expected, TINY))
         hits, self.width = seen.between.shape[1:]
+        self.rank = np.broadcast_to(np.log(np.arange(1, hits + 1)), seen.distance.shape)
         self.others = np.arange(self.width) != np.arange(hits)[:, None]  # (H, K), but itself
 
     def of_query(self, values: Numbers) -> Numbers:
@@ -134,7 +138,7 @@ class _Logs:
         return np.broadcast_to(values[:, None], self.distance.shape)
 
 
-class Column(NamedTuple):
+class EvidenceColumn(NamedTuple):
     """Values (Q, H), and which way they may speak, all others being equal."""
 
     source: str
@@ -163,11 +167,6 @@ def _next(logs: _Logs) -> Numbers:
     hits = logs.distance.shape[1]
     behind = np.minimum(np.arange(1, hits + 1), logs.width - 1)
     return np.asarray(np.maximum(logs.profile[:, behind], logs.distance))
-
-
-def _rank(logs: _Logs) -> Numbers:
-    hits = logs.distance.shape[1]
-    return np.broadcast_to(np.log(np.arange(1, hits + 1)), logs.distance.shape)
 
 
 def _thinning(logs: _Logs) -> Numbers:
@@ -204,10 +203,6 @@ def _alike(logs: _Logs) -> Numbers:
     return np.asarray((own * its).sum(axis=-1) / np.where(size > 0, size, 1.0))
 
 
-def _expected(logs: _Logs) -> Numbers:
-    return np.asarray(np.log(np.maximum(logs.seen.expected, TINY)))
-
-
 def _within(logs: _Logs) -> Numbers:
     """How likely the hit is within the reach of its own tenth neighbour: z of that chance."""
     reach = logs.seen.around[..., min(10, logs.width) - 1]
@@ -221,29 +216,31 @@ def _ahead(logs: _Logs) -> Numbers:
     return np.asarray(np.arcsinh(np.clip(z, 0, LARGEST)))
 
 
-COLUMNS: dict[str, Column] = {
-    "distance": Column("distances", -1, lambda logs: logs.distance),
-    "next": Column("distances", 1, _next),
-    "behind": Column("distances", -1, lambda logs: logs.distance - logs.profile[:, :1]),
-    "query_to_5": Column("distances", 0, partial(_query_to, 5)),
-    "query_to_10": Column("distances", 0, partial(_query_to, 10)),
-    "query_to_20": Column("distances", 0, partial(_query_to, 20)),
-    "thinning": Column("distances", 0, _thinning),
-    "rank": Column("distances", -1, _rank),
-    "hit_to_1": Column("density", 0, partial(_hit_to, 1)),
-    "hit_to_5": Column("density", 0, partial(_hit_to, 5)),
-    "hit_to_10": Column("density", 0, partial(_hit_to, 10)),
-    "hit_to_20": Column("density", 0, partial(_hit_to, 20)),
-    "rank_back": Column("density", -1, _rank_back),
-    "shared_5": Column("overlap", 1, partial(_shared, 5)),
-    "shared_10": Column("overlap", 1, partial(_shared, 10)),
-    "shared_20": Column("overlap", 1, partial(_shared, 20)),
-    "alike": Column("overlap", 1, _alike),
-    "query_var": Column("variance", -1, lambda logs: logs.of_query(np.log(logs.seen.query_var))),
-    "hit_var": Column("variance", -1, lambda logs: np.log(logs.seen.var)),
-    "expected": Column("variance", -1, _expected),
-    "within": Column("variance", 1, _within),
-    "ahead": Column("variance", 1, _ahead),
-    "doubt": Column("doubt", -1, lambda logs: logs.of_query(logs.seen.doubt)),
-    "near_doubt": Column("doubt", -1, lambda logs: logs.of_query(logs.seen.near_doubt)),
+COLUMNS: dict[str, EvidenceColumn] = {
+    "distance": EvidenceColumn("distances", -1, lambda logs: logs.distance),
+    "next": EvidenceColumn("distances", 1, _next),
+    "behind": EvidenceColumn("distances", -1, lambda logs: logs.distance - logs.profile[:, :1]),
+    "query_to_5": EvidenceColumn("distances", 0, partial(_query_to, 5)),
+    "query_to_10": EvidenceColumn("distances", 0, partial(_query_to, 10)),
+    "query_to_20": EvidenceColumn("distances", 0, partial(_query_to, 20)),
+    "thinning": EvidenceColumn("distances", 0, _thinning),
+    "rank": EvidenceColumn("distances", -1, lambda logs: logs.rank),
+    "hit_to_1": EvidenceColumn("density", 0, partial(_hit_to, 1)),
+    "hit_to_5": EvidenceColumn("density", 0, partial(_hit_to, 5)),
+    "hit_to_10": EvidenceColumn("density", 0, partial(_hit_to, 10)),
+    "hit_to_20": EvidenceColumn("density", 0, partial(_hit_to, 20)),
+    "rank_back": EvidenceColumn("density", -1, _rank_back),
+    "shared_5": EvidenceColumn("overlap", 1, partial(_shared, 5)),
+    "shared_10": EvidenceColumn("overlap", 1, partial(_shared, 10)),
+    "shared_20": EvidenceColumn("overlap", 1, partial(_shared, 20)),
+    "alike": EvidenceColumn("overlap", 1, _alike),
+    "query_var": EvidenceColumn(
+        "variance", -1, lambda logs: logs.of_query(np.log(logs.seen.query_var))
+    ),
+    "hit_var": EvidenceColumn("variance", -1, lambda logs: np.log(logs.seen.var)),
+    "expected": EvidenceColumn("variance", -1, lambda logs: logs.expected),
+    "within": EvidenceColumn("variance", 1, _within),
+    "ahead": EvidenceColumn("variance", 1, _ahead),
+    "doubt": EvidenceColumn("doubt", -1, lambda logs: logs.of_query(logs.seen.doubt)),
+    "near_doubt": EvidenceColumn("doubt", -1, lambda logs: logs.of_query(logs.seen.near_doubt)),
 }

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -65,9 +65,12 @@ def promise_precision(
     codes = np.unique(groups, return_inverse=True)[1]
     order = np.argsort(-confidence, kind="stable")
     delta = 1 - probability
-    ladder = _climb(confidence[order], ~right[order], codes[order], level=delta / STARTS)
-    if ahead is not None:
-        ladder = ladder.for_the_next(ahead)
+    n, wrong = _rungs(confidence[order]), ~right[order]
+    deff = steady_design_effect(wrong, codes[order], selected=n)
+    classes = classes_within(codes[order], n)
+    size = effective_size(n, classes, deff=deff, level=delta / STARTS)
+    worth = 1.0 if ahead is None else ahead / (int(n[-1]) + ahead)
+    ladder = _Ladder(n, np.cumsum(wrong)[n - 1] / n, size, deff, worth)
     step = _walk(ladder, precision, delta)
     selected = 0 if step is None else int(ladder.n[step])
     return Promise(
@@ -93,26 +96,15 @@ class _Ladder(NamedTuple):
     risk: Values
     independent: Values  # as many queries that are
     deff: Values
-    worth: float = 1.0  # of a query, when the noise of those to come counts as well
+    worth: float  # of a query, when the noise of those to come counts as well
 
     @property
     def size(self) -> Values:
         return self.independent * self.worth
 
-    def for_the_next(self, ahead: int) -> "_Ladder":
-        return self._replace(worth=ahead / (int(self.n[-1]) + ahead))
-
     def p_values(self, precision: float, *, times: Values | float = 1.0) -> Values:
         size = self.size * times
         return tail_probability(self.risk * size, size, share=1 - precision)
-
-
-def _climb(confidence: Values, wrong: Flags, codes: NDArray[np.int64], *, level: float) -> _Ladder:
-    n = _rungs(confidence)
-    risk = np.cumsum(wrong)[n - 1] / n
-    deff = steady_design_effect(wrong, codes, selected=n)
-    size = effective_size(n, classes_within(codes, n), deff=deff, level=level)
-    return _Ladder(n, risk, size, deff)
 
 
 def _rungs(confidence: Values) -> NDArray[np.int64]:
@@ -197,33 +189,28 @@ def tail_probability(wrong: ArrayLike, n: ArrayLike, *, share: ArrayLike) -> Val
     return np.asarray(np.where(some, tail, 1.0))
 
 
-class InClass(NamedTuple):
-    """Where each row stands in its own class, counting from the first row."""
-
-    place: Values  # 1 for the first of its class, 2 for the second, ...
-    errors: Values  # of its class, up to and including it
-
-    @classmethod
-    def of(cls, wrong: NDArray[np.bool_], groups: NDArray[np.generic]) -> Self:
-        order = np.argsort(groups, kind="stable")
-        ordered = groups[order]
-        first = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
-        begin = np.repeat(first, np.diff(np.r_[first, len(groups)]))
-        place, errors = np.empty(len(groups)), np.empty(len(groups))
-        place[order] = np.arange(len(groups)) - begin + 1
-        total = np.r_[0.0, np.cumsum(wrong[order])]
-        errors[order] = total[1:] - total[begin]
-        return cls(place, errors)
+def _within_class(wrong: Flags, groups: NDArray[np.generic]) -> tuple[Values, Values]:
+    """Rank of each row in its class, from 1; and the errors of its class up to and with it."""
+    order = np.argsort(groups, kind="stable")
+    ordered = groups[order]
+    first = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    begin = np.repeat(first, np.diff(np.r_[first, len(groups)]))
+    place, errors = np.empty(len(groups)), np.empty(len(groups))
+    place[order] = np.arange(len(groups)) - begin + 1
+    total = np.r_[0.0, np.cumsum(wrong[order])]
+    errors[order] = total[1:] - total[begin]
+    return place, errors
 
 
 def classes_within(groups: NDArray[np.generic], selected: NDArray[np.int64]) -> NDArray[np.int64]:
     """How many classes the first n rows hold, for every n in `selected`."""
-    rows = InClass.of(np.zeros(len(groups), bool), groups)
-    return np.asarray(np.cumsum(rows.place == 1)[selected - 1], np.int64)
+    new = np.zeros(len(groups), np.int64)
+    new[np.unique(groups, return_index=True)[1]] = 1
+    return np.asarray(np.cumsum(new)[selected - 1])
 
 
 def design_effect(
-    wrong: NDArray[np.bool_], groups: NDArray[np.generic], *, selected: NDArray[np.int64]
+    wrong: Flags, groups: NDArray[np.generic], *, selected: NDArray[np.int64]
 ) -> Values:
     r"""How much more the error rate of the first n rows varies because errors come in classes.
 
@@ -234,7 +221,7 @@ def design_effect(
     of n by class is needed. 1 where it cannot be known: no error, nothing right, one class. With
     a class of its own for each query it is exactly 1.
     """
-    place, errors = InClass.of(wrong, groups)
+    place, errors = _within_class(wrong, groups)
     at, n = selected - 1, selected.astype(float)
     squares = np.cumsum(2 * place - 1)[at]
     products = np.cumsum(place * errors - (place - 1) * (errors - wrong))[at]
@@ -249,7 +236,7 @@ def design_effect(
 
 
 def steady_design_effect(
-    wrong: NDArray[np.bool_], groups: NDArray[np.generic], *, selected: NDArray[np.int64]
+    wrong: Flags, groups: NDArray[np.generic], *, selected: NDArray[np.int64]
 ) -> Values:
     r"""The design effect, at least what all rows together lead one to expect.
 
@@ -262,7 +249,7 @@ def steady_design_effect(
     """
     counts = np.r_[selected, len(wrong)].astype(np.int64)
     seen = design_effect(wrong, groups, selected=counts)
-    mates = np.cumsum(2 * InClass.of(wrong, groups).place - 1)[counts - 1] / counts - 1
+    mates = np.cumsum(2 * _within_class(wrong, groups)[0] - 1)[counts - 1] / counts - 1
     rho = (seen[-1] - 1) / mates[-1] if mates[-1] > 0 else 0.0
     return np.asarray(np.maximum(seen, 1 + rho * mates)[:-1])
 

@@ -15,7 +15,7 @@ from surefind.engines.knn import Nearest
 from surefind.engines.where import Metadata
 from surefind.errors import InvalidArgument
 from surefind.search.confidence.calibration import DOUBTED, doubt_of
-from surefind.search.confidence.evidence import NEIGHBOURS, Numbers, Seen, see
+from surefind.search.confidence.evidence import NEIGHBOURS, Numbers, Seen, embeddings_of, see
 from surefind.search.confidence.match_model import folds_of
 from surefind.search.confidence.variance_heads import VarianceHeads
 from surefind.search.copies import copies_among, nearest_others
@@ -55,16 +55,15 @@ def has_match(
 
     `left_out` (Q,) is how many rows those are that would match.
     """
-    if all("label" in facts for facts in queries):
-        counts = Counter(map(_label, gallery))
-        found = np.array([counts[_label(facts)] for facts in queries])
-        return np.asarray(found > left_out)
-    known = [_place(facts) for facts in gallery if _has_place(facts)]
-    tree = cKDTree(np.array(known).reshape(-1, 3))
-    near = tree.query_ball_point(
-        np.array([_place(facts) for facts in queries]), RADIUS, return_length=True
-    )
-    return np.asarray(near > left_out)
+    counts = Counter(map(_label, gallery))
+    tree = cKDTree(np.array([_place(row) for row in gallery if _has_place(row)]).reshape(-1, 3))
+    found = [
+        counts[_label(query)]
+        if "label" in query
+        else tree.query_ball_point(_place(query), RADIUS, return_length=True)
+        for query in queries
+    ]
+    return np.asarray(np.array(found) > left_out)
 
 
 def classes_of(queries: Sequence[Metadata]) -> NDArray[np.int64]:
@@ -95,41 +94,17 @@ LEAST_CLASSES = 4
 LEAST_OF_EACH = 5  # right first hits, and wrong ones
 
 
-class NestedDoubt(NamedTuple):
-    """For each of F folds, what heads that saw no class of it say of all Q queries."""
-
-    fold: NDArray[np.int64]  # (Q,), of each query
-    doubt: Numbers  # (F, Q)
-    near_doubt: Numbers  # (F, Q)
-
-
 class Observed(NamedTuple):
     """Q queries with H hits each."""
 
     seen: Seen
-    match: NDArray[np.bool_]  # (Q, H)
+    match: Flags  # (Q, H)
     groups: NDArray[np.int64]  # (Q,), their classes
-    belongs: NDArray[np.bool_]  # (Q,), whether the gallery has a match at all
+    belongs: Flags  # (Q,), whether the gallery has a match at all
+    fold: NDArray[np.int64]  # (Q,), for cross-fitting
     gallery: int  # images in it
     copies: int = 0  # of queries, left out of the gallery that those searched
-    nested: NestedDoubt | None = None  # none where nothing was learned
-
-    @property
-    def classes(self) -> int:
-        return len(np.unique(self.groups))
-
-    @property
-    def fold(self) -> NDArray[np.int64]:
-        """Of each query, (Q,)."""
-        return folds_of(self.groups) if self.nested is None else self.nested.fold
-
-    @property
-    def unseen(self) -> tuple[Seen, ...]:
-        """For each fold, what was seen with nothing learned from its classes; empty if the same."""
-        if self.nested is None:
-            return ()
-        each = zip(self.nested.doubt, self.nested.near_doubt, strict=True)
-        return tuple(self.seen._replace(doubt=its, near_doubt=near) for its, near in each)
+    unseen: tuple[Seen, ...] = ()  # by fold: `seen` with nothing learned from it; empty if equal
 
 
 def check_enough(observed: Observed) -> None:
@@ -139,14 +114,12 @@ def check_enough(observed: Observed) -> None:
         raise InvalidArgument(
             "labelled",
             expected="queries of which the index holds matches",
-            got=f"{observed.classes} classes, none of which has another image in it",
+            got=f"{len(np.unique(observed.groups))} classes, none of which has another image in it",
             fix="label queries as the images of the index are; at least two images to a class",
         )
     right = int(observed.match[:, 0].sum())
-    counts = {"right": right, "wrong": len(observed.match) - right}
-    for what, found in counts.items():
-        what = f"queries whose first hit is {what}"
-        _require(what, found, LEAST_OF_EACH, observed.groups)
+    for what, found in (("right", right), ("wrong", len(observed.match) - right)):
+        _require(f"queries whose first hit is {what}", found, LEAST_OF_EACH, observed.groups)
 
 
 def check_queries(groups: NDArray[np.int64]) -> None:
@@ -224,27 +197,22 @@ def observe(
     queries: LabelledQueries,
     neighbourhoods: Neighbourhoods,
     *,
-    ranking: str,
     doubt: Doubt,
-    gallery: Sequence[Metadata] | None = None,
+    gallery: Sequence[Metadata],
     progress: Callable[[int], None] | None = None,
 ) -> Observed:
-    """Each query's first hits; neither the query itself nor a copy of it is one.
+    """Search for each query; neither the query itself nor a copy of it is a hit.
 
-    A query with too few others to be judged by is left out. `gallery` is what `checked_gallery`
-    gave, where it was asked already.
+    A query with too few others to be judged by is left out. `gallery` is from `checked_gallery`.
     """
-    if gallery is None:
-        gallery = checked_gallery(engine)
     unseen = [
         dict(zip(queries.itself, its.of_queries.tolist(), strict=True))
         for its in (doubt, *doubt.nested)
     ]
-    parts: list[_Answered] = []
+    parts = []
     for start in range(0, len(queries.facts), QUERIES_AT_ONCE):
         rows = np.arange(start, min(start + QUERIES_AT_ONCE, len(queries.facts)))
-        some = queries.at(rows)
-        parts += _ask(engine, some, rows, neighbourhoods, ranking, doubt.at(rows), unseen)
+        parts += _ask(engine, queries, rows, neighbourhoods, doubt, unseen)
         if progress is not None:
             progress(int(rows[-1]) + 1)
     if not parts:
@@ -252,62 +220,56 @@ def observe(
             "labelled",
             expected=f"queries that find {NEIGHBOURS} images besides their copies",
             got=f"{len(queries.facts)} that find fewer",
-            fix="add more images before it is calibrated: of most there are only copies",
         )
-    nested = None
-    if doubt.fold is not None:
-        fold = doubt.fold[np.concatenate([part.rows for part in parts])]
-        doubts = np.concatenate([part.doubt for part in parts], axis=1)[1:]
-        nested = NestedDoubt(fold, doubts[..., 0], doubts[..., 1])
-    left_out = np.concatenate([part.left_out for part in parts])
-    facts = [facts for part in parts for facts in part.queries.facts]
+    each_rows, each_seen, doubts, match, left_out, copies = zip(*parts, strict=True)
+    answered, seen = np.concatenate(each_rows), Seen.joined(each_seen)
+    groups = queries.groups[answered]
     return Observed(
-        Seen.joined([part.seen for part in parts]),
-        np.concatenate([part.match for part in parts]),
-        np.concatenate([part.queries.groups for part in parts]),
-        has_match(facts, gallery, left_out=left_out),
+        seen,
+        np.concatenate(match),
+        groups,
+        has_match(
+            [queries.facts[row] for row in answered], gallery, left_out=np.concatenate(left_out)
+        ),
+        folds_of(groups) if doubt.fold is None else doubt.fold[answered],
         len(gallery),
-        queries.copies + sum(part.copies for part in parts),
-        nested,
+        queries.copies + sum(copies),
+        tuple(
+            seen._replace(doubt=its[:, 0], near_doubt=its[:, 1])
+            for its in np.concatenate(doubts, axis=1)[1:]
+        ),
     )
 
 
-class _Answered(NamedTuple):
-    """Queries that found enough, and what."""
-
-    queries: LabelledQueries
-    rows: NDArray[np.int64]  # (Q,), their places among all queries
-    seen: Seen
-    doubt: Numbers  # (1 + F, Q, 2), log variance of the query and of its nearest
-    match: NDArray[np.bool_]
-    left_out: NDArray[np.int64]  # (Q,), rows that would match, were they not the query's copies
-    copies: int  # rows left out that are not the queries themselves
+_Answered = tuple[NDArray[np.int64], Seen, Numbers, Flags, NDArray[np.int64], int]
 
 
 def _ask(
     engine: Engine,
-    queries: LabelledQueries,
-    places: NDArray[np.int64],
+    every: LabelledQueries,
+    asked: NDArray[np.int64],
     neighbourhoods: Neighbourhoods,
-    ranking: str,
     doubt: Doubt,
     unseen: list[dict[str, float]],
 ) -> list[_Answered]:
-    """One answer, or none where no query found enough."""
+    """Search for some of the queries; one answer, or none where no query found enough.
+
+    Rows that found enough (Q,); evidence; log variance of query and neighbours, by all heads and by
+    those of each fold, (1 + F, Q, 2); matches (Q, H); how many copies would match, (Q,); how many
+    copies were left out.
+    """
     rows = _RowsRead(engine)
-    near, copies = _others(engine, queries, rows, ranking=ranking)
+    near, copies = _others(engine, every.at(asked), rows)
     enough = np.flatnonzero(near.found >= NEIGHBOURS)
     if not len(enough):
         return []
-    near, queries, copies = near.at(enough), queries.at(enough), [copies[row] for row in enough]
+    near, asked, copies = near.at(enough), asked[enough], [copies[row] for row in enough]
+    queries = every.at(asked)
     inside = np.array([name != "" for name in queries.itself])
-    around, one = _around(engine, neighbourhoods, near, copies, ranking=ranking)
+    around, one = _around(engine, neighbourhoods, near, copies)
     doubts = np.stack(
         [
-            np.c_[
-                its.of_queries[enough],
-                _doubt_of(engine, near, rows, its.heads, of_rows).mean(axis=1),
-            ]
+            np.c_[its.of_queries[asked], _near_doubt(engine, near, rows, its.heads, of_rows)]
             for its, of_rows in zip((doubt, *doubt.nested), unseen, strict=True)
         ]
     )
@@ -320,120 +282,89 @@ def _ask(
         near_doubt=doubts[0, :, 1],
         inside=one | (inside & (np.array([len(its) for its in copies]) == 0)),
     )
-    match, left_out = (
-        [
-            matching(facts, rows.metadata(its))
-            for facts, its in zip(queries.facts, keys, strict=True)
-        ]
-        for keys in (near.keys, copies)
-    )
-    own = sum(name in rows.ids(its) for name, its in zip(queries.itself, copies, strict=True))
-    return [
-        _Answered(
-            queries,
-            places[enough],
-            seen,
-            doubts,
-            np.array(match),
-            np.maximum([its.sum() for its in left_out], inside),
-            sum(map(len, copies)) - own,
-        )
-    ]
+    match, left_out, others = [], [], 0
+    for facts, name, hits, its in zip(
+        queries.facts, queries.itself, near.keys, copies, strict=True
+    ):
+        match.append(matching(facts, [row[2] for row in rows.read(hits)]))
+        own = rows.read(its)
+        left_out.append(matching(facts, [row[2] for row in own]).sum())
+        others += sum(row[0] != name for row in own)
+    return [(asked, seen, doubts, np.array(match), np.maximum(left_out, inside), others)]
 
 
 def _others(
-    engine: Engine, queries: LabelledQueries, rows: "_RowsRead", *, ranking: str
+    engine: Engine, queries: LabelledQueries, rows: "_RowsRead"
 ) -> tuple[Nearest, list[Keys]]:
     """The nearest of each query that are no copies of it; and the keys of those that are."""
     means = queries.embeddings.mean.double().numpy()
-    itself, digests = (
-        np.array(names, dtype=object)
-        for names in (queries.itself, queries.digests or [""] * len(means))
-    )
 
-    def left_out(some: NDArray[np.int64], near: Nearest) -> NDArray[np.bool_]:
+    def left_out(some: NDArray[np.int64], near: Nearest) -> Flags:
         out = copies_among(near, engine.space.means(near.vectors), means[some])
-        found = np.isfinite(near.ranked_by)
-        query = np.nonzero(found)[0]
-        names, sums = rows.ids(near.keys[found]), rows.digests(near.keys[found])
-        own, same = itself[some][query], digests[some][query]
-        out[found] |= (sums == same) & (same != "")
-        for number, place in zip(*np.nonzero(out), strict=True):
-            (facts,) = rows.metadata(near.keys[number, [place]])
-            out[number, place] = not contradict(queries.facts[some[number]], facts)
-        out[found] |= names == own
+        rows.read(near.keys[np.isfinite(near.ranked_by)])  # all at once
+        for number, query in enumerate(some):
+            own = queries.digests[query] if queries.digests else ""
+            hits = rows.read(near.keys[number, : near.found[number]])
+            for place, (name, digest, facts) in enumerate(hits):
+                same = out[number, place] or (digest == own != "")
+                out[number, place] = name == queries.itself[query] or (
+                    same and not contradict(queries.facts[query], facts)
+                )
         return out
 
-    return nearest_others(engine, queries.embeddings, NEIGHBOURS, left_out, ranking=ranking)
+    return nearest_others(engine, queries.embeddings, NEIGHBOURS, left_out)
 
 
 def _around(
-    engine: Engine,
-    neighbourhoods: Neighbourhoods,
-    near: Nearest,
-    copies: list[Keys],
-    *,
-    ranking: str,
+    engine: Engine, neighbourhoods: Neighbourhoods, near: Nearest, copies: list[Keys]
 ) -> tuple[Numbers, NDArray[np.bool_]]:
     """Around the hits, (Q, H, WIDTH); and for which queries one row is still to be left out.
 
     Of a query that has one row in the gallery, that is found by its distance; where there are
     more, the hits' neighbours are looked for anew without them.
     """
-    keys, first, place = np.unique(near.keys, return_index=True, return_inverse=True)
-    vectors = near.vectors.reshape(-1, engine.space.width)[first]
-    known = known_around(engine, neighbourhoods, keys, vectors, ranking=ranking)
-    around = known.astype(np.float64)[place.reshape(near.keys.shape)]
+    around = known_around(engine, neighbourhoods, near)
     count = np.array([len(its) for its in copies])
     many = np.flatnonzero(count > 1)
     if len(many):
-        space, hits = engine.space, near.at(many)
-        rows = space.embeddings(hits.vectors.reshape(-1, space.width), hits.var.reshape(-1))
+        rows = embeddings_of(engine.space, near.at(many))
         but = [copies[row] for row in many for _ in range(NEIGHBOURS)]
-        anew = distances_to_others(engine, rows, ranking=ranking, but=but)
+        anew = distances_to_others(engine, rows, but=but)
         around[many] = anew.reshape(around[many].shape)
     return around, count == 1
 
 
-def _doubt_of(
+def _near_doubt(
     engine: Engine,
     near: Nearest,
     rows: "_RowsRead",
     heads: VarianceHeads | None,
     unseen: dict[str, float],
 ) -> Numbers:
-    """Of the nearest, (Q, DOUBTED); rows that are queries by heads of other classes."""
+    """Mean of the nearest, (Q,); those that are queries by heads of other classes."""
     near = near.at((slice(None), slice(DOUBTED)))
     keys, first, place = np.unique(near.keys, return_index=True, return_inverse=True)
     means = engine.space.means(near.vectors).reshape(-1, engine.space.dim)[first]
     said = doubt_of(heads, torch.from_numpy(means))
     if heads is not None:
-        said = np.array([unseen.get(*its) for its in zip(rows.ids(keys), said, strict=True)])
-    return said[place.reshape(near.keys.shape)]
+        each = zip(rows.read(keys), said, strict=True)
+        said = np.array([unseen.get(name, value) for (name, *_), value in each])
+    return np.asarray(said[place.reshape(near.keys.shape)].mean(axis=1))
 
 
 class _RowsRead:
-    """What is known of rows, each read once."""
+    """Rows of an engine, each read once."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.known: dict[Any, tuple[str, str, Metadata]] = {}
 
-    def ids(self, keys: Keys) -> NDArray[np.object_]:
-        return np.array([row[0] for row in self._read(keys)], dtype=object)
-
-    def digests(self, keys: Keys) -> NDArray[np.object_]:
-        return np.array([row[1] for row in self._read(keys)], dtype=object)
-
-    def metadata(self, keys: Keys) -> list[Metadata]:
-        return [row[2] for row in self._read(keys)]
-
-    def _read(self, keys: Keys) -> list[tuple[str, str, Metadata]]:
+    def read(self, keys: Keys) -> list[tuple[str, str, Metadata]]:
+        """Id, digest and metadata of each key."""
         names = keys.tolist()
         new = [name for name in dict.fromkeys(names) if name not in self.known]
         if new:
             rows = self.engine.rows(np.array(new, dtype=keys.dtype))
-            self.known |= dict(
-                zip(new, zip(rows.ids, rows.digests, rows.metadata, strict=True), strict=True)
-            )
+            each = zip(rows.ids, rows.digests, rows.metadata, strict=True)
+            self.known |= dict(zip(new, each, strict=True))
         return [self.known[name] for name in names]

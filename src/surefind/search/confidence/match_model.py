@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +24,10 @@ def folds_of(groups: NDArray[np.generic]) -> NDArray[np.int64]:
     >>> folds_of(np.array([7, 7, 3, 3, 9, 9]))
     array([1, 1, 2, 2, 0, 0])
     """
-    fold = np.empty(len(groups), np.int64)
-    splits = GroupKFold(min(FOLDS, len(np.unique(groups)))).split(groups, groups=groups)
-    for number, (_, judged) in enumerate(splits):
-        fold[judged] = number
+    fold = np.zeros(len(groups), np.int64)
+    if (count := min(FOLDS, len(np.unique(groups)))) > 1:
+        for number, (_, judged) in enumerate(GroupKFold(count).split(groups, groups=groups)):
+            fold[judged] = number
     return fold
 
 
@@ -57,9 +56,10 @@ def fit_logistic(
 ) -> Logistic:
     r"""The weights w that minimise  sum log(1 + exp(-s z)) + penalty |w|^2 / 2,  s = +-1.
 
-    A column with direction 1 gets no negative weight, one with -1 no positive one. A column that
-    does not vary gets none.
+    Columns are (..., F). One with direction 1 gets no negative weight, one with -1 no positive one,
+    one that does not vary none.
     """
+    columns, match = columns.reshape(-1, columns.shape[-1]), match.reshape(-1)
     centre, scale = columns.mean(axis=0), columns.std(axis=0)
     varies = scale > _STILL
     scale = np.where(varies, scale, 1.0)
@@ -77,11 +77,9 @@ def fit_logistic(
     bounds = [
         allowed[way] if moves else (0, 0) for way, moves in zip(directions, varies, strict=True)
     ]
-    start = np.zeros(len(bounds) + 1)
-    found = minimize(
-        cost, start, jac=True, bounds=[*bounds, (None, None)], method="L-BFGS-B",
-        options={"maxiter": 1000},
-    ).x  # fmt: skip
+    bounds.append((None, None))  # of the bias
+    start = np.zeros(len(bounds))
+    found = minimize(cost, start, jac=True, bounds=bounds, options={"maxiter": 1000}).x  # L-BFGS-B
     return Logistic(
         centre=tuple(centre.tolist()),
         scale=tuple(scale.tolist()),
@@ -150,13 +148,6 @@ class ConfidenceModel:
         )
 
 
-class FittedConfidence(NamedTuple):
-    """A model fitted to all queries, and what models say that did not see a query's fold."""
-
-    model: ConfidenceModel
-    confidence: Numbers  # (Q, H), cross-fitted
-
-
 def fit_confidence(
     seen: Seen,
     match: NDArray[np.bool_],
@@ -164,36 +155,24 @@ def fit_confidence(
     *,
     names: Sequence[str],
     unseen: Sequence[Seen] = (),
-) -> FittedConfidence:
+) -> tuple[ConfidenceModel, Numbers]:
     """Fit to hits (Q, H) of which it is known whether they match.
 
-    No label of a fold, (Q,), influences the cross-fitted confidence of its queries. Where `seen`
-    was learned from labels in part, `unseen` holds for each fold what was seen of all queries with
-    nothing learned from that fold.
+    Returns the model of all queries and the cross-fitted confidence, (Q, H): no label of a fold,
+    (Q,), influences that of its queries. Where `seen` was learned from labels in part, `unseen`
+    holds for each fold what was seen of all queries with nothing learned from that fold.
     """
     columns = evidence(seen, names)
     without = [evidence(its, names) for its in unseen] or [columns] * (int(fold.max()) + 1)
     directions = [COLUMNS[name].direction for name in names]
-    first, later = (
+    (first, first_map, sure), (later, later_map, less_sure) = (
         _fit_hits(
-            columns[:, hits],
-            [its[:, hits] for its in without],
-            match[:, hits],
-            fold,
-            directions,
+            columns[:, hits], [its[:, hits] for its in without], match[:, hits], fold, directions
         )
         for hits in (_FIRST, _LATER)
     )
-    model = ConfidenceModel(
-        tuple(names), first.logistic, later.logistic, first.recalibration, later.recalibration
-    )
-    return FittedConfidence(model, np.concatenate([first.crossfitted, later.crossfitted], axis=1))
-
-
-class _FittedHits(NamedTuple):
-    logistic: Logistic
-    recalibration: Recalibration
-    crossfitted: Numbers  # (Q, hits)
+    model = ConfidenceModel(tuple(names), first, later, first_map, later_map)
+    return model, np.concatenate([sure, less_sure], axis=1)
 
 
 def _fit_hits(
@@ -202,7 +181,7 @@ def _fit_hits(
     match: NDArray[np.bool_],
     fold: NDArray[np.int64],
     directions: Sequence[int],
-) -> _FittedHits:
+) -> tuple[Logistic, Recalibration, Numbers]:
     """Fit a logistic model and its recalibration, and cross-fit both (nested cross-validation).
 
     A recalibration is fitted to probabilities of models that did not see the query's fold. The one
@@ -214,18 +193,9 @@ def _fit_hits(
         inner = np.empty(match.shape)  # of each query: by a model that saw neither k nor its fold
         for j in range(len(unseen)):
             rest = (fold != j) & ~own
-            inner[fold == j] = _fit(its[rest], match[rest], directions).probability(its[fold == j])
-        nested = _recalibrate(inner[~own], match[~own])
+            fitted = fit_logistic(its[rest], match[rest], directions=directions)
+            inner[fold == j] = fitted.probability(its[fold == j])
+        nested = fit_recalibration(inner[~own], match[~own])
         probability[own], crossfitted[own] = inner[own], nested(inner[own])
-    whole = _fit(columns, match, directions)
-    return _FittedHits(whole, _recalibrate(probability, match), crossfitted)
-
-
-def _fit(columns: Numbers, match: NDArray[np.bool_], directions: Sequence[int]) -> Logistic:
-    return fit_logistic(
-        columns.reshape(-1, columns.shape[-1]), match.reshape(-1), directions=directions
-    )
-
-
-def _recalibrate(probability: Numbers, match: NDArray[np.bool_]) -> Recalibration:
-    return fit_recalibration(probability.reshape(-1), match.reshape(-1))
+    whole = fit_logistic(columns, match, directions=directions)
+    return whole, fit_recalibration(probability, match), crossfitted

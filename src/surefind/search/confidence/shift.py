@@ -47,24 +47,23 @@ def compare(
     large numbers would make significant are not reported. A chance of `level` of any false alarm
     among independent queries; queries of few classes differ more.
     """
-    shifts = [_shift(name, reference[name], now[name], len(reference)) for name in reference]
-    return tuple(sorted((s for s in shifts if s.p_value <= level), key=lambda s: -s.statistic))
-
-
-def _shift(name: str, reference: Sequence[float], now: Values, columns: int) -> Shift:
-    result = ks_2samp(reference, now, method="asymp")
-    medians = float(np.median(now)), float(np.median(reference))
-    larger = bool(result.statistic_sign > 0)  # more of the reference than of `now` lies below
-    if medians[0] == medians[1] or (medians[0] > medians[1]) != larger:
-        how = "are spread differently from"
-    else:
+    shifts = []
+    for name, then in reference.items():
+        result = ks_2samp(then, now[name], method="asymp")
+        p_value = min(1.0, float(result.pvalue) * len(reference))
+        if p_value > level:
+            continue
+        new, old = float(np.median(now[name])), float(np.median(then))
+        larger = bool(result.statistic_sign > 0)  # more of the reference than of `now` lies below
         how = "are larger than" if larger else "are smaller than"
-    message = (
-        f"{name.replace('_', ' ')}: values {how} when calibrated, "
-        f"median {medians[0]:.3g} now and {medians[1]:.3g} then"
-    )
-    p_value = min(1.0, float(result.pvalue) * columns)
-    return Shift(name, float(result.statistic), p_value, message)
+        if new == old or (new > old) != larger:
+            how = "are spread differently from"
+        message = (
+            f"{name.replace('_', ' ')}: values {how} when calibrated, "
+            f"median {new:.3g} now and {old:.3g} then"
+        )
+        shifts.append(Shift(name, float(result.statistic), p_value, message))
+    return tuple(sorted(shifts, key=lambda shift: -shift.statistic))
 
 
 def check_calibration_data(

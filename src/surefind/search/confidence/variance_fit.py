@@ -96,39 +96,27 @@ def fit_variance_heads(
         generator = torch.Generator().manual_seed(seed * heads + head)
         rows = sees[:, head].nonzero().squeeze(1)
         pools.append((hard_triplets(means, codes, rows, generator=generator), generator))
-    with torch.enable_grad():
-        _learn(made, made.inputs(vectors), means, pools, unit, steps, progress)
-    made.requires_grad_(False).eval()
-    log_var = (made(vectors) * ~sees).sum(1) / (~sees).sum(1)
-    return Fitted(made, log_var.clamp(math.log(SMALLEST_SPREAD), math.log(LARGEST_SPREAD)))
-
-
-def _learn(
-    heads: VarianceHeads,
-    inputs: Tensor,
-    means: Tensor,
-    pools: list[tuple[HardTriplets, torch.Generator]],
-    unit: float,
-    steps: int,
-    progress: Callable[[int], None] | None,
-) -> None:
-    """All heads at once: their triplets in one batch, their weights apart."""
     loss = BayesianTripletLoss(kl_scale=0, centred=True)
-    weights, biases = [heads.weight_in, heads.weight_out], [heads.bias_in, heads.bias_out]
+    weights, biases = [made.weight_in, made.weight_out], [made.bias_in, made.bias_out]
     groups = [{"params": weights, "weight_decay": DECAY}, {"params": biases, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=RATE)
-    sides = torch.arange(3 * TRIPLETS * len(heads)).view(len(heads), 3, TRIPLETS)
+    sides = torch.arange(3 * TRIPLETS * heads).view(heads, 3, TRIPLETS)
     triplets = tuple(sides[:, side].flatten() for side in range(3))
-    for step in range(steps):
-        rows = torch.stack([pool.draw(TRIPLETS, generator).flatten() for pool, generator in pools])
-        var = (heads.read(inputs[rows]) - math.log(unit)).exp()
-        embeddings = Gaussians(means[rows.flatten()], var.flatten())
-        cost: Tensor = loss(embeddings, triplets=triplets) * len(heads)
-        optimizer.zero_grad()
-        cost.backward()
+    inputs = made.inputs(vectors)
+    for step in range(steps):  # all heads at once: their triplets in one batch, weights apart
+        rows = torch.stack([pool.draw(TRIPLETS, chance).flatten() for pool, chance in pools])
+        with torch.enable_grad():
+            var = (made.read(inputs[rows]) - math.log(unit)).exp()
+            embeddings = Gaussians(means[rows.flatten()], var.flatten())
+            cost: Tensor = loss(embeddings, triplets=triplets) * heads
+            optimizer.zero_grad()
+            cost.backward()
         optimizer.step()
         if progress is not None:
             progress(step + 1)
+    made.requires_grad_(False).eval()
+    log_var = (made(vectors) * ~sees).sum(1) / (~sees).sum(1)
+    return Fitted(made, log_var.clamp(math.log(SMALLEST_SPREAD), math.log(LARGEST_SPREAD)))
 
 
 def halve_classes(sizes: Tensor, heads: int, *, generator: torch.Generator) -> Tensor:
