@@ -69,7 +69,7 @@ class Loader:
         max_bad_share: float = 0.05,
         policy: DecodePolicy = DEFAULT,
     ) -> None:
-        workers = _cores() if workers is None else workers
+        workers = usable_cores() if workers is None else workers
         for name, value, least in (
             ("batch_size", batch_size, 1),
             ("workers", workers, 1),
@@ -140,7 +140,7 @@ def _grouped(total: int, size: int) -> Iterator[range]:
     return (range(start, min(start + size, total)) for start in range(0, total, size))
 
 
-def _cores() -> int:
+def usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):  # fewer than the machine has, in a container
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

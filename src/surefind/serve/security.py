@@ -15,7 +15,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
-from surefind.serve.errors import Refused, send_refusal
+from surefind.serve.errors import Refused, refusal
 
 VARIABLE = "SUREFIND_TOKEN"
 SHORTEST_TOKEN, LONGEST_TOKEN = 16, 1024  # a longer header is likely to be refused on its way
@@ -95,29 +95,24 @@ def read_token(file: Path | None, environ: Mapping[str, str]) -> str | None:
     Never from the command line, which other users of the machine can read.
     """
     if file is None:
-        if VARIABLE not in environ:
-            return None
-        token, origin = environ[VARIABLE].strip(), VARIABLE
+        token = environ.get(VARIABLE)
     else:
-        token, origin = _read_token_file(file), str(file)
-    if not token:
-        raise SurefindError(f"{origin} holds no token", fix=MAKE_ONE)
-    return token
-
-
-def _read_token_file(file: Path) -> str:
-    try:
-        with file.open("rb") as opened:
-            content = opened.read(4 * LONGEST_TOKEN)
-            mode = os.fstat(opened.fileno()).st_mode
-        token = content.decode("utf-8-sig").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not text"
-        # Not chained: a decoding error holds the bytes.
-        raise InvalidFile(f"cannot read the token in {file}: {reason}") from None
-    if os.name == "posix" and mode & stat.S_IROTH:
-        logger.warning("every user of this machine can read the token in %s: chmod 600", file)
-    return token
+        try:
+            with file.open("rb") as opened:
+                content = opened.read(4 * LONGEST_TOKEN)
+                mode = os.fstat(opened.fileno()).st_mode
+            token = content.decode("utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "not text"
+            # Not chained: a decoding error holds the bytes.
+            raise InvalidFile(f"cannot read the token in {file}: {reason}") from None
+        if os.name == "posix" and mode & stat.S_IROTH:
+            logger.warning("every user of this machine can read the token in %s: chmod 600", file)
+    if token is None:
+        return None
+    if not token.strip():
+        raise SurefindError(f"{file or VARIABLE} holds no token", fix=MAKE_ONE)
+    return token.strip()
 
 
 def is_right(token: str, given: str) -> bool:
@@ -164,12 +159,8 @@ def known_hosts(bind: str, names: Sequence[str] = ()) -> frozenset[str]:
     for name in names:
         host = parse_host(name)
         if host is None or host[1] is not None:
-            raise InvalidArgument(
-                "host name",
-                expected="a name without scheme, port or *",
-                got=repr(name),
-                fix="e.g. photos.example.com",
-            )
+            expected = "a name without scheme, port or *, e.g. photos.example.com"
+            raise InvalidArgument("host name", expected=expected, got=repr(name))
         known.add(host[0])
     return frozenset(known)
 
@@ -210,7 +201,7 @@ class Guard:
         try:
             self._check(scope)
         except Refused as refused:
-            await send_refusal(refused, scope, receive, send_with_headers)
+            await refusal(refused, HTTPConnection(scope))(scope, receive, send_with_headers)
         else:
             await self.app(scope, receive, send_with_headers)
 
@@ -236,21 +227,20 @@ class Guard:
                 "the request comes from a page of another site",
                 fix="use this service's own page, or a program instead of a page",
             )
-        if not self._is_open(scope["path"]) and not self._is_known(scope):
+        path = scope["path"]
+        # Nothing below /page/ routes `..`, and nothing that did should open other doors.
+        below_page = path.startswith("/page/") and ".." not in path.split("/")
+        if not (path in _OPEN_PATHS or below_page or self._is_known(scope)):
             raise Refused(
                 401,
                 "this service wants a token, and none that is right was given",
                 fix="send the header `Authorization: Bearer TOKEN`, or give the token to the page",
             )
 
-    def _is_open(self, path: str) -> bool:
-        # Nothing below /page/ routes `..`, and nothing that did should open other doors.
-        below = path.startswith("/page/") and ".." not in path.split("/")
-        return self._token is None or path in _OPEN_PATHS or below
-
     def _is_known(self, scope: Scope) -> bool:
         """By header or cookie: a proxy may use the header for a password of its own."""
-        assert self._token is not None
+        if self._token is None:
+            return True
         headers = HTTPConnection(scope).headers
         for given in headers.getlist("authorization"):
             scheme, _, rest = given.partition(" ")
