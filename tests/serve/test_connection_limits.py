@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from surefind.serve import server as module
 from surefind.serve.errors import Refused, refusal
-from surefind.serve.limits import UploadBudget, upload
+from surefind.serve.limits import UploadBudget
 from surefind.serve.server import limited_protocol
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
@@ -234,9 +234,8 @@ def test_the_server_ends_with_slow_clients_around(hello, serve, monkeypatch, sen
 
 async def measure(request: Request) -> Response:
     """How long a body was, of at most a megabyte."""
-    budget = UploadBudget(8 * MEGABYTE)
     try:
-        async with upload(request, most=MEGABYTE, seconds=20, budget=budget) as body:
+        async with UploadBudget(8 * MEGABYTE, 20).read(request, most=MEGABYTE) as body:
             return PlainTextResponse(str(len(body)))
     except Refused as refused:
         return refusal(refused, request)

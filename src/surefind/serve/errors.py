@@ -16,11 +16,6 @@ class Refused(SurefindError):
         self.status, self.retry_after = status, retry_after
 
 
-def error_body(problem: str, fix: str) -> dict[str, dict[str, str]]:
-    """The JSON of every error."""
-    return {"error": {"problem": problem, "fix": fix}}
-
-
 def refusal(refused: Refused, asked: HTTPConnection) -> Response:
     """The response; an announced body is not waited for, the connection ends instead."""
     announced = asked.headers.get("content-length", "0") != "0"
@@ -31,5 +26,5 @@ def refusal(refused: Refused, asked: HTTPConnection) -> Response:
         headers["WWW-Authenticate"] = "Bearer"
     if refused.status == 500 or announced or "transfer-encoding" in asked.headers:
         headers["Connection"] = "close"
-    body = error_body(refused.problem, refused.fix or "")
+    body = {"error": {"problem": refused.problem, "fix": refused.fix or ""}}
     return JSONResponse(body, status_code=refused.status, headers=headers)

@@ -41,11 +41,7 @@ def item_of(id: str) -> str:  # noqa: A002
 
 
 def id_of(item: str) -> str | None:
-    """The id that an item is the name of; None where `item_of` writes no such text.
-
-    >>> id_of("YS9iLnBuZw")
-    'a/b.png'
-    """
+    """The id that an item is the name of; None where `item_of` writes no such text."""
     if not _ITEM.fullmatch(item):
         return None
     try:

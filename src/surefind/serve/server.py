@@ -17,7 +17,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from surefind.errors import SurefindError
 from surefind.search.index import Index
 from surefind.serve.app import make_app
-from surefind.serve.errors import error_body
+from surefind.serve.limits import LATER
 from surefind.serve.security import check_bind
 from surefind.serve.settings import Settings
 from surefind.serve.state import AppState
@@ -27,9 +27,7 @@ KEEP_ALIVE = 30  # seconds between the requests of a connection
 PAUSE = 2  # seconds that a client is asked to stay away
 LAST_SECONDS = 3.0  # for a client to hear that the connection ends
 
-_BODY = json.dumps(
-    error_body("too many connections", "ask again after the seconds that Retry-After names")
-)
+_BODY = json.dumps({"error": {"problem": "too many connections", "fix": LATER}})
 _TURNED_AWAY = (
     "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
     f"Content-Length: {len(_BODY)}\r\nRetry-After: {PAUSE}\r\n"

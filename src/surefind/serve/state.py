@@ -34,7 +34,8 @@ class AppState:
         self.report = None if settings.report is None else read_report(settings.report)
         self.upgrade = Upgrade.of_index(index.folder)
         self.thumbnails = Thumbnails()
-        self.admission, self.uploads = Admission(settings.queue), UploadBudget(settings.uploads)
+        self.admission = Admission(settings.queue)
+        self.uploads = UploadBudget(settings.uploads, settings.upload_seconds)
         self._lock = Lock()
         self._overview: tuple[GallerySample, GalleryMap] | None = None
         self.service = Service(index, settings, self.metrics)  # last: it has threads

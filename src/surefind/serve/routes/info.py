@@ -80,7 +80,7 @@ async def healthz() -> dict[Literal["ok"], bool]:
 
 
 @router.get("/readyz", responses={503: {"model": ReadyAnswer}}, tags=["health"])
-async def readyz(request: Request) -> Response:
+async def readyz(request: Request, response: Response) -> ReadyAnswer:
     """Questions can be answered; says so if it is not from the newest version."""
     service = state_of(request).service
     served = service.live.current
@@ -90,14 +90,14 @@ async def readyz(request: Request) -> Response:
     except EngineError as error:
         logger.warning("not ready: %s", error.problem)
         images, warnings = None, [*warnings, served.public(error)]
-    answer = ReadyAnswer(
+        response.status_code = 503
+    return ReadyAnswer(
         ready=images is not None,
         version=served.version,
         images=images,
         warnings=warnings,
         reload=served.trouble,
     )
-    return JSONResponse(answer.model_dump(), status_code=200 if answer.ready else 503)
 
 
 @router.get("/metrics", response_class=Response, responses=problems(), tags=["health"])

@@ -14,6 +14,7 @@ router = APIRouter()
 
 TOKEN_BYTES = 64 * 2**10  # of its JSON
 KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+_PAGES = {"/": "index.html", "/docs": "docs.html", "/favicon.ico": "icon.svg"}
 # Read once and known by name: nothing else of the disk can be asked for.
 _FILES = {
     file.name: (file.read_bytes(), KINDS[file.name.rpartition(".")[2]])
@@ -27,26 +28,11 @@ class TokenGiven(BaseModel):
 
 
 @router.get("/", include_in_schema=False)
-async def page(request: Request) -> Response:
-    return _sent(request, "index.html")
-
-
 @router.get("/docs", include_in_schema=False)
-async def docs(request: Request) -> Response:
-    return _sent(request, "docs.html")
-
-
 @router.get("/favicon.ico", include_in_schema=False)
-async def icon(request: Request) -> Response:
-    return _sent(request, "icon.svg")
-
-
 @router.get("/page/{name}", include_in_schema=False)
-async def file(request: Request, name: str) -> Response:
-    return _sent(request, name)
-
-
-def _sent(request: Request, name: str) -> Response:
+async def page(request: Request) -> Response:
+    name = request.path_params.get("name") or _PAGES[request.url.path]
     if name not in _FILES:
         raise Refused(404, "there is no such file", fix="open /")
     content, kind = _FILES[name]

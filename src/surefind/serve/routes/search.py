@@ -16,7 +16,6 @@ from starlette.requests import ClientDisconnect
 
 from surefind.errors import InvalidArgument
 from surefind.serve.errors import Refused
-from surefind.serve.limits import upload
 from surefind.serve.responses import EmbeddingAnswer, ErrorAnswer, SearchAnswer, search_answer
 from surefind.serve.service import Answered, SearchOptions
 from surefind.serve.settings import MAX_EXPAND, MAX_K
@@ -30,18 +29,11 @@ T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
 K = Annotated[int, Query(ge=1, le=MAX_K, description="Hits; all if there are fewer.")]
-Ranking = Annotated[
-    str | None, Query(description="By mean or expected distance; the index's own if not given.")
-]
+Ranking = Annotated[str | None, Query(description="mean or expected; else the index's own.")]
 Where = Annotated[
-    list[str] | None,
-    Query(
-        description="Only such images: label=cat, year>=2020, var<0.1. Repeatable.", max_length=16
-    ),
+    list[str] | None, Query(max_length=16, description="Filters: label=cat, year>=2020, var<0.1.")
 ]
-Expand = Annotated[
-    int, Query(ge=0, le=MAX_EXPAND, description="Neighbours that help the query, by certainty.")
-]
+Expand = Annotated[int, Query(ge=0, le=MAX_EXPAND, description="Neighbours that help the query.")]
 
 _WRAPPED = ("multipart/", "application/json")  # the image would have to be unwrapped
 _IMAGE = {
@@ -134,16 +126,13 @@ async def _image(state: AppState, request: Request) -> AsyncIterator[bytes]:
         problem = f"the body is {kind.partition(';')[0]}, not an image"
         raise Refused(415, problem, fix="send the file as it is: curl --data-binary @photo.jpg")
     state.admission.check()
-    most, seconds = state.settings.max_bytes, state.settings.upload_seconds
-    async with upload(request, most=most, seconds=seconds, budget=state.uploads) as content:
+    async with state.uploads.read(request, most=state.settings.max_bytes) as content:
         yield content
 
 
 async def read_json(request: Request, model: type[M], *, most: int) -> M:
     """Read a small body; FastAPI itself would read one of any length, for any time."""
-    state = state_of(request)
-    seconds = state.settings.upload_seconds
-    async with upload(request, most=most, seconds=seconds, budget=state.uploads) as content:
+    async with state_of(request).uploads.read(request, most=most) as content:
         try:
             return model.model_validate_json(content)
         except ValidationError as error:
