@@ -252,7 +252,7 @@ def projected(monkeypatch) -> list[int]:
 
 def drawn(map_: GalleryMap):
     map_.answer()
-    map_.wait(PATIENCE)
+    map_._thread.join(PATIENCE)
     return map_.answer()
 
 
@@ -277,7 +277,7 @@ def test_while_it_is_drawn_there_is_no_answer_but_a_sentence(monkeypatch):
     assert drawing.answer() is None
     assert drawing.pending == "projecting 30 images"
     go_on.set()
-    drawing.wait(PATIENCE)
+    drawing._thread.join(PATIENCE)
     assert drawing.answer() is not None
 
 
@@ -341,7 +341,7 @@ names, numbers = tuple(map(str, range(n))), np.ones(n)
 means = np.random.default_rng(0).normal(size=(n, 4)).astype(np.float32)
 drawing = GalleryMap(GallerySample(names, (None,) * n, numbers, means, numbers, n))
 drawing.answer()
-drawing.wait(3)
+drawing._thread.join(3)
 assert drawing.answer() is None
 """
 

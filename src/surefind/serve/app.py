@@ -21,7 +21,7 @@ from surefind.search.query import UnknownItem
 from surefind.serve.errors import Refused, refusal
 from surefind.serve.metrics import Metrics
 from surefind.serve.routes import info, items, pages, search
-from surefind.serve.security import Guard, is_loopback
+from surefind.serve.security import Guard
 from surefind.serve.service import ServedVersion
 from surefind.serve.state import AppState, state_of
 
@@ -63,12 +63,8 @@ def make_app(state: AppState) -> ASGIApp:
         app.include_router(part.router)
     for kind in (SurefindError, RequestValidationError, HTTPException, ClientDisconnect, Exception):
         app.add_exception_handler(kind, _answer_error)
-    guarded = Guard(
-        app,
-        hosts=state.hosts,
-        any_address=not is_loopback(state.settings.host),
-        token=state.settings.token,
-    )
+    settings = state.settings
+    guarded = Guard(app, settings.host, hosts=state.hosts, token=settings.token)
     return CountRequests(guarded, state.metrics)
 
 

@@ -32,11 +32,7 @@ logger = logging.getLogger("surefind.serve")
 
 
 def item_of(id: str) -> str:  # noqa: A002
-    """The name of an image in URLs, of which no path can be made: base64url without padding.
-
-    >>> item_of("a/b.png")
-    'YS9iLnBuZw'
-    """
+    """The name of an image in URLs, of which no path can be made: base64url without padding."""
     return base64.urlsafe_b64encode(id.encode()).rstrip(b"=").decode()
 
 
@@ -145,10 +141,6 @@ class GalleryMap:
             if self._thread.ident is None:  # not started yet
                 self._thread.start()
         return self._answer
-
-    def wait(self, seconds: float) -> None:
-        """Wait until it is drawn, once it was asked for."""
-        self._thread.join(seconds)
 
     def _draw(self) -> None:
         if sys.platform == "linux":  # elsewhere it would mean the whole process

@@ -58,11 +58,7 @@ class UploadBudget:
 
     @asynccontextmanager
     async def read(self, request: Request, *, most: int) -> AsyncIterator[bytes]:
-        """Read a body of at most `most` bytes, held until the block ends.
-
-        What was announced is not believed: the bytes are counted as they come. Nobody waits for
-        room while holding some.
-        """
+        """Read a body of at most `most` bytes, counted as they come and held until the end."""
         fix = "send a smaller file, e.g. a JPEG"
         too_long = Refused(413, f"the body is longer than {most:,} bytes", fix=fix)
         # Before the client is told to go on. Lengths that are no numbers never come so far.

@@ -15,26 +15,18 @@ class Metrics:
             "surefind_requests", "Requests answered.", ["route", "method", "status"], registry=own
         )
         self.seconds = Histogram(
-            "surefind_stage_seconds",
-            "Time of a search by stage; wait is the time in queues.",
-            ["stage"],
-            buckets=SECONDS,
-            registry=own,
+            "surefind_stage_seconds", "Time of a search.", ["stage"], buckets=SECONDS, registry=own
         )
         self.verdicts = Counter(
-            "surefind_verdicts", "Searches by verdict; none: not calibrated.", ["verdict"],
-            registry=own,
-        )  # fmt: skip
+            "surefind_verdicts", "Searches; none: not calibrated.", ["verdict"], registry=own
+        )
         self.rejected = Counter(
             "surefind_rejects", "Questions that were not answered.", ["reason"], registry=own
         )
         self.batch = Histogram(
-            "surefind_batch_size", "Questions answered together.", ["stage"], buckets=SIZES,
-            registry=own,
-        )  # fmt: skip
-        self.queue = Gauge("surefind_queue", "Questions that wait.", ["stage"], registry=own)
-        self.in_flight = Gauge(
-            "surefind_places_taken", "Questions in work or waiting.", registry=own
+            "surefind_batch_size", "Answered together.", ["stage"], buckets=SIZES, registry=own
         )
+        self.queue = Gauge("surefind_queue", "Questions that wait.", ["stage"], registry=own)
+        self.in_flight = Gauge("surefind_places_taken", "Requests being worked on.", registry=own)
         self.images = Gauge("surefind_index_images", "Images in the index.", registry=own)
         self.reloads = Gauge("surefind_index_reloads", "Newer versions taken.", registry=own)

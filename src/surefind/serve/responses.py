@@ -292,10 +292,8 @@ def samples_to_try(sample: GallerySample, count: int = SAMPLES) -> list[SampleAn
         seen[label] += 1
     turns.sort(key=lambda turn: turn[0])  # stable: else in the order of the sample
     return [
-        SampleAnswer(
-            name=name, image=None, item=item_of(name), thumbnail=_links(item_of(name)).thumbnail
-        )
-        for _, name in turns[:count]
+        SampleAnswer(name=name, image=None, item=item, thumbnail=f"/v1/items/{item}/thumbnail")
+        for name, item in ((name, item_of(name)) for _, name in turns[:count])
     ]
 
 
@@ -315,10 +313,6 @@ def threshold_curve(curve: Curve, *, promised: float | None = None) -> list[Thre
     """For thresholds 0.00 to 1.00: how many first hits are as sure, how many of them right.
 
     Measured on the calibration's queries. The `promised` threshold has a row of its own.
-
-    >>> curve = Curve(confidence=(0.9, 0.4), baseline=(0.5, 0.5), right=(True, False))
-    >>> threshold_curve(curve)[50]
-    ThresholdAnswer(threshold=0.5, coverage=0.5, precision=1.0, answered=1, right=1)
     """
     thresholds = np.union1d(np.arange(STEPS + 1) / STEPS, [] if promised is None else [promised])
     confidence, right = np.array(curve.confidence), np.array(curve.right, dtype=bool)
@@ -339,10 +333,7 @@ def threshold_curve(curve: Curve, *, promised: float | None = None) -> list[Thre
 
 
 def reliability(curve: Curve, bins: int = 10) -> list[ReliabilityAnswer]:
-    """Bins of equal numbers of queries, least sure first: what was said and what was true.
-
-    Queries of equal confidence stay together, so a bin may be larger than others or missing.
-    """
+    """Reliability diagram in bins of equally many queries; equal confidences stay together."""
     if not curve.confidence:
         return []
     found = reliability_bins(
@@ -384,15 +375,13 @@ def _without_path(calibration: Calibration) -> Calibration:
 
 def _item_fields(name: str, metadata: Metadata) -> dict[str, Any]:
     item, label = item_of(name), metadata.get("label")
+    place = f"/v1/items/{item}"
     return {
         "item": item,
         "id": name,
         "label": None if label is None else str(label),
         "metadata": {key: value for key, value in metadata.items() if key != PATH},
-        "links": _links(item),
+        "links": Links(
+            item=place, thumbnail=f"{place}/thumbnail", neighbours=f"{place}/neighbours"
+        ),
     }
-
-
-def _links(item: str) -> Links:
-    place = f"/v1/items/{item}"
-    return Links(item=place, thumbnail=f"{place}/thumbnail", neighbours=f"{place}/neighbours")

@@ -111,10 +111,7 @@ def is_right(token: str, given: str) -> bool:
 
 
 def session_cookie(token: str, *, secure: bool = False) -> str:
-    """The Set-Cookie header for a page that gave the token; `secure` where it came by TLS.
-
-    The cookie proves the token without being it, ends with the browser, and no script can read it.
-    """
+    """The Set-Cookie header for a page that gave the token; the cookie proves it without it."""
     name, value = _cookie(token)
     return f"{name}={value}; Path=/; HttpOnly; SameSite=Strict{'; Secure' if secure else ''}"
 
@@ -129,11 +126,7 @@ def _cookie(token: str) -> tuple[str, str]:
 
 
 def parse_host(text: str) -> tuple[str, int | None] | None:
-    """Split a Host header into a normalised name and a port; None if it is no host.
-
-    >>> parse_host("LocalHost:8000"), parse_host("[0:0::1]"), parse_host("a@b")
-    (('localhost', 8000), ('::1', None), None)
-    """
+    """Split a Host header into a normalised name and a port; None if it is no host."""
     found = _HOST.fullmatch(text)
     if found is None:
         return None
@@ -166,16 +159,16 @@ class Guard:
     """Check Host, Origin and token of every request; set security headers on every response.
 
     The host comes first: a page of another site could have its own name resolved to this machine
-    (DNS rebinding) to read the gallery through a visitor's browser, and learns nothing about the
-    token either. `any_address`: an IP address is as good as a name of ours, since nobody else
-    decides where it leads. Starlette's TrustedHostMiddleware has no such rule.
+    (DNS rebinding) to read the gallery through a visitor's browser. Beyond this machine an IP
+    address is as good as a name of ours, since nobody else decides where it leads: a rule that
+    Starlette's TrustedHostMiddleware does not have.
     """
 
     def __init__(
-        self, app: ASGIApp, *, hosts: frozenset[str], any_address: bool, token: str | None
+        self, app: ASGIApp, bind: str, *, hosts: frozenset[str], token: str | None
     ) -> None:
-        self.app, self._token = app, token
-        self._hosts, self._any_address = hosts, any_address
+        self.app, self._hosts, self._token = app, hosts, token
+        self._any_address = not is_loopback(bind)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

@@ -101,12 +101,8 @@ def limited_protocol(
     first byte on one that was kept open. Who takes nothing of an answer for `stalled_seconds` is
     cut off. Connections beyond `most_connections` are told to come back.
     """
-    limits = {
-        "header_seconds": header_seconds,
-        "stalled_seconds": stalled_seconds,
-        "most_connections": most_connections,
-        "turned_away": set[H11Protocol](),
-    }
+    limits: dict[str, Any] = {"header_seconds": header_seconds, "stalled_seconds": stalled_seconds}
+    limits |= {"most_connections": most_connections, "turned_away": set[H11Protocol]()}
     return type("LimitedProtocol", (_LimitedProtocol,), limits)
 
 

@@ -45,10 +45,7 @@ class AppState:
         return (*self.settings.pictures, *self.service.live.current.index.picture_roots)
 
     def overview(self) -> tuple[GallerySample, GalleryMap]:
-        """A sample of the gallery and its map, a little older where little has changed.
-
-        Takes a while the first time: not for the event loop.
-        """
+        """A sample of the gallery and its map, anew once a tenth has changed. Slow at first."""
         served = self.service.live.current
         with self._lock:
             before = self._overview

@@ -1,5 +1,6 @@
 """Images of the index: metadata, neighbours, thumbnails."""
 
+from functools import partial
 from time import perf_counter
 from typing import Annotated
 
@@ -60,11 +61,8 @@ async def thumbnail(request: Request, item: str, side: Side = 256) -> Response:
         row = _row(state.service.live.current.index, name)
         digest, metadata = row.digests[0], row.metadata[0]
         roots, most = state.picture_roots, state.settings.max_bytes
-        return state.thumbnails.of(
-            (name, digest),
-            side,
-            read=lambda: read_picture(name, metadata, digest, roots=roots, max_bytes=most),
-        )
+        read = partial(read_picture, name, metadata, digest, roots=roots, max_bytes=most)
+        return state.thumbnails.of((name, digest), side, read=read)
 
     content = await state.service.in_thread(draw)
     return sent_file(request, content, kind="image/jpeg", cache="private, max-age=3600")
