@@ -72,3 +72,14 @@ def test_problems_and_long_names_fit_and_can_be_read(
     expect(page.locator("#error")).not_to_be_empty()
     page.fill("#where", UNBROKEN)
     check(page)
+
+
+@pytest.mark.parametrize("path", ["/", "/#view-map", "/#view-evaluation", "/docs", "/report/"])
+def test_no_page_loads_anything_from_another_host(visit: Visit, service: Served, path: str) -> None:
+    page = visit(service, path, expected="ERR_ABORTED")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.reload(wait_until="networkidle")
+    assert asked
+    local = (f"{service.url}/", f"blob:{service.url}/", "data:")
+    assert [url for url in asked if not url.startswith(local)] == []

@@ -53,10 +53,6 @@ def test_a_map_that_is_not_made_yet_is_waited_for(visit: Visit, service: Served)
     expect(page.locator("#map-words")).to_contain_text("Projecting 144 images")
     assert page.is_hidden("#map")
     expect(page.locator("#map")).to_be_visible()
-    assert ink(page) > 0
-
-
-def test_the_images_are_drawn(page: Page, service: Served) -> None:
     assert 0.001 < ink(page) < 0.9
     assert page.inner_text("#map-words") == service.client.get("/v1/map").json()["sentence"]
 

@@ -89,14 +89,8 @@ def test_it_tells_what_would_become_of_this_query(
     expect(page.locator("#threshold-fate")).to_contain_text("would be left open")
     page.fill("#threshold", "0")
     expect(page.locator("#threshold-fate")).to_contain_text("would be answered")
+    page.fill("#threshold", "0.7")
     choose(page, by_verdict["foreign"])
     expect(page.locator("#threshold-fate")).to_contain_text("foreign at any threshold")
-
-
-def test_it_stays_where_it_was_put_for_the_next_question(
-    page: Page, by_verdict: dict[str, Path]
-) -> None:
-    page.fill("#threshold", "0.7")
-    choose(page, by_verdict["unsure"])
-    assert page.input_value("#threshold") == "0.7"
+    assert page.input_value("#threshold") == "0.7"  # as it was put
     assert all(below(page))

@@ -59,20 +59,21 @@ def show(browser: Browser, report: Path) -> Iterator[Open]:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("width", [360, 768, 1280])
-def test_the_page_never_scrolls_sideways(show: Open, width: int, scheme: str) -> None:
+def test_the_page_never_scrolls_sideways_and_its_ground_follows_the_reader(
+    show: Open, width: int, scheme: str
+) -> None:
     page = show(width=width, scheme=scheme)
     page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    brightness = sum(int(part) for part in ground[4:-1].split(","))
+    assert (brightness > 384) == (scheme == "light")
 
 
-def test_every_picture_is_there(show: Open) -> None:
+def test_every_picture_is_there_and_a_hostile_file_name_is_text(show: Open) -> None:
     page = show()
     sizes = page.evaluate("[...document.images].map(one => one.complete && one.naturalWidth)")
     assert len(sizes) > 24 and all(sizes)
-
-
-def test_a_hostile_file_name_is_shown_as_text(show: Open) -> None:
-    page = show()
     assert HOSTILE in page.inner_text("#gallery")
     assert page.locator("img[onerror]").count() == 0
 
@@ -87,11 +88,3 @@ def test_a_script_that_got_in_would_not_run(browser: Browser, report: Path, tmp_
     title = page.title()
     page.close()
     assert title.endswith("surefind evaluation")
-
-
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_text_and_ground_follow_the_reader(show: Open, scheme: str) -> None:
-    page = show(scheme=scheme)
-    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    brightness = sum(int(part) for part in ground[4:-1].split(","))
-    assert (brightness > 384) == (scheme == "light")

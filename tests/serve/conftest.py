@@ -130,8 +130,6 @@ def ask() -> Callable[..., Answered]:
             sent.append(message)
 
         asyncio.run(app(scope, receive, send))
-        if kind == "websocket":
-            return Answered(sent[0]["code"] if sent else 101, {}, b"")
         told = {name.decode().lower(): value.decode() for name, value in sent[0]["headers"]}
         assert len(told) == len(sent[0]["headers"]), "a header was sent twice"
         return Answered(sent[0]["status"], told, b"".join(one["body"] for one in sent[1:]))

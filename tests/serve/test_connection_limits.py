@@ -19,10 +19,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from surefind.serve import connection_limits
-from surefind.serve.connection_limits import limited_protocol
+from surefind.serve import server as module
 from surefind.serve.errors import Refused, refusal
-from surefind.serve.limits import UploadBudget, upload
+from surefind.serve.limits import UploadBudget
+from surefind.serve.server import limited_protocol
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
 LAST = REQUEST + b"Connection: close\r\n\r\n"
@@ -169,7 +169,7 @@ def send_until_it_fails(client: socket.socket) -> None:
 
 
 def test_a_flood_is_held_by_twice_the_places(hello: ASGIApp, serve, monkeypatch):
-    monkeypatch.setattr(connection_limits, "LAST_SECONDS", 600)
+    monkeypatch.setattr(module, "LAST_SECONDS", 600)
     server = serve(hello, limited_protocol(header_seconds=600, most_connections=3))
     with ExitStack() as stack:
         clients = [stack.enter_context(server.connect()) for _ in range(26)]
@@ -196,7 +196,7 @@ def test_who_takes_nothing_of_an_answer_is_cut_off(serve):
 
 
 def test_who_reads_slowly_but_reads_is_not_cut_off(serve, monkeypatch):
-    monkeypatch.setattr(connection_limits, "LAST_SECONDS", 0.2)
+    monkeypatch.setattr(module, "LAST_SECONDS", 0.2)
 
     async def large(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -221,7 +221,7 @@ def test_who_reads_slowly_but_reads_is_not_cut_off(serve, monkeypatch):
     "sent", [b"", b"G", REQUEST + b"Content-Length: 9\r\n\r\n", b"\0\0\r\n\r\n"]
 )
 def test_the_server_ends_with_slow_clients_around(hello, serve, monkeypatch, sent: bytes):
-    monkeypatch.setattr(connection_limits, "LAST_SECONDS", 0.2)
+    monkeypatch.setattr(module, "LAST_SECONDS", 0.2)
     server = serve(hello, limited_protocol(header_seconds=600, most_connections=10))
     with server.connect() as client:
         client.sendall(sent)
@@ -234,9 +234,8 @@ def test_the_server_ends_with_slow_clients_around(hello, serve, monkeypatch, sen
 
 async def measure(request: Request) -> Response:
     """How long a body was, of at most a megabyte."""
-    budget = UploadBudget(8 * MEGABYTE)
     try:
-        async with upload(request, most=MEGABYTE, seconds=20, budget=budget) as body:
+        async with UploadBudget(8 * MEGABYTE, 20).read(request, most=MEGABYTE) as body:
             return PlainTextResponse(str(len(body)))
     except Refused as refused:
         return refusal(refused, request)
@@ -298,7 +297,7 @@ def send_without_end(client: socket.socket) -> None:
 
 
 def test_a_client_that_never_stops_sending_is_cut_off(serve, protocol, monkeypatch):
-    monkeypatch.setattr(connection_limits, "LAST_SECONDS", 0.2)
+    monkeypatch.setattr(module, "LAST_SECONDS", 0.2)
     server = serve(MEASURE, protocol)
     with server.connect() as client:
         client.sendall(head("Transfer-Encoding: chunked"))

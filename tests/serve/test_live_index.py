@@ -5,7 +5,7 @@ from clusters import cluster_index, clusters
 
 from surefind.errors import SurefindError
 from surefind.search.index import Index
-from surefind.serve.live_index import LiveIndex
+from surefind.serve.service import LiveIndex
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_nothing_is_taken_while_nothing_changed(live):
     before = live.current
     assert (before.images, before.version, before.trouble) == (20, 1, None)
     assert not live.reload_if_newer()
-    assert live.current is before and live.reloads == 0
+    assert live.current == before and live.reloads == 0
 
 
 def test_a_newer_version_takes_the_place_and_the_older_goes_on_answering(live, folder):

@@ -1,6 +1,7 @@
 """What clients are sent: no path of this machine, and nothing that is not a number."""
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -8,12 +9,21 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from serving import served
 
 from surefind.embeddings import Gaussians
+from surefind.search.confidence.calibration import Curve
 from surefind.search.index import Index
 from surefind.serve.gallery import item_of
-from surefind.serve.responses import finite
+from surefind.serve.responses import (
+    BINS,
+    QueryAnswer,
+    reliability,
+    threshold_curve,
+    variance_histogram,
+)
 
 ITEM = item_of("class00/0.png")
 GETS = [
@@ -79,7 +89,7 @@ def test_a_path_cannot_be_found_out_by_asking_whether_it_is(any_service, photo):
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 def test_what_is_no_number_becomes_null(value):
-    assert finite(value) is None and finite(0.5) == 0.5
+    assert QueryAnswer(var=value).var is None and QueryAnswer(var=0.5).var == 0.5
 
 
 def test_huge_distances_are_sent_as_json_that_everybody_reads(tmp_path):
@@ -98,3 +108,81 @@ def test_huge_distances_are_sent_as_json_that_everybody_reads(tmp_path):
 
         found = json.loads(response.content, parse_constant=refuse)
         assert len(found["hits"]) == 3
+
+
+# variances
+
+
+@given(st.lists(st.floats(1e-12, 1e6), max_size=60).map(np.array))
+def test_every_image_is_counted_once(var):
+    found = variance_histogram(var, of=len(var))
+    assert sum(found.counts) in (0, len(var))
+    assert len(found.edges) == (len(found.counts) + 1 if found.counts else 0)
+
+
+def test_counts_are_those_of_a_loop_over_bins_that_are_even_in_log():
+    var = np.exp(np.random.default_rng(0).normal(size=500))
+    found = variance_histogram(var, of=1000)
+    edges = found.edges
+    assert (edges[0], edges[-1]) == (var.min(), var.max())
+    assert np.diff(np.log(edges)) == pytest.approx(np.log(edges[-1] / edges[0]) / BINS)
+    for place, count in enumerate(found.counts):
+        last = place == BINS - 1
+        inside = [v for v in var if edges[place] <= v and (v < edges[place + 1] or last)]
+        assert len(inside) == count
+    assert (found.images, found.of, found.median) == (500, 1000, np.median(var))
+
+
+@pytest.mark.parametrize("var", [[], [0.1], [0.1, 0.1], [0.1, 0.1 * (1 + 1e-7)]])
+def test_where_variances_are_equal_there_is_no_histogram(var):
+    found = variance_histogram(np.array(var), of=9)
+    assert (found.edges, found.counts, found.images, found.of) == ([], [], len(var), 9)
+    assert (found.median is None) == (not var)
+
+
+# thresholds and reliability
+
+
+def curve_of(queries: list[tuple[float, bool]]) -> Curve:
+    sure, right = zip(*queries, strict=True) if queries else ((), ())
+    return Curve(tuple(sure), (0.5,) * len(queries), tuple(right))
+
+
+@pytest.mark.parametrize("count", [0, 1, 200])
+def test_rows_are_those_of_a_loop(count):
+    random = np.random.default_rng(count)
+    sure = random.integers(0, 101, count) / 100  # also exactly at the thresholds
+    queries = [(float(p), bool(random.random() < p)) for p in sure]
+    rows = threshold_curve(curve_of(queries))
+    assert [row.threshold for row in rows] == [n / 100 for n in range(101)]
+    for row in rows:
+        kept = [right for p, right in queries if p >= row.threshold]
+        assert (row.answered, row.right) == (len(kept), sum(kept))
+        assert row.coverage == len(kept) / max(count, 1)
+        assert row.precision == (sum(kept) / len(kept) if kept else None)
+
+
+def test_the_promised_threshold_has_a_row_of_its_own():
+    curve = curve_of([(0.9, True), (0.715, True), (0.71, False)])
+    rows = threshold_curve(curve, promised=0.715)
+    assert [row.threshold for row in rows][70:74] == [0.7, 0.71, 0.715, 0.72]
+    assert (rows[72].answered, rows[72].right) == (2, 2)
+    assert threshold_curve(curve, promised=0.71) == threshold_curve(curve)
+
+
+def test_bins_are_those_of_a_loop():
+    random = np.random.default_rng(1)
+    queries = [(float(p), bool(random.random() < p)) for p in random.random(50)]
+    ordered = sorted(queries)
+    found = reliability(curve_of(queries), bins=5)
+    assert [row.queries for row in found] == [10] * 5
+    for place, row in enumerate(found):
+        some = ordered[10 * place : 10 * place + 10]
+        assert row.confidence == pytest.approx(math.fsum(sure for sure, _ in some) / 10)
+        assert row.right == pytest.approx(sum(right for _, right in some) / 10)
+
+
+def test_queries_of_equal_confidence_share_a_bin_and_empty_bins_are_left_out():
+    (row,) = reliability(curve_of([(0.7, True), (0.7, False), (0.7, True)]))
+    assert (row.confidence, row.right, row.queries) == (pytest.approx(0.7), pytest.approx(2 / 3), 3)
+    assert reliability(curve_of([])) == []

@@ -9,12 +9,10 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
-from surefind.serve.connection_limits import limited_protocol
 from surefind.serve.security import (
     LONGEST_TOKEN,
     Guard,
     check_bind,
-    is_loopback,
     is_right,
     known_hosts,
     read_token,
@@ -90,7 +88,7 @@ def test_a_token_that_everybody_can_read_is_warned_of(tmp_path: Path, caplog, mo
 
 def guard(app: ASGIApp, bind: str = "127.0.0.1", *, token: str | None = None) -> Guard:
     hosts = known_hosts(bind, ["photos.example.com"])
-    return Guard(app, hosts=hosts, any_address=not is_loopback(bind), token=token)
+    return Guard(app, bind, hosts=hosts, token=token)
 
 
 OURS = ["localhost", "LOCALHOST:8000", "127.0.0.1:80", "[::1]:8000", "[0:0::1]", "localhost:0"]
@@ -176,16 +174,16 @@ def test_a_refused_body_is_not_waited_for(hello, ask):
 
 
 @pytest.mark.parametrize(
-    "headers",
+    ("headers", "status"),
     [
-        {"Host": "evil.example"},
-        {"Host": "localhost", "Origin": "http://evil.example"},
-        {"Host": "localhost"},
+        ({"Host": "evil.example"}, 421),
+        ({"Host": "localhost", "Origin": "http://evil.example"}, 403),
+        ({"Host": "localhost"}, 401),
     ],
 )
-def test_a_websocket_is_no_way_around(hello, ask, headers: dict[str, str]):
+def test_a_websocket_is_no_way_around(hello, ask, headers: dict[str, str], status: int):
     app = guard(hello, token=TOKEN)
-    assert ask(app, "/v1/info", headers=headers, kind="websocket").status == 1008
+    assert ask(app, "/v1/info", headers=headers, kind="websocket").status == status
 
 
 # who knows the token
@@ -262,25 +260,6 @@ def test_tokens_are_compared_in_constant_time(monkeypatch):
     )
     assert is_right(TOKEN, "given")
     assert compared == [(TOKEN.encode(), b"given")]
-
-
-def test_no_log_and_no_answer_holds_the_token(hello: ASGIApp, serve, caplog):
-    for name in (None, "uvicorn", "uvicorn.error", "uvicorn.access", "asyncio"):
-        caplog.set_level(1, logger=name)
-    protocol = limited_protocol(header_seconds=20, most_connections=20)
-    server = serve(guard(hello, token=TOKEN), protocol, log_level=1, timeout_keep_alive=20)
-    heads = [f"{name}: {value}" for one in [*RIGHT, *WRONG] for name, value in one]
-    close = "Host: localhost\r\nConnection: close\r\n\r\n"
-    answers = [
-        server.ask(f"GET /v1/info HTTP/1.1\r\n{head}\r\n{close}".encode("latin-1"))
-        for head in heads
-    ]
-    answers.append(server.ask(f"GET /v1/info HTTP/1.1\r\n{TOKEN}\r\n\r\n".encode()))
-    assert [answer[:12] for answer in answers].count(b"HTTP/1.1 200") >= 5
-    assert caplog.text.count("/v1/info") >= len(heads)  # it does log
-    for secret in (TOKEN, VALUE):
-        assert secret not in caplog.text
-        assert all(secret.encode() not in answer for answer in answers)
 
 
 # headers

@@ -7,7 +7,6 @@ import pytest
 from PIL import Image, ImageCms, PngImagePlugin
 
 from surefind.errors import InvalidFile
-from surefind.images.decode import ImageRejected
 from surefind.serve import thumbnails as module
 from surefind.serve.thumbnails import MOST_SAMPLES, Thumbnails, draw_thumbnail, read_samples
 
@@ -89,11 +88,6 @@ def test_a_turned_picture_is_drawn_upright_and_of_an_animation_the_first_frame()
     assert opened(draw_thumbnail(content, 128)).getpixel((50, 50)) == pytest.approx(
         (254, 0, 0), abs=2
     )
-
-
-def test_what_cannot_be_decoded_is_rejected():
-    with pytest.raises(ImageRejected):
-        draw_thumbnail(telltale_jpeg()[:400], 128)
 
 
 def test_coloured_edges_keep_their_colour():
@@ -190,5 +184,5 @@ def test_a_bad_picture_is_left_out_with_a_reason_and_there_are_no_more_than_fit(
 
 def test_where_no_picture_can_be_used_an_error_says_why(tmp_path):
     (tmp_path / "bad.jpg").write_bytes(b"no picture")
-    with pytest.raises(InvalidFile, match="none of its 1 pictures.*bad.jpg: not an image"):
+    with pytest.raises(InvalidFile, match="none of its pictures.*bad.jpg: not an image"):
         read_samples(tmp_path)

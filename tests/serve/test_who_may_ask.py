@@ -68,6 +68,9 @@ def test_a_page_of_another_site_can_neither_ask_nor_read(guarded, photo):
 
 def test_the_log_has_requests_but_neither_the_token_nor_errors(guarded):
     assert guarded.client.get("/v1/info", headers=RIGHT).status_code == 200
+    for wrong in (f"Basic {TOKEN}", f"Bearer {TOKEN}x", TOKEN):
+        refused = guarded.client.get("/v1/info", headers={"Authorization": wrong})
+        assert refused.status_code == 401 and TOKEN not in refused.text
     assert re.search(r"GET /v1/info\b", guarded.log())
     assert TOKEN not in guarded.log()
     assert not re.search(r"^ERROR|Traceback", guarded.log(), re.MULTILINE)

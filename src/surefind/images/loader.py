@@ -70,7 +70,7 @@ class Loader:
         max_bad_share: float = 0.05,
         policy: DecodePolicy = DEFAULT,
     ) -> None:
-        workers = _cores() if workers is None else workers
+        workers = usable_cores() if workers is None else workers
         for name, value, least in (
             ("batch_size", batch_size, 1),
             ("workers", workers, 1),
@@ -126,7 +126,7 @@ class Loader:
         return Batch(torch.tensor(rows), torch.from_numpy(stacked))  # spin against the decoders
 
 
-def _cores() -> int:
+def usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):  # fewer than the machine has, in a container
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

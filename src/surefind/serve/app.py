@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
@@ -19,18 +18,18 @@ from surefind.errors import InvalidArgument, SurefindError
 from surefind.images.decode import FORMATS, ImageRejected
 from surefind.search.image_files import PictureUnavailable
 from surefind.search.query import UnknownItem
-from surefind.serve.errors import Refused, error_body, handle_client_disconnect, refusal
-from surefind.serve.live_index import ServedVersion
-from surefind.serve.metrics import CountRequests
+from surefind.serve.errors import Refused, refusal
+from surefind.serve.metrics import Metrics
 from surefind.serve.routes import info, items, pages, search
-from surefind.serve.security import Guard, is_loopback
-from surefind.serve.service import TakesNoImages
+from surefind.serve.security import Guard
+from surefind.serve.service import ServedVersion
 from surefind.serve.state import AppState, state_of
 
 PAUSE = 5  # seconds for an engine's server to come back
+CLIENT_CLOSED_REQUEST = 499  # no status of HTTP: only logs and counters see it
+METHODS = ("GET", "HEAD", "POST")  # a client may invent others, as many as it likes
 
 STATUS = {  # of errors that a client can act on; the first that fits
-    TakesNoImages: 409,
     UnknownItem: 404,
     PictureUnavailable: 404,
     EngineError: 503,
@@ -42,15 +41,14 @@ logger = logging.getLogger("surefind.serve")
 
 
 def make_app(state: AppState) -> ASGIApp:
-    """All routes, behind all guards; at its end the state is closed."""
+    """All routes behind all guards; the service is closed at its end."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         reloading = asyncio.create_task(state.keep_reloading())
-        try:
-            yield
-        finally:
-            await state.close(reloading)
+        yield
+        reloading.cancel()
+        await asyncio.to_thread(state.service.close)
 
     app = FastAPI(
         title="surefind",
@@ -63,40 +61,41 @@ def make_app(state: AppState) -> ASGIApp:
     app.state.surefind = state
     for part in (search, items, info, pages):
         app.include_router(part.router)
-    for kind in (SurefindError, RequestValidationError, HTTPException):
+    for kind in (SurefindError, RequestValidationError, HTTPException, ClientDisconnect, Exception):
         app.add_exception_handler(kind, _answer_error)
-    app.add_exception_handler(ClientDisconnect, handle_client_disconnect)
-    app.add_exception_handler(Exception, _answer_failure)
-    guarded = Guard(
-        HeadAsGet(app),
-        hosts=state.hosts,
-        any_address=not is_loopback(state.settings.host),
-        token=state.settings.token,
-    )
+    settings = state.settings
+    guarded = Guard(app, settings.host, hosts=state.hosts, token=settings.token)
     return CountRequests(guarded, state.metrics)
 
 
-class HeadAsGet:
-    """Serve HEAD requests with the GET routes; the server leaves out the body."""
+class CountRequests:
+    """Count each response by its route and method; serve HEAD by the GET routes.
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
+    The server leaves out the body of a HEAD request: it looks at its own scope.
+    """
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self.app, self.metrics = app, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "HEAD":
+        if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        asked = {**scope, "method": "GET"}  # the server looks at its own, and sends no body
+        method = scope["method"] if scope["method"] in METHODS else "other"
+        asked = {**scope, "method": "GET"} if method == "HEAD" else scope
 
-        async def sending(message: Message) -> None:
-            if "route" in asked:  # for those outside who count
-                scope["route"] = asked["route"]
+        async def counting(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                route = getattr(asked.get("route"), "path", "none")
+                self.metrics.requests.labels(route, method, message["status"]).inc()
             await send(message)
 
-        await self.app(asked, receive, sending)
+        await self.app(asked, receive, counting)
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:
+    if isinstance(error, ClientDisconnect):
+        return Response(status_code=CLIENT_CLOSED_REQUEST)
     state = state_of(request)
     refused = _refused(error, state.service.live.current)
     if refused.status == 500:
@@ -104,19 +103,12 @@ async def _answer_error(request: Request, error: Exception) -> Response:
     if isinstance(error, EngineError):
         logger.warning("%s %s: %s", request.method, request.url.path, error.problem)
     if refused.status != 404:
-        unusable = isinstance(error, ImageRejected)
-        reason = "image" if unusable else REASONS.get(refused.status, "other")
-        state.metrics.rejects.labels(reason).inc()
+        image = isinstance(error, ImageRejected)
+        reason = "image" if image else REASONS.get(refused.status, "other")
+        state.metrics.rejected.labels(reason).inc()
     response = refusal(refused, request)
     response.headers.update(getattr(error, "headers", None) or {})  # such as Allow
     return response
-
-
-async def _answer_failure(request: Request, error: Exception) -> Response:
-    """What should not happen: told without details, which are in the log."""
-    logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    body = error_body("the service failed", "the server's log says why; please report it")
-    return JSONResponse(body, status_code=500, headers={"Connection": "close"})
 
 
 def _refused(error: Exception, served: ServedVersion) -> Refused:
@@ -131,7 +123,9 @@ def _refused(error: Exception, served: ServedVersion) -> Refused:
     if isinstance(error, ImageRejected):
         problem = f"this image cannot be used: {error.reason}"
         return Refused(422, problem, fix=f"send a whole file: {', '.join(FORMATS)}")
-    assert isinstance(error, SurefindError)
+    if not isinstance(error, SurefindError):  # the details are in the log alone
+        fix = "the server's log says why; please report it"
+        return Refused(500, "the service failed", fix=fix)
     status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
     fix = served.without_folder(error.fix or "")
     pause = PAUSE if status == 503 else None

@@ -1,53 +1,43 @@
-"""What is shown of a gallery as a whole: a sample of its images, variances, threshold curve."""
+"""A gallery as a whole: names of its images in URLs, a sample of them, and a map of the sample."""
 
 import base64
+import logging
+import os
 import re
-from collections import Counter
+import sys
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from threading import Lock, Thread, get_native_id
+from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from surefind.engines.engine import LONGEST_ID, Engine, EngineError
-from surefind.errors import InvalidArgument
-from surefind.metrics.bins import reliability_bins
-from surefind.search.confidence.calibration import Curve
-from surefind.serve.schemas import (
-    ReliabilityAnswer,
-    SampleAnswer,
-    ThresholdAnswer,
-    UncertaintyAnswer,
-)
+from surefind.errors import InvalidArgument, SurefindError
 
 MOST = 2000  # images of a sample; a map of them takes 11 s on one core
 LOOK_AT = 100_000  # rows
 TRIES = 3
-SAMPLES = 8  # images of the gallery that the page offers to try
-BINS = 32
-CONSTANT = 1e-6  # variances that differ relatively by less say nothing
-STEPS = 100  # of the threshold
+PERPLEXITY = 30.0  # neighbours that each image keeps near; the usual choice
+FEWEST = 10  # images that t-SNE has something to say about
+WIDEST = 50  # dimensions that t-SNE looks at: more cost time and show nothing new
+NICENESS = 10  # of the thread: searches go first
+DIGITS = 5  # of a position; a screen has fewer
 
 _LONGEST_ITEM = (4 * LONGEST_ID + 2) // 3  # characters
 _ITEM = re.compile(rf"[A-Za-z0-9_-]{{2,{_LONGEST_ITEM}}}", re.ASCII)
 
+logger = logging.getLogger("surefind.serve")
+
 
 def item_of(id: str) -> str:  # noqa: A002
-    """The name of an image in URLs, of which no path can be made: base64url without padding.
-
-    >>> item_of("a/b.png")
-    'YS9iLnBuZw'
-    """
+    """The name of an image in URLs, of which no path can be made: base64url without padding."""
     return base64.urlsafe_b64encode(id.encode()).rstrip(b"=").decode()
 
 
 def id_of(item: str) -> str | None:
-    """The id that an item is the name of; None where `item_of` writes no such text.
-
-    >>> id_of("YS9iLnBuZw")
-    'a/b.png'
-    """
+    """The id that an item is the name of; None where `item_of` writes no such text."""
     if not _ITEM.fullmatch(item):
         return None
     try:
@@ -69,46 +59,12 @@ class GallerySample:
     every_var: NDArray[np.float64]  # (rows looked at,), also of those that are not in the sample
     of: int  # rows there are
 
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    @cached_property
-    def items(self) -> list[str]:
-        return list(map(item_of, self.ids))
-
-    @property
-    def labelled(self) -> bool:
-        return any(label is not None for label in self.labels)
-
-    @cached_property
-    def uncertainty(self) -> UncertaintyAnswer:
-        return variance_histogram(self.every_var, self.of)
-
-    def to_try(self, count: int = SAMPLES) -> list[SampleAnswer]:
-        """Images of as many labels as there are: one of each before a second of any."""
-        seen: Counter[str | None] = Counter()
-        turns = []
-        for row, label in enumerate(self.labels):
-            turns.append((seen[label], row))
-            seen[label] += 1
-        return [
-            SampleAnswer(
-                name=self.ids[row],
-                image=None,
-                item=self.items[row],
-                thumbnail=f"/v1/items/{self.items[row]}/thumbnail",
-            )
-            for _, row in sorted(turns)[:count]
-        ]
-
 
 def sample_gallery(engine: Engine, *, most: int = MOST, look_at: int = LOOK_AT) -> GallerySample:
     """Draw `most` of the first `look_at` rows, each as likely as any other; if fewer, all."""
     for _ in range(TRIES - 1):
-        try:
+        with suppress(InvalidArgument, EngineError):  # another process removed a row in between
             return _sample(engine, most=most, look_at=look_at)
-        except (InvalidArgument, EngineError):  # another process removed a row in between
-            continue
     return _sample(engine, most=most, look_at=look_at)
 
 
@@ -134,65 +90,87 @@ def _sample(engine: Engine, *, most: int, look_at: int) -> GallerySample:
     )
 
 
-def variance_histogram(var: NDArray[np.float64], of: int) -> UncertaintyAnswer:
-    """Count variances in bins that are even in log variance; no bins where all are equal."""
-    edges, counts = np.empty(0), np.empty(0, np.int64)
-    if len(var) and var.max() - var.min() > CONSTANT * var.max():
-        edges = np.geomspace(var.min(), var.max(), BINS + 1)  # begins and ends there exactly
-        counts, _ = np.histogram(var, edges)
-    median = float(np.median(var)) if len(var) else None
-    return UncertaintyAnswer(
-        edges=edges.tolist(), counts=counts.tolist(), images=len(var), of=of, median=median
-    )
+def project(means: NDArray[np.float32], *, seed: int = 0) -> NDArray[np.float64]:
+    """Positions of embeddings (n, D) in the unit square, (n, 2): t-SNE, or PCA where few.
 
-
-def threshold_curve(curve: Curve, *, promised: float | None = None) -> list[ThresholdAnswer]:
-    """For thresholds 0.00 to 1.00: how many first hits are as sure, how many of them right.
-
-    Measured on the calibration's queries. The `promised` threshold has a row of its own.
-
-    >>> curve = Curve(confidence=(0.9, 0.4), baseline=(0.5, 0.5), right=(True, False))
-    >>> threshold_curve(curve)[50]
-    ThresholdAnswer(threshold=0.5, coverage=0.5, precision=1.0, answered=1, right=1)
+    Works on one core. Equal input gives equal output.
     """
-    thresholds = np.arange(STEPS + 1) / STEPS
-    if promised is not None:
-        thresholds = np.union1d(thresholds, [promised])
-    order = np.argsort(curve.confidence)
-    confidence = np.array(curve.confidence)[order]
-    right_up_to = np.concatenate([[0], np.cumsum(np.array(curve.right, dtype=np.int64)[order])])
-    below = np.searchsorted(confidence, thresholds)  # equal to the threshold is sure enough
-    answered, right = len(confidence) - below, right_up_to[-1] - right_up_to[below]
-    return [
-        ThresholdAnswer(
-            threshold=threshold,
-            coverage=count / max(len(confidence), 1),
-            precision=matches / count if count else None,
-            answered=count,
-            right=matches,
-        )
-        for threshold, count, matches in zip(
-            thresholds.tolist(), answered.tolist(), right.tolist(), strict=True
-        )
-    ]
+    from sklearn.decomposition import PCA  # type: ignore[import-untyped]
+    from sklearn.manifold import TSNE  # type: ignore[import-untyped]
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    centred = means.astype(np.float64)
+    if len(centred):
+        centred -= centred.mean(axis=0)
+    spread = float(np.abs(centred).max(initial=0.0))
+    if not spread:
+        return np.full((len(means), 2), 0.5)
+    wide = np.pad(centred / spread, [(0, 0), (0, max(0, 2 - means.shape[1]))])
+    found = PCA(min(WIDEST, *wide.shape), random_state=seed).fit_transform(wide)
+    if len(means) >= FEWEST:
+        perplexity = min(PERPLEXITY, (len(means) - 1) / 3)
+        # Only OpenMP, which keeps such a limit per thread: one on BLAS would slow every search.
+        with threadpool_limits(1, user_api="openmp"):
+            tsne = TSNE(perplexity=perplexity, init="pca", random_state=seed)
+            found = tsne.fit_transform(found.astype(np.float32)).astype(np.float64)
+    # Both axes by the same factor, in the middle: distances keep their proportions.
+    low, high = found[:, :2].min(axis=0), found[:, :2].max(axis=0)
+    placed: NDArray[np.float64] = 0.5 + (found[:, :2] - (low + high) / 2) / (high - low).max()
+    return placed.clip(0, 1)
 
 
-def reliability(curve: Curve, bins: int = 10) -> list[ReliabilityAnswer]:
-    """Bins of equal numbers of queries, least sure first: what was said and what was true.
+class GalleryMap:
+    """The map of a sample, projected in the background once it is first asked for."""
 
-    Queries of equal confidence stay together, so a bin may be larger than others or missing.
-    """
-    if not curve.confidence:
-        return []
-    found = reliability_bins(
-        torch.tensor(curve.confidence, dtype=torch.float64),
-        torch.tensor(curve.right, dtype=torch.float64),
-        definition="probability",
-        bins=bins,
-    )
-    rows = zip(*(part.tolist() for part in found), strict=True)
-    return [
-        ReliabilityAnswer(confidence=confidence, right=right, queries=int(queries))
-        for confidence, right, queries in rows
-        if queries
-    ]
+    def __init__(self, sample: GallerySample) -> None:
+        self._sample, self._lock = sample, Lock()
+        self._answer: dict[str, Any] | None = None
+        self._thread = Thread(target=self._draw, name="surefind-map", daemon=True)
+
+    @property
+    def pending(self) -> str:
+        """What it waits for, in words."""
+        return f"projecting {_images(len(self._sample.ids))}"
+
+    def answer(self) -> dict[str, Any] | None:
+        """The map as JSON; None while it is being projected.
+
+        If it cannot be drawn, it is a map without images whose sentence says why.
+        """
+        with self._lock:
+            if self._thread.ident is None:  # not started yet
+                self._thread.start()
+        return self._answer
+
+    def _draw(self) -> None:
+        if sys.platform == "linux":  # elsewhere it would mean the whole process
+            with suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, get_native_id(), NICENESS)
+        sample, ids = self._sample, list(self._sample.ids)
+        labels, var = list(sample.labels), sample.var.tolist()
+        sentence = "there are no images to show"
+        if ids:
+            shown = f"{len(ids):,} of " * (len(ids) < sample.of) + _images(sample.of)
+            method = "PCA" if len(ids) < FEWEST else "t-SNE"
+            sentence = f"{shown} by {method}: near each other here means alike"
+        try:
+            x, y = project(sample.means).round(DIGITS).T.tolist()
+        except Exception as error:  # there is nobody to catch it in a thread
+            logger.exception("the map cannot be drawn")
+            reason = error.problem if isinstance(error, SurefindError) else str(error)
+            sentence = f"the map cannot be drawn: {reason or repr(error)}"
+            ids, labels, x, y, var = [], [], [], [], []
+        self._answer = {
+            "ready": True,
+            "sentence": sentence,
+            "items": list(map(item_of, ids)),
+            "ids": ids,
+            "labels": labels,
+            "x": x,
+            "y": y,
+            "var": var,
+        }
+
+
+def _images(count: int) -> str:
+    return f"{count:,} image" + "s" * (count != 1)

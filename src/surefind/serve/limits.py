@@ -12,6 +12,7 @@ from surefind.serve.errors import Refused
 
 LONGEST_PAUSE = 30  # seconds that a client is asked to stay away
 UPLOAD_PAUSE = 2  # the same while there are too many uploads
+LATER = "ask again after the seconds that Retry-After names"
 WEIGHT = 0.1  # of the latest answer in the usual time between answers
 
 
@@ -46,61 +47,42 @@ class Admission:
     def busy(self, problem: str) -> Refused:
         """A refusal that says when to come back."""
         wait = min(LONGEST_PAUSE, max(1, math.ceil(self.taken * self._between)))
-        fix = "ask again after the seconds that Retry-After names"
-        return Refused(503, problem, fix=fix, retry_after=wait)
+        return Refused(503, problem, fix=LATER, retry_after=wait)
 
 
 class UploadBudget:
     """Bytes that all uploads hold together. Used by the event loop alone: it needs no lock."""
 
-    def __init__(self, total_bytes: int) -> None:
-        self.total_bytes, self.held = total_bytes, 0
+    def __init__(self, total_bytes: int, seconds: float) -> None:
+        self.total_bytes, self.seconds, self.held = total_bytes, seconds, 0
 
-    def take(self, size: int) -> None:
-        """Reserve so many more bytes, or refuse: nobody waits for room while holding some."""
-        if self.held + size > self.total_bytes:
-            fix = "send it again after the seconds that Retry-After names"
-            raise Refused(503, "too many uploads at a time", fix=fix, retry_after=UPLOAD_PAUSE)
-        self.held += size
-
-
-@asynccontextmanager
-async def upload(
-    request: Request, *, most: int, seconds: float, budget: UploadBudget
-) -> AsyncIterator[bytes]:
-    """Read a body of at most `most` bytes within `seconds`; it counts as held until the block ends.
-
-    What was announced is not believed: the bytes are counted as they come.
-    """
-    too_long = Refused(
-        413, f"the body is longer than {most:,} bytes", fix="send a smaller file, e.g. a JPEG"
-    )
-    # Before the client is told to go on, and so before it has sent anything.
-    announced = request.headers.get("content-length", "0")
-    if not (announced.isascii() and announced.isdigit()):
-        raise Refused(400, "the Content-Length is no number", fix="send the number of bytes")
-    digits = announced.lstrip("0") or "0"
-    if len(digits) > len(str(most)) or int(digits) > most:  # int() fails with thousands of digits
-        raise too_long
-    body, more = bytearray(), True  # a list of its pieces would cost twentyfold where they are tiny
-    try:
+    @asynccontextmanager
+    async def read(self, request: Request, *, most: int) -> AsyncIterator[bytes]:
+        """Read a body of at most `most` bytes, counted as they come and held until the end."""
+        fix = "send a smaller file, e.g. a JPEG"
+        too_long = Refused(413, f"the body is longer than {most:,} bytes", fix=fix)
+        # Before the client is told to go on. Lengths that are no numbers never come so far.
+        if int(request.headers.get("content-length", 0)) > most:
+            raise too_long
+        body, more = bytearray(), True  # a list of tiny pieces would cost twentyfold
+        busy = Refused(503, "too many uploads at a time", fix=LATER, retry_after=UPLOAD_PAUSE)
         try:
-            async with asyncio.timeout(seconds):
-                while more:
-                    message = await request.receive()
-                    if message["type"] == "http.disconnect":
-                        raise ClientDisconnect
-                    piece, more = message.get("body", b""), message.get("more_body", False)
-                    if len(body) + len(piece) > most:
-                        raise too_long
-                    budget.take(len(piece))
-                    body += piece
-        except TimeoutError:
-            raise Refused(
-                408,
-                f"the body did not arrive within {seconds:g} seconds",
-                fix="send a smaller file, or send it over a faster connection",
-            ) from None
-        yield bytes(body)
-    finally:
-        budget.held -= len(body)
+            try:
+                async with asyncio.timeout(self.seconds):
+                    while more:
+                        message = await request.receive()
+                        if message["type"] == "http.disconnect":
+                            raise ClientDisconnect
+                        piece, more = message.get("body", b""), message.get("more_body", False)
+                        if len(body) + len(piece) > most:
+                            raise too_long
+                        if self.held + len(piece) > self.total_bytes:
+                            raise busy
+                        self.held += len(piece)
+                        body += piece
+            except TimeoutError:
+                problem = f"the body did not arrive within {self.seconds:g} seconds"
+                raise Refused(408, problem, fix=fix) from None
+            yield bytes(body)
+        finally:
+            self.held -= len(body)

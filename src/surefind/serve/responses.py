@@ -1,36 +1,216 @@
-"""From results to what a client is sent: no path of this machine, no number that is none."""
+"""Models of the responses, and what fills them: no path of this machine, no NaN or infinity."""
 
 import math
+from collections import Counter
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import BaseModel, BeforeValidator, Field
 
 import surefind
 from surefind.engines.engine import Rows
+from surefind.engines.space import Space
 from surefind.engines.where import Metadata
 from surefind.functional.ranking import RANKINGS
 from surefind.images.decode import FORMATS
+from surefind.metrics.bins import reliability_bins
 from surefind.search import sentences
-from surefind.search.confidence.calibration import Calibration
-from surefind.search.hits import Hit
-from surefind.serve.gallery import item_of, reliability, threshold_curve
-from surefind.serve.live_index import ServedVersion
-from surefind.serve.schemas import (
-    CalibrationAnswer,
-    HitAnswer,
-    IndexAnswer,
-    InfoAnswer,
-    Item,
-    LimitsAnswer,
-    Links,
-    QueryAnswer,
-    SampleAnswer,
-    SearchAnswer,
-    SecondsAnswer,
-)
-from surefind.serve.service import PATH, Answered
+from surefind.search.confidence.calibration import Calibration, Curve
+from surefind.serve.gallery import GallerySample, item_of
+from surefind.serve.service import PATH, Answered, Seconds
 from surefind.serve.settings import MAX_K
 from surefind.serve.state import AppState
+
+SAMPLES = 8  # images of the gallery that the page offers to try
+BINS = 32  # of the histogram of variances
+CONSTANT = 1e-6  # variances that differ relatively by less say nothing
+STEPS = 100  # of the threshold
+
+Number = Annotated[
+    float | None,
+    BeforeValidator(lambda value: value if value is None or math.isfinite(value) else None),
+]
+
+
+class Problem(BaseModel):
+    """What went wrong, and what to do about it."""
+
+    problem: str
+    fix: str
+
+
+class ErrorAnswer(BaseModel):
+    error: Problem
+
+
+class Links(BaseModel):
+    item: str
+    thumbnail: str
+    neighbours: str
+
+
+class Item(BaseModel):
+    item: str = Field(description="The image's name in URLs.")
+    id: str
+    label: str | None
+    var: Number = Field(description="Variance of the embedding; 1/kappa on the sphere.")
+    metadata: dict[str, Any]
+    links: Links
+
+
+class HitAnswer(Item):
+    rank: int
+    distance: Number = Field(description="Squared, between the means.")
+    expected_distance: Number
+    std: Number = Field(description="How far the true distance may be from the expected one.")
+    confidence: Number = Field(description="Calibrated probability of a match; null until then.")
+
+
+class QueryAnswer(BaseModel):
+    var: Number
+    bytes: int | None = None
+    width: int | None = None
+    height: int | None = None
+    item: str | None = None
+    id: str | None = None
+
+
+class IndexAnswer(BaseModel):
+    images: int
+    version: int | None
+
+
+class SearchAnswer(BaseModel):
+    query: QueryAnswer
+    ranking: str
+    reranked: bool = Field(description="Candidates of the index's own ranking, re-ordered.")
+    verdict: Literal["match", "unsure", "foreign"] | None
+    sentence: str | None = Field(description="Why that is the verdict.")
+    confidence: Number = Field(description="That the first hit is a match.")
+    novelty_p_value: Number
+    show: int | None = Field(description="So many hits are worth a look.")
+    advice: str | None
+    uncalibrated: str | None = Field(description="Why there is no confidence.")
+    calibrated: str | None = Field(description="What confidence rests on.")
+    hits: list[HitAnswer]
+    index: IndexAnswer
+    seconds: Seconds
+
+
+class EmbeddingAnswer(BaseModel):
+    family: str
+    mean: list[float]
+    var: float
+    fingerprint: str
+
+
+class ThresholdAnswer(BaseModel):
+    threshold: float
+    coverage: float = Field(description="Share of the queries that are answered.")
+    precision: Number = Field(description="Share of the answers that are right.")
+    answered: int
+    right: int
+
+
+class ReliabilityAnswer(BaseModel):
+    confidence: float = Field(description="What was said, on average.")
+    right: float = Field(description="What was true.")
+    queries: int
+
+
+class CalibrationAnswer(BaseModel):
+    created: str
+    source: str
+    queries: int
+    classes: int
+    copies: int = Field(description="Images left out because they are copies of a query.")
+    remarks: list[str]
+    made_with: str
+    left_out: str | None = Field(description="The copies in a sentence; null if there are none.")
+    promised: str
+    shown: str
+    foreign: str
+    threshold: Number = Field(description="Confidence from which a hit is called a match.")
+    precision: float
+    probability: float
+    coverage: float
+    foreign_rate: float
+    quality: dict[str, Number]
+    curve: list[ThresholdAnswer] = Field(description="Of the calibration's own queries.")
+    reliability: list[ReliabilityAnswer]
+
+
+class LimitsAnswer(BaseModel):
+    max_bytes: int
+    max_k: int
+    formats: list[str]
+
+
+class SampleAnswer(BaseModel):
+    name: str
+    image: str | None
+    item: str | None
+    thumbnail: str
+
+
+class InfoAnswer(BaseModel):
+    name: str
+    images: int
+    family: str
+    dim: int
+    ranking: str
+    rankings: list[str]
+    engine: str
+    version: int | None
+    created: str | None
+    fingerprint: str
+    surefind: str
+    takes_images: bool
+    has_variance: bool
+    labelled: bool
+    pictures: bool
+    limits: LimitsAnswer
+    warnings: list[str]
+    calibration: CalibrationAnswer | None
+    how_to_calibrate: str | None
+    samples: list[SampleAnswer]
+    report: str | None
+
+
+class UncertaintyAnswer(BaseModel):
+    edges: list[float]
+    counts: list[int]
+    images: int
+    of: int
+    median: Number
+
+
+class MapAnswer(BaseModel):
+    ready: Literal[True]
+    sentence: str
+    items: list[str]
+    ids: list[str]
+    labels: list[str | None]
+    x: list[float]
+    y: list[float]
+    var: list[float]
+
+
+class MapPending(BaseModel):
+    ready: Literal[False]
+    sentence: str
+
+
+class ReadyAnswer(BaseModel):
+    ready: bool
+    version: int | None
+    images: int | None
+    warnings: list[str]
+    reload: str | None = Field(description="Why the newest version could not be taken.")
 
 
 def search_answer(answered: Answered) -> SearchAnswer:
@@ -40,31 +220,28 @@ def search_answer(answered: Answered) -> SearchAnswer:
     asked: dict[str, Any] = answered.picture or {}
     if answered.item is not None:
         asked = {"id": answered.item, "item": item_of(answered.item)}
-    return SearchAnswer(
-        query=QueryAnswer(var=finite(result.query_var), **asked),
-        ranking=result.ranking,
-        reranked=result.reranked,
-        verdict=result.verdict,  # type: ignore[arg-type]  # checked by the model
-        sentence=sentences.meaning(result, calibration) if judged else None,
-        confidence=result.confidence,
-        novelty_p_value=result.novelty_p_value,
-        show=result.show,
-        advice=sentences.how_many_to_look_at(result, calibration),
-        uncalibrated=result.uncalibrated and served.without_folder(result.uncalibrated),
-        calibrated=sentences.made_with(_without_path(calibration))
+    own = {
+        "query": QueryAnswer(var=result.query_var, **asked),
+        "sentence": sentences.meaning(result, calibration) if judged else None,
+        "advice": sentences.how_many_to_look_at(result, calibration),
+        "uncalibrated": result.uncalibrated and served.without_folder(result.uncalibrated),
+        "calibrated": sentences.made_with(_without_path(calibration))
         if judged and calibration is not None
         else None,
-        hits=[_hit(rank, hit) for rank, hit in enumerate(result.hits, 1)],
-        index=IndexAnswer(images=served.images, version=served.version),
-        seconds=SecondsAnswer(**asdict(answered.seconds)),
-    )
+        "hits": [
+            HitAnswer(**vars(hit) | _item_fields(hit.id, hit.metadata), rank=rank)
+            for rank, hit in enumerate(result.hits, 1)
+        ],
+        "index": IndexAnswer(images=served.images, version=served.version),
+        "seconds": answered.seconds,
+    }
+    return SearchAnswer(**vars(result) | own)
 
 
-def item_answer(rows: Rows) -> Item:
+def item_answer(rows: Rows, space: Space) -> Item:
     """Of the first row."""
-    spread = float(rows.embeddings.spread[0])
-    var = 1 / spread if rows.embeddings.family == "von-mises-fisher" else spread
-    return Item(**_item(rows.ids[0], rows.metadata[0]), var=finite(var))
+    var = float(space.var(rows.embeddings)[0])
+    return Item(**_item_fields(rows.ids[0], rows.metadata[0]), var=var)
 
 
 def info_answer(state: AppState) -> InfoAnswer:
@@ -73,7 +250,8 @@ def info_answer(state: AppState) -> InfoAnswer:
     index = served.index
     facts, calibration = index.describe(), index.calibration
     name = index.folder.resolve().name
-    samples = sample.to_try()
+    change = None if calibration is None else sentences.gallery_change(calibration, served.images)
+    samples = samples_to_try(sample)
     if state.samples is not None:
         links = [f"/v1/samples/{number}" for number in range(len(state.samples))]
         samples = [
@@ -93,11 +271,11 @@ def info_answer(state: AppState) -> InfoAnswer:
         fingerprint=facts["fingerprint"],
         surefind=surefind.__version__,
         takes_images=index.has_model,
-        has_variance=bool(sample.uncertainty.edges),
-        labelled=sample.labelled,
+        has_variance=bool(variance_histogram(sample.every_var, sample.of).edges),
+        labelled=any(label is not None for label in sample.labels),
         pictures=bool(state.picture_roots),
         limits=LimitsAnswer(max_bytes=state.settings.max_bytes, max_k=MAX_K, formats=list(FORMATS)),
-        warnings=_warnings(served),
+        warnings=[*served.warnings, *(told for told in (change, served.trouble) if told)],
         calibration=None if calibration is None else _calibration(calibration),
         how_to_calibrate=None if calibration else f"surefind calibrate {name} DATA",
         samples=samples,
@@ -105,37 +283,85 @@ def info_answer(state: AppState) -> InfoAnswer:
     )
 
 
-def finite(value: float | None) -> float | None:
-    return None if value is None or not math.isfinite(value) else value
+def samples_to_try(sample: GallerySample, count: int = SAMPLES) -> list[SampleAnswer]:
+    """Images of as many labels as there are: one of each before a second of any."""
+    seen: Counter[str | None] = Counter()
+    turns = []
+    for row, label in enumerate(sample.labels):
+        turns.append((seen[label], sample.ids[row]))
+        seen[label] += 1
+    turns.sort(key=lambda turn: turn[0])  # stable: else in the order of the sample
+    return [
+        SampleAnswer(name=name, image=None, item=item, thumbnail=f"/v1/items/{item}/thumbnail")
+        for name, item in ((name, item_of(name)) for _, name in turns[:count])
+    ]
 
 
-def _warnings(served: ServedVersion) -> list[str]:
-    calibration = served.index.calibration
-    change = None if calibration is None else sentences.gallery_change(calibration, served.images)
-    return [*served.warnings, *(told for told in (change, served.trouble) if told)]
+def variance_histogram(var: NDArray[np.float64], of: int) -> UncertaintyAnswer:
+    """Count variances in bins that are even in log variance; no bins where all are equal."""
+    edges, counts = np.empty(0), np.empty(0, np.int64)
+    if len(var) and var.max() - var.min() > CONSTANT * var.max():
+        edges = np.geomspace(var.min(), var.max(), BINS + 1)  # begins and ends there exactly
+        counts, _ = np.histogram(var, edges)
+    median = float(np.median(var)) if len(var) else None
+    return UncertaintyAnswer(
+        edges=edges.tolist(), counts=counts.tolist(), images=len(var), of=of, median=median
+    )
+
+
+def threshold_curve(curve: Curve, *, promised: float | None = None) -> list[ThresholdAnswer]:
+    """For thresholds 0.00 to 1.00: how many first hits are as sure, how many of them right.
+
+    Measured on the calibration's queries. The `promised` threshold has a row of its own.
+    """
+    thresholds = np.union1d(np.arange(STEPS + 1) / STEPS, [] if promised is None else [promised])
+    confidence, right = np.array(curve.confidence), np.array(curve.right, dtype=bool)
+    rows = []
+    for threshold in thresholds.tolist():
+        kept = right[confidence >= threshold]
+        answered, matches = len(kept), int(kept.sum())
+        rows.append(
+            ThresholdAnswer(
+                threshold=threshold,
+                coverage=answered / max(len(right), 1),
+                precision=matches / answered if answered else None,
+                answered=answered,
+                right=matches,
+            )
+        )
+    return rows
+
+
+def reliability(curve: Curve, bins: int = 10) -> list[ReliabilityAnswer]:
+    """Reliability diagram in bins of equally many queries; equal confidences stay together."""
+    if not curve.confidence:
+        return []
+    found = reliability_bins(
+        torch.tensor(curve.confidence, dtype=torch.float64),
+        torch.tensor(curve.right, dtype=torch.float64),
+        definition="probability",
+        bins=bins,
+    )
+    rows = zip(*(part.tolist() for part in found), strict=True)
+    return [
+        ReliabilityAnswer(confidence=confidence, right=right, queries=int(queries))
+        for confidence, right, queries in rows
+        if queries
+    ]
 
 
 def _calibration(calibration: Calibration) -> CalibrationAnswer:
     calibration = _without_path(calibration)
-    origin, promise = calibration.origin, calibration.promise
+    promise = calibration.promise
     return CalibrationAnswer(
-        created=origin.created,
-        source=origin.source,
-        queries=origin.queries,
-        classes=origin.classes,
-        copies=origin.copies,
-        remarks=list(origin.remarks),
+        **asdict(promise) | asdict(calibration.origin),  # the model takes what it has fields for
         made_with=sentences.made_with(calibration),
         left_out=sentences.copies_left_out(calibration),
         promised=sentences.promised(promise),
         shown=sentences.shown(calibration.showing),
         foreign=sentences.foreign_rule(calibration),
-        threshold=promise.threshold,
-        precision=promise.precision,
-        probability=promise.probability,
-        coverage=promise.coverage,
         foreign_rate=calibration.foreign_rate,
-        quality={name: finite(value) for name, value in asdict(calibration.quality).items()},
+        quality=asdict(calibration.quality),
         curve=threshold_curve(calibration.curve, promised=promise.threshold),
         reliability=reliability(calibration.curve),
     )
@@ -147,21 +373,9 @@ def _without_path(calibration: Calibration) -> Calibration:
     return replace(calibration, origin=replace(calibration.origin, source=name))
 
 
-def _hit(rank: int, hit: Hit) -> HitAnswer:
-    return HitAnswer(
-        **_item(hit.id, hit.metadata),
-        rank=rank,
-        var=finite(hit.var),
-        distance=finite(hit.distance),
-        expected_distance=finite(hit.expected_distance),
-        std=finite(hit.std),
-        confidence=hit.confidence,
-    )
-
-
-def _item(name: str, metadata: Metadata) -> dict[str, Any]:
-    item = item_of(name)
-    place, label = f"/v1/items/{item}", metadata.get("label")
+def _item_fields(name: str, metadata: Metadata) -> dict[str, Any]:
+    item, label = item_of(name), metadata.get("label")
+    place = f"/v1/items/{item}"
     return {
         "item": item,
         "id": name,

@@ -15,7 +15,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
-from surefind.serve.errors import Refused, send_refusal
+from surefind.serve.errors import Refused, refusal
 
 VARIABLE = "SUREFIND_TOKEN"
 SHORTEST_TOKEN, LONGEST_TOKEN = 16, 1024  # a longer header is likely to be refused on its way
@@ -27,16 +27,12 @@ _HOST = re.compile(
     r"(?:\[([0-9a-f:.]{2,45})\]|([a-z0-9._-]{1,253}))(?::([0-9]{1,5}))?", re.IGNORECASE
 )
 _PORTS = {"http": 80, "https": 443}
-_SWITCHED_OFF = (
-    "accelerometer", "camera", "display-capture", "geolocation", "gyroscope", "magnetometer",
-    "microphone", "midi", "payment", "usb",
-)  # fmt: skip
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
-    "Permissions-Policy": ", ".join(f"{feature}=()" for feature in _SWITCHED_OFF),
+    "Permissions-Policy": "camera=(), display-capture=(), geolocation=(), microphone=()",
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
         "connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -57,13 +53,7 @@ logger = logging.getLogger("surefind.serve")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches it.
-
-    >>> [is_loopback(host) for host in ("127.0.0.1", "127.9.9.9", "::1", "localhost")]
-    [True, True, True, True]
-    >>> [is_loopback(host) for host in ("0.0.0.0", "::", "", "0", "127.0.0.1.example.com")]
-    [False, False, False, False, False]
-    """
+    """Whether only this machine reaches it."""
     address = _address(host)
     if address is None:
         return host.lower() == "localhost"  # any other name may lead anywhere
@@ -95,29 +85,24 @@ def read_token(file: Path | None, environ: Mapping[str, str]) -> str | None:
     Never from the command line, which other users of the machine can read.
     """
     if file is None:
-        if VARIABLE not in environ:
-            return None
-        token, origin = environ[VARIABLE].strip(), VARIABLE
+        token = environ.get(VARIABLE)
     else:
-        token, origin = _read_token_file(file), str(file)
-    if not token:
-        raise SurefindError(f"{origin} holds no token", fix=MAKE_ONE)
-    return token
-
-
-def _read_token_file(file: Path) -> str:
-    try:
-        with file.open("rb") as opened:
-            content = opened.read(4 * LONGEST_TOKEN)
-            mode = os.fstat(opened.fileno()).st_mode
-        token = content.decode("utf-8-sig").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not text"
-        # Not chained: a decoding error holds the bytes.
-        raise InvalidFile(f"cannot read the token in {file}: {reason}") from None
-    if os.name == "posix" and mode & stat.S_IROTH:
-        logger.warning("every user of this machine can read the token in %s: chmod 600", file)
-    return token
+        try:
+            with file.open("rb") as opened:
+                content = opened.read(4 * LONGEST_TOKEN)
+                mode = os.fstat(opened.fileno()).st_mode
+            token = content.decode("utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "not text"
+            # Not chained: a decoding error holds the bytes.
+            raise InvalidFile(f"cannot read the token in {file}: {reason}") from None
+        if os.name == "posix" and mode & stat.S_IROTH:
+            logger.warning("every user of this machine can read the token in %s: chmod 600", file)
+    if token is None:
+        return None
+    if not token.strip():
+        raise SurefindError(f"{file or VARIABLE} holds no token", fix=MAKE_ONE)
+    return token.strip()
 
 
 def is_right(token: str, given: str) -> bool:
@@ -126,10 +111,7 @@ def is_right(token: str, given: str) -> bool:
 
 
 def session_cookie(token: str, *, secure: bool = False) -> str:
-    """The Set-Cookie header for a page that gave the token; `secure` where it came by TLS.
-
-    The cookie proves the token without being it, ends with the browser, and no script can read it.
-    """
+    """The Set-Cookie header for a page that gave the token; the cookie proves it without it."""
     name, value = _cookie(token)
     return f"{name}={value}; Path=/; HttpOnly; SameSite=Strict{'; Secure' if secure else ''}"
 
@@ -144,11 +126,7 @@ def _cookie(token: str) -> tuple[str, str]:
 
 
 def parse_host(text: str) -> tuple[str, int | None] | None:
-    """Split a Host header into a normalised name and a port; None if it is no host.
-
-    >>> parse_host("LocalHost:8000"), parse_host("[0:0::1]"), parse_host("a@b")
-    (('localhost', 8000), ('::1', None), None)
-    """
+    """Split a Host header into a normalised name and a port; None if it is no host."""
     found = _HOST.fullmatch(text)
     if found is None:
         return None
@@ -164,12 +142,8 @@ def known_hosts(bind: str, names: Sequence[str] = ()) -> frozenset[str]:
     for name in names:
         host = parse_host(name)
         if host is None or host[1] is not None:
-            raise InvalidArgument(
-                "host name",
-                expected="a name without scheme, port or *",
-                got=repr(name),
-                fix="e.g. photos.example.com",
-            )
+            expected = "a name without scheme, port or *, e.g. photos.example.com"
+            raise InvalidArgument("host name", expected=expected, got=repr(name))
         known.add(host[0])
     return frozenset(known)
 
@@ -185,16 +159,16 @@ class Guard:
     """Check Host, Origin and token of every request; set security headers on every response.
 
     The host comes first: a page of another site could have its own name resolved to this machine
-    (DNS rebinding) to read the gallery through a visitor's browser, and learns nothing about the
-    token either. `any_address`: an IP address is as good as a name of ours, since nobody else
-    decides where it leads. Starlette's TrustedHostMiddleware has no such rule.
+    (DNS rebinding) to read the gallery through a visitor's browser. Beyond this machine an IP
+    address is as good as a name of ours, since nobody else decides where it leads: a rule that
+    Starlette's TrustedHostMiddleware does not have.
     """
 
     def __init__(
-        self, app: ASGIApp, *, hosts: frozenset[str], any_address: bool, token: str | None
+        self, app: ASGIApp, bind: str, *, hosts: frozenset[str], token: str | None
     ) -> None:
-        self.app, self._token = app, token
-        self._hosts, self._any_address = hosts, any_address
+        self.app, self._hosts, self._token = app, hosts, token
+        self._any_address = not is_loopback(bind)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -210,7 +184,7 @@ class Guard:
         try:
             self._check(scope)
         except Refused as refused:
-            await send_refusal(refused, scope, receive, send_with_headers)
+            await refusal(refused, HTTPConnection(scope))(scope, receive, send_with_headers)
         else:
             await self.app(scope, receive, send_with_headers)
 
@@ -223,34 +197,24 @@ class Guard:
         if host is None or not (
             host[0] in self._hosts or (self._any_address and _address(host[0]) is not None)
         ):
-            raise Refused(
-                421,
-                "the request asks for a host that this service does not go by",
-                fix="use the address it prints at its start, or start it with --host-name NAME",
-            )
+            fix = "use the address it prints at its start, or start it with --host-name NAME"
+            raise Refused(421, "this service does not go by the host that was asked for", fix=fix)
         # Reading is left to the browser, which lets no other site see the answer.
         reading = scope.get("method") in ("GET", "HEAD", "OPTIONS")  # a WebSocket has no method
         if not reading and origins and not (len(origins) == 1 and _is_same(origins[0], host)):
-            raise Refused(
-                403,
-                "the request comes from a page of another site",
-                fix="use this service's own page, or a program instead of a page",
-            )
-        if not self._is_open(scope["path"]) and not self._is_known(scope):
-            raise Refused(
-                401,
-                "this service wants a token, and none that is right was given",
-                fix="send the header `Authorization: Bearer TOKEN`, or give the token to the page",
-            )
-
-    def _is_open(self, path: str) -> bool:
+            fix = "use this service's own page, or a program instead of a page"
+            raise Refused(403, "the request comes from a page of another site", fix=fix)
+        path = scope["path"]
         # Nothing below /page/ routes `..`, and nothing that did should open other doors.
-        below = path.startswith("/page/") and ".." not in path.split("/")
-        return self._token is None or path in _OPEN_PATHS or below
+        below_page = path.startswith("/page/") and ".." not in path.split("/")
+        if not (path in _OPEN_PATHS or below_page or self._is_known(scope)):
+            fix = "send the header `Authorization: Bearer TOKEN`, or give the token to the page"
+            raise Refused(401, "the token is missing or wrong", fix=fix)
 
     def _is_known(self, scope: Scope) -> bool:
         """By header or cookie: a proxy may use the header for a password of its own."""
-        assert self._token is not None
+        if self._token is None:
+            return True
         headers = HTTPConnection(scope).headers
         for given in headers.getlist("authorization"):
             scheme, _, rest = given.partition(" ")

@@ -1,11 +1,12 @@
 """The work behind the routes, all of it in threads, so that the event loop stays free."""
 
 import asyncio
-import os
+import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from threading import Lock
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -15,14 +16,15 @@ from torch import Tensor
 
 from surefind.embeddings import Embeddings
 from surefind.encoders.image_encoder import ImageEncoder, single_core_pool
+from surefind.engines.engine import EngineError
 from surefind.engines.where import Where
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.images.decode import DecodePolicy, decode
-from surefind.images.loader import Batch
+from surefind.images.loader import Batch, usable_cores
 from surefind.search.hits import SearchResult
 from surefind.search.index import Index
 from surefind.serve.batching import Batcher
-from surefind.serve.live_index import LiveIndex, ServedVersion
+from surefind.serve.errors import Refused
 from surefind.serve.metrics import Metrics
 from surefind.serve.settings import Settings
 
@@ -31,17 +33,75 @@ MOST_TOGETHER = 32  # images in a batch, questions in one search
 OTHER_THREADS = 4  # for all that is neither encoded nor searched in batches
 PATH = "path"  # metadata that says where an image is on this machine
 
+logger = logging.getLogger("surefind.serve")
+
 T = TypeVar("T")
 
 
-class TakesNoImages(SurefindError):
-    """An index of vectors that no encoder of ours made."""
+@dataclass(frozen=True)
+class ServedVersion:
+    """The version of the index that a request is answered from."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            "this index holds vectors that came from elsewhere: it has no encoder for images",
-            fix="send a vector to /v1/search/vector, or ask for the neighbours of an item",
-        )
+    index: Index
+    images: int
+    version: int | None  # of an index in a folder; a server keeps none
+    trouble: str | None = None  # why the newest version could not be taken
+
+    @property
+    def warnings(self) -> list[str]:
+        return [self.without_folder(warning) for warning in self.index.warnings]
+
+    def without_folder(self, text: str) -> str:
+        """With the name of the index instead of its path, which clients must not see."""
+        folder = self.index.folder
+        name = folder.resolve().name
+        text = text.replace(str(folder.resolve()), name)
+        return text if folder.name in ("", "..") else text.replace(str(folder), name)
+
+    def public(self, error: SurefindError | OSError) -> str:
+        """What is wrong, for anybody: without the folder, and without the engine's server."""
+        if isinstance(error, EngineError) and self.version is None:  # its message names the server
+            return "the engine's server did not answer as it should: the log says why"
+        problem = error.problem if isinstance(error, SurefindError) else str(error)
+        return self.without_folder(problem)
+
+    @classmethod
+    def of(cls, index: Index) -> "ServedVersion":
+        facts = index.describe()
+        version = facts.get("version")
+        return cls(index, facts["images"], version if isinstance(version, int) else None)
+
+
+class LiveIndex:
+    """A request takes `current` once and keeps to it: a swap in between disturbs nobody."""
+
+    def __init__(self, index: Index) -> None:
+        self.current = ServedVersion.of(index)
+        self.reloads = 0
+        self._lock = Lock()
+
+    def reload_if_newer(self) -> bool:
+        """Take a newer version if there is one; True if it was taken."""
+        with self._lock:
+            try:
+                newer = self.current.index.newest()
+                served = None if newer is None else ServedVersion.of(newer)
+            except (SurefindError, OSError) as error:
+                trouble = self.current.public(error)
+                if trouble != self.current.trouble:
+                    problem = getattr(error, "problem", error)
+                    logger.warning("the newest version cannot be served: %s", problem)
+                self.current = replace(self.current, trouble=trouble)
+                return False
+            if served is None:
+                self.current = replace(self.current, trouble=None)
+                return False
+            self.current = served
+            self.reloads += 1
+        for warning in served.index.warnings:
+            logger.warning("%s", warning)
+        logger.info("serving %d images", served.images)
+        return True
 
 
 @dataclass(frozen=True)
@@ -56,11 +116,8 @@ class SearchOptions:
     def __post_init__(self) -> None:
         where = Where.parse(self.where)  # refused before any work
         if any(one.field == PATH for one in where.conditions):
-            raise InvalidArgument(
-                "where",
-                expected="conditions on other fields",
-                got="a condition on path, which is not exposed",
-            )
+            got = "a condition on path, which is not exposed"
+            raise InvalidArgument("where", expected="conditions on other fields", got=got)
 
 
 @dataclass(frozen=True)
@@ -85,13 +142,7 @@ class Answered:
     item: str | None = None  # the id of the image that asked, where it is in the index
 
 
-@dataclass(frozen=True)
-class Encoded:
-    """An image as the encoder sees it, and what that took."""
-
-    embedding: Embeddings
-    picture: dict[str, int]
-    seconds: Seconds
+Encoded = tuple[Embeddings, dict[str, int], Seconds]
 
 
 class Encoding:
@@ -100,11 +151,11 @@ class Encoding:
     def __init__(self, encoder: ImageEncoder, settings: Settings, metrics: Metrics) -> None:
         self.encoder, self._policy = encoder, DecodePolicy(max_bytes=settings.max_bytes)
         alone = encoder.device.type != "cpu"
-        workers = 1 if alone else settings.workers or _cores()
+        workers = 1 if alone else settings.workers or usable_cores()
         fitting = MOST_TOGETHER if alone else PIXELS_AT_ONCE // encoder.preprocessing.size**2
         self._ready = ExitStack()
         self._ready.enter_context(encoder.evaluating())
-        self._decoders = ThreadPoolExecutor(_cores(), thread_name_prefix="surefind-decode")
+        self._decoders = ThreadPoolExecutor(usable_cores(), thread_name_prefix="surefind-decode")
         self.batches: Batcher[Tensor, Embeddings] = Batcher(
             self._encode,
             _pool(workers),
@@ -114,6 +165,7 @@ class Encoding:
         )
 
     async def encode(self, content: bytes) -> Encoded:
+        """The embedding; bytes, width and height of the image; how long it took."""
         asked = perf_counter()
 
         def decoded() -> tuple[Tensor, dict[str, int], float, float]:
@@ -129,7 +181,7 @@ class Encoding:
         done = await self.batches.ask(pixels)
         wait = begun - asked + done.waited
         seconds = Seconds(decode=ended - begun, wait=wait, encode=done.worked)
-        return Encoded(done.answer, picture, seconds)
+        return done.answer, picture, seconds
 
     def close(self) -> None:
         self._decoders.shutdown()
@@ -151,7 +203,7 @@ class Service:
         self.live = LiveIndex(index)
         self.encoding = Encoding(index.encoder, settings, metrics) if index.has_model else None
         self._threads = ThreadPoolExecutor(OTHER_THREADS, thread_name_prefix="surefind-serve")
-        workers = settings.workers or _cores()
+        workers = settings.workers or usable_cores()
         self.searches: Batcher[Embeddings, SearchResult] = Batcher(
             _search,
             _pool(workers),
@@ -163,15 +215,19 @@ class Service:
 
     async def search(self, content: bytes, options: SearchOptions) -> Answered:
         served = self.live.current
-        encoded = await self.encode(content)
-        answered = await self.search_embedding(encoded.embedding, options, served=served)
-        before, own = encoded.seconds, answered.seconds
+        embedding, picture, before = await self.encode(content)
+        answered = await self.search_embedding(embedding, options, served=served)
+        own = answered.seconds
         spent = replace(before, wait=before.wait + own.wait, search=own.search)
-        return replace(answered, seconds=spent, picture=encoded.picture)
+        return replace(answered, seconds=spent, picture=picture)
 
     async def encode(self, content: bytes) -> Encoded:
         if self.encoding is None:
-            raise TakesNoImages
+            raise Refused(
+                409,
+                "this index holds vectors that came from elsewhere: it has no encoder for images",
+                fix="send a vector to /v1/search/vector, or ask for the neighbours of an item",
+            )
         return await self.encoding.encode(content)
 
     async def search_embedding(
@@ -185,14 +241,13 @@ class Service:
         """Of an image of the index, by its id."""
         served = self.live.current
 
-        def look() -> tuple[SearchResult, float]:
+        def look() -> Answered:
             begun = perf_counter()
             where = options.where or None
             result = served.index.neighbours(name, options.k, ranking=options.ranking, where=where)
-            return result, perf_counter() - begun
+            return Answered(result, served, Seconds(search=perf_counter() - begun), item=name)
 
-        result, seconds = await self.in_thread(look)
-        return Answered(result, served, Seconds(search=seconds), item=name)
+        return await self.in_thread(look)
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
@@ -221,8 +276,3 @@ def _pool(workers: int) -> ThreadPoolExecutor:
     if workers == 1:
         return ThreadPoolExecutor(1, thread_name_prefix="surefind-serve")
     return single_core_pool(workers)
-
-
-def _cores() -> int:
-    """Fewer than the machine has, in a container."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

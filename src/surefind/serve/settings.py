@@ -3,15 +3,13 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from surefind.errors import InvalidArgument
-
 MAX_K = 200  # hits of one answer
 MAX_EXPAND = 50
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Who may ask, how much at a time, and what else is shown."""
+    """Who may ask, how much at a time, and what else is shown; checked by the command line."""
 
     host: str = "127.0.0.1"
     port: int = 8000  # 0: any that is free
@@ -31,12 +29,3 @@ class Settings:
     samples: Path | None = None  # a folder of pictures to try
     report: Path | None = None  # a folder of `surefind evaluate`
     access_log: bool = False
-
-    def __post_init__(self) -> None:
-        least = dict.fromkeys(("port", "reload_seconds"), 0.0)
-        least |= dict.fromkeys(("header_seconds", "upload_seconds", "answer_seconds"), 0.1)
-        counts = ("queue", "workers", "batch", "max_bytes", "uploads", "connections")
-        for name, lowest in (least | dict.fromkeys(counts, 1)).items():
-            value = getattr(self, name)
-            if value is not None and value < lowest:
-                raise InvalidArgument(name, expected=f"at least {lowest:g}", got=str(value))

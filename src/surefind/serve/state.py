@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 
@@ -11,8 +10,7 @@ from starlette.requests import Request
 from surefind.errors import InvalidFile
 from surefind.reports.result import PAGE
 from surefind.search.index import Index
-from surefind.serve.gallery import GallerySample, sample_gallery
-from surefind.serve.gallery_map import GalleryMap
+from surefind.serve.gallery import GalleryMap, GallerySample, sample_gallery
 from surefind.serve.limits import Admission, UploadBudget
 from surefind.serve.metrics import Metrics
 from surefind.serve.security import known_hosts
@@ -22,13 +20,12 @@ from surefind.serve.thumbnails import Thumbnails, read_samples
 from surefind.upgrade.upgrade import Upgrade
 
 CHANGED = 0.1  # share by which a gallery grows or shrinks before it is sampled anew
-REPORT_BYTES = 200 * 10**6
 
 logger = logging.getLogger("surefind.serve")
 
 
 class AppState:
-    """One for each app; made before anything is asked, so that bad settings are told at once."""
+    """One for each app; made first, so that bad settings are reported at once."""
 
     def __init__(self, index: Index, settings: Settings) -> None:
         self.settings, self.metrics = settings, Metrics()
@@ -37,7 +34,8 @@ class AppState:
         self.report = None if settings.report is None else read_report(settings.report)
         self.upgrade = Upgrade.of_index(index.folder)
         self.thumbnails = Thumbnails()
-        self.admission, self.uploads = Admission(settings.queue), UploadBudget(settings.uploads)
+        self.admission = Admission(settings.queue)
+        self.uploads = UploadBudget(settings.uploads, settings.upload_seconds)
         self._lock = Lock()
         self._overview: tuple[GallerySample, GalleryMap] | None = None
         self.service = Service(index, settings, self.metrics)  # last: it has threads
@@ -47,10 +45,7 @@ class AppState:
         return (*self.settings.pictures, *self.service.live.current.index.picture_roots)
 
     def overview(self) -> tuple[GallerySample, GalleryMap]:
-        """A sample of the gallery and its map, a little older where little has changed.
-
-        Takes a while the first time: not for the event loop.
-        """
+        """A sample of the gallery and its map, anew once a tenth has changed. Slow at first."""
         served = self.service.live.current
         with self._lock:
             before = self._overview
@@ -68,12 +63,6 @@ class AppState:
             except Exception:
                 logger.exception("looking for a newer version failed")
 
-    async def close(self, reloading: "asyncio.Task[None]") -> None:
-        reloading.cancel()
-        with suppress(asyncio.CancelledError):
-            await reloading
-        await asyncio.to_thread(self.service.close)
-
 
 def state_of(request: Request) -> AppState:
     state: AppState = request.app.state.surefind
@@ -82,15 +71,10 @@ def state_of(request: Request) -> AppState:
 
 def read_report(folder: Path) -> bytes:
     """Read the report of `surefind evaluate`, one file that needs nothing beside it."""
-    path = folder / PAGE
-    make_one = f"make one: surefind evaluate MODEL DATA -o {folder}"
     try:
-        with path.open("rb") as file:
-            html = file.read(REPORT_BYTES + 1)
-    except FileNotFoundError:
-        raise InvalidFile(f"{folder} holds no report: {PAGE} is missing", fix=make_one) from None
+        return (folder / PAGE).read_bytes()
     except OSError as error:
-        raise InvalidFile(f"{path} cannot be read: {error.strerror}", fix=make_one) from error
-    if len(html) > REPORT_BYTES:
-        raise InvalidFile(f"{path} is too large: more than {REPORT_BYTES:,} bytes", fix=make_one)
-    return html
+        raise InvalidFile(
+            f"there is no report in {folder}: {PAGE}: {error.strerror}",
+            fix=f"make one: surefind evaluate MODEL DATA -o {folder}",
+        ) from error

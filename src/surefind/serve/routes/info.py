@@ -1,24 +1,24 @@
 """The index as a whole, samples, health and metrics."""
 
 import logging
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import JSONResponse
-from prometheus_client import CONTENT_TYPE_LATEST
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from surefind.engines.engine import EngineError
 from surefind.serve.errors import Refused
-from surefind.serve.responses import info_answer
-from surefind.serve.routes.search import problems
-from surefind.serve.schemas import (
-    HealthAnswer,
+from surefind.serve.responses import (
     InfoAnswer,
     MapAnswer,
     MapPending,
     ReadyAnswer,
     UncertaintyAnswer,
+    info_answer,
+    variance_histogram,
 )
+from surefind.serve.routes.search import problems
 from surefind.serve.state import state_of
 
 router = APIRouter()
@@ -36,9 +36,10 @@ async def info(request: Request) -> InfoAnswer:
 
 @router.get("/v1/uncertainty", responses=problems(503), tags=["about"])
 async def uncertainty(request: Request) -> UncertaintyAnswer:
-    """How vague the images of the gallery are."""
+    """Histogram of the variances of the gallery's images."""
     state = state_of(request)
-    return await state.service.in_thread(lambda: state.overview()[0].uncertainty)
+    sample, _ = await state.service.in_thread(state.overview)
+    return variance_histogram(sample.every_var, sample.of)
 
 
 @router.get(
@@ -73,13 +74,13 @@ async def sample(request: Request, number: Annotated[int, Path(ge=0, lt=1000)]) 
 
 
 @router.get("/healthz", tags=["health"])
-async def healthz() -> HealthAnswer:
+async def healthz() -> dict[Literal["ok"], bool]:
     """The process answers."""
-    return HealthAnswer(ok=True)
+    return {"ok": True}
 
 
 @router.get("/readyz", responses={503: {"model": ReadyAnswer}}, tags=["health"])
-async def readyz(request: Request) -> Response:
+async def readyz(request: Request, response: Response) -> ReadyAnswer:
     """Questions can be answered; says so if it is not from the newest version."""
     service = state_of(request).service
     served = service.live.current
@@ -89,14 +90,14 @@ async def readyz(request: Request) -> Response:
     except EngineError as error:
         logger.warning("not ready: %s", error.problem)
         images, warnings = None, [*warnings, served.public(error)]
-    answer = ReadyAnswer(
+        response.status_code = 503
+    return ReadyAnswer(
         ready=images is not None,
         version=served.version,
         images=images,
         warnings=warnings,
         reload=served.trouble,
     )
-    return JSONResponse(answer.model_dump(), status_code=200 if answer.ready else 503)
 
 
 @router.get("/metrics", response_class=Response, responses=problems(), tags=["health"])
@@ -104,10 +105,10 @@ async def metrics(request: Request) -> Response:
     """For Prometheus."""
     state = state_of(request)
     counted, service = state.metrics, state.service
-    counted.places.set(state.admission.taken)
+    counted.in_flight.set(state.admission.taken)
     counted.queue.labels("search").set(len(service.searches))
     if service.encoding is not None:
         counted.queue.labels("encode").set(len(service.encoding.batches))
     counted.images.set(service.live.current.images)
     counted.reloads.set(service.live.reloads)
-    return Response(counted.page(), media_type=CONTENT_TYPE_LATEST)
+    return Response(generate_latest(counted.registry), media_type=CONTENT_TYPE_LATEST)

@@ -1,6 +1,6 @@
 """Images of the index: metadata, neighbours, thumbnails."""
 
-import hashlib
+from functools import partial
 from time import perf_counter
 from typing import Annotated
 
@@ -11,16 +11,14 @@ from surefind.search.image_files import read_picture
 from surefind.search.index import Index
 from surefind.serve.errors import Refused
 from surefind.serve.gallery import id_of
-from surefind.serve.responses import item_answer
-from surefind.serve.routes.search import K, Ranking, Where, problems, run_admitted, sent
-from surefind.serve.schemas import Item, SearchAnswer
+from surefind.serve.responses import Item, SearchAnswer, item_answer
+from surefind.serve.routes.search import K, Ranking, Where, problems, run_admitted, sent, sent_file
 from surefind.serve.service import SearchOptions
 from surefind.serve.state import state_of
 
 router = APIRouter(prefix="/v1/items", tags=["items"])
 
 SIDES = (64, 128, 256, 512)  # a thumbnail is drawn in one of few sizes, so that it can be kept
-KEPT_SECONDS = 3600  # by a browser
 
 Side = Annotated[int, Query(ge=SIDES[0], le=SIDES[-1], description="Of the longer side, at most.")]
 
@@ -30,7 +28,7 @@ async def item(request: Request, item: str) -> Item:
     """What is known of an image."""
     service, name = state_of(request).service, _known_id(item)
     index = service.live.current.index
-    return item_answer(await service.in_thread(lambda: _row(index, name)))
+    return item_answer(await service.in_thread(lambda: _row(index, name)), index.space)
 
 
 @router.get("/{item}/neighbours", responses=problems(400, 404, 422, 503))
@@ -63,18 +61,11 @@ async def thumbnail(request: Request, item: str, side: Side = 256) -> Response:
         row = _row(state.service.live.current.index, name)
         digest, metadata = row.digests[0], row.metadata[0]
         roots, most = state.picture_roots, state.settings.max_bytes
-        return state.thumbnails.of(
-            (name, digest),
-            side,
-            read=lambda: read_picture(name, metadata, digest, roots=roots, max_bytes=most),
-        )
+        read = partial(read_picture, name, metadata, digest, roots=roots, max_bytes=most)
+        return state.thumbnails.of((name, digest), side, read=read)
 
     content = await state.service.in_thread(draw)
-    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-    headers = {"ETag": tag, "Cache-Control": f"private, max-age={KEPT_SECONDS}"}
-    if request.headers.get("if-none-match") == tag:
-        return Response(status_code=304, headers=headers)
-    return Response(content, media_type="image/jpeg", headers=headers)
+    return sent_file(request, content, kind="image/jpeg", cache="private, max-age=3600")
 
 
 def _known_id(item: str) -> str:

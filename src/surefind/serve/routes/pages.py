@@ -1,25 +1,20 @@
 """The page and its files, the report, and the session of a page that knows the token."""
 
-import hashlib
 from importlib.resources import files
 
 from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, Field
 
 from surefind.serve.errors import Refused
-from surefind.serve.routes.search import json_body, problems, read_json
-from surefind.serve.schemas import TokenGiven
+from surefind.serve.routes.search import json_body, problems, read_json, sent_file
 from surefind.serve.security import is_right, session_cookie
 from surefind.serve.state import state_of
 
 router = APIRouter()
 
 TOKEN_BYTES = 64 * 2**10  # of its JSON
-KINDS = {
-    "html": "text/html",
-    "css": "text/css",
-    "js": "text/javascript",
-    "svg": "image/svg+xml",
-}
+KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+_PAGES = {"/": "index.html", "/docs": "docs.html", "/favicon.ico": "icon.svg"}
 # Read once and known by name: nothing else of the disk can be asked for.
 _FILES = {
     file.name: (file.read_bytes(), KINDS[file.name.rpartition(".")[2]])
@@ -28,46 +23,29 @@ _FILES = {
 }
 
 
+class TokenGiven(BaseModel):
+    token: str = Field(max_length=4096)
+
+
 @router.get("/", include_in_schema=False)
-async def page(request: Request) -> Response:
-    return _sent(request, "index.html")
-
-
 @router.get("/docs", include_in_schema=False)
-async def docs(request: Request) -> Response:
-    return _sent(request, "docs.html")
-
-
 @router.get("/favicon.ico", include_in_schema=False)
-async def icon(request: Request) -> Response:
-    return _sent(request, "icon.svg")
-
-
 @router.get("/page/{name}", include_in_schema=False)
-async def file(request: Request, name: str) -> Response:
-    return _sent(request, name)
-
-
-def _sent(request: Request, name: str) -> Response:
+async def page(request: Request) -> Response:
+    name = request.path_params.get("name") or _PAGES[request.url.path]
     if name not in _FILES:
         raise Refused(404, "there is no such file", fix="open /")
     content, kind = _FILES[name]
-    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-    headers = {"ETag": tag, "Cache-Control": "no-cache"}  # asked for again, seldom sent again
-    if request.headers.get("if-none-match") == tag:
-        return Response(status_code=304, headers=headers)
-    return Response(content, media_type=kind, headers=headers)
+    return sent_file(
+        request, content, kind=kind, cache="no-cache"
+    )  # asked again, seldom sent again
 
 
 @router.get("/report/", response_class=Response, include_in_schema=False)
 async def report(request: Request) -> Response:
     html = state_of(request).report
     if html is None:
-        raise Refused(
-            404,
-            "there is no report",
-            fix="surefind evaluate MODEL DATA -o REPORT, then surefind serve INDEX --report REPORT",
-        )
+        raise Refused(404, "there is no report", fix="surefind serve INDEX --report REPORT")
     return Response(html, media_type="text/html")
 
 

@@ -1,6 +1,7 @@
 """Search by image or vector, and embed; parameters and limits that other routes share."""
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -10,14 +11,12 @@ from typing import Annotated, Any, TypeVar
 import torch
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from starlette.requests import ClientDisconnect
 
 from surefind.errors import InvalidArgument
 from surefind.serve.errors import Refused
-from surefind.serve.limits import upload
-from surefind.serve.responses import search_answer
-from surefind.serve.schemas import EmbeddingAnswer, ErrorAnswer, SearchAnswer, Vector
+from surefind.serve.responses import EmbeddingAnswer, ErrorAnswer, SearchAnswer, search_answer
 from surefind.serve.service import Answered, SearchOptions
 from surefind.serve.settings import MAX_EXPAND, MAX_K
 from surefind.serve.state import AppState, state_of
@@ -30,32 +29,12 @@ T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
 K = Annotated[int, Query(ge=1, le=MAX_K, description="Hits; all if there are fewer.")]
-Ranking = Annotated[
-    str | None, Query(description="By mean or expected distance; the index's own if not given.")
-]
+Ranking = Annotated[str | None, Query(description="mean or expected; else the index's own.")]
 Where = Annotated[
-    list[str] | None,
-    Query(
-        description="Only such images: label=cat, year>=2020, var<0.1. Repeatable.", max_length=16
-    ),
+    list[str] | None, Query(max_length=16, description="Filters: label=cat, year>=2020, var<0.1.")
 ]
-Expand = Annotated[
-    int, Query(ge=0, le=MAX_EXPAND, description="Neighbours that help the query, by certainty.")
-]
+Expand = Annotated[int, Query(ge=0, le=MAX_EXPAND, description="Neighbours that help the query.")]
 
-_MEANINGS = {
-    400: "The question cannot be asked so.",
-    401: "No token that is right was given.",
-    403: "The request comes from a page of another site.",
-    404: "There is no such thing.",
-    408: "The body came too slowly.",
-    409: "The index does not take such questions.",
-    413: "The body is too long.",
-    415: "The body is not raw bytes of an image.",
-    421: "The request asks for another host.",
-    422: "A parameter or the image cannot be used.",
-    503: "Too busy, or the index's server is away; Retry-After says when to come back.",
-}
 _WRAPPED = ("multipart/", "application/json")  # the image would have to be unwrapped
 _IMAGE = {
     "requestBody": {
@@ -71,10 +50,7 @@ _IMAGE = {
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """For the description of a route; who may ask is the same for all."""
-    return {
-        status: {"model": ErrorAnswer, "description": _MEANINGS[status]}
-        for status in (401, 403, 421, *statuses)
-    }
+    return {status: {"model": ErrorAnswer} for status in (401, 403, 421, *statuses)}
 
 
 def json_body(model: type[BaseModel]) -> dict[str, Any]:
@@ -92,6 +68,10 @@ async def _options(
 Options = Annotated[SearchOptions, Depends(_options)]
 
 
+class Vector(BaseModel):
+    vector: list[float] = Field(min_length=1, max_length=65_536)
+
+
 @router.post("/search", responses=problems(400, 408, 409, 413, 415, 422, 503), openapi_extra=_IMAGE)
 async def search(request: Request, response: Response, options: Options) -> SearchAnswer:
     """Find the nearest images of the one that is sent, and say how sure that is."""
@@ -106,12 +86,12 @@ async def embed(request: Request) -> EmbeddingAnswer:
     """The embedding of the image that is sent: a mean, and how vague it is."""
     state = state_of(request)
     async with _image(state, request) as content:
-        encoded = await run_admitted(request, lambda: state.service.encode(content))
+        embedding, *_ = await run_admitted(request, lambda: state.service.encode(content))
     index = state.service.live.current.index
     return EmbeddingAnswer(
-        family=encoded.embedding.family,
-        mean=encoded.embedding.mean[0].tolist(),
-        var=float(index.space.var(encoded.embedding)[0]),
+        family=embedding.family,
+        mean=embedding.mean[0].tolist(),
+        var=float(index.space.var(embedding)[0]),
         fingerprint=index.fingerprint,
     )
 
@@ -125,18 +105,12 @@ async def search_vector(request: Request, response: Response, options: Options) 
     """The same for a vector, of an index that `surefind upgrade` made."""
     state, begun = state_of(request), perf_counter()
     if state.upgrade is None:
-        raise Refused(
-            409, "this index takes images, not vectors", fix="send an image to /v1/search"
-        )
+        fix = "send an image to /v1/search"
+        raise Refused(409, "this index takes images, not vectors", fix=fix)
     given = await read_json(request, Vector, most=VECTOR_BYTES)
     vector = torch.tensor([given.vector], dtype=torch.float32)
     if not torch.isfinite(vector).all():
-        raise InvalidArgument(
-            "vector",
-            expected="finite values",
-            got="NaN or infinity",
-            fix="check the model for divergence",
-        )
+        raise InvalidArgument("vector", expected="finite values", got="NaN or infinity")
     embedding = state.upgrade.embed(vector)
     answered = await run_admitted(
         request, lambda: state.service.search_embedding(embedding, options)
@@ -149,22 +123,16 @@ async def _image(state: AppState, request: Request) -> AsyncIterator[bytes]:
     """The body, if there is a place for it; read before it takes one, as it may come slowly."""
     kind = request.headers.get("content-type", "")
     if kind.lower().startswith(_WRAPPED):
-        raise Refused(
-            415,
-            f"the body is {kind.partition(';')[0]}, not an image",
-            fix="send the file as it is: curl --data-binary @photo.jpg",
-        )
+        problem = f"the body is {kind.partition(';')[0]}, not an image"
+        raise Refused(415, problem, fix="send the file as it is: curl --data-binary @photo.jpg")
     state.admission.check()
-    most, seconds = state.settings.max_bytes, state.settings.upload_seconds
-    async with upload(request, most=most, seconds=seconds, budget=state.uploads) as content:
+    async with state.uploads.read(request, most=state.settings.max_bytes) as content:
         yield content
 
 
 async def read_json(request: Request, model: type[M], *, most: int) -> M:
     """Read a small body; FastAPI itself would read one of any length, for any time."""
-    state = state_of(request)
-    seconds = state.settings.upload_seconds
-    async with upload(request, most=most, seconds=seconds, budget=state.uploads) as content:
+    async with state_of(request).uploads.read(request, most=most) as content:
         try:
             return model.model_validate_json(content)
         except ValidationError as error:
@@ -193,6 +161,15 @@ async def run_admitted(request: Request, work: Callable[[], Awaitable[T]]) -> T:
         finally:
             task.cancel()
             gone.cancel()
+
+
+def sent_file(request: Request, content: bytes, *, kind: str, cache: str) -> Response:
+    """A file with its ETag, or 304 if the client has it already."""
+    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+    headers = {"ETag": tag, "Cache-Control": cache}
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    return Response(content, media_type=kind, headers=headers)
 
 
 def sent(state: AppState, answered: Answered, response: Response, begun: float) -> SearchAnswer:
