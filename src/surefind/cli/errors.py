@@ -4,8 +4,7 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
 from surefind.cli.output import is_debugging
@@ -34,42 +33,24 @@ _OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "bad_alloc")  # as t
 
 
 class Ended(Exception):
-    """Around what a command line framework would answer itself: Ctrl-C, a closed pipe."""
+    """Around what a command line framework would answer itself: a closed pipe, an end of input."""
 
 
 class StoppedAsAsked(SurefindError):
     """Ctrl-C was a request, and has been met: everything is saved."""
 
 
-@contextmanager
-def failures_told() -> Iterator[None]:
-    """One message and an exit code instead of a traceback, which --debug shows."""
-    try:
-        try:
-            yield
-        finally:
-            if sys.stdout is not None:
-                sys.stdout.flush()  # here, where a closed pipe can still be answered
-    except Ended as ended:
-        sys.exit(_tell(ended.__cause__ or ended))
-    except SystemExit as leaving:
-        end = _cause(leaving)
-        if end is None:
-            raise
-        sys.exit(_tell(end))
-    except (Exception, KeyboardInterrupt) as failure:  # noqa: BLE001  # the last place to tell it
-        sys.exit(_tell(failure))
-
-
-def _cause(leaving: SystemExit) -> BaseException | None:
-    """What made typer or rich leave without a word: Ctrl-C, or a closed pipe."""
-    error: BaseException | None = leaving
-    while error is not None and not isinstance(error, KeyboardInterrupt | BrokenPipeError):
-        error = error.__cause__ or error.__context__
-    return error
-
-
-def _tell(failure: BaseException) -> int:
+def tell(failure: BaseException) -> int:
+    """Print one message, with a traceback before it if --debug; return the exit code."""
+    if isinstance(failure, Ended):
+        failure = failure.__cause__ or failure
+    if isinstance(failure, SystemExit):  # typer has told it, but for a closed pipe
+        error: BaseException | None = failure
+        while error is not None and not isinstance(error, BrokenPipeError):
+            error = error.__cause__ or error.__context__
+        if error is None:
+            return failure.code if isinstance(failure.code, int) else int(bool(failure.code))
+        failure = error
     if isinstance(failure, BrokenPipeError):
         # What is still to be written goes nowhere, so that Python does not try it again at its end.
         with suppress(OSError, ValueError, AttributeError):
@@ -81,11 +62,6 @@ def _tell(failure: BaseException) -> int:
         from traceback import print_exception
 
         print_exception(failure)
-    if isinstance(failure, KeyboardInterrupt):
-        with suppress(ValueError):  # not in the main thread
-            signal.signal(signal.SIGINT, signal.SIG_DFL)  # while Python cleans up, one more ends it
-        print("interrupted; nothing is broken: run the same command again", file=sys.stderr)
-        return INTERRUPTED
     from surefind.search.printable import printable_lines
 
     if isinstance(failure, StoppedAsAsked):
@@ -131,7 +107,7 @@ class StopRequest:
 
     def __init__(self) -> None:
         self.asked = False
-        signal.signal(signal.SIGINT, self._ask)
+        self._before = signal.signal(signal.SIGINT, self._ask)
         signal.signal(signal.SIGTERM, self._ask)
 
     def __call__(self) -> bool:
@@ -143,4 +119,4 @@ class StopRequest:
 
     def _ask(self, number: int, frame: Any) -> None:
         self.asked = True
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, self._before)

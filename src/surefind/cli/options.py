@@ -112,7 +112,7 @@ def register(
 
 
 def with_common_options(command: Command) -> Command:
-    """The same command with --quiet and --debug; Ctrl-C in it is told like any other end."""
+    """The same command with --quiet and --debug."""
     own = inspect.signature(command, eval_str=True)
     keyword = inspect.Parameter.KEYWORD_ONLY
     common = [
@@ -125,7 +125,7 @@ def with_common_options(command: Command) -> Command:
         speak(quiet=quiet, debug=debug)
         try:
             command(*given, **named)
-        except (KeyboardInterrupt, BrokenPipeError, EOFError) as end:
+        except (BrokenPipeError, EOFError) as end:
             raise Ended from end
 
     signature = own.replace(parameters=[*own.parameters.values(), *common])
