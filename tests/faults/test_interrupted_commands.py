@@ -39,9 +39,10 @@ MOMENTS = 12
 
 @pytest.fixture
 def place(model: Path, tmp_path: Path) -> Path:
-    """A model, and pictures."""
+    """A model, pictures, and a folder for glyphs."""
     shutil.copytree(model, tmp_path / "model")
     write_pictures(tmp_path / "photos", classes=12, per_class=6)
+    (tmp_path / "letters").mkdir()
     return tmp_path
 
 

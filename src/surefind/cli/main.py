@@ -21,7 +21,7 @@ def main() -> None:
     """
     pressed = False
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
         nonlocal pressed
         if pressed:
             _leave()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from surefind.engines.engine import LONGEST_ID, Engine, EngineError
 from surefind.errors import InvalidArgument
-from surefind.metrics.bins import reliability_bins
+from surefind.metrics.calibration import reliability_bins
 from surefind.search.confidence.calibration import Curve
 from surefind.serve.schemas import (
     ReliabilityAnswer,

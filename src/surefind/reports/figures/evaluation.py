@@ -16,7 +16,7 @@ from surefind.metrics import (
     reliability_bins,
     risk_coverage,
 )
-from surefind.metrics.bins import ReliabilityBins
+from surefind.metrics.calibration import ReliabilityBins
 from surefind.reports.figures.style import (
     GREY,
     INK,
