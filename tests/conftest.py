@@ -17,11 +17,11 @@ from surefind.encoders import Encoder, EncoderConfig
 from surefind.images.preprocess import Preprocessing
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(autouse=True)
 def ctrl_c() -> None:
-    """A shell lets what it runs in the background ignore it, and children inherit that."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    """As Python starts with; a command changes it, and in the background it is ignored."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 @pytest.fixture

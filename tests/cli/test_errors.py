@@ -1,7 +1,6 @@
 """How a command ends that does not end well: one message, a fitting exit code, no traceback."""
 
 import errno
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -84,28 +83,75 @@ def test_a_missing_part_of_surefind_itself_is_a_defect(surefind, fails):
     assert surefind("info", "x").code == 70
 
 
-@pytest.mark.parametrize("where", ["while arguments are read", "in the command"])
-def test_ctrl_c_is_one_line_and_130(surefind, fails, monkeypatch, where: str):
-    fails(KeyboardInterrupt())
-    if where == "while arguments are read":
-        monkeypatch.setattr("surefind.cli.commands.speak", Index.open)
-    done = surefind("info", "x")
-    assert done.code == 130
-    assert done.err.startswith("interrupted; ")
-    assert len(done.err.splitlines()) == 1
-    assert signal.getsignal(signal.SIGINT) == signal.SIG_DFL  # a second one shows no traceback
+HERE = "__import__('signal').raise_signal(2)"
+MOMENTS = {
+    "while the commands load": f"""
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "surefind.cli.commands":
+            {HERE}
+sys.meta_path.insert(0, Interrupting())
+""",
+    "while arguments are read": f"""
+import surefind.cli.commands
+surefind.cli.commands.speak = lambda **_: {HERE}
+""",
+    "in a command": f"Index.open = lambda *_, **__: {HERE}",
+    "where a library makes another error of it": f"""
+def open(*given, **named):
+    try:
+        {HERE}
+    except BaseException:
+        raise RuntimeError("export failed")
+Index.open = open
+""",
+    "in a finalizer": f"""
+class Held:
+    def __del__(self):
+        {HERE}
+Index.open = lambda *_, **__: [Held() and None, time.sleep(60)]
+""",
+    "while a failure is told": f"""
+import surefind.cli.errors
+surefind.cli.errors._known = lambda _: {HERE}
+""",
+    "twice": f"""
+def open(*given, **named):
+    try:
+        {HERE}
+    finally:
+        {HERE}
+        time.sleep(60)
+Index.open = open
+""",
+}
 
 
-def test_ctrl_c_while_the_commands_load_is_told_too(surefind, monkeypatch):
-    class Interrupting:
-        def find_spec(self, name, path=None, target=None):
-            if name == "surefind.cli.commands":
-                raise KeyboardInterrupt
+def interrupted(moment: str, tmp_path: Path) -> tuple[int, str]:
+    """The exit code and stderr of `surefind info nowhere` that meets Ctrl-C."""
+    begin = "import sys, time\nfrom surefind.cli.main import main\n"
+    needed = "from surefind.search.index import Index\n" if "Index" in moment else ""
+    command = [sys.executable, "-c", f"{begin}{needed}{moment}\nmain()", "info", "nowhere"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=50)
+    return done.returncode, done.stderr
 
-    monkeypatch.delitem(sys.modules, "surefind.cli.commands")
-    monkeypatch.setattr(sys, "meta_path", [Interrupting(), *sys.meta_path])
-    done = surefind("info", "x")
-    assert (done.code, done.err.split(";")[0]) == (130, "interrupted")
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_ctrl_c_is_one_line_and_130(moment: str, tmp_path: Path):
+    code, said = interrupted(MOMENTS[moment], tmp_path)
+    assert (code, said.split(";")[0]) == (130, "interrupted"), said
+    assert len(said.splitlines()) == 1
+
+
+def test_ctrl_c_while_python_ends_changes_nothing(tmp_path: Path):
+    code, said = interrupted(f"import atexit; atexit.register(lambda: {HERE})", tmp_path)
+    assert code == 1
+    assert said.startswith("error: nowhere")
+
+
+def test_control_characters_of_an_error_do_nothing(surefind, fails):
+    fails(SurefindError("a\x1b[31mb", fix="none"))
+    assert "\x1b" not in surefind("info", "x").err
 
 
 @pytest.mark.parametrize("arguments", [("recipes",), ("--help",)], ids=["print", "rich"])

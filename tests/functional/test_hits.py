@@ -6,11 +6,11 @@ from sampling import Draw
 
 import surefind as sf
 from surefind.functional import (
+    distance,
     distance_variance,
     expected_distance,
     hit_distances,
     hit_match_probability,
-    hits,
     match_probability,
     squared_distances,
 )
@@ -41,7 +41,7 @@ def test_match_probabilities_are_those_of_all_pairs(family: str, method: str, dr
 def test_blocks_of_any_size_give_the_same(draw: Draw, monkeypatch: pytest.MonkeyPatch):
     query, gallery = draw.gaussians(7, 5), draw.gaussians(21, 5)
     whole = hit_distances(query, gallery, per_query=3)
-    monkeypatch.setattr(hits, "NUMBERS_AT_ONCE", 31)
+    monkeypatch.setattr(distance, "NUMBERS_AT_ONCE", 31)
     for ours, wanted in zip(hit_distances(query, gallery, per_query=3), whole, strict=True):
         torch.testing.assert_close(ours, wanted, rtol=0, atol=0)
 

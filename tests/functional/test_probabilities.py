@@ -10,7 +10,7 @@ from sampling import Draw, tau
 
 import surefind as sf
 from surefind.functional import GaussianTriplets, log_prob, moments, triplet_log_prob
-from surefind.functional.contour import log_cdf_exact
+from surefind.functional.cdf import log_cdf_exact
 from surefind.functional.quadratic import QuadraticForm
 from surefind.functional.saddlepoint import log_cdf_saddlepoint
 
@@ -165,7 +165,7 @@ def test_the_law_has_the_moments_of_tau(draw: Draw):
 
 
 def test_the_nodes_near_zero_are_those_of_gauss():
-    from surefind.functional.saddlepoint_at_zero import _RULE
+    from surefind.functional.saddlepoint import _RULE
 
     for degree in range(12):
         integral = math.fsum(weight * node**degree for node, weight in _RULE)

@@ -8,7 +8,7 @@ import torch
 from sampling import Draw
 
 import surefind as sf
-from surefind.functional.sphere import kl_to_uniform, sphere_terms
+from surefind.functional.vmf import kl_to_uniform, sphere_terms
 
 DIMS = (2, 3, 4, 5, 8, 16, 33, 64, 100, 128, 511, 1024, 2047, 2048)
 KAPPAS = (1e-3, 1e-2, 0.1, 1, 3, 10, 30, 100, 300, 1e3, 1e4, 1e5, 1e6)

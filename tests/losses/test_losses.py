@@ -9,7 +9,7 @@ from sampling import Draw
 
 import surefind as sf
 from surefind.functional import kl_to_prior, triplet_log_prob
-from surefind.losses.criterion import Scalars
+from surefind.losses.base import Scalars
 
 LABELS = torch.tensor([0, 0, 1, 1, 1, 2, 2, 3, 0, 1, 2, 4])
 VARIANTS = [

@@ -1,8 +1,7 @@
 """The command line in this process."""
 
-import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,9 +22,8 @@ Surefind = Callable[..., Done]
 @pytest.fixture
 def surefind(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Iterator[Surefind]:
+) -> Surefind:
     """Run a command in an empty folder; its exit code, and what it said where."""
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: object) -> Done:
@@ -36,6 +34,4 @@ def surefind(
         assert "Traceback" not in said.err
         return Done(int(ended.value.code or 0), said.out, said.err)
 
-    yield run
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
+    return run

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 SUREFIND = Path(sys.executable).with_name("surefind")
 PATIENCE = 120  # seconds
+BEGUN = "from surefind.cli.main import main; import os; os.write(2, b'\\n'); main()"
 
 
 class Ended(NamedTuple):
@@ -18,9 +19,11 @@ class Ended(NamedTuple):
     said: str  # on stderr
 
 
-def start(arguments: Sequence[str], cwd: Path) -> "subprocess.Popen[str]":
+def start(
+    arguments: Sequence[str], cwd: Path, *, command: Sequence[str | Path] = (SUREFIND,)
+) -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        [SUREFIND, *arguments],
+        [*command, *arguments],
         cwd=cwd,
         stdin=subprocess.PIPE,  # which stays empty and open
         stdout=subprocess.DEVNULL,
@@ -51,9 +54,10 @@ def interrupted_when(line: str, arguments: Sequence[str], cwd: Path) -> Ended:
 
 
 def interrupted_after(seconds: float, arguments: Sequence[str], cwd: Path) -> Ended:
-    child = start(arguments, cwd)
+    """So long after the command begins: before, Ctrl-C is Python's own affair."""
+    child = start(arguments, cwd, command=(sys.executable, "-c", BEGUN))
+    child.stderr.readline()
     time.sleep(seconds)
     child.send_signal(signal.SIGINT)
-    child.wait(timeout=PATIENCE)
-    said = child.communicate()[1]
+    said = child.communicate(timeout=PATIENCE)[1]
     return Ended(child.returncode, said)

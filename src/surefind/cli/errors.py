@@ -4,8 +4,7 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
 from surefind.cli.output import is_debugging
@@ -29,29 +28,15 @@ class StoppedAsAsked(SurefindError):
     """Ctrl-C was a request, and has been met: everything is saved."""
 
 
-@contextmanager
-def failures_told() -> Iterator[None]:
-    """Print one message and exit with a code instead of a traceback, which --debug shows."""
-    try:
-        try:
-            yield
-        finally:
-            if sys.stdout is not None:
-                sys.stdout.flush()  # here, where a closed pipe can still be answered
-    except SystemExit as leaving:
-        # typer answers Ctrl-C and a closed pipe itself, by leaving without a word.
-        error: BaseException | None = leaving
-        while error is not None and not isinstance(error, KeyboardInterrupt | BrokenPipeError):
+def tell(failure: BaseException) -> int:
+    """Print one message, with a traceback before it if --debug; return the exit code."""
+    if isinstance(failure, SystemExit):  # typer has told it, but for a closed pipe
+        error: BaseException | None = failure
+        while error is not None and not isinstance(error, BrokenPipeError):
             error = error.__cause__ or error.__context__
         if error is None:
-            raise
-        sys.exit(_tell(error))
-    except (Exception, KeyboardInterrupt) as failure:  # noqa: BLE001  # the last place to tell it
-        sys.exit(_tell(failure))
-
-
-def _tell(failure: BaseException) -> int:
-    """Print what went wrong; return the exit code."""
+            return failure.code if isinstance(failure.code, int) else int(bool(failure.code))
+        failure = error
     if isinstance(failure, BrokenPipeError):
         # What is still to be written goes nowhere, so that Python does not try it again at its end.
         with suppress(OSError, ValueError, AttributeError):
@@ -63,11 +48,6 @@ def _tell(failure: BaseException) -> int:
         from traceback import print_exception
 
         print_exception(failure)
-    if isinstance(failure, KeyboardInterrupt):
-        with suppress(ValueError):  # not in the main thread
-            signal.signal(signal.SIGINT, signal.SIG_DFL)  # while Python cleans up, one more ends it
-        print("interrupted; nothing is broken: run the same command again", file=sys.stderr)
-        return INTERRUPTED
     from surefind.search.printable import printable_lines
 
     known = _known(failure)
@@ -114,7 +94,7 @@ class StopRequest:
 
     def __init__(self) -> None:
         self.asked = False
-        signal.signal(signal.SIGINT, self._ask)
+        self._before = signal.signal(signal.SIGINT, self._ask)
         signal.signal(signal.SIGTERM, self._ask)
 
     def __call__(self) -> bool:
@@ -122,4 +102,4 @@ class StopRequest:
 
     def _ask(self, number: int, frame: Any) -> None:
         self.asked = True
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, self._before)

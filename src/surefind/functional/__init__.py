@@ -1,16 +1,17 @@
 """Pure functions on embeddings: the triplet likelihood, distances and divergences."""
 
 from surefind.functional.distance import (
+    HitDistances,
     distance_variance,
     expected_distance,
+    hit_distances,
+    hit_match_probability,
     match_probability,
     paired_distance_variance,
     squared_distances,
 )
 from surefind.functional.divergence import kl_to_prior
-from surefind.functional.expansion import expand
-from surefind.functional.fusion import fuse
-from surefind.functional.hits import HitDistances, hit_distances, hit_match_probability
+from surefind.functional.fusion import expand, fuse
 from surefind.functional.ranking import asking_vectors, ranking_keys, stored_vectors
 from surefind.functional.triplet import (
     GaussianTriplets,

@@ -4,7 +4,7 @@ from torch import Tensor
 
 from surefind.embeddings import Embeddings, Gaussians
 from surefind.functional.checks import check_embeddings
-from surefind.functional.sphere import kl_to_uniform
+from surefind.functional.vmf import kl_to_uniform
 
 
 def kl_to_prior(batch: Embeddings, prior_var: float | None = None) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from surefind.embeddings import FAMILIES, Embeddings, Gaussians
 from surefind.functional.checks import check_embeddings
-from surefind.functional.sphere import sphere_terms
+from surefind.functional.vmf import sphere_terms
 from surefind.validation import check_choice
 
 Array = NDArray[np.float64]

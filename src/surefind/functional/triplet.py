@@ -10,12 +10,11 @@ from torch import Tensor
 
 from surefind.embeddings import Embeddings, Gaussians, VonMisesFisher
 from surefind.errors import InvalidArgument
+from surefind.functional.cdf import log_cdf
 from surefind.functional.checks import check_method, check_pair
 from surefind.functional.normal import log_normal_cdf
-from surefind.functional.probability import log_cdf
 from surefind.functional.quadratic import QuadraticForm
-from surefind.functional.sphere import SphereTerms, sphere_terms
-from surefind.functional.sphere_moments import InnerProduct, Partner
+from surefind.functional.vmf import InnerProduct, Partner, SphereTerms, sphere_terms
 from surefind.validation import check_choice, check_number
 
 SPHERE_MOMENTS = ("exact", "gaussian")

@@ -1,9 +1,8 @@
 """Triplet losses as torch criteria, usable in any training loop."""
 
+from surefind.losses.base import LossInfo, TripletCriterion
+from surefind.losses.baselines import TripletLoss, TripletRegressionLoss
 from surefind.losses.bayesian import BayesianTripletLoss
-from surefind.losses.criterion import LossInfo, TripletCriterion
-from surefind.losses.regression import TripletRegressionLoss
-from surefind.losses.triplet import TripletLoss
 
 __all__ = [
     "BayesianTripletLoss",

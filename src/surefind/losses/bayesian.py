@@ -8,7 +8,6 @@ from torch import Tensor
 from surefind.embeddings import Embeddings
 from surefind.functional.checks import METHODS
 from surefind.functional.divergence import kl_to_prior
-from surefind.functional.sphere import SphereTerms
 from surefind.functional.triplet import (
     SPHERE_MOMENTS,
     Triplets,
@@ -17,7 +16,8 @@ from surefind.functional.triplet import (
     pack,
     spread_terms,
 )
-from surefind.losses.criterion import Scalars, TripletCriterion
+from surefind.functional.vmf import SphereTerms
+from surefind.losses.base import Scalars, TripletCriterion
 from surefind.validation import check_choice, check_number
 
 _CHUNK = {"clt": 1 << 18, "saddlepoint": 1 << 17, "exact": 1 << 10}  # triplets at once

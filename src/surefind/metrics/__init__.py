@@ -1,23 +1,26 @@
 """Pure functions that say how good a retrieval is, and how honest its uncertainty."""
 
-from surefind.metrics.bins import DEFINITIONS, ReliabilityBins, reliability_bins
 from surefind.metrics.bootstrap import (
     Estimate,
+    PairedTest,
     bootstrap,
     bootstrap_all,
     bootstrap_means,
+    paired_test,
     resample_counts,
 )
 from surefind.metrics.calibration import (
+    DEFINITIONS,
+    ReliabilityBins,
     brier_score,
     calibration_floor,
     debiased_calibration_error,
     expected_calibration_error,
     negative_log_likelihood,
+    reliability_bins,
 )
 from surefind.metrics.correlation import kendall, spearman
 from surefind.metrics.detection import aupr, auroc, auroc_within, fpr_at_tpr
-from surefind.metrics.paired import PairedTest, paired_test
 from surefind.metrics.retrieval import (
     average_precision_at_k,
     average_precision_at_r,

@@ -5,8 +5,7 @@ from typing import overload
 
 from torch import Tensor
 
-from surefind.metrics.checks import as_numbers, as_result, as_rows
-from surefind.metrics.order import order, steps
+from surefind.metrics._validation import as_numbers, as_result, as_rows, order, steps
 
 
 @overload

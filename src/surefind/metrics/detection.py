@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from surefind.errors import InvalidArgument
-from surefind.metrics.checks import as_flags, as_numbers, as_result, as_rows
-from surefind.metrics.order import order, steps
+from surefind.metrics._validation import as_flags, as_numbers, as_result, as_rows, order, steps
 from surefind.validation import check_number
 
 

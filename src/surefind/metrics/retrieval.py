@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from surefind.errors import InvalidArgument
-from surefind.metrics.checks import check_tensor
+from surefind.metrics._validation import check_tensor
 from surefind.validation import check_whole
 
 

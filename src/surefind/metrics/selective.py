@@ -6,8 +6,7 @@ from typing import NamedTuple, overload
 import torch
 from torch import Tensor
 
-from surefind.metrics.checks import as_flags, as_numbers, as_result, as_rows
-from surefind.metrics.order import order, steps
+from surefind.metrics._validation import as_flags, as_numbers, as_result, as_rows, order, steps
 from surefind.validation import check_number
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from surefind.embeddings import Embeddings, Gaussians
 from surefind.engines.exact import Neighbours, nearest
 from surefind.functional import asking_vectors, paired_distance_variance, stored_vectors
-from surefind.functional.sphere import sphere_terms
+from surefind.functional.vmf import sphere_terms
 from surefind.images.matches import Rows
 
 RANKINGS = ("means", "expected")

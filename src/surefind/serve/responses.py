@@ -17,7 +17,7 @@ from surefind.engines.space import Space
 from surefind.engines.where import Metadata
 from surefind.functional.ranking import RANKINGS
 from surefind.images.decode import FORMATS
-from surefind.metrics.bins import reliability_bins
+from surefind.metrics.calibration import reliability_bins
 from surefind.search import sentences
 from surefind.search.confidence.calibration import Calibration, Curve
 from surefind.serve.gallery import GallerySample, item_of

@@ -16,7 +16,7 @@ from surefind.metrics import (
     reliability_bins,
     risk_coverage,
 )
-from surefind.metrics.bins import ReliabilityBins
+from surefind.metrics.calibration import ReliabilityBins
 from surefind.reports.figures import style
 from surefind.reports.result import SHOWN, EvalResult, QueryTable, Report
 from surefind.reports.signals import ranking_name, signal_name

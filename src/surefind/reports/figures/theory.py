@@ -12,7 +12,7 @@ from torch import Tensor
 from surefind.embeddings import Gaussians
 from surefind.functional import triplet_log_prob, triplet_moments
 from surefind.losses import BayesianTripletLoss
-from surefind.losses.criterion import Scalars
+from surefind.losses.base import Scalars
 from surefind.reports.figures import style
 
 DIM = 128  # of the loss curves

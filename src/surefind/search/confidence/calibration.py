@@ -13,7 +13,7 @@ from surefind import metrics
 from surefind.embeddings import Embeddings
 from surefind.engines.engine import Engine
 from surefind.engines.knn import Nearest
-from surefind.functional.hits import HitDistances
+from surefind.functional.distance import HitDistances
 from surefind.search.confidence.conformal import (
     Novelty,
     Showing,

@@ -14,7 +14,7 @@ from surefind.embeddings import Embeddings
 from surefind.engines.knn import Nearest
 from surefind.engines.space import Space
 from surefind.functional import hit_distances
-from surefind.functional.hits import HitDistances
+from surefind.functional.distance import HitDistances
 
 NEIGHBOURS = 20  # K, of a query and of a hit, which say how crowded it is there
 STORED = 1e-4  # between a distance that was stored and one that was not, relative

@@ -1,12 +1,22 @@
-"""Probabilities of a quadratic form, exact: the inverse Laplace integral along a curved path."""
+"""Probabilities of a quadratic form: clt, saddlepoint, or exact along a curved path."""
 
 import math
 
 import torch
 from torch import Tensor
 
+from surefind.functional.normal import log_normal_cdf
 from surefind.functional.quadratic import QuadraticForm, chi_squares
+from surefind.functional.saddlepoint import log_cdf_saddlepoint
 from surefind.functional.saddlepoint_solver import terms_at_saddlepoint
+
+
+def log_cdf(form: QuadraticForm, gap: Tensor, method: str) -> Tensor:
+    """log P(variable < mean + gap)."""
+    if method == "clt":
+        return log_normal_cdf(gap, form.var)
+    return (log_cdf_exact if method == "exact" else log_cdf_saddlepoint)(form, gap)
+
 
 _NODES = 1200  # of the trapezium rule; half as many already agree to 1e-12 for D >= 2
 _REACH = 40.0  # of the path parameter: sinh(40) standard deviations

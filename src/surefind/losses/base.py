@@ -1,22 +1,63 @@
 """What all triplet losses share: which triplets, in which chunks, and their average."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from surefind.embeddings import Embeddings
+from surefind.functional.autograd import call
 from surefind.functional.checks import check_embeddings
 from surefind.functional.distance import squared_distances, triplet_distances
-from surefind.losses.accumulate import sum_over_chunks
 from surefind.losses.selection import (
     Chunk,
     GivenTriplets,
     Selection,
     select_triplets,
 )
+
+Term = Callable[..., Tensor]  # (chunk, *inputs) -> scalar
+
+
+def sum_over_chunks(term: Term, chunks: Iterator[Any], *inputs: Tensor) -> Tensor:
+    """The sum of term(chunk, *inputs) over all chunks, a float64 scalar.
+
+    The gradient of a chunk is taken at once and added up, so that memory is that of one chunk and
+    nothing is computed twice.
+    """
+    return call(_SumOverChunks, term, chunks, *inputs)
+
+
+class _SumOverChunks(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, term: Term, chunks: Iterator[Any], *inputs: Tensor) -> Tensor:
+        wanted = [i for i, needed in enumerate(ctx.needs_input_grad[2:]) if needed]
+        leaves = [tensor.detach() for tensor in inputs]
+        for i in wanted:
+            leaves[i].requires_grad_()
+        total = torch.zeros((), dtype=torch.float64, device=inputs[0].device)
+        sums = [torch.zeros_like(leaf) for leaf in leaves]
+        for chunk in chunks:
+            with torch.set_grad_enabled(bool(wanted)):
+                value = term(chunk, *leaves)
+            total += value.detach()
+            if wanted:
+                grads = torch.autograd.grad(
+                    value, [leaves[i] for i in wanted], materialize_grads=True
+                )
+                for i, grad in zip(wanted, grads, strict=True):
+                    sums[i] += grad
+        ctx.save_for_backward(*sums)
+        return total
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return None, None, *(slope * grad.to(slope.dtype) for slope in ctx.saved_tensors)
+
 
 _DIAGNOSED = 1 << 20  # triplets that `diagnose` looks at, evenly spaced, when there are more
 _FEW = 16  # rows one by one cost less than a distance matrix this many times larger
