@@ -11,7 +11,7 @@ from surefind.encoders.saving import read_config
 from surefind.engines.opening import is_url, without_password
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.files import write_whole
-from surefind.storage import read_small, seal, unseal
+from surefind.storage import Documents, read_small, seal, unseal
 
 SCHEMA = 1
 EMBEDDED = "faiss"
@@ -28,18 +28,14 @@ class IndexFolder:
         return self.path / "model"
 
     @property
-    def calibration(self) -> Path:
-        return self.path / "calibration"
-
-    @property
     def upgrade(self) -> Path:
         """Of an index of vectors: what gives them their variance."""
         return self.path / "upgrade"
 
     @property
-    def pictures(self) -> Path:
-        """Where the images came from."""
-        return self.path / "pictures.json"
+    def documents(self) -> Documents:
+        """The calibration, and where the images came from; in the engine's file, if it has one."""
+        return Documents(self.path / "store" / "index.db")
 
     @property
     def file(self) -> Path:

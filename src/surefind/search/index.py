@@ -38,10 +38,10 @@ from surefind.search.confidence.calibrate import (
 )
 from surefind.search.confidence.calibration import Calibrated, Calibration
 from surefind.search.confidence.saving import (
+    CALIBRATION,
+    calibration_documents,
     check_origin,
     read_calibration,
-    stored_content,
-    write_calibration,
 )
 from surefind.search.confidence.shift import Shift
 from surefind.search.folder import (
@@ -52,7 +52,7 @@ from surefind.search.folder import (
     saved_fingerprint,
 )
 from surefind.search.hits import SearchResult
-from surefind.search.image_files import known_roots, read_roots, remember_roots
+from surefind.search.image_files import known_roots, remember_roots
 from surefind.search.ingest import (
     Added,
     Images,
@@ -208,7 +208,7 @@ class Index:
     @property
     def picture_roots(self) -> tuple[Path, ...]:
         """The folders that images were added from; none where that is not known."""
-        return known_roots(self._folder.pictures)
+        return known_roots(self._folder.documents)
 
     def __len__(self) -> int:
         return self._engine.count()
@@ -238,7 +238,7 @@ class Index:
         pictures = pictures_of(images, ids, metadata)
         if not len(pictures):
             raise SurefindError("no images to add")
-        remember_roots(self._folder.pictures, pictures.roots)
+        remember_roots(self._folder.documents, pictures.roots)
         return add_pictures(
             self._engine,
             self.encoder,
@@ -302,7 +302,7 @@ class Index:
             copy._engine.add(self._engine.rows(block.keys))
         if self._folder.upgrade.exists():
             copytree(self._folder.upgrade, copy._folder.upgrade)
-        remember_roots(copy._folder.pictures, self.picture_roots)
+        remember_roots(copy._folder.documents, self.picture_roots)
         if self.calibrated is not None:
             copy.adopt(self.calibrated)
         return copy
@@ -318,17 +318,16 @@ class Index:
 
     def verify(self) -> list[str]:
         """What is wrong with the index, after reading all of it."""
-        parts: list[Callable[[], object]] = [lambda: read_roots(self._folder.pictures)]
+        parts: list[Callable[[], object]] = [lambda: self.calibrated]
         if self.has_model:
             parts.append(lambda: self.encoder)
-        parts.append(lambda: self.calibrated)
-        problems = self._engine.verify()
+        problems = [*self._engine.verify(), *self._folder.documents.problems()]
         for read in parts:
             try:
                 read()
             except SurefindError as error:
                 problems.append(error.problem)
-        return problems
+        return list(dict.fromkeys(problems))
 
     def repair(self) -> str:
         """Build what can be built again, such as a damaged graph; says what was done."""
@@ -551,7 +550,7 @@ class Index:
         server, where there is only the newest: then both have one engine, which either closes.
         """
         calibration = self._calibration
-        if stored_content(self._folder.calibration) != calibration.get()[0]:
+        if self._folder.documents.digests(CALIBRATION) != calibration.get()[0]:
             calibration = Lazy(self._stored_calibration)
             calibration.get()
         engine = self._engine.newest()
@@ -562,19 +561,21 @@ class Index:
         return newer
 
     def _keep(self, calibrated: Calibrated) -> None:
-        write_calibration(self._folder.calibration, calibrated)
+        self._folder.documents.write(calibration_documents(calibrated))
         self._calibration = Lazy(self._stored_calibration)
 
-    def _stored_calibration(self) -> tuple[bytes | None, Calibrated | None]:
-        """What its file says, and the calibration in it.
+    def _stored_calibration(self) -> tuple[list[tuple[str, bytes]], Calibrated | None]:
+        """The checksums of its documents, and the calibration in them.
 
-        Should another take its place in between, the content is too old, and `newest` reads again.
+        Should another take its place in between, the checksums are too old, and `newest` reads
+        again.
         """
-        content = stored_content(self._folder.calibration)
-        if content is None:
-            return None, None
-        return content, read_calibration(
-            self._folder.calibration, fingerprint=self.fingerprint, ranking=self.space.ranking
+        documents = self._folder.documents
+        digests = documents.digests(CALIBRATION)
+        if not digests:
+            return digests, None
+        return digests, read_calibration(
+            documents, fingerprint=self.fingerprint, ranking=self.space.ranking
         )
 
     def _answer(

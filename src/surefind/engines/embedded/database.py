@@ -14,7 +14,7 @@ from urllib.parse import quote
 from surefind.engines.engine import EngineError
 from surefind.engines.where import VAR, Where
 from surefind.errors import InvalidFile
-from surefind.storage import Damaged
+from surefind.storage import DAMAGE, DOCUMENTS, WAIT, Damaged
 
 FORMAT = 2
 FILE = "index.db"
@@ -32,12 +32,12 @@ _SCHEMA = (
     "CREATE INDEX rows_by_label ON rows(json_extract(metadata, '$.label'))",
     "CREATE TABLE blocks(first INTEGER PRIMARY KEY, count INTEGER NOT NULL,"
     " vectors_crc INTEGER NOT NULL, columns_crc INTEGER NOT NULL, columns BLOB NOT NULL)",
+    DOCUMENTS,
 )
 _LOOKUPS = {
     "id": "SELECT key FROM rows WHERE id = ?",
     "digest": "SELECT key FROM rows WHERE digest = ? AND digest != x''",
 }
-_DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_MISMATCH", "SQLITE_FORMAT")
 
 Meta = dict[str, Any]
 Head = tuple[int, int, int, int]  # of a block: first, count, vectors_crc, columns_crc
@@ -106,9 +106,9 @@ def reported_errors(folder: Path, doing: str) -> Iterator[None]:
         if code.startswith("SQLITE_BUSY"):
             raise EngineError(
                 f"another process is writing to {folder}",
-                fix="wait until it has finished, or end it; nothing was changed",
+                fix=WAIT,
             ) from error
-        if not code or code.startswith(_DAMAGE):  # none: a text that is not UTF-8
+        if not code or code.startswith(DAMAGE):  # none: a text that is not UTF-8
             raise Damaged(folder / FILE, str(error)) from error
         raise refused(folder, doing, str(error)) from error
     except UnicodeDecodeError as error:  # a text, or a message of SQLite that quotes one
@@ -196,7 +196,7 @@ def sql_of(where: Where) -> tuple[str, list[str]]:
 
 
 def _has_tables(db: sqlite3.Connection) -> bool:
-    return bool(db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+    return bool(db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'meta'").fetchone()[0])
 
 
 def _seal(meta: Mapping[str, Any], heads: list[Head]) -> str:
