@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from surefind.errors import InvalidFile
-from surefind.files import ROOM, sync_folder
+from surefind.errors import InvalidFile, SurefindError
+from surefind.files import make_writable
 
 LARGEST = 64 * 2**20  # bytes of a small file; nothing of that size is ever written
 PATIENCE = 600.0  # seconds; while an index is compacted its file is locked
@@ -19,9 +19,9 @@ DOCUMENTS = (
     "CREATE TABLE IF NOT EXISTS documents(name TEXT, part INTEGER, content BLOB NOT NULL,"
     " sha256 BLOB NOT NULL, PRIMARY KEY(name, part)) WITHOUT ROWID"
 )
-WAIT = "wait until it has finished, or end it; nothing was changed"
+SYNCHRONOUS = "EXTRA"  # the folder is flushed too when the journal is deleted, which is the commit
 # Codes of SQLite's errors that mean a damaged file.
-DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_MISMATCH", "SQLITE_FORMAT")
+_DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_MISMATCH", "SQLITE_FORMAT")
 _PART = 2**28  # bytes of a document in a row; SQLite has at most 10^9
 _SEAL = "checksum"
 
@@ -105,9 +105,8 @@ class Documents:
             if content is not None
             for part, start in enumerate(range(0, max(1, len(content)), _PART))
         ]
-        with self._connected("write") as db:
-            db.execute("PRAGMA synchronous=EXTRA")
-            db.execute("PRAGMA cache_spill=OFF")  # a spill would lock readers out until the commit
+        make_writable(self.path.parent)
+        with sqlite_file(self.path, "write", create=True, patience=PATIENCE) as db:
             db.execute("BEGIN IMMEDIATE")
             db.execute(DOCUMENTS)
             db.executemany("DELETE FROM documents WHERE name = ?", ((name,) for name in documents))
@@ -126,31 +125,54 @@ class Documents:
     def _select(self, query: str, *values: str) -> list[Any]:
         if not self.path.exists():
             return []
-        with self._connected("read") as db:
+        with sqlite_file(self.path, "read", patience=PATIENCE) as db:
             made = db.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,)
             return db.execute(query, values).fetchall() if made else []
 
-    @contextmanager
-    def _connected(self, doing: str) -> Iterator[sqlite3.Connection]:
-        """A connection for one use. Closing it rolls back what was not committed."""
-        mode = "rwc" if doing == "write" else "rw"
-        try:
-            if doing == "write" and not self.path.parent.is_dir():
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                sync_folder(self.path.parent.parent)
-            uri = f"file:{quote(str(self.path.absolute()))}?mode={mode}"
-            db = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=PATIENCE)
-            with closing(db):
-                yield db
-        except (sqlite3.Error, UnicodeDecodeError) as error:
-            code = getattr(error, "sqlite_errorname", "SQLITE_CORRUPT")
-            if code.startswith(DAMAGE):
-                raise Damaged(self.path, str(error)) from error
-            if code.startswith("SQLITE_BUSY"):
-                raise InvalidFile(f"another process is writing to {self.path}", fix=WAIT) from error
-            raise InvalidFile(f"cannot {doing} {self.path}: {error}", fix=ROOM) from error
-        except OSError as error:
-            raise InvalidFile(f"cannot {doing} {self.path}: {error.strerror}", fix=ROOM) from error
+
+@contextmanager
+def sqlite_file(
+    path: Path,
+    doing: str,
+    *,
+    create: bool = False,
+    refusal: type[SurefindError] = InvalidFile,
+    patience: float = 60.0,
+) -> Iterator[sqlite3.Connection]:
+    """Connect for one use; closing rolls back what was not committed. `doing` is read or write.
+
+    SQLite opens a file for reading only where it may not be written. Do not open it by other
+    means: closing a file drops all locks that the process has on it.
+    """
+    uri = f"file:{quote(str(path.absolute()))}?mode={'rwc' if create else 'rw'}"
+    try:
+        with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=patience)) as db:
+            if doing == "write":
+                db.execute(f"PRAGMA synchronous={SYNCHRONOUS}")
+                db.execute("PRAGMA cache_spill=OFF")  # a spill would lock readers out early
+            yield db
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # SQLite may quote a damaged text
+        code = getattr(error, "sqlite_errorname", None) or "SQLITE_CORRUPT"
+        if code.startswith(_DAMAGE):
+            raise Damaged(path, str(error)) from error
+        if code.startswith("SQLITE_BUSY"):
+            raise refusal(
+                f"another process is writing to {path}",
+                fix="wait until it has finished, or end it; nothing was changed",
+            ) from error
+        raise refused(path, doing, str(error), refusal) from error
+    except OSError as error:
+        why = error.strerror or str(error)
+        if doing == "read" and error.errno in (errno.ENOENT, errno.EIO, errno.EISDIR):
+            raise Damaged(Path(error.filename or path), why) from error
+        raise refused(path, doing, why, refusal) from error
+
+
+def refused(path: Path, doing: str, why: str, kind: type[SurefindError]) -> SurefindError:
+    """Describe a disk that is full, read-only or broken."""
+    state = "; it is as it was" if doing == "write" else ""
+    fix = "free some space or make the folder writable, then do it again"
+    return kind(f"cannot {doing} {path}: {why}{state}", fix=fix)
 
 
 def _written(facts: Mapping[str, Any]) -> bytes:
