@@ -16,7 +16,7 @@ MAY_IMPORT = {
     "validation": {"errors"},
     "settings": {"errors", "validation"},
     "files": {"errors"},
-    "storage": {"errors"},
+    "storage": {"errors", "files"},
     "embeddings": {"errors", "files"},
     "distributed": {"embeddings"},
     "functional": {"errors", "validation", "embeddings"},

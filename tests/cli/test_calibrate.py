@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 from calibrations import make_calibrated_index, write_noisy_pictures
+from stores import change_documents, forget_calibration
 
 from surefind.images.decode import decode
 from surefind.search.confidence import calibrate as calibrating
+from surefind.search.folder import IndexFolder
 from surefind.search.index import Index
 
 
@@ -18,7 +20,8 @@ def made(model: Path, tmp_path_factory) -> Path:
     """An index, and queries beside it; not to be changed."""
     folder = make_calibrated_index(tmp_path_factory.mktemp("noisy"), model)
     write_noisy_pictures(folder / "later", per_class=4, seed=2)
-    (folder / "index" / "calibration").rename(folder / "calibration")
+    shutil.copytree(folder / "index", folder / "calibrated")
+    forget_calibration(folder / "index")
     return folder
 
 
@@ -34,7 +37,8 @@ def place(made: Path, tmp_path: Path, surefind) -> Path:
 @pytest.fixture
 def calibrated(made: Path, place: Path) -> Path:
     """The same folder, its index calibrated."""
-    shutil.copytree(made / "calibration", place / "index" / "calibration")
+    shutil.rmtree(place / "index")
+    shutil.copytree(made / "calibrated", place / "index")
     return place
 
 
@@ -176,7 +180,7 @@ def test_bad_options_are_one_error_before_any_work(surefind, place: Path, option
     done = surefind("calibrate", "index", *options.split())
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith("error: ") and BAD_OPTIONS[options] in done.err
-    assert not (place / "index" / "calibration").exists()
+    assert IndexFolder(place / "index").documents.read("calibration") == {}
 
 
 def few(folder: Path, classes: int, per_class: int, source: Path) -> None:
@@ -197,10 +201,8 @@ def test_too_little_data_is_one_error_before_any_work(surefind, place: Path):
 
 
 def test_a_damaged_calibration_is_one_error_until_it_is_made_again(surefind, calibrated: Path):
-    file = calibrated / "index" / "calibration" / "calibration.json"
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 1
-    file.write_bytes(content)
+    file = calibrated / "index" / "store" / "index.db"
+    change_documents(file, "UPDATE documents SET content = x''")
     for command in (("search", "index", "queries/class00/0.png"), ("info", "index")):
         done = surefind(*command)
         assert (done.code, done.out) == (1, "")

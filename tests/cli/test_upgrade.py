@@ -113,7 +113,7 @@ def test_vectors_that_will_not_do_are_one_error(surefind, place: Path, name: str
     done = surefind("upgrade", name, "-o", "new")
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith("error: ") and message in done.err
-    assert not Path("new/upgrade.json").exists()
+    assert not Path("new/upgrade.db").exists()
 
 
 # index

@@ -419,6 +419,12 @@ def test_another_dimension_is_refused_and_nothing_is_lost(make):
     assert engine.count() == 5
 
 
+@pytest.mark.parametrize("digest", ["a", "A" * 64, "g" * 64, "0" * 63, "ü" * 64])
+def test_a_digest_that_is_none_is_refused(digest: str):
+    with pytest.raises(InvalidArgument, match="sha256"):
+        Rows(("a",), random_embeddings(1, DIM, 0), (digest,), ({},))
+
+
 def test_values_that_are_not_finite_never_reach_an_engine(make):
     engine = make()
     engine.add(random_rows(5, DIM, 0))

@@ -15,6 +15,7 @@ from surefind.engines.space import Space
 from surefind.images.catalog import Catalog
 from surefind.search.confidence import calibrate as calibrating
 from surefind.search.confidence.calibrate import Wishes
+from surefind.search.folder import IndexFolder
 from surefind.search.index import Index
 
 (GALLERY, LABELS), (KNOWN, KNOWN_LABELS), (FRESH, _) = thirds(classes=40, seed=3)
@@ -52,8 +53,8 @@ def answers(index: Index, queries) -> list[tuple]:
     return [(result.confidence, result.verdict) for result in index.search(queries)]
 
 
-def files_in(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+def documents(index: Path) -> dict[str, bytes]:
+    return IndexFolder(index).documents.read("calibration")
 
 
 def copied(catalog: Catalog, folder: Path) -> Catalog:
@@ -263,10 +264,10 @@ def unlabelled(folder: Path) -> Index:
 def test_queries_that_will_not_do_are_one_clear_error_and_nothing_is_written(
     index, tmp_path, queries, labels, message
 ):
-    before = files_in(tmp_path / "index" / "calibration")
+    before = documents(tmp_path / "index")
     with pytest.raises(sf.InvalidArgument, match=message):
         index.calibrate(queries, labels=labels)
-    assert files_in(tmp_path / "index" / "calibration") == before
+    assert documents(tmp_path / "index") == before
     assert index.search(FRESH[:1])[0].confidence is not None
 
 
@@ -283,4 +284,4 @@ def test_an_index_without_labels_is_refused_before_the_work(tmp_path):
             progress=lambda what, *_: told.append(what),
         )
     assert told == []
-    assert not (tmp_path / "index" / "calibration").exists()
+    assert documents(tmp_path / "index") == {}

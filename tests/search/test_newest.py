@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from clusters import cluster_index, clusters, rows_of, thirds
 from pictures import write_pictures
-from stores import flip_bit, flip_last_bit
+from stores import change_documents, flip_last_bit
 
 import surefind as sf
+from surefind.search.confidence.saving import NEIGHBOURHOODS
 from surefind.search.index import Index
 
 (GALLERY, LABELS), (KNOWN, KNOWN_LABELS), (FRESH, _) = thirds(classes=12, seed=3)
@@ -88,7 +89,8 @@ def test_a_calibration_that_cannot_be_read_is_told_at_once_and_the_old_one_stays
     with Index.open(place) as writer:
         add_late(writer)
         writer.calibrate(KNOWN[:100], labels=KNOWN_LABELS[:100], learn_doubt=False)
-    flip_bit(next((place / "calibration").glob("neighbourhoods*")))
+    file = place / "store" / "index.db"
+    change_documents(file, "UPDATE documents SET content = x''", NEIGHBOURHOODS)
     for _ in range(2):
         with pytest.raises(sf.InvalidFile, match=r"(?s)damaged.*calibrate again"):
             old.newest()

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from shutil import rmtree
 from time import monotonic, sleep
 from typing import Any
 
 import pytest
 from serving import PATIENCE, Served, served
+from stores import forget_calibration
 
 from surefind.search.confidence.calibrate import Wishes
 from surefind.search.index import Index
@@ -21,7 +21,7 @@ PROBABILITIES = ("confidence", "novelty_p_value", "show", "verdict", "sentence",
 @pytest.fixture
 def plain(own) -> Path:
     """An index that is not calibrated."""
-    rmtree(own / "calibration")
+    forget_calibration(own)
     return own
 
 

@@ -12,6 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from serving import served
+from stores import forget_calibration
 
 from surefind.embeddings import Gaussians
 from surefind.search.confidence.calibration import Curve
@@ -65,7 +66,7 @@ def any_service(request, model, tmp_path_factory):
 
     home = make_calibrated_index(tmp_path_factory.mktemp("hidden-place"), model)
     if request.param == "plain":
-        (home / "index" / "calibration").rename(home / "aside")
+        forget_calibration(home / "index")
     if request.param == "lost pictures":
         (home / "photos").rename(home / "elsewhere")
     with served(Index.open(home / "index"), samples=home / "queries" / "class01") as service:

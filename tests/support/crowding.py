@@ -2,7 +2,6 @@
 
 import time
 from collections import Counter
-from contextlib import closing
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from children import received, start
 from stores import DIM, SPACE, opened
 
 from surefind.embeddings import Gaussians
-from surefind.engines.embedded.database import connect
+from surefind.engines.embedded.database import transaction
 from surefind.engines.engine import Rows
 
 ROWS = 7  # of each writer; all are replaced at once
@@ -22,8 +21,7 @@ QUERY = SPACE.asking(Gaussians(torch.ones(3, DIM), torch.ones(3)))
 
 def hold(place: str, pipe: Connection) -> None:
     """A writer that takes the lock and keeps it until it is told to end."""
-    with closing(connect(Path(place), write=True)) as db:
-        db.execute("BEGIN IMMEDIATE")
+    with transaction(Path(place), "write"):
         pipe.send("held")
         pipe.recv()
 

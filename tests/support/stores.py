@@ -1,6 +1,8 @@
 """Small embedded indexes, what is in them, and how to damage them."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -88,3 +90,13 @@ def flip_last_bit(path: Path) -> None:
 def files_of(place: Path) -> list[Path]:
     """All that matters in the folder of an index."""
     return sorted(path for path in place.rglob("*") if path.is_file() and path.name != "lock")
+
+
+def change_documents(file: Path, change: str, prefix: str = "calibration") -> None:
+    """Change documents behind the back of their checksums; `change` is SQL."""
+    with closing(sqlite3.connect(file)) as db, db:
+        db.execute(f"{change} WHERE name GLOB ?", (f"{prefix}*",))
+
+
+def forget_calibration(index: Path) -> None:
+    change_documents(index / "store" / "index.db", "DELETE FROM documents")

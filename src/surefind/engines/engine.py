@@ -1,5 +1,6 @@
 """What every engine can do: keep rows, and find the nearest of them."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, Self
@@ -14,6 +15,7 @@ from surefind.errors import InvalidArgument, SurefindError
 
 KINDS = ("flat", "hnsw", "ivf")  # how an engine looks: at everything, along a graph, in cells
 LONGEST_ID = 1024  # bytes
+SHA256 = re.compile("[0-9a-f]{64}")
 
 Keys = NDArray[Any]  # the engine's own names of rows: int64, or objects
 
@@ -59,6 +61,11 @@ class Rows:
                     got=repr(name[:80]),
                 )
             check_value("ids", name)
+        for digest in self.digests:
+            if digest and not SHA256.fullmatch(digest):
+                raise InvalidArgument(
+                    "digests", expected="a sha256 in hex, or nothing", got=repr(digest[:80])
+                )
         check_metadata(self.metadata)
 
     def __len__(self) -> int:

@@ -9,7 +9,7 @@ from surefind.encoders.serialization import read_config
 from surefind.engines.opening import is_url, without_password
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.files import write_whole
-from surefind.storage import read_small, seal, unseal
+from surefind.storage import Documents, read_small, seal, unseal
 
 SCHEMA = 1
 EMBEDDED = "faiss"
@@ -22,9 +22,9 @@ class IndexFolder:
         self.path = path
         self.file = path / "index.json"
         self.model = path / "model"
-        self.calibration = path / "calibration"
         self.upgrade = path / "upgrade"  # of an index of vectors: what gives them their variance
-        self.pictures = path / "pictures.json"  # where the images came from
+        # The calibration, and where the images came from; in the engine's file, if it has one.
+        self.documents = Documents(path / "store" / "index.db")
 
     def place(self, engine: str) -> str:
         """Where an engine finds its rows: a URL, or a folder in here."""

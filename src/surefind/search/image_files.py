@@ -10,9 +10,9 @@ from pathlib import Path
 
 from surefind.engines.where import Metadata
 from surefind.errors import SurefindError
-from surefind.files import write_whole
-from surefind.storage import Damaged, read_small, seal, unseal, writer_lock
+from surefind.storage import Documents
 
+ROOT = "picture root "  # begins the names of its documents
 MISSING = "its file is not there any more"
 OUTSIDE = "its file is outside the folders that the index was made from"
 NOT_A_FILE = "its path does not lead to a plain file"
@@ -88,29 +88,15 @@ def _content(path: Path, max_bytes: int) -> bytes:
     return content
 
 
-SCHEMA = 1
-
-
-def read_roots(file: Path) -> tuple[Path, ...]:
-    """What was written; nothing where nothing was, as in an index of vectors."""
-    if not file.exists():
-        return ()
-    facts = unseal(file, read_small(file))
-    roots = facts.get("roots")
-    if facts.get("schema") != SCHEMA or not isinstance(roots, list):
-        raise Damaged(file, f"it is not a list of folders of schema {SCHEMA}")
-    return tuple(Path(root) for root in roots)
-
-
-def known_roots(file: Path) -> tuple[Path, ...]:
-    """None if the file is damaged: `read_roots` says so, to those who verify."""
+def known_roots(documents: Documents) -> tuple[Path, ...]:
+    """Return the folders that images were added from; none if they cannot be read."""
     try:
-        return read_roots(file)
-    except SurefindError:
+        return tuple(sorted(Path(os.fsdecode(its)) for its in documents.read(ROOT).values()))
+    except SurefindError:  # `verify` says so
         return ()
 
 
-def remember_roots(file: Path, roots: Iterable[Path]) -> None:
+def remember_roots(documents: Documents, roots: Iterable[Path]) -> None:
     """Add folders, with all links followed; nothing is written if they are known.
 
     Where it cannot be written images can be added all the same: they have no picture until the
@@ -120,8 +106,7 @@ def remember_roots(file: Path, roots: Iterable[Path]) -> None:
     for root in roots:
         with suppress(ValueError):  # no folder has such a name
             new.add(Path(os.path.realpath(root)))
-    if not new - set(known_roots(file)):
-        return
-    with suppress(SurefindError, OSError), writer_lock(file.parent):
-        every = sorted(str(root) for root in new.union(known_roots(file)))
-        write_whole(file, seal({"schema": SCHEMA, "roots": every}))
+    if new - set(known_roots(documents)):
+        contents = map(os.fsencode, new)
+        with suppress(SurefindError):
+            documents.write({ROOT + hashlib.sha256(its).hexdigest(): its for its in contents})

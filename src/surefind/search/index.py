@@ -39,10 +39,10 @@ from surefind.search.confidence.calibrate import (
 )
 from surefind.search.confidence.calibration import Calibrated, Calibration
 from surefind.search.confidence.saving import (
+    CALIBRATION,
+    calibration_documents,
     check_origin,
     read_calibration,
-    stored_content,
-    write_calibration,
 )
 from surefind.search.confidence.shift import Shift
 from surefind.search.folder import (
@@ -53,7 +53,7 @@ from surefind.search.folder import (
     saved_fingerprint,
 )
 from surefind.search.hits import SearchResult
-from surefind.search.image_files import known_roots, read_roots, remember_roots
+from surefind.search.image_files import known_roots, remember_roots
 from surefind.search.ingest import (
     Added,
     Images,
@@ -226,7 +226,7 @@ class Index:
     @property
     def picture_roots(self) -> tuple[Path, ...]:
         """The folders that images were added from; none where that is not known."""
-        return known_roots(self._folder.pictures)
+        return known_roots(self._folder.documents)
 
     def __len__(self) -> int:
         return self._engine.count()
@@ -256,7 +256,7 @@ class Index:
         pictures = pictures_of(images, ids, metadata)
         if not len(pictures):
             raise SurefindError("no images to add")
-        remember_roots(self._folder.pictures, pictures.roots)
+        remember_roots(self._folder.documents, pictures.roots)
         return add_pictures(
             self._engine,
             self.encoder,
@@ -320,7 +320,7 @@ class Index:
             copy._engine.add(self._engine.rows(block.keys))
         if self._folder.upgrade.exists():
             copytree(self._folder.upgrade, copy._folder.upgrade)
-        remember_roots(copy._folder.pictures, self.picture_roots)
+        remember_roots(copy._folder.documents, self.picture_roots)
         if self.calibrated is not None:
             copy.adopt(self.calibrated)
         return copy
@@ -336,9 +336,8 @@ class Index:
 
     def verify(self) -> list[str]:
         """What is wrong with the index, after reading all of it."""
-        problems = self._engine.verify()
+        problems = [*self._engine.verify(), *self._folder.documents.problems()]
         for read in (
-            lambda: read_roots(self._folder.pictures),
             lambda: self.encoder if self.has_model else None,
             lambda: self.calibrated,
         ):
@@ -346,7 +345,7 @@ class Index:
                 read()
             except SurefindError as error:
                 problems.append(error.problem)
-        return problems
+        return list(dict.fromkeys(problems))
 
     def repair(self) -> str:
         """Build what can be built again, such as a damaged graph; says what was done."""
@@ -569,7 +568,7 @@ class Index:
         server, where there is only the newest: then both have one engine, which either closes.
         """
         calibration = self._calibration
-        if stored_content(self._folder.calibration) != calibration.get()[0]:
+        if self._folder.documents.digests(CALIBRATION) != calibration.get()[0]:
             calibration = _Lazy(self._stored_calibration)
             calibration.get()
         engine = self._engine.newest()
@@ -580,19 +579,21 @@ class Index:
         return newer
 
     def _keep(self, calibrated: Calibrated) -> None:
-        write_calibration(self._folder.calibration, calibrated)
+        self._folder.documents.write(calibration_documents(calibrated))
         self._calibration = _Lazy(self._stored_calibration)
 
-    def _stored_calibration(self) -> tuple[bytes | None, Calibrated | None]:
-        """What its file says, and the calibration in it.
+    def _stored_calibration(self) -> tuple[list[tuple[str, bytes]], Calibrated | None]:
+        """The checksums of its documents, and the calibration in them.
 
-        Should another take its place in between, the content is too old, and `newest` reads again.
+        Should another take its place in between, the checksums are too old, and `newest` reads
+        again.
         """
-        content = stored_content(self._folder.calibration)
-        if content is None:
-            return None, None
-        return content, read_calibration(
-            self._folder.calibration, fingerprint=self.fingerprint, ranking=self.space.ranking
+        documents = self._folder.documents
+        digests = documents.digests(CALIBRATION)
+        if not digests:
+            return digests, None
+        return digests, read_calibration(
+            documents, fingerprint=self.fingerprint, ranking=self.space.ranking
         )
 
     def _answer(

@@ -1,6 +1,7 @@
 """Uncertainty for vectors that one already has, from any model: they stay as they are."""
 
 import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,7 +17,6 @@ from surefind.engines.opening import create_engine
 from surefind.engines.space import Space
 from surefind.engines.where import Metadata
 from surefind.errors import InvalidFile, SurefindError
-from surefind.files import make_writable, write_whole
 from surefind.search.confidence.calibrate import (
     Progress,
     Wishes,
@@ -27,17 +27,17 @@ from surefind.search.confidence.calibrate import (
 )
 from surefind.search.confidence.calibration import Calibrated, Calibration
 from surefind.search.confidence.labelled_queries import check_queries
-from surefind.search.confidence.saving import read_calibration, write_calibration
+from surefind.search.confidence.saving import calibration_documents, read_calibration
 from surefind.search.confidence.variance_heads import VarianceHeads
 from surefind.search.folder import EMBEDDED, IndexFolder
 from surefind.search.index import Index
 from surefind.search.neighbourhoods import Neighbourhoods
-from surefind.storage import read_small, seal, unseal
+from surefind.storage import Documents
 from surefind.upgrade.vectors import Values, as_texts, as_vectors, check_all_labelled
 
 SCHEMA = 1
 RANKING = "mean"
-FILE, CALIBRATION = "upgrade.json", "calibration"
+FILE, FACTS = "upgrade.db", "upgrade.json"
 
 
 @dataclass(frozen=True)
@@ -111,12 +111,10 @@ class Upgrade:
 
     def save(self, folder: str | Path) -> None:
         """Write it to a folder; what is about one gallery alone is left out."""
-        place = Path(folder)
-        make_writable(place)
         without = replace(self.calibrated, neighbourhoods=Neighbourhoods.empty())
-        write_calibration(place / CALIBRATION, without)
         facts = {"schema": SCHEMA, "dim": self.dim, "fingerprint": self.fingerprint}
-        write_whole(place / FILE, seal(facts))
+        documents = {FACTS: json.dumps(facts).encode()}
+        Documents(Path(folder) / FILE).write(documents | calibration_documents(without))
 
     @classmethod
     def load(cls, folder: str | Path) -> "Upgrade":
@@ -128,11 +126,12 @@ class Upgrade:
                 fix="name the folder that `surefind upgrade` wrote",
             )
         try:
-            facts = unseal(path, read_small(path))
+            documents = Documents(path)
+            facts = json.loads(documents.read(FACTS).get(FACTS, b"{}"))
             if (schema := facts.get("schema")) != SCHEMA:
                 raise InvalidFile(f"{path} has schema {schema!r}, this version reads {SCHEMA}")
             calibrated = read_calibration(
-                place / CALIBRATION, fingerprint=facts["fingerprint"], ranking=RANKING
+                documents, fingerprint=facts["fingerprint"], ranking=RANKING
             )
             made = cls(int(facts["dim"]), calibrated)
             if made.fingerprint != facts["fingerprint"]:

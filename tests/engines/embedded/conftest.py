@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from surefind import files
-from surefind.engines.embedded import database, engine
+from surefind import files, storage
+from surefind.engines.embedded import engine
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody cuts the power here: what waits for the disk waits for nothing."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.setattr(files, "fsync", lambda _: None)
-    monkeypatch.setattr(database, "SYNCHRONOUS", "OFF")
+    monkeypatch.setattr(storage, "SYNCHRONOUS", "OFF")
 
 
 @pytest.fixture

@@ -55,7 +55,7 @@ def test_wherever_a_write_fails_the_index_is_whole_and_can_be_written_again(
     WRITES[name](whole)
     after, said = contents(whole), set()
     largest = max(path.stat().st_size for path in (tmp_path / "whole").iterdir())
-    for limit in range(0, largest + 8192, largest // 5):
+    for limit in (*range(0, largest, largest // 5), largest + 8192):
         place = shutil.copytree(tmp_path / "stored", tmp_path / str(limit))
         child, pipe = start(write_with_limit, str(place), name, limit)
         ((told, seen),) = received(pipe)

@@ -1,5 +1,6 @@
 """Graphs and cells against exhaustive search."""
 
+import hashlib
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -243,14 +244,15 @@ def sizes_in(content: NDArray[np.uint8], kind: str) -> list[int]:
 
 def refuses(kept: graph.Kept, path: Path, content: NDArray[np.uint8], vectors=VECTORS) -> None:
     path.write_bytes(content.tobytes())
+    kept = kept._replace(sha256=hashlib.sha256(content).hexdigest())
     with pytest.raises(Damaged, match="not a graph of these vectors|rows that do not exist"):
-        graph.Graph(kept, path, vectors, check=False)
+        graph.Graph(kept, path, vectors)
 
 
 @pytest.mark.parametrize("kind", ["hnsw", "ivf"])
 def test_a_size_that_lies_is_refused(tmp_path, kind: str):
     kept, content = written(kind, tmp_path)
-    graph.Graph(kept, tmp_path / kept.name, VECTORS, check=True)  # as it is written
+    graph.Graph(kept, tmp_path / kept.name, VECTORS)  # as it is written
     for place in sizes_in(content, kind):
         for lie in LIES:
             lying = content.copy()
@@ -275,4 +277,4 @@ def test_cells_that_are_mostly_empty_are_read(tmp_path):
     alike = np.ones_like(VECTORS)
     kept = graph.write_graph(tmp_path, alike, "ivf", None)
     assert b"sprs" in (tmp_path / kept.name).read_bytes()
-    graph.Graph(kept, tmp_path / kept.name, alike, check=True)
+    graph.Graph(kept, tmp_path / kept.name, alike)

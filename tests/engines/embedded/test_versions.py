@@ -183,12 +183,3 @@ def test_a_damaged_newest_version_is_refused_and_the_open_one_goes_on(place):
             use()
         assert "restore the folder from a copy" in raised.value.fix
     assert answers(old) == before
-
-
-def test_an_index_of_the_first_release_is_refused_and_told_how_to_make_it_anew(place):
-    (place / "versions").mkdir(parents=True)
-    (place / "CURRENT").write_text("{}")
-    for use in (opened, made):
-        with pytest.raises(InvalidFile, match="surefind 0.1") as raised:
-            use(place)
-        assert "surefind index MODEL IMAGES -o INDEX" in raised.value.fix

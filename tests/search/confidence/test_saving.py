@@ -1,27 +1,23 @@
-"""A calibration in a folder: whole or not at all, damage is found, and only for its own index."""
+"""A calibration as documents: whole, damage is found, and only for its own index."""
 
-import errno
 import json
-import shutil
-from threading import Thread
 
 import pytest
 from clusters import cluster_engine, clusters
-from faulty_disk import failing_disk
-from stores import flip_bit
+from stores import change_documents
 
 import surefind as sf
-from surefind.search.confidence import saving
 from surefind.search.confidence.calibrate import Wishes, calibrate_engine, own_queries
 from surefind.search.confidence.calibration import Calibrated
 from surefind.search.confidence.saving import (
-    FILE,
+    FACTS,
+    HEADS,
+    NEIGHBOURHOODS,
+    calibration_documents,
     read_calibration,
-    stored_content,
-    write_calibration,
 )
 from surefind.search.confidence.variance_fit import fit_variance_heads
-from surefind.storage import seal, unseal
+from surefind.storage import Documents
 
 
 def calibrated(place, seed: int) -> Calibrated:
@@ -43,13 +39,14 @@ def second(tmp_path_factory) -> Calibrated:
 
 
 @pytest.fixture
-def folder(tmp_path, first):
-    write_calibration(tmp_path / "calibration", first)
-    return tmp_path / "calibration"
+def documents(tmp_path, first) -> Documents:
+    made = Documents(tmp_path / "some.db")
+    made.write(calibration_documents(first))
+    return made
 
 
-def read(folder, **changed) -> Calibrated:
-    return read_calibration(folder, **{"fingerprint": "f" * 64, "ranking": "mean"} | changed)
+def read(documents: Documents, **changed) -> Calibrated:
+    return read_calibration(documents, **{"fingerprint": "f" * 64, "ranking": "mean"} | changed)
 
 
 def assert_same(one: Calibrated, other: Calibrated) -> None:
@@ -62,149 +59,63 @@ def assert_same(one: Calibrated, other: Calibrated) -> None:
             assert tensor.equal(tensors[name])
 
 
-def test_what_is_written_is_read(folder, first):
-    assert_same(read(folder), first)
+def test_what_is_written_is_read(documents, first):
+    assert_same(read(documents), first)
 
 
-def test_heads_are_left_out_where_there_are_none(tmp_path, first):
+def test_a_new_calibration_replaces_the_old_one(documents, second):
+    documents.write(calibration_documents(second))
+    assert_same(read(documents), second)
+
+
+def test_heads_are_left_out_where_there_are_none(documents, first):
     without = Calibrated(first.calibration, first.neighbourhoods)
-    write_calibration(tmp_path / "calibration", without)
-    assert_same(read(tmp_path / "calibration"), without)
-    assert len(list((tmp_path / "calibration").glob("*.safetensors"))) == 1
+    documents.write(calibration_documents(without))
+    assert_same(read(documents), without)
+    assert documents.read("").keys() == {FACTS, NEIGHBOURHOODS}
 
 
-def test_the_file_is_readable_json_without_a_pickle(folder):
-    facts = json.loads((folder / FILE).read_text())
+def test_it_is_readable_json_and_safetensors(documents):
+    facts = json.loads(documents.read(FACTS)[FACTS])
     assert facts["calibration"]["origin"]["source"] == "seed 1"
     assert facts["calibration"]["origin"]["queries"] == 288
-    assert sorted(path.suffix or path.name for path in folder.iterdir()) == [
-        ".json", ".safetensors", ".safetensors", "lock",
-    ]  # fmt: skip
 
 
-def test_a_new_calibration_replaces_the_old_one_and_its_files(folder, second):
-    (folder / f"neighbourhoods-{'0' * 32}.safetensors").write_bytes(b"of a run that was killed")
-    write_calibration(folder, second)
-    assert_same(read(folder), second)
-    assert len(list(folder.glob("*.safetensors"))) == 2
+@pytest.mark.parametrize("name", [FACTS, NEIGHBOURHOODS, HEADS])
+@pytest.mark.parametrize(
+    "change", ["DELETE FROM documents", "UPDATE documents SET content = content || x'20'"]
+)
+def test_one_that_is_damaged_or_missing_is_noticed_and_calibrated_again(
+    documents, first, name, change
+):
+    change_documents(documents.path, change, name)
+    with pytest.raises(sf.InvalidFile, match=f"(?s)some.db.*{name}.*calibrate again"):
+        read(documents)
+    documents.write(calibration_documents(first))
+    assert_same(read(documents), first)
 
 
-@pytest.mark.parametrize("which", ["calibration", "doubt", "neighbourhoods"])
-def test_one_flipped_bit_is_found(folder, which):
-    path = next(path for path in folder.iterdir() if path.name.startswith(which))
-    flip_bit(path)
-    with pytest.raises(sf.InvalidFile, match=f"{which}.*damaged.*\n.*calibrate again"):
-        read(folder)
-
-
-@pytest.mark.parametrize("which", ["calibration", "doubt", "neighbourhoods"])
-def test_a_missing_file_is_named(folder, which):
-    next(path for path in folder.iterdir() if path.name.startswith(which)).unlink()
-    with pytest.raises(sf.InvalidFile, match=f"(?s){which}.*calibrate again"):
-        read(folder)
-
-
-def test_the_calibration_of_another_model_is_refused(folder):
+def test_the_calibration_of_another_model_is_refused(documents):
     with pytest.raises(
         sf.InvalidFile, match="another index: model ffffffffffff.* has 000000000000"
     ):
-        read(folder, fingerprint="0" * 64)
+        read(documents, fingerprint="0" * 64)
 
 
-def test_the_calibration_of_another_ranking_is_refused(folder):
+def test_the_calibration_of_another_ranking_is_refused(documents):
     with pytest.raises(sf.InvalidFile, match="by mean distance.*by expected"):
-        read(folder, ranking="expected")
+        read(documents, ranking="expected")
 
 
-def resealed(folder, change) -> None:
-    facts = unseal(folder / FILE, (folder / FILE).read_bytes())
-    change(facts)
-    (folder / FILE).write_bytes(seal(facts))
-
-
-def test_evidence_that_is_not_known_is_refused(folder):
-    def other(facts):
-        facts["calibration"]["model"]["names"][0] = "horoscope"
-
-    resealed(folder, other)
-    with pytest.raises(sf.InvalidFile, match="does not know: horoscope"):
-        read(folder)
-
-
-def test_an_unknown_schema_is_refused(folder):
-    resealed(folder, lambda facts: facts.update(schema=99))
-    with pytest.raises(sf.InvalidFile, match="schema 99, this version reads"):
-        read(folder)
-
-
-def steps_of(folder, calibrated, tmp_path) -> int:
-    copy = shutil.copytree(folder, tmp_path / "counted")
-    with failing_disk() as steps:
-        write_calibration(copy, calibrated)
-    return len(steps)
-
-
-def outcome(place, calibrated, **fault) -> str:
-    try:
-        with failing_disk(**fault):
-            write_calibration(place, calibrated)
-    except sf.InvalidFile as error:
-        return error.problem.split(str(place))[0].strip()
-    assert_same(read(place), calibrated)
-    return "written"
-
-
-@pytest.mark.parametrize(("code", "on"), [(errno.ENOSPC, True), (errno.EIO, False)])
-def test_whatever_step_fails_the_old_one_or_the_new_one_is_whole(
-    folder, tmp_path, first, second, code, on
-):
-    outcomes = []
-    for at in range(steps_of(folder, second, tmp_path)):
-        place = shutil.copytree(folder, tmp_path / f"{at}")
-        outcomes.append(outcome(place, second, at=at, code=code, on=on))
-        found = read(place)
-        assert_same(found, first if found.calibration == first.calibration else second)
-        write_calibration(place, second)  # and then there is room again
-        assert_same(read(place), second)
-        assert len(list(place.glob("*.safetensors"))) == 2
-    assert set(outcomes) == {"cannot write", "written"}
-    assert outcomes.count("cannot write") >= 12  # three files: opened, written, synced, renamed
-    assert outcomes[-1] == "written"  # old files that cannot be removed do no harm
-
-
-def test_a_first_one_that_could_not_be_written_is_none_at_all(folder, tmp_path, first):
-    for at in range(steps_of(folder, first, tmp_path)):
-        place = tmp_path / f"{at}"
-        outcome(place, first, at=at, on=True)
-        if stored_content(place) is not None:
-            assert_same(read(place), first)
-    assert stored_content(tmp_path / "0") is None
-
-
-def test_what_another_process_puts_in_place_meanwhile_is_read(folder, second, monkeypatch):
-    opened = saving._opened
-    asked = []
-
-    def replaced_first(*arguments, **named):
-        if not asked:
-            write_calibration(folder, second)  # removes the files that the first one names
-        asked.append(arguments)
-        return opened(*arguments, **named)
-
-    monkeypatch.setattr(saving, "_opened", replaced_first)
-    assert_same(read(folder), second)
-    assert len(asked) == 2
-
-
-def test_two_writers_take_turns(folder, first, second):
-    writers = [
-        Thread(target=write_calibration, args=(folder, calibrated))
-        for calibrated in (first, second) * 5
-    ]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
-    found = read(folder)
-    assert found.calibration in (first.calibration, second.calibration)
-    assert len(list(folder.glob("*.safetensors"))) == 2
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        (b'"schema": 1', b'"schema": 99', "schema 99, this version reads"),
+        (b'"names": ["', b'"names": ["horoscope', "does not know: horoscope"),
+    ],
+)
+def test_a_calibration_of_another_version_is_refused(documents, before, after, message):
+    facts = documents.read(FACTS)[FACTS]
+    documents.write({FACTS: facts.replace(before, after)})
+    with pytest.raises(sf.InvalidFile, match=f"(?s){message}.*calibrate again"):
+        read(documents)

@@ -1,25 +1,22 @@
 """The SQLite file of an index: tables, connections, checksums, and conditions as SQL."""
 
-import errno
 import hashlib
 import json
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from surefind.engines.engine import EngineError
 from surefind.engines.where import VAR, Where
 from surefind.errors import InvalidFile
-from surefind.storage import Damaged
+from surefind.storage import DOCUMENTS, Damaged, sqlite_file
 
 FORMAT = 2
 FILE = "index.db"
 PATIENCE = 60.0  # seconds that a writer waits for another, and a reader for a commit
-SYNCHRONOUS = "EXTRA"  # the folder is flushed too when the journal is deleted, which is the commit
 
 # Rows that were removed stay for some minutes, for readers of older versions.
 # The columns of a block are keys and variances of its rows, in the order of the vectors file.
@@ -32,12 +29,12 @@ _SCHEMA = (
     "CREATE INDEX rows_by_label ON rows(json_extract(metadata, '$.label'))",
     "CREATE TABLE blocks(first INTEGER PRIMARY KEY, count INTEGER NOT NULL,"
     " vectors_crc INTEGER NOT NULL, columns_crc INTEGER NOT NULL, columns BLOB NOT NULL)",
+    DOCUMENTS,
 )
-_LOOKUPS = {
+LOOKUPS = {  # by id or by digest; removed rows too
     "id": "SELECT key FROM rows WHERE id = ?",
     "digest": "SELECT key FROM rows WHERE digest = ? AND digest != x''",
 }
-_DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_MISMATCH", "SQLITE_FORMAT")
 
 Meta = dict[str, Any]
 Head = tuple[int, int, int, int]  # of a block: first, count, vectors_crc, columns_crc
@@ -45,9 +42,7 @@ Head = tuple[int, int, int, int]  # of a block: first, count, vectors_crc, colum
 
 def create_tables(folder: Path, meta: Meta) -> None:
     """Make the database of an empty index in one transaction."""
-    path = folder / FILE
-    with closing(sqlite3.connect(path, isolation_level=None, timeout=PATIENCE)) as db:
-        db.execute(f"PRAGMA synchronous={SYNCHRONOUS}")
+    with sqlite_file(folder / FILE, "write", create=True) as db:
         db.execute("BEGIN IMMEDIATE")
         if _has_tables(db):
             raise InvalidFile(
@@ -59,74 +54,17 @@ def create_tables(folder: Path, meta: Meta) -> None:
         db.execute("COMMIT")
 
 
-def connect(folder: Path, *, write: bool = False) -> sqlite3.Connection:
-    """Open a connection for one use; closing it rolls back, and ends its locks at once.
-
-    SQLite opens the file for reading only where it may not be written. Do not open it by other
-    means: closing a file drops all locks that the process has on it.
-    """
+@contextmanager
+def transaction(folder: Path, doing: str) -> Iterator[sqlite3.Connection]:
+    """Read at one moment, or write alone; rolled back unless the block commits."""
     path = folder / FILE
     if not path.is_file():
-        if (folder / "CURRENT").exists():
-            raise InvalidFile(
-                f"{folder} was written by surefind 0.1, whose format is no longer read",
-                fix="remove the folder of the index and make it anew: "
-                "surefind index MODEL IMAGES -o INDEX",
-            )
         raise InvalidFile(f"{folder} holds no index", fix="check the path, or create the index")
-    uri = f"file:{quote(str(path.absolute()))}?mode=rw"
-    db = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=PATIENCE)
-    try:
-        if write:
-            db.execute(f"PRAGMA synchronous={SYNCHRONOUS}")
-            db.execute("PRAGMA cache_spill=OFF")  # a spill would lock readers out until the commit
+    with sqlite_file(path, doing, refusal=EngineError, patience=PATIENCE) as db:
+        db.execute("BEGIN" if doing == "read" else "BEGIN IMMEDIATE")
         if not _has_tables(db):
             raise InvalidFile(f"{folder} holds no index: its making was stopped", fix="create it")
-    except BaseException:
-        db.close()
-        raise
-    return db
-
-
-@contextmanager
-def reading(folder: Path) -> Iterator[sqlite3.Connection]:
-    """Run the block in a read transaction: no writer commits before it ends."""
-    with reported_errors(folder, "read"), closing(connect(folder)) as db:
-        db.execute("BEGIN")
         yield db
-
-
-@contextmanager
-def reported_errors(folder: Path, doing: str) -> Iterator[None]:
-    """Turn errors of SQLite and of the operating system into this package's."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorname", None) or ""
-        if code.startswith("SQLITE_BUSY"):
-            raise EngineError(
-                f"another process is writing to {folder}",
-                fix="wait until it has finished, or end it; nothing was changed",
-            ) from error
-        if not code or code.startswith(_DAMAGE):  # none: a text that is not UTF-8
-            raise Damaged(folder / FILE, str(error)) from error
-        raise refused(folder, doing, str(error)) from error
-    except UnicodeDecodeError as error:  # a text, or a message of SQLite that quotes one
-        raise Damaged(folder / FILE, "a text in it is not UTF-8") from error
-    except OSError as error:
-        if doing == "read" and error.errno in (errno.ENOENT, errno.EIO, errno.EISDIR):
-            name = Path(error.filename) if error.filename else folder / FILE
-            raise Damaged(name, error.strerror or str(error)) from error
-        raise refused(folder, doing, error.strerror or str(error)) from error
-
-
-def refused(folder: Path, doing: str, why: str) -> EngineError:
-    """Describe a disk that is full, read-only or broken."""
-    state = "; it is as it was" if doing == "write" else ""
-    return EngineError(
-        f"cannot {doing} the index in {folder}: {why}{state}",
-        fix="free some space or make the folder writable, then do it again",
-    )
 
 
 def read_meta(folder: Path, db: sqlite3.Connection) -> tuple[Meta, list[Head]]:
@@ -154,16 +92,6 @@ def write_meta(db: sqlite3.Connection, meta: Meta, heads: list[Head]) -> None:
 def row_crc(key: int, name: str, digest: bytes, metadata: str) -> int:
     """Checksum of a row: SQLite itself does not notice a flipped bit in a value."""
     return zlib.crc32(b"\x1f".join((b"%d" % key, name.encode(), digest, metadata.encode())))
-
-
-def keys_with(
-    db: sqlite3.Connection, column: str, values: Iterable[Any]
-) -> Iterator[tuple[Any, int]]:
-    """Look up rows by id or by digest; removed ones too. Yields (value, key), keys ascending."""
-    for value in values:
-        with suppress(UnicodeEncodeError):  # a text that cannot be kept belongs to no row
-            for (key,) in sorted(db.execute(_LOOKUPS[column], (value,)).fetchall()):
-                yield value, key
 
 
 def sql_of(where: Where) -> tuple[str, list[str]]:
@@ -196,7 +124,7 @@ def sql_of(where: Where) -> tuple[str, list[str]]:
 
 
 def _has_tables(db: sqlite3.Connection) -> bool:
-    return bool(db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+    return bool(db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'meta'").fetchone()[0])
 
 
 def _seal(meta: Mapping[str, Any], heads: list[Head]) -> str:

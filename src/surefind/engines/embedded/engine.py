@@ -1,13 +1,12 @@
 """The embedded engine: an index in a folder, whose versions are transactions of SQLite."""
 
 import json
-import re
 import secrets
 import sqlite3
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any, Self
@@ -20,7 +19,7 @@ from surefind.engines.embedded import database
 from surefind.engines.embedded.graph import LINKS, kind_wanted, write_graph
 from surefind.engines.embedded.vectors import Ints, Vectors, appended, check_room, map_vectors
 from surefind.engines.embedded.view import COLUMNS, OWN_FILE, View, load
-from surefind.engines.engine import Block, EngineError, Found, Keys, Rows
+from surefind.engines.engine import SHA256, Block, EngineError, Found, Keys, Rows
 from surefind.engines.space import Space
 from surefind.engines.where import Where
 from surefind.errors import InvalidArgument, InvalidFile
@@ -29,7 +28,6 @@ BLOCK = 4096  # rows that share a checksum
 KEPT_FOR = 600  # seconds in which readers of an older version can still read its removed rows
 MOST_DEAD = 0.3  # share of the rows; beyond it the index is compacted
 _SCANNED = 32 * 2**20  # bytes of vectors in a block of a scan
-_SHA256 = re.compile("[0-9a-f]{64}")
 
 
 def create(
@@ -45,15 +43,9 @@ def create(
     meta |= {"family": space.family, "dim": space.dim, "ranking": space.ranking, "graph": "null"}
     meta |= {"version": 0, "next_key": 0, "vectors": f"{identity}.vectors", "removed": b""}
     meta |= {"compacted": "[0, 0]", "purged": 0}  # version and time; the newest purged version
-    try:
-        if not folder.is_dir():
-            folder.mkdir(parents=True, exist_ok=True)
-            files.sync_folder(folder.parent)
-        if (folder / "CURRENT").exists():
-            database.connect(folder)  # says what is there
-        database.create_tables(folder, meta)
-    except (OSError, sqlite3.Error) as error:
-        raise InvalidFile(f"cannot make an index in {folder}: {error}", fix=files.ROOM) from error
+    files.make_writable(folder)
+    files.sync_folder(folder.parent)
+    database.create_tables(folder, meta)
     return open_place(place)
 
 
@@ -95,14 +87,8 @@ class EmbeddedEngine:
         if not len(rows):
             return
         vectors, var = self.space.stored(rows.embeddings), self.space.var(rows.embeddings)
-        if not (np.isfinite(vectors).all() and np.isfinite(var).all() and (var > 0).all()):
-            raise InvalidArgument(
-                "embeddings",
-                expected="finite numbers and positive variances",
-                got="others",
-            )
         texts = [
-            (name, _digest(digest), json.dumps(dict(metadata), ensure_ascii=False))
+            (name, bytes.fromhex(digest), json.dumps(dict(metadata), ensure_ascii=False))
             for name, digest, metadata in zip(rows.ids, rows.digests, rows.metadata, strict=True)
         ]
         with self._transaction() as change:
@@ -157,7 +143,7 @@ class EmbeddedEngine:
 
     def ids_of(self, digests: Sequence[str]) -> dict[str, str]:
         view = self._now
-        wanted = dict.fromkeys(digest for digest in digests if _SHA256.fullmatch(digest))
+        wanted = dict.fromkeys(digest for digest in digests if SHA256.fullmatch(digest))
         found = view.find("digest", map(bytes.fromhex, wanted))
         ids = view.rows_at(np.array(list(found.values()), dtype=np.int64)).ids
         return {digest.hex(): name for digest, name in zip(found, ids, strict=True)}
@@ -199,7 +185,7 @@ class EmbeddedEngine:
         """Read everything again from the disk, in one transaction."""
         self._now  # noqa: B018 - it must be open
         try:
-            with database.reading(self._folder) as db:
+            with database.transaction(self._folder, "read") as db:
                 view = View(self._folder, db)
                 return [*view.warnings, *view.problems(db)]
         except InvalidFile as error:
@@ -237,13 +223,8 @@ class EmbeddedEngine:
         The connection is a new one each time: an older one would go on writing to a folder that
         was replaced meanwhile.
         """
-        with (
-            self._writing,
-            database.reported_errors(self._folder, "write"),
-            closing(database.connect(self._folder, write=True)) as db,
-        ):
+        with self._writing, database.transaction(self._folder, "write") as db:
             now = self._now
-            db.execute("BEGIN IMMEDIATE")
             same = database.read_meta(self._folder, db)[0]["seal"] == now.meta["seal"]
             base = now if same else View(self._folder, db, now)
             _clean(self._folder, base)
@@ -260,14 +241,12 @@ class EmbeddedEngine:
     def _tidy(self) -> None:
         """Compact what is mostly dead and extend the graph; the change itself is committed."""
         view = self._now
-        if len(view.keys) - view.count() > MOST_DEAD * len(view.keys):
-            act: Callable[[Transaction], None] = Transaction.compact
-        elif view.warnings or Transaction.graph_wanted(view):
-            act = Transaction.build_graph
-        else:
-            return
-        with suppress(EngineError), self._transaction() as change:  # it can wait
-            act(change)
+        with suppress(EngineError):  # it can wait
+            if len(view.keys) - view.count() > MOST_DEAD * len(view.keys):
+                self.compact()
+            elif view.warnings or kind_wanted(view.meta["kind"], len(view.keys), view.covered):
+                with self._transaction() as change:
+                    change.build_graph()
 
 
 class Transaction:
@@ -321,20 +300,15 @@ class Transaction:
                 self._meta |= {"purged": before, "compacted": json.dumps([base.version + 1, now])}
         self.build_graph(compact=True)
 
-    @staticmethod
-    def graph_wanted(view: View, *, rows: int | None = None, compact: bool = False) -> str | None:
-        covered = view.graph.kept.covered if view.graph and rows is None else 0
-        rows = len(view.keys) if rows is None else rows
-        return kind_wanted(view.meta["kind"], rows, covered, compact=compact)
-
     def build_graph(self, *, compact: bool = False) -> None:
         """Build the graph if there should be one, or extend it."""
         base, folder, width = self.base, self.base.folder, self.base.space.width
         moved = self._meta["vectors"] != base.meta["vectors"]
         rows = sum(head[1] for head in self._heads)
         compact = compact or bool(base.warnings)  # a damaged one is built again whatever was added
-        kind = self.graph_wanted(base, rows=rows if moved else None, compact=compact)
-        if kind is not None:
+        covered = 0 if moved else base.covered
+        kind = kind_wanted(base.meta["kind"], rows, covered, compact=compact)
+        if kind:
             check_room(folder, rows * (4 * width + 32 if kind == "ivf" else 8 * LINKS + 32))
             vectors = base.vectors
             if moved:
@@ -349,7 +323,7 @@ class Transaction:
         """Write the checksums and return the new version as it will be."""
         self._meta["version"] = self.base.version + 1
         database.write_meta(self.db, self._meta, self._heads)
-        return View(self.base.folder, self.db, self.base, written=True)
+        return View(self.base.folder, self.db, self.base)
 
     def _append(
         self, keys: Ints, var: NDArray[np.float64], vectors_at: Callable[[slice], Vectors]
@@ -403,11 +377,3 @@ def _clean(folder: Path, view: View) -> None:
 def _own_files(folder: Path) -> list[Path]:
     own = (database.FILE, f"{database.FILE}-journal")
     return [path for path in folder.iterdir() if path.name in own or OWN_FILE.fullmatch(path.name)]
-
-
-def _digest(digest: str) -> bytes:
-    if digest and not _SHA256.fullmatch(digest):
-        raise InvalidArgument(
-            "digests", expected="a sha256 in hex, or nothing", got=repr(digest[:80])
-        )
-    return bytes.fromhex(digest)

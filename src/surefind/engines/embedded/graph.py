@@ -55,11 +55,11 @@ class Kept(NamedTuple):
 class Graph:
     """A graph over the first `covered` rows."""
 
-    def __init__(self, kept: Kept, path: Path, vectors: Vectors, *, check: bool) -> None:
+    def __init__(self, kept: Kept, path: Path, vectors: Vectors) -> None:
         self.kept, covered = kept, vectors[: kept.covered]
         try:
             with path.open("rb") as file:
-                if check and hashlib.file_digest(file, "sha256").hexdigest() != kept.sha256:
+                if hashlib.file_digest(file, "sha256").hexdigest() != kept.sha256:
                     raise Damaged(path, "its checksum is wrong")
                 mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             self._content = content = np.frombuffer(mapped, np.uint8)
@@ -116,7 +116,7 @@ def graphs_possible() -> bool:
     return all(hasattr(faiss, name) for name in ("ZeroCopyIOReader", "MaybeOwnedVectorUInt8"))
 
 
-def kind_wanted(kind: str, rows: int, covered: int, *, compact: bool) -> str | None:
+def kind_wanted(kind: str, rows: int, covered: int, *, compact: bool = False) -> str | None:
     """Which graph to build or to extend now, if any."""
     if kind == "flat" or rows <= covered or not graphs_possible():
         return None

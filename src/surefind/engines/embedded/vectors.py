@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind import files
-from surefind.engines.embedded.database import Head, refused
-from surefind.storage import Damaged
+from surefind.engines.embedded.database import Head
+from surefind.engines.engine import EngineError
+from surefind.storage import Damaged, refused
 
 faiss: Any = _faiss  # its own types leave out half of it
 # faiss 1.15 compares vectors one by one while queries x dimensions < 128,000; for 100 queries of
@@ -100,7 +101,8 @@ def check_room(folder: Path, size: int) -> None:
     free = shutil.disk_usage(folder).free
     if size + RESERVE > free:
         need = (size + RESERVE) / 2**20
-        raise refused(folder, "write", f"{free / 2**20:.0f} MB are free, {need:.0f} MB are needed")
+        why = f"{free / 2**20:.0f} MB are free, {need:.0f} MB are needed"
+        raise refused(folder, "write", why, EngineError)
 
 
 def search_rows(

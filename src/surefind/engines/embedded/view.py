@@ -5,7 +5,7 @@ import re
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
 from threading import Lock
@@ -14,7 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.embedded.database import FILE, keys_with, read_meta, reading, row_crc, sql_of
+from surefind.engines.embedded.database import (
+    FILE,
+    LOOKUPS,
+    read_meta,
+    row_crc,
+    sql_of,
+    transaction,
+)
 from surefind.engines.embedded.graph import Graph, Kept, cost_of_rows, graphs_possible
 from surefind.engines.embedded.vectors import (
     Ints,
@@ -42,7 +49,7 @@ def load(folder: Path, known: "View | None" = None) -> "View":
 
     What `known` has checked is not read again.
     """
-    with reading(folder) as db:
+    with transaction(folder, "read") as db:
         if known is not None and not known.warnings:
             newest = db.execute("SELECT value FROM meta WHERE key = 'seal'").fetchone()
             if newest == (known.meta["seal"],):
@@ -56,17 +63,10 @@ def load(folder: Path, known: "View | None" = None) -> "View":
 class View:
     """Arrays in memory and mapped files; no transaction stays open."""
 
-    def __init__(
-        self,
-        folder: Path,
-        db: sqlite3.Connection,
-        known: "View | None" = None,
-        *,
-        written: bool = False,
-    ) -> None:
+    def __init__(self, folder: Path, db: sqlite3.Connection, known: "View | None" = None) -> None:
         """Read within the transaction of `db`: until it ends, no writer removes files.
 
-        They are compared with their checksums, except what `known` had or was `written` just now.
+        They are compared with their checksums, except what `known` had.
         """
         self.folder, self._lock = folder, Lock()
         self.meta, self.heads = read_meta(folder, db)
@@ -91,19 +91,23 @@ class View:
             folder / self.meta["vectors"],
             rows=len(self.keys),
             width=self.space.width,
-            blocks=[] if written else self.heads[shared:],
+            blocks=self.heads[shared:],
         )
         if known is not None and known.graph is not None and known.graph.kept == kept:
             self.graph = known.graph
         elif kept is not None:
-            new = written and known is not None and known.meta["graph"] != self.meta["graph"]
             try:
-                self.graph = Graph(kept, folder / kept.name, self.vectors, check=not new)
+                self.graph = Graph(kept, folder / kept.name, self.vectors)
             except Damaged as error:
                 self.warnings = (
                     f"{error.problem}; every row is looked at until it is built again, "
                     "by the next write or `surefind verify --repair`",
                 )
+
+    @property
+    def covered(self) -> int:
+        """How many rows the graph covers, the first ones."""
+        return self.graph.kept.covered if self.graph else 0
 
     def count(self, where: Where | None = None) -> int:
         chosen = self.selection(where)
@@ -144,7 +148,11 @@ class View:
             return self.find_in(db, column, values)
 
     def find_in(self, db: sqlite3.Connection, column: str, values: Iterable[Any]) -> dict[Any, int]:
-        found = list(keys_with(db, column, values)) if len(self.keys) else []
+        found = []
+        for value in values if len(self.keys) else ():
+            with suppress(UnicodeEncodeError):  # a text that cannot be kept belongs to no row
+                keys = sorted(db.execute(LOOKUPS[column], (value,)).fetchall())
+                found += [(value, key) for (key,) in keys]
         places = self.places_of(np.array([key for _, key in found], dtype=np.int64)).tolist()
         pairs = zip(found, places, strict=True)
         return {value: place for (value, _), place in pairs if place >= 0}
@@ -245,10 +253,11 @@ class View:
         if self.graph is not None:
             count = len(vectors) if chosen is None else chosen.count
             if self.graph.cost(k, count, len(vectors)) <= cost_of_rows(len(query), count):
-                near, covered = self.graph.search(query, k, chosen), self.graph.kept.covered
-                if covered == len(vectors):
+                near = self.graph.search(query, k, chosen)
+                if self.covered == len(vectors):
                     return near
-                return nearest_of([near, search_rows(vectors, query, k, chosen, first=covered)], k)
+                rest = search_rows(vectors, query, k, chosen, first=self.covered)
+                return nearest_of([near, rest], k)
         return search_rows(vectors, query, k, chosen)
 
     def _satisfying(self, where: Where) -> Mask:
@@ -271,7 +280,7 @@ class View:
     @contextmanager
     def _rows_of_version(self) -> Iterator[sqlite3.Connection]:
         """Read rows if those of this version are all there still."""
-        with reading(self.folder) as db:
+        with transaction(self.folder, "read") as db:
             query = "SELECT value FROM meta WHERE key IN ('identity', 'purged') ORDER BY key"
             identity, purged = (value for (value,) in db.execute(query))
             if identity != self.meta["identity"]:

@@ -279,7 +279,7 @@ def _make(collection: Collection, description: str, width: int) -> None:
     schema.add_field("id", types.VARCHAR, max_length=LONGEST_ID, is_primary=True)
     schema.add_field("vector", types.FLOAT_VECTOR, dim=width)
     schema.add_field("var", types.DOUBLE)
-    schema.add_field("digest", types.VARCHAR, max_length=queries.LONGEST_DIGEST)
+    schema.add_field("digest", types.VARCHAR, max_length=64)
     schema.add_field("metadata", types.JSON)
     try:
         collection.call("create_collection", schema=schema, consistency_level="Strong")

@@ -28,7 +28,6 @@ AT_ONCE = 16_384  # the most queries, and the most neighbours, that Milvus takes
 FARTHEST = 32_768  # the largest ef that Milvus takes
 LARGEST_REST = 70_000  # bytes of a row besides its vector: metadata, id, digest
 BATCH = 4_000_000  # bytes: one message of the server's log, so kept whole or not at all
-LONGEST_DIGEST = 64
 LONGEST_METADATA = 65_000  # bytes of JSON; Milvus takes 65,536, and may write it longer than here
 
 
@@ -176,12 +175,11 @@ def batches(rows: Rows, space: Space) -> list[list[dict[str, Any]]]:
     for number, (name, digest) in enumerate(zip(rows.ids, rows.digests, strict=True)):
         metadata = dict(rows.metadata[number])
         length = len(json.dumps(metadata, ensure_ascii=False).encode())
-        if length > LONGEST_METADATA or len(digest) > LONGEST_DIGEST:
+        if length > LONGEST_METADATA:
             raise InvalidArgument(
                 "rows",
-                expected=f"at most {LONGEST_METADATA} bytes of metadata and {LONGEST_DIGEST} of "
-                "digest, Milvus's limits",
-                got=f"{length} and {len(digest)} in the row {name[:80]!r}",
+                expected=f"at most {LONGEST_METADATA} bytes of metadata, Milvus's limit",
+                got=f"{length} in the row {name[:80]!r}",
             )
         size = len(name) + length + 200 + vectors[number].nbytes
         if size > room:
