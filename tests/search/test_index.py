@@ -16,6 +16,7 @@ from surefind.engines.space import Space
 from surefind.images.loader import TooManyRejected
 from surefind.search import ingest
 from surefind.search.index import Index
+from surefind.storage import seal
 
 CONFIG = EncoderConfig(backbone="tiny", dim=16)
 
@@ -337,6 +338,13 @@ def test_a_damaged_description_is_one_clear_error(index, tmp_path, content):
     (tmp_path / "index" / "index.json").write_bytes(content)
     with pytest.raises(sf.InvalidFile, match=r"index.json (is damaged|was changed)"):
         Index.open(tmp_path / "index")
+
+
+def test_an_index_of_the_first_release_is_refused_and_told_how_to_make_it_anew(tmp_path: Path):
+    (tmp_path / "index.json").write_bytes(seal({"schema": 1, "engine": "faiss"}))
+    with pytest.raises(sf.InvalidFile, match="surefind 0.1") as raised:
+        Index.open(tmp_path)
+    assert "surefind index MODEL IMAGES -o INDEX" in str(raised.value.fix)
 
 
 def test_a_folder_without_an_index_says_so(tmp_path):

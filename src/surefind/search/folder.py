@@ -11,7 +11,7 @@ from surefind.errors import InvalidArgument, InvalidFile
 from surefind.files import write_whole
 from surefind.storage import Documents, read_small, seal, unseal
 
-SCHEMA = 1
+SCHEMA = 2
 EMBEDDED = "faiss"
 
 
@@ -49,11 +49,13 @@ class IndexFolder:
                 fix="name a folder that `surefind index` made; if that was stopped, run it again",
             )
         facts = unseal(self.file, read_small(self.file))
-        if facts.get("schema") != SCHEMA:
-            raise InvalidFile(
-                f"{self.file} has schema {facts.get('schema')!r}, this version reads {SCHEMA}",
-                fix="open it with the version of surefind that wrote it",
-            )
+        if (schema := facts.get("schema")) != SCHEMA:
+            problem = f"{self.file} has schema {schema!r}, this version reads {SCHEMA}"
+            fix = "open it with the version of surefind that wrote it"
+            if schema == 1:
+                problem = f"{self.path} was written by surefind 0.1, whose format is no longer read"
+                fix = "make it anew in another folder: surefind index MODEL IMAGES -o INDEX"
+            raise InvalidFile(problem, fix=fix)
         return str(facts["engine"])
 
 
