@@ -31,7 +31,7 @@ def calibrated_index(folder: Path, count: int, dim: int) -> sf.Index:
     facts = [{"label": str(label)} for label in labels.tolist()]
     index.add_embeddings(gallery, [str(row) for row in range(count)], metadata=facts)
     queries, classes = made_up_classes(3000, dim, seed=1)
-    index.calibrate(queries, labels=classes.tolist(), wishes=sf.Wishes(precision=0.8))
+    index.calibrate(queries, labels=classes.tolist(), targets=sf.CalibrationTargets(precision=0.8))
     return index
 
 

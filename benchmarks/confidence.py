@@ -23,16 +23,21 @@ from sklearn.linear_model import LogisticRegression
 
 import surefind as sf
 from surefind import metrics
+from surefind.confidence.calibrate import columns_of, own_queries
+from surefind.confidence.calibration import Calibrated, distance_ratio, log_var_of
+from surefind.confidence.conformal import novelty_values
+from surefind.confidence.density import LocalDensity
+from surefind.confidence.evidence import COLUMNS, SOURCES
+from surefind.confidence.labelled_queries import (
+    CalibrationData,
+    QueryVariance,
+    checked_gallery,
+    collect_calibration_data,
+)
+from surefind.confidence.match_model import fit_confidence
+from surefind.confidence.variance_heads import VarianceHeads
 from surefind.engines.space import Space
 from surefind.reports.reproduce.markdown import into
-from surefind.search.confidence.calibrate import columns_of, own_queries
-from surefind.search.confidence.calibration import Calibrated, distance_ratio, doubt_of
-from surefind.search.confidence.conformal import novelty_values
-from surefind.search.confidence.evidence import COLUMNS, SOURCES
-from surefind.search.confidence.labelled_queries import Doubt, Observed, checked_gallery, observe
-from surefind.search.confidence.match_model import fit_confidence
-from surefind.search.confidence.variance_heads import VarianceHeads
-from surefind.search.neighbourhoods import Neighbourhoods
 
 RESULTS = Path(__file__).parent / "results"
 PRECISIONS = (0.7, 0.9)  # guaranteed with a probability of 0.9
@@ -52,34 +57,38 @@ def index_of(features: FeatureSet, rows: Rows, folder: Path) -> sf.Index:
     return index
 
 
-def ask(index: sf.Index, heads: VarianceHeads | None, *, but: Collection[str] = ()) -> Observed:
+def ask(
+    index: sf.Index, heads: VarianceHeads | None, *, but: Collection[str] = ()
+) -> CalibrationData:
     """Images of an index, of classes that the heads never saw, each asked of the others."""
     engine = index._engine
-    queries, around = own_queries(engine), Neighbourhoods.of(engine)
+    queries, around = own_queries(engine), LocalDensity.of(engine)
     others = [row for row, facts in enumerate(queries.facts) if facts["label"] not in but]
     queries = queries.at(np.array(others))
-    doubt = Doubt(heads, doubt_of(heads, queries.embeddings.mean))
+    log_var = QueryVariance(heads, log_var_of(heads, queries.embeddings.mean))
     gallery = checked_gallery(engine)
-    return observe(engine, queries, around, doubt=doubt, gallery=gallery)
+    return collect_calibration_data(engine, queries, around, log_var=log_var, gallery=gallery)
 
 
 def calibrate(index: sf.Index, precision: float, **labelled: Any) -> Calibrated:
     """As a user does."""
-    index.calibrate(**labelled, wishes=sf.Wishes(precision=precision))
+    index.calibrate(**labelled, targets=sf.CalibrationTargets(precision=precision))
     assert index.calibrated is not None
     return index.calibrated
 
 
-def kept(calibrated: Calibrated, asked: Observed) -> Kept:
+def kept(calibrated: Calibrated, asked: CalibrationData) -> Kept:
     """The precision of what is called a match, and how many queries are."""
     sure = np.array(calibrated.calibration.judge(asked.seen).verdict) == "match"
     right = asked.match[:, 0]
-    if calibrated.calibration.promise.threshold is None or not sure.any():
+    if calibrated.calibration.guarantee.threshold is None or not sure.any():
         return {"precision": None, "answered": 0.0}
     return {"precision": float(right[sure].mean()), "answered": float(sure.mean())}
 
 
-def split_rows(fit: Observed, test: Observed) -> Iterator[tuple[str, Numbers, Numbers]]:
+def split_rows(
+    fit: CalibrationData, test: CalibrationData
+) -> Iterator[tuple[str, Numbers, Numbers]]:
     """Uncertainty and probability of the first hits to be judged, by ever more evidence."""
     right = fit.match[:, 0]
     for name, of in (

@@ -36,7 +36,7 @@ def made_up_gallery(folder: Path) -> Asked:
     torch.manual_seed(0)
     encoder = Encoder.create(EncoderConfig(backbone="mobilenetv2_100")).eval()
     with sf.Index.create(folder / "index", encoder, photos) as index:
-        index.calibrate(queries, wishes=sf.Wishes(precision=0.8), learn_doubt=False)
+        index.calibrate(queries, targets=sf.CalibrationTargets(precision=0.8), learn_variance=False)
     return Asked(folder / "index", photos_in(queries))
 
 

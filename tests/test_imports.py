@@ -13,6 +13,7 @@ PACKAGE = Path(surefind.__file__).parent
 # Each room with the rooms it may import from.
 MAY_IMPORT = {
     "errors": set(),
+    "text": set(),
     "validation": {"errors"},
     "settings": {"errors", "validation"},
     "files": {"errors"},
@@ -28,10 +29,11 @@ MAY_IMPORT = {
 }
 MAY_IMPORT["training"] = {*MAY_IMPORT, "encoders"}
 MAY_IMPORT["engines"] = {"errors", "validation", "files", "storage", "embeddings", "functional"}
-MAY_IMPORT["search"] = {*MAY_IMPORT["encoders"], "functional", "metrics", "datasets", "losses"}
-MAY_IMPORT["search"] |= {"encoders", "engines", "storage"}
-MAY_IMPORT["upgrade"] = {*MAY_IMPORT["search"], "search"}
-MAY_IMPORT["reports"] = {*MAY_IMPORT["upgrade"], "upgrade", "training"}
+MAY_IMPORT["confidence"] = {*MAY_IMPORT["encoders"], "functional", "metrics", "datasets", "losses"}
+MAY_IMPORT["confidence"] |= {"encoders", "engines", "storage", "text"}
+MAY_IMPORT["search"] = {*MAY_IMPORT["confidence"], "confidence"}
+MAY_IMPORT["vectors"] = {*MAY_IMPORT["search"], "search"}
+MAY_IMPORT["reports"] = {*MAY_IMPORT["vectors"], "vectors", "training"}
 MAY_IMPORT["serve"] = MAY_IMPORT["reports"] - {"training", "losses"} | {"reports"}
 MAY_IMPORT["demo"] = {*MAY_IMPORT["reports"], "reports", "serve"}
 MAY_IMPORT["doctor"] = {"errors", "datasets", "encoders", "engines"}

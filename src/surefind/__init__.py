@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from surefind import functional, losses, metrics
+    from surefind.confidence.calibrate import CalibrationTargets
     from surefind.datasets import open_dataset
     from surefind.embeddings import Embeddings, Gaussians, VonMisesFisher
     from surefind.encoders.config import EncoderConfig
     from surefind.encoders.encoder import Encoder
     from surefind.errors import InvalidArgument, InvalidFile, SurefindError
     from surefind.images.decode import ImageRejected
-    from surefind.search.confidence.calibrate import Wishes
     from surefind.search.hits import Hit, SearchResult
     from surefind.search.index import Index
     from surefind.training.recipe import Recipe
     from surefind.training.trainer import train
-    from surefind.upgrade.upgrade import Upgrade, calibrate
+    from surefind.vectors.upgrade import Upgrade, calibrate
 
 __version__ = "0.1.0"
 
@@ -32,9 +32,9 @@ _HOME = {
     "Index": "surefind.search.index",
     "Recipe": "surefind.training.recipe",
     "SearchResult": "surefind.search.hits",
-    "Upgrade": "surefind.upgrade.upgrade",
-    "Wishes": "surefind.search.confidence.calibrate",
-    "calibrate": "surefind.upgrade.upgrade",
+    "Upgrade": "surefind.vectors.upgrade",
+    "CalibrationTargets": "surefind.confidence.calibrate",
+    "calibrate": "surefind.vectors.upgrade",
     "open_dataset": "surefind.datasets",
     "train": "surefind.training.trainer",
     "Gaussians": "surefind.embeddings",
@@ -48,6 +48,7 @@ _HOME = {
 }
 
 __all__ = [
+    "CalibrationTargets",
     "Embeddings",
     "Encoder",
     "EncoderConfig",
@@ -62,7 +63,6 @@ __all__ = [
     "SurefindError",
     "Upgrade",
     "VonMisesFisher",
-    "Wishes",
     "calibrate",
     "functional",
     "losses",

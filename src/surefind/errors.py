@@ -18,4 +18,4 @@ class InvalidArgument(SurefindError, ValueError):
 
 
 class InvalidFile(SurefindError):
-    """A file that is missing, unreadable, or not what its name promises."""
+    """A file that is missing, unreadable, or not what its name guarantees."""

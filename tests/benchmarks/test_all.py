@@ -9,7 +9,7 @@ from pathlib import Path
 import all as command
 import all_rows
 import pytest
-from all import PARTS, SIZES, Part, Size, main
+from all import SIZES, SPLITS, Part, Size, main
 from all_rows import Row
 
 EXAMPLES = Path(__file__).parent / "examples"
@@ -117,7 +117,7 @@ def test_a_quick_run_judges_nothing_and_is_not_taken_for_a_real_one(tmp_path: Pa
     assert bench.runs == [2]
 
 
-@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
+@pytest.mark.parametrize("part", SPLITS, ids=lambda part: part.name)
 def test_every_benchmark_gives_rows_with_figures_and_a_command_to_show(part: Part) -> None:
     rows = part.rows(json.loads((EXAMPLES / f"{part.name}.json").read_text()))
     assert rows

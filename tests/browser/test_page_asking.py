@@ -18,7 +18,7 @@ from pages import (
 from playwright.sync_api import Page, expect
 from serving import Served
 
-VERDICTS = ("match", "unsure", "foreign")
+VERDICTS = ("match", "unsure", "no_match")
 
 
 def says_the_same(page: Page, answer: dict) -> bool:
@@ -42,9 +42,9 @@ def test_a_chosen_file_gets_the_verdict_and_numbers_of_the_server(
     assert answer["verdict"] == verdict and says_the_same(page, answer)
     assert page.inner_text("#verdict h2").startswith(verdict.capitalize())
     assert answer["sentence"][1:] in words and answer["calibrated"] in words
-    assert (in_percent(answer["confidence"]) in words) == (verdict != "foreign")
+    assert (in_percent(answer["confidence"]) in words) == (verdict != "no_match")
     sizes = page.locator("#asked-picture img, #hits img").evaluate_all(
-        "all => Promise.all(all.map(one => one.decode().then(() => one.naturalWidth)))"
+        "all => PrecisionGuarantee.all(all.map(one => one.decode().then(() => one.naturalWidth)))"
     )
     assert len(sizes) == 13 and all(sizes)
     told = page.inner_text("#asked")
@@ -90,7 +90,7 @@ def test_a_newer_question_replaces_an_older_one(
 ) -> None:
     page = visit(service, expected="ERR_ABORTED")
     with held(page, "**/v1/search?*"):
-        page.set_input_files("#file", by_verdict["foreign"])
+        page.set_input_files("#file", by_verdict["no_match"])
         expect(page.locator("#progress")).to_be_visible()
         choose(page, by_verdict["match"])
     assert says_the_same(page, asked(service, by_verdict["match"]))

@@ -15,7 +15,7 @@ def test_the_quality_is_told_with_what_it_was_measured_on(visit: Visit, service:
     page = visit(service, "/#view-evaluation")
     made = service.client.get("/v1/info").json()["calibration"]
     quality, words = made["quality"], page.inner_text("#evaluation")
-    for part in (made["created"][:10], made["promised"], made["shown"], made["foreign"]):
+    for part in (made["created"][:10], made["guaranteed"], made["shown"], made["no_match"]):
         assert part in words
     assert "288 labelled queries of 24 classes" in words
     plot = page.locator("#evaluation svg[role=img]").first
@@ -32,7 +32,7 @@ def test_copies_that_were_left_out_are_told(visit: Visit, home: Path, tmp_path: 
     catalog = read_catalog(home / "photos")
     again = [f"again/{name}" for name in catalog.ids]
     index.add(catalog, ids=again, duplicates="keep")
-    index.calibrate(learn_doubt=False)
+    index.calibrate(learn_variance=False)
     with served(index) as service:
         made = service.client.get("/v1/info").json()["calibration"]
         words = visit(service, "/#view-evaluation").inner_text("#evaluation")

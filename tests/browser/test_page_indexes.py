@@ -25,8 +25,8 @@ def vectors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Of another model."""
     known = vague_vectors(classes=24)
     folder = tmp_path_factory.mktemp("vectors") / "index"
-    wishes = sf.Wishes(precision=0.8)
-    upgrade = sf.calibrate(known.vectors, known.labels, wishes=wishes, learn_doubt=False)
+    targets = sf.CalibrationTargets(precision=0.8)
+    upgrade = sf.calibrate(known.vectors, known.labels, targets=targets, learn_variance=False)
     upgrade.index(folder, known.vectors, metadata=[{"label": str(n)} for n in known.labels]).close()
     with served(Index.open(folder)) as at:
         yield at

@@ -20,7 +20,7 @@ two_screens = pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1280
 
 def check(page: Page) -> None:
     page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
-    page.evaluate("Promise.all(document.getAnimations().map(one => one.finished))")
+    page.evaluate("PrecisionGuarantee.all(document.getAnimations().map(one => one.finished))")
     assert not scrolls_sideways(page)
     assert faint_texts(page) == []
 
@@ -31,7 +31,7 @@ def test_the_search_fits_and_can_be_read(
 ) -> None:
     page = visit(service, width=width, scheme=scheme)
     check(page)
-    for verdict in ("match", "unsure", "foreign"):
+    for verdict in ("match", "unsure", "no_match"):
         choose(page, by_verdict[verdict])
         expect(page.locator("#uncertainty-words")).not_to_be_empty()
         check(page)

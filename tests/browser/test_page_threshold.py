@@ -39,15 +39,15 @@ def below(page: Page) -> list[bool]:
     )
 
 
-def test_it_starts_where_the_promise_holds(page: Page, calibration: dict) -> None:
+def test_it_starts_where_the_guarantee_holds(page: Page, calibration: dict) -> None:
     assert float(page.input_value("#threshold")) == pytest.approx(
         calibration["threshold"], abs=0.0005
     )
     assert page.inner_text("#threshold-words") == measured(calibration, calibration["threshold"])
     assert page.is_disabled("#threshold-reset")
-    words, before = page.inner_text("#threshold-promise"), below(page)
-    assert calibration["promised"] in words
-    assert f"Only {100 * calibration['threshold']:.1f} % carries a promise" in words
+    words, before = page.inner_text("#threshold-guarantee"), below(page)
+    assert calibration["guaranteed"] in words
+    assert f"Only {100 * calibration['threshold']:.1f} % carries a guarantee" in words
     page.fill("#threshold", "1")
     assert below(page) != before
     page.click("#threshold-reset")
@@ -90,7 +90,7 @@ def test_it_tells_what_would_become_of_this_query(
     page.fill("#threshold", "0")
     expect(page.locator("#threshold-fate")).to_contain_text("would be answered")
     page.fill("#threshold", "0.7")
-    choose(page, by_verdict["foreign"])
-    expect(page.locator("#threshold-fate")).to_contain_text("foreign at any threshold")
+    choose(page, by_verdict["no_match"])
+    expect(page.locator("#threshold-fate")).to_contain_text("no match at any threshold")
     assert page.input_value("#threshold") == "0.7"  # as it was put
     assert all(below(page))

@@ -9,8 +9,8 @@ import pytest
 from calibrations import make_calibrated_index, write_noisy_pictures
 from stores import change_documents, forget_calibration
 
+from surefind.confidence import calibrate as calibrating
 from surefind.images.decode import decode
-from surefind.search.confidence import calibrate as calibrating
 from surefind.search.folder import IndexFolder
 from surefind.search.index import Index
 
@@ -43,10 +43,12 @@ def calibrated(made: Path, place: Path) -> Path:
 
 
 def fit(surefind: Callable, *options: str):
-    return surefind("calibrate", "index", "queries", "--no-doubt", "--precision", "0.8", *options)
+    return surefind(
+        "calibrate", "index", "queries", "--no-variance", "--precision", "0.8", *options
+    )
 
 
-def test_a_calibration_says_what_it_was_made_with_and_what_it_promises(
+def test_a_calibration_says_what_it_was_made_with_and_what_it_guarantees(
     surefind, place: Path, monkeypatch
 ):
     monkeypatch.setattr(calibrating, "STEPS", 5)
@@ -71,47 +73,47 @@ def test_json_is_the_summary_of_what_is_kept(surefind, place: Path):
         assert index.calibration is not None
         kept = json.loads(json.dumps(index.calibration.summary()))
     assert told == kept
-    assert told["promise"]["precision"] == 0.8
+    assert told["guarantee"]["precision"] == 0.8
     assert told["origin"]["queries"] == 288
 
 
 def test_options_reach_the_fit(surefind, place: Path):
-    options = ("--probability", "0.8", "--ahead", "900", "--miss", "0.3", "--foreign-rate", "0.05")
+    options = ("--probability", "0.8", "--ahead", "900", "--miss", "0.3", "--novelty-level", "0.05")
     told = json.loads(fit(surefind, *options, "--json").out)
-    assert (told["promise"]["probability"], told["promise"]["ahead"]) == (0.8, 900)
+    assert (told["guarantee"]["probability"], told["guarantee"]["ahead"]) == (0.8, 900)
     assert told["showing"]["miss"] == 0.3
-    assert told["foreign_rate"] == 0.05
-    assert "doubt" not in told["columns"]
+    assert told["novelty_level"] == 0.05
+    assert "log_var" not in told["columns"]
 
 
-def test_a_precision_that_cannot_be_promised_exits_with_3_and_confidence_is_kept(
+def test_a_precision_that_cannot_be_guaranteed_exits_with_3_and_confidence_is_kept(
     surefind, place: Path
 ):
-    done = surefind("calibrate", "index", "queries", "--no-doubt", "--precision", "0.999")
+    done = surefind("calibrate", "index", "queries", "--no-variance", "--precision", "0.999")
     assert done.code == 3
-    assert "Cannot promise 0.999 with 288 queries of 24 classes: the most" in done.out
+    assert "Cannot guarantee 0.999 with 288 queries of 24 classes: the most" in done.out
     assert "nothing is called a match" in done.out
     found = surefind("search", "index", "queries/class00", "--json")
     results = json.loads(found.out)["results"]
-    assert {result["verdict"] for result in results} <= {"unsure", "foreign"}
+    assert {result["verdict"] for result in results} <= {"unsure", "no_match"}
     assert all(0 < result["confidence"] < 1 for result in results)
     assert found.code in (3, 4)
 
 
 def test_without_data_the_images_of_the_index_are_asked(surefind, place: Path):
-    done = surefind("calibrate", "index", "--no-doubt", "--precision", "0.5", "--json")
+    done = surefind("calibrate", "index", "--no-variance", "--precision", "0.5", "--json")
     told = json.loads(done.out)["origin"]
     assert (told["source"], told["queries"], told["gallery"]) == ("the index itself", 144, 144)
 
 
 def test_copies_are_left_out_and_their_number_is_told(surefind, place: Path):
-    plain = surefind("calibrate", "index", "--no-doubt", "--precision", "0.5")
+    plain = surefind("calibrate", "index", "--no-variance", "--precision", "0.5")
     assert "copies" not in plain.out
     with Index.open(place / "index") as index:
         files = sorted((place / "photos" / "class00").iterdir())
         names, facts = [f"again {file.name}" for file in files], [{"label": "class00"}] * 6
         index.add(files, ids=names, metadata=facts, duplicates="keep")
-    done = surefind("calibrate", "index", "--no-doubt", "--precision", "0.5")
+    done = surefind("calibrate", "index", "--no-variance", "--precision", "0.5")
     right = "first hits are right"
     told = "Left out: 6 images that are copies of a query, by content or by an equal vector."
     assert done.out.splitlines()[1] == told
@@ -124,9 +126,9 @@ def test_copies_are_left_out_and_their_number_is_told(surefind, place: Path):
 
 
 def test_a_part_of_the_data_is_asked(surefind, place: Path):
-    done = fit(surefind, "--part", "test", "--json")
+    done = fit(surefind, "--split", "test", "--json")
     assert json.loads(done.out)["origin"]["classes"] == 12  # of 24, the last
-    assert "warning: only 12 classes" in fit(surefind, "--part", "test").err
+    assert "warning: only 12 classes" in fit(surefind, "--split", "test").err
 
 
 def test_a_plot_is_drawn(surefind, place: Path):
@@ -150,7 +152,7 @@ def test_queries_that_have_changed_are_told_with_what_changed(surefind, calibrat
     assert "distance: values are smaller than when calibrated" in done.out
     told = json.loads(surefind("calibrate", "index", "photos", "--check", "--json").out)
     assert told["queries"] == 144
-    assert "distance" in {shift["name"] for shift in told["shifts"]}
+    assert "distance" in {drift["name"] for drift in told["drifts"]}
 
 
 def test_a_check_needs_no_labels_and_passes_over_what_cannot_be_read(surefind, calibrated: Path):
@@ -166,12 +168,12 @@ def test_a_check_needs_no_labels_and_passes_over_what_cannot_be_read(surefind, c
 
 BAD_OPTIONS = {
     "queries --precision nan": "precision: expected a share",
-    "queries --foreign-rate 1": "foreign_rate: expected a share",
+    "queries --novelty-level 1": "novelty_level: expected a share",
     "queries --plot plot.bmp": "cannot draw plot.bmp",
     "queries --plot plot.png --check": "--check, --plot: expected one of them",
     "queries --check": "index is not calibrated",
     "--check": "DATA: expected queries after INDEX",
-    "--part test": "DATA: expected queries after INDEX",
+    "--split test": "DATA: expected queries after INDEX",
 }
 
 

@@ -13,7 +13,7 @@ from safetensors import safe_open
 import surefind as sf
 from surefind.encoders import Encoder, EncoderConfig
 from surefind.images.preprocess import Preprocessing
-from surefind.upgrade.vectors import read_vectors
+from surefind.vectors.reader import read_vectors
 
 IMAGES = 20  # of the fixture
 
@@ -67,7 +67,7 @@ def test_the_file_is_what_upgrade_and_its_index_read(surefind, model: Path, tmp_
     vectors = read_vectors("photos.npz")
     assert len(vectors) == len(vectors.labels) == 24 * 8
     assert vectors.ids[0] == "class00/0.png"
-    assert surefind("upgrade", "photos.npz", "-o", "upgrade").code in (0, 3)  # promised or not
+    assert surefind("upgrade", "photos.npz", "-o", "upgrade").code in (0, 3)  # guaranteed or not
     done = surefind("index", "upgrade", "photos.npz", "-o", "index", "--json")
     assert json.loads(done.out)["images"] == 24 * 8
 

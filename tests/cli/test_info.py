@@ -26,7 +26,7 @@ def test_info_tells_what_is_in_an_index(surefind, finished: Path, model: Path):
     assert "created" in told and "version" in told
     assert told["bytes"].endswith(("kB", "MB"))
     assert told["calibration"] == f"not calibrated: surefind calibrate {finished} DATA"
-    assert "promise" not in told
+    assert "guarantee" not in told
     facts = json.loads(surefind("info", finished, "--json").out)
     assert (facts["images"], facts["dim"], facts["warnings"]) == (20, 15, [])
     assert isinstance(facts["bytes"], int) and facts["calibration"] is None
@@ -37,7 +37,7 @@ def test_warnings_are_told(surefind, finished: Path, monkeypatch):
     assert "warning: version 7�[2J is damaged" in surefind("info", finished).out
 
 
-def test_a_calibration_is_told_with_its_date_and_its_promise(surefind, calibrated: Path):
+def test_a_calibration_is_told_with_its_date_and_its_guarantee(surefind, calibrated: Path):
     told = dict(line.split(maxsplit=1) for line in surefind("info", calibrated).out.splitlines())
     with Index.open(calibrated) as index:
         assert index.calibration is not None
@@ -47,14 +47,14 @@ def test_a_calibration_is_told_with_its_date_and_its_promise(surefind, calibrate
     for value in (quality.auroc, quality.baseline_auroc, quality.ratio_auroc):
         assert f"{value:.3f}" in told["quality"]
     assert f"ECE {quality.ece:.3f} (of a perfect model {quality.floor:.3f})" in told["quality"]
-    assert told["promise"].startswith("Of what is called a match, at least 80 % is right")
-    assert "of queries" in told["showing"] and "called foreign" in told["foreign"]
+    assert told["guarantee"].startswith("Of what is called a match, at least 80 % is right")
+    assert "of queries" in told["showing"] and "called foreign" in told["no_match"]
     assert "warning:" not in told
     facts = json.loads(surefind("info", calibrated, "--json").out)
     assert facts["calibration"]["origin"]["queries"] == 288
 
 
-def test_what_weakens_a_promise_is_a_warning(surefind, calibrated: Path, monkeypatch):
+def test_what_weakens_a_guarantee_is_a_warning(surefind, calibrated: Path, monkeypatch):
     with Index.open(calibrated) as index:
         assert index.calibrated is not None
         object.__setattr__(index.calibration.origin, "remarks", ("only 4\x1b classes",))

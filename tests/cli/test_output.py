@@ -40,8 +40,8 @@ def test_what_was_asked_for_ends_with_the_command():
 def test_debug_shows_the_log_of_surefind(capsys):
     with own_verbosity():
         speak(debug=True)
-        logging.getLogger("surefind.part").debug("a detail")
-    assert "DEBUG surefind.part: a detail" in capsys.readouterr().err
+        logging.getLogger("surefind.split").debug("a detail")
+    assert "DEBUG surefind.split: a detail" in capsys.readouterr().err
 
 
 def test_progress_is_a_line_now_and_then_and_nothing_if_quiet(capsys):

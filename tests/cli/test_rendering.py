@@ -26,9 +26,9 @@ from surefind.cli.rendering import (
     result_as_dict,
     results_as_csv,
 )
-from surefind.search.confidence.conformal import VERDICTS
+from surefind.confidence.conformal import VERDICTS
 from surefind.search.hits import Hit, SearchResult
-from surefind.search.printable import printable, shortened
+from surefind.text import printable, shortened
 
 LONG = "holidays/" * 20 + "the-last.jpg"
 

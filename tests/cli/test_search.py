@@ -24,7 +24,7 @@ def calibrated(model: Path, tmp_path_factory) -> Path:
 
 def query_with(verdict: str, folder: Path) -> Path:
     """The first query that comes to this."""
-    if verdict == "foreign":
+    if verdict == "no_match":
         return folder / "foreign.png"
     with Index.open(folder / "index") as index:
         found = index.search(sorted((folder / "queries" / "class00").iterdir()))
@@ -199,7 +199,7 @@ def test_nothing_that_looks_like_a_probability_is_shown_before_calibration(
     [
         ("match", 0, "the first hit is sure enough to be called one"),
         ("unsure", 3, "the first hit is not sure enough to be called a match (0."),
-        ("foreign", 4, "stranger than all but 0."),
+        ("no_match", 4, "stranger than all but 0."),
     ],
 )
 def test_a_verdict_is_a_word_and_an_exit_code(
@@ -218,7 +218,7 @@ def test_a_verdict_is_a_word_and_an_exit_code(
 
 def test_of_several_queries_the_worst_verdict_counts(surefind, calibrated: Path):
     match, unsure, foreign = (
-        query_with(verdict, calibrated) for verdict in ("match", "unsure", "foreign")
+        query_with(verdict, calibrated) for verdict in ("match", "unsure", "no_match")
     )
     search = ("search", calibrated / "index", "--json")
     assert surefind(*search, match, match).code == 0
@@ -230,12 +230,12 @@ def test_of_several_queries_the_worst_verdict_counts(surefind, calibrated: Path)
 def test_json_and_csv_tell_the_verdict(surefind, calibrated: Path):
     search = ("search", calibrated / "index", calibrated / "foreign.png", "-k", "2")
     (found,) = results(surefind(*search, "--json").out)
-    assert found["verdict"] == "foreign"
+    assert found["verdict"] == "no_match"
     assert found["novelty_p_value"] == pytest.approx(1 / 289)
     assert found["confidence"] == found["hits"][0]["confidence"]
     assert found["uncalibrated"] is None
     for row in csv.DictReader(io.StringIO(surefind(*search, "--csv").out)):
-        assert (row["verdict"], row["show"]) == ("foreign", str(found["show"]))
+        assert (row["verdict"], row["show"]) == ("no_match", str(found["show"]))
         assert float(row["novelty_p_value"]) == found["novelty_p_value"]
 
 

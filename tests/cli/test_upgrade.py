@@ -9,7 +9,7 @@ import pytest
 from vague_vectors import vague_vectors
 
 import surefind as sf
-from surefind.search.confidence import calibrate as calibrating
+from surefind.confidence import calibrate as calibrating
 
 KNOWN = vague_vectors(seed=0)
 IN_GALLERY, ASKED = slice(0, None, 2), slice(1, None, 2)
@@ -19,8 +19,8 @@ IN_GALLERY, ASKED = slice(0, None, 2), slice(1, None, 2)
 def made(tmp_path_factory) -> Path:
     """An upgrade, an index of it, and files of vectors; not to be changed."""
     folder = tmp_path_factory.mktemp("vectors")
-    wishes = sf.Wishes(precision=0.8)
-    upgrade = sf.calibrate(KNOWN.vectors, KNOWN.labels, wishes=wishes, learn_doubt=False)
+    targets = sf.CalibrationTargets(precision=0.8)
+    upgrade = sf.calibrate(KNOWN.vectors, KNOWN.labels, targets=targets, learn_variance=False)
     upgrade.save(folder / "model")
     names = [f"item {row}" for row in range(180)]
     gallery = KNOWN.vectors[IN_GALLERY], KNOWN.labels[IN_GALLERY]
@@ -65,7 +65,7 @@ def test_from_a_file_of_vectors_to_verdicts(surefind, place: Path):
     assert (indexed.code, indexed.out.splitlines()[-1]) == (0, "new/index: 180 images")
     found = surefind("search", "new/index", "foreign.npz")
     assert found.code == 4
-    assert found.out.count("foreign") >= 3
+    assert found.out.count("no_match") >= 3
     assert "foreign.npz: row 0" in found.out
     assert "Of what is called a match, at least 80 % is right" in found.out
 
@@ -76,7 +76,7 @@ def test_json_of_an_upgrade_is_its_summary(surefind, place: Path):
     assert told.pop("model") == "new"
     assert told == json.loads(json.dumps(sf.Upgrade.load("new").calibration.summary()))
     assert told["origin"]["queries"] == 360
-    assert "doubt" in told["columns"]
+    assert "log_var" in told["columns"]
 
 
 def test_arrays_can_be_named_and_without_a_variance_vectors_stay_points(surefind, place: Path):
@@ -85,18 +85,18 @@ def test_arrays_can_be_named_and_without_a_variance_vectors_stay_points(surefind
     done = surefind("upgrade", "odd.npz", "--vectors", "b", "--labels", "c", *options)
     told = json.loads(done.out)
     assert (done.code, told["origin"]["classes"]) == (0, 30)
-    assert "doubt" not in told["columns"] and "learning" not in done.err
+    assert "log_var" not in told["columns"] and "learning" not in done.err
     assert sf.Upgrade.load("new").heads is None
     assert surefind("upgrade", "odd.npz", *options).code == 1
 
 
-def test_a_precision_that_cannot_be_promised_exits_with_3_and_the_upgrade_is_kept(
+def test_a_precision_that_cannot_be_guaranteed_exits_with_3_and_the_upgrade_is_kept(
     surefind, place: Path
 ):
     options = ("--precision", "0.999", "--no-variance")
     done = surefind("upgrade", "labelled.npz", "-o", "new", *options)
     assert done.code == 3
-    assert "Cannot promise 0.999 with 360 queries of 30 classes" in done.out
+    assert "Cannot guarantee 0.999 with 360 queries of 30 classes" in done.out
     assert surefind("index", "new", "gallery.npz", "-o", "other").code == 0
     assert surefind("search", "other", "match.npz").code == 3
 
@@ -176,7 +176,7 @@ def test_json_of_a_search_says_how_sure_each_hit_is(surefind, place: Path):
         *(f"unsure.npz: row {row}" for row in range(5)),
         *(f"foreign.npz: row {row}" for row in range(3)),
     ]
-    assert [result["verdict"] for result in results] == ["unsure"] * 5 + ["foreign"] * 3
+    assert [result["verdict"] for result in results] == ["unsure"] * 5 + ["no_match"] * 3
     for result in results:
         assert len(result["hits"]) == 2
         assert result["confidence"] == result["hits"][0]["confidence"]
@@ -206,7 +206,9 @@ def test_queries_that_cannot_be_read_are_told_and_the_others_answered(
 
 def test_an_index_of_vectors_is_calibrated_with_labelled_vectors(surefind, place: Path):
     np.savez("asked.npz", vectors=KNOWN.vectors[ASKED], labels=KNOWN.labels[ASKED])
-    done = surefind("calibrate", "index", "asked.npz", "--no-doubt", "--precision", "0.7", "--json")
+    done = surefind(
+        "calibrate", "index", "asked.npz", "--no-variance", "--precision", "0.7", "--json"
+    )
     assert done.code == 0, done.err
     told = json.loads(done.out)["origin"]
     assert (told["queries"], told["gallery"]) == (180, 180)

@@ -6,10 +6,10 @@ import pytest
 from clusters import FINGERPRINT, SPACE, cluster_index, rows_of, thirds
 from memory_engine import MemoryEngine
 
+from surefind.confidence.calibrate import CalibrationTargets, calibrate_engine, embedded_queries
+from surefind.confidence.conformal import VERDICTS
 from surefind.engines.engine import Rows
 from surefind.search import neighbourhoods
-from surefind.search.confidence.calibrate import Wishes, calibrate_engine, embedded_queries
-from surefind.search.confidence.conformal import VERDICTS
 from surefind.search.hits import SearchResult
 from surefind.search.index import Index
 from surefind.search.query import answer, search_request
@@ -17,7 +17,9 @@ from surefind.search.query import answer, search_request
 GALLERY, (KNOWN, LABELS), (FRESH, _) = thirds(classes=24, per_class=18, seed=6)
 LATE = rows_of(FRESH[60:90], ["late"] * 30, prefix="late")
 REPLACED = replace(LATE, ids=rows_of(*GALLERY).ids[::4][: len(LATE)])
-WISHES = Wishes(precision=0.7, probability=0.5, foreign_rate=0.05)  # all verdicts occur
+TARGETS = CalibrationTargets(
+    precision=0.7, probability=0.5, novelty_level=0.05
+)  # all verdicts occur
 
 
 def plain_answers(*, then: Rows | None = None) -> list[SearchResult]:
@@ -25,7 +27,7 @@ def plain_answers(*, then: Rows | None = None) -> list[SearchResult]:
     engine = MemoryEngine(SPACE, {"fingerprint": FINGERPRINT})
     engine.add(rows_of(*GALLERY))
     queries = embedded_queries(KNOWN, LABELS)
-    made = calibrate_engine(engine, queries, WISHES, source="memory")
+    made = calibrate_engine(engine, queries, TARGETS, source="memory")
     if then is not None:
         engine.add(then)
     return answer(engine, FRESH[:60], [""] * 60, search_request(engine, 25, "mean", None), made)
@@ -43,7 +45,7 @@ def assert_alike(found: list[SearchResult], wanted: list[SearchResult]) -> None:
 
 def test_confidence_and_verdict_are_those_of_the_plainest_engine(tmp_path, engine):
     with cluster_index(tmp_path / "index", *GALLERY, engine=engine) as index:
-        index.calibrate(KNOWN, labels=LABELS, wishes=WISHES, learn_doubt=False)
+        index.calibrate(KNOWN, labels=LABELS, targets=TARGETS, learn_variance=False)
         wanted = plain_answers()
         assert {result.verdict for result in wanted} == set(VERDICTS)
         assert_alike(index.search(FRESH[:60], k=25), wanted)
@@ -54,7 +56,7 @@ def test_confidence_and_verdict_are_those_of_the_plainest_engine(tmp_path, engin
 
 def test_rows_that_come_later_are_judged_alike(tmp_path, engine):
     with cluster_index(tmp_path / "index", *GALLERY, engine=engine) as index:
-        index.calibrate(KNOWN, labels=LABELS, wishes=WISHES, learn_doubt=False)
+        index.calibrate(KNOWN, labels=LABELS, targets=TARGETS, learn_variance=False)
         index.add_embeddings(LATE.embeddings, LATE.ids, metadata=LATE.metadata)
         found = index.search(FRESH[:60], k=25)
     assert any(hit.id.startswith("late") for result in found for hit in result.hits)
@@ -64,7 +66,7 @@ def test_rows_that_come_later_are_judged_alike(tmp_path, engine):
 def test_rows_that_were_replaced_are_judged_anew(tmp_path, engine):
     """The other picture of an id has another density around it than the one calibrated with."""
     with cluster_index(tmp_path / "index", *GALLERY, engine=engine) as index:
-        index.calibrate(KNOWN, labels=LABELS, wishes=WISHES, learn_doubt=False)
+        index.calibrate(KNOWN, labels=LABELS, targets=TARGETS, learn_variance=False)
         index.add_embeddings(
             REPLACED.embeddings, REPLACED.ids, metadata=REPLACED.metadata, replace=True
         )
@@ -83,7 +85,7 @@ def test_rows_that_stay_are_not_looked_at_again(tmp_path, engine, monkeypatch):
 
     monkeypatch.setattr(neighbourhoods, "distances_around", counting)
     with cluster_index(tmp_path / "index", *GALLERY, engine=engine) as index:
-        index.calibrate(KNOWN, labels=LABELS, wishes=WISHES, learn_doubt=False)
+        index.calibrate(KNOWN, labels=LABELS, targets=TARGETS, learn_variance=False)
         assert sum(looked) == len(index)
         index.search(FRESH[:60], k=25)
         assert sum(looked) == len(index)
@@ -91,9 +93,9 @@ def test_rows_that_stay_are_not_looked_at_again(tmp_path, engine, monkeypatch):
 
 def test_own_rows_are_asked_alike(tmp_path, engine):
     with cluster_index(tmp_path / "index", *GALLERY, engine=engine) as index:
-        found = index.calibrate(learn_doubt=False)
+        found = index.calibrate(learn_variance=False)
     with cluster_index(tmp_path / "local", *GALLERY) as local:
-        wanted = local.calibrate(learn_doubt=False)
+        wanted = local.calibrate(learn_variance=False)
     assert found.quality.right == wanted.quality.right
     assert sorted(found.curve.confidence) == pytest.approx(
         sorted(wanted.curve.confidence), abs=1e-3

@@ -1,4 +1,4 @@
-"""What all engines promise, tried on each of them."""
+"""What all engines guarantee, tried on each of them."""
 
 import itertools
 import json

@@ -21,13 +21,13 @@ class Answering:
         self.board = board
 
     def search(self, query: bytes | Path, k: int) -> SearchResult:
-        return result("foreign" if isinstance(query, Path) else self.board)
+        return result("no_match" if isinstance(query, Path) else self.board)
 
 
 def test_the_verdict_counts_before_the_number():
-    results = [result("unsure"), result("match"), result("match"), result("foreign")]
+    results = [result("unsure"), result("match"), result("match"), result("no_match")]
     assert best_with(results, "match", by=[0.9, 0.3, 0.4, 1.0]) == 2
-    assert best_with(results, "foreign", by=[0.9, 0.3, 0.4, -1.0]) == 3
+    assert best_with(results, "no_match", by=[0.9, 0.3, 0.4, -1.0]) == 3
 
 
 def test_where_nothing_has_the_verdict_the_number_decides():
@@ -36,7 +36,7 @@ def test_where_nothing_has_the_verdict_the_number_decides():
 
 def test_a_chess_board_is_foreign(tmp_path: Path):
     path = tmp_path / "foreign.png"
-    asked = foreign_question(Answering("foreign"), Catalog(tmp_path, ()), [], path)
+    asked = foreign_question(Answering("no_match"), Catalog(tmp_path, ()), [], path)
     assert "chess board" in asked.about
     assert path.read_bytes().startswith(b"\x89PNG")
     assert (asked.label, asked.as_dict()["right"]) == (None, False)
@@ -46,7 +46,7 @@ def test_if_it_passes_for_a_glyph_a_symbol_is_asked(tmp_path: Path):
     for name in ("one.png", "two.png"):
         (tmp_path / name).write_text(name)
     symbols = Catalog(tmp_path, ("one.png", "two.png"))
-    theirs, path = [result("unsure"), result("foreign")], tmp_path / "foreign.png"
+    theirs, path = [result("unsure"), result("no_match")], tmp_path / "foreign.png"
     asked = foreign_question(Answering("unsure"), symbols, theirs, path)
     assert "symbols" in asked.about
     assert path.read_text() == "two.png"
@@ -55,8 +55,8 @@ def test_if_it_passes_for_a_glyph_a_symbol_is_asked(tmp_path: Path):
 def test_verdicts_are_counted_and_matches_checked():
     own = [result("match", label="a"), result("match", label="b"), result("unsure", label="c")]
     kept_out = Catalog(Path(), ("1", "2", "3"), labels=("a", "a", "c"))
-    assert count_verdicts(own, kept_out, [result("foreign"), result("unsure")]) == {
-        "kept_out": {"match": 2, "unsure": 1, "foreign": 0},
+    assert count_verdicts(own, kept_out, [result("no_match"), result("unsure")]) == {
+        "kept_out": {"match": 2, "unsure": 1, "no_match": 0},
         "right_matches": 1,
         "symbols": 2,
         "foreign_symbols": 1,

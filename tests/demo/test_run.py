@@ -8,13 +8,13 @@ import pytest
 from small_demo import TINY, Finished, Interrupting
 
 from surefind import Index, Upgrade
+from surefind.confidence.match_model import folds_of
 from surefind.demo import run_demo
 from surefind.demo.comparison import by_signals
 from surefind.demo.run import KEPT_OUT
 from surefind.images.catalog import Catalog
 from surefind.reports.result import EvalResult
-from surefind.search.confidence.match_model import folds_of
-from surefind.upgrade.vectors import read_vectors
+from surefind.vectors.reader import read_vectors
 
 REUSED = 7  # stages whose work is kept
 
@@ -49,7 +49,7 @@ def test_there_is_one_query_of_each_kind(finished: Finished):
         "easy.png", "foreign.png", "hard.png",
     ]  # fmt: skip
     assert queries[1].result.verdict == "unsure"
-    assert queries[2].result.verdict == "foreign"
+    assert queries[2].result.verdict == "no_match"
     assert not queries[2].as_dict()["right"]
 
 
@@ -103,7 +103,7 @@ def test_the_result_is_json(finished: Finished):
     assert set(told["stages"][0]) == {"number", "name", "figure", "seconds", "reused"}
     columns = {"encoder", "told_by", "recall", "auroc", "ece", "floor", "answered"}
     assert set(told["table"][0]) == columns
-    assert {query["verdict"] for query in told["queries"]} <= {"match", "unsure", "foreign"}
+    assert {query["verdict"] for query in told["queries"]} <= {"match", "unsure", "no_match"}
     assert told["next"][0].startswith(f"surefind serve {finished.folder}/index --samples ")
 
 

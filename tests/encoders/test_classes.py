@@ -28,7 +28,7 @@ def pictures(tmp_path_factory) -> Path:
 
 def remark_of(index: sf.Index, *labelled, **options) -> str | None:
     """What a calibration says of classes that the model knows."""
-    remarks = index.calibrate(*labelled, learn_doubt=False, **options).origin.remarks
+    remarks = index.calibrate(*labelled, learn_variance=False, **options).origin.remarks
     found = [remark for remark in remarks if "used to train the model" in remark]
     assert len(found) < 2
     return found[0] if found else None

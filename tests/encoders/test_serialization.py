@@ -103,7 +103,7 @@ def test_a_folder_that_cannot_be_written_is_one_clear_error(tiny, saved, monkeyp
         with pytest.raises(InvalidFile, match=f"cannot write.*{os.strerror(code)}"):
             tiny(seed=1).save(saved)
     assert Encoder.load(saved).fingerprint == tiny().fingerprint
-    assert not list(saved.glob("*.part")) and not list(saved.glob(".*"))
+    assert not list(saved.glob("*.split")) and not list(saved.glob(".*"))
 
 
 @pytest.mark.parametrize(

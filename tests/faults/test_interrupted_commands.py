@@ -25,7 +25,7 @@ COMMANDS = {  # each with the one that shows that nothing is broken
     "encode": (("encode", "model", "photos", "-o", "made.npz"), ()),
     "export": (("export", "model", "--onnx"), ()),
     "calibrate": (("calibrate", "index", "queries"), ("verify", "index")),
-    "evaluate": (("evaluate", "model", "photos", "-o", "made", "--part", "all", *FEW), ()),
+    "evaluate": (("evaluate", "model", "photos", "-o", "made", "--split", "all", *FEW), ()),
     "search": (("search", "index", "queries"), ("verify", "index")),
     "check": (("check", "photos"), ()),
     "reproduce": (

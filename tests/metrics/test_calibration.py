@@ -37,12 +37,12 @@ def loop_error(values: np.ndarray, outcome: np.ndarray, definition: str, bins: i
     where, total = np.array(loop_bins(values, definition, bins)), 0.0
     for b in set(where.tolist()):
         inside = where == b
-        promised = {
+        guaranteed = {
             "equal_width": (bins - b) / bins,
             "equal_mass": (bins - b - 0.5) / bins,
             "probability": values[inside].mean(),
         }[definition]
-        total += inside.sum() / len(values) * abs(promised - outcome[inside].mean())
+        total += inside.sum() / len(values) * abs(guaranteed - outcome[inside].mean())
     return total
 
 

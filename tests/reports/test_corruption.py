@@ -119,7 +119,7 @@ def test_a_signal_that_is_never_known_is_left_out(catalog: Catalog):
     assert ladder.spearman["blur"] == {"half": pytest.approx(1)}
 
 
-def test_progress_rises_to_the_promised_number(catalog: Catalog):
+def test_progress_rises_to_the_guaranteed_number(catalog: Catalog):
     told: list[int] = []
     climb(Contrast(), catalog, rows=np.array([0, 1, BAD]), ask=ask, progress=told.append)
     assert told == sorted(told)

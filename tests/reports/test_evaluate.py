@@ -166,7 +166,7 @@ def test_a_report_folder_holds_everything(place: Path, tmp_path: Path, table: st
 def test_pictures_of_one_label_can_be_reported_too(place: Path, tmp_path: Path):
     """Nothing is wrong, and nobody is left to fit a probability to."""
     own = write_pictures(tmp_path / "own", classes=1)
-    evaluation = evaluate(request(place, data=f"folder:{own}", part="all"))
+    evaluation = evaluate(request(place, data=f"folder:{own}", split="all"))
     assert evaluation.result.rankings["means"].signals["query_var"].ece is None
     folder = ReportFolder(tmp_path / "report")
     folder.make()

@@ -9,20 +9,20 @@ from clusters import DIM, FINGERPRINT, SPACE, cluster_index, gaussians, thirds
 from looking import look
 
 import surefind as sf
+from surefind.confidence.calibrate import CalibrationTargets
+from surefind.confidence.conformal import VERDICTS
 from surefind.engines.space import Space
-from surefind.search.confidence.calibrate import Wishes
-from surefind.search.confidence.conformal import VERDICTS
 from surefind.search.index import Index
 
 (GALLERY, LABELS), (KNOWN, KNOWN_LABELS), (FRESH, FRESH_LABELS) = thirds(classes=40, seed=3)
-WISHES = Wishes(precision=0.75, probability=0.8)
+TARGETS = CalibrationTargets(precision=0.75, probability=0.8)
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("made") / "index"
     with cluster_index(folder, GALLERY, LABELS) as index:
-        index.calibrate(KNOWN, labels=KNOWN_LABELS, wishes=WISHES, learn_doubt=False)
+        index.calibrate(KNOWN, labels=KNOWN_LABELS, targets=TARGETS, learn_variance=False)
     return folder
 
 
@@ -89,7 +89,7 @@ def test_some_queries_match_some_are_unsure_and_sure_ones_are_right_more_often(i
 def test_queries_far_away_are_foreign(index):
     far = gaussians(FRESH.mean.numpy() + 1000)
     for result in index.search(far[:30]):
-        assert result.verdict == "foreign"
+        assert result.verdict == "no_match"
         assert result.novelty_p_value <= 0.01
 
 
@@ -98,9 +98,9 @@ def test_of_queries_that_belong_few_are_called_foreign(tmp_path):
     for seed in range(5):
         gallery, known, fresh = thirds(seed=seed)
         with cluster_index(tmp_path / str(seed), *gallery) as index:
-            wishes = Wishes(foreign_rate=rate)
-            index.calibrate(known[0], labels=known[1], wishes=wishes, learn_doubt=False)
-            called += [result.verdict == "foreign" for result in index.search(fresh[0], k=1)]
+            targets = CalibrationTargets(novelty_level=rate)
+            index.calibrate(known[0], labels=known[1], targets=targets, learn_variance=False)
+            called += [result.verdict == "no_match" for result in index.search(fresh[0], k=1)]
     slack = 3 * (2 * rate * (1 - rate) / len(called)) ** 0.5  # of the two sets of queries
     assert np.mean(called) <= rate + slack
     assert any(called)
@@ -162,28 +162,28 @@ def test_a_snapshot_keeps_the_calibration(index, tmp_path):
     copy = index.snapshot(tmp_path / "copy")
     shutil.rmtree(tmp_path / "index")
     assert answers(Index.open(tmp_path / "copy")) == answers(copy)
-    assert copy.calibration.promise.queries == len(KNOWN_LABELS)
+    assert copy.calibration.guarantee.queries == len(KNOWN_LABELS)
 
 
 def test_refreshing_shows_the_calibration_of_another_process(tmp_path):
     index = cluster_index(tmp_path / "index", GALLERY, LABELS)
     assert index.search(FRESH[:1])[0].confidence is None
     with Index.open(tmp_path / "index") as other:
-        other.calibrate(KNOWN, labels=KNOWN_LABELS, learn_doubt=False)
+        other.calibrate(KNOWN, labels=KNOWN_LABELS, learn_variance=False)
         wanted = answers(other)
     assert index.search(FRESH[:1])[0].confidence is None
     index.refresh()
     assert answers(index) == wanted
 
 
-# shift, and the calibration of another gallery
+# drift, and the calibration of another gallery
 
 
 def test_queries_like_those_of_the_calibration_show_less_shift_than_others(index):
     moved = gaussians(FRESH.mean.numpy() + np.random.default_rng(0).normal(size=FRESH.mean.shape))
-    found = {shift.name: shift.statistic for shift in index.shift(moved)}
+    found = {drift.name: drift.statistic for drift in index.drift(moved)}
     assert {"distance", "confidence"} <= set(found)
-    alike = {shift.name: shift.statistic for shift in index.shift(FRESH)}
+    alike = {drift.name: drift.statistic for drift in index.drift(FRESH)}
     assert "distance" not in alike
     assert found["distance"] > 0.3
 
@@ -191,13 +191,13 @@ def test_queries_like_those_of_the_calibration_show_less_shift_than_others(index
 def test_a_shift_needs_a_calibration_and_enough_queries(index, tmp_path):
     plain = cluster_index(tmp_path / "plain", GALLERY, LABELS)
     with pytest.raises(sf.InvalidArgument, match="expected a calibrated index"):
-        plain.shift(FRESH)
+        plain.drift(FRESH)
     for count in (0, 29):
         with pytest.raises(sf.InvalidArgument, match=f"at least 30 queries .*got {count} of"):
-            index.shift(FRESH[:count])
+            index.drift(FRESH[:count])
     index.remove([f"row-{n}" for n in range(19, len(LABELS))])
     with pytest.raises(sf.InvalidArgument, match=f"got 0 of {len(FRESH_LABELS)}"):
-        index.shift(FRESH)
+        index.drift(FRESH)
 
 
 def test_a_calibration_can_be_adopted_by_another_gallery_of_the_model(index, tmp_path):

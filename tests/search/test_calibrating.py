@@ -11,10 +11,10 @@ from clusters import DIM, FINGERPRINT, SPACE, cluster_index, clusters, gaussians
 from pictures import write_pictures
 
 import surefind as sf
+from surefind.confidence import calibrate as calibrating
+from surefind.confidence.calibrate import CalibrationTargets
 from surefind.engines.space import Space
 from surefind.images.catalog import Catalog
-from surefind.search.confidence import calibrate as calibrating
-from surefind.search.confidence.calibrate import Wishes
 from surefind.search.folder import IndexFolder
 from surefind.search.index import Index
 
@@ -25,7 +25,7 @@ from surefind.search.index import Index
 def made(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("made") / "index"
     with cluster_index(folder, GALLERY, LABELS) as index:
-        index.calibrate(KNOWN, labels=KNOWN_LABELS, learn_doubt=False)
+        index.calibrate(KNOWN, labels=KNOWN_LABELS, learn_variance=False)
     return folder
 
 
@@ -69,9 +69,9 @@ def copied(catalog: Catalog, folder: Path) -> Catalog:
 def test_pictures_that_are_in_the_index_are_not_their_own_hits(tmp_path, encoder, catalog):
     """Known by their content: so they give what the rows of the index themselves give."""
     index = Index.create(tmp_path / "index", encoder, catalog)
-    own = index.calibrate(learn_doubt=False)
+    own = index.calibrate(learn_variance=False)
     elsewhere = copied(catalog, tmp_path / "copies")
-    pictures = index.calibrate(elsewhere, learn_doubt=False)
+    pictures = index.calibrate(elsewhere, learn_variance=False)
     assert pictures.origin.source == str(tmp_path / "copies")
     assert own.quality.right < 0.9  # 1 if they were their own hits
     assert pictures.curve.right == own.curve.right
@@ -81,19 +81,19 @@ def test_pictures_that_are_in_the_index_are_not_their_own_hits(tmp_path, encoder
 def test_of_a_catalog_with_queries_only_those_are_asked(tmp_path, encoder, catalog):
     index = Index.create(tmp_path / "index", encoder, catalog)
     asks = replace(catalog, queries=tuple(row < 60 for row in range(72)))
-    assert index.calibrate(asks, learn_doubt=False).origin.queries == 60
+    assert index.calibrate(asks, learn_variance=False).origin.queries == 60
 
 
 def test_pictures_without_labels_are_refused(tmp_path, encoder, catalog):
     index = Index.create(tmp_path / "index", encoder, catalog)
     with pytest.raises(sf.InvalidArgument, match=r"queries with labels.*got 72 without"):
-        index.calibrate(replace(catalog, labels=()), learn_doubt=False)
+        index.calibrate(replace(catalog, labels=()), learn_variance=False)
     assert index.calibration is None
 
 
 def test_own_rows_are_asked_of_the_others(tmp_path):
     index = cluster_index(tmp_path / "index", GALLERY, LABELS)
-    origin = index.calibrate(learn_doubt=False).origin
+    origin = index.calibrate(learn_variance=False).origin
     assert (origin.queries, origin.classes, origin.gallery) == (len(LABELS), 40, len(LABELS))
     assert (origin.source, origin.without_match) == ("the index itself", 0)
     assert 0.5 < index.calibration.quality.right < 0.8  # 1 if they were their own hits
@@ -102,7 +102,7 @@ def test_own_rows_are_asked_of_the_others(tmp_path):
 def test_equal_embeddings_with_two_labels_may_be_one_row_of_the_index(tmp_path):
     twice = type(GALLERY).cat([GALLERY, GALLERY[[0]]])
     index = cluster_index(tmp_path / "index", GALLERY, LABELS)
-    made = index.calibrate(twice, labels=[*LABELS, LABELS[-1]], learn_doubt=False)
+    made = index.calibrate(twice, labels=[*LABELS, LABELS[-1]], learn_variance=False)
     assert made.origin.queries == len(GALLERY) + 1
 
 
@@ -124,33 +124,37 @@ def hard() -> tuple[sf.Gaussians, list[str]]:
 
 
 @pytest.mark.parametrize("rounding", [0.0, 1e-7])
-def test_copies_make_neither_first_hits_right_nor_a_promise(tmp_path, rounding):
+def test_copies_make_neither_first_hits_right_nor_a_guarantee(tmp_path, rounding):
     plain = cluster_index(tmp_path / "plain", *hard())
     again = cluster_index(tmp_path / "again", *with_copies(*hard(), rounding=rounding))
-    wishes = Wishes(precision=0.9)
-    wanted, found = (index.calibrate(wishes=wishes, learn_doubt=False) for index in (plain, again))
+    targets = CalibrationTargets(precision=0.9)
+    wanted, found = (
+        index.calibrate(targets=targets, learn_variance=False) for index in (plain, again)
+    )
     assert found.quality.right == wanted.quality.right < 0.2
-    assert found.promise.threshold is wanted.promise.threshold is None
-    assert found.promise.best == wanted.promise.best == 0
+    assert found.guarantee.threshold is wanted.guarantee.threshold is None
+    assert found.guarantee.best == wanted.guarantee.best == 0
     assert (found.origin.queries, found.origin.gallery, found.origin.copies) == (480, 624, 144)
     assert wanted.origin.copies == 0
 
 
-def test_with_copies_as_much_is_promised_as_without(tmp_path):
+def test_with_copies_as_much_is_guaranteed_as_without(tmp_path):
     plain = cluster_index(tmp_path / "plain", GALLERY, LABELS)
     again = cluster_index(tmp_path / "again", *with_copies(GALLERY, LABELS))
-    wishes = Wishes(precision=0.7)
-    wanted, found = (index.calibrate(wishes=wishes, learn_doubt=False) for index in (plain, again))
+    targets = CalibrationTargets(precision=0.7)
+    wanted, found = (
+        index.calibrate(targets=targets, learn_variance=False) for index in (plain, again)
+    )
     assert found.quality.right == wanted.quality.right
     assert found.quality.auroc == pytest.approx(wanted.quality.auroc, abs=0.03)
-    assert found.promise.coverage == pytest.approx(wanted.promise.coverage, abs=0.15)
+    assert found.guarantee.coverage == pytest.approx(wanted.guarantee.coverage, abs=0.15)
 
 
 def test_embeddings_are_not_helped_by_copies_in_the_index(tmp_path):
     gallery, labels = with_copies(GALLERY, LABELS)
     index = cluster_index(tmp_path / "index", gallery, labels)
-    own = index.calibrate(learn_doubt=False)
-    given = index.calibrate(gallery, labels=labels, learn_doubt=False)
+    own = index.calibrate(learn_variance=False)
+    given = index.calibrate(gallery, labels=labels, learn_variance=False)
     assert given.quality == own.quality
     assert own.origin.copies == 144
     assert given.origin.copies == 288  # of the queries given, and of the rows of the index
@@ -158,10 +162,10 @@ def test_embeddings_are_not_helped_by_copies_in_the_index(tmp_path):
 
 def test_pictures_are_not_helped_by_copies_in_the_index(tmp_path, encoder, catalog):
     plain = Index.create(tmp_path / "plain", encoder, catalog)
-    wanted = plain.calibrate(catalog, learn_doubt=False)
+    wanted = plain.calibrate(catalog, learn_variance=False)
     index = Index.create(tmp_path / "index", encoder, catalog)
     index.add(copied(catalog, tmp_path / "copies"), duplicates="keep")
-    found = index.calibrate(catalog, learn_doubt=False)
+    found = index.calibrate(catalog, learn_variance=False)
     assert len(index) == 144
     assert found.quality.right == wanted.quality.right
     assert (found.origin.copies, wanted.origin.copies) == (72, 0)
@@ -169,7 +173,7 @@ def test_pictures_are_not_helped_by_copies_in_the_index(tmp_path, encoder, catal
 
 def test_a_search_still_finds_copies(tmp_path):
     index = cluster_index(tmp_path / "index", *with_copies(GALLERY, LABELS))
-    index.calibrate(learn_doubt=False)
+    index.calibrate(learn_variance=False)
     (result,) = index.search(GALLERY[:1], k=1)
     assert result.hits[0].distance == 0
 
@@ -177,14 +181,14 @@ def test_a_search_still_finds_copies(tmp_path):
 def test_a_model_that_gives_all_images_one_vector_is_one_clear_error(tmp_path):
     index = cluster_index(tmp_path / "index", gaussians(np.ones((480, DIM))), LABELS)
     with pytest.raises(sf.InvalidArgument, match="no copies of another, got 40 of 480"):
-        index.calibrate(learn_doubt=False)
+        index.calibrate(learn_variance=False)
 
 
 def test_learned_doubt_is_kept_and_used(tmp_path, monkeypatch):
     monkeypatch.setattr(calibrating, "STEPS", 30)
     index = cluster_index(tmp_path / "index", *clusters(vague=True))
     calibration = index.calibrate(seed=1)
-    assert {"doubt", "near_doubt"} <= set(calibration.model.names)
+    assert {"log_var", "neighbour_log_var"} <= set(calibration.model.names)
     assert index.calibrated.heads is not None
     query = clusters(seed=9)[0][:20]
     assert answers(Index.open(tmp_path / "index"), query) == answers(index, query)
@@ -203,7 +207,7 @@ def test_one_query_of_each_class_is_enough_though_no_doubt_is_learned(tmp_path):
 
 def test_queries_without_a_label_are_left_out(index):
     labels = [None, float("nan"), "", *KNOWN_LABELS[3:]]
-    assert index.calibrate(KNOWN, labels=labels, learn_doubt=False).origin.queries == 477
+    assert index.calibrate(KNOWN, labels=labels, learn_variance=False).origin.queries == 477
 
 
 def test_an_index_in_expected_order_is_calibrated_in_that_order(tmp_path):
@@ -211,20 +215,20 @@ def test_an_index_in_expected_order_is_calibrated_in_that_order(tmp_path):
     index = Index.create_empty(tmp_path / "index", space, fingerprint=FINGERPRINT)
     rows = rows_of(*clusters(vague=True))
     index.add_embeddings(rows.embeddings, rows.ids, metadata=rows.metadata)
-    assert index.calibrate(learn_doubt=False).origin.ranking == "expected"
+    assert index.calibrate(learn_variance=False).origin.ranking == "expected"
     assert index.search(FRESH[:1])[0].confidence is not None
     assert index.search(FRESH[:1], ranking="mean")[0].confidence is None
 
 
 def test_labels_and_metadata_may_be_numbers(tmp_path):
-    wanted = cluster_index(tmp_path / "text", GALLERY, LABELS).calibrate(learn_doubt=False)
+    wanted = cluster_index(tmp_path / "text", GALLERY, LABELS).calibrate(learn_variance=False)
     codes = [int(label[6:]) for label in LABELS]
     facts = [{"label": code, "year": 2000 + code, "price": 0.5 * code} for code in codes]
     index = Index.create_empty(tmp_path / "index", SPACE, fingerprint=FINGERPRINT)
     index.add_embeddings(GALLERY, [f"row-{n}" for n in range(len(codes))], metadata=facts)
-    assert index.calibrate(learn_doubt=False).quality == wanted.quality
+    assert index.calibrate(learn_variance=False).quality == wanted.quality
     known = [int(label[6:]) for label in KNOWN_LABELS]
-    assert index.calibrate(KNOWN, labels=known, learn_doubt=False).quality.right < 0.9
+    assert index.calibrate(KNOWN, labels=known, learn_variance=False).quality.right < 0.9
     with Index.open(tmp_path / "index") as again:
         where = ["label = 7", "year <= 2007", "price > 3"]
         (result,) = again.search(FRESH[:1], k=50, where=where)
@@ -280,7 +284,7 @@ def test_an_index_without_labels_is_refused_before_the_work(tmp_path):
         index.calibrate(
             KNOWN,
             labels=KNOWN_LABELS,
-            learn_doubt=False,
+            learn_variance=False,
             progress=lambda what, *_: told.append(what),
         )
     assert told == []

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import surefind as sf
+from surefind.confidence.copies import ROUNDING, file_digests, first_copies, is_copy
 from surefind.search import copies
-from surefind.search.copies import ROUNDING, file_digests, first_copies, is_copy
 
 
 def first_by_hand(means: np.ndarray) -> list[int]:

@@ -8,9 +8,9 @@ import torch
 from clusters import SPACE, cluster_index, rows_of, thirds
 from galleries import FAMILIES, random_embeddings
 
+from surefind.confidence.conformal import VERDICTS
 from surefind.embeddings import Embeddings, Gaussians, VonMisesFisher
 from surefind.engines.space import Space
-from surefind.search.confidence.conformal import VERDICTS
 from surefind.search.hits import SearchResult
 from surefind.search.index import Index
 from surefind.search.query import UnknownItem
@@ -135,7 +135,7 @@ def test_on_the_sphere_it_is_judged_so_too(tmp_path):
     index = Index.create_empty(tmp_path / "whole", space, fingerprint="x", kind="flat")
     rows = rows_of(GALLERY, LABELS)
     index.add_embeddings(sphere(GALLERY), rows.ids, metadata=rows.metadata)
-    index.calibrate(sphere(KNOWN), labels=KNOWN_LABELS, learn_doubt=False)
+    index.calibrate(sphere(KNOWN), labels=KNOWN_LABELS, learn_variance=False)
     for row in SOME:
         lacking = index.snapshot(tmp_path / str(row))
         lacking.remove([f"row-{row}"])

@@ -7,12 +7,12 @@ from looking import nearest_rows, squared
 from memory_engine import MemoryEngine
 from stores import made
 
+from surefind.confidence.density import WIDTH, LocalDensity, known_density
 from surefind.engines.embedded.engine import create
 from surefind.engines.engine import Rows
 from surefind.engines.knn import nearest
 from surefind.engines.space import Space
 from surefind.search import neighbourhoods as module
-from surefind.search.neighbourhoods import WIDTH, Neighbourhoods, known_around
 
 DIM = 4
 
@@ -45,7 +45,7 @@ def vectors_of(engine, ids):
 def test_they_are_those_of_brute_force(tmp_path, family):
     rows = random_rows(50, DIM, seed=0, family=family)
     engine = engine_with(tmp_path / "store", rows, family=family)
-    around = Neighbourhoods.of(engine)
+    around = LocalDensity.of(engine)
     assert len(around) == 50
     for row, found in enumerate(around.around(vectors_of(engine, rows.ids))):
         assert found == pytest.approx(brute_force(rows, row), rel=1e-5)
@@ -55,7 +55,7 @@ def test_by_expected_distance_they_are_the_means_of_the_expected_neighbours(tmp_
     rows = random_rows(60, DIM, seed=1)
     engine = MemoryEngine(space(ranking="expected"))
     engine.add(rows)
-    found = Neighbourhoods.of(engine).around(vectors_of(engine, rows.ids))
+    found = LocalDensity.of(engine).around(vectors_of(engine, rows.ids))
     means, var = rows.embeddings.mean.double().numpy(), rows.embeddings.var.double().numpy()
     for row, its in enumerate(found):
         to_all = [squared(means[row], other) for other in means]
@@ -67,10 +67,10 @@ def test_by_expected_distance_they_are_the_means_of_the_expected_neighbours(tmp_
 
 def test_many_rows_are_looked_at_a_few_at_a_time(tmp_path, monkeypatch):
     engine = engine_with(tmp_path / "store", random_rows(50, DIM, seed=2))
-    whole = Neighbourhoods.of(engine)
+    whole = LocalDensity.of(engine)
     monkeypatch.setattr(module, "ROWS_AT_ONCE", 7)
     told: list[int] = []
-    parts = Neighbourhoods.of(engine, progress=told.append)
+    parts = LocalDensity.of(engine, progress=told.append)
     assert told == [7, 14, 21, 28, 35, 42, 49, 50]
     assert np.array_equal(parts.codes, whole.codes)
     assert np.array_equal(parts.distances, whole.distances)
@@ -84,17 +84,17 @@ def test_those_of_another_gallery_are_not_taken_for_its_own(tmp_path):
     first.add(random_rows(40, DIM, seed=1))
     rows = random_rows(40, DIM, seed=2)
     second.add(rows)
-    others = Neighbourhoods.of(first)
+    others = LocalDensity.of(first)
     near = nearest(second, rows.embeddings[:1], 40, ranking="mean")
-    found = known_around(second, others, near)
-    assert np.array_equal(found[0], Neighbourhoods.of(second).around(near.vectors[0]))
+    found = known_density(second, others, near)
+    assert np.array_equal(found[0], LocalDensity.of(second).around(near.vectors[0]))
 
 
 def test_an_empty_gallery_knows_nobody(tmp_path):
-    empty = Neighbourhoods.of(made(tmp_path / "store", space=space()))
+    empty = LocalDensity.of(made(tmp_path / "store", space=space()))
     assert len(empty) == 0
     assert np.isnan(empty.around(np.zeros((1, DIM), np.float32))).all()
-    assert len(Neighbourhoods.from_bytes(empty.to_bytes())) == 0
+    assert len(LocalDensity.from_bytes(empty.to_bytes())) == 0
 
 
 @pytest.mark.parametrize("copies", [2, 30])
@@ -103,7 +103,7 @@ def test_neither_a_row_nor_its_copies_are_its_neighbours(tmp_path, copies):
     chosen = np.repeat(np.arange(60 // copies), copies).tolist()
     rows = Rows(rows.ids, rows.embeddings[chosen], rows.digests, rows.metadata)
     engine = engine_with(tmp_path / "store", rows)
-    found = Neighbourhoods.of(engine)
+    found = LocalDensity.of(engine)
     means = rows.embeddings.mean.double().numpy()
     for row, its in enumerate(found.around(vectors_of(engine, rows.ids))):
         own = [other for other in range(60) if chosen[other] == chosen[row]]
@@ -117,7 +117,7 @@ def test_neither_a_row_nor_its_copies_are_its_neighbours(tmp_path, copies):
 def test_where_there_are_fewer_neighbours_the_last_one_is_repeated(tmp_path, count):
     rows = random_rows(count, DIM, seed=8)
     engine = engine_with(tmp_path / "store", rows)
-    found = Neighbourhoods.of(engine)
+    found = LocalDensity.of(engine)
     for row, its in enumerate(found.around(vectors_of(engine, rows.ids))):
         near = brute_force(rows, row) or [0.0]
         wanted = (near + [near[-1]] * WIDTH)[:WIDTH]

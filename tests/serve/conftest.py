@@ -43,7 +43,10 @@ def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
     known = vague_vectors(seed=0)
     folder = tmp_path_factory.mktemp("vectors") / "index"
     upgrade = sf.calibrate(
-        known.vectors, known.labels, wishes=sf.Wishes(precision=0.8), learn_doubt=False
+        known.vectors,
+        known.labels,
+        targets=sf.CalibrationTargets(precision=0.8),
+        learn_variance=False,
     )
     upgrade.index(folder, known.vectors, metadata=[{"label": str(n)} for n in known.labels]).close()
     return folder

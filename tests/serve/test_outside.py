@@ -8,7 +8,7 @@ import pytest
 from calibrations import make_calibrated_index
 from PIL import Image
 from traversals import SECRET, traversals
-from watching import PATHS, Seen, outside, watched
+from watching import PATHS, Neighbourhood, outside, watched
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def place(model, tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def seen(place) -> Seen:
+def seen(place) -> Neighbourhood:
     found, strangers = watched(place)
     assert strangers == 0, "somebody connected to a URL of a request"
     logging.getLogger(__name__).info("%d requests: %s", found.requests, found.statuses)

@@ -10,7 +10,7 @@ import pytest
 from serving import PATIENCE, Served, served
 from stores import forget_calibration
 
-from surefind.search.confidence.calibrate import Wishes
+from surefind.confidence.calibrate import CalibrationTargets
 from surefind.search.index import Index
 from surefind.serve.gallery import item_of
 
@@ -64,7 +64,7 @@ def test_a_search_that_was_not_calibrated_has_no_probability(service, photo, how
 
 def test_with_a_calibration_every_answer_says_what_it_rests_on(service, photo):
     for answer in asked(service, photo):
-        assert answer["verdict"] in ("match", "unsure", "foreign")
+        assert answer["verdict"] in ("match", "unsure", "no_match")
         assert all(0 <= hit["confidence"] <= 1 for hit in answer["hits"])
         assert answer["uncalibrated"] is None
         assert "288 queries of 24 classes (queries)" in answer["calibrated"]
@@ -74,7 +74,9 @@ def test_a_calibration_made_while_serving_is_taken_with_its_date_and_set(home, p
     with served(Index.open(plain), reload_seconds=0.05) as service:
         assert asked(service, photo)[0]["confidence"] is None
         with Index.open(plain) as index:
-            index.calibrate(home / "queries", wishes=Wishes(precision=0.8), learn_doubt=False)
+            index.calibrate(
+                home / "queries", targets=CalibrationTargets(precision=0.8), learn_variance=False
+            )
         ends = monotonic() + PATIENCE
         while service.client.get("/v1/info").json()["calibration"] is None:
             assert monotonic() < ends, "the calibration is not taken"

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from serving import served
 from stores import forget_calibration
 
+from surefind.confidence.calibration import Curve
 from surefind.embeddings import Gaussians
-from surefind.search.confidence.calibration import Curve
 from surefind.search.index import Index
 from surefind.serve.gallery import item_of
 from surefind.serve.responses import (
@@ -163,12 +163,12 @@ def test_rows_are_those_of_a_loop(count):
         assert row.precision == (sum(kept) / len(kept) if kept else None)
 
 
-def test_the_promised_threshold_has_a_row_of_its_own():
+def test_the_guaranteed_threshold_has_a_row_of_its_own():
     curve = curve_of([(0.9, True), (0.715, True), (0.71, False)])
-    rows = threshold_curve(curve, promised=0.715)
+    rows = threshold_curve(curve, guaranteed=0.715)
     assert [row.threshold for row in rows][70:74] == [0.7, 0.71, 0.715, 0.72]
     assert (rows[72].answered, rows[72].right) == (2, 2)
-    assert threshold_curve(curve, promised=0.71) == threshold_curve(curve)
+    assert threshold_curve(curve, guaranteed=0.71) == threshold_curve(curve)
 
 
 def test_bins_are_those_of_a_loop():

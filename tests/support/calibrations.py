@@ -1,4 +1,4 @@
-"""Calibrations that were not fitted, whose promise is as a test wants it; pictures to fit one."""
+"""Calibrations that were not fitted, whose guarantee is as a test wants it; pictures to fit one."""
 
 from pathlib import Path
 from typing import Any
@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from surefind.confidence.calibrate import CalibrationTargets
+from surefind.confidence.calibration import Calibration, Curve, Origin, Quality
+from surefind.confidence.conformal import PredictionSetRule, novelty_of
+from surefind.confidence.guarantee import PrecisionGuarantee
 from surefind.encoders import Encoder
-from surefind.search.confidence.calibrate import Wishes
-from surefind.search.confidence.calibration import Calibration, Curve, Origin, Quality
-from surefind.search.confidence.conformal import Showing, novelty_of
-from surefind.search.confidence.guarantee import Promise
 from surefind.search.index import Index
 
 CLASSES = 24  # of noisy pictures
 
-PROMISE = Promise(
+GUARANTEE = PrecisionGuarantee(
     precision=0.95,
     probability=0.9,
     threshold=0.83,
@@ -29,7 +29,7 @@ PROMISE = Promise(
     enough=None,
     best=0.97,
 )
-SHOWING = Showing(
+SHOWING = PredictionSetRule(
     miss=0.1, level=0.97, most=20, mean_size=4.56, queries=812, groups=40, reached=0.03
 )
 ORIGIN = Origin(
@@ -63,7 +63,7 @@ def make_calibration(*, belonging: int = 700, **changed: Any) -> Calibration:
         "origin": ORIGIN,
         "model": None,
         "novelty": novelty_of(np.linspace(0, 1, belonging)),
-        "promise": PROMISE,
+        "guarantee": GUARANTEE,
         "showing": SHOWING,
         "quality": QUALITY,
         "curve": make_curve(),
@@ -110,5 +110,7 @@ def make_calibrated_index(folder: Path, model: Path) -> Path:
     photos = write_noisy_pictures(folder / "photos", per_class=6, seed=0)
     write_noisy_pictures(folder / "queries", per_class=12, seed=1)
     with Index.create(folder / "index", Encoder.load(model), photos) as index:
-        index.calibrate(folder / "queries", wishes=Wishes(precision=0.8), learn_doubt=False)
+        index.calibrate(
+            folder / "queries", targets=CalibrationTargets(precision=0.8), learn_variance=False
+        )
     return folder

@@ -6,19 +6,19 @@ import numpy as np
 import torch
 from stores import made
 
+from surefind.confidence.calibrate import own_queries
+from surefind.confidence.density import LocalDensity
+from surefind.confidence.labelled_queries import (
+    CalibrationData,
+    QueryVariance,
+    checked_gallery,
+    collect_calibration_data,
+)
+from surefind.confidence.match_model import folds_of
 from surefind.embeddings import Gaussians
 from surefind.engines.engine import Engine, Rows
 from surefind.engines.space import Space
-from surefind.search.confidence.calibrate import own_queries
-from surefind.search.confidence.labelled_queries import (
-    Doubt,
-    Observed,
-    checked_gallery,
-    observe,
-)
-from surefind.search.confidence.match_model import folds_of
 from surefind.search.index import Index
-from surefind.search.neighbourhoods import Neighbourhoods
 
 DIM = 6
 FINGERPRINT = "c" * 64
@@ -71,22 +71,22 @@ def cluster_engine(place: Path, embeddings: Gaussians, labels: list[str]) -> Eng
     return engine
 
 
-def observed_clusters(place: Path, embeddings: Gaussians, labels: list[str]) -> Observed:
+def observed_clusters(place: Path, embeddings: Gaussians, labels: list[str]) -> CalibrationData:
     """Every image asked of the others."""
     engine = cluster_engine(place, embeddings, labels)
-    return observe(
+    return collect_calibration_data(
         engine,
         own_queries(engine),
-        Neighbourhoods.of(engine),
-        doubt=Doubt(None, np.zeros(len(labels))),
+        LocalDensity.of(engine),
+        doubt=QueryVariance(None, np.zeros(len(labels))),
         gallery=checked_gallery(engine),
     )
 
 
-def some_of(observed: Observed, rows: np.ndarray) -> Observed:
+def some_of(observed: CalibrationData, rows: np.ndarray) -> CalibrationData:
     """Some of the queries, with folds of their own."""
     groups = observed.groups[rows]
-    return Observed(
+    return CalibrationData(
         observed.seen.at(rows),
         observed.match[rows],
         groups,

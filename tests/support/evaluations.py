@@ -77,7 +77,7 @@ def make_evaluation(
     about = About(
         data="folder:data",
         data_name="data",
-        part="test",
+        split="test",
         root=str(folder / "data"),
         model="model",
         fingerprint="0123456789abcdef",

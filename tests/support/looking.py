@@ -6,15 +6,15 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from surefind.confidence.evidence import NEIGHBOURS, Neighbourhood
 from surefind.embeddings import Gaussians
 from surefind.functional import distance_variance, expected_distance
-from surefind.search.confidence.evidence import NEIGHBOURS, Seen
 
 
 class Looked(NamedTuple):
     """What was seen, and the rows behind it."""
 
-    seen: Seen
+    seen: Neighbourhood
     hits: list[list[int]]  # of each query, nearest first
     lists: list[list[list[int]]]  # of each query and hit, the hit's own neighbours
 
@@ -65,7 +65,7 @@ def look(gallery: Gaussians, query: Gaussians, *, itself: Sequence[int] | None =
         for own, them in zip(hits, lists, strict=True)
     ]
     rows = np.arange(len(hits))[:, None], np.array(hits)
-    seen = Seen(
+    seen = Neighbourhood(
         distance=distance,
         profile=distance.copy(),
         between=np.array(between),
@@ -75,6 +75,6 @@ def look(gallery: Gaussians, query: Gaussians, *, itself: Sequence[int] | None =
         query_var=query_var,
         var=var[np.array(hits)],
         doubt=np.zeros(len(hits)),
-        near_doubt=np.zeros(len(hits)),
+        neighbour_log_var=np.zeros(len(hits)),
     )
     return Looked(seen, hits, lists)

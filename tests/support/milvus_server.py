@@ -25,9 +25,9 @@ import pytest
 
 ATTEMPTS = 3  # to find ports that stay free until the server takes them
 SECONDS_TO_START = 90
-PARTS = ("rootCoord", "proxy", "queryCoord", "queryNode", "indexNode", "dataCoord", "dataNode")
+SPLITS = ("rootCoord", "proxy", "queryCoord", "queryNode", "indexNode", "dataCoord", "dataNode")
 SETTINGS = {
-    **{f"{part}.ip": "127.0.0.1" for part in PARTS},
+    **{f"{part}.ip": "127.0.0.1" for part in SPLITS},
     "log.level": "warn",
     "proxy.timeTickInterval": 50,  # from here on: look more often, so that tests wait less
     "queryCoord.checkInterval": 100,

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from serving import PATIENCE, Served, client_of
 
+from surefind.confidence.calibrate import CalibrationTargets
 from surefind.embeddings import Gaussians
-from surefind.search.confidence.calibrate import Wishes
 from surefind.search.index import Index
 
 K = 5
@@ -107,7 +107,9 @@ def change(index: Index, queries: Path, step: int, changes: Changes) -> None:
     names = set(changes.ids[max(changes.ids)])
     if step % 7 == 6:
         precision = 0.7 + 0.01 * (step % 10)
-        index.calibrate(queries, wishes=Wishes(precision=precision), learn_doubt=False)
+        index.calibrate(
+            queries, targets=CalibrationTargets(precision=precision), learn_variance=False
+        )
         return
     if step % 3 == 2:
         going = sorted(name for name in names if name.startswith("new"))[:4]

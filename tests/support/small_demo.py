@@ -40,12 +40,12 @@ class Interrupting:
     """Ctrl-C in a stage, when it has told of so much."""
 
     def __init__(self, stage: str, part: int) -> None:
-        self.stage, self.part = stage, part
+        self.stage, self.split = stage, part
 
     @contextmanager
     def watch(self, title: str) -> Iterator[Tell]:
         def tell(part: str, done: int, total: int) -> None:
-            if title.startswith(self.stage) and done >= self.part:
+            if title.startswith(self.stage) and done >= self.split:
                 raise KeyboardInterrupt
 
         yield tell

@@ -41,7 +41,7 @@ ODD_QUERIES = (
 
 
 @dataclass
-class Seen:
+class Neighbourhood:
     """What was answered, and what the process did meanwhile."""
 
     statuses: dict[str, Counter[int | None]] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Seen:
 class Watch:
     """Listens from `begin` on; a hook can never be taken away."""
 
-    def __init__(self, seen: Seen, *, server: int) -> None:
+    def __init__(self, seen: Neighbourhood, *, server: int) -> None:
         self._seen, self._server, self._on = seen, server, False
         sys.addaudithook(self._hear)
 
@@ -85,7 +85,7 @@ def exercise(home: str, decoy: int, pipe: Connection) -> None:
     index = Index.open(place / "index")
     _add_rows_that_lie(index, secret)
     with served(index, samples=place / "queries" / "class00") as service:
-        seen = Seen()
+        seen = Neighbourhood()
         watch = Watch(seen, server=int(service.url.rpartition(":")[2]))
         mark = secret.read_bytes()[-40:]
         photo = (place / "photos" / "class00" / "0.png").read_bytes()
@@ -95,7 +95,7 @@ def exercise(home: str, decoy: int, pipe: Connection) -> None:
     pipe.send(seen)
 
 
-def watched(home: Path) -> tuple[Seen, int]:
+def watched(home: Path) -> tuple[Neighbourhood, int]:
     """What was seen, and how many connected to a port that was named in every question."""
     with socket.create_server(("127.0.0.1", 0)) as decoy:
         child, pipe = start(exercise, str(home), decoy.getsockname()[1])
@@ -171,7 +171,7 @@ def _ask_by_url(asking: "Asking", url: str, photo: bytes) -> None:
 class Asking:
     """Requests as they are written, without a client that would tidy them up."""
 
-    def __init__(self, url: str, mark: bytes, seen: Seen) -> None:
+    def __init__(self, url: str, mark: bytes, seen: Neighbourhood) -> None:
         self._url, self._mark, self._seen = url, mark, seen
 
     def get(self, kind: str, path: str) -> None:

@@ -26,6 +26,6 @@ def test_a_trained_model_knows_its_classes_and_its_index_warns(noisy, recipe, tm
     assert not encoder.trained_with & class_hashes(splits.test.labels)
     sf.Index.create(tmp_path / "index", encoder, noisy).close()
     with sf.Index.open(tmp_path / "index") as index:
-        remarks = index.calibrate(learn_doubt=False).origin.remarks
+        remarks = index.calibrate(learn_variance=False).origin.remarks
     warning = f"{len(seen)} of the 24 classes were used to train the model"
     assert any(remark.startswith(warning) for remark in remarks)

@@ -13,16 +13,16 @@ from surefind.cli.options import (
     EngineOption,
     IndexArgument,
     JsonOption,
-    Part,
     PrecisionOption,
-    part_of,
+    Split,
+    split_of,
 )
 
 if TYPE_CHECKING:
+    from surefind.confidence.calibration import Calibration
     from surefind.images.catalog import Catalog
-    from surefind.search.confidence.calibration import Calibration
 
-NOT_KEPT = 3  # exit code: the precision cannot be promised, or the queries have changed
+NOT_KEPT = 3  # exit code: the precision cannot be guaranteed, or the queries have changed
 LISTED = 5  # ways in which queries have changed
 
 
@@ -43,10 +43,10 @@ def calibrate(
         int | None, Option(min=1, help="of so many queries to come; else in the long run.")
     ] = None,
     miss: Annotated[float, Option(help="How often the hits to look at may hold no match.")] = 0.1,
-    foreign_rate: Annotated[float, Option(help="Share of genuine queries called foreign.")] = 0.01,
-    part: Annotated[Part, Option(help="Which part of the data; best not trained on.")] = "all",
-    doubt: Annotated[
-        bool, Option("--doubt/--no-doubt", help="Learn which images are vague.")
+    novelty_level: Annotated[float, Option(help="Share of genuine queries called foreign.")] = 0.01,
+    split: Annotated[Split, Option(help="Which split of the data; best not trained on.")] = "all",
+    log_var: Annotated[
+        bool, Option("--variance/--no-variance", help="Learn which images are vague.")
     ] = True,
     plot: Annotated[Path | None, Option(help="Draw the calibration as PNG, SVG or PDF.")] = None,
     check: Annotated[
@@ -60,7 +60,7 @@ def calibrate(
 ) -> None:
     """Learn from labelled queries how sure a hit is; from then on every search says so.
 
-    Exits with 3 when the precision cannot be promised: confidence is then shown, but nothing is
+    Exits with 3 when the precision cannot be guaranteed: confidence is then shown, but nothing is
     called a match.
 
     Examples:
@@ -73,14 +73,14 @@ def calibrate(
 
     if check and plot is not None:
         raise sf.InvalidArgument("--check, --plot", expected="one of them", got="both")
-    if data is None and (check or part != "all"):
+    if data is None and (check or split != "all"):
         raise sf.InvalidArgument("DATA", expected="queries after INDEX", got="none")
-    wishes = sf.Wishes(
+    targets = sf.CalibrationTargets(
         precision=precision,
         probability=probability,
         ahead=ahead,
         miss=miss,
-        foreign_rate=foreign_rate,
+        novelty_level=novelty_level,
     )
     if plot is not None:  # before the work, not after it
         from surefind.reports.figures.curves import draw_confidence
@@ -89,12 +89,12 @@ def calibrate(
         check_ending(plot)
         make_writable(plot.parent)
     if check and data is not None:
-        _check(folder, data, part, engine, as_json=as_json)
+        _check(folder, data, split, engine, as_json=as_json)
         return
-    labelled, labels = _labelled(folder, data, part)
+    labelled, labels = _labelled(folder, data, split)
     with stages() as tell, sf.Index.open(folder, engine=engine) as index:
         calibration = index.calibrate(
-            labelled, labels=labels, wishes=wishes, learn_doubt=doubt, progress=tell
+            labelled, labels=labels, targets=targets, learn_variance=log_var, progress=tell
         )
     if as_json:
         print(json.dumps(calibration.summary()))
@@ -104,25 +104,25 @@ def calibrate(
         save(draw_confidence(calibration), plot)
         if not as_json:
             print(f"drawn in {plot}")
-    if calibration.promise.threshold is None:
+    if calibration.guarantee.threshold is None:
         raise Exit(NOT_KEPT)
 
 
 def _labelled(
-    folder: Path, data: str | None, part: Part
+    folder: Path, data: str | None, split: Split
 ) -> "tuple[Catalog | sf.Embeddings | str | None, Sequence[str] | None]":
     """Return queries and, for vectors, their labels."""
-    from surefind.upgrade.vectors import read_vectors
+    from surefind.vectors.reader import read_vectors
 
     if data is not None and (upgrade := sf.Upgrade.of_index(folder)) is not None:
         given = read_vectors(data)
         return upgrade.embed(given.values), given.labels
-    if data is None or part == "all":
+    if data is None or split == "all":
         return data, None  # a name is written down
-    return part_of(data, part), None
+    return split_of(data, split), None
 
 
-def _check(folder: Path, data: str, part: Part, engine: str | None, *, as_json: bool) -> None:
+def _check(folder: Path, data: str, split: Split, engine: str | None, *, as_json: bool) -> None:
     """Compare queries, which need no labels, with those of the calibration."""
     from dataclasses import asdict
 
@@ -130,8 +130,8 @@ def _check(folder: Path, data: str, part: Part, engine: str | None, *, as_json: 
 
     from surefind.cli.output import rejected_as_json, stages
     from surefind.images.loader import Rejection
-    from surefind.search.printable import printable
-    from surefind.upgrade.vectors import read_vectors
+    from surefind.text import printable
+    from surefind.vectors.reader import read_vectors
 
     rejected: Sequence[Rejection] = ()
     asking: sf.Embeddings
@@ -145,19 +145,19 @@ def _check(folder: Path, data: str, part: Part, engine: str | None, *, as_json: 
         if (upgrade := sf.Upgrade.of_index(folder)) is not None:
             asking = upgrade.embed(read_vectors(data).values)
         else:
-            catalog = part_of(data, part)
+            catalog = split_of(data, split)
             if any(catalog.queries):
                 catalog = catalog.select(np.flatnonzero(catalog.queries))
             files = catalog.files
             asking, _, rejected = index.encoder.encode_all(
                 files, progress=lambda done: tell("encoding", done, len(files))
             )
-        shifts = index.shift(asking)
+        drifts = index.drift(asking)
     if as_json:
         facts = {
             "index": str(folder),
             "queries": len(asking),
-            "shifts": [asdict(shift) for shift in shifts],
+            "drifts": [asdict(drift) for drift in drifts],
             "rejected": rejected_as_json(rejected),
             "calibrated": created,
         }
@@ -167,17 +167,17 @@ def _check(folder: Path, data: str, part: Part, engine: str | None, *, as_json: 
             print(printable(f"{bad.path}: {bad.reason}"), file=sys.stderr)
         are = (
             "are unlike those of the calibration:"
-            if shifts
+            if drifts
             else "look like those of the calibration"
         )
         print(f"these {len(asking):,} queries {are}")
-        for shift in shifts[:LISTED]:
-            print(f"  {printable(shift.message)}")
-        if len(shifts) > LISTED:
-            print(f"  and {len(shifts) - LISTED} more, less so (all with --json)")
-        if shifts:
-            print("the promise may not hold for them: calibrate with some of them")
-    if shifts:
+        for drift in drifts[:LISTED]:
+            print(f"  {printable(drift.message)}")
+        if len(drifts) > LISTED:
+            print(f"  and {len(drifts) - LISTED} more, less so (all with --json)")
+        if drifts:
+            print("the guarantee may not hold for them: calibrate with some of them")
+    if drifts:
         raise Exit(NOT_KEPT)
 
 
@@ -188,7 +188,7 @@ def print_calibration(folder: Path, calibration: "Calibration") -> None:
     from surefind.cli.output import remark
     from surefind.cli.rendering import plain_table
     from surefind.search import sentences
-    from surefind.search.printable import printable
+    from surefind.text import printable
 
     quality, origin = calibration.quality, calibration.origin
     made = f"{folder}, {origin.gallery:,} images: calibrated {sentences.made_with(calibration)}"
@@ -207,8 +207,8 @@ def print_calibration(folder: Path, calibration: "Calibration") -> None:
     Console().print(table)
     print("each query judged by a fit to other classes, both calibrated in the same way;")
     print("AUROC: mean within the folds; ECE: debiased, and what a perfect model would show\n")
-    print(sentences.promised(calibration.promise))
+    print(sentences.guaranteed(calibration.guarantee))
     print(sentences.shown(calibration.showing))
-    print(sentences.foreign_rule(calibration))
+    print(sentences.no_match_rule(calibration))
     for weakness in origin.remarks:
         remark(f"warning: {weakness}")

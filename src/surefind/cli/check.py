@@ -29,9 +29,9 @@ def check(
         surefind check places.csv --shown 100
     """
     from surefind.datasets import read_catalog
+    from surefind.images.digest import file_digests
     from surefind.images.loader import Loader
     from surefind.images.preprocess import Preprocessing
-    from surefind.search.copies import file_digests
 
     catalog = read_catalog(data)
     loader = Loader(catalog.files, Preprocessing(size=8), max_bad_share=1.0)

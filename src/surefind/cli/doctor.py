@@ -38,7 +38,7 @@ def doctor(
 
     from surefind.cli.output import NARROWEST, can_show
     from surefind.doctor import Finding, examine
-    from surefind.search.printable import printable
+    from surefind.text import printable
 
     groups = examine(engine or ())
     console = Console(highlight=False)

@@ -12,9 +12,9 @@ from surefind.cli.options import (
     JsonOption,
     MaxBadShareOption,
     ModelArgument,
-    PartOption,
     RuntimeOption,
-    part_of,
+    SplitOption,
+    split_of,
 )
 from surefind.cli.output import print_some, rejected_as_json, stages
 from surefind.errors import InvalidArgument, SurefindError
@@ -29,7 +29,7 @@ def encode(
     images: DataArgument,
     output: Annotated[Path, Option("--output", "-o", help="A .safetensors or .npz file to write.")],
     runtime: RuntimeOption = "torch",
-    part: PartOption = "all",
+    split: SplitOption = "all",
     max_bad_share: MaxBadShareOption = 0.05,
     as_json: JsonOption = False,
 ) -> None:
@@ -45,12 +45,12 @@ def encode(
     from surefind.distributed import own_device
     from surefind.encoders.onnx.runtime import open_encoder
     from surefind.files import make_writable
-    from surefind.search.printable import printable
+    from surefind.text import printable
 
     if output.suffix.lower() not in (".safetensors", ".npz"):
         raise InvalidArgument("--output", expected="a .safetensors or .npz file", got=str(output))
     make_writable(output.parent)
-    catalog = part_of(images, part)
+    catalog = split_of(images, split)
     encoder = open_encoder(model, runtime, device=own_device())
     started = perf_counter()
     with stages() as tell:

@@ -14,7 +14,7 @@ EXIT_CODES = {
     0: "fine; of a search, a match",
     1: "an error, told in one message; of check, verify and doctor, something is wrong",
     2: "wrong usage",
-    3: "unsure, or a promise that cannot be made",
+    3: "unsure, or a guarantee that cannot be made",
     4: "foreign: the query belongs to nothing in the index",
     70: "a defect in surefind",
     130: "interrupted: Ctrl-C",
@@ -48,7 +48,7 @@ def tell(failure: BaseException) -> int:
         from traceback import print_exception
 
         print_exception(failure)
-    from surefind.search.printable import printable_lines
+    from surefind.text import printable_lines
 
     known = _known(failure)
     if isinstance(failure, StoppedAsAsked):

@@ -13,8 +13,8 @@ from surefind.cli.options import (
     JsonOption,
     ModelArgument,
     OodOption,
-    PartOption,
     RuntimeOption,
+    SplitOption,
 )
 from surefind.errors import InvalidArgument
 
@@ -28,7 +28,7 @@ def evaluate(
     data: DataArgument,
     output: Annotated[Path, Option("--output", "-o", help="The report folder to make.")],
     ood: OodOption = None,
-    part: PartOption = "test",
+    split: SplitOption = "test",
     ks: Annotated[str, Option("--k", help="Neighbours to judge, e.g. 1,5,10.")] = "1,5,10",
     radius: Annotated[float, Option(help="Metres within which places match.")] = 25.0,
     passes: Annotated[int | None, Option("--mc-passes", help="MC dropout passes.")] = None,
@@ -45,7 +45,7 @@ def evaluate(
 
     Examples:
         surefind evaluate model glyphs -o report
-        surefind evaluate model photos/ -o report --part all --ood other-photos/
+        surefind evaluate model photos/ -o report --split all --ood other-photos/
         surefind evaluate model cub200:data/CUB_200_2011 -o report --k 1,2,4,8
     """
     from surefind.cli.output import stages
@@ -54,7 +54,7 @@ def evaluate(
     from surefind.reports.report import ReportFolder
 
     try:
-        numbers = tuple(sorted({int(part) for part in ks.split(",")}))
+        numbers = tuple(sorted({int(split) for split in ks.split(",")}))
     except ValueError as error:
         raise InvalidArgument("--k", expected="numbers such as 1,5,10", got=repr(ks)) from error
     folder = ReportFolder(output, table=rows)
@@ -62,7 +62,7 @@ def evaluate(
     request = Request(
         model=model,
         data=data,
-        part=part,
+        split=split,
         foreign=ood,
         passes=passes,
         ks=numbers,
@@ -92,7 +92,7 @@ def _print(result: "EvalResult") -> None:
     from surefind.reports.tables import retrieval_values, signal_values
 
     console, about, rankings = Console(), result.about, result.rankings
-    console.print(f"{about.data_name} ({about.part}): {about.protocol}", highlight=False)
+    console.print(f"{about.data_name} ({about.split}): {about.protocol}", highlight=False)
     for exclusion in result.exclusions:
         console.print(f"left out: {exclusion.count:,} images, {exclusion.reason}", markup=False)
     over = "classes" if about.resampled_classes else "queries"

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from surefind.cli.options import JsonOption, PartOption, part_of
+from surefind.cli.options import JsonOption, SplitOption, split_of
 from surefind.cli.output import remark
 from surefind.errors import InvalidArgument
 
@@ -24,7 +24,7 @@ def export(
         ),
     ] = None,
     count: Annotated[int, Option("--images", min=1, max=5000, help="How many to use.")] = 200,
-    part: PartOption = "all",
+    split: SplitOption = "all",
     as_json: JsonOption = False,
 ) -> None:
     """Write a model as ONNX, and say how far the export is from it.
@@ -40,7 +40,7 @@ def export(
     from surefind.encoders.onnx.export import evenly, export_onnx
     from surefind.encoders.onnx.files import check_exporting
     from surefind.search.folder import IndexFolder
-    from surefind.search.printable import printable
+    from surefind.text import printable
 
     if not onnx:
         raise InvalidArgument(
@@ -50,7 +50,7 @@ def export(
     folder = IndexFolder(model).model if IndexFolder(model).exists() else model
     files = []
     if int8 is not None:
-        catalog = part_of(int8, part)
+        catalog = split_of(int8, split)
         files = [catalog.file(row) for row in evenly(len(catalog), count)]
     with stages() as tell:
         source = Path(int8 or "").name  # it may be shared, and with it no path of this machine

@@ -18,10 +18,10 @@ from surefind.cli.options import (
     JsonOption,
     Kind,
     MaxBadShareOption,
-    PartOption,
     Ranking,
     RuntimeOption,
-    part_of,
+    SplitOption,
+    split_of,
 )
 from surefind.cli.output import print_some, rejected_as_json, remark, speak, stages
 
@@ -53,7 +53,7 @@ def index(
         Argument(help="A folder, a CSV, NAME:FOLDER, or 'glyphs'; of an upgrade, vectors."),
     ],
     output: Annotated[Path, Option("--output", "-o", help="A new index, or one to add to.")],
-    part: PartOption = "all",
+    split: SplitOption = "all",
     engine: Annotated[
         str | None,
         Option(
@@ -89,8 +89,8 @@ def index(
     from surefind.encoders.onnx.runtime import open_encoder
     from surefind.engines.opening import SCHEMES, is_url
     from surefind.search.folder import EMBEDDED
-    from surefind.upgrade.upgrade import is_upgrade
     from surefind.validation import check_choice
+    from surefind.vectors.upgrade import is_upgrade
 
     if engine is not None:
         known = tuple(name for name in SCHEMES if is_url(engine) != (name == EMBEDDED))
@@ -105,7 +105,7 @@ def index(
         return
 
     def prepare() -> "tuple[Catalog, sf.Index]":
-        catalog = part_of(images, part)
+        catalog = split_of(images, split)
         names = tuple(prefix + name for name in catalog.ids)
         left_out = set(gone)
         rows = [row for row, name in enumerate(names) if name not in left_out]
@@ -230,7 +230,7 @@ def _index_vectors(
 ) -> _Done:
     """Make an index of a file of vectors, or add those that are new."""
     from surefind.search.ingest import Added
-    from surefind.upgrade.vectors import read_vectors
+    from surefind.vectors.reader import read_vectors
 
     upgrade, given = sf.Upgrade.load(model), read_vectors(file)
     embeddings = upgrade.embed(given.values)  # before anything is made
@@ -268,7 +268,7 @@ def _open(
     from surefind.engines.opening import without_password
     from surefind.search.folder import EMBEDDED, IndexFolder
     from surefind.search.index import DEFAULT_RANKING
-    from surefind.upgrade.upgrade import RANKING, is_upgrade
+    from surefind.vectors.upgrade import RANKING, is_upgrade
 
     folder = IndexFolder(output)
     if not folder.exists():

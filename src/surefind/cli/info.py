@@ -10,7 +10,7 @@ from surefind.cli.options import EngineOption, IndexArgument, JsonOption
 
 
 def info(folder: IndexArgument, as_json: JsonOption = False, engine: EngineOption = None) -> None:
-    """Tell how many images an index has, which model made them, and what its calibration promises.
+    """Show the size of an index, the model that made it, and what its calibration guarantees.
 
     Examples:
         surefind info photos.index
@@ -19,7 +19,7 @@ def info(folder: IndexArgument, as_json: JsonOption = False, engine: EngineOptio
     from rich import filesize
 
     from surefind.search import sentences
-    from surefind.search.printable import printable
+    from surefind.text import printable
 
     with sf.Index.open(folder, engine=engine) as index:
         facts, calibration = index.describe(), index.calibration
@@ -38,9 +38,9 @@ def info(folder: IndexArgument, as_json: JsonOption = False, engine: EngineOptio
         if copies := sentences.copies_left_out(calibration):
             facts["copies"] = copies
         facts["quality"] = sentences.found_quality(calibration.quality)
-        facts["promise"] = sentences.promised(calibration.promise)
+        facts["guarantee"] = sentences.guaranteed(calibration.guarantee)
         facts["showing"] = sentences.shown(calibration.showing)
-        facts["foreign"] = sentences.foreign_rule(calibration)
+        facts["no_match"] = sentences.no_match_rule(calibration)
     width = max(map(len, facts))
     for name, value in facts.items():
         print(f"{name:{width}s}  {printable(str(value))}")
@@ -60,7 +60,7 @@ def verify(
         surefind verify photos.index
         surefind verify photos.index --repair
     """
-    from surefind.search.printable import printable
+    from surefind.text import printable
 
     repaired = None
     with sf.Index.open(folder, engine=engine) as index:

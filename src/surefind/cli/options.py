@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from surefind.images.catalog import Catalog
 
 # Written down here as well as where they are at home, which would load torch.
-Part = Literal["all", "train", "val", "test"]
+Split = Literal["all", "train", "val", "test"]
 Kind = Literal["auto", "flat", "hnsw", "ivf"]
 Ranking = Literal["expected", "mean"]
 Runtime = Literal["torch", "onnx", "onnx-int8"]
@@ -45,7 +45,7 @@ COMPLETIONS = {  # by the name of a parameter, for what is neither a choice nor 
 IndexArgument = Annotated[Path, Argument(metavar="INDEX", help="A folder of surefind index.")]
 ModelArgument = Annotated[Path, Argument(help="A model folder of surefind train.")]
 DataArgument = Annotated[str, Argument(help="A folder, a CSV, NAME:FOLDER, or 'glyphs'.")]
-PartOption = Annotated[Part, Option(help="Which part of the data.")]
+SplitOption = Annotated[Split, Option(help="Which split of the data.")]
 RuntimeOption = Annotated[Runtime, Option(help="torch, or what surefind export wrote.")]
 EngineOption = Annotated[
     str | None,
@@ -71,16 +71,16 @@ Debug = Annotated[bool, Option("--debug", help="Errors with all their details, a
 Command = Callable[..., None]
 
 
-def part_of(data: str, part: Part) -> "Catalog":
+def split_of(data: str, split: Split) -> "Catalog":
     """Return all images of the data, or those to train, validate or test with."""
     from surefind.datasets import open_dataset, read_catalog
     from surefind.errors import InvalidArgument
 
-    if part == "all":
+    if split == "all":
         return read_catalog(data)
-    catalog: Catalog = getattr(open_dataset(data), part)
+    catalog: Catalog = getattr(open_dataset(data), split)
     if not len(catalog):
-        raise InvalidArgument("--part", expected="images in it", got=f"none in {part} of {data}")
+        raise InvalidArgument("--split", expected="images in it", got=f"none in {split} of {data}")
     return catalog
 
 

@@ -74,7 +74,7 @@ def own_verbosity() -> Iterator[None]:
 
 def remark(text: str) -> None:
     """Print a line on stderr that is neither the result nor an error, unless --quiet."""
-    from surefind.search.printable import printable
+    from surefind.text import printable
 
     if not _verbosity.quiet:
         print(printable(text), file=sys.stderr, flush=True)
@@ -82,7 +82,7 @@ def remark(text: str) -> None:
 
 def print_some(what: str, lines: Sequence[str]) -> None:
     """Print how many lines there are, and the first of them; nothing if there are none."""
-    from surefind.search.printable import printable
+    from surefind.text import printable
 
     if lines:
         print(f"{len(lines):,} {what}:")

@@ -40,7 +40,7 @@ def push(
     from surefind.encoders.hub import check_hub_id, pack, upload
     from surefind.encoders.serialization import CARD
     from surefind.reports.tables import read_measured
-    from surefind.search.printable import printable, printable_lines
+    from surefind.text import printable, printable_lines
 
     hub_id = check_hub_id(name)
     fingerprint = sf.Encoder.load(model).fingerprint  # what is damaged is not shared

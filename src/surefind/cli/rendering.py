@@ -17,12 +17,12 @@ from rich.table import Table
 from rich.text import Text
 
 from surefind.cli.output import can_show
+from surefind.confidence.calibration import Calibration
+from surefind.confidence.conformal import MATCH, NO_MATCH, UNSURE
 from surefind.images.decode import ImageRejected, ImageSource, decode_picture
-from surefind.search.confidence.calibration import Calibration
-from surefind.search.confidence.conformal import FOREIGN, MATCH, UNSURE
 from surefind.search.hits import SearchResult
-from surefind.search.printable import printable, shortened
 from surefind.search.sentences import confidence_of, how_many_to_look_at, meaning, sure
+from surefind.text import printable, shortened
 
 PREVIEW_COLUMNS, PREVIEW_LINES = 12, 6  # of characters, which are twice as high as wide
 
@@ -54,7 +54,7 @@ COLUMNS = (
     "uncalibrated", "rank", "id", "path", "distance", "expected_distance", "std", "var",
     "p_within", "confidence", "metadata",
 )  # fmt: skip
-VERDICT_STYLES = {MATCH: "bold green", UNSURE: "bold yellow", FOREIGN: "bold magenta"}
+VERDICT_STYLES = {MATCH: "bold green", UNSURE: "bold yellow", NO_MATCH: "bold magenta"}
 NARROWEST = 12  # cells left of an id when the terminal is small
 
 

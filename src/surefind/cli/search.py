@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Asked = tuple[Sequence[str], Sequence[ImageSource | None], sf.Embeddings]  # names, pictures
     Answer = tuple[sf.SearchResult, ImageSource | None]
 
-EXIT_CODES = {"match": 0, "unsure": 3, "foreign": 4}  # of several queries the worst counts
+EXIT_CODES = {"match": 0, "unsure": 3, "no_match": 4}  # of several queries the worst counts
 AT_ONCE = 32  # images encoded together
 VECTORS_AT_ONCE = 1024
 
@@ -64,7 +64,7 @@ def search(
         surefind search photos.index front.jpg back.jpg --views
     """
     from surefind.cli.rendering import COLUMNS, result_as_dict, results_as_csv
-    from surefind.search.printable import printable_lines
+    from surefind.text import printable_lines
 
     if as_json and as_csv:
         raise sf.InvalidArgument("--json, --csv", expected="one of them", got="both")
@@ -150,7 +150,7 @@ def _embed_vectors(
     upgrade: "sf.Upgrade", files: Sequence[str], unread: list[str]
 ) -> "Iterator[Asked]":
     """Yield the vectors of files that can be read; the others are told and counted."""
-    from surefind.upgrade.vectors import read_vectors
+    from surefind.vectors.reader import read_vectors
 
     for file in files:
         try:
@@ -183,7 +183,7 @@ def _sources(queries: Sequence[str], unread: list[str]) -> "Iterator[tuple[str, 
 
 
 def _pass_over(problem: str, unread: list[str]) -> None:
-    from surefind.search.printable import printable
+    from surefind.text import printable
 
     unread.append(problem)
     print(printable(problem), file=sys.stderr, flush=True)
@@ -203,8 +203,8 @@ def _print_tables(index: "sf.Index", found: "Iterator[Answer]", *, pictures: boo
 
 def _print_footer(index: "sf.Index", results: "Sequence[sf.SearchResult]") -> None:
     """Print what the verdicts rest on, or why there are none."""
-    from surefind.search.printable import printable
-    from surefind.search.sentences import gallery_change, made_with, promised
+    from surefind.search.sentences import gallery_change, guaranteed, made_with
+    from surefind.text import printable
 
     calibration = index.calibration
     judged = any(result.verdict is not None for result in results)
@@ -216,7 +216,7 @@ def _print_footer(index: "sf.Index", results: "Sequence[sf.SearchResult]") -> No
     if calibration is None or not judged:
         return
     print(printable(f"calibrated: {made_with(calibration)}"))
-    if calibration.promise.threshold is not None:
-        print(promised(calibration.promise))
+    if calibration.guarantee.threshold is not None:
+        print(guaranteed(calibration.guarantee))
     if (change := gallery_change(calibration, len(index))) is not None:
         remark(f"warning: {change}")

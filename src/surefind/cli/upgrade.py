@@ -33,7 +33,7 @@ def upgrade(
 ) -> None:
     """Give vectors of any model a variance and a calibrated confidence; they stay as they are.
 
-    Exits with 3 when the precision cannot be promised. Then make an index of vectors with the
+    Exits with 3 when the precision cannot be guaranteed. Then make an index of vectors with the
     upgrade as its model, and search it with vectors.
 
     Examples:
@@ -45,10 +45,10 @@ def upgrade(
     from surefind.cli.output import stages
     from surefind.errors import InvalidFile
     from surefind.files import make_writable
-    from surefind.upgrade.upgrade import calibrate
-    from surefind.upgrade.vectors import read_vectors
+    from surefind.vectors.reader import read_vectors
+    from surefind.vectors.upgrade import calibrate
 
-    wishes = sf.Wishes(precision=precision, probability=probability)
+    targets = sf.CalibrationTargets(precision=precision, probability=probability)
     given = read_vectors(vectors, vectors=vectors_name, labels=labels_name)
     if not given.labels:
         raise InvalidFile(
@@ -58,12 +58,12 @@ def upgrade(
     make_writable(output)
     with stages() as tell:
         made = calibrate(
-            given.values, given.labels, wishes=wishes, learn_doubt=variance, progress=tell
+            given.values, given.labels, targets=targets, learn_variance=variance, progress=tell
         )
     made.save(output)
     if as_json:
         print(json.dumps({"model": str(output), **made.calibration.summary()}))
     else:
         print_calibration(output, made.calibration)
-    if made.calibration.promise.threshold is None:
+    if made.calibration.guarantee.threshold is None:
         raise Exit(NOT_KEPT)

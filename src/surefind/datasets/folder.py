@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from surefind.datasets.splits import PARTS, Listing
+from surefind.datasets.splits import SPLITS, Listing
 from surefind.errors import InvalidFile
 from surefind.images.catalog import Catalog
 
@@ -18,13 +18,13 @@ def read_folder(folder: Path) -> Listing:
     name, paths = folder.resolve().name, find_images(folder)
     steps = [path.split("/") for path in paths]
     tops = {step[0] for step in steps}
-    given = "train" in tops and len(tops) > 1 and tops <= set(PARTS)
-    parts = tuple(step[0] for step in steps) if given else ()
+    given = "train" in tops and len(tops) > 1 and tops <= set(SPLITS)
+    splits = tuple(step[0] for step in steps) if given else ()
     labels, loose = [], []
     for row, path in enumerate(paths):
         if len(steps[row]) > 1 + given:
             labels.append(steps[row][given])
-        elif given and parts[row] == "foreign":
+        elif given and splits[row] == "foreign":
             labels.append(path)  # a class of its own: it matches nothing
         else:
             loose.append(path)
@@ -36,7 +36,7 @@ def read_folder(folder: Path) -> Listing:
     problem = ""
     if len(set(labels)) == 1 and all(len(step) > 2 for step in steps):
         problem = f"one class, {labels[0]!r}; are the class folders in {folder / labels[0]}?"
-    return Listing(name, Catalog(folder, tuple(paths), labels=tuple(labels)), parts, problem)
+    return Listing(name, Catalog(folder, tuple(paths), labels=tuple(labels)), splits, problem)
 
 
 def find_images(folder: Path) -> list[str]:
@@ -98,5 +98,5 @@ def numbered_label(number: int, name: str = "") -> str:
 def list_by_number(name: str, catalog: Catalog, last_training: int) -> Listing:
     """Classes up to a number to train on, the later ones to test on."""
     numbers = (int(label.split(".")[0]) for label in catalog.labels)
-    parts = tuple("train" if number <= last_training else "test" for number in numbers)
-    return Listing(name, catalog, parts)
+    splits = tuple("train" if number <= last_training else "test" for number in numbers)
+    return Listing(name, catalog, splits)

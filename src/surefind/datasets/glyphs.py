@@ -57,7 +57,7 @@ def draw_glyphs(
     settings = GlyphSettings(classes, per_class=per_class, foreign=foreign, seed=seed)
     if _is_finished(folder, settings):
         return folder
-    unfinished = folder.with_name(f".{folder.name}.{uuid4().hex}.part")
+    unfinished = folder.with_name(f".{folder.name}.{uuid4().hex}.split")
     try:
         unfinished.mkdir(parents=True)
         _write(unfinished, settings)
@@ -119,8 +119,8 @@ def _write(folder: Path, settings: GlyphSettings) -> None:
     plan: list[tuple[str, str, int]] = []  # split, character, the how-manieth of it
     for place, row in enumerate(order):
         share = place / settings.classes
-        part = "train" if share < 5 / 8 else "val" if share < 6 / 8 else "test"
-        plan += [(part, chosen[row], number) for number in range(settings.per_class)]
+        split = "train" if share < 5 / 8 else "val" if share < 6 / 8 else "test"
+        plan += [(split, chosen[row], number) for number in range(settings.per_class)]
     strange = symbols() if settings.foreign else []
     for number in range(settings.foreign):
         turn, place = divmod(number, len(strange))
@@ -128,12 +128,12 @@ def _write(folder: Path, settings: GlyphSettings) -> None:
     with (folder / TABLE).open("w", encoding="utf-8", newline="") as text:
         table = csv.writer(text)
         table.writerow(["path", "label", "split", "difficulty"])
-        for part, char, number in plan:
-            faces = SYMBOL_FACES if part == "foreign" else TEXT_FACES
+        for split, char, number in plan:
+            faces = SYMBOL_FACES if split == "foreign" else TEXT_FACES
             image, difficulty = render(char, number, faces=faces, seed=settings.seed)
             label = f"U+{ord(char):04X}"  # safe as a file name where case does not count
-            path = f"{part}/{label}/{number:03d}.png"
+            path = f"{split}/{label}/{number:03d}.png"
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             image.save(folder / path, compress_level=1)
-            table.writerow([path, label, part, difficulty])
+            table.writerow([path, label, split, difficulty])
     (folder / SETTINGS).write_text(json.dumps(asdict(settings)), encoding="utf-8")

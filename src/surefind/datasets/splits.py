@@ -10,7 +10,7 @@ import numpy as np
 from surefind.errors import SurefindError
 from surefind.images.catalog import Catalog
 
-PARTS = ("train", "val", "test", "foreign")
+SPLITS = ("train", "val", "test", "foreign")
 GAP_M = 100.0  # between two areas: four times the usual 25 m within which images match
 SLACK = 0.1  # how far from the wanted share a cut may be, to lose fewer images to the gap
 
@@ -21,12 +21,14 @@ class Splits:
 
     name: str
     train: Catalog  # may be empty: there is data to test on only
-    val: Catalog  # whole classes (or an area) held out of the training part; may be empty
+    val: Catalog  # whole classes (or an area) held out of the training split; may be empty
     test: Catalog
     foreign: Catalog | None = None  # images that belong to no class of the others
 
     def __post_init__(self) -> None:
-        parts = {part: catalog for part in PARTS if (catalog := getattr(self, part)) is not None}
+        parts = {
+            split: catalog for split in SPLITS if (catalog := getattr(self, split)) is not None
+        }
         for (one, first), (other, second) in combinations(parts.items(), 2):
             if shared := set(first.classes) & set(second.classes):
                 raise SurefindError(
@@ -39,14 +41,14 @@ class Splits:
 
 
 class HoldOut(NamedTuple):
-    """How much of the training part becomes the validation part, and by which draw."""
+    """How much of the training split becomes the validation split, and by which draw."""
 
     share: float = 0.1
     seed: int = 0
 
 
 class Listing(NamedTuple):
-    """All images of a source; where the source says so, the part that each belongs to."""
+    """All images of a source; where the source says so, the split that each belongs to."""
 
     name: str
     catalog: Catalog
@@ -62,8 +64,8 @@ class Listing(NamedTuple):
 def divide(listing: Listing, hold_out: HoldOut) -> Splits:
     """Split a listing: as it says itself, else its classes in halves, else its area.
 
-    A missing validation part is held out of the training part. Where there is no test part, the
-    validation part takes its place. Areas are more than 100 m apart, and images in the gap are
+    A missing validation split is held out of the training split. Where there is no test split, the
+    validation split takes its place. Areas are more than 100 m apart, and images in the gap are
     left out.
     """
     name, catalog, parts, problem = listing
@@ -100,18 +102,18 @@ def divide(listing: Listing, hold_out: HoldOut) -> Splits:
 
 def _as_given(listing: Listing, hold_out: HoldOut) -> Splits:
     name, catalog, parts, _ = listing
-    rows = {part: [row for row, its in enumerate(parts) if its == part] for part in PARTS}
-    train, val, test, foreign = (catalog.select(rows[part]) for part in PARTS)
+    rows = {split: [row for row, its in enumerate(parts) if its == split] for split in SPLITS}
+    train, val, test, foreign = (catalog.select(rows[split]) for split in SPLITS)
     if not len(test):
         test, val = val, test
     if not len(test):
         raise SurefindError(
-            f"{name}: no image in the part 'test' of {catalog.root}",
+            f"{name}: no image in the split 'test' of {catalog.root}",
             fix="add some; to search or to check the images no splits are needed (read_catalog)",
         )
-    for part, some in (("train", train), ("test", test)):
+    for split, some in (("train", train), ("test", test)):
         if some.labels:
-            _check_classes(f"{name}, {part}", some)
+            _check_classes(f"{name}, {split}", some)
     if len(train) and not len(val):
         train, val = _hold_out(train, hold_out)
     return Splits(name, train=train, val=val, test=test, foreign=foreign if len(foreign) else None)

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.datasets.parquet import read_parquet
-from surefind.datasets.splits import PARTS, Listing
+from surefind.datasets.splits import SPLITS, Listing
 from surefind.errors import InvalidFile
 from surefind.images.catalog import Catalog
 
@@ -155,8 +155,8 @@ def read_places(file: Path) -> Listing:
 def read_rows(file: Path) -> Listing:
     """All images of a table."""
     table = read_table(file)
-    parts = table.choices("split", PARTS) if "split" in table else ()
-    foreign = [part == "foreign" for part in parts] or [False] * len(table)
+    splits = table.choices("split", SPLITS) if "split" in table else ()
+    foreign = [split == "foreign" for split in splits] or [False] * len(table)
     paths = _paths(table)
     ids = table.distinct("id") if "id" in table else ()
     if "" in ids:
@@ -180,7 +180,7 @@ def read_rows(file: Path) -> Listing:
         queries=tuple(role != "database" for role in roles),
         difficulty=tuple(difficulty),
     )
-    return Listing(file.stem, catalog, parts)
+    return Listing(file.stem, catalog, splits)
 
 
 def _paths(table: Table) -> tuple[str, ...]:

@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata  # type: ignore[import-untyped]
 
 from surefind import metrics
+from surefind.confidence.calibration import Curve
+from surefind.confidence.guarantee import guarantee_precision
+from surefind.confidence.match_model import folds_of
 from surefind.embeddings import Embeddings, Gaussians
 from surefind.images.catalog import Catalog
 from surefind.metrics.bootstrap import Estimate
@@ -19,9 +22,6 @@ from surefind.reports.signals import (
     signal_name,
     uncertainty_signals,
 )
-from surefind.search.confidence.calibration import Curve
-from surefind.search.confidence.guarantee import promise_precision
-from surefind.search.confidence.match_model import folds_of
 
 RATIO = "ratio_1_20"  # the best signal that needs no training
 BASELINE, BAYESIAN = "triplet baseline", "Bayesian encoder"
@@ -57,7 +57,7 @@ class HitConfidence(NamedTuple):
             ece = metrics.debiased_calibration_error(probability, torch.from_numpy(self.right))
             floor = metrics.calibration_floor(probability)
         order = rankdata(self.sure) / (len(self.sure) + 1)  # a guarantee asks for the order alone
-        answered = promise_precision(order, self.right, groups, precision=precision).coverage
+        answered = guarantee_precision(order, self.right, groups, precision=precision).coverage
         auroc = metrics.auroc_within(*self.wrong_hits(groups))
         return Row(encoder, told_by, float(self.right.mean()), auroc, ece, floor, answered)
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from surefind.confidence.conformal import MATCH, NO_MATCH, UNSURE
 from surefind.files import make_writable, write_whole
 from surefind.images.catalog import Catalog
 from surefind.reports.protocol import Embedded
-from surefind.search.confidence.conformal import FOREIGN, MATCH, UNSURE
 from surefind.search.hits import SearchResult
 from surefind.search.index import Index
 
@@ -77,10 +77,10 @@ def foreign_question(
     file = io.BytesIO()
     Image.fromarray((255 * squares).astype(np.uint8)).save(file, "PNG")
     about, picture = "a chess board, which is no glyph at all", file.getvalue()
-    if index.search(picture, SHOWN).verdict != FOREIGN:
+    if index.search(picture, SHOWN).verdict != NO_MATCH:
         strange = [-(result.novelty_p_value or 0.0) for result in theirs]
         about = "the strangest of the symbols, which are no letters"
-        picture = symbols.file(best_with(theirs, FOREIGN, by=strange)).read_bytes()
+        picture = symbols.file(best_with(theirs, NO_MATCH, by=strange)).read_bytes()
     write_whole(path, picture)
     return Question("foreign", about, None, path, index.search(path, SHOWN))
 
@@ -96,11 +96,11 @@ def count_verdicts(
     """Count verdicts of glyphs, matches among them that are right, and symbols called foreign."""
     counts = Counter(result.verdict for result in own)
     return {
-        "kept_out": {verdict: counts[verdict] for verdict in (MATCH, UNSURE, FOREIGN)},
+        "kept_out": {verdict: counts[verdict] for verdict in (MATCH, UNSURE, NO_MATCH)},
         "right_matches": sum(
             result.verdict == MATCH and result.hits[0].metadata.get("label") == label
             for result, label in zip(own, kept_out.labels, strict=True)
         ),
         "symbols": len(theirs),
-        "foreign_symbols": sum(result.verdict == FOREIGN for result in theirs),
+        "foreign_symbols": sum(result.verdict == NO_MATCH for result in theirs),
     }

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 import surefind as sf
+from surefind.confidence.calibration import Calibration
 from surefind.datasets.glyphs import TABLE, GlyphSettings, draw_glyphs, glyphs_folder
 from surefind.datasets.splits import Splits
 from surefind.demo.comparison import BASELINE, BAYESIAN, Row, compare
@@ -23,15 +24,16 @@ from surefind.reports.evaluate import Request, evaluate
 from surefind.reports.protocol import embed_catalog
 from surefind.reports.report import ReportFolder
 from surefind.reports.reproduce.run import finished_evaluation, is_trained
-from surefind.search.confidence.calibration import Calibration
 from surefind.search.folder import IndexFolder
-from surefind.search.sentences import digits, promised
+from surefind.search.sentences import digits, guaranteed
 from surefind.training.run_folder import RunFolder, read_log
 from surefind.training.trainer import train
-from surefind.upgrade.upgrade import calibrate
-from surefind.upgrade.vectors import read_vectors
+from surefind.vectors.reader import read_vectors
+from surefind.vectors.upgrade import calibrate
 
-WISHES = sf.Wishes(precision=0.75, foreign_rate=0.05)  # what so short a training can guarantee
+TARGETS = sf.CalibrationTargets(
+    precision=0.75, novelty_level=0.05
+)  # what so short a training can guarantee
 KEPT_OUT = 3  # of each class: with one, too few are called a match to see how many rightly
 TRY_YOURS = "surefind train photos/ -o model"
 NEW_FOLDER = "name a new folder: surefind demo -o FOLDER"
@@ -169,7 +171,7 @@ def run_demo(
         rows, reading = demo.upgrade(baseline, gallery, index, calibration)
         questions, asked = demo.ask(index, kept_out, glyphs)
     return DemoResult(
-        folder, seed, WISHES.precision, tuple(demo.stages), rows, reading, questions, asked,
+        folder, seed, TARGETS.precision, tuple(demo.stages), rows, reading, questions, asked,
         calibration,
     )  # fmt: skip
 
@@ -295,11 +297,11 @@ class _Demo:
         """Calibrate by the index's own images, each searched among the others."""
         with self.stage("calibrating") as (stage, tell):
             calibration = index.calibration
-            if calibration is not None and calibration.promise.precision == WISHES.precision:
+            if calibration is not None and calibration.guarantee.precision == TARGETS.precision:
                 stage.reused = True
             else:
-                calibration = index.calibrate(wishes=WISHES, seed=self.seed, progress=tell)
-            stage.figure = promised(calibration.promise)
+                calibration = index.calibrate(targets=TARGETS, seed=self.seed, progress=tell)
+            stage.figure = guaranteed(calibration.guarantee)
         return calibration
 
     def evaluate(self) -> None:
@@ -338,7 +340,7 @@ class _Demo:
                     progress=lambda done: tell("encoding", done, len(gallery)),
                 ).embeddings.mean
                 calibrate(
-                    vectors, gallery.labels, wishes=WISHES, seed=self.seed, progress=tell
+                    vectors, gallery.labels, targets=TARGETS, seed=self.seed, progress=tell
                 ).save(model)
                 labels, ids = np.array(gallery.labels), np.array(gallery.ids)
                 with whole_file(file) as written:  # last: it says that the upgrade is there
@@ -355,7 +357,7 @@ class _Demo:
                 upgrade=upgrade.curve,
                 embeddings=index.items(gallery.ids).embeddings,
                 confidence=calibration.curve,
-                precision=WISHES.precision,
+                precision=TARGETS.precision,
                 seed=self.seed,
             )
 

@@ -54,7 +54,7 @@ embeddings = encoder.encode(["image.jpg"])
 - A distance or a variance is not a probability. Confidence comes from `surefind calibrate` \
 on labelled images of your own, for your own gallery.
 - Do not calibrate with classes that it was trained with: it knows them too well, and \
-would promise too much. classes.json has their hashes, by which surefind warns.
+would guarantee too much. classes.json has their hashes, by which surefind warns.
 - On images that differ from those it was trained and measured on, expect less, and \
 measure: `surefind evaluate`.
 """

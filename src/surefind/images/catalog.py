@@ -54,6 +54,20 @@ class Catalog:
         return [self.root / path for path in self.paths]
 
     @cached_property
+    def metadata(self) -> tuple[dict[str, str | int | float | bool], ...]:
+        """What an index keeps of each image: its path, and its label and place, if known."""
+        root = self.root.absolute()
+        rows: list[dict[str, str | int | float | bool]] = [
+            {"path": str(root / path)} for path in self.paths
+        ]
+        for row, label in enumerate(self.labels):
+            rows[row]["label"] = label
+        for row, place in enumerate(self.positions):
+            names = ("east", "north") if len(place) == 2 else ("earth_x", "earth_y", "earth_z")
+            rows[row] |= zip(names, place, strict=True)
+        return tuple(rows)
+
+    @cached_property
     def classes(self) -> tuple[str, ...]:
         """The labels that occur, sorted as their names are."""
         return tuple(sorted(set(self.labels)))

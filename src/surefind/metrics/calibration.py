@@ -1,10 +1,10 @@
 """The bins of a reliability diagram, in the three definitions that are in use.
 
 `equal_width`  bins of equal width over [min, max] of the query variance; bin i (0 = surest)
-               promises (bins - i) / bins. If all variances are equal, all queries are in bin 0.
-`equal_mass`   bins of equal count by variance; bin i promises (bins - i - 1/2) / bins.
+               guarantees (bins - i) / bins. If all variances are equal, all queries are in bin 0.
+`equal_mass`   bins of equal count by variance; bin i guarantees (bins - i - 1/2) / bins.
 `probability`  bins of equal count by a real, calibrated confidence, from the lowest to the
-               highest; a bin promises its mean confidence. This is the one to trust.
+               highest; a bin guarantees its mean confidence. This is the one to trust.
 
 The last bin is closed. Equal values stay together, so nothing depends on the order of the rows:
 in bins of equal count, a run of equal values belongs to the bin that holds its middle.
@@ -33,9 +33,9 @@ DEFINITIONS = ("equal_width", "equal_mass", "probability")
 
 
 class ReliabilityBins(NamedTuple):
-    """What each bin promises and what happened; (bins,), or (B, bins) with weights."""
+    """What each bin guarantees and what happened; (bins,), or (B, bins) with weights."""
 
-    confidence: Tensor  # promised; nan in an empty bin of `probability`
+    confidence: Tensor  # guaranteed; nan in an empty bin of `probability`
     outcome: Tensor  # mean of what happened; nan in an empty bin
     weight: Tensor  # how many queries are in the bin
 
@@ -75,12 +75,12 @@ def reliability_bins(
     if definition == "probability":
         confidence = _sums(arranged * ordered, cuts) / weight
     else:
-        confidence = _promised(definition, bins).expand_as(mean)
+        confidence = _guaranteed(definition, bins).expand_as(mean)
     found = ReliabilityBins(confidence, mean, weight)
     return found if weights is not None else ReliabilityBins(*(part[0] for part in found))
 
 
-def _promised(definition: str, bins: int) -> Tensor:
+def _guaranteed(definition: str, bins: int) -> Tensor:
     """Confidence of each bin of variances, from the surest."""
     highest = bins - 0.5 if definition == "equal_mass" else bins
     return (highest - torch.arange(bins, dtype=torch.float64)) / bins
@@ -138,7 +138,7 @@ def expected_calibration_error(
     bins: int = 10,
     weights: Tensor | None = None,
 ) -> float | Tensor:
-    r"""Mean distance of promise and outcome over the bins of `definition`, weighted by size.
+    r"""Mean distance of guarantee and outcome over the bins of `definition`, weighted by size.
 
         ECE = sum_b n_b / n |confidence_b - outcome_b|
 
@@ -219,8 +219,8 @@ def brier_score(confidence: Tensor, correct: Tensor) -> Tensor:
     >>> brier_score(torch.tensor([0.5, 1.0]), torch.tensor([True, True]))
     tensor([0.2500, 0.0000], dtype=torch.float64)
     """
-    promised = as_shares("confidence", confidence)
-    return (promised - as_flags("correct", correct, len(promised)).double()).square()
+    guaranteed = as_shares("confidence", confidence)
+    return (guaranteed - as_flags("correct", correct, len(guaranteed)).double()).square()
 
 
 def negative_log_likelihood(confidence: Tensor, correct: Tensor) -> Tensor:
@@ -231,6 +231,6 @@ def negative_log_likelihood(confidence: Tensor, correct: Tensor) -> Tensor:
     >>> negative_log_likelihood(torch.tensor([1.0, 1.0]), torch.tensor([True, False]))
     tensor([0., inf], dtype=torch.float64)
     """
-    promised = as_shares("confidence", confidence)
-    right = as_flags("correct", correct, len(promised))
-    return torch.where(right, promised.log(), torch.log1p(-promised)).neg().add(0.0)  # no -0
+    guaranteed = as_shares("confidence", confidence)
+    right = as_flags("correct", correct, len(guaranteed))
+    return torch.where(right, guaranteed.log(), torch.log1p(-guaranteed)).neg().add(0.0)  # no -0

@@ -30,9 +30,9 @@ from surefind.reports.result import About, EvalResult, Ladder, QueryTable
 from surefind.reports.signals import DEPTH, neighbours, uncertainty_signals
 from surefind.validation import check_choice
 
-PARTS = ("test", "val", "train", "all")
+SPLITS = ("test", "val", "train", "all")
 PACKAGES = ("surefind", "torch", "timm", "faiss-cpu", "numpy", "scikit-learn")
-OWN_FOREIGN = "its own foreign part"  # where nobody named foreign data, but there is some
+OWN_FOREIGN = "its own foreign split"  # where nobody named foreign data, but there is some
 
 Tell = Callable[[str, int, int], None]  # what is done, how much of it, out of how much
 
@@ -43,7 +43,7 @@ class Request:
 
     model: Path
     data: str
-    part: str = "test"
+    split: str = "test"
     foreign: str | None = None  # out-of-distribution data, unless the data has its own
     passes: int | None = None  # of Monte-Carlo dropout
     ks: tuple[int, ...] = KS
@@ -67,7 +67,7 @@ def evaluate(
 ) -> Evaluation:
     """Encode, search and measure; embeddings are kept in a folder, if given, for the next time."""
     start = time.monotonic()
-    check_choice("part", request.part, PARTS)
+    check_choice("split", request.split, SPLITS)
     if not request.ks or min(request.ks) < 1:
         raise InvalidArgument("k", expected="numbers from 1 on", got=repr(request.ks))
     model = open_encoder(request.model, request.runtime)
@@ -113,11 +113,11 @@ def evaluate(
 def _data(request: Request) -> tuple[str, Catalog, Catalog | None]:
     """The data's name, the images to judge, and foreign ones."""
     foreign = None if request.foreign is None else read_foreign(request.foreign)
-    if request.part == "all":
+    if request.split == "all":
         name, catalog = Path(request.data).stem, read_catalog(request.data)
     else:
         splits = open_dataset(request.data)
-        name, catalog = splits.name, getattr(splits, request.part)
+        name, catalog = splits.name, getattr(splits, request.split)
         foreign = splits.foreign if foreign is None else foreign
     if foreign is not None and set(foreign.files) & set(catalog.files):
         raise InvalidArgument(
@@ -172,7 +172,7 @@ def _about(
     return About(
         data=request.data,
         data_name=name,
-        part=request.part,
+        split=request.split,
         root=str(own.catalog.root),
         model=request.title or request.model.resolve().name,
         fingerprint=model.fingerprint,

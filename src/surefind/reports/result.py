@@ -103,7 +103,7 @@ class About:
 
     data: str  # as the user named it
     data_name: str
-    part: str
+    split: str
     root: str  # folder of the pictures
     model: str
     fingerprint: str

@@ -271,7 +271,7 @@ def read_measured(report: Path, *, fingerprint: str) -> Measured:
     matches = f"{about.classes:,} classes" if about.classes else "matches by position"
     resampled = "classes" if about.resampled_classes else "queries"
     lines = (
-        f"Measured on {markdown(about.data_name)} ({markdown(about.part)}): {about.queries:,} "
+        f"Measured on {markdown(about.data_name)} ({markdown(about.split)}): {about.queries:,} "
         f"queries, {about.gallery:,} images searched, {matches}; {markdown(about.protocol)}.",
         "",
         f"| metric | value (95 % interval over {resampled}) |",
@@ -289,7 +289,7 @@ def read_measured(report: Path, *, fingerprint: str) -> Measured:
             task_type=TASK,
             dataset_type=plain(about.data_name),
             dataset_name=plain(about.data_name),
-            dataset_split=plain(about.part),
+            dataset_split=plain(about.split),
             metric_type=kind,
             metric_name=name,
             metric_value=round(value.value, 4),

@@ -15,6 +15,22 @@ from PIL import Image
 from torch import Tensor
 
 import surefind
+from surefind.confidence.calibrate import (
+    CalibrationTargets,
+    Progress,
+    calibrate_engine,
+    labelled_queries,
+    learned_variance,
+)
+from surefind.confidence.calibration import Calibrated, Calibration
+from surefind.confidence.density import LocalDensity
+from surefind.confidence.drift import Drift
+from surefind.confidence.storage import (
+    CALIBRATION,
+    calibration_documents,
+    check_origin,
+    read_calibration,
+)
 from surefind.embeddings import Embeddings
 from surefind.encoders.encoder import Encoder
 from surefind.encoders.image_encoder import ImageEncoder
@@ -30,21 +46,6 @@ from surefind.files import make_writable
 from surefind.functional import fuse
 from surefind.images.catalog import Catalog
 from surefind.images.decode import ImageSource
-from surefind.search.confidence.calibrate import (
-    Progress,
-    Wishes,
-    calibrate_engine,
-    labelled_queries,
-    learned_doubt,
-)
-from surefind.search.confidence.calibration import Calibrated, Calibration
-from surefind.search.confidence.saving import (
-    CALIBRATION,
-    calibration_documents,
-    check_origin,
-    read_calibration,
-)
-from surefind.search.confidence.shift import Shift
 from surefind.search.folder import (
     EMBEDDED,
     IndexFolder,
@@ -62,14 +63,13 @@ from surefind.search.ingest import (
     name_of,
     pictures_of,
 )
-from surefind.search.neighbourhoods import Neighbourhoods
 from surefind.search.query import (
     SearchRequest,
     UnknownItem,
     Wanted,
     answer,
+    drift_of,
     search_request,
-    shift_of,
     uncalibrated_reason,
 )
 from surefind.validation import check_choice
@@ -500,8 +500,8 @@ class Index:
         labelled: Catalog | str | Path | Embeddings | None = None,
         *,
         labels: Sequence[object] | None = None,
-        wishes: Wishes | None = None,
-        learn_doubt: bool = True,
+        targets: CalibrationTargets | None = None,
+        learn_variance: bool = True,
         seed: int = 0,
         progress: Progress = lambda *_: None,
     ) -> Calibration:
@@ -509,7 +509,7 @@ class Index:
 
         The queries are a catalog or a source of one, embeddings with `labels`, or, if none are
         given, the images of the index, each asked of the others. Their classes should be ones
-        that the model was not trained with: those it knows too well. `learn_doubt` also learns
+        that the model was not trained with: those it knows too well. `learn_variance` also learns
         which images are vague. What was calibrated before is replaced.
         """
         queries, source = labelled_queries(
@@ -518,9 +518,11 @@ class Index:
         calibrated = calibrate_engine(
             self._engine,
             queries,
-            wishes or Wishes(),
+            targets or CalibrationTargets(),
             source=source,
-            doubt=learned_doubt(queries, seed=seed, progress=progress) if learn_doubt else None,
+            log_var=learned_variance(queries, seed=seed, progress=progress)
+            if learn_variance
+            else None,
             trained_with=(
                 read_classes(self._folder.model)
                 if self._given_encoder is None
@@ -547,9 +549,9 @@ class Index:
         It holds as far as the galleries are alike; queries of one's own are better.
         """
         check_origin(calibrated.calibration.origin, self.fingerprint, self.space.ranking)
-        self._keep(replace(calibrated, neighbourhoods=Neighbourhoods.of(self._engine)))
+        self._keep(replace(calibrated, neighbourhoods=LocalDensity.of(self._engine)))
 
-    def shift(self, queries: Sequence[ImageSource] | Embeddings) -> tuple[Shift, ...]:
+    def drift(self, queries: Sequence[ImageSource] | Embeddings) -> tuple[Drift, ...]:
         """In what queries, which need no labels, are unlike those of the calibration."""
         if self.calibrated is None:
             raise InvalidArgument(
@@ -559,7 +561,7 @@ class Index:
                 fix=f"surefind calibrate {self._folder.path} DATA",
             )
         query = queries if isinstance(queries, Embeddings) else self.encoder.encode(queries)
-        return shift_of(self._engine, self.calibrated, query)
+        return drift_of(self._engine, self.calibrated, query)
 
     def newest(self) -> Self | None:
         """This index as others left it, with the same encoder; none if nothing changed.

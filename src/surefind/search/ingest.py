@@ -1,26 +1,23 @@
 """Add images to an index: ids, digests and metadata; known and bad images; chunks."""
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 from PIL import Image
-from torch import Tensor
 
 from surefind.datasets import read_catalog
 from surefind.encoders.image_encoder import ImageEncoder
 from surefind.engines.engine import Engine, Rows
-from surefind.engines.where import Metadata, Value
+from surefind.engines.where import Metadata
 from surefind.errors import InvalidArgument
 from surefind.images.catalog import Catalog
 from surefind.images.decode import ImageSource
+from surefind.images.digest import digest_of
 from surefind.images.loader import Rejection, TooManyRejected
 
 Images = Catalog | str | Path | Sequence[ImageSource]
-_READ_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -55,7 +52,7 @@ def pictures_of(
         images = read_catalog(images)
     if isinstance(images, Catalog):
         sources: Sequence[ImageSource] = images.files
-        known, facts = images.ids, _facts(images)
+        known, facts = images.ids, images.metadata
         roots = {images.root}
     else:
         sources = list(images)
@@ -78,40 +75,10 @@ def pictures_of(
     return Pictures(sources, known, facts, tuple(roots))
 
 
-def digest_of(source: ImageSource) -> str:
-    """sha256 of the content, in hex; "" for a file that cannot be read."""
-    digest = hashlib.sha256()
-    if isinstance(source, str | Path):
-        try:
-            with Path(source).open("rb") as file:
-                while piece := file.read(_READ_AT_ONCE):
-                    digest.update(piece)
-        except (OSError, ValueError):
-            return ""  # decoding will say why
-    elif isinstance(source, bytes):
-        digest.update(source)
-    else:
-        pixels = source.cpu().numpy() if isinstance(source, Tensor) else np.asarray(source)
-        digest.update(f"{pixels.dtype} {pixels.shape}\n".encode())
-        digest.update(np.ascontiguousarray(pixels).data)
-    return digest.hexdigest()
-
-
 def name_of(source: ImageSource) -> str:
     """How a query is called in its result."""
     path = getattr(source, "filename", "") if isinstance(source, Image.Image) else source
     return str(path) if isinstance(path, str | Path) and path else "image"
-
-
-def _facts(catalog: Catalog) -> tuple[Metadata, ...]:
-    root = catalog.root.absolute()
-    rows: list[dict[str, Value]] = [{"path": str(root / path)} for path in catalog.paths]
-    for row, label in enumerate(catalog.labels):
-        rows[row]["label"] = label
-    for row, place in enumerate(catalog.positions):
-        names = ("east", "north") if len(place) == 2 else ("earth_x", "earth_y", "earth_z")
-        rows[row] |= dict(zip(names, place, strict=True))
-    return tuple(rows)
 
 
 CHUNK = 1024  # images encoded and made durable at a time: so much is lost by a kill at most

@@ -7,6 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from surefind.confidence.calibrate import first_hit_columns
+from surefind.confidence.calibration import Calibrated
+from surefind.confidence.drift import FEWEST, Drift, compare
+from surefind.confidence.evidence import NEIGHBOURS, distances_to, embeddings_of
 from surefind.embeddings import Embeddings
 from surefind.engines.engine import Engine, Rows
 from surefind.engines.knn import Nearest, names_of, nearest
@@ -14,10 +18,6 @@ from surefind.engines.where import Where
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.functional import expand, hit_match_probability
 from surefind.functional.ranking import RANKINGS
-from surefind.search.confidence.calibrate import first_hit_columns
-from surefind.search.confidence.calibration import Calibrated
-from surefind.search.confidence.evidence import NEIGHBOURS, distances_to, embeddings_of
-from surefind.search.confidence.shift import FEWEST, Shift, compare
 from surefind.search.hits import Hit, SearchResult
 from surefind.validation import check_choice, check_number, check_whole
 
@@ -115,7 +115,7 @@ def answer(
     return results
 
 
-def shift_of(engine: Engine, calibrated: Calibrated, query: Embeddings) -> tuple[Shift, ...]:
+def drift_of(engine: Engine, calibrated: Calibrated, query: Embeddings) -> tuple[Drift, ...]:
     """In what these queries are unlike those of the calibration."""
     ranking = calibrated.calibration.origin.ranking
     engine.space.check(query)

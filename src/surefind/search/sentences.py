@@ -1,8 +1,8 @@
-"""What a calibration promises and what a verdict means, in plain sentences."""
+"""What a calibration guarantees and what a verdict means, in plain sentences."""
 
-from surefind.search.confidence.calibration import Calibration, Quality
-from surefind.search.confidence.conformal import FOREIGN, MATCH, Showing
-from surefind.search.confidence.guarantee import Promise
+from surefind.confidence.calibration import Calibration, Quality
+from surefind.confidence.conformal import MATCH, NO_MATCH, PredictionSetRule
+from surefind.confidence.guarantee import PrecisionGuarantee
 from surefind.search.hits import SearchResult
 
 GALLERY_CHANGE = 0.25  # of its size: then a calibration is out of date
@@ -26,29 +26,29 @@ def copies_left_out(calibration: Calibration) -> str | None:
     return f"Left out: {copies:,} {are} of a query, by content or by an equal vector."
 
 
-def promised(promise: Promise) -> str:
+def guaranteed(guarantee: PrecisionGuarantee) -> str:
     """The precision that holds, or why none does."""
-    if promise.threshold is None:
-        most = "no lower precision can be promised either"
-        if promise.best:
-            most = f"the most that can be promised is about {promise.best:g}"
+    if guarantee.threshold is None:
+        most = "no lower precision can be guaranteed either"
+        if guarantee.best:
+            most = f"the most that can be guaranteed is about {guarantee.best:g}"
         more = "more queries like these would hardly do: the surest hits are too often wrong"
-        if promise.enough is not None:
-            more = f"about {promise.enough:,} queries would do"
+        if guarantee.enough is not None:
+            more = f"about {guarantee.enough:,} queries would do"
         return (
-            f"Cannot promise {promise.precision:g} with {promise.queries:,} queries of "
-            f"{promise.groups:,} classes: {most}; {more}. "
+            f"Cannot guarantee {guarantee.precision:g} with {guarantee.queries:,} queries of "
+            f"{guarantee.groups:,} classes: {most}; {more}. "
             "Confidence is shown, but nothing is called a match."
         )
-    among = "" if promise.ahead is None else f" among the next {promise.ahead:,} queries"
+    among = "" if guarantee.ahead is None else f" among the next {guarantee.ahead:,} queries"
     return (
-        f"Of what is called a match{among}, at least {asked(promise.precision)} is right, with "
-        f"probability {asked(promise.probability)}: confidence from {sure(promise.threshold)}, "
-        f"which answers {measured(promise.coverage)} of the queries."
+        f"Of what is called a match{among}, at least {asked(guarantee.precision)} is right, with "
+        f"probability {asked(guarantee.probability)}: confidence from {sure(guarantee.threshold)}, "
+        f"which answers {measured(guarantee.coverage)} of the queries."
     )
 
 
-def shown(showing: Showing) -> str:
+def shown(showing: PredictionSetRule) -> str:
     """How many hits it takes to show a match as often as was asked."""
     if showing.level is None:
         return (
@@ -62,9 +62,9 @@ def shown(showing: Showing) -> str:
     )
 
 
-def foreign_rule(calibration: Calibration) -> str:
+def no_match_rule(calibration: Calibration) -> str:
     """What is called foreign; nothing is where too few queries belong to the gallery."""
-    rate, known = calibration.foreign_rate, calibration.novelty.queries
+    rate, known = calibration.novelty_level, calibration.novelty.queries
     if not rate:
         return "Nothing is called foreign: no query that belongs here may be called so."
     if rate * (known + 1) < 1:
@@ -98,20 +98,20 @@ def gallery_change(calibration: Calibration, images: int) -> str | None:
 
 def meaning(result: SearchResult, calibration: Calibration | None = None) -> str:
     """What the verdict says of the query, after the word itself."""
-    if result.verdict == FOREIGN:
+    if result.verdict == NO_MATCH:
         rarely = measured(result.novelty_p_value or 0.0)
         return f"stranger than all but {rarely} of the queries that belong here"
     if result.verdict == MATCH:
         return "the first hit is sure enough to be called one"
-    if calibration is not None and calibration.promise.threshold is None:
-        return "no precision could be promised, so nothing is called a match"
-    begins = "" if calibration is None else f" ({sure(calibration.promise.threshold)} is)"
+    if calibration is not None and calibration.guarantee.threshold is None:
+        return "no precision could be guaranteed, so nothing is called a match"
+    begins = "" if calibration is None else f" ({sure(calibration.guarantee.threshold)} is)"
     return f"the first hit is not sure enough to be called a match{begins}"
 
 
 def confidence_of(result: SearchResult) -> str:
     """Of the first hit; that of a foreign query was learned from others."""
-    belonging = ", if the query did belong here" if result.verdict == FOREIGN else ""
+    belonging = ", if the query did belong here" if result.verdict == NO_MATCH else ""
     return f"confidence {sure(result.confidence)} that the first hit is a match{belonging}"
 
 
@@ -119,7 +119,7 @@ def how_many_to_look_at(result: SearchResult, calibration: Calibration | None) -
     """Where more than the first hit is worth a look, how many are."""
     if calibration is None or calibration.showing.level is None:
         return None
-    if result.show is None or result.show < 2 or result.verdict == FOREIGN:
+    if result.show is None or result.show < 2 or result.verdict == NO_MATCH:
         return None
     often = asked(1 - calibration.showing.miss)
     more = ", more than are listed" if result.show > len(result.hits) else ""

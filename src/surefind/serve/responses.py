@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, Field
 
 import surefind
+from surefind.confidence.calibration import Calibration, Curve
 from surefind.engines.engine import Rows
 from surefind.engines.space import Space
 from surefind.engines.where import Metadata
@@ -19,7 +20,6 @@ from surefind.functional.ranking import RANKINGS
 from surefind.images.decode import FORMATS
 from surefind.metrics.calibration import reliability_bins
 from surefind.search import sentences
-from surefind.search.confidence.calibration import Calibration, Curve
 from surefind.serve.gallery import GallerySample, item_of
 from surefind.serve.service import PATH, Answered, Seconds
 from surefind.serve.settings import MAX_K
@@ -88,7 +88,7 @@ class SearchAnswer(BaseModel):
     query: QueryAnswer
     ranking: str
     reranked: bool = Field(description="Candidates of the index's own ranking, re-ordered.")
-    verdict: Literal["match", "unsure", "foreign"] | None
+    verdict: Literal["match", "unsure", "no_match"] | None
     sentence: str | None = Field(description="Why that is the verdict.")
     confidence: Number = Field(description="That the first hit is a match.")
     novelty_p_value: Number
@@ -131,14 +131,14 @@ class CalibrationAnswer(BaseModel):
     remarks: list[str]
     made_with: str
     left_out: str | None = Field(description="The copies in a sentence; null if there are none.")
-    promised: str
+    guaranteed: str
     shown: str
-    foreign: str
+    no_match: str
     threshold: Number = Field(description="Confidence from which a hit is called a match.")
     precision: float
     probability: float
     coverage: float
-    foreign_rate: float
+    novelty_level: float
     quality: dict[str, Number]
     curve: list[ThresholdAnswer] = Field(description="Of the calibration's own queries.")
     reliability: list[ReliabilityAnswer]
@@ -309,12 +309,14 @@ def variance_histogram(var: NDArray[np.float64], of: int) -> UncertaintyAnswer:
     )
 
 
-def threshold_curve(curve: Curve, *, promised: float | None = None) -> list[ThresholdAnswer]:
+def threshold_curve(curve: Curve, *, guaranteed: float | None = None) -> list[ThresholdAnswer]:
     """For thresholds 0.00 to 1.00: how many first hits are as sure, how many of them right.
 
-    Measured on the calibration's queries. The `promised` threshold has a row of its own.
+    Measured on the calibration's queries. The `guaranteed` threshold has a row of its own.
     """
-    thresholds = np.union1d(np.arange(STEPS + 1) / STEPS, [] if promised is None else [promised])
+    thresholds = np.union1d(
+        np.arange(STEPS + 1) / STEPS, [] if guaranteed is None else [guaranteed]
+    )
     confidence, right = np.array(curve.confidence), np.array(curve.right, dtype=bool)
     rows = []
     for threshold in thresholds.tolist():
@@ -352,17 +354,17 @@ def reliability(curve: Curve, bins: int = 10) -> list[ReliabilityAnswer]:
 
 def _calibration(calibration: Calibration) -> CalibrationAnswer:
     calibration = _without_path(calibration)
-    promise = calibration.promise
+    guarantee = calibration.guarantee
     return CalibrationAnswer(
-        **asdict(promise) | asdict(calibration.origin),  # the model takes what it has fields for
+        **asdict(guarantee) | asdict(calibration.origin),  # the model takes what it has fields for
         made_with=sentences.made_with(calibration),
         left_out=sentences.copies_left_out(calibration),
-        promised=sentences.promised(promise),
+        guaranteed=sentences.guaranteed(guarantee),
         shown=sentences.shown(calibration.showing),
-        foreign=sentences.foreign_rule(calibration),
-        foreign_rate=calibration.foreign_rate,
+        no_match=sentences.no_match_rule(calibration),
+        novelty_level=calibration.novelty_level,
         quality=asdict(calibration.quality),
-        curve=threshold_curve(calibration.curve, promised=promise.threshold),
+        curve=threshold_curve(calibration.curve, guaranteed=guarantee.threshold),
         reliability=reliability(calibration.curve),
     )
 

@@ -17,7 +17,7 @@ from surefind.serve.security import known_hosts
 from surefind.serve.service import Service
 from surefind.serve.settings import Settings
 from surefind.serve.thumbnails import Thumbnails, read_samples
-from surefind.upgrade.upgrade import Upgrade
+from surefind.vectors.upgrade import Upgrade
 
 CHANGED = 0.1  # share by which a gallery grows or shrinks before it is sampled anew
 

@@ -5,13 +5,13 @@ from math import nan
 
 import numpy as np
 import pytest
-from calibrations import PROMISE, make_calibration
+from calibrations import GUARANTEE, make_calibration
 from matplotlib.axes import Axes
 
 from surefind.reports.figures.curves import draw_confidence, training_figure
 from surefind.training.run_folder import StepInfo
 
-NO_PROMISE = replace(PROMISE, threshold=None, coverage=0.0, selected=0, right=0)
+NO_GUARANTEE = replace(GUARANTEE, threshold=None, coverage=0.0, selected=0, right=0)
 
 
 def lines(axis: Axes) -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -37,7 +37,7 @@ def test_reliability_agrees_with_bins_made_by_hand():
         np.testing.assert_allclose(drawn[1], y)
 
 
-def test_the_promise_is_marked_where_it_ends():
+def test_the_guarantee_is_marked_where_it_ends():
     _, other = draw_confidence(make_calibration()).axes
     found = lines(other)
     assert found["guarantee ends"][0].tolist() == [0.41]
@@ -46,8 +46,8 @@ def test_the_promise_is_marked_where_it_ends():
     assert "from confidence 0.830 on: 41 % of queries" in other.get_title(loc="left")
 
 
-def test_without_a_promise_nothing_is_marked_and_the_title_says_so():
-    _, other = draw_confidence(make_calibration(promise=NO_PROMISE)).axes
+def test_without_a_guarantee_nothing_is_marked_and_the_title_says_so():
+    _, other = draw_confidence(make_calibration(guarantee=NO_GUARANTEE)).axes
     assert "guarantee ends" not in lines(other)
     assert other.get_title(loc="left") == "Precision 0.95 cannot be guaranteed"
 

@@ -48,9 +48,9 @@ class FakeWork:
         about = replace(
             self.result.about,
             data=request.data,
-            part=request.part,
+            split=request.split,
             fingerprint=read_config(request.model).fingerprint,
-            foreign=request.foreign or "its own foreign part",
+            foreign=request.foreign or "its own foreign split",
         )
         result = replace(self.result, about=about)
         output.mkdir(parents=True, exist_ok=True)

@@ -119,7 +119,7 @@ def test_a_real_evaluation_is_of_the_test_classes(cars):
     one = replace(cars, rows=cars.rows[:1])
     (found,) = reproduce(one, evaluate=evaluate_into)
     about = found.results[0].about
-    assert (about.classes, about.queries, about.part) == (7, 21, "test")  # 99 to 105
+    assert (about.classes, about.queries, about.split) == (7, 21, "test")  # 99 to 105
     assert json.loads((one.output / "reproduce.json").read_text())["table"] == "cub200-cpu"
 
 

@@ -37,11 +37,11 @@ def lines(text: str, title: str) -> list[str]:
 
 
 def test_both_figures_and_our_interval_are_shown(cub, found):
-    paper, ours, doubts, foreign = lines(page(cub, found), "Bayes Gauss")
+    paper, ours, uncertainty, foreign = lines(page(cub, found), "Bayes Gauss")
     assert paper.startswith(f"| Bayes Gauss | paper | {NONE} | 0.612 | 0.842 | 0.902 | 0.612")
     assert ours.startswith("| Bayes Gauss | ours | 1 | 0.600 [0.580, 0.620] | 0.800 [")
     assert "0.110 [0.090, 0.130]" in ours  # ECE@1
-    assert "0.700 [0.680, 0.720]" in doubts
+    assert "0.700 [0.680, 0.720]" in uncertainty
     assert foreign.count("0.900 [0.880, 0.920]") == 2
 
 
@@ -87,9 +87,9 @@ def test_a_model_without_variance_has_no_doubt_of_its_own(cub, found):
     free["ratio_1_2"] = replace(free["ratio_1_2"], auroc=Estimate(0.8, 0.7, 0.9))
     point = replace(found, rankings={"means": replace(means, ece={}, signals=free)})
     one = replace(cub, rows=ROWS[:1])
-    _, ours, doubts, foreign = lines(page(one, point), "Triplet")
+    _, ours, uncertainty, foreign = lines(page(one, point), "Triplet")
     assert ours.endswith(f"| {NONE} | {NONE} | {NONE} |")
-    assert f"d₁/d₂ | {NONE} | 0.800 [0.700, 0.900] | {NONE} | 0.200 [0.180, 0.220] |" in doubts
+    assert f"d₁/d₂ | {NONE} | 0.800 [0.700, 0.900] | {NONE} | 0.200 [0.180, 0.220] |" in uncertainty
     assert foreign == f"| Triplet | {NONE} | 0.900 [0.880, 0.920] |"
 
 

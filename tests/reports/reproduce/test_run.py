@@ -132,7 +132,7 @@ def test_other_data_is_tried_with_the_same_model(plan, work):
     once = replace(plan, rows=plan.rows[:1], zero_shot=("places:streets.csv", "glyphs"))
     (found,) = run(once, work)
     assert [result.about.data for result in found.zero_shot[0]] == ["places:streets.csv", "glyphs"]
-    assert {result.about.part for result in found.zero_shot[0]} == {"all"}
+    assert {result.about.split for result in found.zero_shot[0]} == {"all"}
     run(once, work)
     assert len(work.evaluated) == 3
 

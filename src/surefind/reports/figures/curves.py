@@ -9,6 +9,8 @@ from matplotlib.figure import Figure
 from scipy.stats import binomtest  # type: ignore[import-untyped]
 from torch import Tensor
 
+from surefind.confidence.calibration import Calibration
+from surefind.confidence.guarantee import PrecisionGuarantee
 from surefind.metrics import (
     calibration_floor,
     debiased_calibration_error,
@@ -16,8 +18,6 @@ from surefind.metrics import (
     risk_coverage,
 )
 from surefind.reports.figures import style
-from surefind.search.confidence.calibration import Calibration
-from surefind.search.confidence.guarantee import Promise
 from surefind.training.run_folder import StepInfo
 
 FUSED, BASELINE = "confidence", "nearest distance"
@@ -41,7 +41,7 @@ def draw_confidence(calibration: Calibration) -> Figure:
     )
     figure, ((left, other),) = style.panels(1, 2, height=4.4, title=title)
     _draw_reliability(left, said, right)
-    _draw_risk(other, said, right, calibration.promise)
+    _draw_risk(other, said, right, calibration.guarantee)
     return figure
 
 
@@ -68,31 +68,35 @@ def _draw_reliability(axis: Axes, said: dict[str, Tensor], right: Tensor) -> Non
     style.key(axis, loc="upper left")
 
 
-def _draw_risk(axis: Axes, said: dict[str, Tensor], right: Tensor, promise: Promise) -> None:
+def _draw_risk(
+    axis: Axes, said: dict[str, Tensor], right: Tensor, guarantee: PrecisionGuarantee
+) -> None:
     """Errors over coverage, with a mark where the guarantee ends."""
-    top = 1 - promise.precision
+    top = 1 - guarantee.precision
     for name, sure in said.items():
         curve = risk_coverage(sure, right)
         label = f"{name}, AURC {curve.area:.3f}"
         axis.plot(curve.coverage, curve.risk, label=label, **_LOOKS[name] | {"marker": ""})
         top = max(top, float(curve.risk[curve.coverage >= style.NOISE].max()))
-    allowed = f"{promise.precision:g} right"
-    axis.axhline(1 - promise.precision, color=style.GREY, linestyle=":", linewidth=1, label=allowed)
+    allowed = f"{guarantee.precision:g} right"
+    axis.axhline(
+        1 - guarantee.precision, color=style.GREY, linestyle=":", linewidth=1, label=allowed
+    )
     axis.set(xlim=(0, 1), ylim=(0, 1.4 * top), box_aspect=1)  # room for the legend
-    title = f"Precision {promise.precision:g} cannot be guaranteed"
-    if promise.threshold is not None:
+    title = f"Precision {guarantee.precision:g} cannot be guaranteed"
+    if guarantee.threshold is not None:
         title = (
-            f"Guarantee ({100 * promise.probability:.0f} % probability): "
-            f"precision ≥ {promise.precision:g}\nfrom confidence {promise.threshold:.3f} on: "
-            f"{100 * promise.coverage:.0f} % of queries"
+            f"Guarantee ({100 * guarantee.probability:.0f} % probability): "
+            f"precision ≥ {guarantee.precision:g}\nfrom confidence {guarantee.threshold:.3f} on: "
+            f"{100 * guarantee.coverage:.0f} % of queries"
         )
-        end, wrong = promise.coverage, 1 - promise.right / promise.selected
+        end, wrong = guarantee.coverage, 1 - guarantee.right / guarantee.selected
         high = 0.6 * axis.get_ylim()[1]  # below the legend
         axis.vlines(end, 0, high, color=style.INK, linewidth=0.9)
         mark: dict[str, Any] = {"marker": "D", "markersize": 5, "linestyle": "", "clip_on": False}
         axis.plot(end, wrong, color=style.INK, label="guarantee ends", **mark)
         axis.annotate(
-            f"confidence {promise.threshold:.3f}",
+            f"confidence {guarantee.threshold:.3f}",
             (end, high),
             textcoords="offset points",
             xytext=(0, 2),

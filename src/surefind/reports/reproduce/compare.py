@@ -50,7 +50,7 @@ class SeedMean:
 
 
 @dataclass(frozen=True)
-class Doubts:
+class UncertaintyFigures:
     """How good the uncertainty is; None where a model or the data has no such thing."""
 
     auroc: SeedMean | None  # of "the top hit is wrong", by query_var
@@ -72,9 +72,11 @@ class ComparedRow:
     seeds: int
     paper: dict[str, float]  # by column
     ours: dict[str, SeedMean]
-    doubts: Doubts
+    uncertainty: UncertaintyFigures
     against: PairedTest | None = None  # the first row, in R@1
-    zero_shot: tuple[tuple[dict[str, SeedMean], Doubts], ...] = ()  # for each other data
+    zero_shot: tuple[
+        tuple[dict[str, SeedMean], UncertaintyFigures], ...
+    ] = ()  # for each other data
     footnotes: dict[str, int] = field(default_factory=dict)  # of the paper's figures, by column
 
 
@@ -120,9 +122,9 @@ def compare(plan: Plan, results: Sequence[RowResult]) -> Comparison:
                 len(rankings),
                 paper.paper_tables().get(printed, {}),
                 _figures(rankings),
-                _doubts(rankings),
+                _uncertainty(rankings),
                 against(plan, found.row, plan.rows[0]) if rows else None,
-                tuple((_figures(of_data), _doubts(of_data)) for of_data in elsewhere),
+                tuple((_figures(of_data), _uncertainty(of_data)) for of_data in elsewhere),
                 marks,
             )
         )
@@ -166,7 +168,7 @@ def _figures(rankings: Sequence[Ranking]) -> dict[str, SeedMean]:
     return {column: found for column in paper.COLUMNS if (found := figures[column]) is not None}
 
 
-def _doubts(rankings: Sequence[Ranking]) -> Doubts:
+def _uncertainty(rankings: Sequence[Ranking]) -> UncertaintyFigures:
     def get(name: str, measure: str) -> SeedMean | None:
         found = [ranking.signals.get(name) for ranking in rankings]
         if measure == "ood":
@@ -175,7 +177,7 @@ def _doubts(rankings: Sequence[Ranking]) -> Doubts:
 
     known = {name: figure for name in TRAINING_FREE if (figure := get(name, "auroc"))}
     free = max(known, key=lambda name: known[name].value, default="")
-    return Doubts(
+    return UncertaintyFigures(
         get("query_var", "auroc"),
         get("query_var", "aurc"),
         free,

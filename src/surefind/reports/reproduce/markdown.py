@@ -98,18 +98,22 @@ def _tables(comparison: Comparison) -> list[TextTable]:
         return TextTable(title, ("row", *columns), tuple(lines))
 
     made = [_against_the_paper(rows), _wrong_hits(rows)]
-    if any(row.doubts.ood or row.doubts.free_ood for row in rows):
+    if any(row.uncertainty.ood or row.uncertainty.free_ood for row in rows):
         columns: tuple[str, ...] = ("AUROC, pair variance", "AUROC, nearest distance")
         title = "Foreign queries (ours)"
-        made.append(ours(title, columns, lambda row: [row.doubts.ood, row.doubts.free_ood]))
-    if any(row.doubts.difficulty for row in rows):
+        made.append(
+            ours(title, columns, lambda row: [row.uncertainty.ood, row.uncertainty.free_ood])
+        )
+    if any(row.uncertainty.difficulty for row in rows):
         columns = ("rank correlation of query variance and known corruption",)
-        made.append(ours("Known corruption (ours)", columns, lambda row: [row.doubts.difficulty]))
+        made.append(
+            ours("Known corruption (ours)", columns, lambda row: [row.uncertainty.difficulty])
+        )
     for number, data in enumerate(comparison.zero_shot):
 
         def zero_shot(row: ComparedRow, number: int = number) -> list[SeedMean | None]:
-            figures, doubts = row.zero_shot[number]
-            return [*map(figures.get, ZERO_SHOT), doubts.auroc, doubts.free_auroc]
+            figures, uncertainty = row.zero_shot[number]
+            return [*map(figures.get, ZERO_SHOT), uncertainty.auroc, uncertainty.free_auroc]
 
         columns = (*ZERO_SHOT, "AUROC, query variance", "AUROC, training-free")
         made.append(ours(f"Zero-shot (ours): {data}", columns, zero_shot))
@@ -139,9 +143,12 @@ def _against_the_paper(rows: tuple[ComparedRow, ...]) -> TextTable:
 def _wrong_hits(rows: tuple[ComparedRow, ...]) -> TextTable:
     lines = []
     for row in rows:
-        doubts = row.doubts
-        free = (signal_name(doubts.free),) if doubts.free else EMPTY
-        cells = map(_cell, (doubts.auroc, doubts.free_auroc, doubts.aurc, doubts.free_aurc))
+        uncertainty = row.uncertainty
+        free = (signal_name(uncertainty.free),) if uncertainty.free else EMPTY
+        cells = map(
+            _cell,
+            (uncertainty.auroc, uncertainty.free_auroc, uncertainty.aurc, uncertainty.free_aurc),
+        )
         paired = EMPTY
         if row.against is not None:
             (value, low, high), p = astuple(row.against.difference), row.against.p_value

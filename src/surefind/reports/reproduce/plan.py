@@ -191,7 +191,7 @@ class Plan:
         )
         place = self.evaluation(row, seed)
         others = [
-            (replace(request, data=data, part="all", foreign=None), place / f"zero-shot-{n}")
+            (replace(request, data=data, split="all", foreign=None), place / f"zero-shot-{n}")
             for n, data in enumerate(self.zero_shot)
         ]
         return [(request, place), *others]

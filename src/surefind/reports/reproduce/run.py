@@ -210,7 +210,7 @@ def finished_evaluation(request: Request, folder: Path) -> EvalResult | None:
         return None
     about = result.about
     unnamed = about.foreign if about.foreign in ("", OWN_FOREIGN) else None
-    found = (result.format, about.fingerprint, about.data, about.foreign, about.part)
+    found = (result.format, about.fingerprint, about.data, about.foreign, about.split)
     fingerprint = read_config(request.model).fingerprint
-    wanted = (FORMAT, fingerprint, request.data, request.foreign or unnamed, request.part)
+    wanted = (FORMAT, fingerprint, request.data, request.foreign or unnamed, request.split)
     return result if found == wanted else None

@@ -3,11 +3,11 @@
 import { byId, codeBox, drawn, element, say, unbroken } from "./dom.js";
 import { many, number, percent, sentence, shortened } from "./text.js";
 
-const VERDICTS = { match: "Match", unsure: "Unsure", foreign: "Foreign: nothing here matches", none: "Not calibrated" };
+const VERDICTS = { match: "Match", unsure: "Unsure", no_match: "No match: nothing like it is in the index", none: "Not calibrated" };
 const ICONS = {
   match: ["M12 25l8 8 16-18"],
   unsure: ["M17 18a7 7 0 1 1 10.5 6c-2.3 1.4-3.5 2.7-3.5 5.5", "M24 36v.5"],
-  foreign: ["M14 19h20M14 29h20M30 11L18 37"],
+  no_match: ["M14 19h20M14 29h20M30 11L18 37"],
   none: ["M13 24h22"],
 };
 const RANKINGS = { mean: "Mean distance", expected: "Expected distance" };
@@ -81,7 +81,7 @@ function withConfidence(answer) {
   const lines = [line(sentence(answer.sentence))];
   if (answer.advice) lines.push(line(sentence(answer.advice), "verdict-advice"));
   if (answer.calibrated) lines.push(line(`Rests on the calibration of ${answer.calibrated}.`, "small"));
-  if (answer.verdict === "foreign") {
+  if (answer.verdict === "no_match") {
     lines.push(line("The bars below are for pictures that do belong here.", "small"));
     return { lines };
   }
@@ -93,10 +93,10 @@ function withConfidence(answer) {
   return { lines, beside };
 }
 
-/** How many hits to set off; none where there is no promise about them. */
+/** How many hits to set off; none where there is no guarantee about them. */
 function lookedAt(answer) {
   const isPromised = answer.show === 1 || answer.advice !== null;
-  return isPromised && answer.verdict !== "foreign" ? Math.min(answer.show ?? 0, answer.hits.length) : 0;
+  return isPromised && answer.verdict !== "no_match" ? Math.min(answer.show ?? 0, answer.hits.length) : 0;
 }
 
 function hitsWords(answer) {

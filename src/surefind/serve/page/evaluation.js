@@ -28,7 +28,7 @@ function calibrated(made) {
     element("h1", { class: "view-title" }, "Does the confidence hold?"),
     element("p", { class: "lead" }, ...unbroken(`Measured on ${queries}, ${day(made.created)}. ${right}${copies}`)),
     element("ul", { class: "tiles" }, ...tiles(made.quality)),
-    element("div", { class: "two" }, saidAndTrue(made), element("section", { class: "card" }, ...fewerErrors(made), ...promises(made))),
+    element("div", { class: "two" }, saidAndTrue(made), element("section", { class: "card" }, ...fewerErrors(made), ...guarantees(made))),
   ];
 }
 
@@ -51,14 +51,14 @@ function fewerErrors(made) {
   ];
 }
 
-function promises(made) {
+function guarantees(made) {
   const rows = (lines) => lines.map((words) => element("li", {}, ...unbroken(words)));
-  const promised = [
-    element("h2", { class: "next" }, "What is promised"),
-    element("ul", { class: "plain-list" }, ...rows([made.promised, made.shown, made.foreign])),
+  const guaranteed = [
+    element("h2", { class: "next" }, "What is guaranteed"),
+    element("ul", { class: "plain-list" }, ...rows([made.guaranteed, made.shown, made.no_match])),
   ];
-  if (made.remarks.length === 0) return promised;
-  return [...promised, element("h3", {}, "Remarks"), element("ul", { class: "plain-list small" }, ...rows(made.remarks))];
+  if (made.remarks.length === 0) return guaranteed;
+  return [...guaranteed, element("h3", {}, "Remarks"), element("ul", { class: "plain-list small" }, ...rows(made.remarks))];
 }
 
 function measuredPlot({ curve, threshold }) {

@@ -9,7 +9,7 @@ export function showIndex(info) {
   const images = many(info.images, "image");
   say("which", `${info.name} · ${images}`);
   say("foot-words", [info.name, images, `engine ${info.engine}`, `version ${info.version}`, `surefind ${info.surefind}`].join(" · "));
-  say("promise", info.calibration?.promised);
+  say("guarantee", info.calibration?.guaranteed);
   byId("ask").hidden = info.images === 0;
   const [hero, ...lead] = welcome(info);
   say("hero", hero);

@@ -24,7 +24,7 @@ export function setUpThreshold(changed) {
   byId("threshold-more").open = matchMedia("(min-width: 60rem)").matches; // a phone shows the hits first
 }
 
-/** Takes another version of the index; the slider goes back to what its calibration promises. */
+/** Takes another version of the index; the slider goes back to what its calibration guarantees. */
 export function learnPanels(made) {
   gallery = null;
   calibration = made;
@@ -32,7 +32,7 @@ export function learnPanels(made) {
   if (made === null) return;
   plot = curvePlot(made.curve, made.threshold);
   byId("threshold-plot").replaceChildren(plot.drawing);
-  say("threshold-promise", promiseWords());
+  say("threshold-guarantee", guaranteeWords());
 }
 
 /** Shows the slider for an answer with confidence, and hides it for any other. */
@@ -47,7 +47,7 @@ export function showThreshold(shown) {
 const start = () => calibration.threshold ?? UNPROMISED;
 
 function moveTo(value) {
-  // The slider rounds; the promise holds for the exact value, so that one is kept beside it.
+  // The slider rounds; the guarantee holds for the exact value, so that one is kept beside it.
   current = Math.abs(value - start()) < 0.0006 ? start() : value;
   const slider = byId("threshold");
   slider.value = String(current);
@@ -68,16 +68,16 @@ function measuredWords(row) {
 }
 
 function fateWords() {
-  if (answer.verdict === "foreign") return "This query is called foreign at any threshold.";
+  if (answer.verdict === "no_match") return "This query is called foreign at any threshold.";
   const sure = percent(answer.confidence);
   if (answer.confidence >= current) return `This query would be answered: its first hit has ${sure}.`;
   return `This query would be left open: its first hit has only ${sure}.`;
 }
 
-function promiseWords() {
-  const elsewhere = "What the slider says is what was measured on the calibration queries, not a promise.";
-  if (calibration.threshold === null) return `${calibration.promised} ${elsewhere}`;
-  return `Only ${thresholdWords(calibration.threshold)} carries a promise: ${calibration.promised} `
+function guaranteeWords() {
+  const elsewhere = "What the slider says is what was measured on the calibration queries, not a guarantee.";
+  if (calibration.threshold === null) return `${calibration.guaranteed} ${elsewhere}`;
+  return `Only ${thresholdWords(calibration.threshold)} carries a guarantee: ${calibration.guaranteed} `
     + "Everywhere else it is what was measured on the calibration queries.";
 }
 

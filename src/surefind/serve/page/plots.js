@@ -31,7 +31,7 @@ export function rowAt(rows, threshold) {
 }
 
 /** Precision and coverage over the threshold, and a way to move the present place on it. */
-export function curvePlot(rows, promised) {
+export function curvePlot(rows, guaranteed) {
   const place = drawn("line", { class: "plot-place", y1: CURVE.top, y2: CURVE.bottom });
   const dots = Object.fromEntries(["coverage", "precision"].map((key) => [key, drawn("circle", { class: `dot-${key}`, r: 4 })]));
   const curve = (key) => line(key, rows.filter((row) => row[key] !== null)
@@ -42,9 +42,9 @@ export function curvePlot(rows, promised) {
     drawn("text", { class: `plot-name name-${key}`, x: x + 28, y: 12 }, words),
   ];
   const foot = (share, anchor) => text(across(CURVE, share), CURVE.bottom + 18, anchor, `${100 * share} %`);
-  const mark = promised === null ? [] : [drawn(
-    "path", { class: "plot-promise", d: `M${across(CURVE, promised)} ${CURVE.bottom + 1}l5 6h-10Z` },
-    drawn("title", {}, "the promised threshold"),
+  const mark = guaranteed === null ? [] : [drawn(
+    "path", { class: "plot-guarantee", d: `M${across(CURVE, guaranteed)} ${CURVE.bottom + 1}l5 6h-10Z` },
+    drawn("title", {}, "the guaranteed threshold"),
   )];
   const drawing = plot(
     CURVE, "Share of answers right and share of queries answered, over the threshold",

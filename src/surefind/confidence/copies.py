@@ -1,0 +1,148 @@
+"""Copies of a query: which images are one, and searches that leave them out.
+
+A copy has the content of the query, or its vector, and is not labelled otherwise. Any model finds
+it, so it proves nothing. An equal vector with another label is a mistake, and stays.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array  # type: ignore[import-untyped]
+from scipy.sparse.csgraph import connected_components  # type: ignore[import-untyped]
+from scipy.spatial import cKDTree  # type: ignore[import-untyped]
+
+from surefind.embeddings import Embeddings
+from surefind.engines.engine import Engine, Keys
+from surefind.engines.knn import NUMBERS_AT_ONCE, Nearest, nearest
+from surefind.functional.ranking import ranking_keys
+
+ROUNDING = 1e-10  # of the squared lengths; see `is_copy`
+GROWTH = 4  # times as many rows are fetched where too few are left
+PROJECTIONS = 8
+REACH = 2.1 * ROUNDING**0.5  # directions and logarithms of lengths of copies differ by less
+ROWS_AT_ONCE = 4096
+
+Flags = NDArray[np.bool_]
+Numbers = NDArray[np.float64]
+Rows = NDArray[np.int64]
+Vectors = NDArray[np.floating]
+
+
+def is_copy(between: Numbers, length: Numbers, other: Numbers) -> Flags:
+    r"""Whether vectors of these squared lengths are equal but for rounding; arguments broadcast.
+
+        |q - x|^2 <= 1e-10 (|q|^2 + |x|^2)
+
+    The same picture encoded in a batch of another size differs by some 1e-13 of the squared
+    lengths (float32, ResNet-50); different pictures by 1e-3, even if the network is untrained.
+    """
+    return np.asarray(between <= ROUNDING * (length + other))
+
+
+def copies_among(near: Nearest, means: Vectors, query: Numbers) -> Flags:
+    """Which rows that were found, with means (Q, K, D), equal their query (Q, D); (Q, K)."""
+    between = ranking_keys(query, means, near.var, family="gaussian", ranking="mean")
+    lengths = np.einsum("qkd,qkd->qk", means, means, dtype=np.float64)
+    equal = is_copy(between, np.square(query).sum(axis=1)[:, None], lengths)
+    return np.asarray(equal & np.isfinite(near.ranked_by))
+
+
+def nearest_others(
+    engine: Engine,
+    query: Embeddings,
+    k: int,
+    left_out: Callable[[Rows, Nearest], Flags],
+) -> tuple[Nearest, list[Keys]]:
+    """The k nearest rows of each query that are not left out; and the keys of those that are.
+
+    `left_out` is given some of the queries, by number, and what they found, (Q, K). More rows are
+    fetched for queries that have fewer than k others so far: k + c in the end, c being the copies.
+    """
+    parts: list[tuple[Rows, Nearest]] = []
+    copies: list[Keys] = [np.empty(0)] * len(query)
+    rows, fetch = np.arange(len(query)), k + 1
+    while len(rows):
+        step = max(1, NUMBERS_AT_ONCE // (fetch * engine.space.width))
+        short = []
+        for start in range(0, len(rows), step):
+            some = rows[start : start + step]
+            near = nearest(engine, query[some.tolist()], fetch, ranking=engine.space.ranking)
+            out = left_out(some, near)
+            others = near._replace(ranked_by=np.where(out, np.inf, near.ranked_by))
+            done = (others.found >= k) | (near.found < fetch)
+            parts.append((some[done], others.at(done).first(k)))
+            for place in np.flatnonzero(done):
+                copies[some[place]] = near.keys[place, out[place]]
+            short.append(some[~done])
+        rows, fetch = np.concatenate(short), fetch * GROWTH
+    if not parts:
+        return Nearest.nothing(engine.space.width), copies
+    order = np.argsort(np.concatenate([some for some, _ in parts]))
+    return Nearest.joined([near for _, near in parts]).at(order), copies
+
+
+def first_copies(
+    means: Vectors, digests: Sequence[str] = (), *, labels: Sequence[str] = ()
+) -> Rows:
+    """For each row of (N, D) the first one that it is a copy of, itself where there is none; (N,).
+
+    By vector (`is_copy`), and by digest where digests are given; "" is none. Rows that have other
+    labels are no copies of each other.
+    """
+    if not len(means):
+        return np.empty(0, np.int64)
+    rows = np.arange(len(means))
+    links = [first_equal(means), _first_near(means)]
+    if len(digests):
+        links.append(_first_alike(np.array([d or str(row) for row, d in enumerate(digests)])))
+    graph = coo_array(
+        (np.ones(len(links) * len(rows), bool), (np.tile(rows, len(links)), np.concatenate(links))),
+        shape=(len(rows), len(rows)),
+    )
+    _, alike = connected_components(graph, directed=False)
+    if len(labels):
+        alike = alike.astype(np.int64) * len(rows) + _first_alike(np.array(labels))
+    return _first_alike(alike)
+
+
+def first_equal(means: Vectors) -> Rows:
+    """For each row of (N, D) the first one with the same numbers, (N,)."""
+    whole = np.ascontiguousarray(means) + 0  # -0.0 is 0.0
+    return _first_alike(whole.view(np.dtype((np.void, whole.itemsize * whole.shape[1])))[:, 0])
+
+
+def _first_alike(values: NDArray[np.generic]) -> Rows:
+    """For each row the first one with the same value."""
+    _, first, place = np.unique(values, return_index=True, return_inverse=True)
+    return np.asarray(first[place], np.int64)
+
+
+def _first_near(means: Vectors) -> Rows:
+    r"""For each row the first one that it equals but for rounding.
+
+    Found in a tree of a few coordinates that bring no two rows farther apart: projections of the
+    directions, and the logarithms of the lengths. Rows of equal bits are looked at once.
+    """
+    near = np.arange(len(means))
+    rows = np.unique(first_equal(means))
+    random = np.random.default_rng(0).normal(size=(means.shape[1], PROJECTIONS))
+    axes = np.linalg.qr(random)[0]
+    parts, squares = [], []
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        some = means[rows[start : start + ROWS_AT_ONCE]].astype(np.float64)
+        squares.append(np.square(some).sum(axis=1))
+        size = np.sqrt(np.maximum(squares[-1], np.finfo(np.float64).tiny))
+        parts.append(np.column_stack([some @ axes / size[:, None], np.log(size)]))
+    points, length = np.concatenate(parts), np.concatenate(squares)
+    tree = cKDTree(points)
+    tied = np.isfinite(tree.query(points, k=2, distance_upper_bound=REACH)[0][:, 1])
+    for place in np.flatnonzero(tied):
+        if near[rows[place]] != rows[place]:
+            continue
+        ball = np.array(tree.query_ball_point(points[place], REACH))
+        ball = ball[near[rows[ball]] == rows[ball]]
+        away = means[rows[ball]].astype(np.float64) - means[rows[place]]
+        equal = is_copy(np.square(away).sum(axis=1), length[ball], length[place])
+        near[rows[ball[equal]]] = rows[place]
+    return near

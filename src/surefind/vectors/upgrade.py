@@ -1,0 +1,215 @@
+"""Uncertainty for vectors that one already has, from any model: they stay as they are."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from surefind.confidence.calibrate import (
+    CalibrationTargets,
+    Progress,
+    calibrate_engine,
+    fit_query_variance,
+    own_queries,
+    rows_asked,
+)
+from surefind.confidence.calibration import Calibrated, Calibration
+from surefind.confidence.density import LocalDensity
+from surefind.confidence.labelled_queries import check_queries
+from surefind.confidence.storage import calibration_documents, read_calibration
+from surefind.confidence.variance_heads import VarianceHeads
+from surefind.embeddings import Gaussians
+from surefind.encoders.encoder import POINT_VAR
+from surefind.engines.engine import Rows
+from surefind.engines.opening import create_engine
+from surefind.engines.space import Space
+from surefind.engines.where import Metadata
+from surefind.errors import InvalidFile, SurefindError
+from surefind.search.folder import EMBEDDED, IndexFolder
+from surefind.search.index import Index
+from surefind.storage import Documents
+from surefind.vectors.reader import Values, as_texts, as_vectors, check_all_labelled
+
+SCHEMA = 1
+RANKING = "mean"
+FILE, FACTS = "upgrade.db", "upgrade.json"
+
+
+@dataclass(frozen=True)
+class Upgrade:
+    """Heads that say how vague a vector is, and a calibration. Made by `surefind.calibrate`."""
+
+    dim: int
+    calibrated: Calibrated
+
+    @property
+    def calibration(self) -> Calibration:
+        return self.calibrated.calibration
+
+    @property
+    def heads(self) -> VarianceHeads | None:
+        return self.calibrated.heads
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return fingerprint_of(self.dim, self.heads)
+
+    def embed(self, vectors: Values) -> Gaussians:
+        """Vectors (N, D) as they are, each with its variance."""
+        mean = as_vectors(vectors, self.dim)
+        if self.heads is None:
+            return Gaussians(mean, mean.new_full((len(mean),), POINT_VAR))
+        return Gaussians(mean, self.heads.var(mean))
+
+    def index(
+        self,
+        folder: str | Path,
+        vectors: Values,
+        *,
+        ids: Sequence[str] | None = None,
+        labels: Sequence[object] | None = None,
+        metadata: Sequence[Metadata] | None = None,
+        engine: str = EMBEDDED,
+        kind: str = "auto",
+    ) -> Index:
+        """A calibrated index of vectors, to be asked with `embed(queries)`.
+
+        The calibration is that of the labelled vectors; `index.calibrate()` makes one for this
+        gallery, if it has labels.
+        """
+        embeddings = self.embed(vectors)
+        count = len(embeddings)
+        names = [f"row {row}" for row in range(count)] if ids is None else [str(id_) for id_ in ids]
+        facts = [dict(its) for its in ([{}] * count if metadata is None else metadata)]
+        texts = [""] * count if labels is None else as_texts(labels, count)
+        for its, text in zip(facts, texts, strict=False):
+            its |= {"label": text} if text else {}
+        Rows(tuple(names), embeddings, ("",) * len(names), tuple(facts))  # refused before the work
+        index = self.make_index(folder, engine=engine, kind=kind)
+        index.add_embeddings(embeddings, names, metadata=facts)
+        index.adopt(self.calibrated)
+        return index
+
+    def make_index(
+        self, folder: str | Path, *, engine: str = EMBEDDED, kind: str = "auto"
+    ) -> Index:
+        """An empty index for `embed(vectors)`, not calibrated yet."""
+        index = Index.create_empty(
+            folder,
+            Space(Gaussians.family, self.dim, RANKING),
+            fingerprint=self.fingerprint,
+            engine=engine,
+            kind=kind,
+        )
+        self.save(IndexFolder(Path(folder)).upgrade)
+        return index
+
+    def save(self, folder: str | Path) -> None:
+        """Write it to a folder; what is about one gallery alone is left out."""
+        without = replace(self.calibrated, neighbourhoods=LocalDensity.empty())
+        facts = {"schema": SCHEMA, "dim": self.dim, "fingerprint": self.fingerprint}
+        documents = {FACTS: json.dumps(facts).encode()}
+        Documents(Path(folder) / FILE).write(documents | calibration_documents(without))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "Upgrade":
+        place = Path(folder)
+        path = place / FILE
+        if not path.exists():
+            raise InvalidFile(
+                f"{place} holds no upgrade: {FILE} is missing",
+                fix="name the folder that `surefind upgrade` wrote",
+            )
+        try:
+            documents = Documents(path)
+            facts = json.loads(documents.read(FACTS).get(FACTS, b"{}"))
+            if (schema := facts.get("schema")) != SCHEMA:
+                raise InvalidFile(f"{path} has schema {schema!r}, this version reads {SCHEMA}")
+            calibrated = read_calibration(
+                documents, fingerprint=facts["fingerprint"], ranking=RANKING
+            )
+            made = cls(int(facts["dim"]), calibrated)
+            if made.fingerprint != facts["fingerprint"]:
+                raise InvalidFile("it is put together of two upgrades")
+        except SurefindError as error:
+            raise InvalidFile(
+                f"{place} holds no whole upgrade: {error.problem}",
+                fix="restore it from a copy, or upgrade the vectors again: "
+                "surefind upgrade VECTORS -o FOLDER",
+            ) from error
+        return made
+
+    @classmethod
+    def of_index(cls, folder: str | Path) -> "Upgrade | None":
+        """That of an index of vectors; none for an index of images."""
+        place = IndexFolder(Path(folder)).upgrade
+        return cls.load(place) if place.exists() else None
+
+
+def is_upgrade(folder: str | Path) -> bool:
+    return (Path(folder) / FILE).exists()
+
+
+def fingerprint_of(dim: int, heads: VarianceHeads | None) -> str:
+    """Of what `embed` computes."""
+    digest = hashlib.sha256(f"vectors of {dim} dimensions\n".encode())
+    for name, tensor in sorted(heads.tensors().items()) if heads is not None else ():
+        digest.update(f"{name} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.contiguous().numpy().data)
+    return digest.hexdigest()
+
+
+def calibrate(
+    vectors: Values,
+    labels: Sequence[object],
+    *,
+    targets: CalibrationTargets | None = None,
+    learn_variance: bool = True,
+    seed: int = 0,
+    progress: Progress = lambda *_: None,
+) -> Upgrade:
+    """Uncertainty and calibrated confidence for vectors (N, D) of any model, which stay the same.
+
+    The labelled vectors search one another; of those that are copies of one another, only the
+    first is used. Use classes that the model was not trained on. `learn_variance` learns
+    heads that say how vague a vector is; without, there is no variance.
+    """
+    given = as_vectors(vectors)
+    names = as_texts(labels, len(given))
+    check_all_labelled(names)
+    check_queries(np.unique(names, return_inverse=True)[1])  # before the work
+    once = rows_asked(given, names)
+    mean, names = given[once], [names[row] for row in once]
+    groups = np.unique(names, return_inverse=True)[1]
+    dim, log_var = mean.shape[1], None
+    if learn_variance:
+        log_var = fit_query_variance(mean, groups, what="vectors", seed=seed, progress=progress)
+    with TemporaryDirectory(prefix="surefind-") as folder:
+        facts = {"fingerprint": fingerprint_of(dim, None if log_var is None else log_var.heads)}
+        space = Space(Gaussians.family, dim, RANKING)
+        engine = create_engine(str(Path(folder) / "gallery"), space, facts, kind="auto")
+        engine.add(
+            Rows(
+                ids=tuple(map(str, range(len(mean)))),
+                embeddings=Gaussians(mean, mean.new_full((len(mean),), POINT_VAR)),
+                digests=("",) * len(mean),
+                metadata=tuple({"label": name} for name in names),
+            )
+        )
+        queries = own_queries(engine, seed=seed)._replace(copies=len(given) - len(mean))
+        rows = np.array([int(name) for name in queries.itself])
+        calibrated = calibrate_engine(
+            engine,
+            queries,
+            targets or CalibrationTargets(),
+            source=f"{len(given)} labelled vectors",
+            log_var=None if log_var is None else log_var.at(rows),
+            progress=progress,
+        )
+        engine.close()
+    return Upgrade(dim, calibrated)

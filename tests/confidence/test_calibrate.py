@@ -1,0 +1,118 @@
+"""A calibration from what was data: which columns, what is refused, what it is worth."""
+
+import numpy as np
+import pytest
+from calibrations import ORIGIN
+from clusters import clusters, observed_clusters
+
+import surefind as sf
+from surefind.confidence.calibrate import (
+    CalibrationTargets,
+    columns_of,
+    first_hit_columns,
+    fit_calibration,
+)
+from surefind.confidence.conformal import novelty_of, novelty_values
+from surefind.confidence.evidence import COLUMNS, evidence
+from surefind.confidence.guarantee import guarantee_precision
+from surefind.confidence.labelled_queries import LEAST_OF_EACH, CalibrationData, check_enough
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> CalibrationData:
+    return observed_clusters(tmp_path_factory.mktemp("seen") / "store", *clusters(vague=True))
+
+
+@pytest.fixture(scope="module")
+def calibration(data):
+    return fit_calibration(data, ORIGIN, CalibrationTargets(precision=0.7))
+
+
+def sources_of(seen) -> set[str]:
+    return {COLUMNS[name].source for name in columns_of(seen)}
+
+
+def test_only_columns_that_can_say_anything_are_used(data):
+    always = {"distances", "density", "overlap"}
+    assert sources_of(data.seen) == always | {"variance"}
+    constant = data.seen._replace(query_var=np.full(len(data.match), 0.3))
+    assert sources_of(constant) == always
+    log_var = np.random.default_rng(0).normal(size=len(data.match))
+    assert sources_of(constant._replace(log_var=log_var)) == always | {"log_var"}
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_queries_that_are_all_right_or_all_wrong_are_refused(data, right):
+    match = np.full_like(data.match, right)
+    match[: LEAST_OF_EACH - 1, 0] = not right
+    what = "wrong" if right else "right"
+    least = LEAST_OF_EACH
+    wanted = f"at least {least} queries .* first hit is {what}, got {least - 1}"
+    with pytest.raises(sf.InvalidArgument, match=wanted):
+        check_enough(data._replace(match=match))
+    match[:LEAST_OF_EACH, 0] = not right
+    check_enough(data._replace(match=match))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"precision": 95},
+        {"precision": 0.0},
+        {"probability": 1.0},
+        {"miss": -0.1},
+        {"novelty_level": 1.0},
+        {"novelty_level": float("nan")},
+    ],
+)
+def test_wishes_that_make_no_sense_are_refused_by_name(wrong):
+    with pytest.raises(sf.InvalidArgument, match=next(iter(wrong))):
+        CalibrationTargets(**wrong)
+
+
+def test_the_guarantee_rests_on_judgements_across_classes(data, calibration):
+    curve = calibration.curve
+    wanted = guarantee_precision(
+        np.array(curve.confidence),
+        data.match[:, 0],
+        data.groups,
+        precision=0.7,
+        probability=0.9,
+    )
+    assert calibration.guarantee == wanted
+    assert list(curve.right) == data.match[:, 0].tolist()
+
+
+def test_novelty_is_that_of_queries_that_belong(data):
+    lonely = data._replace(belongs=data.groups != 5)
+    found = fit_calibration(lonely, ORIGIN, CalibrationTargets()).novelty
+    assert found == novelty_of(novelty_values(data.seen)[data.groups != 5])
+
+
+def test_novelty_is_the_logarithm_of_the_nearest_distance(data):
+    wanted = np.log(data.seen.profile[:, 0])
+    assert novelty_values(data.seen) == pytest.approx(wanted)
+    duplicate = data.seen._replace(profile=np.zeros_like(data.seen.profile))
+    assert np.isfinite(novelty_values(duplicate)).all()
+
+
+def test_columns_to_compare_are_those_of_first_hits(data):
+    names = ("alike", "distance")
+    found = first_hit_columns(data.seen, names, np.arange(288.0))
+    assert set(found) == {*names, "confidence"}
+    assert np.array_equal(found["alike"], evidence(data.seen, ["alike"])[:, 0, 0])
+    assert np.array_equal(found["confidence"], np.arange(288.0))
+
+
+def test_a_judgement_is_made_of_the_parts(data, calibration):
+    judged = calibration.judge(data.seen)
+    assert np.array_equal(judged.confidence, calibration.model.confidence(data.seen))
+    strange = novelty_values(data.seen)
+    assert np.array_equal(judged.belongs, calibration.novelty.p_value(strange))
+    threshold = calibration.guarantee.threshold
+    for sure, belongs, verdict in zip(
+        judged.confidence[:, 0], judged.belongs, judged.verdict, strict=True
+    ):
+        wanted = "match" if threshold is not None and sure >= threshold else "unsure"
+        assert verdict == ("no_match" if belongs <= 0.01 else wanted)
+    assert ((judged.show >= 1) & (judged.show <= 20)).all()
