@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import surefind as sf
-from surefind.confidence.copies import ROUNDING, file_digests, first_copies, is_copy
+from surefind.confidence.copies import ROUNDING, first_copies, is_copy
+from surefind.images.digest import file_digests
 from surefind.search import copies
 
 

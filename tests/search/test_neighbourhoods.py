@@ -7,12 +7,12 @@ from looking import nearest_rows, squared
 from memory_engine import MemoryEngine
 from stores import made
 
+from surefind.confidence import density as module
 from surefind.confidence.density import WIDTH, LocalDensity, known_density
 from surefind.engines.embedded.engine import create
 from surefind.engines.engine import Rows
 from surefind.engines.knn import nearest
 from surefind.engines.space import Space
-from surefind.search import neighbourhoods as module
 
 DIM = 4
 
