@@ -8,6 +8,7 @@ from looking import look
 from stores import made
 
 import surefind as sf
+from surefind.confidence import copies as copies_module
 from surefind.confidence import labelled_queries
 from surefind.confidence.calibrate import embedded_queries, own_queries
 from surefind.confidence.density import LocalDensity
@@ -23,7 +24,6 @@ from surefind.confidence.labelled_queries import (
     matching,
 )
 from surefind.engines.engine import Rows
-from surefind.search import copies as copies_module
 
 GALLERY, LABELS = clusters(classes=12, per_class=6, seed=1)
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import surefind as sf
+from surefind.confidence import copies
 from surefind.confidence.copies import ROUNDING, first_copies, is_copy
 from surefind.images.digest import file_digests
-from surefind.search import copies
 
 
 def first_by_hand(means: np.ndarray) -> list[int]:
