@@ -2,8 +2,9 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
-.PHONY: setup browser demo tour test test-milvus check format bench docs docs-serve release-check faults clean
+.PHONY: setup browser demo tour test test-rest test-all check format bench docs docs-serve release-check faults clean
 setup: $(READY)
 
 $(READY): pyproject.toml constraints.txt
@@ -36,11 +37,13 @@ browser:  ## chromium for the tests of pages; without it they are skipped
 	@command -v chromium >/dev/null || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || \
 		(apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium >/dev/null)
 
-test: setup browser  ## all tests but the long ones
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile -m "not faults and not milvus"
+test: setup browser  ## the quick tier: minutes on two cores
+	$(PYTEST) -m "not (slow or milvus or faults)"
 
-test-milvus: setup  ## the Milvus engine's own tests: conditions, failures, killed servers
-	$(BIN)/python -m pytest -m milvus tests/engines/milvus
+test-rest: setup browser  ## what `make test` leaves out: slow tests, Milvus, the whole browser suite
+	$(PYTEST) -m "(slow or milvus) and not faults"
+
+test-all: test test-rest  ## all tests but the long ones of `make faults`
 
 check: setup  ## everything a reviewer would ask: format, lint, types
 	$(BIN)/ruff format --check .

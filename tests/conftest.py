@@ -17,6 +17,15 @@ from surefind.encoders import Encoder, EncoderConfig
 from surefind.images.preprocess import Preprocessing
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs a Milvus server, which takes a minute to start."""
+    for item in items:
+        parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        if "milvus" in getattr(item, "fixturenames", ()) or "milvus" in map(str, parameters):
+            item.add_marker("milvus")
+
+
 @pytest.fixture(autouse=True)
 def ctrl_c() -> None:
     """As Python starts with; a command changes it, and in the background it is ignored."""
