@@ -22,7 +22,7 @@ from surefind.confidence.labelled_queries import (
     has_match,
     matching,
 )
-from surefind.engines.engine import Rows
+from surefind.engines.base import Rows
 from surefind.search import copies as copies_module
 
 GALLERY, LABELS = clusters(classes=12, per_class=6, seed=1)

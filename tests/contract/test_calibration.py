@@ -8,7 +8,7 @@ from memory_engine import MemoryEngine
 
 from surefind.confidence.calibrate import CalibrationTargets, calibrate_engine, embedded_queries
 from surefind.confidence.conformal import VERDICTS
-from surefind.engines.engine import Rows
+from surefind.engines.base import Rows
 from surefind.search import neighbourhoods
 from surefind.search.hits import SearchResult
 from surefind.search.index import Index

@@ -10,9 +10,9 @@ from galleries import FAMILIES, random_embeddings, random_rows
 from memory_engine import MemoryEngine
 
 from surefind.embeddings import Gaussians
-from surefind.engines.engine import Rows
+from surefind.engines.base import Rows
+from surefind.engines.filters import COMPARE, Condition, Where
 from surefind.engines.space import Space
-from surefind.engines.where import COMPARE, Condition, Where
 from surefind.errors import InvalidArgument
 
 DIM = 12

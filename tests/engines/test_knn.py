@@ -8,11 +8,11 @@ from memory_engine import MemoryEngine
 
 from surefind.embeddings import Embeddings, Gaussians, VonMisesFisher
 from surefind.engines import knn
+from surefind.engines.base import Engine, Found, Rows
 from surefind.engines.embedded.engine import create
-from surefind.engines.engine import Engine, Found, Rows
+from surefind.engines.filters import Where
 from surefind.engines.knn import nearest
 from surefind.engines.space import Space
-from surefind.engines.where import Where
 from surefind.functional import expected_distance, squared_distances
 
 RANKINGS = ("expected", "mean")

@@ -11,9 +11,9 @@ import torch
 from postgres import PostgresServer, postgres_server
 
 import surefind as sf
-from surefind.engines.engine import EngineError, Rows
-from surefind.engines.opening import create_engine, open_engine
+from surefind.engines.base import EngineError, Rows
 from surefind.engines.pgvector.engine import PgvectorEngine
+from surefind.engines.registry import create_engine, open_engine
 from surefind.engines.space import Space
 
 DIM, EACH = 16, 25

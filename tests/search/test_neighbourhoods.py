@@ -8,8 +8,8 @@ from memory_engine import MemoryEngine
 from stores import made
 
 from surefind.confidence.density import WIDTH, LocalDensity, known_density
+from surefind.engines.base import Rows
 from surefind.engines.embedded.engine import create
-from surefind.engines.engine import Rows
 from surefind.engines.knn import nearest
 from surefind.engines.space import Space
 from surefind.search import neighbourhoods as module

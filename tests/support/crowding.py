@@ -12,8 +12,8 @@ from children import received, start
 from stores import DIM, SPACE, opened
 
 from surefind.embeddings import Gaussians
+from surefind.engines.base import Rows
 from surefind.engines.embedded.database import transaction
-from surefind.engines.engine import Rows
 
 ROWS = 7  # of each writer; all are replaced at once
 QUERY = SPACE.asking(Gaussians(torch.ones(3, DIM), torch.ones(3)))

@@ -6,9 +6,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.engine import Block, Found, Keys, Rows
+from surefind.engines.base import Block, Found, Keys, Rows
+from surefind.engines.filters import Where
 from surefind.engines.space import Space
-from surefind.engines.where import Where
 
 
 class MemoryEngine:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from galleries import random_embeddings, random_rows
 
+from surefind.engines.base import Engine, Rows
 from surefind.engines.embedded.engine import EmbeddedEngine, create, open_place
-from surefind.engines.engine import Engine, Rows
 from surefind.engines.space import Space
 
 DIM = 6

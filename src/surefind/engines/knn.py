@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.embeddings import Embeddings
-from surefind.engines.engine import Engine, Keys
-from surefind.engines.where import Where
+from surefind.engines.base import Engine, Keys
+from surefind.engines.filters import Where
 from surefind.functional.ranking import ranking_keys
 
 SPARE = 3  # candidates beyond k: the engine's float32 may order close rows differently

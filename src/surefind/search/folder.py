@@ -6,7 +6,7 @@ from surefind.encoders.encoder import Encoder
 from surefind.encoders.onnx.files import read_export
 from surefind.encoders.onnx.runtime import OnnxEncoder, open_encoder
 from surefind.encoders.serialization import read_config
-from surefind.engines.opening import is_url, without_password
+from surefind.engines.registry import is_url, without_password
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.files import write_whole
 from surefind.storage import Documents, read_small, seal, unseal

@@ -12,9 +12,9 @@ from surefind.confidence.calibration import Calibrated
 from surefind.confidence.drift import FEWEST, Drift, compare
 from surefind.confidence.evidence import NEIGHBOURS, distances_to, embeddings_of
 from surefind.embeddings import Embeddings
-from surefind.engines.engine import Engine, Rows
+from surefind.engines.base import Engine, Rows
+from surefind.engines.filters import Where
 from surefind.engines.knn import Nearest, names_of, nearest
-from surefind.engines.where import Where
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.functional import expand, hit_match_probability
 from surefind.functional.ranking import RANKINGS

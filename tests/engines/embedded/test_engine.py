@@ -19,10 +19,10 @@ from stores import (
     some_rows,
 )
 
+from surefind.engines.base import EngineError, Rows
 from surefind.engines.embedded import engine, view
 from surefind.engines.embedded.engine import create
-from surefind.engines.engine import EngineError, Rows
-from surefind.engines.opening import create_engine
+from surefind.engines.registry import create_engine
 from surefind.errors import InvalidArgument, InvalidFile
 
 

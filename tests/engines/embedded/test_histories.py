@@ -5,10 +5,10 @@ import pytest
 from memory_engine import MemoryEngine
 from stores import FACTS, QUERIES, SPACE, answers, contents, made, opened, some_rows
 
-from surefind.engines.embedded import graph
+from surefind.engines.base import Rows
+from surefind.engines.embedded import ann
 from surefind.engines.embedded.engine import EmbeddedEngine, create
-from surefind.engines.engine import Rows
-from surefind.engines.where import Where
+from surefind.engines.filters import Where
 
 WHERE = Where.parse(["label in a,b", "year<2005"])
 pytestmark = pytest.mark.usefixtures("small_blocks")
@@ -117,7 +117,7 @@ def test_what_changes_nothing_makes_no_version(place):
 
 @pytest.mark.parametrize("kind", ["hnsw", "ivf"])
 def test_histories_with_graphs_keep_all_rows(place, monkeypatch, kind: str):
-    monkeypatch.setattr(graph, "GRAPH_FROM", 20)
+    monkeypatch.setattr(ann, "GRAPH_FROM", 20)
     engine, model = create(str(place), SPACE, FACTS, kind=kind), MemoryEngine(SPACE, FACTS)
     for seed in range(8):
         for each in (engine, model):

@@ -5,10 +5,10 @@ import pytest
 from galleries import random_embeddings
 from stores import DIM, QUERIES, SPACE, filled, made, opened, some_rows
 
+from surefind.engines.base import Rows
 from surefind.engines.embedded import vectors
 from surefind.engines.embedded.vectors import Selection, search_rows
-from surefind.engines.engine import Rows
-from surefind.engines.where import Condition, Where
+from surefind.engines.filters import Condition, Where
 
 MANY = SPACE.asking(random_embeddings(400, DIM, seed=7))
 ROWS = SPACE.stored(random_embeddings(300, DIM, seed=1))

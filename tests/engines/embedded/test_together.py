@@ -7,8 +7,8 @@ from children import start
 from crowding import ROWS, crowd, hold
 from stores import contents, filled, made, opened, some_rows
 
+from surefind.engines.base import EngineError
 from surefind.engines.embedded import database
-from surefind.engines.engine import EngineError
 
 
 def test_a_second_writer_waits_and_then_says_so_while_readers_go_on(place, monkeypatch):

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from stores import answers, contents, files_of, filled, made, opened, some_rows
 
+from surefind.engines.base import EngineError
 from surefind.engines.embedded import engine as embedded
 from surefind.engines.embedded import vectors, view
 from surefind.engines.embedded.engine import Transaction
-from surefind.engines.engine import EngineError
-from surefind.engines.where import Where
+from surefind.engines.filters import Where
 from surefind.errors import InvalidFile
 
 LABELLED = Where.parse(["label=a"])

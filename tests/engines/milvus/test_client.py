@@ -7,10 +7,10 @@ import socket
 import pytest
 from galleries import random_rows
 
-from surefind.engines.engine import EngineError
+from surefind.engines.base import EngineError
 from surefind.engines.milvus import client
 from surefind.engines.milvus.client import NotLoaded, Place, parse, server_error
-from surefind.engines.opening import create_engine, open_engine
+from surefind.engines.registry import create_engine, open_engine
 from surefind.engines.space import Space
 from surefind.errors import InvalidArgument
 

@@ -8,8 +8,8 @@ import torch
 from galleries import random_embeddings, random_rows
 from milvus_server import milvus_server
 
-from surefind.engines.engine import EngineError, Rows
-from surefind.engines.opening import create_engine
+from surefind.engines.base import EngineError, Rows
+from surefind.engines.registry import create_engine
 from surefind.engines.space import Space
 
 pytestmark = pytest.mark.milvus

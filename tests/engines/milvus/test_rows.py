@@ -8,7 +8,7 @@ import torch
 from galleries import random_embeddings, random_rows
 
 import surefind as sf
-from surefind.engines.engine import Rows
+from surefind.engines.base import Rows
 from surefind.engines.milvus import queries
 from surefind.engines.space import Space
 from surefind.errors import InvalidArgument

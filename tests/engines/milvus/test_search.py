@@ -5,11 +5,11 @@ import pytest
 import torch
 
 import surefind as sf
-from surefind.engines.engine import Rows
+from surefind.engines.base import Rows
 from surefind.engines.milvus import engine as module
 from surefind.engines.milvus import queries
 from surefind.engines.milvus.client import hits_of, parse
-from surefind.engines.opening import open_engine
+from surefind.engines.registry import open_engine
 from surefind.engines.space import Space
 
 SPACE = Space("gaussian", 16)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from galleries import random_rows
 
-from surefind.engines.engine import EngineError
+from surefind.engines.base import EngineError
 from surefind.engines.milvus import engine as module
 from surefind.engines.milvus.client import Collection, parse
-from surefind.engines.opening import create_engine, open_engine
+from surefind.engines.registry import create_engine, open_engine
 from surefind.engines.space import Space
 
 pytestmark = pytest.mark.milvus

@@ -7,10 +7,10 @@ import traceback
 
 import pytest
 
-from surefind.engines.engine import EngineError
-from surefind.engines.opening import create_engine, open_engine
+from surefind.engines.base import EngineError
 from surefind.engines.pgvector import queries
 from surefind.engines.pgvector.connection import DatabaseError, parse, server_errors
+from surefind.engines.registry import create_engine, open_engine
 from surefind.engines.space import Space
 from surefind.errors import InvalidArgument, SurefindError
 
@@ -99,8 +99,8 @@ def failing(call, *arguments) -> SurefindError:
 def test_a_missing_package_is_named_with_its_extra(package):
     script = (
         f"import sys; sys.modules['{package}'] = None\n"
-        "from surefind.engines.opening import open_engine\n"
-        "from surefind.engines.engine import EngineError\n"
+        "from surefind.engines.registry import open_engine\n"
+        "from surefind.engines.base import EngineError\n"
         "try: open_engine('pgvector://db/photos')\n"
         "except EngineError as error: print(error)\n"
     )

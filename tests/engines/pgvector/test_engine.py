@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from surefind.engines.engine import EngineError
-from surefind.engines.opening import open_engine
+from surefind.engines.base import EngineError
 from surefind.engines.pgvector import queries, schema
+from surefind.engines.registry import open_engine
 
 
 def keys_of(engine):

@@ -8,10 +8,10 @@ from threading import Barrier
 import numpy as np
 import pytest
 
-from surefind.engines.engine import EngineError
-from surefind.engines.opening import create_engine, open_engine
+from surefind.engines.base import EngineError
 from surefind.engines.pgvector import queries, schema
 from surefind.engines.pgvector.connection import SQL, to_sent
+from surefind.engines.registry import create_engine, open_engine
 from surefind.engines.space import Space
 from surefind.errors import InvalidArgument, SurefindError
 

@@ -5,12 +5,12 @@ import pytest
 import torch
 
 import surefind as sf
-from surefind.engines.engine import Rows
-from surefind.engines.opening import create_engine
+from surefind.engines.base import Rows
+from surefind.engines.filters import Condition, Where
 from surefind.engines.pgvector import queries as statements
 from surefind.engines.pgvector.queries import clause
+from surefind.engines.registry import create_engine
 from surefind.engines.space import Space
-from surefind.engines.where import Condition, Where
 
 KINDS = ("flat", "hnsw", "ivf")
 # With so few rows the server would rather look at all of them.

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from surefind.engines.engine import EngineError
-from surefind.engines.where import VAR, Where
+from surefind.engines.base import EngineError
+from surefind.engines.filters import VAR, Where
 from surefind.errors import InvalidFile
 from surefind.storage import DOCUMENTS, Damaged, sqlite_file
 

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind import files
+from surefind.engines.base import SHA256, Block, EngineError, Found, Keys, Rows
 from surefind.engines.embedded import database
-from surefind.engines.embedded.graph import LINKS, kind_wanted, write_graph
+from surefind.engines.embedded.ann import LINKS, kind_wanted, write_graph
 from surefind.engines.embedded.vectors import Ints, Vectors, appended, check_room, map_vectors
 from surefind.engines.embedded.view import COLUMNS, OWN_FILE, View, load
-from surefind.engines.engine import SHA256, Block, EngineError, Found, Keys, Rows
+from surefind.engines.filters import Where
 from surefind.engines.space import Space
-from surefind.engines.where import Where
 from surefind.errors import InvalidArgument, InvalidFile
 
 BLOCK = 4096  # rows that share a checksum

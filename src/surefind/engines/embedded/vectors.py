@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind import files
+from surefind.engines.base import EngineError
 from surefind.engines.embedded.database import Head
-from surefind.engines.engine import EngineError
 from surefind.storage import Damaged, refused
 
 faiss: Any = _faiss  # its own types leave out half of it

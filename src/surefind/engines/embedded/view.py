@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from surefind.engines.base import EngineError, Found, Rows
+from surefind.engines.embedded.ann import Graph, Kept, cost_of_rows, graphs_possible
 from surefind.engines.embedded.database import (
     FILE,
     LOOKUPS,
@@ -22,7 +24,6 @@ from surefind.engines.embedded.database import (
     sql_of,
     transaction,
 )
-from surefind.engines.embedded.graph import Graph, Kept, cost_of_rows, graphs_possible
 from surefind.engines.embedded.vectors import (
     Ints,
     Mask,
@@ -33,9 +34,8 @@ from surefind.engines.embedded.vectors import (
     nearest_of,
     search_rows,
 )
-from surefind.engines.engine import EngineError, Found, Rows
+from surefind.engines.filters import COMPARE, VAR, Where
 from surefind.engines.space import Space
-from surefind.engines.where import COMPARE, VAR, Where
 from surefind.storage import Damaged
 
 COLUMNS = np.dtype([("key", "<i8"), ("var", "<f8")])

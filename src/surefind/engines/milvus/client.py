@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.engine import EngineError, unreadable_url
+from surefind.engines.base import EngineError, unreadable_url
 from surefind.errors import InvalidArgument
 
 FORM = "milvus://user:password@host:port/database?collection=name"

@@ -13,12 +13,12 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.engine import LONGEST_ID, Block, EngineError, Found, Keys, Rows
+from surefind.engines.base import LONGEST_ID, Block, EngineError, Found, Keys, Rows
+from surefind.engines.filters import Where
 from surefind.engines.milvus import queries
 from surefind.engines.milvus.client import LOADING, Collection, Place, parse
 from surefind.engines.milvus.queries import expression
 from surefind.engines.space import Space
-from surefind.engines.where import Where
 
 FORMAT = 1
 MANY = 100_000  # rows from which `auto` has a graph

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.engine import LONGEST_ID, Block, Found, Rows
+from surefind.engines.base import LONGEST_ID, Block, Found, Rows
+from surefind.engines.filters import VAR, Condition, Value, Where
 from surefind.engines.milvus.client import Collection, Hits
 from surefind.engines.space import Space
-from surefind.engines.where import VAR, Condition, Value, Where
 from surefind.errors import InvalidArgument
 
 FIELDS = ("id", "vector", "var", "digest", "metadata")

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.engine import EngineError, unreadable_url
+from surefind.engines.base import EngineError, unreadable_url
 from surefind.errors import InvalidArgument
 
 try:

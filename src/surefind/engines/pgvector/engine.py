@@ -7,7 +7,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.engine import Block, EngineError, Found, Keys, Rows
+from surefind.engines.base import Block, EngineError, Found, Keys, Rows
+from surefind.engines.filters import Where
 from surefind.engines.pgvector import queries, schema
 from surefind.engines.pgvector.connection import (
     SQL,
@@ -18,7 +19,6 @@ from surefind.engines.pgvector.connection import (
     server_errors,
 )
 from surefind.engines.space import Space
-from surefind.engines.where import Where
 
 MOST = 1_000_000
 

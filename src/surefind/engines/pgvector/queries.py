@@ -9,7 +9,8 @@ from typing import Any, LiteralString, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.engine import Found, Rows
+from surefind.engines.base import Found, Rows
+from surefind.engines.filters import VAR, Condition, Where
 from surefind.engines.pgvector.connection import (
     SQL,
     Composable,
@@ -22,7 +23,6 @@ from surefind.engines.pgvector.connection import (
 )
 from surefind.engines.pgvector.schema import VectorIndex, named
 from surefind.engines.space import Space
-from surefind.engines.where import VAR, Condition, Where
 
 NUMBERS_AT_ONCE = 2**21  # of the vectors in one statement that writes or reads: 8 MB
 NUMBERS_OF_ANSWER = 2**24  # of the vectors in one answer to a search: 64 MB

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, LiteralString, NamedTuple
 
-from surefind.engines.engine import EngineError
+from surefind.engines.base import EngineError
 from surefind.engines.pgvector.connection import (
     REGISTRY,
     SQL,

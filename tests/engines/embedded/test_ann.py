@@ -12,11 +12,11 @@ from galleries import random_embeddings, random_rows
 from numpy.typing import NDArray
 
 from surefind.embeddings import Embeddings
-from surefind.engines.embedded import graph, view
+from surefind.engines.base import Found, Rows
+from surefind.engines.embedded import ann, view
 from surefind.engines.embedded.engine import EmbeddedEngine, create, open_place
-from surefind.engines.engine import Found, Rows
+from surefind.engines.filters import Where
 from surefind.engines.space import Space
-from surefind.engines.where import Where
 from surefind.storage import Damaged
 
 DIM, ROWS = 16, 9_000
@@ -128,7 +128,7 @@ def test_the_graph_of_hnsw_holds_no_vectors(engine):
     size = graph_path(engine).stat().st_size
     if kept.kind == "hnsw":
         assert size < index.hnsw.neighbors.size() * 4 + 20 * ROWS
-        first = graph.faiss.rev_swig_ptr(engine._now.graph._storage.get_xb(), 1).ctypes.data
+        first = ann.faiss.rev_swig_ptr(engine._now.graph._storage.get_xb(), 1).ctypes.data
         assert first == engine._now.graph._vectors.ctypes.data
     else:
         assert size > ROWS * SPACE.width * 4
@@ -161,7 +161,7 @@ def test_repairing_what_is_whole_changes_nothing(engine):
 
 
 def test_a_faiss_without_graphs_searches_every_row(engine, monkeypatch):
-    monkeypatch.delattr(graph.faiss, "ZeroCopyIOReader")
+    monkeypatch.delattr(ann.faiss, "ZeroCopyIOReader")
     again = open_place(str(engine._folder))
     assert again.exact and again.warnings == ()
     assert recall(again.search(QUERIES, 10), exactly(engine, 10)) == 1.0
@@ -186,11 +186,11 @@ def test_a_faiss_without_graphs_searches_every_row(engine, monkeypatch):
     ],
 )
 def test_a_graph_is_built_and_extended_as_rows_come(kind, rows, covered, compact, wanted):
-    assert graph.kind_wanted(kind, rows, covered, compact=compact) == wanted
+    assert ann.kind_wanted(kind, rows, covered, compact=compact) == wanted
 
 
 def test_a_graph_grows_and_finds_what_one_from_nothing_finds(engine, graph_always, monkeypatch):
-    monkeypatch.setattr(graph, "GRAPH_FROM", 1000)
+    monkeypatch.setattr(ann, "GRAPH_FROM", 1000)
     engine.add(rows_of_classes(ROWS // 4, 3, prefix="more"))
     assert engine._now.graph.kept.covered == len(engine._now.keys)
     assert recall(engine.search(QUERIES, 10), exactly(engine, 10)) > 0.99
@@ -198,7 +198,7 @@ def test_a_graph_grows_and_finds_what_one_from_nothing_finds(engine, graph_alway
 
 
 def test_compacting_builds_the_graph_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(graph, "AUTO_FROM", 200)
+    monkeypatch.setattr(ann, "AUTO_FROM", 200)
     engine = create(str(tmp_path / "auto"), SPACE, {}, kind="auto")
     engine.add(rows_of_classes(300, 1))
     assert engine.exact and engine.describe()["kind"] == "flat"
@@ -217,8 +217,8 @@ VECTORS = np.random.default_rng(0).standard_normal((SMALL, WIDTH)).astype("f4")
 LIES = [0, 1, SMALL - 1, SMALL + 2, 2**31, 2**39, 2**63, 2**64 - 1]
 
 
-def written(kind: str, folder: Path) -> tuple[graph.Kept, NDArray[np.uint8]]:
-    kept = graph.write_graph(folder, VECTORS, kind, None)
+def written(kind: str, folder: Path) -> tuple[ann.Kept, NDArray[np.uint8]]:
+    kept = ann.write_graph(folder, VECTORS, kind, None)
     return kept, np.frombuffer((folder / kept.name).read_bytes(), np.uint8).copy()
 
 
@@ -242,17 +242,17 @@ def sizes_in(content: NDArray[np.uint8], kind: str) -> list[int]:
     return places[:-1]
 
 
-def refuses(kept: graph.Kept, path: Path, content: NDArray[np.uint8], vectors=VECTORS) -> None:
+def refuses(kept: ann.Kept, path: Path, content: NDArray[np.uint8], vectors=VECTORS) -> None:
     path.write_bytes(content.tobytes())
     kept = kept._replace(sha256=hashlib.sha256(content).hexdigest())
     with pytest.raises(Damaged, match="not a graph of these vectors|rows that do not exist"):
-        graph.Graph(kept, path, vectors)
+        ann.Graph(kept, path, vectors)
 
 
 @pytest.mark.parametrize("kind", ["hnsw", "ivf"])
 def test_a_size_that_lies_is_refused(tmp_path, kind: str):
     kept, content = written(kind, tmp_path)
-    graph.Graph(kept, tmp_path / kept.name, VECTORS)  # as it is written
+    ann.Graph(kept, tmp_path / kept.name, VECTORS)  # as it is written
     for place in sizes_in(content, kind):
         for lie in LIES:
             lying = content.copy()
@@ -275,6 +275,6 @@ def test_a_graph_that_leads_nowhere_is_refused(tmp_path):
 
 def test_cells_that_are_mostly_empty_are_read(tmp_path):
     alike = np.ones_like(VECTORS)
-    kept = graph.write_graph(tmp_path, alike, "ivf", None)
+    kept = ann.write_graph(tmp_path, alike, "ivf", None)
     assert b"sprs" in (tmp_path / kept.name).read_bytes()
-    graph.Graph(kept, tmp_path / kept.name, alike)
+    ann.Graph(kept, tmp_path / kept.name, alike)

@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from surefind.engines.engine import KINDS, Engine
+from surefind.engines.base import KINDS, Engine
 from surefind.engines.space import Space
 from surefind.errors import InvalidArgument
 from surefind.validation import check_choice, nearest

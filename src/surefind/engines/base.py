@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.embeddings import Embeddings
+from surefind.engines.filters import Metadata, Where, check_metadata, check_value
 from surefind.engines.space import Space
-from surefind.engines.where import Metadata, Where, check_metadata, check_value
 from surefind.errors import InvalidArgument, SurefindError
 
 KINDS = ("flat", "hnsw", "ivf")  # how an engine looks: at everything, along a graph, in cells
@@ -93,7 +93,7 @@ class Block(NamedTuple):
 
 
 class Engine(Protocol):
-    """Where vectors live. Created or opened by `surefind.engines.opening`."""
+    """Where vectors live. Created or opened by `surefind.engines.registry`."""
 
     @property
     def space(self) -> Space: ...

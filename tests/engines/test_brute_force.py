@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from surefind.engines.exact import nearest
+from surefind.engines.brute_force import nearest
 
 
 def points(n: int, dim: int = 8, seed: int = 0) -> Tensor:
