@@ -70,7 +70,7 @@ def ids_of(engine, keys) -> list[str]:
 
 
 def found_ids(engine, query, k, where=None) -> list[list[str]]:
-    found = engine.search(engine.space.asking(query), k, where)
+    found = engine.search(engine.space.query_vectors(query), k, where)
     return [
         ids_of(engine, keys[np.isfinite(distance)])
         for keys, distance in zip(found.keys, found.distance, strict=True)
@@ -125,12 +125,12 @@ def test_distances_are_squared_and_ascend(make):
     rows = random_rows(40, DIM, 0)
     engine.add(rows)
     query = random_embeddings(3, DIM, 1)
-    found = engine.search(engine.space.asking(query), 40)
-    want = twin(rows, engine.space).search(engine.space.asking(query), 40)
+    found = engine.search(engine.space.query_vectors(query), 40)
+    want = twin(rows, engine.space).search(engine.space.query_vectors(query), 40)
     assert np.allclose(found.distance, want.distance, atol=1e-5)
     assert np.all(np.diff(found.distance, axis=1) >= 0)
     assert np.allclose(np.sort(found.var), np.sort(want.var), rtol=1e-6)
-    apart = ((found.vectors - engine.space.asking(query)[:, None]) ** 2).sum(axis=2)
+    apart = ((found.vectors - engine.space.query_vectors(query)[:, None]) ** 2).sum(axis=2)
     assert np.allclose(apart, found.distance, atol=1e-5)
 
 

@@ -102,7 +102,7 @@ def test_the_other_ranking_orders_the_native_candidates_anew(k, candidates):
 
 def test_an_engine_is_asked_for_no_more_than_it_can_return():
     engine, _ = counting(spread=1.0)
-    engine.most = 20
+    engine.max_k = 20
     near = nearest(engine, random_embeddings(10, 8, 1), 19, ranking="mean")
     assert engine.fetched == [20]
     assert near.keys.shape == (10, 19)

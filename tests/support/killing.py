@@ -95,7 +95,7 @@ def holds(engine: Engine, model: Model, seed: int) -> bool:
         ids = [int(name[4:]) for name, wrote in model.items() if wrote == step]
         rows = rows_of(seed, step, ids)
         for n, name in enumerate(rows.ids):
-            vector = SPACE.stored(rows.embeddings)[n].tobytes()
+            vector = SPACE.gallery_vectors(rows.embeddings)[n].tobytes()
             wanted[name] = (rows.digests[n], step, vector, 0.5 + step)
     found = {
         name: (digest, int(metadata.split('"step": ')[1][:-1]), vector, var)

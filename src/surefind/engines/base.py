@@ -107,7 +107,7 @@ class Engine(Protocol):
         """True if a search looks at every row, so that nothing near can be missed."""
 
     @property
-    def most(self) -> int:
+    def max_k(self) -> int:
         """The largest k that a search can be asked for."""
 
     @property
@@ -124,7 +124,7 @@ class Engine(Protocol):
         """Forget rows; unknown ids are passed over. Returns how many there were."""
 
     def search(self, vectors: NDArray[np.float32], k: int, where: Where | None = None) -> Found:
-        """The k nearest of those that satisfy `where`; vectors (Q, width), 1 <= k <= most."""
+        """The k nearest of those that satisfy `where`; vectors (Q, width), 1 <= k <= max_k."""
 
     def rows(self, keys: Keys) -> Rows:
         """What is kept under these keys (n,), in that order."""

@@ -87,9 +87,9 @@ def nearest(
         return Nearest.nothing(engine.space.width)
     space = engine.space
     fetch = k + SPARE if ranking == space.ranking else max(RERANKED * k, LEAST_RERANKED)
-    if fetch > min(LARGE, engine.most):
-        fetch = max(1, min(fetch, engine.count(where), engine.most))
-    vectors, means = space.asking(query), query.mean.detach().cpu().double().numpy()
+    if fetch > min(LARGE, engine.max_k):
+        fetch = max(1, min(fetch, engine.count(where), engine.max_k))
+    vectors, means = space.query_vectors(query), query.mean.detach().cpu().double().numpy()
     step = max(1, NUMBERS_AT_ONCE // (fetch * space.width))
     parts = []
     for start in range(0, len(query), step):

@@ -42,12 +42,12 @@ class Space:
                 fix="encode with the model that the index was made with",
             )
 
-    def stored(self, embeddings: Embeddings) -> NDArray[np.float32]:
+    def gallery_vectors(self, embeddings: Embeddings) -> NDArray[np.float32]:
         """What is kept of a gallery, (M, width)."""
         self.check(embeddings)
         return _array(stored_vectors(embeddings) if self.width > self.dim else embeddings.mean)
 
-    def asking(self, query: Embeddings) -> NDArray[np.float32]:
+    def query_vectors(self, query: Embeddings) -> NDArray[np.float32]:
         """What a query asks with, (Q, width)."""
         self.check(query)
         return _array(asking_vectors(query) if self.width > self.dim else query.mean)

@@ -64,8 +64,8 @@ def search_request(
         check_number("radius", radius, "a positive number", lambda x: x > 0)
     if where is not None and not isinstance(where, Where):
         where = Where.parse([where] if isinstance(where, str) else where)
-    most, asked = engine.most - inside, max(k, expand)
-    if asked > most and engine.count(where) > engine.most:
+    most, asked = engine.max_k - inside, max(k, expand)
+    if asked > most and engine.count(where) > engine.max_k:
         raise InvalidArgument(
             "k" if k == asked else "expand",
             expected=f"at most {most:,}, the limit of this index's engine",

@@ -37,7 +37,7 @@ def rows_of_classes(count: int, seed: int, *, prefix: str = "row") -> Rows:
     return replace(rows, embeddings=clustered(count, seed))
 
 
-QUERIES = SPACE.asking(clustered(60, seed=5))
+QUERIES = SPACE.query_vectors(clustered(60, seed=5))
 
 
 @pytest.fixture(scope="module", params=["hnsw", "ivf"])
@@ -119,7 +119,7 @@ def test_the_graph_is_used_and_so_are_the_rows_behind_it(engine, graph_always, m
     assert recall(engine.search(QUERIES, 10), exactly(engine, 10)) > 0.99
     assert looked == [ROWS] and not engine.exact
     late = engine.find([f"other-{n}" for n in range(20)])
-    found = engine.search(SPACE.stored(late.embeddings), 1)
+    found = engine.search(SPACE.gallery_vectors(late.embeddings), 1)
     assert engine.rows(found.keys[:, 0]).ids == late.ids
 
 

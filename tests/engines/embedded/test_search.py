@@ -10,8 +10,8 @@ from surefind.engines.embedded import vectors
 from surefind.engines.embedded.vectors import Selection, search_rows
 from surefind.engines.filters import Condition, Where
 
-MANY = SPACE.asking(random_embeddings(400, DIM, seed=7))
-ROWS = SPACE.stored(random_embeddings(300, DIM, seed=1))
+MANY = SPACE.query_vectors(random_embeddings(400, DIM, seed=7))
+ROWS = SPACE.gallery_vectors(random_embeddings(300, DIM, seed=1))
 
 
 def by_hand(query, k: int, mask) -> tuple[np.ndarray, np.ndarray]:

@@ -81,7 +81,7 @@ def test_a_scan_sees_more_rows_than_a_page(engine):
     place = {name: number for number, name in enumerate(ids)}
     order = [place[name] for name in seen]
     vectors = np.concatenate([block.vectors for block in blocks])
-    assert np.array_equal(vectors, engine.space.stored(sf.Gaussians(mean, var))[order])
+    assert np.array_equal(vectors, engine.space.gallery_vectors(sf.Gaussians(mean, var))[order])
     assert engine.remove(ids) == count and engine.count() == 0
 
 
@@ -124,10 +124,10 @@ def test_the_widest_vectors_are_kept_and_found(make):
     )
     engine.add(rows)
     assert len(queries.batches(rows, engine.space)) > 1
-    found = engine.search(engine.space.asking(rows.embeddings[:2]), 40)
+    found = engine.search(engine.space.query_vectors(rows.embeddings[:2]), 40)
     assert sorted(found.keys[1]) == list(rows.ids)
     assert engine.verify() == []
-    assert 40 < engine.most < 1000
+    assert 40 < engine.max_k < 1000
 
 
 @pytest.mark.milvus

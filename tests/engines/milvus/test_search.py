@@ -33,13 +33,15 @@ def rows_of(embeddings) -> Rows:
 
 def nearest(space, gallery, query, k):
     """By brute force in float64."""
-    vectors, asking = (x.astype(np.float64) for x in (space.stored(gallery), space.asking(query)))
+    vectors, asking = (
+        x.astype(np.float64) for x in (space.gallery_vectors(gallery), space.query_vectors(query))
+    )
     distance = ((asking[:, None] - vectors[None]) ** 2).sum(axis=2)
     return np.sort(distance, axis=1)[:, :k], np.argsort(distance, axis=1)[:, :k]
 
 
 def recall(engine, gallery, query, k=10) -> float:
-    found = engine.search(engine.space.asking(query), k)
+    found = engine.search(engine.space.query_vectors(query), k)
     _, want = nearest(engine.space, gallery, query, k)
     same = [
         len({*map(int, got)} & {*wanted.tolist()})
@@ -74,11 +76,11 @@ def test_many_queries_are_answered_in_blocks(engine, monkeypatch):
     monkeypatch.setattr(queries, "EASY_ANSWER", 50_000)
     embeddings, query = gallery(200, dim=4), gallery(70, dim=4, seed=1)
     engine.add(rows_of(embeddings))
-    found = engine.search(engine.space.asking(query), 5)
+    found = engine.search(engine.space.query_vectors(query), 5)
     want, order = nearest(engine.space, embeddings, query, 5)
     assert np.allclose(found.distance, want, rtol=1e-4, atol=1e-5)
     assert found.vectors.shape == (70, 5, 5)
-    stored, var = engine.space.stored(embeddings), engine.space.var(embeddings)
+    stored, var = engine.space.gallery_vectors(embeddings), engine.space.var(embeddings)
     names = np.array(found.keys, dtype=int)
     assert np.array_equal(found.vectors, stored[names])
     assert np.array_equal(found.var, var[names])
@@ -89,9 +91,9 @@ def test_many_queries_are_answered_in_blocks(engine, monkeypatch):
 def test_the_most_neighbours_can_be_asked_for(engine):
     count = queries.AT_ONCE + 100
     engine.add(rows_of(gallery(count, dim=4)))
-    found = engine.search(np.zeros((2, 5), np.float32), engine.most)
-    assert engine.most == queries.AT_ONCE == found.keys.shape[1]
-    assert len({*found.keys[0]}) == engine.most
+    found = engine.search(np.zeros((2, 5), np.float32), engine.max_k)
+    assert engine.max_k == queries.AT_ONCE == found.keys.shape[1]
+    assert len({*found.keys[0]}) == engine.max_k
 
 
 @pytest.mark.milvus

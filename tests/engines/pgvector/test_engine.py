@@ -120,7 +120,7 @@ def test_threads_search_and_add_at_once(make_engine, make_rows):
     engine = make_engine()
     rows = make_rows(count=300)
     engine.add(rows)
-    asked = engine.space.asking(rows.embeddings)
+    asked = engine.space.query_vectors(rows.embeddings)
     expected = engine.search(asked, 3).keys
 
     def work(number: int) -> bool:
@@ -172,7 +172,10 @@ def test_searches_return_the_rows_of_one_moment(make_engine, make_rows):
     versions = [make_rows("a", dim=2) for _ in range(2)]
     engine.add(versions[0])
     pairs = {
-        (tuple(engine.space.stored(v.embeddings)[0]), float(engine.space.var(v.embeddings)[0]))
+        (
+            tuple(engine.space.gallery_vectors(v.embeddings)[0]),
+            float(engine.space.var(v.embeddings)[0]),
+        )
         for v in versions
     }
 

@@ -138,7 +138,7 @@ def test_rows_added_after_compacting_are_found(kind, make_engine, make_rows):
     engine.compact()
     late = make_rows("late")
     engine.add(late)
-    (keys,) = engine.search(engine.space.stored(late.embeddings), 1).keys
+    (keys,) = engine.search(engine.space.gallery_vectors(late.embeddings), 1).keys
     assert engine.rows(keys).ids == ("late",)
 
 

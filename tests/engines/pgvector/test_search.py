@@ -49,11 +49,11 @@ def engines(server, gallery):
 
 @pytest.fixture(scope="module")
 def queries(engines, gallery) -> np.ndarray:
-    return engines["flat"].space.asking(gallery.embeddings[:40]) + np.float32(0.05)
+    return engines["flat"].space.query_vectors(gallery.embeddings[:40]) + np.float32(0.05)
 
 
 def true_distances(engine, gallery: Rows, queries: np.ndarray) -> np.ndarray:
-    stored = engine.space.stored(gallery.embeddings).astype(np.float64)
+    stored = engine.space.gallery_vectors(gallery.embeddings).astype(np.float64)
     return np.square(queries[:, None].astype(np.float64) - stored).sum(-1)
 
 
@@ -75,7 +75,9 @@ def test_vectors_and_variances_are_those_of_the_hits(kind, engines, gallery, que
     engine = engines[kind]
     found = engine.search(queries, 7)
     rows = np.array(ids(engine, found.keys))
-    np.testing.assert_array_equal(found.vectors, engine.space.stored(gallery.embeddings)[rows])
+    np.testing.assert_array_equal(
+        found.vectors, engine.space.gallery_vectors(gallery.embeddings)[rows]
+    )
     np.testing.assert_array_equal(found.var, engine.space.var(gallery.embeddings)[rows])
 
 

@@ -76,7 +76,7 @@ class EmbeddedEngine:
         return self._now.graph is None
 
     @property
-    def most(self) -> int:
+    def max_k(self) -> int:
         return max(1, self.count())
 
     @property
@@ -86,7 +86,7 @@ class EmbeddedEngine:
     def add(self, rows: Rows) -> None:
         if not len(rows):
             return
-        vectors, var = self.space.stored(rows.embeddings), self.space.var(rows.embeddings)
+        vectors, var = self.space.gallery_vectors(rows.embeddings), self.space.var(rows.embeddings)
         texts = [
             (name, bytes.fromhex(digest), json.dumps(dict(metadata), ensure_ascii=False))
             for name, digest, metadata in zip(rows.ids, rows.digests, rows.metadata, strict=True)

@@ -105,7 +105,7 @@ class MilvusEngine:
         return self._kind == "flat"
 
     @property
-    def most(self) -> int:
+    def max_k(self) -> int:
         """The largest k whose answer can be sent."""
         return min(
             queries.AT_ONCE, queries.LONGEST_ANSWER // queries.bytes_per_hit(self.space.width)

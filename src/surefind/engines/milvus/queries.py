@@ -169,7 +169,7 @@ def ids_of(collection: Collection, digests: Sequence[str]) -> dict[str, str]:
 
 def batches(rows: Rows, space: Space) -> list[list[dict[str, Any]]]:
     """Return the rows as the server takes them; all are checked before any is sent."""
-    vectors, var = space.stored(rows.embeddings), space.var(rows.embeddings).tolist()
+    vectors, var = space.gallery_vectors(rows.embeddings), space.var(rows.embeddings).tolist()
     made: list[list[dict[str, Any]]] = []
     room = 0
     for number, (name, digest) in enumerate(zip(rows.ids, rows.digests, strict=True)):

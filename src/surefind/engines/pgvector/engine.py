@@ -83,7 +83,7 @@ class PgvectorEngine:
         return self._index is None
 
     @property
-    def most(self) -> int:
+    def max_k(self) -> int:
         return MOST
 
     @property

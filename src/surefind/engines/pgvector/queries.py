@@ -206,7 +206,7 @@ def put_blocks(rows: Rows, space: Space) -> Iterator[dict[str, Any]]:
     """Yield the parameters of the statements that put all rows, in the order of their ids."""
     order = sorted(range(len(rows)), key=lambda row: rows.ids[row].encode())
     size = max(1, NUMBERS_AT_ONCE // space.width)
-    vectors, var = space.stored(rows.embeddings), space.var(rows.embeddings)
+    vectors, var = space.gallery_vectors(rows.embeddings), space.var(rows.embeddings)
     for start in range(0, len(order), size):
         chosen = order[start : start + size]
         metadata = [dict(rows.metadata[row]) for row in chosen]
