@@ -6,10 +6,10 @@ import pytest
 from clusters import FINGERPRINT, SPACE, cluster_index, rows_of, thirds
 from memory_engine import MemoryEngine
 
+from surefind.confidence import density
 from surefind.confidence.calibrate import CalibrationTargets, calibrate_engine, embedded_queries
 from surefind.confidence.conformal import VERDICTS
 from surefind.engines.base import Rows
-from surefind.confidence import density
 from surefind.search.hits import SearchResult
 from surefind.search.index import Index
 from surefind.search.query import answer, search_request

@@ -17,7 +17,7 @@ from surefind.engines.embedded import ann
 from surefind.engines.embedded.database import read_meta, write_meta
 from surefind.engines.filters import Where
 from surefind.errors import SurefindError
-from surefind.storage import Damaged
+from surefind.storage import CorruptFile
 
 EXTREMES = [b"\xff" * 8, bytes(8), b"\xff" * 7 + b"\x7f", bytes(4) + b"\1" + bytes(3)]
 WHERE = Where.parse(["label=a", "year>2001"])
@@ -83,7 +83,7 @@ def outcome(place: Path, right: tuple[Any, ...] | None) -> str:
         found = seen(place)
         engine = opened(place)
         noticed = [*engine.warnings, *engine.verify()]
-    except Damaged:
+    except CorruptFile:
         return "damaged"
     except SurefindError as error:
         return "refused" if error.fix else f"no fix: {error}"

@@ -17,7 +17,7 @@ from surefind.engines.embedded import ann, view
 from surefind.engines.embedded.engine import EmbeddedEngine, create, open_place
 from surefind.engines.filters import Where
 from surefind.engines.space import Space
-from surefind.storage import Damaged
+from surefind.storage import CorruptFile
 
 DIM, ROWS = 16, 9_000
 SPACE = Space("gaussian", DIM)
@@ -245,7 +245,7 @@ def sizes_in(content: NDArray[np.uint8], kind: str) -> list[int]:
 def refuses(kept: ann.Kept, path: Path, content: NDArray[np.uint8], vectors=VECTORS) -> None:
     path.write_bytes(content.tobytes())
     kept = kept._replace(sha256=hashlib.sha256(content).hexdigest())
-    with pytest.raises(Damaged, match="not a graph of these vectors|rows that do not exist"):
+    with pytest.raises(CorruptFile, match="not a graph of these vectors|rows that do not exist"):
         ann.Graph(kept, path, vectors)
 
 

@@ -102,7 +102,7 @@ def test_vectors_reach_the_disk_before_the_commit(place, monkeypatch):
     monkeypatch.setattr(
         os, "fsync", lambda number: flushed.append(str(Path(f"/proc/self/fd/{number}").readlink()))
     )
-    monkeypatch.setattr(vectors.files, "sync_folder", lambda path: flushed.append(str(path)))
+    monkeypatch.setattr(vectors.storage, "sync_folder", lambda path: flushed.append(str(path)))
     real = Transaction.finish
     monkeypatch.setattr(
         Transaction, "finish", lambda change: (at_commit.extend(flushed), real(change))[1]

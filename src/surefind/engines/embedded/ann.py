@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind import files
 from surefind.engines.embedded.vectors import (
     GATHERED_FROM,
     Nearest,
@@ -24,7 +23,7 @@ from surefind.engines.embedded.vectors import (
     faiss,
     marked_missing,
 )
-from surefind.storage import Damaged
+from surefind.storage import CorruptFile
 
 LINKS, LOOK_BUILDING, LOOK = 32, 128, 320  # HNSW: M, efConstruction, efSearch
 CELLS, TRAINED_ON = 4, 64  # IVF: cells per square root of the rows; rows per cell to learn them
@@ -60,7 +59,7 @@ class Graph:
         try:
             with path.open("rb") as file:
                 if hashlib.file_digest(file, "sha256").hexdigest() != kept.sha256:
-                    raise Damaged(path, "its checksum is wrong")
+                    raise CorruptFile(path, "its checksum is wrong")
                 mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             self._content = content = np.frombuffer(mapped, np.uint8)
             hnsw, width = kept.kind == "hnsw", vectors.shape[1]
@@ -68,9 +67,9 @@ class Graph:
             if not _fits(self.index, rows=len(covered), width=width, hnsw=hnsw):
                 raise ValueError("other vectors")
         except OSError as error:
-            raise Damaged(path, error.strerror or str(error)) from error
+            raise CorruptFile(path, error.strerror or str(error)) from error
         except (ValueError, RuntimeError, MemoryError) as error:
-            raise Damaged(path, "it is not a graph of these vectors") from error
+            raise CorruptFile(path, "it is not a graph of these vectors") from error
         if hnsw:
             self._vectors, self._storage = covered, _viewed(covered)
             self.index.storage, self.index.own_fields = self._storage, False
@@ -159,7 +158,7 @@ def write_graph(folder: Path, vectors: Vectors, kind: str, old: Graph | None) ->
         faiss.write_index(index, faiss.PyCallbackIOWriter(write), flags)
         file.flush()
         os.fsync(file.fileno())
-    files.sync_folder(folder)
+    storage.sync_folder(folder)
     return Kept(path.name, rows, digest.hexdigest())
 
 

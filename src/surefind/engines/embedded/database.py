@@ -12,7 +12,7 @@ from typing import Any
 from surefind.engines.base import EngineError
 from surefind.engines.filters import VAR, Where
 from surefind.errors import InvalidFile
-from surefind.storage import DOCUMENTS, Damaged, sqlite_file
+from surefind.storage import DOCUMENTS, CorruptFile, sqlite_file
 
 FORMAT = 2
 FILE = "index.db"
@@ -74,7 +74,7 @@ def read_meta(folder: Path, db: sqlite3.Connection) -> tuple[Meta, list[Head]]:
         "SELECT first, count, vectors_crc, columns_crc FROM blocks ORDER BY first"
     ).fetchall()
     if meta.get("seal") != _seal(meta, heads):
-        raise Damaged(folder / FILE, "its checksum is wrong")
+        raise CorruptFile(folder / FILE, "its checksum is wrong")
     if meta.get("format") != FORMAT:
         raise InvalidFile(
             f"{folder / FILE} has format {meta.get('format')!r}, this version reads {FORMAT}",

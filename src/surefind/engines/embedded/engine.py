@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind import files
+from surefind import storage
 from surefind.engines.base import SHA256, Block, EngineError, Found, Keys, Rows
 from surefind.engines.embedded import database
 from surefind.engines.embedded.ann import LINKS, kind_wanted, write_graph
@@ -43,8 +43,7 @@ def create(
     meta |= {"family": space.family, "dim": space.dim, "ranking": space.ranking, "graph": "null"}
     meta |= {"version": 0, "next_key": 0, "vectors": f"{identity}.vectors", "removed": b""}
     meta |= {"compacted": "[0, 0]", "purged": 0}  # version and time; the newest purged version
-    files.make_writable(folder)
-    files.sync_folder(folder.parent)
+    storage.make_writable(folder)
     database.create_tables(folder, meta)
     return open_place(place)
 

@@ -13,10 +13,10 @@ import faiss as _faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind import files
+from surefind import storage
 from surefind.engines.base import EngineError
 from surefind.engines.embedded.database import Head
-from surefind.storage import Damaged, refused
+from surefind.storage import CorruptFile, disk_error
 
 faiss: Any = _faiss  # its own types leave out half of it
 # faiss 1.15 compares vectors one by one while queries x dimensions < 128,000; for 100 queries of
@@ -67,14 +67,16 @@ def map_vectors(path: Path, *, rows: int, width: int, blocks: Iterable[Head] = (
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         if size < end or file.read(len(HEADER)) != HEADER:
-            raise Damaged(path, f"it has {size} bytes instead of {end}, or another header")
+            raise CorruptFile(path, f"it has {size} bytes instead of {end}, or another header")
         for first, count, wanted, _ in blocks:
             crc, left = 0, 4 * count * width
             file.seek(len(HEADER) + 4 * first * width)
             while left and (content := file.read(min(_READ, left))):
                 crc, left = zlib.crc32(content, crc), left - len(content)
             if crc != wanted:
-                raise Damaged(path, f"rows {first} to {first + count} are not as they were written")
+                raise CorruptFile(
+                    path, f"rows {first} to {first + count} are not as they were written"
+                )
         mapped = mmap.mmap(file.fileno(), end, access=mmap.ACCESS_READ)
     return np.frombuffer(mapped, "<f4", offset=len(HEADER)).reshape(rows, width)
 
@@ -93,7 +95,7 @@ def appended(path: Path, *, rows: int, width: int) -> Iterator[Any]:
         file.flush()
         os.fsync(file.fileno())
     if new:
-        files.sync_folder(path.parent)
+        storage.sync_folder(path.parent)
 
 
 def check_room(folder: Path, size: int) -> None:
@@ -102,7 +104,7 @@ def check_room(folder: Path, size: int) -> None:
     if size + RESERVE > free:
         need = (size + RESERVE) / 2**20
         why = f"{free / 2**20:.0f} MB are free, {need:.0f} MB are needed"
-        raise refused(folder, "write", why, EngineError)
+        raise disk_error(folder, "write", why, EngineError)
 
 
 def search_rows(

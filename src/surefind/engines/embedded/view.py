@@ -36,7 +36,7 @@ from surefind.engines.embedded.vectors import (
 )
 from surefind.engines.filters import COMPARE, VAR, Where
 from surefind.engines.space import Space
-from surefind.storage import Damaged
+from surefind.storage import CorruptFile
 
 COLUMNS = np.dtype([("key", "<i8"), ("var", "<f8")])
 OWN_FILE = re.compile(r"[0-9a-f]{32}\.(vectors|hnsw|ivf)")
@@ -86,7 +86,7 @@ class View:
             if not all(map(OWN_FILE.fullmatch, names)):
                 raise ValueError
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise Damaged(folder / FILE, "it does not describe an index") from error
+            raise CorruptFile(folder / FILE, "it does not describe an index") from error
         self.vectors = map_vectors(
             folder / self.meta["vectors"],
             rows=len(self.keys),
@@ -98,7 +98,7 @@ class View:
         elif kept is not None:
             try:
                 self.graph = Graph(kept, folder / kept.name, self.vectors)
-            except Damaged as error:
+            except CorruptFile as error:
                 self.warnings = (
                     f"{error.problem}; every row is looked at until it is built again, "
                     "by the next write or `surefind verify --repair`",
@@ -210,7 +210,7 @@ class View:
         for key, *row in db.execute(query):
             try:
                 name, _, _ = self._checked(key, row)
-            except Damaged as error:
+            except CorruptFile as error:
                 yield error.problem
                 continue
             if name in ids or key not in alive:
@@ -226,7 +226,7 @@ class View:
             query = "SELECT columns FROM blocks WHERE first = ?"
             (blob,) = db.execute(query, (first,)).fetchone()
             if first != rows or len(blob) != count * COLUMNS.itemsize or zlib.crc32(blob) != crc:
-                raise Damaged(self.folder / FILE, f"keys or variances of rows from {first} on")
+                raise CorruptFile(self.folder / FILE, f"keys or variances of rows from {first} on")
             blobs.append(blob)
             rows += count
         columns = np.frombuffer(b"".join(blobs), COLUMNS)
@@ -297,9 +297,9 @@ class View:
     def _checked(self, key: int, row: Sequence[Any] | None) -> tuple[str, bytes, str]:
         """Id, digest and metadata of a row that was read with its checksum."""
         if row is None:
-            raise Damaged(self.folder / FILE, f"row {key} is missing")
+            raise CorruptFile(self.folder / FILE, f"row {key} is missing")
         name, digest, text, crc = row
         types = (type(name), type(digest), type(text))
         if types != (str, bytes, str) or row_crc(key, name, digest, text) != crc:
-            raise Damaged(self.folder / FILE, f"row {key} is not as it was written")
+            raise CorruptFile(self.folder / FILE, f"row {key} is not as it was written")
         return name, digest, text
