@@ -24,16 +24,6 @@ class EngineError(SurefindError):
     """An engine that cannot be reached or refused: nothing that it acknowledged is lost."""
 
 
-def unreadable_url(form: str) -> InvalidArgument:
-    """Without the URL: a password in it may be what makes it unreadable."""
-    return InvalidArgument(
-        "engine",
-        expected=form,
-        got="a URL that cannot be read (not shown, as it may hold a password)",
-        fix="percent-encode special characters in user and password: @ is %40, / is %2F, % is %25",
-    )
-
-
 @dataclass(frozen=True)
 class Rows:
     """Images to keep: who they are, what they look like, what else is known."""

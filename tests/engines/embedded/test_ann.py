@@ -160,13 +160,6 @@ def test_repairing_what_is_whole_changes_nothing(engine):
     assert engine.repair() == [] and engine.describe()["version"] == version
 
 
-def test_a_faiss_without_graphs_searches_every_row(engine, monkeypatch):
-    monkeypatch.delattr(ann.faiss, "ZeroCopyIOReader")
-    again = open_place(str(engine._folder))
-    assert again.exact and again.warnings == ()
-    assert recall(again.search(QUERIES, 10), exactly(engine, 10)) == 1.0
-
-
 @pytest.mark.parametrize(
     ("kind", "rows", "covered", "compact", "wanted"),
     [
@@ -217,8 +210,8 @@ VECTORS = np.random.default_rng(0).standard_normal((SMALL, WIDTH)).astype("f4")
 LIES = [0, 1, SMALL - 1, SMALL + 2, 2**31, 2**39, 2**63, 2**64 - 1]
 
 
-def written(kind: str, folder: Path) -> tuple[ann.Kept, NDArray[np.uint8]]:
-    kept = ann.write_graph(folder, VECTORS, kind, None)
+def written(kind: str, folder: Path) -> tuple[ann.AnnFile, NDArray[np.uint8]]:
+    kept = ann.write_index(folder, VECTORS, kind, None)
     return kept, np.frombuffer((folder / kept.name).read_bytes(), np.uint8).copy()
 
 
@@ -242,17 +235,17 @@ def sizes_in(content: NDArray[np.uint8], kind: str) -> list[int]:
     return places[:-1]
 
 
-def refuses(kept: ann.Kept, path: Path, content: NDArray[np.uint8], vectors=VECTORS) -> None:
+def refuses(kept: ann.AnnFile, path: Path, content: NDArray[np.uint8], vectors=VECTORS) -> None:
     path.write_bytes(content.tobytes())
     kept = kept._replace(sha256=hashlib.sha256(content).hexdigest())
     with pytest.raises(CorruptFile, match="not a graph of these vectors|rows that do not exist"):
-        ann.Graph(kept, path, vectors)
+        ann.AnnIndex(kept, path, vectors)
 
 
 @pytest.mark.parametrize("kind", ["hnsw", "ivf"])
 def test_a_size_that_lies_is_refused(tmp_path, kind: str):
     kept, content = written(kind, tmp_path)
-    ann.Graph(kept, tmp_path / kept.name, VECTORS)  # as it is written
+    ann.AnnIndex(kept, tmp_path / kept.name, VECTORS)  # as it is written
     for place in sizes_in(content, kind):
         for lie in LIES:
             lying = content.copy()
@@ -275,6 +268,6 @@ def test_a_graph_that_leads_nowhere_is_refused(tmp_path):
 
 def test_cells_that_are_mostly_empty_are_read(tmp_path):
     alike = np.ones_like(VECTORS)
-    kept = ann.write_graph(tmp_path, alike, "ivf", None)
+    kept = ann.write_index(tmp_path, alike, "ivf", None)
     assert b"sprs" in (tmp_path / kept.name).read_bytes()
-    ann.Graph(kept, tmp_path / kept.name, alike)
+    ann.AnnIndex(kept, tmp_path / kept.name, alike)

@@ -1,7 +1,6 @@
 """What the embedded engine takes, and what it says to the rest."""
 
 import hashlib
-import math
 from threading import Thread
 
 import numpy as np
@@ -21,7 +20,6 @@ from stores import (
 
 from surefind.engines.base import EngineError, Rows
 from surefind.engines.embedded import engine, view
-from surefind.engines.embedded.engine import create
 from surefind.engines.registry import create_engine
 from surefind.errors import InvalidArgument, InvalidFile
 
@@ -40,30 +38,9 @@ def test_an_index_is_not_made_in_a_file(tmp_path):
             made(place)
 
 
-@pytest.mark.parametrize("facts", [{"a": object()}, {"a": math.nan}, {"a": {1, 2}}])
-def test_facts_must_be_json(place, facts):
-    with pytest.raises(InvalidArgument, match="facts"):
-        create(str(place), SPACE, facts, kind="flat")
-    assert not place.exists()
-
-
 def test_an_unknown_kind_is_answered_with_the_nearest(place):
     with pytest.raises(InvalidArgument, match="did you mean 'hnsw'"):
         create_engine(str(place), SPACE, FACTS, kind="hsnw")
-
-
-@pytest.mark.parametrize(
-    "vectors",
-    [
-        np.zeros((2, 3), "f4"),
-        np.zeros(DIM + 1, "f4"),
-        np.zeros((2, DIM + 1), int),
-        [["a"] * (DIM + 1)],
-    ],
-)
-def test_queries_that_cannot_be_are_refused(place, vectors):
-    with pytest.raises(InvalidArgument, match="vectors"):
-        filled(place).search(vectors, 1)
 
 
 def test_no_query_gives_no_answer(place):

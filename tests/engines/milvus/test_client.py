@@ -9,7 +9,7 @@ from galleries import random_rows
 
 from surefind.engines.base import EngineError
 from surefind.engines.milvus import client
-from surefind.engines.milvus.client import NotLoaded, Place, parse, server_error
+from surefind.engines.milvus.client import CollectionUrl, NotLoaded, parse, server_error
 from surefind.engines.registry import create_engine, open_engine
 from surefind.engines.space import Space
 from surefind.errors import InvalidArgument
@@ -21,7 +21,7 @@ SECRET = "s3cr3t"
 
 def test_a_full_url_says_everything():
     place = parse("milvus://ann:p%40ss%2Fw%3Frd@db.example:1234/art?collection=birds&timeout=5")
-    assert place == Place(
+    assert place == CollectionUrl(
         "db.example:1234",
         user="ann",
         password="p@ss/w?rd",
@@ -35,7 +35,7 @@ def test_a_full_url_says_everything():
     "url", ["milvus://localhost", "milvus://localhost/", "milvus://localhost?"]
 )
 def test_what_is_left_out_has_defaults(url):
-    assert parse(url) == Place("localhost:19530")
+    assert parse(url) == CollectionUrl("localhost:19530")
 
 
 def test_an_ipv6_address_keeps_its_brackets():

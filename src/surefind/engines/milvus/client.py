@@ -12,7 +12,8 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.base import EngineError, unreadable_url
+from surefind.engines.base import EngineError
+from surefind.engines.server import RETRY, unreadable_url
 from surefind.errors import InvalidArgument
 
 FORM = "milvus://user:password@host:port/database?collection=name"
@@ -21,12 +22,11 @@ LOADING = 600.0  # seconds; half a minute after a crash, as the server waits for
 LONGEST_WAIT = 3600.0  # seconds
 NOT_LOADED = (101, 103)  # Milvus's codes for a collection
 START = "start the server, or correct host, port, user, password and secure= in the URL"
-AGAIN = "call again: what was acknowledged is kept, and adding the same rows twice is harmless"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
 @dataclass(frozen=True)
-class Place:
+class CollectionUrl:
     """One collection on one server."""
 
     server: str  # host:port
@@ -45,7 +45,7 @@ class Place:
         return f"milvus://{user}{self.server}/{self.database}?collection={self.collection}{secure}"
 
 
-def parse(url: str) -> Place:
+def parse(url: str) -> CollectionUrl:
     """Names are checked here, so that they can be written into requests as they are."""
     try:
         parts = urlsplit(url)
@@ -83,7 +83,7 @@ def parse(url: str) -> Place:
                 expected="a name of letters, digits and _, at most 64, that no digit begins",
                 got=repr(name[:80]),
             )
-    return Place(
+    return CollectionUrl(
         f"{host[1]}:{port or 19530}",
         user=unquote(parts.username or ""),
         password=unquote(parts.password or ""),
@@ -97,7 +97,7 @@ class NotLoaded(EngineError):
     """The server has the collection but cannot read it yet, as after a restart."""
 
 
-def server_error(error: Exception, place: Place, *, fix: str = AGAIN) -> EngineError:
+def server_error(error: Exception, place: CollectionUrl, *, fix: str = RETRY) -> EngineError:
     """Return an `EngineError` with the first line of what the server says.
 
     pymilvus tells of a failed connection in general words; its cause, which is gRPC's, says more.
@@ -135,7 +135,7 @@ class Hits(NamedTuple):
 class Collection:
     """One collection on a server, connected. Several threads may use it."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: CollectionUrl) -> None:
         self.place = place
         try:
             self.pymilvus, grpc = import_module("pymilvus"), import_module("grpc")

@@ -6,18 +6,18 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from types import MappingProxyType
-from typing import Any, NamedTuple, Self
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.base import LONGEST_ID, Block, EngineError, Found, Keys, Rows
+from surefind.engines.base import LONGEST_ID, Block, EngineError, Found, Rows
 from surefind.engines.filters import Where
 from surefind.engines.milvus import queries
-from surefind.engines.milvus.client import LOADING, Collection, Place, parse
+from surefind.engines.milvus.client import LOADING, Collection, parse
 from surefind.engines.milvus.queries import expression
+from surefind.engines.server import IndexRecord, ServerEngine, StoredRow
 from surefind.engines.space import Space
 
 FORMAT = 1
@@ -28,15 +28,6 @@ TYPES: dict[str, tuple[str, Mapping[str, Any]]] = {  # Milvus's name and how to 
     "hnsw": ("HNSW", {"M": 32, "efConstruction": 200}),
     "ivf": ("IVF_FLAT", {"nlist": 1024}),
 }
-
-
-class Entry(NamedTuple):
-    """What a collection says about itself in its description, which never changes."""
-
-    space: Space
-    facts: Mapping[str, Any]
-    kind: str  # as asked for
-    number: str  # tells this collection from another that had its name before
 
 
 def create(place: str, space: Space, facts: Mapping[str, Any], *, kind: str) -> "MilvusEngine":
@@ -77,28 +68,19 @@ def describe_server(place: str, *, seconds: float) -> str:
         collection.close()
 
 
-class MilvusEngine:
-    """Opened by `create` and `open_place`. Several threads may use it.
+class MilvusEngine(ServerEngine):
+    """`Engine` in a Milvus collection.
 
     Reads see all that was written here; what others wrote they see after a moment, and for certain
-    after `refresh`. When the server goes away the call raises `EngineError`; the next one connects
-    anew.
+    after `refresh`.
     """
 
     def __init__(self, collection: Collection) -> None:
-        self._collection, self._place = collection, collection.place
-        self._entry = _entry(collection)
-        self._kind = _ensure_index(collection, self._entry.kind)
+        super().__init__(_read_record(collection), collection.place.shown)
+        self._collection = collection
+        self._kind = _ensure_index(collection, self._record.kind)
         collection.catch_up()
         self._seen: int | None = self.count()
-
-    @property
-    def space(self) -> Space:
-        return self._entry.space
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        return MappingProxyType(dict(self._entry.facts))
 
     @property
     def exact(self) -> bool:
@@ -114,7 +96,7 @@ class MilvusEngine:
     @property
     def warnings(self) -> tuple[str, ...]:
         rows = self._seen or 0
-        if self._kind == "flat" != _wanted(self._entry.kind, self._kind, rows):
+        if self._kind == "flat" != _wanted(self._record.kind, self._kind, rows):
             return (f"{rows} rows are looked at one by one: compact the index.",)
         return ()
 
@@ -144,22 +126,8 @@ class MilvusEngine:
     def search(self, vectors: NDArray[np.float32], k: int, where: Where | None = None) -> Found:
         return queries.search(self._collection, vectors, k, expression=expression(where))
 
-    def rows(self, keys: Keys) -> Rows:
-        ids = [str(key) for key in keys.tolist()]
-        found = queries.read_rows(self._collection, ids, self.space)
-        gone = [name for name in ids if name not in found]
-        if gone:
-            raise EngineError(
-                f"{len(gone)} of {len(ids)} rows are gone from {self._place.shown}, "
-                f"such as {gone[0][:80]!r}",
-                fix="someone removed them meanwhile: search again",
-            )
-        return queries.to_rows([found[name] for name in ids], self.space)
-
-    def find(self, ids: Sequence[str]) -> Rows:
-        found = queries.read_rows(self._collection, ids, self.space)
-        asked = [name for name in dict.fromkeys(ids) if name in found]
-        return queries.to_rows([found[name] for name in asked], self.space)
+    def _read(self, column: str, values: list[Any]) -> dict[Any, StoredRow]:
+        return queries.read_rows(self._collection, values, self.space.width)  # keys are ids
 
     def scan(self, where: Where | None = None) -> Iterator[Block]:
         """Rows that are there all the while come once; what others write meanwhile may come."""
@@ -187,16 +155,12 @@ class MilvusEngine:
         as well after own additions.
         """
         self._check_it_is_the_same()
-        kind = _ensure_index(self._collection, self._entry.kind)
+        kind = _ensure_index(self._collection, self._record.kind)
         self._collection.catch_up()
         rows = self.count()
         changed = (rows, kind) != (self._seen, self._kind)
         self._seen, self._kind = rows, kind
         return changed
-
-    def newest(self) -> Self | None:
-        """Itself, if `refresh` saw a change: reads show what is there."""
-        return self if self.refresh() else None
 
     def compact(self) -> None:
         """Writes everything to the server's store and builds the index that the kind wants.
@@ -205,7 +169,7 @@ class MilvusEngine:
         """
         self._collection.call("flush", timeout=LOADING)
         self._collection.catch_up()
-        kind = _wanted(self._entry.kind, self._kind, self.count())
+        kind = _wanted(self._record.kind, self._kind, self.count())
         if kind != self._kind:  # what is interrupted here is made up for by `_ensure_index`
             if (index := self._collection.index()) is not None:
                 self._collection.call("release_collection")
@@ -217,10 +181,10 @@ class MilvusEngine:
     def describe(self) -> dict[str, Any]:
         return {
             "engine": "milvus",
-            "place": self._place.shown,
-            "collection": self._place.collection,
+            "place": self._shown,
+            "collection": self._collection.place.collection,
             "kind": self._kind,
-            "asked_kind": self._entry.kind,
+            "asked_kind": self._record.kind,
             "rows": self.count(),
             "server": f"Milvus {self._collection.server_version()}",
         }
@@ -254,9 +218,9 @@ class MilvusEngine:
         self._collection.close()
 
     def _check_it_is_the_same(self) -> None:
-        if _entry(self._collection).number != self._entry.number:
+        if _read_record(self._collection).number != self._record.number:
             raise EngineError(
-                f"the collection at {self._place.shown} was dropped, and another made",
+                f"the collection at {self._shown} was dropped, and another made",
                 fix="open the index again",
             )
 
@@ -289,20 +253,20 @@ def _make(collection: Collection, description: str, width: int) -> None:
         raise
 
 
-def _entry(collection: Collection) -> Entry:
-    """Read what was written down when the collection was made."""
-    place: Place = collection.place
+def _read_record(collection: Collection) -> IndexRecord:
+    """Return the description of the index."""
+    shown = collection.place.shown
     found = collection.call("describe_collection")
     try:
         said = json.loads(found["description"])
         if said["surefind"] != FORMAT:
             raise EngineError(
-                f"the collection at {place.shown} was made by another version of surefind",
+                f"the collection at {shown} was made by another version of surefind",
                 fix="pip install --upgrade surefind",
             )
-        return Entry(Space(**said["space"]), said["facts"], said["kind"], said["number"])
+        return IndexRecord(Space(**said["space"]), said["facts"], said["kind"], said["number"])
     except (KeyError, TypeError, ValueError) as error:
-        raise EngineError(f"the collection at {place.shown} was not made by surefind") from error
+        raise EngineError(f"the collection at {shown} was not made by surefind") from error
 
 
 def _ensure_index(collection: Collection, asked: str) -> str:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from surefind.engines.base import LONGEST_ID, Block, Found, Rows
 from surefind.engines.filters import VAR, Condition, Value, Where
 from surefind.engines.milvus.client import Collection, Hits
+from surefind.engines.server import StoredRow, storable
 from surefind.engines.space import Space
 from surefind.errors import InvalidArgument
 
@@ -42,18 +43,11 @@ def among(field: str, values: Iterable[str]) -> str:
 
 
 def portions(texts: Iterable[str], at_most: int = IDS_AT_ONCE) -> Iterator[list[str]]:
-    """Yield each text once, in lists that make expressions of a moderate size.
-
-    What can be no id and no digest is left out: to the server it would be an error.
-    """
+    """Yield each storable text once, in lists that make expressions of a moderate size."""
     some: list[str] = []
     size = 0
-    for text in dict.fromkeys(texts):
-        length = len(text.encode(errors="replace"))
-        if not 0 < length <= LONGEST_ID or any(
-            c == "\0" or "\ud800" <= c <= "\udfff" for c in text
-        ):
-            continue
+    for text in storable(texts):
+        length = len(text.encode())
         size += length
         if some and (len(some) == at_most or size > BYTES_AT_ONCE):
             yield some
@@ -128,31 +122,21 @@ def scan(collection: Collection, where: Where | None, space: Space) -> Iterator[
     while found := collection.query(
         f"id > {literal(last)} and {expression(where)}", FIELDS[:3], at_once
     ):
-        yield _block(found, space)
+        keys = np.empty(len(found), dtype=object)
+        keys[:] = [row["id"] for row in found]
+        vectors = np.array([row["vector"] for row in found], dtype=np.float32)
+        yield Block(keys, vectors, np.array([row["var"] for row in found], dtype=np.float64))
         last = found[-1]["id"]
 
 
-def read_rows(
-    collection: Collection, ids: Sequence[str], space: Space
-) -> dict[str, dict[str, Any]]:
-    """Return those of these rows that are kept, by id."""
-    at_once = LONGEST_ANSWER // (4 * space.width + LARGEST_REST)
+def read_rows(collection: Collection, ids: Sequence[str], width: int) -> dict[str, StoredRow]:
+    """Return known rows by id."""
+    at_once = LONGEST_ANSWER // (4 * width + LARGEST_REST)
     return {
-        row["id"]: row
+        row["id"]: StoredRow(*(row[name] for name in FIELDS))
         for some in portions(ids, at_once)
         for row in collection.query(among("id", some), FIELDS, len(some))
     }
-
-
-def to_rows(kept: Sequence[dict[str, Any]], space: Space) -> Rows:
-    """Return what `read_rows` found as `Rows`."""
-    block = _block(kept, space)
-    return Rows(
-        ids=tuple(row["id"] for row in kept),
-        embeddings=space.embeddings(block.vectors, block.var),
-        digests=tuple(row["digest"] for row in kept),
-        metadata=tuple(row["metadata"] for row in kept),
-    )
 
 
 def ids_of(collection: Collection, digests: Sequence[str]) -> dict[str, str]:
@@ -189,14 +173,3 @@ def batches(rows: Rows, space: Space) -> list[list[dict[str, Any]]]:
         values = (name, vectors[number], var[number], digest, metadata)
         made[-1].append(dict(zip(FIELDS, values, strict=True)))
     return made
-
-
-def _block(found: Sequence[dict[str, Any]], space: Space) -> Block:
-    keys = np.empty(len(found), dtype=object)
-    keys[:] = [row["id"] for row in found]
-    vectors = np.array([row["vector"] for row in found], dtype=np.float32)
-    return Block(
-        keys=keys,
-        vectors=vectors.reshape(len(found), space.width),
-        var=np.array([row["var"] for row in found], dtype=np.float64),
-    )

@@ -11,7 +11,8 @@ from urllib.parse import unquote
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.base import EngineError, unreadable_url
+from surefind.engines.base import EngineError
+from surefind.engines.server import RETRY, unreadable_url
 from surefind.errors import InvalidArgument
 
 try:
@@ -49,7 +50,6 @@ DEFAULTS = {
 }
 REFUSED = {"replication", "sslkeylogfile"}  # speaks another protocol; writes secrets to a file
 SECRETS = ("password", "sslpassword", "oauth_client_secret")
-AGAIN = "call again: what was acknowledged is kept, and adding the same rows twice is harmless"
 MOST_CONNECTIONS = 64
 # Nothing is prepared: a plan that was made for any vector and any k passes the graph by.
 OPTIONS: dict[str, Any] = {"autocommit": True, "prepare_threshold": None}
@@ -62,7 +62,7 @@ logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
 
 
 @dataclass(frozen=True)
-class Place:
+class Table:
     """One table in one database."""
 
     parameters: dict[str, str] = field(repr=False)  # of the connection, with its password
@@ -70,7 +70,7 @@ class Place:
     shown: str  # the URL without what is secret
 
 
-def parse(url: str) -> Place:
+def parse(url: str) -> Table:
     """Everything but `table` is libpq's, as in postgresql://...; so are PGPASSWORD and .pgpass."""
     if not _URL.fullmatch(url):
         raise unreadable_url(FORM)
@@ -95,11 +95,11 @@ def parse(url: str) -> Place:
     parameters = {**DEFAULTS, **given, "client_encoding": "utf8"}
     if any(parameters.get(name, "\0") in unquote(shown) for name in SECRETS):
         raise unreadable_url(FORM)
-    return Place(parameters, tables[0], shown)
+    return Table(parameters, tables[0], shown)
 
 
 @contextmanager
-def server_errors(place: Place, *, fix: str = AGAIN) -> Iterator[None]:
+def server_errors(place: Table, *, fix: str = RETRY) -> Iterator[None]:
     """Raise `EngineError` with the first line of what the server says; details may quote rows.
 
     `fix` is given where the server may answer otherwise next time.
@@ -116,7 +116,7 @@ def server_errors(place: Place, *, fix: str = AGAIN) -> Iterator[None]:
         ) from error
 
 
-def connect(place: Place) -> Connection:
+def connect(place: Table) -> Connection:
     """A connection outside the pool; statements are their own transactions unless one is begun."""
     fix = "start the server, or correct host, port, user and password in the URL"
     with server_errors(place, fix=fix):
@@ -126,7 +126,7 @@ def connect(place: Place) -> Connection:
 class Connections:
     """A pool. Each call has a connection to itself; errors leave as `EngineError`."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Table) -> None:
         self.place = place
         self._pool: ConnectionPool[Connection] = ConnectionPool(
             make_conninfo(**place.parameters),

@@ -1,23 +1,22 @@
 """An engine in a PostgreSQL database, which others may read and write at the same time."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.base import Block, EngineError, Found, Keys, Rows
+from surefind.engines.base import Block, Found, Rows
 from surefind.engines.filters import Where
 from surefind.engines.pgvector import queries, schema
 from surefind.engines.pgvector.connection import (
-    SQL,
     Connections,
     connect,
     from_sent,
     parse,
     server_errors,
 )
+from surefind.engines.server import ServerEngine, StoredRow, storable
 from surefind.engines.space import Space
 
 MOST = 1_000_000
@@ -55,28 +54,17 @@ def describe_server(place: str, *, seconds: int) -> str:
         return f"PostgreSQL {connection.info.server_version // 10000}, {offered}"
 
 
-class PgvectorEngine:
-    """Opened by `create` and `open_place`. Several threads may use it.
-
-    When the server goes away the call raises `EngineError`; the next one connects anew.
-    """
+class PgvectorEngine(ServerEngine):
+    """`Engine` in a PostgreSQL table."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections, self._place = connections, connections.place
         with connections.borrowed() as connection:
-            self._entry = schema.entry(connection, self._place)
+            record, self._seen = schema.read_record(connection, self._place)
+            super().__init__(record, self._place.shown)
             schema.check_extension(connection, self._place)
-            self._index = schema.vector_index(connection, self._place, self._entry.kind)
-            self._warnings = schema.warnings(connection, self._place, self._entry, self._index)
-        self._seen = self._entry.changes
-
-    @property
-    def space(self) -> Space:
-        return self._entry.space
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        return MappingProxyType(dict(self._entry.facts))
+            self._index = schema.vector_index(connection, self._place, record.kind)
+            self._warnings = schema.warnings(connection, self._place, record, self._index)
 
     @property
     def exact(self) -> bool:
@@ -100,17 +88,17 @@ class PgvectorEngine:
             for block in queries.put_blocks(rows, self.space):
                 put = schema.named(self._place, queries.PUT)
                 new += connection.execute(put, block).fetchall()[0][0]
-            changes = schema.note_change(connection, self._place, self._entry.number, more=new)
+            changes = schema.note_change(connection, self._place, self._record.number, more=new)
         self._see(changes)
 
     def remove(self, ids: Sequence[str]) -> int:
         with self._connections.transaction() as connection:
             connection.execute(queries.DURABLE)
             remove = schema.named(self._place, queries.REMOVE)
-            removed = connection.execute(remove, [queries.storable(ids)]).rowcount
+            removed = connection.execute(remove, [storable(ids)]).rowcount
             if not removed:
                 return 0
-            number = self._entry.number
+            number = self._record.number
             changes = schema.note_change(connection, self._place, number, more=-removed)
         self._see(changes)
         return removed
@@ -119,21 +107,8 @@ class PgvectorEngine:
         clause = queries.clause(where)
         return queries.search(self._connections, vectors, k=k, clause=clause, index=self._index)
 
-    def rows(self, keys: Keys) -> Rows:
-        asked = [int(key) for key in keys]
-        kept = queries.read_rows(self._connections, SQL("key"), asked)
-        missing = sum(key not in kept for key in asked)
-        if missing:
-            raise EngineError(
-                f"{missing} of {len(asked)} rows were removed from {self._place.shown} meanwhile",
-                fix="search again",
-            )
-        return queries.to_rows([kept[key] for key in asked], self.space)
-
-    def find(self, ids: Sequence[str]) -> Rows:
-        asked = queries.storable(list(dict.fromkeys(ids)))
-        kept = queries.read_rows(self._connections, SQL("id"), asked)
-        return queries.to_rows([kept[name] for name in asked if name in kept], self.space)
+    def _read(self, column: str, values: list[Any]) -> dict[Any, StoredRow]:
+        return queries.read_rows(self._connections, column, values, self.space.width)
 
     def scan(self, where: Where | None = None) -> Iterator[Block]:
         """On a connection of its own, which is given back even if not all blocks are taken."""
@@ -155,7 +130,7 @@ class PgvectorEngine:
             self._place, "SELECT id, coalesce(digest, '') FROM {table} WHERE id = ANY(%s)"
         )
         with self._connections.borrowed() as connection:
-            return dict(connection.execute(statement, [queries.storable(ids)]).fetchall())
+            return dict(connection.execute(statement, [storable(ids)]).fetchall())
 
     def ids_of(self, digests: Sequence[str]) -> dict[str, str]:
         statement = schema.named(
@@ -163,12 +138,12 @@ class PgvectorEngine:
             "SELECT digest, min(id) FROM {table} WHERE digest = ANY(%s) GROUP BY digest",
         )
         with self._connections.borrowed() as connection:
-            return dict(connection.execute(statement, [queries.storable(digests)]).fetchall())
+            return dict(connection.execute(statement, [storable(digests)]).fetchall())
 
     def count(self, where: Where | None = None) -> int:
         with self._connections.borrowed() as connection:
             if where is None:
-                return schema.count(connection, self._place, self._entry.number)
+                return schema.count(connection, self._place, self._record.number)
             clause = queries.clause(where)
             statement = schema.named(
                 self._place, "SELECT count(*) FROM {table} WHERE {where}", where=clause.text
@@ -178,34 +153,29 @@ class PgvectorEngine:
     def refresh(self) -> bool:
         """True after another wrote or compacted; own writes do not count."""
         with self._connections.borrowed() as connection:
-            entry = schema.entry(connection, self._place)
-            index = schema.vector_index(connection, self._place, self._entry.kind)
-            warnings = schema.warnings(connection, self._place, entry, index)
-        if entry.number != self._entry.number:
+            record, changes = schema.read_record(connection, self._place)
+            index = schema.vector_index(connection, self._place, record.kind)
+            warnings = schema.warnings(connection, self._place, record, index)
+        if record.number != self._record.number:
             raise schema.made_anew(self._place)
-        changed = (entry.changes, index) != (self._seen, self._index)
-        self._seen, self._index, self._warnings = entry.changes, index, warnings
+        changed = (changes, index) != (self._seen, self._index)
+        self._seen, self._index, self._warnings = changes, index, warnings
         return changed
-
-    def newest(self) -> Self | None:
-        """Itself, if others wrote or there is something else to warn of: it shows what is there."""
-        before = self.warnings
-        return self if self.refresh() or self.warnings != before else None
 
     def compact(self) -> None:
         """Builds the index over vectors where the kind wants one that is missing or outgrown.
 
         Searches go on meanwhile, writes wait until it is built.
         """
-        kind = self._entry.kind
+        kind = self._record.kind
         with self._connections.transaction() as connection:
             schema.ensure_vector_index(connection, self._place, kind=kind, width=self.space.width)
         with self._connections.transaction() as connection:
-            schema.count_anew(connection, self._place, self._entry.number)
+            schema.count_anew(connection, self._place, self._record.number)
         with self._connections.borrowed() as connection:
             connection.execute(schema.named(self._place, "VACUUM (ANALYZE) {table}"))
             self._index = schema.vector_index(connection, self._place, kind)
-            self._warnings = schema.warnings(connection, self._place, self._entry, self._index)
+            self._warnings = schema.warnings(connection, self._place, self._record, self._index)
 
     def describe(self) -> dict[str, Any]:
         with self._connections.borrowed() as connection:
@@ -220,22 +190,21 @@ class PgvectorEngine:
             "place": self._place.shown,
             "table": self._place.table,
             "kind": self._index.kind if self._index else "flat",
-            "asked_kind": self._entry.kind,
+            "asked_kind": self._record.kind,
             "bytes": size,
             "server": f"PostgreSQL {server}",
             "extension": f"pgvector {extension}",
-            "created": self._entry.created.isoformat(timespec="seconds"),
             "rows": self.count(),
         }
 
     def verify(self) -> list[str]:
         with self._connections.snapshot() as connection:
-            return schema.check(connection, self._place, self._entry)
+            return schema.check(connection, self._place, self._record)
 
     def drop(self) -> None:
         """Remove the index and all its rows from the database."""
         with self._connections.transaction() as connection:
-            schema.drop(connection, self._place, self._entry.number)
+            schema.drop(connection, self._place, self._record.number)
         self.close()
 
     def close(self) -> None:

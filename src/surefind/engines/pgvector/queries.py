@@ -2,8 +2,7 @@
 
 import json
 import math
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, LiteralString, NamedTuple
 
 import numpy as np
@@ -16,12 +15,14 @@ from surefind.engines.pgvector.connection import (
     Composable,
     Composed,
     Connections,
-    Place,
+    Identifier,
     Placeholder,
+    Table,
     from_sent,
     to_sent,
 )
 from surefind.engines.pgvector.schema import VectorIndex, named
+from surefind.engines.server import StoredRow
 from surefind.engines.space import Space
 
 NUMBERS_AT_ONCE = 2**21  # of the vectors in one statement that writes or reads: 8 MB
@@ -122,11 +123,6 @@ def clause(where: Where | None) -> Clause:
     return Clause(SQL(" AND ").join(tests) if tests else SQL("true"), parameters)
 
 
-def storable(texts: Sequence[str]) -> list[str]:
-    """Return those that PostgreSQL can keep: UTF-8 without the character 0."""
-    return [text for text in texts if not re.search("[\0\ud800-\udfff]", text)]
-
-
 def search(
     connections: Connections,
     vectors: NDArray[np.float32],
@@ -196,7 +192,7 @@ def search_hits(
     return np.concatenate(blocks)
 
 
-def nearest(place: Place, clause: Clause, index: VectorIndex | None) -> Composed:
+def nearest(place: Table, clause: Clause, index: VectorIndex | None) -> Composed:
     """Return the statement, with parameters `vectors`, `k` and those of the clause."""
     order = BY_LOOKING_AT_ALL if index is None else BY_INDEX
     return named(place, NEAREST, where=clause.text, order=order)
@@ -219,19 +215,18 @@ def put_blocks(rows: Rows, space: Space) -> Iterator[dict[str, Any]]:
         }
 
 
-def read_rows(connections: Connections, column: Composable, values: list[Any]) -> dict[Any, Any]:
-    """Return rows by the value that they have in the column, if it is one of these."""
+def read_rows(
+    connections: Connections, column: str, values: list[Any], width: int
+) -> dict[Any, StoredRow]:
+    """Return rows by their key or id."""
     statement: LiteralString = (
         "SELECT {column}, id, vector, var, coalesce(digest, ''), metadata"
         " FROM {table} WHERE {column} = ANY(%s)"
     )
+    named_column = Identifier(column)
     with connections.borrowed() as connection, connection.cursor(binary=True) as cursor:
-        cursor.execute(named(connections.place, statement, column=column), [values])
-        return {row[0]: row for row in cursor}
-
-
-def to_rows(kept: Sequence[Any], space: Space) -> Rows:
-    """Return what `read_rows` found as `Rows`."""
-    _, ids, vectors, var, digests, metadata = list(zip(*kept, strict=True)) or [()] * 6
-    embeddings = space.embeddings(from_sent(vectors, space.width), np.array(var, np.float64))
-    return Rows(ids, embeddings, digests, tuple(json.loads(text) for text in metadata))
+        cursor.execute(named(connections.place, statement, column=named_column), [values])
+        return {
+            key: StoredRow(name, from_sent([vector], width)[0], var, digest, json.loads(metadata))
+            for key, name, vector, var, digest, metadata in cursor
+        }

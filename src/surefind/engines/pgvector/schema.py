@@ -4,7 +4,6 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any, LiteralString, NamedTuple
 
 from surefind.engines.base import EngineError
@@ -17,8 +16,9 @@ from surefind.engines.pgvector.connection import (
     DatabaseError,
     Identifier,
     Literal,
-    Place,
+    Table,
 )
+from surefind.engines.server import IndexRecord
 from surefind.engines.space import Space
 from surefind.errors import InvalidArgument
 
@@ -80,17 +80,6 @@ FAULTS: dict[str, LiteralString] = {  # with the condition that a bad row satisf
 }
 
 
-class Entry(NamedTuple):
-    """What the list of indexes says about one."""
-
-    number: int
-    space: Space
-    facts: Mapping[str, Any]
-    kind: str  # as asked for at creation
-    changes: int
-    created: datetime
-
-
 class VectorIndex(NamedTuple):
     """One that is there."""
 
@@ -98,7 +87,7 @@ class VectorIndex(NamedTuple):
     lists: int  # cells of ivf
 
 
-def named(place: Place, statement: LiteralString, **others: Composable) -> Composed:
+def named(place: Table, statement: LiteralString, **others: Composable) -> Composed:
     """Return the statement with the names of the tables in it."""
     table, registry = Identifier(place.table), Identifier(REGISTRY)
     return SQL(statement).format(table=table, registry=registry, **others)
@@ -110,7 +99,7 @@ def lock_tables(connection: Connection) -> None:
 
 
 def make(
-    connection: Connection, place: Place, *, space: Space, facts: Mapping[str, Any], kind: str
+    connection: Connection, place: Table, *, space: Space, facts: Mapping[str, Any], kind: str
 ) -> None:
     """Create the tables, inside a transaction that holds the lock on them."""
     if kind in BUILD and space.width > WIDEST_INDEXED:
@@ -147,7 +136,7 @@ def extension_version(connection: Connection) -> str | None:
     return None if found is None else str(found[0])
 
 
-def check_extension(connection: Connection, place: Place) -> None:
+def check_extension(connection: Connection, place: Table) -> None:
     found = extension_version(connection)
     if found is None or tuple(map(int, re.findall(r"\d+", found)[:2])) < OLDEST:
         has = "no extension pgvector" if found is None else f"pgvector {found}, which is too old"
@@ -158,32 +147,31 @@ def check_extension(connection: Connection, place: Place) -> None:
         )
 
 
-def entry(connection: Connection, place: Place) -> Entry:
-    """Return what was written down when the index was made."""
+def read_record(connection: Connection, place: Table) -> tuple[IndexRecord, int]:
+    """Return the description of the index and the number of its changes."""
     exist = "SELECT to_regclass(quote_ident(%s)), to_regclass(quote_ident(%s))"
     found = None
     if None not in (connection.execute(exist, [REGISTRY, place.table]).fetchone() or (None,)):
         statement = named(
             place,
-            "SELECT schema, number, space, facts, kind, changes, created"
-            " FROM {registry} WHERE name = %s",
+            "SELECT schema, number, space, facts, kind, changes FROM {registry} WHERE name = %s",
         )
         found = connection.execute(statement, [place.table]).fetchone()
     if found is None:
         raise EngineError(
             f"there is no index {place.table} at {place.shown}", fix="create it: surefind index"
         )
-    schema, number, space, facts, kind, changes, created = found
+    schema, number, space, facts, kind, changes = found
     if schema != SCHEMA:
         raise EngineError(
             f"{place.shown} was made by another version of surefind: its tables have layout "
             f"{schema}, this version knows {SCHEMA}",
             fix="update surefind" if schema > SCHEMA else "create the index again",
         )
-    return Entry(number, Space(**json.loads(space)), json.loads(facts), kind, changes, created)
+    return IndexRecord(Space(**json.loads(space)), json.loads(facts), kind, number), changes
 
 
-def note_change(connection: Connection, place: Place, number: int, *, more: int) -> int:
+def note_change(connection: Connection, place: Table, number: int | str, *, more: int) -> int:
     """Count a write, last in its transaction; return how many there have been.
 
     Others who write wait here until this one has committed, which is a moment.
@@ -195,14 +183,14 @@ def note_change(connection: Connection, place: Place, number: int, *, more: int)
     return _one(connection, place, statement, [more, place.table, number])
 
 
-def count(connection: Connection, place: Place, number: int, *, lock: bool = False) -> int:
+def count(connection: Connection, place: Table, number: int | str, *, lock: bool = False) -> int:
     """Return the rows as noted by those who wrote; with `lock` they wait with their last step."""
     statement: LiteralString = "SELECT rows FROM {registry} WHERE name = %s AND number = %s"
     statement += " FOR NO KEY UPDATE" if lock else ""
     return _one(connection, place, statement, [place.table, number])
 
 
-def count_anew(connection: Connection, place: Place, number: int) -> None:
+def count_anew(connection: Connection, place: Table, number: int | str) -> None:
     """Correct the noted number of rows, inside a transaction."""
     noted = count(connection, place, number, lock=True)
     found = _one(connection, place, "SELECT count(*) FROM {table}", [])
@@ -210,7 +198,7 @@ def count_anew(connection: Connection, place: Place, number: int) -> None:
         note_change(connection, place, number, more=found - noted)
 
 
-def drop(connection: Connection, place: Place, number: int) -> None:
+def drop(connection: Connection, place: Table, number: int | str) -> None:
     lock_tables(connection)
     note_change(connection, place, number, more=0)  # not another one of that name
     connection.execute(SHORT_WAIT)
@@ -218,18 +206,18 @@ def drop(connection: Connection, place: Place, number: int) -> None:
     connection.execute(named(place, "DELETE FROM {registry} WHERE name = %s"), [place.table])
 
 
-def made_anew(place: Place) -> EngineError:
+def made_anew(place: Table) -> EngineError:
     return EngineError(f"{place.shown} was dropped or made anew meanwhile", fix="open it again")
 
 
-def _one(connection: Connection, place: Place, statement: LiteralString, values: list[Any]) -> int:
+def _one(connection: Connection, place: Table, statement: LiteralString, values: list[Any]) -> int:
     found = connection.execute(named(place, statement), values).fetchone()
     if found is None:
         raise made_anew(place)
     return int(found[0])
 
 
-def vector_index(connection: Connection, place: Place, kind: str) -> VectorIndex | None:
+def vector_index(connection: Connection, place: Table, kind: str) -> VectorIndex | None:
     """Return the index that searches of an engine of this kind use."""
     if kind != "flat":
         for _, method, options, valid in connection.execute(INDEXES, [place.table]).fetchall():
@@ -239,7 +227,7 @@ def vector_index(connection: Connection, place: Place, kind: str) -> VectorIndex
     return None
 
 
-def ensure_vector_index(connection: Connection, place: Place, *, kind: str, width: int) -> None:
+def ensure_vector_index(connection: Connection, place: Table, *, kind: str, width: int) -> None:
     """Build what the kind wants, inside a transaction, unless it is there and not outgrown."""
     if _wanted(connection, place, kind, width) is None:
         return
@@ -249,7 +237,7 @@ def ensure_vector_index(connection: Connection, place: Place, *, kind: str, widt
         build(connection, place, kind=wanted, width=width)
 
 
-def build(connection: Connection, place: Place, *, kind: str, width: int) -> None:
+def build(connection: Connection, place: Table, *, kind: str, width: int) -> None:
     """Build a vector index; whatever stops it, the old one is there and nothing half-built.
 
     Searches go on meanwhile; those who write wait.
@@ -268,7 +256,7 @@ def build(connection: Connection, place: Place, *, kind: str, width: int) -> Non
             connection.execute(SQL("DROP INDEX {}").format(Identifier(name)))
 
 
-def _wanted(connection: Connection, place: Place, kind: str, width: int) -> str | None:
+def _wanted(connection: Connection, place: Table, kind: str, width: int) -> str | None:
     """The kind of index to build now."""
     rows = _one(connection, place, "SELECT count(*) FROM {table}", [])
     there = vector_index(connection, place, kind)
@@ -288,7 +276,7 @@ def lists_for(count: int) -> int:
 
 
 def warnings(
-    connection: Connection, place: Place, entry: Entry, index: VectorIndex | None
+    connection: Connection, place: Table, record: IndexRecord, index: VectorIndex | None
 ) -> tuple[str, ...]:
     """Return what the owner should know. Cheap: the number of rows is the server's estimate."""
     found = []
@@ -299,20 +287,22 @@ def warnings(
     ).fetchall()
     if not careful:
         found.append("The server runs with fsync=off: rows can be lost when its power fails.")
-    width = entry.space.width
-    if entry.kind == "auto" and width > WIDEST_INDEXED:
+    width = record.space.width
+    if record.kind == "auto" and width > WIDEST_INDEXED:
         found.append(
             f"Vectors of {width} numbers are too wide for a graph (at most {WIDEST_INDEXED}): "
             "every search looks at every row."
         )
     elif (
-        entry.kind != "flat" and index is None and about >= (MANY if entry.kind == "auto" else SLOW)
+        record.kind != "flat"
+        and index is None
+        and about >= (MANY if record.kind == "auto" else SLOW)
     ):
         found.append(f"About {about:.0f} rows are looked at one by one: compact the index.")
     return tuple(found)
 
 
-def check(connection: Connection, place: Place, entry: Entry) -> list[str]:
+def check(connection: Connection, place: Table, record: IndexRecord) -> list[str]:
     """Return what is wrong with the rows: reads all of them, inside a snapshot."""
     tests = SQL(", ").join(
         SQL("count(*) FILTER (WHERE {})").format(SQL(fault)) for fault in FAULTS.values()
@@ -329,7 +319,7 @@ def check(connection: Connection, place: Place, entry: Entry) -> list[str]:
         for fault, number in zip(FAULTS, bad, strict=True)
         if number
     ]
-    noted = count(connection, place, entry.number)
+    noted = count(connection, place, record.number)
     if noted != rows:
         wrong.append(f"{noted} rows are noted where {rows} are: compact the index.")
     indexes = connection.execute(INDEXES, [place.table]).fetchall()
