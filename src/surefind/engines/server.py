@@ -84,7 +84,7 @@ class ServerEngine(ABC):
         """Return known rows by their key or id."""
 
     def rows(self, keys: Keys) -> Rows:
-        wanted = keys.tolist()
+        wanted = np.asarray(keys).tolist()
         found = self._read("key", wanted)
         missing = sum(key not in found for key in wanted)
         if missing:

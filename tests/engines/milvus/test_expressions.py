@@ -1,18 +1,10 @@
 """Texts and lists of ids as Milvus's expressions."""
 
 import itertools
-import json
 
 import pytest
 
-from surefind.engines.milvus.queries import BYTES_AT_ONCE, among, literal, portions
-
-TEXTS = ("", "a'b", 'q"uote', "back\\slash", "new\nline", "\x01", "é", "😀", '" or true or "')
-
-
-@pytest.mark.parametrize("text", TEXTS)
-def test_a_text_is_quoted_as_one_literal(text):
-    assert json.loads(literal(text)) == text
+from surefind.engines.milvus.queries import BYTES_AT_ONCE, among, portions
 
 
 def test_long_lists_are_divided():

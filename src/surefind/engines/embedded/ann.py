@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from surefind import storage
 from surefind.engines.embedded.vectors import (
     GATHERED_FROM,
     NearestRows,
@@ -130,9 +131,9 @@ def write_index(folder: Path, vectors: Vectors, kind: str, old: AnnIndex | None)
     if old is not None and old.kept.kind == kind:
         index, done = faiss.read_index(str(folder / old.kept.name), flags), old.kept.covered
         if kind == "hnsw":
-            storage = faiss.IndexFlatL2(width)
-            storage.add(vectors[:done])
-            index.storage, index.own_fields = storage, False
+            flat = faiss.IndexFlatL2(width)
+            flat.add(vectors[:done])
+            index.storage, index.own_fields = flat, False
     elif kind == "hnsw":
         index = faiss.IndexHNSWFlat(width, LINKS)
         index.hnsw.efConstruction = LOOK_BUILDING

@@ -1,4 +1,4 @@
-"""An engine in a PostgreSQL database, which others may read and write at the same time."""
+"""Engine in a PostgreSQL table with the extension pgvector."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from surefind.engines.pgvector.connection import (
     connect,
     from_sent,
     parse,
-    server_errors,
+    replaced,
 )
 from surefind.engines.server import ServerEngine, StoredRow, storable
 from surefind.engines.space import Space
@@ -23,15 +23,13 @@ MOST = 1_000_000
 
 
 def create(place: str, space: Space, facts: Mapping[str, Any], *, kind: str) -> "PgvectorEngine":
-    """In one transaction: an index is there in full, or not at all.
+    """Create an empty index in one transaction.
 
-    Whatever its kind, it looks at all rows until `compact` has built a graph or cells: to build
-    them from many rows at once is far quicker than row by row.
+    Searches are exhaustive until `compact` builds a graph or cells: to build them from many rows
+    at once is far quicker than row by row.
     """
-    where = parse(place)
-    with server_errors(where), connect(where) as connection, connection.transaction():
-        schema.lock_tables(connection)
-        schema.make(connection, where, space=space, facts=facts, kind=kind)
+    with connect(parse(place)) as session:
+        schema.create_tables(session, space, facts, kind)
     return open_place(place)
 
 
@@ -46,25 +44,25 @@ def open_place(place: str) -> "PgvectorEngine":
 
 def describe_server(place: str, *, seconds: int) -> str:
     """Return the versions of a server and its extension; an index need not be there."""
-    where = parse(place)
-    where.parameters["connect_timeout"] = str(seconds)
-    with server_errors(where), connect(where) as connection:
-        vector = schema.extension_version(connection)
+    table = parse(place)
+    table.parameters["connect_timeout"] = str(seconds)
+    with connect(table) as session:
+        vector = schema.extension_version(session)
         offered = f"pgvector {vector}" if vector else "pgvector is added with the first index"
-        return f"PostgreSQL {connection.info.server_version // 10000}, {offered}"
+        return f"PostgreSQL {session.connection.info.server_version // 10000}, {offered}"
 
 
 class PgvectorEngine(ServerEngine):
     """`Engine` in a PostgreSQL table."""
 
     def __init__(self, connections: Connections) -> None:
-        self._connections, self._place = connections, connections.place
-        with connections.borrowed() as connection:
-            record, self._seen = schema.read_record(connection, self._place)
-            super().__init__(record, self._place.shown)
-            schema.check_extension(connection, self._place)
-            self._index = schema.vector_index(connection, self._place, record.kind)
-            self._warnings = schema.warnings(connection, self._place, record, self._index)
+        self._connections = connections
+        with connections.borrowed() as session:
+            record, self._seen = schema.read_record(session)
+            super().__init__(record, connections.table.shown)
+            schema.check_extension(session)
+            self._index = schema.vector_index(session, record.kind)
+            self._warnings = schema.warnings(session, record, self._index)
 
     @property
     def exact(self) -> bool:
@@ -81,26 +79,22 @@ class PgvectorEngine(ServerEngine):
     def add(self, rows: Rows) -> None:
         if not len(rows):
             return
-        self.space.check(rows.embeddings)
         new = 0
-        with self._connections.transaction() as connection:
-            connection.execute(queries.DURABLE)
+        with self._connections.transaction() as session:
+            session.run(queries.DURABLE)
             for block in queries.put_blocks(rows, self.space):
-                put = schema.named(self._place, queries.PUT)
-                new += connection.execute(put, block).fetchall()[0][0]
-            changes = schema.note_change(connection, self._place, self._record.number, more=new)
-        self._see(changes)
+                new += session.number(queries.PUT, block)
+            changes = schema.note_change(session, self._record.number, more=new)
+        self._note_own(changes)
 
     def remove(self, ids: Sequence[str]) -> int:
-        with self._connections.transaction() as connection:
-            connection.execute(queries.DURABLE)
-            remove = schema.named(self._place, queries.REMOVE)
-            removed = connection.execute(remove, [storable(ids)]).rowcount
+        with self._connections.transaction() as session:
+            session.run(queries.DURABLE)
+            removed = session.number(queries.REMOVE, [storable(ids)])
             if not removed:
                 return 0
-            number = self._record.number
-            changes = schema.note_change(connection, self._place, number, more=-removed)
-        self._see(changes)
+            changes = schema.note_change(session, self._record.number, more=-removed)
+        self._note_own(changes)
         return removed
 
     def search(self, vectors: NDArray[np.float32], k: int, where: Where | None = None) -> Found:
@@ -111,84 +105,73 @@ class PgvectorEngine(ServerEngine):
         return queries.read_rows(self._connections, column, values, self.space.width)
 
     def scan(self, where: Where | None = None) -> Iterator[Block]:
-        """On a connection of its own, which is given back even if not all blocks are taken."""
+        """Yield blocks from a connection that is given back even if not all are taken."""
         clause, width = queries.clause(where), self.space.width
-        statement = schema.named(
-            self._place, "SELECT key, vector, var FROM {table} WHERE {where}", where=clause.text
-        )
         with (
-            self._connections.snapshot() as connection,
-            connection.cursor("surefind_scan", binary=True) as cursor,
+            self._connections.snapshot() as session,
+            session.connection.cursor("surefind_scan", binary=True) as cursor,
         ):
-            cursor.execute(statement, clause.parameters)
+            statement = "SELECT key, vector, var FROM {table} WHERE {where}"
+            cursor.execute(session.compose(statement, where=clause.text), clause.parameters)
             while found := cursor.fetchmany(max(1, queries.NUMBERS_AT_ONCE // width)):
                 keys, vectors, var = zip(*found, strict=True)
                 yield Block(np.array(keys), from_sent(vectors, width), np.array(var))
 
     def digests_of(self, ids: Sequence[str]) -> dict[str, str]:
-        statement = schema.named(
-            self._place, "SELECT id, coalesce(digest, '') FROM {table} WHERE id = ANY(%s)"
-        )
-        with self._connections.borrowed() as connection:
-            return dict(connection.execute(statement, [storable(ids)]).fetchall())
+        statement = "SELECT id, coalesce(digest, '') FROM {table} WHERE id = ANY(%s)"
+        with self._connections.borrowed() as session:
+            return dict(session.run(statement, [storable(ids)]))
 
     def ids_of(self, digests: Sequence[str]) -> dict[str, str]:
-        statement = schema.named(
-            self._place,
-            "SELECT digest, min(id) FROM {table} WHERE digest = ANY(%s) GROUP BY digest",
-        )
-        with self._connections.borrowed() as connection:
-            return dict(connection.execute(statement, [storable(digests)]).fetchall())
+        statement = "SELECT digest, min(id) FROM {table} WHERE digest = ANY(%s) GROUP BY digest"
+        with self._connections.borrowed() as session:
+            return dict(session.run(statement, [storable(digests)]))
 
     def count(self, where: Where | None = None) -> int:
-        with self._connections.borrowed() as connection:
+        with self._connections.borrowed() as session:
             if where is None:
-                return schema.count(connection, self._place, self._record.number)
+                return schema.count(session, self._record.number)
             clause = queries.clause(where)
-            statement = schema.named(
-                self._place, "SELECT count(*) FROM {table} WHERE {where}", where=clause.text
-            )
-            return int(connection.execute(statement, clause.parameters).fetchall()[0][0])
+            statement = "SELECT count(*) FROM {table} WHERE {where}"
+            return int(session.run(statement, clause.parameters, where=clause.text)[0][0])
 
     def refresh(self) -> bool:
-        """True after another wrote or compacted; own writes do not count."""
-        with self._connections.borrowed() as connection:
-            record, changes = schema.read_record(connection, self._place)
-            index = schema.vector_index(connection, self._place, record.kind)
-            warnings = schema.warnings(connection, self._place, record, index)
+        """Return whether another wrote or compacted; own writes do not count."""
+        with self._connections.borrowed() as session:
+            record, changes = schema.read_record(session)
+            index = schema.vector_index(session, record.kind)
+            warnings = schema.warnings(session, record, index)
         if record.number != self._record.number:
-            raise schema.made_anew(self._place)
+            raise replaced(self._connections.table)
         changed = (changes, index) != (self._seen, self._index)
         self._seen, self._index, self._warnings = changes, index, warnings
         return changed
 
     def compact(self) -> None:
-        """Builds the index over vectors where the kind wants one that is missing or outgrown.
-
-        Searches go on meanwhile, writes wait until it is built.
-        """
+        """Build the vector index if it is missing or outgrown; searches go on, writers wait."""
         kind = self._record.kind
-        with self._connections.transaction() as connection:
-            schema.ensure_vector_index(connection, self._place, kind=kind, width=self.space.width)
-        with self._connections.transaction() as connection:
-            schema.count_anew(connection, self._place, self._record.number)
-        with self._connections.borrowed() as connection:
-            connection.execute(schema.named(self._place, "VACUUM (ANALYZE) {table}"))
-            self._index = schema.vector_index(connection, self._place, kind)
-            self._warnings = schema.warnings(connection, self._place, self._record, self._index)
+        with self._connections.transaction() as session:
+            schema.ensure_vector_index(session, kind=kind, width=self.space.width)
+        with self._connections.transaction() as session:
+            schema.recount(session, self._record.number)
+        with self._connections.borrowed() as session:
+            session.run("VACUUM (ANALYZE) {table}")
+            self._index = schema.vector_index(session, kind)
+            self._warnings = schema.warnings(session, self._record, self._index)
 
     def describe(self) -> dict[str, Any]:
-        with self._connections.borrowed() as connection:
-            ((server, size),) = connection.execute(
+        table = self._connections.table
+        with self._connections.borrowed() as session:
+            ((server, size),) = session.run(
                 "SELECT current_setting('server_version'),"
                 " pg_total_relation_size(to_regclass(quote_ident(%s)))",
-                [self._place.table],
-            ).fetchall()
-            extension = schema.extension_version(connection)
+                [table.name],
+            )
+            extension = schema.extension_version(session)
         return {
             "engine": "pgvector",
-            "place": self._place.shown,
-            "table": self._place.table,
+            "place": table.shown,
+            "table": table.name,
             "kind": self._index.kind if self._index else "flat",
             "asked_kind": self._record.kind,
             "bytes": size,
@@ -198,19 +181,19 @@ class PgvectorEngine(ServerEngine):
         }
 
     def verify(self) -> list[str]:
-        with self._connections.snapshot() as connection:
-            return schema.check(connection, self._place, self._record)
+        with self._connections.snapshot() as session:
+            return schema.check(session, self._record)
 
     def drop(self) -> None:
         """Remove the index and all its rows from the database."""
-        with self._connections.transaction() as connection:
-            schema.drop(connection, self._place, self._record.number)
+        with self._connections.transaction() as session:
+            schema.drop(session, self._record.number)
         self.close()
 
     def close(self) -> None:
         self._connections.close()
 
-    def _see(self, changes: int) -> None:
-        """An own write is no news, unless others wrote since the last look."""
+    def _note_own(self, changes: int) -> None:
+        """Count an own write as seen, unless others wrote since the last refresh."""
         if changes == self._seen + 1:
             self._seen = changes
