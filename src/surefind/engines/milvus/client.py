@@ -1,4 +1,4 @@
-"""One collection on a Milvus server: URL, calls and their errors. Only this module has pymilvus."""
+"""Client of one Milvus collection: URL, calls, errors. The only importer of pymilvus."""
 
 import logging
 import re
@@ -18,9 +18,9 @@ from surefind.errors import InvalidArgument
 
 FORM = "milvus://user:password@host:port/database?collection=name"
 CONNECTING = 5.0  # seconds
-LOADING = 600.0  # seconds; half a minute after a crash, as the server waits for its old self
+LOADING = 600.0  # seconds; after a crash it takes half a minute
 LONGEST_WAIT = 3600.0  # seconds
-NOT_LOADED = (101, 103)  # Milvus's codes for a collection
+NOT_LOADED = (101, 103)  # error codes
 START = "start the server, or correct host, port, user, password and secure= in the URL"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
@@ -35,18 +35,18 @@ class CollectionUrl:
     database: str = "default"
     collection: str = "surefind"
     secure: bool = False  # TLS
-    timeout: float = 60.0  # seconds that a call may take
+    timeout: float = 60.0  # seconds of a call
 
     @property
     def shown(self) -> str:
-        """The URL without the password."""
+        """URL without the password."""
         user = quote(self.user, safe="") + "@" if self.user else ""
         secure = "&secure=true" if self.secure else ""
         return f"milvus://{user}{self.server}/{self.database}?collection={self.collection}{secure}"
 
 
 def parse(url: str) -> CollectionUrl:
-    """Names are checked here, so that they can be written into requests as they are."""
+    """Parse a URL and check its names, which are written into requests unquoted."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -94,14 +94,13 @@ def parse(url: str) -> CollectionUrl:
 
 
 class NotLoaded(EngineError):
-    """The server has the collection but cannot read it yet, as after a restart."""
+    """The collection is not loaded, as after a restart of the server."""
 
 
 def server_error(error: Exception, place: CollectionUrl, *, fix: str = RETRY) -> EngineError:
-    """Return an `EngineError` with the first line of what the server says.
+    """Return an `EngineError` with the server's first line; gRPC's is more precise than pymilvus's.
 
-    pymilvus tells of a failed connection in general words; its cause, which is gRPC's, says more.
-    `fix` is given where the server may answer otherwise next time.
+    `fix` is for errors that may pass.
     """
     causes = (error, error.__cause__, error.__context__)
     rpc: Any = next((one for one in causes if callable(getattr(one, "details", None))), None)
@@ -115,16 +114,16 @@ def server_error(error: Exception, place: CollectionUrl, *, fix: str = RETRY) ->
 
 
 class IndexState(NamedTuple):
-    """The index over vectors that the server has."""
+    """Vector index on the server."""
 
     name: str
-    type: str  # Milvus's word for its kind
+    type: str  # as Milvus calls its kind
     metric: str
     waiting: int  # rows that are not in it yet
 
 
 class Hits(NamedTuple):
-    """What one query found, nearest first."""
+    """Hits of one query, nearest first."""
 
     ids: list[str]
     distance: NDArray[np.float32]  # (n,)
@@ -133,7 +132,7 @@ class Hits(NamedTuple):
 
 
 class Collection:
-    """One collection on a server, connected. Several threads may use it."""
+    """Connection to one collection. Several threads may use it."""
 
     def __init__(self, place: CollectionUrl) -> None:
         self.place = place
@@ -143,7 +142,7 @@ class Collection:
             raise EngineError(
                 "milvus:// needs the package pymilvus", fix="pip install 'surefind[milvus]'"
             ) from error
-        # It prints a traceback for each error that is raised and explained here.
+        # It logs a traceback for each error.
         logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
         self._refusals = (self.pymilvus.MilvusException, grpc.RpcError)
         self._since, self._lock = 0, Lock()  # a moment by the server's clock
@@ -172,10 +171,10 @@ class Collection:
         return str(self._do("get_server_version"))
 
     def catch_up(self) -> None:
-        """From now on reads see all that anyone has written until now.
+        """Make later reads see all that anyone has written until now.
 
-        Milvus's own ways are slow ("Strong": each read waits 0.2 s or more) or forget what was
-        removed ("Session", in 2.3). This way only the first read waits.
+        Milvus's consistency levels are slow ("Strong": each read waits 0.2 s or more) or miss
+        removals ("Session", in 2.3). With a timestamp only the first read waits.
         """
         connection = self._opened()._get_connection()  # MilvusClient itself does not offer it
         try:
@@ -246,10 +245,9 @@ class Collection:
 
 
 def hits_of(found: Any, width: int) -> list[Hits]:
-    """Return one per query; `found` is what `MilvusClient.search` returns.
+    """Return the hits of each query from a result of `MilvusClient.search`.
 
-    The vectors of all hits come in one piece, and are given out hit by hit as lists, which takes
-    80 times longer: they are taken together where pymilvus shows them.
+    Vectors are taken from its raw data if possible: as lists, hit by hit, takes 80 times longer.
     """
     vectors, plain = None, None
     for data in getattr(found[0], "lazy_field_data", ()) if found else ():

@@ -1,4 +1,4 @@
-"""An engine on a Milvus server, which others may read and write at the same time."""
+"""Engine in a Milvus collection."""
 
 import json
 import time
@@ -88,7 +88,6 @@ class MilvusEngine(ServerEngine):
 
     @property
     def max_k(self) -> int:
-        """The largest k whose answer can be sent."""
         return min(
             queries.AT_ONCE, queries.LONGEST_ANSWER // queries.bytes_per_hit(self.space.width)
         )
@@ -97,11 +96,11 @@ class MilvusEngine(ServerEngine):
     def warnings(self) -> tuple[str, ...]:
         rows = self._seen or 0
         if self._kind == "flat" != _wanted(self._record.kind, self._kind, rows):
-            return (f"{rows} rows are looked at one by one: compact the index.",)
+            return (f"Searches compare {rows} rows each: compact the index.",)
         return ()
 
     def add(self, rows: Rows) -> None:
-        """Batch by batch: whatever stops it, whole batches of some megabytes are there."""
+        """Add batch by batch; if it fails, whole batches of some megabytes may be there."""
         if not len(rows):
             return
         self.space.check(rows.embeddings)
@@ -130,7 +129,7 @@ class MilvusEngine(ServerEngine):
         return queries.read_rows(self._collection, values, self.space.width)  # keys are ids
 
     def scan(self, where: Where | None = None) -> Iterator[Block]:
-        """Rows that are there all the while come once; what others write meanwhile may come."""
+        """Yield rows that are there all the while once; concurrent writes may be missing."""
         return queries.scan(self._collection, where, self.space)
 
     def digests_of(self, ids: Sequence[str]) -> dict[str, str]:
@@ -149,12 +148,11 @@ class MilvusEngine(ServerEngine):
         return self._collection.count(expression(where))
 
     def refresh(self) -> bool:
-        """Waits until all that anyone wrote before can be read.
+        """Make reads see all writes; return whether the number of rows or the index changed.
 
-        Milvus tells how many rows there are, not that one was replaced, nor by whom: it is True
-        as well after own additions.
+        Milvus does not report replacements, nor who wrote: it is True after own additions too.
         """
-        self._check_it_is_the_same()
+        self._check_not_replaced()
         kind = _ensure_index(self._collection, self._record.kind)
         self._collection.catch_up()
         rows = self.count()
@@ -163,14 +161,11 @@ class MilvusEngine(ServerEngine):
         return changed
 
     def compact(self) -> None:
-        """Writes everything to the server's store and builds the index that the kind wants.
-
-        Where that is another kind than before, nobody can read until it is built.
-        """
+        """Flush and build the index; a change of its kind blocks reads until it is built."""
         self._collection.call("flush", timeout=LOADING)
         self._collection.catch_up()
         kind = _wanted(self._record.kind, self._kind, self.count())
-        if kind != self._kind:  # what is interrupted here is made up for by `_ensure_index`
+        if kind != self._kind:  # if interrupted, `_ensure_index` builds it later
             if (index := self._collection.index()) is not None:
                 self._collection.call("release_collection")
                 self._collection.call("drop_index", index_name=index.name)
@@ -190,7 +185,7 @@ class MilvusEngine(ServerEngine):
         }
 
     def verify(self) -> list[str]:
-        """Reads every row. What others write meanwhile can look like a wrong number of rows."""
+        """Check every row; concurrent writes can look like a wrong number of rows."""
         self._collection.catch_up()
         faults: Counter[str] = Counter()
         seen, last = 0, ""
@@ -210,14 +205,14 @@ class MilvusEngine(ServerEngine):
 
     def drop(self) -> None:
         """Remove the index and all its rows from the server."""
-        self._check_it_is_the_same()
+        self._check_not_replaced()
         self._collection.call("drop_collection")
         self.close()
 
     def close(self) -> None:
         self._collection.close()
 
-    def _check_it_is_the_same(self) -> None:
+    def _check_not_replaced(self) -> None:
         if _read_record(self._collection).number != self._record.number:
             raise EngineError(
                 f"the collection at {self._shown} was dropped, and another made",
@@ -226,10 +221,7 @@ class MilvusEngine(ServerEngine):
 
 
 def _make(collection: Collection, description: str, width: int) -> None:
-    """Create the collection, without an index: it cannot be searched yet.
-
-    Milvus refuses a second one only if it is described differently, as all of ours are.
-    """
+    """Create the collection, without an index; Milvus refuses a second with another description."""
     there = EngineError(
         f"there is a collection at {collection.place.shown} already",
         fix="open it to add to it, or name another collection in the URL",
@@ -270,7 +262,7 @@ def _read_record(collection: Collection) -> IndexRecord:
 
 
 def _ensure_index(collection: Collection, asked: str) -> str:
-    """Have an index, whatever was interrupted before. Returns the kind in force."""
+    """Build the index if it is missing, and return its kind."""
     index = collection.index()
     if index is None:
         kind = "flat" if asked == "auto" else asked
@@ -281,7 +273,7 @@ def _ensure_index(collection: Collection, asked: str) -> str:
             f"the index at {collection.place.shown} is for {index.metric}, not for L2",
             fix="drop the index of the field 'vector' and open again",
         )
-    # Milvus's own word for an index that someone else built.
+    # an index that someone else built keeps Milvus's name
     return {name: kind for kind, (name, _) in TYPES.items()}.get(index.type, index.type)
 
 
@@ -296,7 +288,7 @@ def _build_index(collection: Collection, kind: str) -> None:
 
 
 def _wait_for_index(collection: Collection) -> None:
-    """Until all rows that the server's store has are in the index."""
+    """Wait until the index has all flushed rows."""
     last = time.monotonic() + LONGEST_BUILD
     while (index := collection.index()) is not None and index.waiting:
         if time.monotonic() > last:
@@ -305,7 +297,7 @@ def _wait_for_index(collection: Collection) -> None:
 
 
 def _wanted(asked: str, present: str, rows: int) -> str:
-    """The kind of index that there should be."""
+    """Return the kind of index that there should be."""
     if asked != "auto":
         return asked
     return "hnsw" if rows >= MANY else present

@@ -1,8 +1,7 @@
-"""Rows of a collection: search, read, write; conditions and ids as Milvus writes them.
+"""Rows of a collection: search, read, write; conditions as Milvus expressions.
 
-Tried on Milvus 2.3: it has `!=` hold for rows that lack the field or have another kind of value
-there, and refuses lists of whole and other numbers; comparisons of order and equality between
-numbers, texts and truth values mean what `Condition.holds` means.
+In Milvus 2.3 `!=` holds for rows without the field, and lists must not mix integers and floats;
+other comparisons agree with `Condition.holds`.
 """
 
 import json
@@ -24,16 +23,16 @@ EVERYTHING = 'id > ""'  # no id is empty
 IDS_AT_ONCE = 4096
 BYTES_AT_ONCE = 1_000_000  # of an expression; larger ones take the server seconds to parse
 LONGEST_ANSWER = 60_000_000  # bytes; the server sends 64 MiB at most
-EASY_ANSWER = 16_000_000  # bytes to ask for where there is a choice
-AT_ONCE = 16_384  # the most queries, and the most neighbours, that Milvus takes
-FARTHEST = 32_768  # the largest ef that Milvus takes
+EASY_ANSWER = 16_000_000  # bytes of an answer where there is a choice
+AT_ONCE = 16_384  # largest number of queries, and of neighbours
+FARTHEST = 32_768  # largest ef
 LARGEST_REST = 70_000  # bytes of a row besides its vector: metadata, id, digest
-BATCH = 4_000_000  # bytes: one message of the server's log, so kept whole or not at all
-LONGEST_METADATA = 65_000  # bytes of JSON; Milvus takes 65,536, and may write it longer than here
+BATCH = 4_000_000  # bytes: one message of the server's log, which is atomic
+LONGEST_METADATA = 65_000  # bytes of JSON; Milvus takes 65,536 as it writes it
 
 
 def expression(where: Where | None) -> str:
-    """Return what holds for just the rows that satisfy `where`."""
+    """Return the expression of `where`."""
     conditions = [] if where is None else [_condition(one) for one in where.conditions]
     return " and ".join([EVERYTHING, *conditions])
 
@@ -58,7 +57,7 @@ def portions(texts: Iterable[str], at_most: int = IDS_AT_ONCE) -> Iterator[list[
 
 
 def literal(value: Value) -> str:
-    """Texts are quoted as in JSON, whose escapes Milvus reads; numbers lose no digit."""
+    """Return a literal: texts are quoted as in JSON, numbers lose no digit."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -89,8 +88,7 @@ def search(
 ) -> Found:
     """Return the k nearest, in as many requests as their answers need.
 
-    Milvus takes of ef (graph) and nprobe (cells) what its index understands, which someone else
-    may have built meanwhile.
+    Milvus ignores ef (HNSW) or nprobe (IVF) if its index has no use for it.
     """
     width = vectors.shape[1]
     at_once = max(1, min(AT_ONCE, EASY_ANSWER // (k * bytes_per_hit(width))))
@@ -140,7 +138,7 @@ def read_rows(collection: Collection, ids: Sequence[str], width: int) -> dict[st
 
 
 def ids_of(collection: Collection, digests: Sequence[str]) -> dict[str, str]:
-    """Asks again for those that the many rows of others left no room for."""
+    """Return an id for each known digest; repeats the query for those beyond the limit."""
     found: dict[str, str] = {}
     for some in portions(digests):
         rest = some
@@ -152,7 +150,7 @@ def ids_of(collection: Collection, digests: Sequence[str]) -> dict[str, str]:
 
 
 def batches(rows: Rows, space: Space) -> list[list[dict[str, Any]]]:
-    """Return the rows as the server takes them; all are checked before any is sent."""
+    """Return the rows in batches; all are checked before any is sent."""
     vectors, var = space.gallery_vectors(rows.embeddings), space.var(rows.embeddings).tolist()
     made: list[list[dict[str, Any]]] = []
     room = 0
