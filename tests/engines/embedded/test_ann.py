@@ -98,10 +98,7 @@ def test_the_few_that_a_filter_leaves_are_found_exactly(engine):
     for query in (QUERIES[:1], QUERIES):
         found = engine.search(query, 10, where)
         assert np.array_equal(found.keys, exactly(engine, 10, where)[: len(query)])
-
-
-def test_many_neighbours_are_found_exactly(engine):
-    found = engine.search(QUERIES[:2], 5000)
+    found = engine.search(QUERIES[:2], 5000)  # so many are not searched in a graph
     assert all(set(a) == set(b) for a, b in zip(found.keys, exactly(engine, 5000)[:2], strict=True))
 
 
@@ -152,12 +149,7 @@ def test_a_damaged_graph_costs_speed_but_no_row_and_is_built_again(engine, how: 
         assert "built again" in again.repair()[-1]
     else:
         again.remove(["other-1"])
-    assert again.verify() == [] and again.warnings == () and not again.exact
-
-
-def test_repairing_what_is_whole_changes_nothing(engine):
-    version = engine.describe()["version"]
-    assert engine.repair() == [] and engine.describe()["version"] == version
+    assert again.verify() == again.repair() == [] and again.warnings == () and not again.exact
 
 
 @pytest.mark.parametrize(

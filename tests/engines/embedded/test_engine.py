@@ -24,23 +24,17 @@ from surefind.engines.registry import create_engine
 from surefind.errors import InvalidArgument, InvalidFile
 
 
-def test_an_index_is_not_made_over_another(place):
-    wanted = contents(filled(place))
+def test_an_index_is_not_created_over_another_or_in_a_file(tmp_path):
+    wanted = contents(filled(tmp_path / "index"))
     with pytest.raises(InvalidFile, match="already"):
-        made(place)
-    assert contents(opened(place)) == wanted
-
-
-def test_an_index_is_not_made_in_a_file(tmp_path):
+        made(tmp_path / "index")
+    assert contents(opened(tmp_path / "index")) == wanted
+    with pytest.raises(InvalidArgument, match="did you mean 'hnsw'"):
+        create_engine(str(tmp_path / "new"), SPACE, FACTS, kind="hsnw")
     (tmp_path / "file").write_text("mine")
     for place in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(InvalidFile, match="cannot write"):
             made(place)
-
-
-def test_an_unknown_kind_is_answered_with_the_nearest(place):
-    with pytest.raises(InvalidArgument, match="did you mean 'hnsw'"):
-        create_engine(str(place), SPACE, FACTS, kind="hsnw")
 
 
 def test_no_query_gives_no_answer(place):
@@ -48,25 +42,13 @@ def test_no_query_gives_no_answer(place):
     assert found.keys.shape == (0, 3) and found.vectors.shape == (0, 3, DIM + 1)
 
 
-def test_queries_of_other_layouts_are_taken(place):
-    found = filled(place)
-    wanted = found.search(QUERIES, 3).keys
-    for other in (QUERIES.astype("f8"), np.asfortranarray(QUERIES), np.repeat(QUERIES, 2, 0)[::2]):
-        assert np.array_equal(found.search(other, 3).keys, wanted)
-
-
-@pytest.mark.parametrize("keys", [[999], [-1], [0, 999]])
-def test_keys_that_name_no_row_are_refused(place, keys):
-    with pytest.raises(InvalidArgument, match="keys"):
-        filled(place).rows(np.array(keys))
-
-
-def test_the_key_of_a_removed_row_names_no_row(place):
+def test_keys_of_no_row_are_refused(place):
     found = filled(place)
     key = found.search(QUERIES, 1).keys[0]
     found.remove(found.rows(key).ids)
-    with pytest.raises(InvalidArgument, match="search again"):
-        found.rows(key)
+    for keys in ([999], [-1], [0, 999], key):
+        with pytest.raises(InvalidArgument, match="search again"):
+            found.rows(np.array(keys))
 
 
 def test_of_rows_with_one_digest_an_id_that_lives_is_named(place):

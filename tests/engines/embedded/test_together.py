@@ -1,6 +1,6 @@
 """Several processes at one index: one writes at a time, readers wait for nobody."""
 
-from threading import Thread, Timer
+from threading import Timer
 
 import pytest
 from children import start
@@ -38,18 +38,6 @@ def test_a_writer_that_waits_gets_its_turn(place):
     assert engine.count() == 2
     child.join()
     pipe.close()
-
-
-def test_threads_that_write_take_turns(place):
-    engine = made(place)
-    threads = [
-        Thread(target=engine.add, args=[some_rows(5, seed, prefix=f"t{seed}")]) for seed in range(6)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert engine.count() == opened(place).count() == 30 and engine.verify() == []
 
 
 @pytest.mark.parametrize("seconds", [3, pytest.param(60, marks=pytest.mark.faults)])

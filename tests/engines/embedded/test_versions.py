@@ -20,12 +20,15 @@ LABELLED = Where.parse(["label=a"])
 def test_a_reader_keeps_answering_beside_writes_and_a_compact(place):
     writer = filled(place)
     reader = opened(place)
+    assert writer.newest() is None  # own writes are no news
     before, found, count = contents(reader), answers(reader), reader.count(LABELLED)
+    scan = reader.scan()
     writer.remove(["row-1", "row-2"])
     writer.add(some_rows(3, 50, prefix="other"))
     writer.compact()
     # its vectors file has no name by now, its rows are still there
     assert contents(reader) == before and answers(reader) == found
+    assert sum(len(block.keys) for block in scan) == 28
     assert reader.count(LABELLED) == count and reader.find(["row-1"]).ids == ("row-1",)
     assert reader.refresh() and contents(reader) == contents(writer)
     assert not reader.refresh()
@@ -43,13 +46,6 @@ def test_a_reader_much_older_than_a_compact_is_told_to_refresh(place, monkeypatc
         with pytest.raises(EngineError, match="refresh"):
             use()
     assert reader.refresh() and contents(reader) == contents(writer)
-
-
-def test_a_scan_goes_on_with_the_version_it_began_with(place):
-    engine = filled(place)
-    scan = engine.scan()
-    engine.remove([f"row-{n}" for n in range(20)])
-    assert sum(len(block.keys) for block in scan) == 28
 
 
 def test_a_writer_starts_from_what_another_wrote(place):
@@ -88,12 +84,6 @@ def test_the_newest_is_another_view_and_the_old_one_goes_on(place):
     assert contents(newer) == contents(writer) and newer.newest() is None
     with pytest.raises(EngineError, match="closed"):
         old.newest()
-
-
-def test_own_writes_are_no_news(place):
-    engine = made(place)
-    engine.add(some_rows(4, 1))
-    assert engine.newest() is None
 
 
 def test_vectors_reach_the_disk_before_the_commit(place, monkeypatch):

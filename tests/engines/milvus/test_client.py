@@ -29,16 +29,8 @@ def test_a_full_url_says_everything():
         collection="birds",
         timeout=5.0,
     )
-
-
-@pytest.mark.parametrize(
-    "url", ["milvus://localhost", "milvus://localhost/", "milvus://localhost?"]
-)
-def test_what_is_left_out_has_defaults(url):
-    assert parse(url) == CollectionUrl("localhost:19530")
-
-
-def test_an_ipv6_address_keeps_its_brackets():
+    for url in ("milvus://localhost", "milvus://localhost/", "milvus://localhost?"):
+        assert parse(url) == CollectionUrl("localhost:19530")
     assert parse("milvus://[::1]:19531").server == "[::1]:19531"
 
 
@@ -110,6 +102,7 @@ class MilvusError(Exception):
 def test_an_error_is_its_first_line_without_the_password():
     error = server_error(MilvusError(7, "odd s3cr3t\ntraceback"), PLACE)
     assert error.problem == f"{PLACE.shown}: odd ***" and error.fix is None
+    assert isinstance(server_error(MilvusError(101, "not loaded"), PLACE), NotLoaded)
 
 
 def test_grpc_says_why_a_connection_failed():
@@ -117,10 +110,6 @@ def test_grpc_says_why_a_connection_failed():
     error.__cause__ = RpcError()
     said = server_error(error, PLACE)
     assert said.problem == f"{PLACE.shown}: token ann:*** is wrong" and "call again" in said.fix
-
-
-def test_a_collection_that_is_not_loaded_is_told_apart():
-    assert isinstance(server_error(MilvusError(101, "not loaded"), PLACE), NotLoaded)
 
 
 def test_a_missing_package_is_named(monkeypatch):

@@ -41,10 +41,6 @@ def test_nothing_is_created_over_a_table_of_others(server, url, table):
     assert server.run(f"SELECT * FROM {table}") == [("kept",)]
 
 
-def test_an_index_that_is_not_there_is_said_to_be(server):
-    assert "there is no index" in failing(open_engine, server.url(server.database())).problem
-
-
 @pytest.mark.parametrize(("layout", "fix"), [(0, "create the index again"), (2, "update surefind")])
 def test_tables_of_another_version_are_refused(layout, fix, server, url, make_engine, table):
     make_engine()
@@ -53,11 +49,12 @@ def test_tables_of_another_version_are_refused(layout, fix, server, url, make_en
     assert f"layout {layout}" in error.problem and error.fix == fix
 
 
-def test_too_many_dimensions_are_refused(url):
+def test_too_many_dimensions_are_refused_or_warned_about(url, make_engine):
     with pytest.raises(EngineError, match="16000"):
         create_engine(url, Space("gaussian", 16_000), {})
     with pytest.raises(InvalidArgument, match="flat or auto"):
         create_engine(url, Space("gaussian", 2000), {}, kind="hnsw")
+    assert "too wide for a graph" in make_engine(dim=2000).warnings[0]
 
 
 def test_a_reader_may_search_but_not_write(server, table, make_engine, make_rows):
@@ -257,10 +254,6 @@ def test_an_engine_describes_itself(make_engine, make_rows, table):
     assert description["bytes"] > 10_000
     assert re.fullmatch(r"PostgreSQL \d+\.\d+", description["server"])
     assert re.fullmatch(r"pgvector \d+\.\d+\.\d+", description["extension"])
-
-
-def test_auto_warns_that_there_will_be_no_graph(make_engine):
-    assert "too wide for a graph" in make_engine(dim=2000).warnings[0]
 
 
 def test_rows_that_wait_for_compacting_are_warned_about(make_engine, make_rows, monkeypatch):

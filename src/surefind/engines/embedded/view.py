@@ -65,7 +65,10 @@ class View:
         try:
             self.version = int(self.meta["version"])
             self.space = Space(*(self.meta[name] for name in ("family", "dim", "ranking")))
-            shared = self._shared(known)
+            shared = 0  # blocks that `known` has too: rows are only appended to a file
+            if known is not None and known.meta["vectors"] == self.meta["vectors"]:
+                pairs = zip(known.heads, self.heads, strict=False)
+                shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
             self._read_columns(db, known, shared)
             graph = json.loads(self.meta["graph"])
             kept = AnnFile(*graph) if graph else None
@@ -230,13 +233,6 @@ class View:
         if removed.any():
             self.alive = np.ones(len(self.keys), bool)
             self.alive[: len(removed)] = removed[: len(self.keys)] == 0
-
-    def _shared(self, known: "View | None") -> int:
-        """Return how many blocks an older view has too: rows are only appended to a file."""
-        if known is None or known.meta["vectors"] != self.meta["vectors"]:
-            return 0
-        pairs = zip(known.heads, self.heads, strict=False)
-        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
     def _nearest(self, query: Vectors, k: int, chosen: Selection | None) -> NearestRows:
         vectors = self.vectors

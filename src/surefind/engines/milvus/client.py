@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import numpy as np
@@ -22,6 +22,7 @@ LOADING = 600.0  # seconds; after a crash it takes half a minute
 LONGEST_WAIT = 3600.0  # seconds
 NOT_LOADED = (101, 103)  # error codes
 START = "start the server, or correct host, port, user, password and secure= in the URL"
+Hits = tuple[list[str], list[float], NDArray[np.float32], list[float]]  # as the fields of Found
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
@@ -113,24 +114,6 @@ def server_error(error: Exception, place: CollectionUrl, *, fix: str = RETRY) ->
     return kind(f"{place.shown}: {first}", fix=fix if rpc or not loaded else None)
 
 
-class IndexState(NamedTuple):
-    """Vector index on the server."""
-
-    name: str
-    type: str  # as Milvus calls its kind
-    metric: str
-    waiting: int  # rows that are not in it yet
-
-
-class Hits(NamedTuple):
-    """Hits of one query, nearest first."""
-
-    ids: list[str]
-    distance: NDArray[np.float32]  # (n,)
-    vectors: NDArray[np.float32]  # (n, width)
-    var: NDArray[np.float64]  # (n,)
-
-
 class Collection:
     """Connection to one collection. Several threads may use it."""
 
@@ -194,7 +177,7 @@ class Collection:
         return list(self._read("query", **asked, strict_float32=True))
 
     def search(
-        self, vectors: NDArray[np.float32], k: int, *, expression: str, asking: Mapping[str, Any]
+        self, vectors: NDArray[np.float32], k: int, *, expression: str, effort: Mapping[str, Any]
     ) -> list[Hits]:
         found = self._read(
             "search",
@@ -202,21 +185,14 @@ class Collection:
             filter=expression,
             limit=k,
             output_fields=["vector", "var"],
-            search_params={"metric_type": "L2", "params": dict(asking)},
+            search_params={"metric_type": "L2", "params": dict(effort)},
         )
         return hits_of(found, vectors.shape[1])
 
-    def index(self) -> IndexState | None:
+    def index(self) -> dict[str, Any] | None:
+        """Return the description of the vector index, if there is one."""
         names = self.call("list_indexes", field_name="vector")
-        if not names:
-            return None
-        found = self.call("describe_index", index_name=names[0])
-        return IndexState(
-            name=names[0],
-            type=found["index_type"],
-            metric=found["metric_type"],
-            waiting=int(found.get("pending_index_rows", 0)),
-        )
+        return self.call("describe_index", index_name=names[0]) if names else None
 
     def load(self) -> None:
         self.call("load_collection", timeout=LOADING)
@@ -260,11 +236,11 @@ def hits_of(found: Any, width: int) -> list[Hits]:
     counts = [len(hits) for hits in plain]
     parts = np.split(vectors.reshape(sum(counts), width), np.cumsum(counts)[:-1])
     return [
-        Hits(
-            ids=[str(hit["id"]) for hit in hits],
-            distance=np.array([hit["distance"] for hit in hits], np.float32),
-            vectors=part,
-            var=np.array([hit["entity"]["var"] for hit in hits], np.float64),
+        (
+            [hit["id"] for hit in hits],
+            [hit["distance"] for hit in hits],
+            part,
+            [hit["entity"]["var"] for hit in hits],
         )
         for hits, part in zip(plain, parts, strict=True)
     ]

@@ -168,7 +168,7 @@ class MilvusEngine(ServerEngine):
         if kind != self._kind:  # if interrupted, `_ensure_index` builds it later
             if (index := self._collection.index()) is not None:
                 self._collection.call("release_collection")
-                self._collection.call("drop_index", index_name=index.name)
+                self._collection.call("drop_index", index_name=index["index_name"])
             _build_index(self._collection, kind)
         _wait_for_index(self._collection)
         self._kind = kind
@@ -268,13 +268,14 @@ def _ensure_index(collection: Collection, asked: str) -> str:
         kind = "flat" if asked == "auto" else asked
         _build_index(collection, kind)
         return kind
-    if index.metric != "L2":
+    if index["metric_type"] != "L2":
         raise EngineError(
-            f"the index at {collection.place.shown} is for {index.metric}, not for L2",
+            f"the index at {collection.place.shown} is for {index['metric_type']}, not for L2",
             fix="drop the index of the field 'vector' and open again",
         )
     # an index that someone else built keeps Milvus's name
-    return {name: kind for kind, (name, _) in TYPES.items()}.get(index.type, index.type)
+    built = str(index["index_type"])
+    return {name: kind for kind, (name, _) in TYPES.items()}.get(built, built)
 
 
 def _build_index(collection: Collection, kind: str) -> None:
@@ -290,7 +291,7 @@ def _build_index(collection: Collection, kind: str) -> None:
 def _wait_for_index(collection: Collection) -> None:
     """Wait until the index has all flushed rows."""
     last = time.monotonic() + LONGEST_BUILD
-    while (index := collection.index()) is not None and index.waiting:
+    while (index := collection.index()) is not None and int(index.get("pending_index_rows", 0)):
         if time.monotonic() > last:
             raise EngineError(f"the index at {collection.place.shown} was not built in a day")
         time.sleep(0.2)

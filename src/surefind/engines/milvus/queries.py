@@ -92,24 +92,22 @@ def search(
     """
     width = vectors.shape[1]
     at_once = max(1, min(AT_ONCE, EASY_ANSWER // (k * bytes_per_hit(width))))
-    asking = {"ef": min(max(100, 2 * k), FARTHEST), "nprobe": 128}
+    effort = {"ef": min(max(100, 2 * k), FARTHEST), "nprobe": 128}
     hits: list[Hits] = []
     for start in range(0, len(vectors), at_once):
         some = vectors[start : start + at_once]
-        hits += collection.search(some, k, expression=expression, asking=asking)
-    shape = (len(hits), max((len(one.ids) for one in hits), default=0))
+        hits += collection.search(some, k, expression=expression, effort=effort)
+    shape = (len(hits), max((len(one[0]) for one in hits), default=0))
     found = Found(
         keys=np.full(shape, "", dtype=object),
         distance=np.full(shape, np.inf, dtype=np.float32),
         vectors=np.zeros((*shape, width), dtype=np.float32),
         var=np.ones(shape, dtype=np.float64),
     )
-    for row, one in enumerate(hits):
-        count = len(one.ids)
-        found.keys[row, :count] = one.ids
-        found.distance[row, :count] = one.distance
-        found.vectors[row, :count] = one.vectors
-        found.var[row, :count] = one.var
+    for row, (ids, distance, near, var) in enumerate(hits):
+        count = len(ids)
+        found.keys[row, :count], found.distance[row, :count] = ids, distance
+        found.vectors[row, :count], found.var[row, :count] = near, var
     return found
 
 
