@@ -136,10 +136,16 @@ def test_a_wrong_password_is_said_to_be(server, guarded):
     assert "password authentication failed" in error.problem and "wrong" not in str(error)
 
 
-def test_a_password_may_come_from_the_environment(server, guarded, monkeypatch):
-    monkeypatch.setenv("PGPASSWORD", PASSWORD)
-    engine = create_engine(server.tcp_url(guarded, user="guarded"), SPACE, {}, kind="flat")
-    assert engine.count() == 0
+@pytest.mark.parametrize("password", ["", PASSWORD])
+def test_a_password_in_the_environment_or_the_url_is_not_described(
+    server, guarded, password, monkeypatch
+):
+    monkeypatch.setenv("PGPASSWORD", "" if password else PASSWORD)
+    url = server.tcp_url(guarded, user="guarded", password=password)
+    engine = create_engine(url, SPACE, {}, kind="flat")
+    description = engine.describe()
+    assert PASSWORD not in str(description) and "%2F" not in str(description)
+    assert description["place"].startswith("pgvector://guarded@127.0.0.1:")
     engine.drop()
 
 

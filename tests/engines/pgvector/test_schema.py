@@ -243,19 +243,6 @@ def test_damage_on_the_disk_is_found(make_engine, make_rows, server, table):
     server.run(f"DROP TABLE {table}")
 
 
-def test_an_engine_describes_itself(make_engine, make_rows, table):
-    engine = make_engine(kind="auto")
-    engine.add(make_rows(count=10))
-    description = engine.describe()
-    assert description["engine"] == "pgvector"
-    assert description["place"].endswith(f"table={table}")
-    assert (description["table"], description["rows"]) == (table, 10)
-    assert (description["kind"], description["asked_kind"]) == ("flat", "auto")
-    assert description["bytes"] > 10_000
-    assert re.fullmatch(r"PostgreSQL \d+\.\d+", description["server"])
-    assert re.fullmatch(r"pgvector \d+\.\d+\.\d+", description["extension"])
-
-
 def test_rows_that_wait_for_compacting_are_warned_about(make_engine, make_rows, monkeypatch):
     monkeypatch.setattr(schema, "SLOW", 50)
     engine = make_engine(kind="hnsw")

@@ -62,7 +62,7 @@ logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
 
 
 @dataclass(frozen=True)
-class Table:
+class TableUrl:
     """One table in one database."""
 
     parameters: dict[str, str] = field(repr=False)  # of the connection, with its password
@@ -70,7 +70,7 @@ class Table:
     shown: str  # the URL without secrets
 
 
-def parse(url: str) -> Table:
+def parse(url: str) -> TableUrl:
     """Parse a URL: all but `table` is libpq's, and so are PGPASSWORD and .pgpass."""
     if not _URL.fullmatch(url):
         raise unreadable_url(FORM)
@@ -95,11 +95,11 @@ def parse(url: str) -> Table:
     parameters = {**DEFAULTS, **given, "client_encoding": "utf8"}
     if any(parameters.get(name, "\0") in unquote(shown) for name in SECRETS):
         raise unreadable_url(FORM)
-    return Table(parameters, tables[0], shown)
+    return TableUrl(parameters, tables[0], shown)
 
 
 @contextmanager
-def server_errors(table: Table, *, fix: str = RETRY) -> Iterator[None]:
+def server_errors(table: TableUrl, *, fix: str = RETRY) -> Iterator[None]:
     """Raise `EngineError` with the server's first line; details may quote rows.
 
     `fix` is for errors that may pass.
@@ -119,7 +119,7 @@ def server_errors(table: Table, *, fix: str = RETRY) -> Iterator[None]:
 class Session:
     """A connection whose statements are about one table."""
 
-    def __init__(self, connection: Connection, table: Table) -> None:
+    def __init__(self, connection: Connection, table: TableUrl) -> None:
         self.connection, self.table = connection, table
 
     def run(
@@ -142,12 +142,12 @@ class Session:
         return int(found[0][0])
 
 
-def replaced(table: Table) -> EngineError:
+def replaced(table: TableUrl) -> EngineError:
     return EngineError(f"{table.shown} was dropped or made anew meanwhile", fix="open it again")
 
 
 @contextmanager
-def connect(table: Table) -> Iterator[Session]:
+def connect(table: TableUrl) -> Iterator[Session]:
     """Open a connection outside the pool, for one transaction."""
     fix = "start the server, or correct host, port, user and password in the URL"
     with server_errors(table, fix=fix):
@@ -159,7 +159,7 @@ def connect(table: Table) -> Iterator[Session]:
 class Connections:
     """A pool. Each call has a connection to itself; errors leave as `EngineError`."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: TableUrl) -> None:
         self.table = table
         self._pool: ConnectionPool[Connection] = ConnectionPool(
             make_conninfo(**table.parameters),
