@@ -11,7 +11,7 @@ from galleries import FAMILIES, random_embeddings, random_rows
 from memory_engine import MemoryEngine
 
 from surefind.embeddings import Gaussians
-from surefind.engines.base import Rows
+from surefind.engines.base import EngineError, Rows
 from surefind.engines.filters import COMPARE, Condition, Where
 from surefind.engines.space import Space
 from surefind.errors import InvalidArgument
@@ -325,6 +325,17 @@ def test_many_changes_are_there_when_opened_again_and_verified(make):
     assert again.count() == engine.count()
     query = random_embeddings(4, DIM, 1)
     assert found_ids(again, query, 10) == found_ids(engine, query, 10)
+
+
+def test_a_closed_engine_raises(make):
+    make()
+    engine = make.again()
+    engine.close()
+    engine.close()
+    zeros = np.zeros((1, DIM + 1), "f4")
+    for use in (engine.count, engine.refresh, lambda: engine.search(zeros, 1)):
+        with pytest.raises(EngineError, match="closed"):
+            use()
 
 
 def test_a_description_is_json_without_the_password(make):

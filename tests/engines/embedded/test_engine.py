@@ -18,7 +18,7 @@ from stores import (
     some_rows,
 )
 
-from surefind.engines.base import EngineError, Rows
+from surefind.engines.base import Rows
 from surefind.engines.embedded import engine, view
 from surefind.engines.registry import create_engine
 from surefind.errors import InvalidArgument, InvalidFile
@@ -72,14 +72,6 @@ def test_a_description_tells_size_version_and_kind(place):
     assert found["place"] == str(place) and found["asked_kind"] == found["kind"] == "flat"
     assert (found["version"], found["rows"], found["removed"]) == (4, 28, 4)
     assert found["bytes"] == sum(path.stat().st_size for path in place.iterdir())
-
-
-def test_a_closed_index_says_so(place):
-    found = filled(place)
-    found.close()
-    for use in (found.count, lambda: found.search(QUERIES, 1), lambda: found.add(some_rows(1, 1))):
-        with pytest.raises(EngineError, match="closed"):
-            use()
 
 
 def test_threads_search_while_one_writes(place):

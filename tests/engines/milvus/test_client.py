@@ -178,12 +178,3 @@ def test_a_collection_of_others_is_left_alone(milvus):
     assert other.has_collection("foreign")
     other.drop_collection("foreign")
     other.close()
-
-
-@pytest.mark.milvus
-def test_a_closed_engine_says_so(make):
-    engine = make()
-    engine.close()
-    engine.close()
-    with pytest.raises(EngineError, match="closed"):
-        engine.count()

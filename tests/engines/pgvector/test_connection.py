@@ -174,10 +174,6 @@ def test_an_extension_that_was_dropped_is_missed_at_opening(server):
     assert "no extension pgvector" in failing(open_engine, server.url(database)).problem
 
 
-def count_of(blocks) -> int:
-    return sum(len(block.keys) for block in blocks)
-
-
 def end_connections(server) -> None:
     server.run(
         "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
@@ -200,13 +196,6 @@ def test_an_engine_that_is_forgotten_closes_its_connections(server, url):
     await_connections(server, 1)
     del engine
     await_connections(server, 0)
-
-
-def test_a_closed_engine_says_so(make_engine):
-    engine = make_engine()
-    engine.close()
-    engine.close()
-    assert "is closed" in failing(engine.count).problem
 
 
 def test_a_connection_that_dies_between_calls_is_replaced_unseen(make_engine, make_rows, server):
