@@ -7,6 +7,7 @@ import os
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from os import fsync
 from pathlib import Path
 from secrets import randbits
 from tempfile import TemporaryFile
@@ -84,7 +85,7 @@ def sync_folder(folder: Path) -> None:
     """Flush a folder: without it a power cut may lose names that are new in it."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        fsync(descriptor)
     except OSError as error:
         if error.errno != errno.EINVAL:  # some network disks cannot; their renames are durable
             raise
