@@ -30,7 +30,7 @@ from typing import NamedTuple
 import all_rows as rows
 from all_rows import Result, Row
 
-from surefind.files import write_whole
+from surefind.storage import write_whole
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent

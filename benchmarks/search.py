@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 import surefind as sf
-from surefind.engines.embedded.graph import LINKS, LOOK, LOOK_BUILDING
+from surefind.engines.embedded.ann import LINKS, LOOK, LOOK_BUILDING
 from surefind.engines.space import Space
 
 K, QUERIES, PACKETS, ONES = 10, 1000, 320, 100

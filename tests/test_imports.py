@@ -16,21 +16,20 @@ MAY_IMPORT = {
     "text": set(),
     "validation": {"errors"},
     "settings": {"errors", "validation"},
-    "files": {"errors"},
-    "storage": {"errors", "files"},
-    "embeddings": {"errors", "files"},
+    "storage": {"errors"},
+    "embeddings": {"errors", "storage"},
     "distributed": {"embeddings"},
     "functional": {"errors", "validation", "embeddings"},
     "metrics": {"errors", "validation", "embeddings"},
     "losses": {"errors", "validation", "embeddings", "functional"},
     "images": {"errors", "validation", "settings"},
     "datasets": {"errors", "validation", "settings", "images"},
-    "encoders": {"errors", "validation", "settings", "files", "embeddings", "images"},
+    "encoders": {"errors", "validation", "settings", "storage", "embeddings", "images"},
 }
 MAY_IMPORT["training"] = {*MAY_IMPORT, "encoders"}
-MAY_IMPORT["engines"] = {"errors", "validation", "files", "storage", "embeddings", "functional"}
+MAY_IMPORT["engines"] = {"errors", "validation", "storage", "embeddings", "functional"}
 MAY_IMPORT["confidence"] = {*MAY_IMPORT["encoders"], "functional", "metrics", "datasets", "losses"}
-MAY_IMPORT["confidence"] |= {"encoders", "engines", "storage", "text"}
+MAY_IMPORT["confidence"] |= {"encoders", "engines", "text"}
 MAY_IMPORT["search"] = {*MAY_IMPORT["confidence"], "confidence"}
 MAY_IMPORT["vectors"] = {*MAY_IMPORT["search"], "search"}
 MAY_IMPORT["reports"] = {*MAY_IMPORT["vectors"], "vectors", "training"}

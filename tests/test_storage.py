@@ -1,6 +1,8 @@
-"""Small files and documents that carry their checksum."""
+"""Files appear whole and durably or not at all; JSON and documents carry their checksum."""
 
+import errno
 import json
+import os
 import resource
 import signal
 import sqlite3
@@ -17,55 +19,117 @@ from stores import flip_bit
 
 from surefind import storage
 from surefind.errors import InvalidFile
-from surefind.storage import Damaged, Documents, read_small, seal, unseal
+from surefind.storage import (
+    CorruptFile,
+    Documents,
+    dump_checksummed_json,
+    load_checksummed_json,
+    make_writable,
+    sync_folder,
+    whole_file,
+    write_whole,
+)
 
-PATH = Path("some.json")
 FACTS = {"schema": 1, "kind": "flat", "facts": {"a": [1, 2.5, "ü", None, True]}}
+WRITTEN = dump_checksummed_json(FACTS)
 
 
-def test_facts_come_back_as_they_were_sealed():
-    assert unseal(PATH, seal(FACTS)) == FACTS
+def test_a_file_is_replaced_whole(tmp_path):
+    path = tmp_path / "file"
+    write_whole(path, b"older and longer")
+    write_whole(path, memoryview(b"newer"))
+    assert path.read_bytes() == b"newer"
+    assert list(tmp_path.iterdir()) == [path]
 
 
-def test_every_changed_bit_is_seen():
-    content = bytearray(seal(FACTS))
+def test_two_that_write_one_file_at_a_time_both_succeed(tmp_path):
+    """As threads of one process do; the last to finish is what stays."""
+    path = tmp_path / "file"
+    with whole_file(path) as first:
+        first.write(b"first")
+        with whole_file(path) as second:
+            second.write(b"second")
+        assert path.read_bytes() == b"second"
+    assert path.read_bytes() == b"first"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_file_then_name_then_folder_reach_the_disk(tmp_path, monkeypatch):
+    steps: list[str] = []
+    rename = Path.replace
+    monkeypatch.setattr(os, "fsync", lambda _: steps.append("file"))
+    monkeypatch.setattr(storage, "fsync", lambda _: steps.append("folder"))
+    monkeypatch.setattr(Path, "replace", lambda *to: (steps.append("name"), rename(*to))[1])
+    write_whole(tmp_path / "file", b"content")
+    assert steps == ["file", "name", "folder"]
+    make_writable(tmp_path / "new")
+    make_writable(tmp_path / "new")
+    assert steps[3:] == ["folder"]  # the name of the new folder in its parent
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt(), OSError(errno.EIO, "broken"), ValueError()])
+def test_what_is_not_finished_is_removed(tmp_path, stop: BaseException):
+    path = tmp_path / "file"
+    write_whole(path, b"older")
+
+    def write_half() -> None:
+        with whole_file(path) as file:
+            file.write(b"half")
+            raise stop
+
+    with pytest.raises(type(stop)):
+        write_half()
+    assert path.read_bytes() == b"older" and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_that_cannot_be_synced_is_an_error_unless_it_never_can(tmp_path, monkeypatch):
+    def failing(code: int):
+        def fail(_: int) -> None:
+            raise OSError(code, os.strerror(code))
+
+        return fail
+
+    monkeypatch.setattr(storage, "fsync", failing(errno.EINVAL))
+    sync_folder(tmp_path)
+    monkeypatch.setattr(storage, "fsync", failing(errno.EIO))
+    with pytest.raises(InvalidFile, match="cannot write"):
+        write_whole(tmp_path / "file", b"content")
+
+
+def test_a_folder_that_is_not_there_is_one_clear_error(tmp_path):
+    with pytest.raises(InvalidFile, match="No such file") as raised:
+        write_whole(tmp_path / "none" / "file", b"")
+    assert "writable" in raised.value.fix
+
+
+def refuses(path: Path, content: bytes, match: str = "") -> None:
+    path.write_bytes(content)
+    with pytest.raises(CorruptFile, match=match):
+        load_checksummed_json(path)
+
+
+def test_checksummed_json_comes_back_and_every_changed_bit_is_detected(tmp_path):
+    path, content = tmp_path / "some.json", bytearray(WRITTEN)
+    path.write_bytes(content)
+    assert load_checksummed_json(path) == FACTS
     for bit in range(8 * len(content)):
         content[bit // 8] ^= 1 << bit % 8
-        with pytest.raises(Damaged):
-            unseal(PATH, bytes(content))
+        refuses(path, bytes(content))
         content[bit // 8] ^= 1 << bit % 8
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"{}",
-        b"[]",
-        b'{"checksum": 3}',
-        b"[" * 100_000,
-        b"\xff",
-        b'{"a": ' + b"9" * 9999 + b"}",
-        seal(FACTS)[:-1],
-        seal(FACTS) + b"\n",
-        json.dumps(json.loads(seal(FACTS)), indent=1).encode(),  # the same facts, otherwise written
-    ],
-)
-def test_whatever_was_not_sealed_is_refused(content: bytes):
-    with pytest.raises(Damaged):
-        unseal(PATH, content)
-
-
-def test_a_file_of_endless_length_is_not_read(tmp_path, monkeypatch):
+def test_json_without_the_right_checksum_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "some.json"
+    otherwise_written = json.dumps(json.loads(WRITTEN), indent=1).encode()
+    for content in (b"", b"{}", b"[]", b'{"checksum": 3}', b"[" * 100_000, b"\xff"):
+        refuses(path, content)
+    for content in (b'{"a": ' + b"9" * 9999 + b"}", WRITTEN[:-1], WRITTEN + b"\n"):
+        refuses(path, content)
+    refuses(path, otherwise_written, "checksum")
     monkeypatch.setattr(storage, "LARGEST", 100)
-    (tmp_path / "long").write_bytes(bytes(101))
-    with pytest.raises(Damaged, match="too large"):
-        read_small(tmp_path / "long")
-
-
-def test_a_file_that_is_not_there_is_missing(tmp_path):
-    with pytest.raises(Damaged, match="missing"):
-        read_small(tmp_path / "none")
+    refuses(path, bytes(101), "too large")
+    with pytest.raises(CorruptFile, match="missing"):
+        load_checksummed_json(tmp_path / "none")
 
 
 # documents in SQLite
@@ -107,7 +171,7 @@ def test_a_document_beyond_the_limit_of_a_value_is_kept_in_parts(documents, monk
     assert documents.read("") == CONTENT
     with closing(sqlite3.connect(documents.path)) as db, db:
         db.execute("DELETE FROM documents WHERE part = 76")
-    with pytest.raises(Damaged, match=r"a.large is not as it was written"):
+    with pytest.raises(CorruptFile, match=r"a.large is not as it was written"):
         documents.read("a")
 
 
@@ -130,7 +194,7 @@ def test_no_flipped_bit_goes_unseen(documents):
 def test_what_is_no_database_is_damaged(documents):
     documents.path.write_bytes(b"something else, as long as the header of SQLite is, and longer")
     for use in (documents.read, documents.digests, lambda name: documents.write({name: b""})):
-        with pytest.raises(Damaged, match=r"some\.db is damaged"):
+        with pytest.raises(CorruptFile, match=r"some\.db is damaged"):
             use("a")
     assert len(documents.problems()) == 1
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import surefind
-from surefind.engines.opening import is_url, without_password
+from surefind.engines.registry import is_url, without_password
 from surefind.errors import InvalidArgument, SurefindError
 
 CGROUP = Path("/sys/fs/cgroup")

@@ -12,7 +12,7 @@ from safetensors.torch import save as to_safetensors
 from torch import Tensor
 
 from surefind.errors import InvalidArgument, InvalidFile
-from surefind.files import write_whole
+from surefind.storage import write_whole
 
 LARGEST = 1e6  # of an entry of a mean; beyond it products of distances overflow float32
 LARGEST_SPREAD = 1e9  # of a variance

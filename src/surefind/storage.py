@@ -1,84 +1,135 @@
-"""Small JSON files and documents in SQLite, with checksums; damage to files."""
+"""Durable storage: atomic file writes, checksummed JSON, documents in SQLite."""
 
 import errno
 import hashlib
 import json
+import os
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
+from os import fsync
 from pathlib import Path
-from typing import Any
+from secrets import randbits
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO
 from urllib.parse import quote
 
 from surefind.errors import InvalidFile, SurefindError
-from surefind.files import make_writable
 
-LARGEST = 64 * 2**20  # bytes of a small file; nothing of that size is ever written
+LARGEST = 64 * 2**20  # bytes of a JSON file; nothing of that size is ever written
 PATIENCE = 600.0  # seconds; while an index is compacted its file is locked
+ROOM = "choose a folder that exists, is writable and has free space"
 DOCUMENTS = (
     "CREATE TABLE IF NOT EXISTS documents(name TEXT, part INTEGER, content BLOB NOT NULL,"
     " sha256 BLOB NOT NULL, PRIMARY KEY(name, part)) WITHOUT ROWID"
 )
-SYNCHRONOUS = "EXTRA"  # the folder is flushed too when the journal is deleted, which is the commit
-# Codes of SQLite's errors that mean a damaged file.
-_DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_MISMATCH", "SQLITE_FORMAT")
+SYNCHRONOUS = "EXTRA"  # also flush the folder when the journal is deleted, which is the commit
+# Codes of SQLite's errors that mean a corrupt file.
+_CORRUPTION = (
+    "SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_MISMATCH", "SQLITE_FORMAT",
+)  # fmt: skip
 _PART = 2**28  # bytes of a document in a row; SQLite has at most 10^9
-_SEAL = "checksum"
+_CHECKSUM = "checksum"
 
 
-class Damaged(InvalidFile):
-    """A file that is not what was written."""
+class CorruptFile(InvalidFile):
+    """A file that does not contain what was written."""
 
     def __init__(self, path: Path, why: str) -> None:
         fix = "restore the folder from a copy, or make the index again"
         super().__init__(f"{path} is damaged: {why}", fix=fix)
 
 
-def seal(facts: Mapping[str, Any]) -> bytes:
-    """Return the facts as JSON with their checksum."""
-    return _written({**facts, _SEAL: _checksum(facts)})
-
-
-def unseal(path: Path, content: bytes) -> dict[str, Any]:
-    """Return what was sealed; `path` is named in errors."""
+def write_whole(path: Path, content: bytes | memoryview, *, fix: str = ROOM) -> None:
+    """Write a file atomically: an older one stays until the new one is on the disk."""
     try:
-        facts = json.loads(content)
-        sealed = facts.pop(_SEAL)
-        # the whole text is compared: JSON has several ways to write the same facts
-        if sealed == _checksum(facts) and content == _written({**facts, _SEAL: sealed}):
-            return dict(facts)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise Damaged(path, "it is not the JSON that was written") from error
-    raise Damaged(path, "its checksum is wrong")
+        with whole_file(path) as file:
+            _put(file, content)
+    except OSError as error:
+        raise InvalidFile(f"cannot write {path}: {error.strerror}", fix=fix) from error
 
 
-def read_small(path: Path) -> bytes:
-    """Read a file of at most `LARGEST` bytes."""
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """Open a temporary file that is flushed and renamed to `path` when the block succeeds."""
+    unfinished = path.with_name(f".{path.name}.{randbits(64)}.part")  # not that of another thread
+    try:
+        with unfinished.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+        sync_folder(path.parent)
+    except BaseException:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+        raise
+
+
+def make_writable(folder: Path) -> None:
+    """Create a folder durably and check that files can be written there."""
+    try:
+        new = not folder.exists()
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+        if new:
+            sync_folder(folder.parent)
+    except OSError as error:
+        raise InvalidFile(
+            f"cannot write {folder}: {error.strerror}", fix="choose a writable folder"
+        ) from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush a folder: without it a power cut may lose names that are new in it."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some network disks cannot; their renames are durable
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def dump_checksummed_json(facts: Mapping[str, Any]) -> bytes:
+    """Return facts as JSON with their checksum."""
+    checksum = hashlib.sha256(_json(facts)).hexdigest()
+    return _json({**facts, _CHECKSUM: checksum})
+
+
+def load_checksummed_json(path: Path) -> dict[str, Any]:
+    """Read a file of at most `LARGEST` bytes that `dump_checksummed_json` made."""
     try:
         with path.open("rb") as file:
             content = file.read(LARGEST + 1)
+        if len(content) > LARGEST:
+            raise CorruptFile(path, "it is too large")
+        facts: dict[str, Any] = json.loads(content)
+        del facts[_CHECKSUM]
+        # the whole text is compared: JSON has several ways to write the same facts
+        if content != dump_checksummed_json(facts):
+            raise CorruptFile(path, "its checksum is wrong")
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise Damaged(path, "it is missing") from error
+        raise CorruptFile(path, "it is missing") from error
     except OSError as error:
         if error.errno in (errno.EIO, errno.EISDIR, errno.ENXIO, errno.ELOOP):
-            raise Damaged(path, f"it cannot be read: {error.strerror}") from error
-        raise InvalidFile(
-            f"cannot read {path}: {error.strerror}",
-            fix="make it readable, then open the index again",
-        ) from error
-    if len(content) > LARGEST:
-        raise Damaged(path, "it is too large")
-    return content
+            raise CorruptFile(path, f"it cannot be read: {error.strerror}") from error
+        raise InvalidFile(f"cannot read {path}: {error.strerror}") from error
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise CorruptFile(path, "it is not the JSON that was written") from error
+    return facts
 
 
 class Documents:
-    """Named bytes with checksums in a table of a SQLite file, which may have other tables."""
+    """Named byte strings with checksums, in one table of a SQLite file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def read(self, prefix: str) -> dict[str, bytes]:
-        """Return the documents whose names begin so, as they are at one moment."""
+        """Return the documents whose names begin with `prefix`, as of one moment."""
         query = (
             "SELECT CAST(name AS TEXT), CAST(content AS BLOB), sha256 FROM documents"
             " WHERE name GLOB ? ORDER BY name, part"
@@ -89,16 +140,16 @@ class Documents:
             digests.setdefault(name, set()).add(digest)
         for name, content in found.items():
             if digests[name] != {_digest(name, content)}:
-                raise Damaged(self.path, f"{name} is not as it was written")
+                raise CorruptFile(self.path, f"{name} is not as it was written")
         return found
 
     def digests(self, prefix: str) -> list[tuple[str, bytes]]:
-        """Return names and checksums, to see whether anything has changed."""
+        """Return names and checksums, to detect changes."""
         query = "SELECT DISTINCT name, sha256 FROM documents WHERE name GLOB ? ORDER BY name"
         return list(self._select(query, f"{prefix}*"))
 
     def write(self, documents: Mapping[str, bytes | None]) -> None:
-        """Replace all of these or, whatever stops it, none; None removes one."""
+        """Replace these documents in one transaction; None removes one."""
         rows = [
             (name, part, content[start : start + _PART], _digest(name, content))
             for name, content in documents.items()
@@ -114,7 +165,7 @@ class Documents:
             db.execute("COMMIT")
 
     def problems(self) -> list[str]:
-        """Read all of them again, and let SQLite check the table."""
+        """Return what is wrong with the documents and their table."""
         try:
             found = self._select("PRAGMA integrity_check(documents)")
             self.read("")
@@ -139,7 +190,7 @@ def sqlite_file(
     refusal: type[SurefindError] = InvalidFile,
     patience: float = 60.0,
 ) -> Iterator[sqlite3.Connection]:
-    """Connect for one use; closing rolls back what was not committed. `doing` is read or write.
+    """Open a connection; closing it rolls back what was not committed. `doing` is read or write.
 
     SQLite opens a file for reading only where it may not be written. Do not open it by other
     means: closing a file drops all locks that the process has on it.
@@ -153,34 +204,35 @@ def sqlite_file(
             yield db
     except (sqlite3.Error, UnicodeDecodeError) as error:  # SQLite may quote a damaged text
         code = getattr(error, "sqlite_errorname", None) or "SQLITE_CORRUPT"
-        if code.startswith(_DAMAGE):
-            raise Damaged(path, str(error)) from error
+        if code.startswith(_CORRUPTION):
+            raise CorruptFile(path, str(error)) from error
         if code.startswith("SQLITE_BUSY"):
             raise refusal(
                 f"another process is writing to {path}",
                 fix="wait until it has finished, or end it; nothing was changed",
             ) from error
-        raise refused(path, doing, str(error), refusal) from error
+        raise disk_error(path, doing, str(error), refusal) from error
     except OSError as error:
         why = error.strerror or str(error)
         if doing == "read" and error.errno in (errno.ENOENT, errno.EIO, errno.EISDIR):
-            raise Damaged(Path(error.filename or path), why) from error
-        raise refused(path, doing, why, refusal) from error
+            raise CorruptFile(Path(error.filename or path), why) from error
+        raise disk_error(path, doing, why, refusal) from error
 
 
-def refused(path: Path, doing: str, why: str, kind: type[SurefindError]) -> SurefindError:
-    """Describe a disk that is full, read-only or broken."""
+def disk_error(path: Path, doing: str, why: str, kind: type[SurefindError]) -> SurefindError:
+    """Return an error for a disk that is full, read-only or broken."""
     state = "; it is as it was" if doing == "write" else ""
     fix = "free some space or make the folder writable, then do it again"
     return kind(f"cannot {doing} {path}: {why}{state}", fix=fix)
 
 
-def _written(facts: Mapping[str, Any]) -> bytes:
+def _put(file: BinaryIO, content: bytes | memoryview) -> None:
+    """Write bytes; tests let it fail."""
+    file.write(content)
+
+
+def _json(facts: Mapping[str, Any]) -> bytes:
     return (json.dumps(facts, sort_keys=True, allow_nan=False) + "\n").encode()
-
-
-def _checksum(facts: Mapping[str, Any]) -> str:
-    return hashlib.sha256(_written(facts)).hexdigest()
 
 
 def _digest(name: str, content: bytes) -> bytes:

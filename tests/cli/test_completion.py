@@ -12,8 +12,8 @@ from commands_walked import COMMANDS
 from surefind.cli import options
 from surefind.datasets.registry import READERS
 from surefind.encoders.onnx.runtime import RUNTIMES
-from surefind.engines.engine import KINDS
-from surefind.engines.opening import SCHEMES
+from surefind.engines.base import KINDS
+from surefind.engines.registry import SCHEMES
 from surefind.functional.ranking import RANKINGS
 
 SUREFIND = Path(sys.executable).with_name("surefind")

@@ -23,7 +23,7 @@ from surefind.confidence.labelled_queries import (
     has_match,
     matching,
 )
-from surefind.engines.engine import Rows
+from surefind.engines.base import Rows
 
 GALLERY, LABELS = clusters(classes=12, per_class=6, seed=1)
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from memory_engine import MemoryEngine
 
-from surefind.engines.engine import Engine
-from surefind.engines.opening import create_engine, open_engine
+from surefind.engines.base import Engine
+from surefind.engines.registry import create_engine, open_engine
 from surefind.engines.space import Space
 
 NUMBER = itertools.count()

@@ -5,7 +5,7 @@ from galleries import random_embeddings
 from pictures import write_pictures
 
 import surefind as sf
-from surefind.engines.opening import without_password
+from surefind.engines.registry import without_password
 from surefind.engines.space import Space
 from surefind.search.index import Index
 
@@ -92,7 +92,7 @@ def test_more_hits_than_the_engine_can_return_are_refused(tmp_path, engine, kind
         ids = [str(n) for n in range(30)]
         index.add_embeddings(gallery, ids, metadata=[{"half": n % 2} for n in range(30)])
         index.compact()
-        monkeypatch.setattr(type(index._engine), "most", 20)
+        monkeypatch.setattr(type(index._engine), "max_k", 20)
         refused = "at most 20, the limit of this index's engine, got 21"
         for ranking in ("mean", "expected"):
             for ask in (index.search, index.nearest, index.search_views):

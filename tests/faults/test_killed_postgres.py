@@ -11,9 +11,9 @@ import torch
 from postgres import PostgresServer, postgres_server
 
 import surefind as sf
-from surefind.engines.engine import EngineError, Rows
-from surefind.engines.opening import create_engine, open_engine
+from surefind.engines.base import EngineError, Rows
 from surefind.engines.pgvector.engine import PgvectorEngine
+from surefind.engines.registry import create_engine, open_engine
 from surefind.engines.space import Space
 
 DIM, EACH = 16, 25
@@ -45,7 +45,7 @@ class Writer:
                 try:
                     self.engine.add(batch(self.acknowledged))
                     self.acknowledged += 1
-                    asked = self.engine.space.stored(batch(0).embeddings[:1])
+                    asked = self.engine.space.gallery_vectors(batch(0).embeddings[:1])
                     assert self.engine.search(asked, 3).keys.shape == (1, 3)
                 except EngineError as error:
                     self.errors.append(error)
@@ -91,7 +91,7 @@ def check_all_is_there(url: str, writer: Writer) -> None:
         assert len(rows) == writer.acknowledged * EACH + begun + 1
         assert engine.verify() == []
         asked = batch(0)
-        stored = engine.space.stored(asked.embeddings[:EACH])
+        stored = engine.space.gallery_vectors(asked.embeddings[:EACH])
         found = engine.search(stored, 1)  # along the graph, which was written to as well
         assert engine.rows(found.keys[:, 0]).ids == asked.ids[:EACH]
     finally:

@@ -16,7 +16,7 @@ from surefind.engines.space import Space
 from surefind.images.loader import TooManyRejected
 from surefind.search import ingest
 from surefind.search.index import Index
-from surefind.storage import seal
+from surefind.storage import dump_checksummed_json
 
 CONFIG = EncoderConfig(backbone="tiny", dim=16)
 
@@ -114,7 +114,7 @@ def test_conditions_choose_rows(index, photos):
     label = files(photos)[0].parent.name
     hits = index.search(files(photos)[10], k=20, where=f"label={label}").hits
     assert {hit.metadata["label"] for hit in hits} == {label}
-    assert len(hits) == index.count(sf.engines.where.Where.parse([f"label={label}"])) == 5
+    assert len(hits) == index.count(sf.engines.filters.Where.parse([f"label={label}"])) == 5
 
 
 @pytest.mark.parametrize("k", [0, -1, 2.5, "a", True, None])
@@ -341,7 +341,7 @@ def test_a_damaged_description_is_one_clear_error(index, tmp_path, content):
 
 
 def test_an_index_of_the_first_release_is_refused_and_told_how_to_make_it_anew(tmp_path: Path):
-    (tmp_path / "index.json").write_bytes(seal({"schema": 1, "engine": "faiss"}))
+    (tmp_path / "index.json").write_bytes(dump_checksummed_json({"schema": 1, "engine": "faiss"}))
     with pytest.raises(sf.InvalidFile, match="surefind 0.1") as raised:
         Index.open(tmp_path)
     assert "surefind index MODEL IMAGES -o INDEX" in str(raised.value.fix)

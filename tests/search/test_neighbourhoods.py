@@ -9,8 +9,8 @@ from stores import made
 
 from surefind.confidence import density as module
 from surefind.confidence.density import WIDTH, LocalDensity, known_density
+from surefind.engines.base import Rows
 from surefind.engines.embedded.engine import create
-from surefind.engines.engine import Rows
 from surefind.engines.knn import nearest
 from surefind.engines.space import Space
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from memory_engine import MemoryEngine
 
-from surefind.engines.engine import LONGEST_ID, EngineError
+from surefind.engines.base import LONGEST_ID, EngineError
 from surefind.engines.space import Space
 from surefind.errors import SurefindError
 from surefind.serve import gallery as module

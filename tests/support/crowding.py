@@ -12,11 +12,11 @@ from children import received, start
 from stores import DIM, SPACE, opened
 
 from surefind.embeddings import Gaussians
+from surefind.engines.base import Rows
 from surefind.engines.embedded.database import transaction
-from surefind.engines.engine import Rows
 
 ROWS = 7  # of each writer; all are replaced at once
-QUERY = SPACE.asking(Gaussians(torch.ones(3, DIM), torch.ones(3)))
+QUERY = SPACE.query_vectors(Gaussians(torch.ones(3, DIM), torch.ones(3)))
 
 
 def hold(place: str, pipe: Connection) -> None:
@@ -80,7 +80,7 @@ def _wrong(engine: Any, newest: Counter[int]) -> list[str]:
         elif turns[0] < newest[writer]:
             wrong.append(f"writer {writer}: turn {turns[0]} after {newest[writer]}")
         newest[writer] = max(newest[writer], *turns)
-        wanted = SPACE.stored(rows_of(writer, turns[0]).embeddings)
+        wanted = SPACE.gallery_vectors(rows_of(writer, turns[0]).embeddings)
         mine = [n for n, row in enumerate(rows.metadata) if row["writer"] == writer]
         if not np.array_equal(vectors[mine], wanted):
             wrong.append(f"writer {writer}: rows of turn {turns[0]} hold something else")

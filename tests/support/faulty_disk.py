@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from surefind import files
+from surefind import storage
 
 NEVER = 10**9
 
@@ -39,8 +39,8 @@ def failing_disk(
         return run
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "put", step("write", files.put))
-        patch.setattr(files, "sync_folder", step("sync folder", lambda _: None))
+        patch.setattr(storage, "_put", step("write", storage._put))
+        patch.setattr(storage, "sync_folder", step("sync folder", lambda _: None))
         patch.setattr(os, "fsync", step("sync", lambda _: None))
         patch.setattr(Path, "open", step("open", Path.open))
         patch.setattr(Path, "replace", step("rename", Path.replace))

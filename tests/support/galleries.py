@@ -5,7 +5,7 @@ import hashlib
 import torch
 
 from surefind.embeddings import Embeddings, Gaussians, VonMisesFisher
-from surefind.engines.engine import Rows
+from surefind.engines.base import Rows
 
 FAMILIES = (Gaussians.family, VonMisesFisher.family)
 

@@ -12,9 +12,9 @@ from children import received, start
 from stores import DIM, SPACE, contents, opened
 
 from surefind.embeddings import Gaussians
+from surefind.engines.base import Engine, Rows
+from surefind.engines.embedded import ann
 from surefind.engines.embedded import engine as embedded
-from surefind.engines.embedded import graph
-from surefind.engines.engine import Engine, Rows
 from surefind.errors import SurefindError
 
 POOL = 60  # ids that come and go
@@ -79,7 +79,7 @@ def done(model: Model, seed: int, step: int) -> Model:
 
 def write_on(place: str, seed: int, step: int, pipe: Connection) -> None:
     """What the child does until it is killed: a step, and then word of it."""
-    embedded.BLOCK, graph.GRAPH_FROM = 16, 40
+    embedded.BLOCK, ann.GRAPH_FROM = 16, 40
     engine = opened(Path(place))
     pipe.send(step - 1)
     while True:
@@ -95,7 +95,7 @@ def holds(engine: Engine, model: Model, seed: int) -> bool:
         ids = [int(name[4:]) for name, wrote in model.items() if wrote == step]
         rows = rows_of(seed, step, ids)
         for n, name in enumerate(rows.ids):
-            vector = SPACE.stored(rows.embeddings)[n].tobytes()
+            vector = SPACE.gallery_vectors(rows.embeddings)[n].tobytes()
             wanted[name] = (rows.digests[n], step, vector, 0.5 + step)
     found = {
         name: (digest, int(metadata.split('"step": ')[1][:-1]), vector, var)

@@ -6,15 +6,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.engine import Block, Found, Keys, Rows
+from surefind.engines.base import Block, Found, Keys, Rows
+from surefind.engines.filters import Where
 from surefind.engines.space import Space
-from surefind.engines.where import Where
 
 
 class MemoryEngine:
     """Rows in a dictionary, distances in float64."""
 
-    exact, most, warnings = True, 2**31, ()
+    exact, max_k, warnings = True, 2**31, ()
 
     def __init__(self, space: Space, facts: Mapping[str, Any] | None = None) -> None:
         self.space, self.facts = space, dict(facts or {"fingerprint": "none"})
@@ -96,6 +96,6 @@ class MemoryEngine:
             return Block(np.empty(0, "i8"), np.empty((0, self.space.width), "f4"), np.empty(0))
         return Block(
             np.array([key for key, _ in chosen]),
-            np.concatenate([self.space.stored(rows.embeddings) for _, rows in chosen]),
+            np.concatenate([self.space.gallery_vectors(rows.embeddings) for _, rows in chosen]),
             np.concatenate([self.space.var(rows.embeddings) for _, rows in chosen]),
         )

@@ -13,11 +13,11 @@ import numpy as np
 from children import received, start
 from stores import answers, contents, files_of, filled, flip_bit, opened
 
-from surefind.engines.embedded import graph
+from surefind.engines.embedded import ann
 from surefind.engines.embedded.database import read_meta, write_meta
-from surefind.engines.where import Where
+from surefind.engines.filters import Where
 from surefind.errors import SurefindError
-from surefind.storage import Damaged
+from surefind.storage import CorruptFile
 
 EXTREMES = [b"\xff" * 8, bytes(8), b"\xff" * 7 + b"\x7f", bytes(4) + b"\1" + bytes(3)]
 WHERE = Where.parse(["label=a", "year>2001"])
@@ -25,7 +25,7 @@ WHERE = Where.parse(["label=a", "year>2001"])
 
 def prepared(root: Path) -> list[Path]:
     """Indexes with files of every sort."""
-    graph.GRAPH_FROM = 15
+    ann.GRAPH_FROM = 15
     places = [root / kind for kind in ("hnsw", "ivf")]
     for place in places:
         filled(place, kind=place.name)
@@ -83,7 +83,7 @@ def outcome(place: Path, right: tuple[Any, ...] | None) -> str:
         found = seen(place)
         engine = opened(place)
         noticed = [*engine.warnings, *engine.verify()]
-    except Damaged:
+    except CorruptFile:
         return "damaged"
     except SurefindError as error:
         return "refused" if error.fix else f"no fix: {error}"

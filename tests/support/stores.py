@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from galleries import random_embeddings, random_rows
 
+from surefind.engines.base import Engine, Rows
 from surefind.engines.embedded.engine import EmbeddedEngine, create, open_place
-from surefind.engines.engine import Engine, Rows
 from surefind.engines.space import Space
 
 DIM = 6
 SPACE = Space("gaussian", DIM)
 FACTS = {"fingerprint": "f" * 64, "nested": {"a": [1, 2.5, "ü"]}}
-QUERIES = SPACE.asking(random_embeddings(5, DIM, seed=99))
+QUERIES = SPACE.query_vectors(random_embeddings(5, DIM, seed=99))
 
 Contents = dict[str, tuple[Any, ...]]
 
@@ -68,7 +68,7 @@ def answers(engine: Engine, k: int = 4) -> list[list[str]]:
     """The ids that are nearest to a few queries."""
     if not engine.count():
         return []
-    found = engine.search(QUERIES, min(k, engine.most))
+    found = engine.search(QUERIES, min(k, engine.max_k))
     return [list(engine.rows(keys).ids) for keys in found.keys]
 
 

@@ -69,7 +69,7 @@ def calibrate(
         surefind calibrate photos.index new-queries/ --check
     """
     from surefind.cli.output import stages
-    from surefind.files import make_writable
+    from surefind.storage import make_writable
 
     if check and plot is not None:
         raise sf.InvalidArgument("--check, --plot", expected="one of them", got="both")

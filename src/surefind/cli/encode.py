@@ -44,7 +44,7 @@ def encode(
     """
     from surefind.distributed import own_device
     from surefind.encoders.onnx.runtime import open_encoder
-    from surefind.files import make_writable
+    from surefind.storage import make_writable
     from surefind.text import printable
 
     if output.suffix.lower() not in (".safetensors", ".npz"):
@@ -88,7 +88,7 @@ def _write(
     import numpy as np
 
     from surefind.embeddings import VonMisesFisher
-    from surefind.files import whole_file
+    from surefind.storage import whole_file
 
     embeddings = encoded.embeddings
     if output.suffix.lower() == ".safetensors":  # which has room for text only

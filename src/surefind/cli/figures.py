@@ -68,10 +68,10 @@ def figures(
 
     from surefind.cli.output import bars
     from surefind.cli.rendering import plain_table
-    from surefind.files import make_writable
     from surefind.reports.figures import theory
     from surefind.reports.figures.style import ENDINGS, save
     from surefind.reports.report import write_figures
+    from surefind.storage import make_writable
 
     if output.suffix in ENDINGS:
         raise InvalidArgument(

@@ -87,7 +87,7 @@ def index(
     """
     from surefind.distributed import ProcessGroup, own_device
     from surefind.encoders.onnx.runtime import open_encoder
-    from surefind.engines.opening import SCHEMES, is_url
+    from surefind.engines.registry import SCHEMES, is_url
     from surefind.search.folder import EMBEDDED
     from surefind.validation import check_choice
     from surefind.vectors.upgrade import is_upgrade
@@ -265,7 +265,7 @@ def _open(
     ranking: Ranking | None,
 ) -> "sf.Index":
     """Make the index, or open the one that is there, also where a run was killed making it."""
-    from surefind.engines.opening import without_password
+    from surefind.engines.registry import without_password
     from surefind.search.folder import EMBEDDED, IndexFolder
     from surefind.search.index import DEFAULT_RANKING
     from surefind.vectors.upgrade import RANKING, is_upgrade

@@ -85,7 +85,7 @@ def verify(
 
 
 def _remedy(index: "sf.Index", problems: list[str], *, repaired: bool) -> str | None:
-    from surefind.engines.opening import is_url
+    from surefind.engines.registry import is_url
     from surefind.search.folder import IndexFolder
 
     try:

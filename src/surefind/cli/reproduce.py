@@ -59,7 +59,6 @@ def reproduce(
     from rich.console import Console
 
     from surefind.cli.errors import StoppedAsAsked, StopRequest
-    from surefind.files import write_whole
     from surefind.reports.reproduce.compare import compare
     from surefind.reports.reproduce.markdown import find_place, into, to_markdown, to_terminal
     from surefind.reports.reproduce.paper import TRAINED_ON
@@ -73,6 +72,7 @@ def reproduce(
     )
     from surefind.reports.reproduce.run import Interrupted, Reporter, claimed
     from surefind.reports.reproduce.run import reproduce as run
+    from surefind.storage import write_whole
     from surefind.validation import check_choice
 
     check_choice("dataset", dataset, DATASETS)

@@ -44,7 +44,7 @@ def upgrade(
     """
     from surefind.cli.output import stages
     from surefind.errors import InvalidFile
-    from surefind.files import make_writable
+    from surefind.storage import make_writable
     from surefind.vectors.reader import read_vectors
     from surefind.vectors.upgrade import calibrate
 

@@ -44,9 +44,9 @@ from surefind.datasets import read_catalog
 from surefind.embeddings import Embeddings
 from surefind.encoders.image_encoder import ImageEncoder
 from surefind.encoders.serialization import class_hashes
-from surefind.engines.engine import Engine
+from surefind.engines.base import Engine
+from surefind.engines.filters import Metadata
 from surefind.engines.knn import nearest
-from surefind.engines.where import Metadata
 from surefind.errors import InvalidArgument
 from surefind.images.catalog import Catalog
 from surefind.images.digest import digest_of

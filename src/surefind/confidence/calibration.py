@@ -23,7 +23,7 @@ from surefind.confidence.guarantee import PrecisionGuarantee
 from surefind.confidence.match_model import ConfidenceModel
 from surefind.confidence.variance_heads import VarianceHeads
 from surefind.embeddings import Embeddings
-from surefind.engines.engine import Engine
+from surefind.engines.base import Engine
 from surefind.engines.knn import Nearest
 from surefind.functional.distance import HitDistances
 

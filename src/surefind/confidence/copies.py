@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components  # type: ignore[import-unt
 from scipy.spatial import cKDTree  # type: ignore[import-untyped]
 
 from surefind.embeddings import Embeddings
-from surefind.engines.engine import Engine, Keys
+from surefind.engines.base import Engine, Keys
 from surefind.engines.knn import NUMBERS_AT_ONCE, Nearest, nearest
 from surefind.functional.ranking import ranking_keys
 

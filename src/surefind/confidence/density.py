@@ -10,7 +10,7 @@ from safetensors.numpy import load, save
 from surefind.confidence.copies import Flags, copies_among, first_equal, nearest_others
 from surefind.confidence.evidence import NEIGHBOURS
 from surefind.embeddings import Embeddings
-from surefind.engines.engine import Engine, Keys
+from surefind.engines.base import Engine, Keys
 from surefind.engines.knn import Nearest
 
 WIDTH = NEIGHBOURS + 1  # one more: a query that is in the gallery is left out

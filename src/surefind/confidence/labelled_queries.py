@@ -16,9 +16,9 @@ from surefind.confidence.evidence import NEIGHBOURS, Neighbourhood, Numbers, emb
 from surefind.confidence.match_model import folds_of
 from surefind.confidence.variance_heads import VarianceHeads
 from surefind.embeddings import Embeddings
-from surefind.engines.engine import Engine, Keys
+from surefind.engines.base import Engine, Keys
+from surefind.engines.filters import Metadata
 from surefind.engines.knn import Nearest
-from surefind.engines.where import Metadata
 from surefind.errors import InvalidArgument
 
 RADIUS = 25.0  # metres; nearer places are the same

@@ -11,11 +11,11 @@ import numpy as np
 from PIL import Image
 
 from surefind.confidence.conformal import MATCH, NO_MATCH, UNSURE
-from surefind.files import make_writable, write_whole
 from surefind.images.catalog import Catalog
 from surefind.reports.protocol import Embedded
 from surefind.search.hits import SearchResult
 from surefind.search.index import Index
+from surefind.storage import make_writable, write_whole
 
 SHOWN = 3  # hits of each
 

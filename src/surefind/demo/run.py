@@ -18,7 +18,6 @@ from surefind.datasets.glyphs import TABLE, GlyphSettings, draw_glyphs, glyphs_f
 from surefind.datasets.splits import Splits
 from surefind.demo.comparison import BASELINE, BAYESIAN, Row, compare
 from surefind.demo.queries import Question, ask
-from surefind.files import make_writable, whole_file, write_whole
 from surefind.images.catalog import Catalog
 from surefind.reports.evaluate import Request, evaluate
 from surefind.reports.protocol import embed_catalog
@@ -26,6 +25,7 @@ from surefind.reports.report import ReportFolder
 from surefind.reports.reproduce.run import finished_evaluation, is_trained
 from surefind.search.folder import IndexFolder
 from surefind.search.sentences import digits, guaranteed
+from surefind.storage import make_writable, whole_file, write_whole
 from surefind.training.run_folder import RunFolder, read_log
 from surefind.training.trainer import train
 from surefind.vectors.reader import read_vectors

@@ -14,7 +14,7 @@ import surefind
 from surefind.encoders.backbone import check_backbone, read_tensors
 from surefind.encoders.config import EncoderConfig
 from surefind.errors import InvalidArgument, InvalidFile
-from surefind.files import write_whole
+from surefind.storage import write_whole
 
 SCHEMA = 1
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"

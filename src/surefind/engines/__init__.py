@@ -1,1 +1,41 @@
-"""Where vectors live and are searched."""
+"""Vector stores: a folder (faiss over SQLite), PostgreSQL with pgvector, Milvus.
+
+Names are loaded when they are first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from surefind.engines.base import Engine, EngineError, Rows
+    from surefind.engines.filters import Condition, Where
+    from surefind.engines.registry import create_engine, open_engine
+    from surefind.engines.space import Space
+
+_HOME = {
+    "Condition": "filters",
+    "Engine": "base",
+    "EngineError": "base",
+    "Rows": "base",
+    "Space": "space",
+    "Where": "filters",
+    "create_engine": "registry",
+    "open_engine": "registry",
+}
+
+__all__ = [
+    "Condition",
+    "Engine",
+    "EngineError",
+    "Rows",
+    "Space",
+    "Where",
+    "create_engine",
+    "open_engine",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'surefind.engines' has no attribute {name!r}")
+    return getattr(import_module(f"surefind.engines.{_HOME[name]}"), name)

@@ -1,4 +1,4 @@
-"""The k nearest rows of any engine in either ranking, ordered in float64."""
+"""k nearest rows of any engine in either ranking, ordered in float64."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -7,57 +7,56 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.embeddings import Embeddings
-from surefind.engines.engine import Engine, Keys
-from surefind.engines.where import Where
+from surefind.engines.base import Engine, Keys
+from surefind.engines.filters import Where
 from surefind.functional.ranking import ranking_keys
 
 SPARE = 3  # candidates beyond k: the engine's float32 may order close rows differently
 RERANKED, LEAST_RERANKED = 10, 100  # candidates for the other ranking: 10 k, and at least 100
-LARGE = 1000  # from here on it is worth counting how many rows there are
+LARGE = 1000  # above it the rows are counted first
 NUMBERS_AT_ONCE = 16_000_000  # of candidates' vectors: 64 MB
 
 
 class Nearest(NamedTuple):
-    """Rows for each query, nearest first; where there are fewer than K, `ranked_by` is infinite."""
+    """Nearest rows of each query; where there are fewer than K, `ranked_by` is infinite."""
 
-    keys: Keys  # (Q, K), the engine's names of the rows
+    keys: Keys  # (Q, K)
     ranked_by: NDArray[np.float64]  # (Q, K), without the query's own variance; ascending
     vectors: NDArray[np.float32]  # (Q, K, width)
     var: NDArray[np.float64]  # (Q, K)
 
     @property
     def found(self) -> NDArray[np.int64]:
-        """How many rows there are for each query, (Q,)."""
+        """Number of rows of each query, (Q,)."""
         return np.asarray(np.isfinite(self.ranked_by).sum(axis=1))
 
     def at(self, places: Any) -> "Nearest":
-        """The same part of every column, by whatever numpy can index with."""
+        """Index all columns alike."""
         keys, ranked_by, vectors, var = (column[places] for column in self)
         return Nearest(keys, ranked_by, vectors, var)
 
     def first(self, k: int) -> "Nearest":
-        """Sorted, and no more than k."""
+        """Sort, and keep the first k."""
         order = np.argsort(self.ranked_by, axis=1, kind="stable")[:, :k]
         return self.at((np.arange(len(order))[:, None], order))
 
     def besides(self, names: NDArray[np.object_], own: Sequence[str], k: int) -> "Nearest":
-        """The k nearest besides the query itself, of k + 1 with these `names` (Q, K).
+        """Drop each query's own row from its k + 1 nearest, whose ids are `names` (Q, K).
 
-        `own` is the query's id, "" if it is not in the index. Where it is not among them, k others
-        are nearer, or as near.
+        `own` has the ids of the queries, "" for those that are not in the index.
         """
         itself = names == np.array(own, dtype=object)[:, None]
         return self._replace(ranked_by=np.where(itself, np.inf, self.ranked_by)).first(k)
 
     @staticmethod
     def nothing(width: int) -> "Nearest":
-        """The answer to no queries."""
+        """Return the result of no queries."""
         empty = np.empty((0, 0))
         return Nearest(empty.astype(np.int64), empty, np.empty((0, 0, width), np.float32), empty)
 
     @staticmethod
     def joined(parts: Sequence["Nearest"]) -> "Nearest":
-        """The queries of one part after those of the other."""
+        """Concatenate queries."""
         if len(parts) == 1:
             return parts[0]
         wide = max(part.keys.shape[1] for part in parts)
@@ -77,19 +76,18 @@ class Nearest(NamedTuple):
 def nearest(
     engine: Engine, query: Embeddings, k: int, *, ranking: str, where: Where | None = None
 ) -> Nearest:
-    """Return the k rows that are nearest in a ranking; fewer where fewer satisfy `where`.
+    """Return the k nearest rows in a ranking; fewer where fewer satisfy `where`.
 
-    In the engine's own ranking these are what the engine finds, all of them where it looks at every
-    row. In the other ranking its nearest 10 k (at least 100) are ordered anew: a row that it ranks
+    In the other ranking than the engine's own, its nearest 10 k (at least 100) are re-ranked: a row
     behind them is not found.
     """
     if not len(query):
         return Nearest.nothing(engine.space.width)
     space = engine.space
     fetch = k + SPARE if ranking == space.ranking else max(RERANKED * k, LEAST_RERANKED)
-    if fetch > min(LARGE, engine.most):
-        fetch = max(1, min(fetch, engine.count(where), engine.most))
-    vectors, means = space.asking(query), query.mean.detach().cpu().double().numpy()
+    if fetch > min(LARGE, engine.max_k):
+        fetch = max(1, min(fetch, engine.count(where), engine.max_k))
+    vectors, means = space.query_vectors(query), query.mean.detach().cpu().double().numpy()
     step = max(1, NUMBERS_AT_ONCE // (fetch * space.width))
     parts = []
     for start in range(0, len(query), step):
@@ -105,7 +103,7 @@ def nearest(
 
 
 def names_of(engine: Engine, near: Nearest) -> NDArray[np.object_]:
-    """The ids of rows that were found, (Q, K); "" where there is none."""
+    """Return the ids of hits, (Q, K); "" where there is none."""
     found = np.isfinite(near.ranked_by)
     keys, place = np.unique(near.keys[found], return_inverse=True)
     names = np.full(near.keys.shape, "", dtype=object)

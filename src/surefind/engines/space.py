@@ -1,4 +1,4 @@
-"""How embeddings become the vectors that an engine ranks, and back."""
+"""Embeddings as the vectors that an engine ranks by L2, and back."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,16 @@ from surefind.validation import check_choice
 
 @dataclass(frozen=True)
 class Space:
-    """The embeddings of one index, and the ranking that is its engine's own L2 order."""
+    """Embeddings of one index, and the ranking that is its engine's own L2 order.
+
+    Args:
+        family: "gaussian" or "von-mises-fisher".
+        dim: dimensions of an embedding.
+        ranking: "expected" (distance) or "mean".
+
+    Raises:
+        InvalidArgument: if a value is not one of these.
+    """
 
     family: str
     dim: int
@@ -30,7 +39,7 @@ class Space:
 
     @property
     def width(self) -> int:
-        """Numbers per stored vector."""
+        """Length of a stored vector."""
         return self.dim + (self.ranking == "expected")
 
     def check(self, embeddings: Embeddings) -> None:
@@ -42,23 +51,23 @@ class Space:
                 fix="encode with the model that the index was made with",
             )
 
-    def stored(self, embeddings: Embeddings) -> NDArray[np.float32]:
-        """What is kept of a gallery, (M, width)."""
+    def gallery_vectors(self, embeddings: Embeddings) -> NDArray[np.float32]:
+        """Return the vectors to store, (M, width)."""
         self.check(embeddings)
         return _array(stored_vectors(embeddings) if self.width > self.dim else embeddings.mean)
 
-    def asking(self, query: Embeddings) -> NDArray[np.float32]:
-        """What a query asks with, (Q, width)."""
+    def query_vectors(self, query: Embeddings) -> NDArray[np.float32]:
+        """Return the vectors to search with, (Q, width)."""
         self.check(query)
         return _array(asking_vectors(query) if self.width > self.dim else query.mean)
 
     def var(self, embeddings: Embeddings) -> NDArray[np.float64]:
-        """The variance of each row; 1/kappa on the sphere. (M,)"""
+        """Return the variance of each row (1/kappa on the sphere), (M,)."""
         spread = embeddings.spread.detach().cpu().double()
         return np.asarray(spread if isinstance(embeddings, Gaussians) else 1 / spread)
 
     def means(self, vectors: NDArray[np.float32]) -> NDArray[np.floating[Any]]:
-        """The means behind stored vectors, (..., width) to (..., D)."""
+        """Return the means of stored vectors, (..., width) to (..., D)."""
         means = vectors[..., : self.dim]
         if self.family == Gaussians.family or self.width == self.dim:
             return means
@@ -67,7 +76,7 @@ class Space:
         return wide / np.where(length > 0, length, 1)
 
     def embeddings(self, vectors: NDArray[np.float32], var: NDArray[np.float64]) -> Embeddings:
-        """The embeddings behind stored vectors (M, width)."""
+        """Return the embeddings of stored vectors (M, width)."""
         mean = torch.from_numpy(np.array(self.means(vectors), dtype=np.float32))
         spread = np.asarray(var) if self.family == Gaussians.family else 1 / np.asarray(var)
         return FAMILIES[self.family](*[mean, torch.from_numpy(spread).float()])

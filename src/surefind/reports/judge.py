@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from surefind.embeddings import Embeddings
-from surefind.engines.exact import Neighbours
+from surefind.engines.brute_force import Neighbours
 from surefind.errors import SurefindError
 from surefind.images.catalog import Catalog
 from surefind.images.matches import Mask, Rows

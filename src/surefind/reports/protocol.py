@@ -13,11 +13,11 @@ from surefind.confidence.copies import first_copies
 from surefind.embeddings import Embeddings
 from surefind.encoders.image_encoder import ImageEncoder
 from surefind.errors import SurefindError
-from surefind.files import make_writable, write_whole
 from surefind.images.catalog import Catalog
 from surefind.images.digest import file_digests
 from surefind.images.matches import ByPosition, Mask, Matches, Rows, matches_of
 from surefind.reports.result import Exclusion
+from surefind.storage import make_writable, write_whole
 
 
 class Protocol(NamedTuple):

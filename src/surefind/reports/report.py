@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from matplotlib.figure import Figure
 
-from surefind.files import make_writable, write_whole
 from surefind.images.decode import ImageRejected, decode_picture
 from surefind.metrics.bootstrap import Estimate
 from surefind.reports import tables
@@ -22,6 +21,7 @@ from surefind.reports.figures.style import NothingToDraw, content, main_signal, 
 from surefind.reports.measures import share_resampled
 from surefind.reports.result import PAGE, EvalResult, QueryTable, Report, Signal
 from surefind.reports.signals import is_learned, ranking_name, signal_name
+from surefind.storage import make_writable, write_whole
 from surefind.validation import check_choice
 
 RANKING = "means"  # the order that headlines and galleries speak of; every model has it

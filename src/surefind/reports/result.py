@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from surefind.datasets.parquet import read_parquet, to_parquet
 from surefind.errors import InvalidFile
-from surefind.files import write_whole
 from surefind.metrics.bootstrap import Estimate
 from surefind.settings import parse
+from surefind.storage import write_whole
 
 PAGE = "report.html"
 SHOWN = 10  # neighbours in the table

@@ -10,7 +10,7 @@ from sklearn.model_selection import GroupKFold  # type: ignore[import-untyped]
 from torch import Tensor
 
 from surefind.embeddings import Embeddings, Gaussians
-from surefind.engines.exact import Neighbours, nearest
+from surefind.engines.brute_force import Neighbours, nearest
 from surefind.functional import asking_vectors, paired_distance_variance, stored_vectors
 from surefind.functional.vmf import sphere_terms
 from surefind.images.matches import Rows

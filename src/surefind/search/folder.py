@@ -6,10 +6,9 @@ from surefind.encoders.encoder import Encoder
 from surefind.encoders.onnx.files import read_export
 from surefind.encoders.onnx.runtime import OnnxEncoder, open_encoder
 from surefind.encoders.serialization import read_config
-from surefind.engines.opening import is_url, without_password
+from surefind.engines.registry import is_url, without_password
 from surefind.errors import InvalidArgument, InvalidFile
-from surefind.files import write_whole
-from surefind.storage import Documents, read_small, seal, unseal
+from surefind.storage import Documents, dump_checksummed_json, load_checksummed_json, write_whole
 
 SCHEMA = 2
 EMBEDDED = "faiss"
@@ -39,7 +38,9 @@ class IndexFolder:
         return self.file.exists()
 
     def write(self, engine: str) -> None:
-        write_whole(self.file, seal({"schema": SCHEMA, "engine": without_password(engine)}))
+        write_whole(
+            self.file, dump_checksummed_json({"schema": SCHEMA, "engine": without_password(engine)})
+        )
 
     def read(self) -> str:
         """The engine that holds the rows."""
@@ -48,7 +49,7 @@ class IndexFolder:
                 f"{self.path} holds no index: {self.file.name} is missing",
                 fix="name a folder that `surefind index` made; if that was stopped, run it again",
             )
-        facts = unseal(self.file, read_small(self.file))
+        facts = load_checksummed_json(self.file)
         if (schema := facts.get("schema")) != SCHEMA:
             problem = f"{self.file} has schema {schema!r}, this version reads {SCHEMA}"
             fix = "open it with the version of surefind that wrote it"

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from surefind.engines.where import Metadata
+from surefind.engines.filters import Metadata
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from surefind.engines.where import Metadata
+from surefind.engines.filters import Metadata
 from surefind.errors import SurefindError
 from surefind.storage import Documents
 

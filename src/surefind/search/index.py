@@ -36,13 +36,12 @@ from surefind.encoders.encoder import Encoder
 from surefind.encoders.image_encoder import ImageEncoder
 from surefind.encoders.onnx.runtime import OnnxEncoder
 from surefind.encoders.serialization import read_classes
-from surefind.engines.engine import Engine, EngineError, Rows
+from surefind.engines.base import Engine, EngineError, Rows
+from surefind.engines.filters import Metadata, Where
 from surefind.engines.knn import Nearest, names_of, nearest
-from surefind.engines.opening import create_engine, open_engine, without_password
+from surefind.engines.registry import create_engine, open_engine, without_password
 from surefind.engines.space import Space
-from surefind.engines.where import Metadata, Where
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
-from surefind.files import make_writable
 from surefind.functional import fuse
 from surefind.images.catalog import Catalog
 from surefind.images.decode import ImageSource
@@ -72,6 +71,7 @@ from surefind.search.query import (
     search_request,
     uncalibrated_reason,
 )
+from surefind.storage import make_writable
 from surefind.validation import check_choice
 
 T = TypeVar("T")

@@ -9,8 +9,8 @@ from PIL import Image
 
 from surefind.datasets import read_catalog
 from surefind.encoders.image_encoder import ImageEncoder
-from surefind.engines.engine import Engine, Rows
-from surefind.engines.where import Metadata
+from surefind.engines.base import Engine, Rows
+from surefind.engines.filters import Metadata
 from surefind.errors import InvalidArgument
 from surefind.images.catalog import Catalog
 from surefind.images.decode import ImageSource

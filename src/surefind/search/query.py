@@ -12,9 +12,9 @@ from surefind.confidence.calibration import Calibrated
 from surefind.confidence.drift import FEWEST, Drift, compare
 from surefind.confidence.evidence import NEIGHBOURS, distances_to, embeddings_of
 from surefind.embeddings import Embeddings
-from surefind.engines.engine import Engine, Rows
+from surefind.engines.base import Engine, Rows
+from surefind.engines.filters import Where
 from surefind.engines.knn import Nearest, names_of, nearest
-from surefind.engines.where import Where
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.functional import expand, hit_match_probability
 from surefind.functional.ranking import RANKINGS
@@ -64,8 +64,8 @@ def search_request(
         check_number("radius", radius, "a positive number", lambda x: x > 0)
     if where is not None and not isinstance(where, Where):
         where = Where.parse([where] if isinstance(where, str) else where)
-    most, asked = engine.most - inside, max(k, expand)
-    if asked > most and engine.count(where) > engine.most:
+    most, asked = engine.max_k - inside, max(k, expand)
+    if asked > most and engine.count(where) > engine.max_k:
         raise InvalidArgument(
             "k" if k == asked else "expand",
             expected=f"at most {most:,}, the limit of this index's engine",

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import surefind
-from surefind.engines.engine import EngineError
+from surefind.engines.base import EngineError
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.images.decode import FORMATS, ImageRejected
 from surefind.search.image_files import PictureUnavailable

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.engine import LONGEST_ID, Engine, EngineError
+from surefind.engines.base import LONGEST_ID, Engine, EngineError
 from surefind.errors import InvalidArgument, SurefindError
 
 MOST = 2000  # images of a sample; a map of them takes 11 s on one core

@@ -13,9 +13,9 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 import surefind
 from surefind.confidence.calibration import Calibration, Curve
-from surefind.engines.engine import Rows
+from surefind.engines.base import Rows
+from surefind.engines.filters import Metadata
 from surefind.engines.space import Space
-from surefind.engines.where import Metadata
 from surefind.functional.ranking import RANKINGS
 from surefind.images.decode import FORMATS
 from surefind.metrics.calibration import reliability_bins

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from surefind.embeddings import Embeddings
 from surefind.encoders.image_encoder import ImageEncoder, single_core_pool
-from surefind.engines.engine import EngineError
-from surefind.engines.where import Where
+from surefind.engines.base import EngineError
+from surefind.engines.filters import Where
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.images.decode import DecodePolicy, decode
 from surefind.images.loader import Batch, usable_cores

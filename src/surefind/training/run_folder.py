@@ -15,8 +15,8 @@ import torch
 from surefind.datasets.splits import Splits
 from surefind.encoders.encoder import Encoder
 from surefind.errors import InvalidFile
-from surefind.files import make_writable, write_whole
 from surefind.images.loader import Rejection
+from surefind.storage import make_writable, write_whole
 from surefind.training.recipe import Recipe
 
 VERSION = 1

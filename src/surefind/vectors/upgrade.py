@@ -25,10 +25,10 @@ from surefind.confidence.storage import calibration_documents, read_calibration
 from surefind.confidence.variance_heads import VarianceHeads
 from surefind.embeddings import Gaussians
 from surefind.encoders.encoder import POINT_VAR
-from surefind.engines.engine import Rows
-from surefind.engines.opening import create_engine
+from surefind.engines.base import Rows
+from surefind.engines.filters import Metadata
+from surefind.engines.registry import create_engine
 from surefind.engines.space import Space
-from surefind.engines.where import Metadata
 from surefind.errors import InvalidFile, SurefindError
 from surefind.search.folder import EMBEDDED, IndexFolder
 from surefind.search.index import Index

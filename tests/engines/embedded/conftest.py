@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from surefind import files, storage
+from surefind import storage
 from surefind.engines.embedded import engine
 
 
@@ -18,7 +18,7 @@ def place(tmp_path: Path) -> Path:
 def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody cuts the power here: what waits for the disk waits for nothing."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
-    monkeypatch.setattr(files, "fsync", lambda _: None)
+    monkeypatch.setattr(storage, "fsync", lambda _: None)
     monkeypatch.setattr(storage, "SYNCHRONOUS", "OFF")
 
 

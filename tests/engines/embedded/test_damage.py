@@ -10,7 +10,7 @@ from stores import files_of, filled, made, opened, some_rows
 from surefind.engines.embedded import database, engine
 from surefind.engines.embedded.database import read_meta, write_meta
 from surefind.errors import InvalidFile, SurefindError
-from surefind.storage import Damaged
+from surefind.storage import CorruptFile
 
 
 def changed(place: Path, *statements: str, **meta: object) -> None:
@@ -41,7 +41,7 @@ def test_damaged_vectors_are_refused_with_a_remedy(place, how: str):
         content[-3 if how == "flipped" else 3] ^= how in ("flipped", "header")
         size = {"empty": 0, "short": len(content) - 1}.get(how, len(content))
         path.write_bytes(content[:size])
-    with pytest.raises(Damaged) as raised:
+    with pytest.raises(CorruptFile) as raised:
         opened(place)
     assert str(path) in raised.value.problem
     assert "restore the folder from a copy, or make the index again" in raised.value.fix
@@ -52,7 +52,7 @@ def test_a_row_that_was_changed_is_noticed_when_it_is_read_and_by_verify(place):
     changed(place, "UPDATE rows SET metadata = replace(metadata, 'label', 'lebal') WHERE key = 7")
     again = opened(place)
     assert again.count() == 28 and len(again.find(["row-8"])) == 1
-    with pytest.raises(Damaged, match="row 7 is not as it was written"):
+    with pytest.raises(CorruptFile, match="row 7 is not as it was written"):
         again.find(["row-7"])
     assert any("row 7 is not as it was written" in problem for problem in found.verify())
     assert found.repair() and found.verify()  # there is nothing to build it from
@@ -128,7 +128,7 @@ def test_a_changed_description_is_damage(place, statement: str):
     db.execute(statement)
     db.commit()
     db.close()
-    with pytest.raises(Damaged, match="index.db"):
+    with pytest.raises(CorruptFile, match="index.db"):
         opened(place)
 
 
@@ -138,7 +138,7 @@ def test_an_index_of_a_newer_format_is_told_apart_from_damage(place, monkeypatch
     monkeypatch.undo()
     with pytest.raises(InvalidFile, match="has format 3") as raised:
         opened(place)
-    assert not isinstance(raised.value, Damaged)
+    assert not isinstance(raised.value, CorruptFile)
 
 
 def test_verify_reads_what_is_written_in_the_files(tmp_path, monkeypatch):

@@ -18,9 +18,9 @@ import pytest
 from children import received, start
 from stores import contents, filled, opened, some_rows
 
-from surefind.engines.embedded import graph, vectors
+from surefind.engines.base import EngineError
+from surefind.engines.embedded import ann, vectors
 from surefind.engines.embedded.engine import EmbeddedEngine
-from surefind.engines.engine import EngineError
 from surefind.errors import SurefindError
 
 WRITES: dict[str, Callable[[EmbeddedEngine], Any]] = {
@@ -32,7 +32,7 @@ WRITES: dict[str, Callable[[EmbeddedEngine], Any]] = {
 
 def write_with_limit(place: str, name: str, limit: int, pipe: Connection) -> None:
     """What a child does: a write of which no file may become longer than `limit`."""
-    graph.GRAPH_FROM = 15
+    ann.GRAPH_FROM = 15
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     engine = opened(Path(place))
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
@@ -49,7 +49,7 @@ def write_with_limit(place: str, name: str, limit: int, pipe: Connection) -> Non
 def test_wherever_a_write_fails_the_index_is_whole_and_can_be_written_again(
     tmp_path, monkeypatch, name: str
 ):
-    monkeypatch.setattr(graph, "GRAPH_FROM", 15)
+    monkeypatch.setattr(ann, "GRAPH_FROM", 15)
     before = contents(filled(tmp_path / "stored", kind="hnsw"))
     whole = opened(shutil.copytree(tmp_path / "stored", tmp_path / "whole"))
     WRITES[name](whole)

@@ -5,13 +5,13 @@ import pytest
 from galleries import random_embeddings
 from stores import DIM, QUERIES, SPACE, filled, made, opened, some_rows
 
+from surefind.engines.base import Rows
 from surefind.engines.embedded import vectors
 from surefind.engines.embedded.vectors import Selection, search_rows
-from surefind.engines.engine import Rows
-from surefind.engines.where import Condition, Where
+from surefind.engines.filters import Condition, Where
 
-MANY = SPACE.asking(random_embeddings(400, DIM, seed=7))
-ROWS = SPACE.stored(random_embeddings(300, DIM, seed=1))
+MANY = SPACE.query_vectors(random_embeddings(400, DIM, seed=7))
+ROWS = SPACE.gallery_vectors(random_embeddings(300, DIM, seed=1))
 
 
 def by_hand(query, k: int, mask) -> tuple[np.ndarray, np.ndarray]:
@@ -75,15 +75,6 @@ def test_numbers_of_a_condition_are_compared_exactly(place):
     assert engine.count(Where((Condition("x", "in", tuple(numbers)),))) == 200
 
 
-def test_true_is_another_condition_than_one(place):
-    engine = made(place)
-    rows = some_rows(2, 1)
-    engine.add(Rows(rows.ids, rows.embeddings, rows.digests, ({"a": 1}, {"a": True})))
-    for _ in range(2):
-        assert list(next(engine.scan(Where((Condition("a", "=", 1),)))).keys) == [0]
-        assert list(next(engine.scan(Where((Condition("a", "=", True),)))).keys) == [1]
-
-
 def test_a_condition_is_looked_up_once_per_version(place, monkeypatch):
     engine, asked = filled(place), []
     real = type(engine._now)._satisfying
@@ -96,10 +87,6 @@ def test_a_condition_is_looked_up_once_per_version(place, monkeypatch):
     engine.add(some_rows(1, 5, prefix="new"))
     engine.count(Where.parse(["label=a"]))
     assert len(asked) == 2
-
-
-def test_the_memory_of_conditions_is_bounded(place):
-    engine = filled(place)
     for year in range(100):
         engine.count(Where.parse([f"year<{year}"]))
     assert len(engine._now._selections) <= 32

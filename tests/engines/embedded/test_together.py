@@ -1,14 +1,14 @@
 """Several processes at one index: one writes at a time, readers wait for nobody."""
 
-from threading import Thread, Timer
+from threading import Timer
 
 import pytest
 from children import start
 from crowding import ROWS, crowd, hold
 from stores import contents, filled, made, opened, some_rows
 
+from surefind.engines.base import EngineError
 from surefind.engines.embedded import database
-from surefind.engines.engine import EngineError
 
 
 def test_a_second_writer_waits_and_then_says_so_while_readers_go_on(place, monkeypatch):
@@ -40,21 +40,10 @@ def test_a_writer_that_waits_gets_its_turn(place):
     pipe.close()
 
 
-def test_threads_that_write_take_turns(place):
-    engine = made(place)
-    threads = [
-        Thread(target=engine.add, args=[some_rows(5, seed, prefix=f"t{seed}")]) for seed in range(6)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert engine.count() == opened(place).count() == 30 and engine.verify() == []
-
-
-def test_two_writers_and_eight_readers_see_whole_turns_only(place):
+@pytest.mark.parametrize("seconds", [3, pytest.param(60, marks=pytest.mark.faults)])
+def test_two_writers_and_eight_readers_see_whole_turns_only(place, seconds: int):
     made(place)
-    turns, looks, wrong = crowd(place, writers=2, readers=8, seconds=3)
+    turns, looks, wrong = crowd(place, writers=2, readers=8, seconds=seconds)
     assert wrong == []
     assert min(turns) >= 1 and looks >= 8
     engine = opened(place)

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from stores import answers, contents, files_of, filled, made, opened, some_rows
 
+from surefind.engines.base import EngineError
 from surefind.engines.embedded import engine as embedded
 from surefind.engines.embedded import vectors, view
 from surefind.engines.embedded.engine import Transaction
-from surefind.engines.engine import EngineError
-from surefind.engines.where import Where
+from surefind.engines.filters import Where
 from surefind.errors import InvalidFile
 
 LABELLED = Where.parse(["label=a"])
@@ -20,12 +20,15 @@ LABELLED = Where.parse(["label=a"])
 def test_a_reader_keeps_answering_beside_writes_and_a_compact(place):
     writer = filled(place)
     reader = opened(place)
+    assert writer.newest() is None  # own writes are no news
     before, found, count = contents(reader), answers(reader), reader.count(LABELLED)
+    scan = reader.scan()
     writer.remove(["row-1", "row-2"])
     writer.add(some_rows(3, 50, prefix="other"))
     writer.compact()
     # its vectors file has no name by now, its rows are still there
     assert contents(reader) == before and answers(reader) == found
+    assert sum(len(block.keys) for block in scan) == 28
     assert reader.count(LABELLED) == count and reader.find(["row-1"]).ids == ("row-1",)
     assert reader.refresh() and contents(reader) == contents(writer)
     assert not reader.refresh()
@@ -43,13 +46,6 @@ def test_a_reader_much_older_than_a_compact_is_told_to_refresh(place, monkeypatc
         with pytest.raises(EngineError, match="refresh"):
             use()
     assert reader.refresh() and contents(reader) == contents(writer)
-
-
-def test_a_scan_goes_on_with_the_version_it_began_with(place):
-    engine = filled(place)
-    scan = engine.scan()
-    engine.remove([f"row-{n}" for n in range(20)])
-    assert sum(len(block.keys) for block in scan) == 28
 
 
 def test_a_writer_starts_from_what_another_wrote(place):
@@ -90,19 +86,13 @@ def test_the_newest_is_another_view_and_the_old_one_goes_on(place):
         old.newest()
 
 
-def test_own_writes_are_no_news(place):
-    engine = made(place)
-    engine.add(some_rows(4, 1))
-    assert engine.newest() is None
-
-
 def test_vectors_reach_the_disk_before_the_commit(place, monkeypatch):
     """The file, and its name in the folder when it is new; SQLite flushes its own files."""
     engine, flushed, at_commit = made(place), [], []
     monkeypatch.setattr(
         os, "fsync", lambda number: flushed.append(str(Path(f"/proc/self/fd/{number}").readlink()))
     )
-    monkeypatch.setattr(vectors.files, "sync_folder", lambda path: flushed.append(str(path)))
+    monkeypatch.setattr(vectors.storage, "sync_folder", lambda path: flushed.append(str(path)))
     real = Transaction.finish
     monkeypatch.setattr(
         Transaction, "finish", lambda change: (at_commit.extend(flushed), real(change))[1]

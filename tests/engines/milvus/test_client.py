@@ -7,10 +7,10 @@ import socket
 import pytest
 from galleries import random_rows
 
-from surefind.engines.engine import EngineError
+from surefind.engines.base import EngineError
 from surefind.engines.milvus import client
-from surefind.engines.milvus.client import NotLoaded, Place, parse, server_error
-from surefind.engines.opening import create_engine, open_engine
+from surefind.engines.milvus.client import CollectionUrl, NotLoaded, parse, server_error
+from surefind.engines.registry import create_engine, open_engine
 from surefind.engines.space import Space
 from surefind.errors import InvalidArgument
 
@@ -21,7 +21,7 @@ SECRET = "s3cr3t"
 
 def test_a_full_url_says_everything():
     place = parse("milvus://ann:p%40ss%2Fw%3Frd@db.example:1234/art?collection=birds&timeout=5")
-    assert place == Place(
+    assert place == CollectionUrl(
         "db.example:1234",
         user="ann",
         password="p@ss/w?rd",
@@ -29,16 +29,8 @@ def test_a_full_url_says_everything():
         collection="birds",
         timeout=5.0,
     )
-
-
-@pytest.mark.parametrize(
-    "url", ["milvus://localhost", "milvus://localhost/", "milvus://localhost?"]
-)
-def test_what_is_left_out_has_defaults(url):
-    assert parse(url) == Place("localhost:19530")
-
-
-def test_an_ipv6_address_keeps_its_brackets():
+    for url in ("milvus://localhost", "milvus://localhost/", "milvus://localhost?"):
+        assert parse(url) == CollectionUrl("localhost:19530")
     assert parse("milvus://[::1]:19531").server == "[::1]:19531"
 
 
@@ -110,6 +102,7 @@ class MilvusError(Exception):
 def test_an_error_is_its_first_line_without_the_password():
     error = server_error(MilvusError(7, "odd s3cr3t\ntraceback"), PLACE)
     assert error.problem == f"{PLACE.shown}: odd ***" and error.fix is None
+    assert isinstance(server_error(MilvusError(101, "not loaded"), PLACE), NotLoaded)
 
 
 def test_grpc_says_why_a_connection_failed():
@@ -117,10 +110,6 @@ def test_grpc_says_why_a_connection_failed():
     error.__cause__ = RpcError()
     said = server_error(error, PLACE)
     assert said.problem == f"{PLACE.shown}: token ann:*** is wrong" and "call again" in said.fix
-
-
-def test_a_collection_that_is_not_loaded_is_told_apart():
-    assert isinstance(server_error(MilvusError(101, "not loaded"), PLACE), NotLoaded)
 
 
 def test_a_missing_package_is_named(monkeypatch):
@@ -189,12 +178,3 @@ def test_a_collection_of_others_is_left_alone(milvus):
     assert other.has_collection("foreign")
     other.drop_collection("foreign")
     other.close()
-
-
-@pytest.mark.milvus
-def test_a_closed_engine_says_so(make):
-    engine = make()
-    engine.close()
-    engine.close()
-    with pytest.raises(EngineError, match="closed"):
-        engine.count()

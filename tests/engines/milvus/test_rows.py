@@ -1,6 +1,6 @@
 """Rows go to the server in batches and come back as they were."""
 
-import json
+import itertools
 
 import numpy as np
 import pytest
@@ -8,21 +8,11 @@ import torch
 from galleries import random_embeddings, random_rows
 
 import surefind as sf
-from surefind.engines.engine import Rows
+from surefind.engines.base import Rows
 from surefind.engines.milvus import queries
+from surefind.engines.milvus.queries import BYTES_AT_ONCE, among, portions
 from surefind.engines.space import Space
 from surefind.errors import InvalidArgument
-
-HOSTILE = (
-    '"',
-    "'",
-    "\\",
-    '\\"',
-    '"] or true or id in ["',
-    '" or id != "',
-    'x"] or digest in ["%',
-    "{0}",
-)
 
 
 def rows_of(ids, *, metadata=None, digests=None, seed=0) -> Rows:
@@ -36,13 +26,6 @@ def rows_of(ids, *, metadata=None, digests=None, seed=0) -> Rows:
 
 def keys(*ids):
     return np.array(ids, dtype=object)
-
-
-@pytest.mark.milvus
-def test_hostile_texts_are_only_ids_and_digests(engine):
-    engine.add(rows_of(HOSTILE, digests=[f"{n:064x}" for n in range(len(HOSTILE))]))
-    assert engine.find(HOSTILE).ids == HOSTILE
-    assert engine.ids_of(HOSTILE) == {}
 
 
 @pytest.mark.milvus
@@ -81,7 +64,7 @@ def test_a_scan_sees_more_rows_than_a_page(engine):
     place = {name: number for number, name in enumerate(ids)}
     order = [place[name] for name in seen]
     vectors = np.concatenate([block.vectors for block in blocks])
-    assert np.array_equal(vectors, engine.space.stored(sf.Gaussians(mean, var))[order])
+    assert np.array_equal(vectors, engine.space.gallery_vectors(sf.Gaussians(mean, var))[order])
     assert engine.remove(ids) == count and engine.count() == 0
 
 
@@ -124,15 +107,25 @@ def test_the_widest_vectors_are_kept_and_found(make):
     )
     engine.add(rows)
     assert len(queries.batches(rows, engine.space)) > 1
-    found = engine.search(engine.space.asking(rows.embeddings[:2]), 40)
+    found = engine.search(engine.space.query_vectors(rows.embeddings[:2]), 40)
     assert sorted(found.keys[1]) == list(rows.ids)
     assert engine.verify() == []
-    assert 40 < engine.most < 1000
+    assert 40 < engine.max_k < 1000
 
 
-@pytest.mark.milvus
-def test_describing_is_json_without_the_password(milvus, engine):
-    engine.add(random_rows(3, 4, 0))
-    told = engine.describe()
-    assert f":{milvus.password}" not in json.dumps(told)
-    assert told["rows"] == 3 and told["kind"] == "flat" and "2.3" in told["server"]
+def test_long_lists_are_divided():
+    names = [f"{number:05}" for number in range(9000)]
+    assert [len(some) for some in portions(names)] == [4096, 4096, 808]
+    assert list(itertools.chain(*portions([*names, *names]))) == names
+
+
+def test_long_texts_are_divided_by_their_size():
+    names = [f"{number:05}" + "😀" * 250 for number in range(3000)]
+    parts = list(portions(names))
+    assert list(itertools.chain(*parts)) == names
+    assert all(len(among("id", some).encode()) < 1.1 * BYTES_AT_ONCE for some in parts)
+
+
+@pytest.mark.parametrize("name", ["", "a\0b", "x" * 1025, "é" * 513, "\ud800"])
+def test_what_can_be_no_id_is_not_asked_for(name):
+    assert list(portions([name, "a"])) == [["a"]]

@@ -5,11 +5,11 @@ import pytest
 import torch
 
 import surefind as sf
-from surefind.engines.engine import Rows
+from surefind.engines.base import Rows
 from surefind.engines.milvus import engine as module
 from surefind.engines.milvus import queries
 from surefind.engines.milvus.client import hits_of, parse
-from surefind.engines.opening import open_engine
+from surefind.engines.registry import open_engine
 from surefind.engines.space import Space
 
 SPACE = Space("gaussian", 16)
@@ -33,13 +33,15 @@ def rows_of(embeddings) -> Rows:
 
 def nearest(space, gallery, query, k):
     """By brute force in float64."""
-    vectors, asking = (x.astype(np.float64) for x in (space.stored(gallery), space.asking(query)))
+    vectors, asking = (
+        x.astype(np.float64) for x in (space.gallery_vectors(gallery), space.query_vectors(query))
+    )
     distance = ((asking[:, None] - vectors[None]) ** 2).sum(axis=2)
     return np.sort(distance, axis=1)[:, :k], np.argsort(distance, axis=1)[:, :k]
 
 
 def recall(engine, gallery, query, k=10) -> float:
-    found = engine.search(engine.space.asking(query), k)
+    found = engine.search(engine.space.query_vectors(query), k)
     _, want = nearest(engine.space, gallery, query, k)
     same = [
         len({*map(int, got)} & {*wanted.tolist()})
@@ -74,11 +76,11 @@ def test_many_queries_are_answered_in_blocks(engine, monkeypatch):
     monkeypatch.setattr(queries, "EASY_ANSWER", 50_000)
     embeddings, query = gallery(200, dim=4), gallery(70, dim=4, seed=1)
     engine.add(rows_of(embeddings))
-    found = engine.search(engine.space.asking(query), 5)
+    found = engine.search(engine.space.query_vectors(query), 5)
     want, order = nearest(engine.space, embeddings, query, 5)
     assert np.allclose(found.distance, want, rtol=1e-4, atol=1e-5)
     assert found.vectors.shape == (70, 5, 5)
-    stored, var = engine.space.stored(embeddings), engine.space.var(embeddings)
+    stored, var = engine.space.gallery_vectors(embeddings), engine.space.var(embeddings)
     names = np.array(found.keys, dtype=int)
     assert np.array_equal(found.vectors, stored[names])
     assert np.array_equal(found.var, var[names])
@@ -89,9 +91,9 @@ def test_many_queries_are_answered_in_blocks(engine, monkeypatch):
 def test_the_most_neighbours_can_be_asked_for(engine):
     count = queries.AT_ONCE + 100
     engine.add(rows_of(gallery(count, dim=4)))
-    found = engine.search(np.zeros((2, 5), np.float32), engine.most)
-    assert engine.most == queries.AT_ONCE == found.keys.shape[1]
-    assert len({*found.keys[0]}) == engine.most
+    found = engine.search(np.zeros((2, 5), np.float32), engine.max_k)
+    assert engine.max_k == queries.AT_ONCE == found.keys.shape[1]
+    assert len({*found.keys[0]}) == engine.max_k
 
 
 @pytest.mark.milvus
@@ -112,7 +114,5 @@ def test_vectors_are_the_same_taken_together_and_one_by_one(milvus, engine):
     together, one_by_one = hits_of(ask(), 5), hits_of([list(hits) for hits in ask()], 5)
     client.close()
     for fast, plain in zip(together, one_by_one, strict=True):
-        assert fast.ids == plain.ids and len(fast.ids) == 7
-        assert np.array_equal(fast.vectors, plain.vectors)
-        assert np.array_equal(fast.var, plain.var)
-        assert np.array_equal(fast.distance, plain.distance)
+        assert len(fast[0]) == 7
+        assert all(np.array_equal(a, b) for a, b in zip(fast, plain, strict=True))

@@ -7,11 +7,11 @@ import torch
 from postgres import PostgresServer, postgres_server
 
 import surefind as sf
-from surefind.engines.engine import Rows
-from surefind.engines.opening import create_engine, open_engine
+from surefind.engines.base import Rows
+from surefind.engines.filters import Metadata
 from surefind.engines.pgvector.engine import PgvectorEngine
+from surefind.engines.registry import create_engine, open_engine
 from surefind.engines.space import Space
-from surefind.engines.where import Metadata
 
 MakeEngine = Callable[..., PgvectorEngine]
 MakeRows = Callable[..., Rows]

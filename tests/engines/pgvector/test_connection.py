@@ -7,10 +7,10 @@ import traceback
 
 import pytest
 
-from surefind.engines.engine import EngineError
-from surefind.engines.opening import create_engine, open_engine
+from surefind.engines.base import EngineError
 from surefind.engines.pgvector import queries
 from surefind.engines.pgvector.connection import DatabaseError, parse, server_errors
+from surefind.engines.registry import create_engine, open_engine
 from surefind.engines.space import Space
 from surefind.errors import InvalidArgument, SurefindError
 
@@ -24,9 +24,9 @@ def test_a_url_names_server_database_and_table():
     expected = {"user": "ann", "password": "a/b@c", "host": "db.example", "port": "5433"}
     assert expected.items() <= place.parameters.items()
     assert (place.parameters["dbname"], place.parameters["sslmode"]) == ("photos", "require")
-    assert place.table == "birds"
+    assert place.name == "birds"
     assert parse("pgvector:///photos?host=%2Frun%2Fpg").parameters["host"] == "/run/pg"
-    assert parse("pgvector://db/photos").table == "surefind"
+    assert parse("pgvector://db/photos").name == "surefind"
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ def failing(call, *arguments) -> SurefindError:
 def test_a_missing_package_is_named_with_its_extra(package):
     script = (
         f"import sys; sys.modules['{package}'] = None\n"
-        "from surefind.engines.opening import open_engine\n"
-        "from surefind.engines.engine import EngineError\n"
+        "from surefind.engines.registry import open_engine\n"
+        "from surefind.engines.base import EngineError\n"
         "try: open_engine('pgvector://db/photos')\n"
         "except EngineError as error: print(error)\n"
     )
@@ -136,15 +136,12 @@ def test_a_wrong_password_is_said_to_be(server, guarded):
     assert "password authentication failed" in error.problem and "wrong" not in str(error)
 
 
-def test_a_password_may_come_from_the_environment(server, guarded, monkeypatch):
-    monkeypatch.setenv("PGPASSWORD", PASSWORD)
-    engine = create_engine(server.tcp_url(guarded, user="guarded"), SPACE, {}, kind="flat")
-    assert engine.count() == 0
-    engine.drop()
-
-
-def test_a_password_is_not_described(server, guarded):
-    url = server.tcp_url(guarded, user="guarded", password=PASSWORD)
+@pytest.mark.parametrize("password", ["", PASSWORD])
+def test_a_password_in_the_environment_or_the_url_is_not_described(
+    server, guarded, password, monkeypatch
+):
+    monkeypatch.setenv("PGPASSWORD", "" if password else PASSWORD)
+    url = server.tcp_url(guarded, user="guarded", password=password)
     engine = create_engine(url, SPACE, {}, kind="flat")
     description = engine.describe()
     assert PASSWORD not in str(description) and "%2F" not in str(description)
@@ -177,10 +174,6 @@ def test_an_extension_that_was_dropped_is_missed_at_opening(server):
     assert "no extension pgvector" in failing(open_engine, server.url(database)).problem
 
 
-def count_of(blocks) -> int:
-    return sum(len(block.keys) for block in blocks)
-
-
 def end_connections(server) -> None:
     server.run(
         "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
@@ -197,30 +190,12 @@ def await_connections(server, number: int) -> None:
         time.sleep(0.01)
 
 
-def test_closing_during_a_scan_ends_its_connection_too(make_engine, make_rows, server, monkeypatch):
-    monkeypatch.setattr(queries, "NUMBERS_AT_ONCE", 90)
-    engine = make_engine()
-    engine.add(make_rows(count=50))
-    blocks = engine.scan()
-    next(blocks)
-    engine.close()
-    assert count_of(blocks) == 40
-    await_connections(server, 0)
-
-
 def test_an_engine_that_is_forgotten_closes_its_connections(server, url):
     engine = create_engine(url, SPACE, {})
     engine.count()
     await_connections(server, 1)
     del engine
     await_connections(server, 0)
-
-
-def test_a_closed_engine_says_so(make_engine):
-    engine = make_engine()
-    engine.close()
-    engine.close()
-    assert "is closed" in failing(engine.count).problem
 
 
 def test_a_connection_that_dies_between_calls_is_replaced_unseen(make_engine, make_rows, server):
@@ -231,21 +206,6 @@ def test_a_connection_that_dies_between_calls_is_replaced_unseen(make_engine, ma
     server.restart()
     engine.add(make_rows("b"))
     assert engine.count() == 2
-
-
-def test_a_connection_lost_in_the_middle_is_an_error_and_the_next_call_works(
-    make_engine, make_rows, server, monkeypatch
-):
-    monkeypatch.setattr(queries, "NUMBERS_AT_ONCE", 90)
-    engine = make_engine()
-    engine.add(make_rows(count=50))
-    blocks = engine.scan()
-    next(blocks)
-    end_connections(server)
-    with pytest.raises(EngineError) as caught:
-        next(blocks)
-    assert "call again" in caught.value.fix
-    assert engine.count() == 50
 
 
 def test_an_add_whose_connection_dies_leaves_nothing_and_can_be_repeated(

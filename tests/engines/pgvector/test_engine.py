@@ -2,13 +2,12 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
 import pytest
 import torch
 
-from surefind.engines.engine import EngineError
-from surefind.engines.opening import open_engine
+from surefind.engines.base import EngineError
 from surefind.engines.pgvector import queries, schema
+from surefind.engines.registry import open_engine
 
 
 def keys_of(engine):
@@ -71,24 +70,6 @@ def test_writers_of_the_same_rows_do_not_wait_for_each_other(make_engine, make_r
     assert len({row["by"] for row in first.rows(keys_of(first)).metadata}) == 1  # whole calls
 
 
-def test_an_add_that_fails_midway_leaves_nothing(make_engine, make_rows, monkeypatch):
-    engine = make_engine()
-    engine.add(make_rows("row 0", metadata={"old": True}))
-    monkeypatch.setattr(queries, "NUMBERS_AT_ONCE", 90)
-    sent, to_sent = [], queries.to_sent
-
-    def damaged(vectors):
-        sent.append(len(vectors))
-        return to_sent(vectors if len(sent) < 3 else vectors[:, 1:])
-
-    monkeypatch.setattr(queries, "to_sent", damaged)
-    with pytest.raises(EngineError, match="expected 9 dimensions"):
-        engine.add(make_rows(count=50))
-    assert sent == [10, 10, 10]
-    assert engine.count() == 1
-    assert engine.rows(keys_of(engine)).metadata == ({"old": True},)
-
-
 def test_a_scan_sees_one_moment_while_others_write(make_engine, make_rows, monkeypatch):
     monkeypatch.setattr(queries, "NUMBERS_AT_ONCE", 90)
     engine = make_engine()
@@ -116,24 +97,6 @@ def test_an_abandoned_scan_leaves_no_open_transaction(make_engine, make_rows, se
     assert count_of(engine.scan()) == 50
 
 
-def test_threads_search_and_add_at_once(make_engine, make_rows):
-    engine = make_engine()
-    rows = make_rows(count=300)
-    engine.add(rows)
-    asked = engine.space.asking(rows.embeddings)
-    expected = engine.search(asked, 3).keys
-
-    def work(number: int) -> bool:
-        if number % 4 == 0:
-            engine.add(make_rows(f"far {number}"))
-        part = slice(number * 10, number * 10 + 10)
-        return np.array_equal(engine.search(asked[part], 1).keys, expected[part, :1])
-
-    with ThreadPoolExecutor(6) as threads:
-        assert sum(threads.map(work, range(30))) >= 25  # a new row may be the nearest
-    assert engine.count() == 308
-
-
 def test_refresh_tells_of_others_and_not_of_oneself(make_engine, make_rows, reopen):
     engine, other = make_engine(), reopen()
     assert not engine.refresh()
@@ -156,14 +119,14 @@ def test_rows_are_on_the_disk_even_where_the_database_does_not_ask_for_it(
     engine = open_engine(url + "&options=-c%20synchronous_commit%3Doff")
     settings, noting = [], schema.note_change
 
-    def watched(connection, *others, **named) -> int:
-        settings.extend(connection.execute("SHOW synchronous_commit").fetchone())
-        return noting(connection, *others, **named)
+    def watched(session, *others, **named) -> int:
+        settings.extend(session.run("SHOW synchronous_commit"))
+        return noting(session, *others, **named)
 
     monkeypatch.setattr(schema, "note_change", watched)
     engine.add(make_rows("a"))
     engine.close()
-    assert settings == ["on"]
+    assert settings == [("on",)]
 
 
 def test_searches_return_the_rows_of_one_moment(make_engine, make_rows):
@@ -172,7 +135,10 @@ def test_searches_return_the_rows_of_one_moment(make_engine, make_rows):
     versions = [make_rows("a", dim=2) for _ in range(2)]
     engine.add(versions[0])
     pairs = {
-        (tuple(engine.space.stored(v.embeddings)[0]), float(engine.space.var(v.embeddings)[0]))
+        (
+            tuple(engine.space.gallery_vectors(v.embeddings)[0]),
+            float(engine.space.var(v.embeddings)[0]),
+        )
         for v in versions
     }
 

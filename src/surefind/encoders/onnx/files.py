@@ -13,7 +13,7 @@ from typing import Any
 import surefind
 from surefind.encoders.serialization import checksum, read_config
 from surefind.errors import InvalidFile, SurefindError
-from surefind.files import make_writable, write_whole
+from surefind.storage import make_writable, write_whole
 
 SCHEMA = 1
 FOLDER, FILE = "onnx", "export.json"

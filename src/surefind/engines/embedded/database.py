@@ -1,4 +1,4 @@
-"""The SQLite file of an index: tables, connections, checksums, and conditions as SQL."""
+"""SQLite file of an index: tables, connections, checksums, and conditions as SQL."""
 
 import hashlib
 import json
@@ -9,16 +9,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from surefind.engines.engine import EngineError
-from surefind.engines.where import VAR, Where
+from surefind.engines.base import EngineError
+from surefind.engines.filters import VAR, Where
 from surefind.errors import InvalidFile
-from surefind.storage import DOCUMENTS, Damaged, sqlite_file
+from surefind.storage import DOCUMENTS, CorruptFile, sqlite_file
 
 FORMAT = 2
 FILE = "index.db"
-PATIENCE = 60.0  # seconds that a writer waits for another, and a reader for a commit
+PATIENCE = 60.0  # seconds to wait for the lock
 
-# Rows that were removed stay for some minutes, for readers of older versions.
+# Removed rows stay for some minutes, for readers of older versions.
 # The columns of a block are keys and variances of its rows, in the order of the vectors file.
 _SCHEMA = (
     "CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID",
@@ -41,7 +41,7 @@ Head = tuple[int, int, int, int]  # of a block: first, count, vectors_crc, colum
 
 
 def create_tables(folder: Path, meta: Meta) -> None:
-    """Make the database of an empty index in one transaction."""
+    """Create the database of an empty index in one transaction."""
     with sqlite_file(folder / FILE, "write", create=True) as db:
         db.execute("BEGIN IMMEDIATE")
         if _has_tables(db):
@@ -56,7 +56,7 @@ def create_tables(folder: Path, meta: Meta) -> None:
 
 @contextmanager
 def transaction(folder: Path, doing: str) -> Iterator[sqlite3.Connection]:
-    """Read at one moment, or write alone; rolled back unless the block commits."""
+    """Begin a transaction to read or write; it is rolled back unless the block commits."""
     path = folder / FILE
     if not path.is_file():
         raise InvalidFile(f"{folder} holds no index", fix="check the path, or create the index")
@@ -68,13 +68,13 @@ def transaction(folder: Path, doing: str) -> Iterator[sqlite3.Connection]:
 
 
 def read_meta(folder: Path, db: sqlite3.Connection) -> tuple[Meta, list[Head]]:
-    """Read what describes a version, and compare it with its checksum."""
+    """Read the description of the version and verify its checksum."""
     meta: Meta = dict(db.execute("SELECT key, value FROM meta"))
     heads = db.execute(
         "SELECT first, count, vectors_crc, columns_crc FROM blocks ORDER BY first"
     ).fetchall()
     if meta.get("seal") != _seal(meta, heads):
-        raise Damaged(folder / FILE, "its checksum is wrong")
+        raise CorruptFile(folder / FILE, "its checksum is wrong")
     if meta.get("format") != FORMAT:
         raise InvalidFile(
             f"{folder / FILE} has format {meta.get('format')!r}, this version reads {FORMAT}",
@@ -84,13 +84,13 @@ def read_meta(folder: Path, db: sqlite3.Connection) -> tuple[Meta, list[Head]]:
 
 
 def write_meta(db: sqlite3.Connection, meta: Meta, heads: list[Head]) -> None:
-    """Replace what describes the version, with its checksum."""
+    """Replace the description of the version and its checksum."""
     meta["seal"] = _seal(meta, heads)
     db.executemany("INSERT OR REPLACE INTO meta VALUES(?, ?)", meta.items())
 
 
 def row_crc(key: int, name: str, digest: bytes, metadata: str) -> int:
-    """Checksum of a row: SQLite itself does not notice a flipped bit in a value."""
+    """Checksum of a row: SQLite does not detect a flipped bit in a value."""
     return zlib.crc32(b"\x1f".join((b"%d" % key, name.encode(), digest, metadata.encode())))
 
 
@@ -128,6 +128,6 @@ def _has_tables(db: sqlite3.Connection) -> bool:
 
 
 def _seal(meta: Mapping[str, Any], heads: list[Head]) -> str:
-    """Over all that is small: blocks and rows have checksums of their own."""
+    """Checksum of the description; blocks and rows have their own."""
     facts = sorted(((key, value) for key, value in meta.items() if key != "seal"), key=repr)
     return hashlib.sha256(repr((facts, heads)).encode(errors="replace")).hexdigest()

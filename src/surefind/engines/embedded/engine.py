@@ -1,4 +1,4 @@
-"""The embedded engine: an index in a folder, whose versions are transactions of SQLite."""
+"""Embedded engine: an index in a folder, each version a transaction of SQLite."""
 
 import json
 import secrets
@@ -14,56 +14,49 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind import files
+from surefind import storage
+from surefind.engines.base import SHA256, Block, EngineError, Found, Keys, Rows
 from surefind.engines.embedded import database
-from surefind.engines.embedded.graph import LINKS, kind_wanted, write_graph
-from surefind.engines.embedded.vectors import Ints, Vectors, appended, check_room, map_vectors
+from surefind.engines.embedded.ann import LINKS, kind_wanted, write_index
+from surefind.engines.embedded.vectors import Ints, Vectors, appended, check_free_space, map_vectors
 from surefind.engines.embedded.view import COLUMNS, OWN_FILE, View, load
-from surefind.engines.engine import SHA256, Block, EngineError, Found, Keys, Rows
+from surefind.engines.filters import Where
 from surefind.engines.space import Space
-from surefind.engines.where import Where
 from surefind.errors import InvalidArgument, InvalidFile
 
 BLOCK = 4096  # rows that share a checksum
-KEPT_FOR = 600  # seconds in which readers of an older version can still read its removed rows
-MOST_DEAD = 0.3  # share of the rows; beyond it the index is compacted
+KEPT_FOR = 600  # seconds that removed rows stay for readers of older versions
+MOST_DEAD = 0.3  # share of removed rows that triggers `compact`
 _SCANNED = 32 * 2**20  # bytes of vectors in a block of a scan
 
 
 def create(
     place: str, space: Space, facts: Mapping[str, Any], *, kind: str = "auto"
 ) -> "EmbeddedEngine":
-    """Make a new, empty index in the folder `place`."""
-    try:
-        kept = json.dumps(dict(facts), allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidArgument("facts", expected="what JSON can hold", got=str(error)) from error
+    """Create an empty index in the folder `place`."""
     folder, identity = Path(place), secrets.token_hex(16)
+    kept = json.dumps(dict(facts), allow_nan=False)
     meta = {"format": database.FORMAT, "identity": identity, "kind": kind, "facts": kept}
     meta |= {"family": space.family, "dim": space.dim, "ranking": space.ranking, "graph": "null"}
     meta |= {"version": 0, "next_key": 0, "vectors": f"{identity}.vectors", "removed": b""}
     meta |= {"compacted": "[0, 0]", "purged": 0}  # version and time; the newest purged version
-    files.make_writable(folder)
-    files.sync_folder(folder.parent)
+    storage.make_writable(folder)
     database.create_tables(folder, meta)
     return open_place(place)
 
 
 def open_place(place: str) -> "EmbeddedEngine":
-    """Open the index in the folder `place` once its vectors were compared with their checksums."""
+    """Open the index in the folder `place` and verify the checksums of its vectors."""
     return EmbeddedEngine(load(Path(place)))
 
 
 class EmbeddedEngine:
-    """An `Engine` that lives in a folder; made by `create` and `open_place`.
-
-    Searches in other threads go on with the version that they began with.
-    """
+    """`Engine` in a folder. Several threads may use it; a search sees one version."""
 
     def __init__(self, view: View) -> None:
         self._view: View | None = view
         self._folder, self.space = view.folder, view.space
-        self._seeing = Lock()  # of `_view`, never held for long
+        self._view_lock = Lock()  # never held for long
         self._writing = Lock()
 
     @property
@@ -76,7 +69,7 @@ class EmbeddedEngine:
         return self._now.graph is None
 
     @property
-    def most(self) -> int:
+    def max_k(self) -> int:
         return max(1, self.count())
 
     @property
@@ -86,13 +79,13 @@ class EmbeddedEngine:
     def add(self, rows: Rows) -> None:
         if not len(rows):
             return
-        vectors, var = self.space.stored(rows.embeddings), self.space.var(rows.embeddings)
+        vectors, var = self.space.gallery_vectors(rows.embeddings), self.space.var(rows.embeddings)
         texts = [
             (name, bytes.fromhex(digest), json.dumps(dict(metadata), ensure_ascii=False))
             for name, digest, metadata in zip(rows.ids, rows.digests, rows.metadata, strict=True)
         ]
         with self._transaction() as change:
-            check_room(self._folder, 2 * vectors.nbytes)
+            check_free_space(self._folder, 2 * vectors.nbytes)
             change.remove(change.base.find_in(change.db, "id", rows.ids).values())
             change.add(vectors, var, texts)
         self._tidy()
@@ -108,14 +101,7 @@ class EmbeddedEngine:
             change.compact()
 
     def search(self, vectors: NDArray[np.float32], k: int, where: Where | None = None) -> Found:
-        query = np.asarray(vectors)
-        if query.ndim != 2 or query.shape[1] != self.space.width or query.dtype.kind != "f":
-            raise InvalidArgument(
-                "vectors",
-                expected=f"numbers of shape (Q, {self.space.width})",
-                got=f"{query.dtype} of shape {query.shape}",
-            )
-        return self._now.search(np.ascontiguousarray(query, dtype=np.float32), int(k), where)
+        return self._now.search(np.ascontiguousarray(vectors, dtype=np.float32), int(k), where)
 
     def rows(self, keys: Keys) -> Rows:
         view = self._now
@@ -135,7 +121,11 @@ class EmbeddedEngine:
         return view.rows_at(np.array([found[n] for n in wanted if n in found], dtype=np.int64))
 
     def scan(self, where: Where | None = None) -> Iterator[Block]:
-        return _blocks(self._now, where)
+        view = self._now
+        step, places = max(1, _SCANNED // (4 * self.space.width)), view.places(where)
+        starts = range(0, len(places), step)
+        blocks = (places[start : start + step] for start in starts)
+        return (Block(view.keys[some], view.vectors[some], view.var[some]) for some in blocks)
 
     def digests_of(self, ids: Sequence[str]) -> dict[str, str]:
         found = self.find(ids)
@@ -154,7 +144,7 @@ class EmbeddedEngine:
     def refresh(self) -> bool:
         before = self._now
         after = load(self._folder, before)
-        with self._seeing:
+        with self._view_lock:
             if self._view is before:  # else a writer in another thread knows better
                 self._view = after
         return after is not before
@@ -182,7 +172,7 @@ class EmbeddedEngine:
         }
 
     def verify(self) -> list[str]:
-        """Read everything again from the disk, in one transaction."""
+        """Read and check everything again, in one transaction."""
         self._now  # noqa: B018 - it must be open
         try:
             with database.transaction(self._folder, "read") as db:
@@ -192,10 +182,7 @@ class EmbeddedEngine:
             return [error.problem]
 
     def repair(self) -> list[str]:
-        """Build what can be built again: the graph and the lookups of the database.
-
-        Returns what was wrong and what was done; nothing if all was well.
-        """
+        """Rebuild the graph and the lookups if something is wrong; return what was."""
         problems = self.verify()
         if problems:
             with self._transaction() as change:
@@ -218,28 +205,27 @@ class EmbeddedEngine:
 
     @contextmanager
     def _transaction(self) -> Iterator["Transaction"]:
-        """The newest version, to be changed by nobody else while the block runs.
+        """Begin to change the newest version, as the only writer.
 
-        The connection is a new one each time: an older one would go on writing to a folder that
-        was replaced meanwhile.
+        The connection is new each time: an older one would write to a folder that was replaced.
         """
         with self._writing, database.transaction(self._folder, "write") as db:
             now = self._now
             same = database.read_meta(self._folder, db)[0]["seal"] == now.meta["seal"]
             base = now if same else View(self._folder, db, now)
-            _clean(self._folder, base)
+            _collect_garbage(self._folder, base)
             change = Transaction(db, base)
             yield change
             if not change.changed:
                 return
             view = change.finish()
             db.execute("COMMIT")
-            with self._seeing:
+            with self._view_lock:
                 self._view = view
-            _clean(self._folder, view)
+            _collect_garbage(self._folder, view)
 
     def _tidy(self) -> None:
-        """Compact what is mostly dead and extend the graph; the change itself is committed."""
+        """Compact or extend the graph where due; the change itself is committed."""
         view = self._now
         with suppress(EngineError):  # it can wait
             if len(view.keys) - view.count() > MOST_DEAD * len(view.keys):
@@ -250,14 +236,14 @@ class EmbeddedEngine:
 
 
 class Transaction:
-    """A change of the newest version; nothing of it is seen before the commit."""
+    """Uncommitted change of the newest version."""
 
     def __init__(self, db: sqlite3.Connection, base: View) -> None:
         self.db, self.base, self.changed = db, base, False
         self._meta, self._heads = dict(base.meta), list(base.heads)
 
     def remove(self, places: Iterable[int]) -> int:
-        """Mark rows by their positions; their vectors stay in the file until `compact`."""
+        """Mark rows by position; their vectors stay in the file until `compact`."""
         base, gone = self.base, np.unique(np.fromiter(places, np.int64))
         if len(gone):
             dead = np.zeros(len(base.keys), bool) if base.alive is None else ~base.alive
@@ -283,10 +269,10 @@ class Transaction:
         self._meta["next_key"] = first + len(var)
 
     def compact(self) -> None:
-        """Write the living rows to a new file in the same order, then extend the graph."""
+        """Copy the live rows to a new file in the same order, then build the graph."""
         base, places = self.base, self.base.places()
         if len(places) < len(base.keys):
-            check_room(base.folder, 4 * len(places) * base.space.width)
+            check_free_space(base.folder, 4 * len(places) * base.space.width)
             self.db.execute("DELETE FROM blocks")
             self._heads = []
             self._meta |= {"vectors": f"{secrets.token_hex(16)}.vectors", "removed": b""}
@@ -301,7 +287,7 @@ class Transaction:
         self.build_graph(compact=True)
 
     def build_graph(self, *, compact: bool = False) -> None:
-        """Build the graph if there should be one, or extend it."""
+        """Build or extend the graph if there should be one."""
         base, folder, width = self.base, self.base.folder, self.base.space.width
         moved = self._meta["vectors"] != base.meta["vectors"]
         rows = sum(head[1] for head in self._heads)
@@ -309,18 +295,18 @@ class Transaction:
         covered = 0 if moved else base.covered
         kind = kind_wanted(base.meta["kind"], rows, covered, compact=compact)
         if kind:
-            check_room(folder, rows * (4 * width + 32 if kind == "ivf" else 8 * LINKS + 32))
+            check_free_space(folder, rows * (4 * width + 32 if kind == "ivf" else 8 * LINKS + 32))
             vectors = base.vectors
             if moved:
                 vectors = map_vectors(folder / self._meta["vectors"], rows=rows, width=width)
-            kept = write_graph(folder, vectors, kind, None if moved else base.graph)
+            kept = write_index(folder, vectors, kind, None if moved else base.graph)
             self._meta["graph"] = json.dumps(kept)
             self.changed = True
         elif base.warnings:
             self._meta["graph"], self.changed = "null", True
 
     def finish(self) -> View:
-        """Write the checksums and return the new version as it will be."""
+        """Write the checksums and return the new version."""
         self._meta["version"] = self.base.version + 1
         database.write_meta(self.db, self._meta, self._heads)
         return View(self.base.folder, self.db, self.base)
@@ -328,10 +314,7 @@ class Transaction:
     def _append(
         self, keys: Ints, var: NDArray[np.float64], vectors_at: Callable[[slice], Vectors]
     ) -> None:
-        """Write rows behind those that are described, block by block, and flush them.
-
-        These bytes are nobody's: this writer alone has the lock, and no version refers to them.
-        """
+        """Append rows block by block and flush them; no version refers to these bytes yet."""
         base, done = self.base, sum(head[1] for head in self._heads)
         at, end, width = done, done + len(keys), base.space.width
         columns = np.empty(len(keys), COLUMNS)
@@ -344,7 +327,7 @@ class Transaction:
                 first, stop = at // BLOCK * BLOCK, min(at // BLOCK * BLOCK + BLOCK, end)
                 some = slice(at - done, stop - done)
                 vectors, content, crc = vectors_at(some), columns[some].tobytes(), 0
-                if at > first:  # the last block goes on, and its checksum with it
+                if at > first:  # the last block is continued, and its checksum
                     crc, old = self._heads.pop()[2], np.empty(at - first, COLUMNS)
                     old["key"], old["var"] = base.keys[first:], base.var[first:]
                     content = old.tobytes() + content
@@ -357,15 +340,8 @@ class Transaction:
                 at = stop
 
 
-def _blocks(view: View, where: Where | None) -> Iterator[Block]:
-    step, places = max(1, _SCANNED // (4 * view.space.width)), view.places(where)
-    for start in range(0, len(places), step):
-        some = places[start : start + step]
-        yield Block(view.keys[some], view.vectors[some], view.var[some])
-
-
-def _clean(folder: Path, view: View) -> None:
-    """Remove files that the newest version does not need; whoever has them open keeps them."""
+def _collect_garbage(folder: Path, view: View) -> None:
+    """Remove files that the newest version does not use; open ones stay readable."""
     graph = json.loads(view.meta["graph"])
     needed = {view.meta["vectors"], graph and graph[0]}
     for path in _own_files(folder):

@@ -1,4 +1,4 @@
-"""The file of vectors: appended to, memory-mapped, and searched row by row with faiss."""
+"""The append-only file of vectors, memory-mapped, and exhaustive search in it with faiss."""
 
 import mmap
 import os
@@ -13,24 +13,21 @@ import faiss as _faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind import files
+from surefind import storage
+from surefind.engines.base import EngineError
 from surefind.engines.embedded.database import Head
-from surefind.engines.engine import EngineError
-from surefind.storage import Damaged, refused
+from surefind.storage import CorruptFile, disk_error
 
 faiss: Any = _faiss  # its own types leave out half of it
-# faiss 1.15 compares vectors one by one while queries x dimensions < 128,000; for 100 queries of
-# 513 dimensions in 100,000 rows a matrix product takes a tenth of the time. (Older releases count
-# queries here, from 20 on, which is well chosen.)
-MULTIPLIED_FROM = 2_048
-if faiss.cvar.distance_compute_blas_threshold > MULTIPLIED_FROM:
-    faiss.cvar.distance_compute_blas_threshold = MULTIPLIED_FROM
+# By default faiss compares vectors one by one while queries x dimensions < 128,000; for 100 queries
+# of 513 dimensions in 100,000 rows a matrix product takes a tenth of the time.
+faiss.cvar.distance_compute_blas_threshold = 2_048
 
 HEADER = b"surefind vectors 2".ljust(64, b"\0")
-RESERVE = 2**20  # bytes of the disk that stay free
+RESERVE = 2**20  # bytes of the disk to leave free
 GATHERED_FROM = 4  # queries at once; with a selector faiss multiplies no matrices
 GATHERED_BYTES = 64 * 2**20
-SPARE = 32  # neighbours asked for beyond k, in place of those that were removed
+SPARE = 32  # candidates beyond k, in place of removed rows
 _READ = 2**20
 
 Ints = NDArray[np.int64]
@@ -38,15 +35,15 @@ Mask = NDArray[np.bool_]
 Vectors = NDArray[np.float32]
 
 
-class Nearest(NamedTuple):
-    """The nearest rows for each query; infinitely far where there are fewer."""
+class NearestRows(NamedTuple):
+    """Nearest rows of each query; infinite distance where there are fewer than k."""
 
     distance: NDArray[np.float32]  # (Q, k)
     rows: Ints  # (Q, k)
 
 
 class Selection:
-    """Some of the rows, not all."""
+    """A subset of the rows."""
 
     def __init__(self, mask: Mask) -> None:
         self.mask, self.count = mask, int(np.count_nonzero(mask))
@@ -56,10 +53,9 @@ class Selection:
 
 
 def map_vectors(path: Path, *, rows: int, width: int, blocks: Iterable[Head] = ()) -> Vectors:
-    """Map the first `rows` vectors of a file; what follows them is not part of the version.
+    """Map the first `rows` vectors of a file; what follows belongs to no version.
 
-    `blocks` are compared with their checksums first: read, not mapped, so that a disk that cannot
-    read gives an error, not a crash.
+    The checksums of `blocks` are verified by reading: an I/O error in a mapping is a crash.
     """
     if not rows:
         return np.empty((0, width), np.float32)
@@ -67,24 +63,23 @@ def map_vectors(path: Path, *, rows: int, width: int, blocks: Iterable[Head] = (
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         if size < end or file.read(len(HEADER)) != HEADER:
-            raise Damaged(path, f"it has {size} bytes instead of {end}, or another header")
+            raise CorruptFile(path, f"it has {size} bytes instead of {end}, or another header")
         for first, count, wanted, _ in blocks:
             crc, left = 0, 4 * count * width
             file.seek(len(HEADER) + 4 * first * width)
             while left and (content := file.read(min(_READ, left))):
                 crc, left = zlib.crc32(content, crc), left - len(content)
             if crc != wanted:
-                raise Damaged(path, f"rows {first} to {first + count} are not as they were written")
+                raise CorruptFile(
+                    path, f"rows {first} to {first + count} are not as they were written"
+                )
         mapped = mmap.mmap(file.fileno(), end, access=mmap.ACCESS_READ)
     return np.frombuffer(mapped, "<f4", offset=len(HEADER)).reshape(rows, width)
 
 
 @contextmanager
 def appended(path: Path, *, rows: int, width: int) -> Iterator[Any]:
-    """A file to write vectors to behind the first `rows`, over what a killed writer left.
-
-    When the block ends they are on the disk.
-    """
+    """Open the file behind the first `rows`, over what a killed writer left, and flush it."""
     new = not rows
     with path.open("wb" if new else "r+b") as file:
         file.write(HEADER) if new else file.truncate(len(HEADER) + 4 * rows * width)
@@ -93,38 +88,38 @@ def appended(path: Path, *, rows: int, width: int) -> Iterator[Any]:
         file.flush()
         os.fsync(file.fileno())
     if new:
-        files.sync_folder(path.parent)
+        storage.sync_folder(path.parent)
 
 
-def check_room(folder: Path, size: int) -> None:
-    """Refuse to begin what cannot end well."""
+def check_free_space(folder: Path, size: int) -> None:
+    """Raise EngineError if the disk cannot hold `size` more bytes."""
     free = shutil.disk_usage(folder).free
     if size + RESERVE > free:
         need = (size + RESERVE) / 2**20
         why = f"{free / 2**20:.0f} MB are free, {need:.0f} MB are needed"
-        raise refused(folder, "write", why, EngineError)
+        raise disk_error(folder, "write", why, EngineError)
 
 
 def search_rows(
     vectors: Vectors, query: Vectors, k: int, chosen: Selection | None, *, first: int = 0
-) -> Nearest:
-    """Compare every query with every chosen row from `first` on."""
+) -> NearestRows:
+    """Return the k nearest of the selected rows from `first` on."""
     rows = vectors[first:]
-    if chosen is None:
-        return _shifted(_knn(query, rows, min(k, len(rows))), first)
-    mask = chosen.mask[first:]
-    count = int(np.count_nonzero(mask)) if first else chosen.count
+    mask = np.ones(len(rows), bool) if chosen is None else chosen.mask[first:]
+    count = int(np.count_nonzero(mask))
     k = min(k, count)
-    if not k:
-        return Nearest(np.empty((len(query), 0), np.float32), np.empty((len(query), 0), np.int64))
-    if len(rows) - count <= len(rows) // 4:
-        return _shifted(_among_most(query, rows, k, mask), first)
-    if len(query) < GATHERED_FROM:
-        return _shifted(_knn(query, rows, k, chosen.selector(first)), first)
-    return _shifted(_gathered(query, rows, k, np.flatnonzero(mask)), first)
+    if chosen is None or not k:
+        near = _knn(query, rows, k)
+    elif len(rows) - count <= len(rows) // 4:
+        near = _among_most(query, rows, k, mask)
+    elif len(query) < GATHERED_FROM:
+        near = _knn(query, rows, k, chosen.selector(first))
+    else:
+        near = _gathered(query, rows, k, np.flatnonzero(mask))
+    return near._replace(rows=near.rows + first) if first else near
 
 
-def nearest_of(found: list[Nearest], k: int) -> Nearest:
+def nearest_of(found: list[NearestRows], k: int) -> NearestRows:
     """Return the k nearest of several; equal ones in the order given."""
     if len(found) == 1:
         return found[0]
@@ -133,28 +128,27 @@ def nearest_of(found: list[Nearest], k: int) -> Nearest:
     return _taken(distance, rows, order)
 
 
-def marked_missing(distance: NDArray[np.float32], rows: Ints) -> Nearest:
-    """Turn row -1, by which faiss says that it found no more, into an infinite distance."""
+def marked_missing(distance: NDArray[np.float32], rows: Ints) -> NearestRows:
+    """Replace row -1, faiss's mark for no more hits, by an infinite distance."""
     missing = rows < 0
     if missing.any():
         distance[missing], rows[missing] = np.inf, 0
-    return Nearest(distance, rows)
+    return NearestRows(distance, rows)
 
 
-def _knn(query: Vectors, rows: Vectors, k: int, selector: Any = None) -> Nearest:
-    """Call faiss on the rows where they lie, as `IndexFlatL2.search` does on its own copy."""
+def _knn(query: Vectors, rows: Vectors, k: int, selector: Any = None) -> NearestRows:
+    """Search mapped rows, as `IndexFlatL2.search` does in its own copy."""
     distance = np.empty((len(query), k), np.float32)
     found = np.empty((len(query), k), np.int64)
     if k and len(query):
-        pointers = map(faiss.swig_ptr, (query, rows, distance, found))
-        asked, kept, near, numbers = pointers
+        asked, kept, near, numbers = map(faiss.swig_ptr, (query, rows, distance, found))
         sizes = (rows.shape[1], len(query), len(rows), k)
         faiss.knn_L2sqr(asked, kept, *sizes, near, numbers, None, selector)
     return marked_missing(distance, found)
 
 
-def _among_most(query: Vectors, rows: Vectors, k: int, mask: Mask) -> Nearest:
-    """Look at all rows and drop the few that are not chosen; again for queries left short."""
+def _among_most(query: Vectors, rows: Vectors, k: int, mask: Mask) -> NearestRows:
+    """Search all rows and drop the few unselected; again for queries with too few hits."""
     near = _knn(query, rows, min(k + SPARE, len(rows)))
     good = mask[near.rows] & np.isfinite(near.distance)
     order = np.argsort(~good, axis=1, kind="stable")[:, :k]
@@ -166,8 +160,8 @@ def _among_most(query: Vectors, rows: Vectors, k: int, mask: Mask) -> Nearest:
     return found
 
 
-def _gathered(query: Vectors, rows: Vectors, k: int, places: Ints) -> Nearest:
-    """Copy the chosen rows together: for many queries much quicker than a selector."""
+def _gathered(query: Vectors, rows: Vectors, k: int, places: Ints) -> NearestRows:
+    """Search a copy of the selected rows: for many queries quicker than a selector."""
     step = max(k, GATHERED_BYTES // rows[0].nbytes)
     found = []
     for start in range(0, len(places), step):
@@ -177,9 +171,5 @@ def _gathered(query: Vectors, rows: Vectors, k: int, places: Ints) -> Nearest:
     return nearest_of(found, k)
 
 
-def _taken(distance: NDArray[np.float32], rows: Ints, order: Ints) -> Nearest:
-    return Nearest(np.take_along_axis(distance, order, 1), np.take_along_axis(rows, order, 1))
-
-
-def _shifted(near: Nearest, first: int) -> Nearest:
-    return near._replace(rows=near.rows + first) if first else near
+def _taken(distance: NDArray[np.float32], rows: Ints, order: Ints) -> NearestRows:
+    return NearestRows(np.take_along_axis(distance, order, 1), np.take_along_axis(rows, order, 1))

@@ -1,4 +1,4 @@
-"""One version of an index: what a reader sees until it refreshes, whatever is written meanwhile."""
+"""Snapshot of one version of an index, unaffected by later writes."""
 
 import json
 import re
@@ -14,29 +14,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.embedded.database import (
-    FILE,
-    LOOKUPS,
-    read_meta,
-    row_crc,
-    sql_of,
-    transaction,
-)
-from surefind.engines.embedded.graph import Graph, Kept, cost_of_rows, graphs_possible
+from surefind.engines.base import EngineError, Found, Rows
+from surefind.engines.embedded import database
+from surefind.engines.embedded.ann import AnnFile, AnnIndex, cost_of_rows
 from surefind.engines.embedded.vectors import (
     Ints,
     Mask,
-    Nearest,
+    NearestRows,
     Selection,
     Vectors,
     map_vectors,
     nearest_of,
     search_rows,
 )
-from surefind.engines.engine import EngineError, Found, Rows
+from surefind.engines.filters import COMPARE, VAR, Where
 from surefind.engines.space import Space
-from surefind.engines.where import COMPARE, VAR, Where
-from surefind.storage import Damaged
+from surefind.storage import CorruptFile
 
 COLUMNS = np.dtype([("key", "<i8"), ("var", "<f8")])
 OWN_FILE = re.compile(r"[0-9a-f]{32}\.(vectors|hnsw|ivf)")
@@ -45,11 +38,8 @@ MOST_SELECTIONS = 32
 
 
 def load(folder: Path, known: "View | None" = None) -> "View":
-    """Open the newest version; `known` itself if that is the newest and nothing is wrong with it.
-
-    What `known` has checked is not read again.
-    """
-    with transaction(folder, "read") as db:
+    """Return the newest version: `known` itself if nothing changed, else what it lacks is read."""
+    with database.transaction(folder, "read") as db:
         if known is not None and not known.warnings:
             newest = db.execute("SELECT value FROM meta WHERE key = 'seal'").fetchone()
             if newest == (known.meta["seal"],):
@@ -61,32 +51,32 @@ def load(folder: Path, known: "View | None" = None) -> "View":
 
 
 class View:
-    """Arrays in memory and mapped files; no transaction stays open."""
+    """Snapshot of arrays in memory and mapped files; no transaction stays open."""
 
     def __init__(self, folder: Path, db: sqlite3.Connection, known: "View | None" = None) -> None:
-        """Read within the transaction of `db`: until it ends, no writer removes files.
-
-        They are compared with their checksums, except what `known` had.
-        """
+        """Read and verify what `known` lacks, in a transaction that keeps files from removal."""
         self.folder, self._lock = folder, Lock()
-        self.meta, self.heads = read_meta(folder, db)
+        self.meta, self.heads = database.read_meta(folder, db)
         self.warnings: tuple[str, ...] = ()
-        self.graph: Graph | None = None
+        self.graph: AnnIndex | None = None
         self._selections: dict[Any, Selection] = {}
         if known is not None and self.meta.get("identity") != known.meta["identity"]:
             raise EngineError(f"another index was made in {folder} meanwhile", fix="open it again")
         try:
             self.version = int(self.meta["version"])
             self.space = Space(*(self.meta[name] for name in ("family", "dim", "ranking")))
-            shared = self._shared(known)
+            shared = 0  # blocks that `known` has too: rows are only appended to a file
+            if known is not None and known.meta["vectors"] == self.meta["vectors"]:
+                pairs = zip(known.heads, self.heads, strict=False)
+                shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
             self._read_columns(db, known, shared)
             graph = json.loads(self.meta["graph"])
-            kept = Kept(*graph) if graph and graphs_possible() else None
+            kept = AnnFile(*graph) if graph else None
             names = [self.meta["vectors"], *([kept.name] if kept else [])]
             if not all(map(OWN_FILE.fullmatch, names)):
                 raise ValueError
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise Damaged(folder / FILE, "it does not describe an index") from error
+            raise CorruptFile(folder / database.FILE, "it does not describe an index") from error
         self.vectors = map_vectors(
             folder / self.meta["vectors"],
             rows=len(self.keys),
@@ -97,16 +87,16 @@ class View:
             self.graph = known.graph
         elif kept is not None:
             try:
-                self.graph = Graph(kept, folder / kept.name, self.vectors)
-            except Damaged as error:
+                self.graph = AnnIndex(kept, folder / kept.name, self.vectors)
+            except CorruptFile as error:
                 self.warnings = (
-                    f"{error.problem}; every row is looked at until it is built again, "
+                    f"{error.problem}; searches are exhaustive until it is built again, "
                     "by the next write or `surefind verify --repair`",
                 )
 
     @property
     def covered(self) -> int:
-        """How many rows the graph covers, the first ones."""
+        """Number of rows, from the first, that the graph covers."""
         return self.graph.kept.covered if self.graph else 0
 
     def count(self, where: Where | None = None) -> int:
@@ -114,7 +104,7 @@ class View:
         return len(self.keys) if chosen is None else chosen.count
 
     def selection(self, where: Where | None) -> Selection | None:
-        """Return the rows that may be found; None if that is all of them."""
+        """Return the live rows that satisfy `where`; None if that is all rows."""
         if where is None and self.alive is None:
             return None
         # to Python 1 is True, which is another condition here
@@ -130,12 +120,12 @@ class View:
         return found
 
     def places(self, where: Where | None = None) -> Ints:
-        """Positions in the vectors file of the rows that may be found, ascending."""
+        """Return positions in the vectors file of the selected rows, ascending."""
         chosen = self.selection(where)
         return np.arange(len(self.keys)) if chosen is None else np.flatnonzero(chosen.mask)
 
     def places_of(self, keys: Ints) -> Ints:
-        """Positions of the rows with these keys; -1 where there is none."""
+        """Return positions of rows by key; -1 where there is none."""
         if not len(self.keys):
             return np.full(len(keys), -1)
         at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
@@ -143,7 +133,7 @@ class View:
         return np.where(there if self.alive is None else there & self.alive[at], at, -1)
 
     def find(self, column: str, values: Iterable[Any]) -> dict[Any, int]:
-        """Position of the newest row with each id or digest that is known."""
+        """Return the position of the newest row with each known id or digest."""
         with self._rows_of_version() as db:
             return self.find_in(db, column, values)
 
@@ -151,14 +141,14 @@ class View:
         found = []
         for value in values if len(self.keys) else ():
             with suppress(UnicodeEncodeError):  # a text that cannot be kept belongs to no row
-                keys = sorted(db.execute(LOOKUPS[column], (value,)).fetchall())
+                keys = sorted(db.execute(database.LOOKUPS[column], (value,)).fetchall())
                 found += [(value, key) for (key,) in keys]
         places = self.places_of(np.array([key for _, key in found], dtype=np.int64)).tolist()
         pairs = zip(found, places, strict=True)
         return {value: place for (value, _), place in pairs if place >= 0}
 
     def rows_at(self, places: Ints) -> Rows:
-        """Read rows, each compared with its checksum."""
+        """Read rows and verify their checksums."""
         ids, digests, metadata = [], [], []
         if len(places):
             with self._rows_of_version() as db:
@@ -173,7 +163,7 @@ class View:
         return Rows(tuple(ids), embeddings, tuple(digests), tuple(metadata))
 
     def search(self, query: Vectors, k: int, where: Where | None) -> Found:
-        """Find k rows for each query, or as many as there are."""
+        """Return the k nearest rows of each query, or all there are."""
         chosen = self.selection(where)
         k = min(k, self.count(where))
         found = Found(
@@ -189,14 +179,15 @@ class View:
             found.distance[block] = near.distance
             kept = ((found.keys, self.keys), (found.vectors, self.vectors))
             for column, values in (*kept, (found.var, self.var)):
-                # clip: without another look for errors
+                # mode="clip" skips the bounds check
                 np.take(values, near.rows, axis=0, out=column[block], mode="clip")
         return found
 
     def problems(self, db: sqlite3.Connection) -> Iterator[str]:
-        """Compare all rows and lookups with their checksums, and contents with what they may be."""
-        told = [text for (text,) in db.execute("PRAGMA integrity_check(5)") if text != "ok"]
-        yield from (f"{self.folder / FILE} is damaged: {text}" for text in told)
+        """Verify checksums, lookups and values of all rows."""
+        for (text,) in db.execute("PRAGMA integrity_check(5)").fetchall():
+            if text != "ok":
+                yield f"{self.folder / database.FILE} is damaged: {text}"
         if not (np.diff(self.keys) > 0).all() or (self.keys >= self.meta["next_key"]).any():
             yield "the keys of the rows do not ascend"
         if not (np.isfinite(self.var).all() and (self.var > 0).all()):
@@ -210,7 +201,7 @@ class View:
         for key, *row in db.execute(query):
             try:
                 name, _, _ = self._checked(key, row)
-            except Damaged as error:
+            except CorruptFile as error:
                 yield error.problem
                 continue
             if name in ids or key not in alive:
@@ -226,7 +217,9 @@ class View:
             query = "SELECT columns FROM blocks WHERE first = ?"
             (blob,) = db.execute(query, (first,)).fetchone()
             if first != rows or len(blob) != count * COLUMNS.itemsize or zlib.crc32(blob) != crc:
-                raise Damaged(self.folder / FILE, f"keys or variances of rows from {first} on")
+                raise CorruptFile(
+                    self.folder / database.FILE, f"keys or variances of rows from {first} on"
+                )
             blobs.append(blob)
             rows += count
         columns = np.frombuffer(b"".join(blobs), COLUMNS)
@@ -241,14 +234,7 @@ class View:
             self.alive = np.ones(len(self.keys), bool)
             self.alive[: len(removed)] = removed[: len(self.keys)] == 0
 
-    def _shared(self, known: "View | None") -> int:
-        """How many blocks are those of an older view: rows are only appended to a file."""
-        if known is None or known.meta["vectors"] != self.meta["vectors"]:
-            return 0
-        pairs = zip(known.heads, self.heads, strict=False)
-        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-    def _nearest(self, query: Vectors, k: int, chosen: Selection | None) -> Nearest:
+    def _nearest(self, query: Vectors, k: int, chosen: Selection | None) -> NearestRows:
         vectors = self.vectors
         if self.graph is not None:
             count = len(vectors) if chosen is None else chosen.count
@@ -262,7 +248,7 @@ class View:
 
     def _satisfying(self, where: Where) -> Mask:
         mask = np.ones(len(self.keys), bool)
-        text, values = sql_of(where)
+        text, values = database.sql_of(where)
         if text and len(mask):
             with self._rows_of_version() as db:
                 found = db.execute(f"SELECT key FROM rows WHERE {text}", values).fetchall()  # noqa: S608
@@ -279,8 +265,8 @@ class View:
 
     @contextmanager
     def _rows_of_version(self) -> Iterator[sqlite3.Connection]:
-        """Read rows if those of this version are all there still."""
-        with transaction(self.folder, "read") as db:
+        """Open a connection; raise EngineError if rows of this version were purged."""
+        with database.transaction(self.folder, "read") as db:
             query = "SELECT value FROM meta WHERE key IN ('identity', 'purged') ORDER BY key"
             identity, purged = (value for (value,) in db.execute(query))
             if identity != self.meta["identity"]:
@@ -295,11 +281,11 @@ class View:
             yield db
 
     def _checked(self, key: int, row: Sequence[Any] | None) -> tuple[str, bytes, str]:
-        """Id, digest and metadata of a row that was read with its checksum."""
+        """Return id, digest and metadata of a row after verifying its checksum."""
         if row is None:
-            raise Damaged(self.folder / FILE, f"row {key} is missing")
+            raise CorruptFile(self.folder / database.FILE, f"row {key} is missing")
         name, digest, text, crc = row
         types = (type(name), type(digest), type(text))
-        if types != (str, bytes, str) or row_crc(key, name, digest, text) != crc:
-            raise Damaged(self.folder / FILE, f"row {key} is not as it was written")
+        if types != (str, bytes, str) or database.row_crc(key, name, digest, text) != crc:
+            raise CorruptFile(self.folder / database.FILE, f"row {key} is not as it was written")
         return name, digest, text

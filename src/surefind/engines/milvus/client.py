@@ -1,4 +1,4 @@
-"""One collection on a Milvus server: URL, calls and their errors. Only this module has pymilvus."""
+"""Client of one Milvus collection: URL, calls, errors. The only importer of pymilvus."""
 
 import logging
 import re
@@ -6,27 +6,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.engine import EngineError, unreadable_url
+from surefind.engines.base import EngineError
+from surefind.engines.server import RETRY, unreadable_url
 from surefind.errors import InvalidArgument
 
 FORM = "milvus://user:password@host:port/database?collection=name"
 CONNECTING = 5.0  # seconds
-LOADING = 600.0  # seconds; half a minute after a crash, as the server waits for its old self
+LOADING = 600.0  # seconds; after a crash it takes half a minute
 LONGEST_WAIT = 3600.0  # seconds
-NOT_LOADED = (101, 103)  # Milvus's codes for a collection
+NOT_LOADED = (101, 103)  # error codes
 START = "start the server, or correct host, port, user, password and secure= in the URL"
-AGAIN = "call again: what was acknowledged is kept, and adding the same rows twice is harmless"
+Hits = tuple[list[str], list[float], NDArray[np.float32], list[float]]  # as the fields of Found
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
 @dataclass(frozen=True)
-class Place:
+class CollectionUrl:
     """One collection on one server."""
 
     server: str  # host:port
@@ -35,18 +36,18 @@ class Place:
     database: str = "default"
     collection: str = "surefind"
     secure: bool = False  # TLS
-    timeout: float = 60.0  # seconds that a call may take
+    timeout: float = 60.0  # seconds of a call
 
     @property
     def shown(self) -> str:
-        """The URL without the password."""
+        """URL without the password."""
         user = quote(self.user, safe="") + "@" if self.user else ""
         secure = "&secure=true" if self.secure else ""
         return f"milvus://{user}{self.server}/{self.database}?collection={self.collection}{secure}"
 
 
-def parse(url: str) -> Place:
-    """Names are checked here, so that they can be written into requests as they are."""
+def parse(url: str) -> CollectionUrl:
+    """Parse a URL and check its names, which are written into requests unquoted."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -83,7 +84,7 @@ def parse(url: str) -> Place:
                 expected="a name of letters, digits and _, at most 64, that no digit begins",
                 got=repr(name[:80]),
             )
-    return Place(
+    return CollectionUrl(
         f"{host[1]}:{port or 19530}",
         user=unquote(parts.username or ""),
         password=unquote(parts.password or ""),
@@ -94,14 +95,13 @@ def parse(url: str) -> Place:
 
 
 class NotLoaded(EngineError):
-    """The server has the collection but cannot read it yet, as after a restart."""
+    """The collection is not loaded, as after a restart of the server."""
 
 
-def server_error(error: Exception, place: Place, *, fix: str = AGAIN) -> EngineError:
-    """Return an `EngineError` with the first line of what the server says.
+def server_error(error: Exception, place: CollectionUrl, *, fix: str = RETRY) -> EngineError:
+    """Return an `EngineError` with the server's first line; gRPC's is more precise than pymilvus's.
 
-    pymilvus tells of a failed connection in general words; its cause, which is gRPC's, says more.
-    `fix` is given where the server may answer otherwise next time.
+    `fix` is for errors that may pass.
     """
     causes = (error, error.__cause__, error.__context__)
     rpc: Any = next((one for one in causes if callable(getattr(one, "details", None))), None)
@@ -114,28 +114,10 @@ def server_error(error: Exception, place: Place, *, fix: str = AGAIN) -> EngineE
     return kind(f"{place.shown}: {first}", fix=fix if rpc or not loaded else None)
 
 
-class IndexState(NamedTuple):
-    """The index over vectors that the server has."""
-
-    name: str
-    type: str  # Milvus's word for its kind
-    metric: str
-    waiting: int  # rows that are not in it yet
-
-
-class Hits(NamedTuple):
-    """What one query found, nearest first."""
-
-    ids: list[str]
-    distance: NDArray[np.float32]  # (n,)
-    vectors: NDArray[np.float32]  # (n, width)
-    var: NDArray[np.float64]  # (n,)
-
-
 class Collection:
-    """One collection on a server, connected. Several threads may use it."""
+    """Connection to one collection. Several threads may use it."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: CollectionUrl) -> None:
         self.place = place
         try:
             self.pymilvus, grpc = import_module("pymilvus"), import_module("grpc")
@@ -143,7 +125,7 @@ class Collection:
             raise EngineError(
                 "milvus:// needs the package pymilvus", fix="pip install 'surefind[milvus]'"
             ) from error
-        # It prints a traceback for each error that is raised and explained here.
+        # It logs a traceback for each error.
         logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
         self._refusals = (self.pymilvus.MilvusException, grpc.RpcError)
         self._since, self._lock = 0, Lock()  # a moment by the server's clock
@@ -172,10 +154,10 @@ class Collection:
         return str(self._do("get_server_version"))
 
     def catch_up(self) -> None:
-        """From now on reads see all that anyone has written until now.
+        """Make later reads see all that anyone has written until now.
 
-        Milvus's own ways are slow ("Strong": each read waits 0.2 s or more) or forget what was
-        removed ("Session", in 2.3). This way only the first read waits.
+        Milvus's consistency levels are slow ("Strong": each read waits 0.2 s or more) or miss
+        removals ("Session", in 2.3). With a timestamp only the first read waits.
         """
         connection = self._opened()._get_connection()  # MilvusClient itself does not offer it
         try:
@@ -195,7 +177,7 @@ class Collection:
         return list(self._read("query", **asked, strict_float32=True))
 
     def search(
-        self, vectors: NDArray[np.float32], k: int, *, expression: str, asking: Mapping[str, Any]
+        self, vectors: NDArray[np.float32], k: int, *, expression: str, effort: Mapping[str, Any]
     ) -> list[Hits]:
         found = self._read(
             "search",
@@ -203,21 +185,14 @@ class Collection:
             filter=expression,
             limit=k,
             output_fields=["vector", "var"],
-            search_params={"metric_type": "L2", "params": dict(asking)},
+            search_params={"metric_type": "L2", "params": dict(effort)},
         )
         return hits_of(found, vectors.shape[1])
 
-    def index(self) -> IndexState | None:
+    def index(self) -> dict[str, Any] | None:
+        """Return the description of the vector index, if there is one."""
         names = self.call("list_indexes", field_name="vector")
-        if not names:
-            return None
-        found = self.call("describe_index", index_name=names[0])
-        return IndexState(
-            name=names[0],
-            type=found["index_type"],
-            metric=found["metric_type"],
-            waiting=int(found.get("pending_index_rows", 0)),
-        )
+        return self.call("describe_index", index_name=names[0]) if names else None
 
     def load(self) -> None:
         self.call("load_collection", timeout=LOADING)
@@ -246,10 +221,9 @@ class Collection:
 
 
 def hits_of(found: Any, width: int) -> list[Hits]:
-    """Return one per query; `found` is what `MilvusClient.search` returns.
+    """Return the hits of each query from a result of `MilvusClient.search`.
 
-    The vectors of all hits come in one piece, and are given out hit by hit as lists, which takes
-    80 times longer: they are taken together where pymilvus shows them.
+    Vectors are taken from its raw data if possible: as lists, hit by hit, takes 80 times longer.
     """
     vectors, plain = None, None
     for data in getattr(found[0], "lazy_field_data", ()) if found else ():
@@ -262,11 +236,11 @@ def hits_of(found: Any, width: int) -> list[Hits]:
     counts = [len(hits) for hits in plain]
     parts = np.split(vectors.reshape(sum(counts), width), np.cumsum(counts)[:-1])
     return [
-        Hits(
-            ids=[str(hit["id"]) for hit in hits],
-            distance=np.array([hit["distance"] for hit in hits], np.float32),
-            vectors=part,
-            var=np.array([hit["entity"]["var"] for hit in hits], np.float64),
+        (
+            [hit["id"] for hit in hits],
+            [hit["distance"] for hit in hits],
+            part,
+            [hit["entity"]["var"] for hit in hits],
         )
         for hits, part in zip(plain, parts, strict=True)
     ]

@@ -1,4 +1,4 @@
-"""An engine on a Milvus server, which others may read and write at the same time."""
+"""Engine in a Milvus collection."""
 
 import json
 import time
@@ -6,19 +6,19 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from types import MappingProxyType
-from typing import Any, NamedTuple, Self
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.engine import LONGEST_ID, Block, EngineError, Found, Keys, Rows
+from surefind.engines.base import LONGEST_ID, Block, EngineError, Found, Rows
+from surefind.engines.filters import Where
 from surefind.engines.milvus import queries
-from surefind.engines.milvus.client import LOADING, Collection, Place, parse
+from surefind.engines.milvus.client import LOADING, Collection, parse
 from surefind.engines.milvus.queries import expression
+from surefind.engines.server import IndexRecord, ServerEngine, StoredRow
 from surefind.engines.space import Space
-from surefind.engines.where import Where
 
 FORMAT = 1
 MANY = 100_000  # rows from which `auto` has a graph
@@ -28,15 +28,6 @@ TYPES: dict[str, tuple[str, Mapping[str, Any]]] = {  # Milvus's name and how to 
     "hnsw": ("HNSW", {"M": 32, "efConstruction": 200}),
     "ivf": ("IVF_FLAT", {"nlist": 1024}),
 }
-
-
-class Entry(NamedTuple):
-    """What a collection says about itself in its description, which never changes."""
-
-    space: Space
-    facts: Mapping[str, Any]
-    kind: str  # as asked for
-    number: str  # tells this collection from another that had its name before
 
 
 def create(place: str, space: Space, facts: Mapping[str, Any], *, kind: str) -> "MilvusEngine":
@@ -77,36 +68,26 @@ def describe_server(place: str, *, seconds: float) -> str:
         collection.close()
 
 
-class MilvusEngine:
-    """Opened by `create` and `open_place`. Several threads may use it.
+class MilvusEngine(ServerEngine):
+    """`Engine` in a Milvus collection.
 
     Reads see all that was written here; what others wrote they see after a moment, and for certain
-    after `refresh`. When the server goes away the call raises `EngineError`; the next one connects
-    anew.
+    after `refresh`.
     """
 
     def __init__(self, collection: Collection) -> None:
-        self._collection, self._place = collection, collection.place
-        self._entry = _entry(collection)
-        self._kind = _ensure_index(collection, self._entry.kind)
+        super().__init__(_read_record(collection), collection.place.shown)
+        self._collection = collection
+        self._kind = _ensure_index(collection, self._record.kind)
         collection.catch_up()
         self._seen: int | None = self.count()
-
-    @property
-    def space(self) -> Space:
-        return self._entry.space
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        return MappingProxyType(dict(self._entry.facts))
 
     @property
     def exact(self) -> bool:
         return self._kind == "flat"
 
     @property
-    def most(self) -> int:
-        """The largest k whose answer can be sent."""
+    def max_k(self) -> int:
         return min(
             queries.AT_ONCE, queries.LONGEST_ANSWER // queries.bytes_per_hit(self.space.width)
         )
@@ -114,12 +95,12 @@ class MilvusEngine:
     @property
     def warnings(self) -> tuple[str, ...]:
         rows = self._seen or 0
-        if self._kind == "flat" != _wanted(self._entry.kind, self._kind, rows):
-            return (f"{rows} rows are looked at one by one: compact the index.",)
+        if self._kind == "flat" != _wanted(self._record.kind, self._kind, rows):
+            return (f"Searches compare {rows} rows each: compact the index.",)
         return ()
 
     def add(self, rows: Rows) -> None:
-        """Batch by batch: whatever stops it, whole batches of some megabytes are there."""
+        """Add batch by batch; if it fails, whole batches of some megabytes may be there."""
         if not len(rows):
             return
         self.space.check(rows.embeddings)
@@ -144,25 +125,11 @@ class MilvusEngine:
     def search(self, vectors: NDArray[np.float32], k: int, where: Where | None = None) -> Found:
         return queries.search(self._collection, vectors, k, expression=expression(where))
 
-    def rows(self, keys: Keys) -> Rows:
-        ids = [str(key) for key in keys.tolist()]
-        found = queries.read_rows(self._collection, ids, self.space)
-        gone = [name for name in ids if name not in found]
-        if gone:
-            raise EngineError(
-                f"{len(gone)} of {len(ids)} rows are gone from {self._place.shown}, "
-                f"such as {gone[0][:80]!r}",
-                fix="someone removed them meanwhile: search again",
-            )
-        return queries.to_rows([found[name] for name in ids], self.space)
-
-    def find(self, ids: Sequence[str]) -> Rows:
-        found = queries.read_rows(self._collection, ids, self.space)
-        asked = [name for name in dict.fromkeys(ids) if name in found]
-        return queries.to_rows([found[name] for name in asked], self.space)
+    def _read(self, column: str, values: list[Any]) -> dict[Any, StoredRow]:
+        return queries.read_rows(self._collection, values, self.space.width)  # keys are ids
 
     def scan(self, where: Where | None = None) -> Iterator[Block]:
-        """Rows that are there all the while come once; what others write meanwhile may come."""
+        """Yield rows that are there all the while once; concurrent writes may be missing."""
         return queries.scan(self._collection, where, self.space)
 
     def digests_of(self, ids: Sequence[str]) -> dict[str, str]:
@@ -181,35 +148,27 @@ class MilvusEngine:
         return self._collection.count(expression(where))
 
     def refresh(self) -> bool:
-        """Waits until all that anyone wrote before can be read.
+        """Make reads see all writes; return whether the number of rows or the index changed.
 
-        Milvus tells how many rows there are, not that one was replaced, nor by whom: it is True
-        as well after own additions.
+        Milvus does not report replacements, nor who wrote: it is True after own additions too.
         """
-        self._check_it_is_the_same()
-        kind = _ensure_index(self._collection, self._entry.kind)
+        self._check_not_replaced()
+        kind = _ensure_index(self._collection, self._record.kind)
         self._collection.catch_up()
         rows = self.count()
         changed = (rows, kind) != (self._seen, self._kind)
         self._seen, self._kind = rows, kind
         return changed
 
-    def newest(self) -> Self | None:
-        """Itself, if `refresh` saw a change: reads show what is there."""
-        return self if self.refresh() else None
-
     def compact(self) -> None:
-        """Writes everything to the server's store and builds the index that the kind wants.
-
-        Where that is another kind than before, nobody can read until it is built.
-        """
+        """Flush and build the index; a change of its kind blocks reads until it is built."""
         self._collection.call("flush", timeout=LOADING)
         self._collection.catch_up()
-        kind = _wanted(self._entry.kind, self._kind, self.count())
-        if kind != self._kind:  # what is interrupted here is made up for by `_ensure_index`
+        kind = _wanted(self._record.kind, self._kind, self.count())
+        if kind != self._kind:  # if interrupted, `_ensure_index` builds it later
             if (index := self._collection.index()) is not None:
                 self._collection.call("release_collection")
-                self._collection.call("drop_index", index_name=index.name)
+                self._collection.call("drop_index", index_name=index["index_name"])
             _build_index(self._collection, kind)
         _wait_for_index(self._collection)
         self._kind = kind
@@ -217,16 +176,16 @@ class MilvusEngine:
     def describe(self) -> dict[str, Any]:
         return {
             "engine": "milvus",
-            "place": self._place.shown,
-            "collection": self._place.collection,
+            "place": self._shown,
+            "collection": self._collection.place.collection,
             "kind": self._kind,
-            "asked_kind": self._entry.kind,
+            "asked_kind": self._record.kind,
             "rows": self.count(),
             "server": f"Milvus {self._collection.server_version()}",
         }
 
     def verify(self) -> list[str]:
-        """Reads every row. What others write meanwhile can look like a wrong number of rows."""
+        """Check every row; concurrent writes can look like a wrong number of rows."""
         self._collection.catch_up()
         faults: Counter[str] = Counter()
         seen, last = 0, ""
@@ -246,26 +205,23 @@ class MilvusEngine:
 
     def drop(self) -> None:
         """Remove the index and all its rows from the server."""
-        self._check_it_is_the_same()
+        self._check_not_replaced()
         self._collection.call("drop_collection")
         self.close()
 
     def close(self) -> None:
         self._collection.close()
 
-    def _check_it_is_the_same(self) -> None:
-        if _entry(self._collection).number != self._entry.number:
+    def _check_not_replaced(self) -> None:
+        if _read_record(self._collection).number != self._record.number:
             raise EngineError(
-                f"the collection at {self._place.shown} was dropped, and another made",
+                f"the collection at {self._shown} was dropped, and another made",
                 fix="open the index again",
             )
 
 
 def _make(collection: Collection, description: str, width: int) -> None:
-    """Create the collection, without an index: it cannot be searched yet.
-
-    Milvus refuses a second one only if it is described differently, as all of ours are.
-    """
+    """Create the collection, without an index; Milvus refuses a second with another description."""
     there = EngineError(
         f"there is a collection at {collection.place.shown} already",
         fix="open it to add to it, or name another collection in the URL",
@@ -289,36 +245,37 @@ def _make(collection: Collection, description: str, width: int) -> None:
         raise
 
 
-def _entry(collection: Collection) -> Entry:
-    """Read what was written down when the collection was made."""
-    place: Place = collection.place
+def _read_record(collection: Collection) -> IndexRecord:
+    """Return the description of the index."""
+    shown = collection.place.shown
     found = collection.call("describe_collection")
     try:
         said = json.loads(found["description"])
         if said["surefind"] != FORMAT:
             raise EngineError(
-                f"the collection at {place.shown} was made by another version of surefind",
+                f"the collection at {shown} was made by another version of surefind",
                 fix="pip install --upgrade surefind",
             )
-        return Entry(Space(**said["space"]), said["facts"], said["kind"], said["number"])
+        return IndexRecord(Space(**said["space"]), said["facts"], said["kind"], said["number"])
     except (KeyError, TypeError, ValueError) as error:
-        raise EngineError(f"the collection at {place.shown} was not made by surefind") from error
+        raise EngineError(f"the collection at {shown} was not made by surefind") from error
 
 
 def _ensure_index(collection: Collection, asked: str) -> str:
-    """Have an index, whatever was interrupted before. Returns the kind in force."""
+    """Build the index if it is missing, and return its kind."""
     index = collection.index()
     if index is None:
         kind = "flat" if asked == "auto" else asked
         _build_index(collection, kind)
         return kind
-    if index.metric != "L2":
+    if index["metric_type"] != "L2":
         raise EngineError(
-            f"the index at {collection.place.shown} is for {index.metric}, not for L2",
+            f"the index at {collection.place.shown} is for {index['metric_type']}, not for L2",
             fix="drop the index of the field 'vector' and open again",
         )
-    # Milvus's own word for an index that someone else built.
-    return {name: kind for kind, (name, _) in TYPES.items()}.get(index.type, index.type)
+    # an index that someone else built keeps Milvus's name
+    built = str(index["index_type"])
+    return {name: kind for kind, (name, _) in TYPES.items()}.get(built, built)
 
 
 def _build_index(collection: Collection, kind: str) -> None:
@@ -332,16 +289,16 @@ def _build_index(collection: Collection, kind: str) -> None:
 
 
 def _wait_for_index(collection: Collection) -> None:
-    """Until all rows that the server's store has are in the index."""
+    """Wait until the index has all flushed rows."""
     last = time.monotonic() + LONGEST_BUILD
-    while (index := collection.index()) is not None and index.waiting:
+    while (index := collection.index()) is not None and int(index.get("pending_index_rows", 0)):
         if time.monotonic() > last:
             raise EngineError(f"the index at {collection.place.shown} was not built in a day")
         time.sleep(0.2)
 
 
 def _wanted(asked: str, present: str, rows: int) -> str:
-    """The kind of index that there should be."""
+    """Return the kind of index that there should be."""
     if asked != "auto":
         return asked
     return "hnsw" if rows >= MANY else present

@@ -1,8 +1,7 @@
-"""Rows of a collection: search, read, write; conditions and ids as Milvus writes them.
+"""Rows of a collection: search, read, write; conditions as Milvus expressions.
 
-Tried on Milvus 2.3: it has `!=` hold for rows that lack the field or have another kind of value
-there, and refuses lists of whole and other numbers; comparisons of order and equality between
-numbers, texts and truth values mean what `Condition.holds` means.
+In Milvus 2.3 `!=` holds for rows without the field, and lists must not mix integers and floats;
+other comparisons agree with `Condition.holds`.
 """
 
 import json
@@ -12,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.engine import LONGEST_ID, Block, Found, Rows
+from surefind.engines.base import LONGEST_ID, Block, Found, Rows
+from surefind.engines.filters import VAR, Condition, Value, Where
 from surefind.engines.milvus.client import Collection, Hits
+from surefind.engines.server import StoredRow, storable
 from surefind.engines.space import Space
-from surefind.engines.where import VAR, Condition, Value, Where
 from surefind.errors import InvalidArgument
 
 FIELDS = ("id", "vector", "var", "digest", "metadata")
@@ -23,16 +23,16 @@ EVERYTHING = 'id > ""'  # no id is empty
 IDS_AT_ONCE = 4096
 BYTES_AT_ONCE = 1_000_000  # of an expression; larger ones take the server seconds to parse
 LONGEST_ANSWER = 60_000_000  # bytes; the server sends 64 MiB at most
-EASY_ANSWER = 16_000_000  # bytes to ask for where there is a choice
-AT_ONCE = 16_384  # the most queries, and the most neighbours, that Milvus takes
-FARTHEST = 32_768  # the largest ef that Milvus takes
+EASY_ANSWER = 16_000_000  # bytes of an answer where there is a choice
+AT_ONCE = 16_384  # largest number of queries, and of neighbours
+FARTHEST = 32_768  # largest ef
 LARGEST_REST = 70_000  # bytes of a row besides its vector: metadata, id, digest
-BATCH = 4_000_000  # bytes: one message of the server's log, so kept whole or not at all
-LONGEST_METADATA = 65_000  # bytes of JSON; Milvus takes 65,536, and may write it longer than here
+BATCH = 4_000_000  # bytes: one message of the server's log, which is atomic
+LONGEST_METADATA = 65_000  # bytes of JSON; Milvus takes 65,536 as it writes it
 
 
 def expression(where: Where | None) -> str:
-    """Return what holds for just the rows that satisfy `where`."""
+    """Return the expression of `where`."""
     conditions = [] if where is None else [_condition(one) for one in where.conditions]
     return " and ".join([EVERYTHING, *conditions])
 
@@ -42,18 +42,11 @@ def among(field: str, values: Iterable[str]) -> str:
 
 
 def portions(texts: Iterable[str], at_most: int = IDS_AT_ONCE) -> Iterator[list[str]]:
-    """Yield each text once, in lists that make expressions of a moderate size.
-
-    What can be no id and no digest is left out: to the server it would be an error.
-    """
+    """Yield each storable text once, in lists that make expressions of a moderate size."""
     some: list[str] = []
     size = 0
-    for text in dict.fromkeys(texts):
-        length = len(text.encode(errors="replace"))
-        if not 0 < length <= LONGEST_ID or any(
-            c == "\0" or "\ud800" <= c <= "\udfff" for c in text
-        ):
-            continue
+    for text in storable(texts):
+        length = len(text.encode())
         size += length
         if some and (len(some) == at_most or size > BYTES_AT_ONCE):
             yield some
@@ -64,7 +57,7 @@ def portions(texts: Iterable[str], at_most: int = IDS_AT_ONCE) -> Iterator[list[
 
 
 def literal(value: Value) -> str:
-    """Texts are quoted as in JSON, whose escapes Milvus reads; numbers lose no digit."""
+    """Return a literal: texts are quoted as in JSON, numbers lose no digit."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -95,29 +88,26 @@ def search(
 ) -> Found:
     """Return the k nearest, in as many requests as their answers need.
 
-    Milvus takes of ef (graph) and nprobe (cells) what its index understands, which someone else
-    may have built meanwhile.
+    Milvus ignores ef (HNSW) or nprobe (IVF) if its index has no use for it.
     """
     width = vectors.shape[1]
     at_once = max(1, min(AT_ONCE, EASY_ANSWER // (k * bytes_per_hit(width))))
-    asking = {"ef": min(max(100, 2 * k), FARTHEST), "nprobe": 128}
+    effort = {"ef": min(max(100, 2 * k), FARTHEST), "nprobe": 128}
     hits: list[Hits] = []
     for start in range(0, len(vectors), at_once):
         some = vectors[start : start + at_once]
-        hits += collection.search(some, k, expression=expression, asking=asking)
-    shape = (len(hits), max((len(one.ids) for one in hits), default=0))
+        hits += collection.search(some, k, expression=expression, effort=effort)
+    shape = (len(hits), max((len(one[0]) for one in hits), default=0))
     found = Found(
         keys=np.full(shape, "", dtype=object),
         distance=np.full(shape, np.inf, dtype=np.float32),
         vectors=np.zeros((*shape, width), dtype=np.float32),
         var=np.ones(shape, dtype=np.float64),
     )
-    for row, one in enumerate(hits):
-        count = len(one.ids)
-        found.keys[row, :count] = one.ids
-        found.distance[row, :count] = one.distance
-        found.vectors[row, :count] = one.vectors
-        found.var[row, :count] = one.var
+    for row, (ids, distance, near, var) in enumerate(hits):
+        count = len(ids)
+        found.keys[row, :count], found.distance[row, :count] = ids, distance
+        found.vectors[row, :count], found.var[row, :count] = near, var
     return found
 
 
@@ -128,35 +118,25 @@ def scan(collection: Collection, where: Where | None, space: Space) -> Iterator[
     while found := collection.query(
         f"id > {literal(last)} and {expression(where)}", FIELDS[:3], at_once
     ):
-        yield _block(found, space)
+        keys = np.empty(len(found), dtype=object)
+        keys[:] = [row["id"] for row in found]
+        vectors = np.array([row["vector"] for row in found], dtype=np.float32)
+        yield Block(keys, vectors, np.array([row["var"] for row in found], dtype=np.float64))
         last = found[-1]["id"]
 
 
-def read_rows(
-    collection: Collection, ids: Sequence[str], space: Space
-) -> dict[str, dict[str, Any]]:
-    """Return those of these rows that are kept, by id."""
-    at_once = LONGEST_ANSWER // (4 * space.width + LARGEST_REST)
+def read_rows(collection: Collection, ids: Sequence[str], width: int) -> dict[str, StoredRow]:
+    """Return known rows by id."""
+    at_once = LONGEST_ANSWER // (4 * width + LARGEST_REST)
     return {
-        row["id"]: row
+        row["id"]: StoredRow(*(row[name] for name in FIELDS))
         for some in portions(ids, at_once)
         for row in collection.query(among("id", some), FIELDS, len(some))
     }
 
 
-def to_rows(kept: Sequence[dict[str, Any]], space: Space) -> Rows:
-    """Return what `read_rows` found as `Rows`."""
-    block = _block(kept, space)
-    return Rows(
-        ids=tuple(row["id"] for row in kept),
-        embeddings=space.embeddings(block.vectors, block.var),
-        digests=tuple(row["digest"] for row in kept),
-        metadata=tuple(row["metadata"] for row in kept),
-    )
-
-
 def ids_of(collection: Collection, digests: Sequence[str]) -> dict[str, str]:
-    """Asks again for those that the many rows of others left no room for."""
+    """Return an id for each known digest; repeats the query for those beyond the limit."""
     found: dict[str, str] = {}
     for some in portions(digests):
         rest = some
@@ -168,8 +148,8 @@ def ids_of(collection: Collection, digests: Sequence[str]) -> dict[str, str]:
 
 
 def batches(rows: Rows, space: Space) -> list[list[dict[str, Any]]]:
-    """Return the rows as the server takes them; all are checked before any is sent."""
-    vectors, var = space.stored(rows.embeddings), space.var(rows.embeddings).tolist()
+    """Return the rows in batches; all are checked before any is sent."""
+    vectors, var = space.gallery_vectors(rows.embeddings), space.var(rows.embeddings).tolist()
     made: list[list[dict[str, Any]]] = []
     room = 0
     for number, (name, digest) in enumerate(zip(rows.ids, rows.digests, strict=True)):
@@ -189,14 +169,3 @@ def batches(rows: Rows, space: Space) -> list[list[dict[str, Any]]]:
         values = (name, vectors[number], var[number], digest, metadata)
         made[-1].append(dict(zip(FIELDS, values, strict=True)))
     return made
-
-
-def _block(found: Sequence[dict[str, Any]], space: Space) -> Block:
-    keys = np.empty(len(found), dtype=object)
-    keys[:] = [row["id"] for row in found]
-    vectors = np.array([row["vector"] for row in found], dtype=np.float32)
-    return Block(
-        keys=keys,
-        vectors=vectors.reshape(len(found), space.width),
-        var=np.array([row["var"] for row in found], dtype=np.float64),
-    )

@@ -1,17 +1,18 @@
-"""Connections to PostgreSQL: URL, pool, errors, vectors in binary. Only this module has psycopg."""
+"""Connections to PostgreSQL: URL, pool, errors, binary vectors. The only importer of psycopg."""
 
 import logging
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, LiteralString
 from urllib.parse import unquote
 
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.engine import EngineError, unreadable_url
+from surefind.engines.base import EngineError
+from surefind.engines.server import RETRY, unreadable_url
 from surefind.errors import InvalidArgument
 
 try:
@@ -29,10 +30,10 @@ except ImportError as missing:
     ) from missing
 
 Connection = psycopg.Connection[tuple[Any, ...]]
+Row = tuple[Any, ...]
 DatabaseError = psycopg.Error
 SQL = sql.SQL
 Composable = sql.Composable
-Composed = sql.Composed
 Identifier = sql.Identifier
 Literal = sql.Literal
 Placeholder = sql.Placeholder
@@ -47,31 +48,30 @@ DEFAULTS = {
     "keepalives_count": "3",
     "tcp_user_timeout": "60000",
 }
-REFUSED = {"replication", "sslkeylogfile"}  # speaks another protocol; writes secrets to a file
+REFUSED = {"replication", "sslkeylogfile"}  # another protocol; secrets in a file
 SECRETS = ("password", "sslpassword", "oauth_client_secret")
-AGAIN = "call again: what was acknowledged is kept, and adding the same rows twice is harmless"
 MOST_CONNECTIONS = 64
-# Nothing is prepared: a plan that was made for any vector and any k passes the graph by.
+# Nothing is prepared: a generic plan does not use the vector index.
 OPTIONS: dict[str, Any] = {"autocommit": True, "prepare_threshold": None}
 _URL = re.compile(r"pgvector://([^@/?]*@)?[^@?]*(\?.*)?", re.DOTALL)
 _TABLE = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 _HEAD = np.dtype([("width", ">u2"), ("unused", ">u2")])
 
-# It logs a warning for each connection that fails; the same failure is raised here.
+# It logs a warning for each failed connection; the same failure is raised here.
 logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
 
 
 @dataclass(frozen=True)
-class Place:
+class TableUrl:
     """One table in one database."""
 
     parameters: dict[str, str] = field(repr=False)  # of the connection, with its password
-    table: str
-    shown: str  # the URL without what is secret
+    name: str
+    shown: str  # the URL without secrets
 
 
-def parse(url: str) -> Place:
-    """Everything but `table` is libpq's, as in postgresql://...; so are PGPASSWORD and .pgpass."""
+def parse(url: str) -> TableUrl:
+    """Parse a URL: all but `table` is libpq's, and so are PGPASSWORD and .pgpass."""
     if not _URL.fullmatch(url):
         raise unreadable_url(FORM)
     tables = [unquote(found) for found in re.findall(r"[?&]table=([^&]*)", url)] or ["surefind"]
@@ -87,7 +87,7 @@ def parse(url: str) -> Place:
     except DatabaseError:
         raise unreadable_url(FORM) from None  # the cause may show a password
     given = {name: str(value) for name, value in read.items()}
-    # What libpq takes for a port may be the first half of a password with a slash.
+    # libpq may take the first half of a password with a slash for a port.
     if not re.fullmatch("[0-9,]*", given.get("port", "")) or REFUSED & given.keys():
         raise unreadable_url(FORM)
     shown = re.sub(r"(://[^:@/?]*):[^@/]*@", r"\1@", url)
@@ -95,41 +95,74 @@ def parse(url: str) -> Place:
     parameters = {**DEFAULTS, **given, "client_encoding": "utf8"}
     if any(parameters.get(name, "\0") in unquote(shown) for name in SECRETS):
         raise unreadable_url(FORM)
-    return Place(parameters, tables[0], shown)
+    return TableUrl(parameters, tables[0], shown)
 
 
 @contextmanager
-def server_errors(place: Place, *, fix: str = AGAIN) -> Iterator[None]:
-    """Raise `EngineError` with the first line of what the server says; details may quote rows.
+def server_errors(table: TableUrl, *, fix: str = RETRY) -> Iterator[None]:
+    """Raise `EngineError` with the server's first line; details may quote rows.
 
-    `fix` is given where the server may answer otherwise next time.
+    `fix` is for errors that may pass.
     """
     try:
         yield
     except DatabaseError as error:
         said = error.diag.message_primary or str(error).strip().partition("\n")[0]
         for name in SECRETS:
-            said = said.replace(place.parameters.get(name) or "\0", "***")
+            said = said.replace(table.parameters.get(name) or "\0", "***")
         passing = isinstance(error, psycopg.OperationalError)
         raise EngineError(
-            f"{place.shown}: {said or type(error).__name__}", fix=fix if passing else None
+            f"{table.shown}: {said or type(error).__name__}", fix=fix if passing else None
         ) from error
 
 
-def connect(place: Place) -> Connection:
-    """A connection outside the pool; statements are their own transactions unless one is begun."""
+class Session:
+    """A connection whose statements are about one table."""
+
+    def __init__(self, connection: Connection, table: TableUrl) -> None:
+        self.connection, self.table = connection, table
+
+    def run(
+        self, statement: LiteralString, values: Any = None, *, binary: bool = False, **names: Any
+    ) -> list[Row]:
+        """Execute a statement that may name {table} and {registry}; return its rows."""
+        with self.connection.cursor(binary=binary) as cursor:
+            cursor.execute(self.compose(statement, **names), values)
+            return cursor.fetchall() if cursor.description else []
+
+    def compose(self, statement: LiteralString, **names: Composable) -> sql.Composed:
+        table, registry = Identifier(self.table.name), Identifier(REGISTRY)
+        return SQL(statement).format(table=table, registry=registry, **names)
+
+    def number(self, statement: LiteralString, values: Any = None) -> int:
+        """Return the one number that a statement selects."""
+        found = self.run(statement, values)
+        if not found:
+            raise replaced(self.table)
+        return int(found[0][0])
+
+
+def replaced(table: TableUrl) -> EngineError:
+    return EngineError(f"{table.shown} was dropped or made anew meanwhile", fix="open it again")
+
+
+@contextmanager
+def connect(table: TableUrl) -> Iterator[Session]:
+    """Open a connection outside the pool, for one transaction."""
     fix = "start the server, or correct host, port, user and password in the URL"
-    with server_errors(place, fix=fix):
-        return psycopg.connect(make_conninfo(**place.parameters), **OPTIONS)
+    with server_errors(table, fix=fix):
+        connection = psycopg.connect(make_conninfo(**table.parameters), **OPTIONS)
+    with server_errors(table), connection, connection.transaction():
+        yield Session(connection, table)
 
 
 class Connections:
     """A pool. Each call has a connection to itself; errors leave as `EngineError`."""
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
+    def __init__(self, table: TableUrl) -> None:
+        self.table = table
         self._pool: ConnectionPool[Connection] = ConnectionPool(
-            make_conninfo(**place.parameters),
+            make_conninfo(**table.parameters),
             kwargs=OPTIONS,
             configure=_configure,
             min_size=0,
@@ -140,27 +173,27 @@ class Connections:
         )
 
     @contextmanager
-    def borrowed(self) -> Iterator[Connection]:
-        """A connection outside any transaction."""
-        with server_errors(self.place):
+    def borrowed(self) -> Iterator[Session]:
+        """Borrow a connection outside any transaction."""
+        with server_errors(self.table):
             connection = self._take()
             try:
-                yield connection
+                yield Session(connection, self.table)
             finally:
                 self._pool.putconn(connection)
 
     @contextmanager
-    def transaction(self) -> Iterator[Connection]:
-        """Committed when the block ends, rolled back when it raises."""
-        with self.borrowed() as connection, connection.transaction():
-            yield connection
+    def transaction(self) -> Iterator[Session]:
+        """Begin a transaction, committed when the block ends, rolled back when it raises."""
+        with self.borrowed() as session, session.connection.transaction():
+            yield session
 
     @contextmanager
-    def snapshot(self) -> Iterator[Connection]:
-        """A transaction that sees the database as it is at one moment, and writes nothing."""
-        with self.transaction() as connection:
-            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            yield connection
+    def snapshot(self) -> Iterator[Session]:
+        """Begin a read-only transaction that sees the database as of one moment."""
+        with self.transaction() as session:
+            session.run("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            yield session
 
     def close(self) -> None:
         self._pool.close()
@@ -169,10 +202,11 @@ class Connections:
         while True:
             try:
                 if not self._pool.get_stats().get("pool_available") and not self._pool.closed:
-                    connect(self.place).close()  # tells why it fails, which the pool does not
+                    with connect(self.table):  # raises why it fails, which the pool does not
+                        pass
                 connection = self._pool.getconn()
             except PoolClosed:
-                raise EngineError(f"{self.place.shown} is closed") from None
+                raise EngineError(f"{self.table.shown} is closed") from None
             try:
                 connection.execute("")
             except DatabaseError:  # died since its last use, as when the server was restarted
@@ -182,7 +216,7 @@ class Connections:
 
 
 def _configure(connection: Connection) -> None:
-    """Whatever the server's default isolation is. Vectors go and come as bytes.
+    """Set isolation and binary vectors.
 
     pgvector's own package makes an object of each vector, which takes three times as long.
     """
@@ -199,16 +233,16 @@ def _configure(connection: Connection) -> None:
 
 
 class SentVector(bytes):
-    """One vector in the binary form of pgvector."""
+    """One vector in the binary format of pgvector."""
 
 
 def to_sent(vectors: NDArray[np.float32]) -> list[SentVector]:
-    """Rows (n, width) as parameters."""
+    """Return rows (n, width) as parameters."""
     head = np.array((vectors.shape[1], 0), _HEAD).tobytes()
     return [SentVector(head + row.tobytes()) for row in vectors.astype(">f4")]
 
 
 def from_sent(received: Sequence[bytes], width: int) -> NDArray[np.float32]:
-    """The rows (n, width) of a result that was asked for in binary."""
+    """Return the rows (n, width) of a binary result."""
     layout = np.dtype([("head", _HEAD), ("values", ">f4", (width,))])
     return np.frombuffer(b"".join(received), layout)["values"].astype(np.float32)

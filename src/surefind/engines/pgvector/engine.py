@@ -1,38 +1,35 @@
-"""An engine in a PostgreSQL database, which others may read and write at the same time."""
+"""Engine in a PostgreSQL table with the extension pgvector."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.engine import Block, EngineError, Found, Keys, Rows
+from surefind.engines.base import Block, Found, Rows
+from surefind.engines.filters import Where
 from surefind.engines.pgvector import queries, schema
 from surefind.engines.pgvector.connection import (
-    SQL,
     Connections,
     connect,
     from_sent,
     parse,
-    server_errors,
+    replaced,
 )
+from surefind.engines.server import ServerEngine, StoredRow, storable
 from surefind.engines.space import Space
-from surefind.engines.where import Where
 
 MOST = 1_000_000
 
 
 def create(place: str, space: Space, facts: Mapping[str, Any], *, kind: str) -> "PgvectorEngine":
-    """In one transaction: an index is there in full, or not at all.
+    """Create an empty index in one transaction.
 
-    Whatever its kind, it looks at all rows until `compact` has built a graph or cells: to build
-    them from many rows at once is far quicker than row by row.
+    Searches are exhaustive until `compact` builds a graph or cells: to build them from many rows
+    at once is far quicker than row by row.
     """
-    where = parse(place)
-    with server_errors(where), connect(where) as connection, connection.transaction():
-        schema.lock_tables(connection)
-        schema.make(connection, where, space=space, facts=facts, kind=kind)
+    with connect(parse(place)) as session:
+        schema.create_tables(session, space, facts, kind)
     return open_place(place)
 
 
@@ -47,43 +44,32 @@ def open_place(place: str) -> "PgvectorEngine":
 
 def describe_server(place: str, *, seconds: int) -> str:
     """Return the versions of a server and its extension; an index need not be there."""
-    where = parse(place)
-    where.parameters["connect_timeout"] = str(seconds)
-    with server_errors(where), connect(where) as connection:
-        vector = schema.extension_version(connection)
+    table = parse(place)
+    table.parameters["connect_timeout"] = str(seconds)
+    with connect(table) as session:
+        vector = schema.extension_version(session)
         offered = f"pgvector {vector}" if vector else "pgvector is added with the first index"
-        return f"PostgreSQL {connection.info.server_version // 10000}, {offered}"
+        return f"PostgreSQL {session.connection.info.server_version // 10000}, {offered}"
 
 
-class PgvectorEngine:
-    """Opened by `create` and `open_place`. Several threads may use it.
-
-    When the server goes away the call raises `EngineError`; the next one connects anew.
-    """
+class PgvectorEngine(ServerEngine):
+    """`Engine` in a PostgreSQL table."""
 
     def __init__(self, connections: Connections) -> None:
-        self._connections, self._place = connections, connections.place
-        with connections.borrowed() as connection:
-            self._entry = schema.entry(connection, self._place)
-            schema.check_extension(connection, self._place)
-            self._index = schema.vector_index(connection, self._place, self._entry.kind)
-            self._warnings = schema.warnings(connection, self._place, self._entry, self._index)
-        self._seen = self._entry.changes
-
-    @property
-    def space(self) -> Space:
-        return self._entry.space
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        return MappingProxyType(dict(self._entry.facts))
+        self._connections = connections
+        with connections.borrowed() as session:
+            record, self._seen = schema.read_record(session)
+            super().__init__(record, connections.table.shown)
+            schema.check_extension(session)
+            self._index = schema.vector_index(session, record.kind)
+            self._warnings = schema.warnings(session, record, self._index)
 
     @property
     def exact(self) -> bool:
         return self._index is None
 
     @property
-    def most(self) -> int:
+    def max_k(self) -> int:
         return MOST
 
     @property
@@ -93,155 +79,121 @@ class PgvectorEngine:
     def add(self, rows: Rows) -> None:
         if not len(rows):
             return
-        self.space.check(rows.embeddings)
         new = 0
-        with self._connections.transaction() as connection:
-            connection.execute(queries.DURABLE)
+        with self._connections.transaction() as session:
+            session.run(queries.DURABLE)
             for block in queries.put_blocks(rows, self.space):
-                put = schema.named(self._place, queries.PUT)
-                new += connection.execute(put, block).fetchall()[0][0]
-            changes = schema.note_change(connection, self._place, self._entry.number, more=new)
-        self._see(changes)
+                new += session.number(queries.PUT, block)
+            changes = schema.note_change(session, self._record.number, more=new)
+        self._note_own(changes)
 
     def remove(self, ids: Sequence[str]) -> int:
-        with self._connections.transaction() as connection:
-            connection.execute(queries.DURABLE)
-            remove = schema.named(self._place, queries.REMOVE)
-            removed = connection.execute(remove, [queries.storable(ids)]).rowcount
+        with self._connections.transaction() as session:
+            session.run(queries.DURABLE)
+            removed = session.number(queries.REMOVE, [storable(ids)])
             if not removed:
                 return 0
-            number = self._entry.number
-            changes = schema.note_change(connection, self._place, number, more=-removed)
-        self._see(changes)
+            changes = schema.note_change(session, self._record.number, more=-removed)
+        self._note_own(changes)
         return removed
 
     def search(self, vectors: NDArray[np.float32], k: int, where: Where | None = None) -> Found:
         clause = queries.clause(where)
         return queries.search(self._connections, vectors, k=k, clause=clause, index=self._index)
 
-    def rows(self, keys: Keys) -> Rows:
-        asked = [int(key) for key in keys]
-        kept = queries.read_rows(self._connections, SQL("key"), asked)
-        missing = sum(key not in kept for key in asked)
-        if missing:
-            raise EngineError(
-                f"{missing} of {len(asked)} rows were removed from {self._place.shown} meanwhile",
-                fix="search again",
-            )
-        return queries.to_rows([kept[key] for key in asked], self.space)
-
-    def find(self, ids: Sequence[str]) -> Rows:
-        asked = queries.storable(list(dict.fromkeys(ids)))
-        kept = queries.read_rows(self._connections, SQL("id"), asked)
-        return queries.to_rows([kept[name] for name in asked if name in kept], self.space)
+    def _read(self, column: str, values: list[Any]) -> dict[Any, StoredRow]:
+        return queries.read_rows(self._connections, column, values, self.space.width)
 
     def scan(self, where: Where | None = None) -> Iterator[Block]:
-        """On a connection of its own, which is given back even if not all blocks are taken."""
+        """Yield blocks from a connection that is given back even if not all are taken."""
         clause, width = queries.clause(where), self.space.width
-        statement = schema.named(
-            self._place, "SELECT key, vector, var FROM {table} WHERE {where}", where=clause.text
-        )
         with (
-            self._connections.snapshot() as connection,
-            connection.cursor("surefind_scan", binary=True) as cursor,
+            self._connections.snapshot() as session,
+            session.connection.cursor("surefind_scan", binary=True) as cursor,
         ):
-            cursor.execute(statement, clause.parameters)
+            statement = "SELECT key, vector, var FROM {table} WHERE {where}"
+            cursor.execute(session.compose(statement, where=clause.text), clause.parameters)
             while found := cursor.fetchmany(max(1, queries.NUMBERS_AT_ONCE // width)):
                 keys, vectors, var = zip(*found, strict=True)
                 yield Block(np.array(keys), from_sent(vectors, width), np.array(var))
 
     def digests_of(self, ids: Sequence[str]) -> dict[str, str]:
-        statement = schema.named(
-            self._place, "SELECT id, coalesce(digest, '') FROM {table} WHERE id = ANY(%s)"
-        )
-        with self._connections.borrowed() as connection:
-            return dict(connection.execute(statement, [queries.storable(ids)]).fetchall())
+        statement = "SELECT id, coalesce(digest, '') FROM {table} WHERE id = ANY(%s)"
+        with self._connections.borrowed() as session:
+            return dict(session.run(statement, [storable(ids)]))
 
     def ids_of(self, digests: Sequence[str]) -> dict[str, str]:
-        statement = schema.named(
-            self._place,
-            "SELECT digest, min(id) FROM {table} WHERE digest = ANY(%s) GROUP BY digest",
-        )
-        with self._connections.borrowed() as connection:
-            return dict(connection.execute(statement, [queries.storable(digests)]).fetchall())
+        statement = "SELECT digest, min(id) FROM {table} WHERE digest = ANY(%s) GROUP BY digest"
+        with self._connections.borrowed() as session:
+            return dict(session.run(statement, [storable(digests)]))
 
     def count(self, where: Where | None = None) -> int:
-        with self._connections.borrowed() as connection:
+        with self._connections.borrowed() as session:
             if where is None:
-                return schema.count(connection, self._place, self._entry.number)
+                return schema.count(session, self._record.number)
             clause = queries.clause(where)
-            statement = schema.named(
-                self._place, "SELECT count(*) FROM {table} WHERE {where}", where=clause.text
-            )
-            return int(connection.execute(statement, clause.parameters).fetchall()[0][0])
+            statement = "SELECT count(*) FROM {table} WHERE {where}"
+            return int(session.run(statement, clause.parameters, where=clause.text)[0][0])
 
     def refresh(self) -> bool:
-        """True after another wrote or compacted; own writes do not count."""
-        with self._connections.borrowed() as connection:
-            entry = schema.entry(connection, self._place)
-            index = schema.vector_index(connection, self._place, self._entry.kind)
-            warnings = schema.warnings(connection, self._place, entry, index)
-        if entry.number != self._entry.number:
-            raise schema.made_anew(self._place)
-        changed = (entry.changes, index) != (self._seen, self._index)
-        self._seen, self._index, self._warnings = entry.changes, index, warnings
+        """Return whether another wrote or compacted; own writes do not count."""
+        with self._connections.borrowed() as session:
+            record, changes = schema.read_record(session)
+            index = schema.vector_index(session, record.kind)
+            warnings = schema.warnings(session, record, index)
+        if record.number != self._record.number:
+            raise replaced(self._connections.table)
+        changed = (changes, index) != (self._seen, self._index)
+        self._seen, self._index, self._warnings = changes, index, warnings
         return changed
 
-    def newest(self) -> Self | None:
-        """Itself, if others wrote or there is something else to warn of: it shows what is there."""
-        before = self.warnings
-        return self if self.refresh() or self.warnings != before else None
-
     def compact(self) -> None:
-        """Builds the index over vectors where the kind wants one that is missing or outgrown.
-
-        Searches go on meanwhile, writes wait until it is built.
-        """
-        kind = self._entry.kind
-        with self._connections.transaction() as connection:
-            schema.ensure_vector_index(connection, self._place, kind=kind, width=self.space.width)
-        with self._connections.transaction() as connection:
-            schema.count_anew(connection, self._place, self._entry.number)
-        with self._connections.borrowed() as connection:
-            connection.execute(schema.named(self._place, "VACUUM (ANALYZE) {table}"))
-            self._index = schema.vector_index(connection, self._place, kind)
-            self._warnings = schema.warnings(connection, self._place, self._entry, self._index)
+        """Build the vector index if it is missing or outgrown; searches go on, writers wait."""
+        kind = self._record.kind
+        with self._connections.transaction() as session:
+            schema.ensure_vector_index(session, kind=kind, width=self.space.width)
+        with self._connections.transaction() as session:
+            schema.recount(session, self._record.number)
+        with self._connections.borrowed() as session:
+            session.run("VACUUM (ANALYZE) {table}")
+            self._index = schema.vector_index(session, kind)
+            self._warnings = schema.warnings(session, self._record, self._index)
 
     def describe(self) -> dict[str, Any]:
-        with self._connections.borrowed() as connection:
-            ((server, size),) = connection.execute(
+        table = self._connections.table
+        with self._connections.borrowed() as session:
+            ((server, size),) = session.run(
                 "SELECT current_setting('server_version'),"
                 " pg_total_relation_size(to_regclass(quote_ident(%s)))",
-                [self._place.table],
-            ).fetchall()
-            extension = schema.extension_version(connection)
+                [table.name],
+            )
+            extension = schema.extension_version(session)
         return {
             "engine": "pgvector",
-            "place": self._place.shown,
-            "table": self._place.table,
+            "place": table.shown,
+            "table": table.name,
             "kind": self._index.kind if self._index else "flat",
-            "asked_kind": self._entry.kind,
+            "asked_kind": self._record.kind,
             "bytes": size,
             "server": f"PostgreSQL {server}",
             "extension": f"pgvector {extension}",
-            "created": self._entry.created.isoformat(timespec="seconds"),
             "rows": self.count(),
         }
 
     def verify(self) -> list[str]:
-        with self._connections.snapshot() as connection:
-            return schema.check(connection, self._place, self._entry)
+        with self._connections.snapshot() as session:
+            return schema.check(session, self._record)
 
     def drop(self) -> None:
         """Remove the index and all its rows from the database."""
-        with self._connections.transaction() as connection:
-            schema.drop(connection, self._place, self._entry.number)
+        with self._connections.transaction() as session:
+            schema.drop(session, self._record.number)
         self.close()
 
     def close(self) -> None:
         self._connections.close()
 
-    def _see(self, changes: int) -> None:
-        """An own write is no news, unless others wrote since the last look."""
+    def _note_own(self, changes: int) -> None:
+        """Count an own write as seen, unless others wrote since the last refresh."""
         if changes == self._seen + 1:
             self._seen = changes

@@ -2,34 +2,33 @@
 
 import json
 import math
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, LiteralString, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.engine import Found, Rows
+from surefind.engines.base import Found, Rows
+from surefind.engines.filters import VAR, Condition, Where
 from surefind.engines.pgvector.connection import (
     SQL,
     Composable,
-    Composed,
     Connections,
-    Place,
+    Identifier,
     Placeholder,
     from_sent,
     to_sent,
 )
-from surefind.engines.pgvector.schema import VectorIndex, named
+from surefind.engines.pgvector.schema import VectorIndex
+from surefind.engines.server import StoredRow
 from surefind.engines.space import Space
-from surefind.engines.where import VAR, Condition, Where
 
 NUMBERS_AT_ONCE = 2**21  # of the vectors in one statement that writes or reads: 8 MB
 NUMBERS_OF_ANSWER = 2**24  # of the vectors in one answer to a search: 64 MB
 QUERIES_AT_ONCE = 256
 
-# All queries of a block in one statement, and vectors only of what was found: 1.4 times as quick
-# as a statement for each query, and three times when k is large.
+# All queries of a block in one statement, and vectors only of hits: 1.4 times as fast as one
+# statement per query, three times when k is large.
 NEAREST: LiteralString = """
 SELECT found.query, found.distance, kept.key, kept.var, kept.vector
 FROM (
@@ -43,7 +42,7 @@ FROM (
 """
 BY_INDEX = SQL("gallery.vector <-> asked.vector")
 BY_LOOKING_AT_ALL = SQL("(gallery.vector <-> asked.vector) + 0")  # no index has this
-SETTINGS = """
+SETTINGS: LiteralString = """
 SELECT set_config('jit', 'off', true),
     set_config('hnsw.ef_search', %(effort)s, true),
     set_config('hnsw.iterative_scan', 'strict_order', true),
@@ -62,13 +61,14 @@ ON CONFLICT (id) DO UPDATE SET vector = excluded.vector, var = excluded.var,
 RETURNING xmax = 0 AS new -- a row that was there was locked first
 ) SELECT count(*) FILTER (WHERE new) FROM put
 """
-# Rows are always taken in the order of their ids: two writers never wait for each other.
+# Rows are locked in the order of their ids: two writers cannot deadlock.
 REMOVE: LiteralString = """
-WITH known AS (SELECT id FROM {table} WHERE id = ANY(%s) ORDER BY id FOR UPDATE)
-DELETE FROM {table} AS kept USING known WHERE kept.id = known.id
+WITH known AS (SELECT id FROM {table} WHERE id = ANY(%s) ORDER BY id FOR UPDATE), gone AS (
+    DELETE FROM {table} AS kept USING known WHERE kept.id = known.id RETURNING kept.id
+) SELECT count(*) FROM gone
 """
-# A database may be told to acknowledge before anything is on the disk; an engine may not.
-DURABLE = """
+# A database may be set to acknowledge before anything is on the disk.
+DURABLE: LiteralString = """
 SELECT set_config('synchronous_commit', 'on', true)
 WHERE current_setting('synchronous_commit') = 'off'
 """
@@ -77,17 +77,17 @@ Hits = NDArray[np.void]  # (n,) of what `_layout` says, for all queries, in no o
 
 
 class Clause(NamedTuple):
-    """What stands behind WHERE, and its named parameters."""
+    """SQL after WHERE, and its named parameters."""
 
     text: Composable
     parameters: dict[str, Any]
 
 
 def clause(where: Where | None) -> Clause:
-    """Return SQL that chooses the rows for which `Where.holds`; values are parameters only.
+    """Return SQL that selects the rows for which `Where.holds`; values are parameters only.
 
-    Nothing is cast to a type that it might not have: jsonb is compared as jsonb, texts by code
-    point. Equality is a test that the GIN index knows; 1 equals 1.0, true does not equal 1.
+    jsonb is compared as jsonb, texts by code point. Equality is containment, which the GIN index
+    supports: 1 equals 1.0, true does not equal 1.
     """
     parameters: dict[str, Any] = {}
 
@@ -122,11 +122,6 @@ def clause(where: Where | None) -> Clause:
     return Clause(SQL(" AND ").join(tests) if tests else SQL("true"), parameters)
 
 
-def storable(texts: Sequence[str]) -> list[str]:
-    """Return those that PostgreSQL can keep: UTF-8 without the character 0."""
-    return [text for text in texts if not re.search("[\0\ud800-\udfff]", text)]
-
-
 def search(
     connections: Connections,
     vectors: NDArray[np.float32],
@@ -135,7 +130,7 @@ def search(
     clause: Clause,
     index: VectorIndex | None,
 ) -> Found:
-    """Return the k nearest; queries that the index leaves with fewer are asked again without it."""
+    """Return the k nearest; queries with fewer by the index are repeated without it."""
     queries = np.arange(len(vectors))
     hits = search_hits(connections, vectors, queries, k=k, clause=clause, index=index)
     if index is not None:
@@ -168,7 +163,7 @@ def search_hits(
     index: VectorIndex | None,
 ) -> Hits:
     """Return the hits of these queries among the vectors, block by block."""
-    statement = nearest(connections.place, clause, index)
+    names = {"where": clause.text, "order": BY_INDEX if index else BY_LOOKING_AT_ALL}
     lists = index.lists if index else 1
     effort = {
         "effort": str(min(1000, max(200, 2 * k))),
@@ -182,9 +177,9 @@ def search_hits(
     for start in range(0, len(queries), size):
         chosen = queries[start : start + size]
         asked = {"vectors": to_sent(vectors[chosen]), "k": k, **clause.parameters}
-        with connections.transaction() as connection, connection.cursor(binary=True) as cursor:
-            connection.execute(SETTINGS, effort)
-            rows = cursor.execute(statement, asked).fetchall()
+        with connections.transaction() as session:
+            session.run(SETTINGS, effort)
+            rows = session.run(NEAREST, asked, binary=True, **names)
         if rows:
             query, distance, key, var, received = zip(*rows, strict=True)
             hits = np.empty(len(rows), layout)
@@ -196,17 +191,11 @@ def search_hits(
     return np.concatenate(blocks)
 
 
-def nearest(place: Place, clause: Clause, index: VectorIndex | None) -> Composed:
-    """Return the statement, with parameters `vectors`, `k` and those of the clause."""
-    order = BY_LOOKING_AT_ALL if index is None else BY_INDEX
-    return named(place, NEAREST, where=clause.text, order=order)
-
-
 def put_blocks(rows: Rows, space: Space) -> Iterator[dict[str, Any]]:
     """Yield the parameters of the statements that put all rows, in the order of their ids."""
     order = sorted(range(len(rows)), key=lambda row: rows.ids[row].encode())
     size = max(1, NUMBERS_AT_ONCE // space.width)
-    vectors, var = space.stored(rows.embeddings), space.var(rows.embeddings)
+    vectors, var = space.gallery_vectors(rows.embeddings), space.var(rows.embeddings)
     for start in range(0, len(order), size):
         chosen = order[start : start + size]
         metadata = [dict(rows.metadata[row]) for row in chosen]
@@ -219,19 +208,17 @@ def put_blocks(rows: Rows, space: Space) -> Iterator[dict[str, Any]]:
         }
 
 
-def read_rows(connections: Connections, column: Composable, values: list[Any]) -> dict[Any, Any]:
-    """Return rows by the value that they have in the column, if it is one of these."""
+def read_rows(
+    connections: Connections, column: str, values: list[Any], width: int
+) -> dict[Any, StoredRow]:
+    """Return rows by their key or id."""
     statement: LiteralString = (
         "SELECT {column}, id, vector, var, coalesce(digest, ''), metadata"
         " FROM {table} WHERE {column} = ANY(%s)"
     )
-    with connections.borrowed() as connection, connection.cursor(binary=True) as cursor:
-        cursor.execute(named(connections.place, statement, column=column), [values])
-        return {row[0]: row for row in cursor}
-
-
-def to_rows(kept: Sequence[Any], space: Space) -> Rows:
-    """Return what `read_rows` found as `Rows`."""
-    _, ids, vectors, var, digests, metadata = list(zip(*kept, strict=True)) or [()] * 6
-    embeddings = space.embeddings(from_sent(vectors, space.width), np.array(var, np.float64))
-    return Rows(ids, embeddings, digests, tuple(json.loads(text) for text in metadata))
+    with connections.borrowed() as session:
+        found = session.run(statement, [values], binary=True, column=Identifier(column))
+    return {
+        key: StoredRow(name, from_sent([vector], width)[0], var, digest, json.loads(metadata))
+        for key, name, vector, var, digest, metadata in found
+    }

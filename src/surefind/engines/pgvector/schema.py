@@ -1,41 +1,38 @@
-"""The tables of an index: one with its rows, one that lists all indexes; the vector index."""
+"""Tables of an index: its rows, the registry of all indexes; the vector index."""
 
 import json
 import math
 import re
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any, LiteralString, NamedTuple
 
-from surefind.engines.engine import EngineError
+from surefind.engines.base import EngineError
 from surefind.engines.pgvector.connection import (
     REGISTRY,
     SQL,
-    Composable,
-    Composed,
-    Connection,
     DatabaseError,
     Identifier,
     Literal,
-    Place,
+    Session,
 )
+from surefind.engines.server import IndexRecord
 from surefind.engines.space import Space
 from surefind.errors import InvalidArgument
 
-SCHEMA = 1  # of the tables; raised when their columns change
-OLDEST = (0, 8)  # pgvector that goes on along a graph until enough rows satisfy a condition
-SHORT_WAIT = "SELECT set_config('lock_timeout', '30s', true)"  # for those who read to finish
-ONE_MAKER = 7_309_453_628_123_457  # the advisory lock of those who make and drop tables
+SCHEMA = 1  # layout of the tables
+OLDEST = (0, 8)  # pgvector with iterative scans
+SHORT_WAIT: LiteralString = "SELECT set_config('lock_timeout', '30s', true)"
+ONE_MAKER = 7_309_453_628_123_457  # advisory lock for creating and dropping tables
 WIDEST_INDEXED = 2_000  # numbers in a vector
-MANY = 100_000  # rows from which `auto` wants a graph
-SLOW = 10_000  # rows from which to look at all of them is not what other kinds are chosen for
+MANY = 100_000  # rows from which `auto` has a graph
+SLOW = 10_000  # rows from which a missing vector index is worth a warning
 METHODS = {"hnsw": "hnsw", "ivfflat": "ivf"}
 MOST_MEMORY = 1_048_576  # kB for building
 BYTES_OF_LINKS = 400  # of one row in a graph
 
-# `metadata` is given back as it was written (jsonb would turn 1e20 into an integer), `fields` is
-# what conditions look at. Rows stay whole as long as they fit on a page: by default vectors of
-# more than 500 numbers lie elsewhere, and looking at all of them takes ten times as long.
+# `metadata` is text, as jsonb would turn 1e20 into an integer; `fields` is for conditions. By
+# default vectors of more than 500 numbers are moved out of the row (TOAST), and exhaustive search
+# takes ten times as long.
 TABLES: tuple[LiteralString, ...] = (
     """
 CREATE TABLE IF NOT EXISTS {registry} (
@@ -63,11 +60,12 @@ CREATE TABLE {table} (
     "CREATE INDEX ON {table} (digest) WHERE digest IS NOT NULL",
     "CREATE INDEX ON {table} USING gin (fields jsonb_path_ops)",
 )
-INDEXES = """
+INDEXES: LiteralString = """
 SELECT relname, amname, coalesce(array_to_string(reloptions, ','), ''), indisvalid AND indisready
 FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid JOIN pg_am ON pg_am.oid = relam
 WHERE indrelid = to_regclass(quote_ident(%s))
 """
+COUNT: LiteralString = "SELECT count(*) FROM {table}"
 BUILD: dict[str, LiteralString] = {
     "hnsw": "CREATE INDEX ON {table} USING hnsw (vector vector_l2_ops) WITH (ef_construction=128)",
     "ivf": "CREATE INDEX ON {table} USING ivfflat (vector vector_l2_ops) WITH (lists={lists})",
@@ -80,17 +78,6 @@ FAULTS: dict[str, LiteralString] = {  # with the condition that a bad row satisf
 }
 
 
-class Entry(NamedTuple):
-    """What the list of indexes says about one."""
-
-    number: int
-    space: Space
-    facts: Mapping[str, Any]
-    kind: str  # as asked for at creation
-    changes: int
-    created: datetime
-
-
 class VectorIndex(NamedTuple):
     """One that is there."""
 
@@ -98,180 +85,149 @@ class VectorIndex(NamedTuple):
     lists: int  # cells of ivf
 
 
-def named(place: Place, statement: LiteralString, **others: Composable) -> Composed:
-    """Return the statement with the names of the tables in it."""
-    table, registry = Identifier(place.table), Identifier(REGISTRY)
-    return SQL(statement).format(table=table, registry=registry, **others)
+def lock_tables(session: Session) -> None:
+    """Be the only one to create or drop tables until the transaction ends."""
+    session.run("SELECT pg_advisory_xact_lock(%s)", [ONE_MAKER])
 
 
-def lock_tables(connection: Connection) -> None:
-    """Until the transaction ends nobody else makes or drops tables."""
-    connection.execute("SELECT pg_advisory_xact_lock(%s)", [ONE_MAKER])
-
-
-def make(
-    connection: Connection, place: Place, *, space: Space, facts: Mapping[str, Any], kind: str
-) -> None:
-    """Create the tables, inside a transaction that holds the lock on them."""
+def create_tables(session: Session, space: Space, facts: Mapping[str, Any], kind: str) -> None:
+    """Create the tables, inside a transaction."""
     if kind in BUILD and space.width > WIDEST_INDEXED:
         raise InvalidArgument(
             "kind",
             expected=f"flat or auto, as {kind} takes vectors of at most {WIDEST_INDEXED} numbers",
             got=f"{kind} with {space.width}",
         )
-    connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
-    check_extension(connection, place)
-    exists = "SELECT to_regclass(quote_ident(%s)) IS NOT NULL"
-    if connection.execute(exists, [place.table]).fetchone() == (True,):
+    lock_tables(session)
+    session.run("CREATE EXTENSION IF NOT EXISTS vector")
+    check_extension(session)
+    name = session.table.name
+    if session.run("SELECT to_regclass(quote_ident(%s)) IS NOT NULL", [name]) == [(True,)]:
         raise EngineError(
-            f"there is a table {place.table} already at {place.shown}",
+            f"there is a table {name} already at {session.table.shown}",
             fix="open it, or choose another name with ?table=...",
         )
     for statement in TABLES:
-        connection.execute(named(place, statement, width=Literal(space.width)))
-    connection.execute(named(place, "DELETE FROM {registry} WHERE name = %s"), [place.table])
+        session.run(statement, width=Literal(space.width))
+    session.run("DELETE FROM {registry} WHERE name = %s", [name])
     kept = {"family": space.family, "dim": space.dim, "ranking": space.ranking}
-    statement = (
-        "INSERT INTO {registry} (name, schema, space, facts, kind) VALUES (%s, %s, %s, %s, %s)"
-    )
-    connection.execute(
-        named(place, statement),
-        [place.table, SCHEMA, json.dumps(kept), json.dumps(dict(facts)), kind],
+    session.run(
+        "INSERT INTO {registry} (name, schema, space, facts, kind) VALUES (%s, %s, %s, %s, %s)",
+        [name, SCHEMA, json.dumps(kept), json.dumps(dict(facts)), kind],
     )
 
 
-def extension_version(connection: Connection) -> str | None:
-    found = connection.execute(
-        "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
-    ).fetchone()
-    return None if found is None else str(found[0])
+def extension_version(session: Session) -> str | None:
+    found = session.run("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
+    return str(found[0][0]) if found else None
 
 
-def check_extension(connection: Connection, place: Place) -> None:
-    found = extension_version(connection)
+def check_extension(session: Session) -> None:
+    found = extension_version(session)
     if found is None or tuple(map(int, re.findall(r"\d+", found)[:2])) < OLDEST:
         has = "no extension pgvector" if found is None else f"pgvector {found}, which is too old"
         raise EngineError(
-            f"the database of {place.shown} has {has}",
+            f"the database of {session.table.shown} has {has}",
             fix="install pgvector 0.8 or newer, then run CREATE EXTENSION vector, or ALTER "
             "EXTENSION vector UPDATE",
         )
 
 
-def entry(connection: Connection, place: Place) -> Entry:
-    """Return what was written down when the index was made."""
-    exist = "SELECT to_regclass(quote_ident(%s)), to_regclass(quote_ident(%s))"
-    found = None
-    if None not in (connection.execute(exist, [REGISTRY, place.table]).fetchone() or (None,)):
-        statement = named(
-            place,
-            "SELECT schema, number, space, facts, kind, changes, created"
-            " FROM {registry} WHERE name = %s",
-        )
-        found = connection.execute(statement, [place.table]).fetchone()
-    if found is None:
-        raise EngineError(
-            f"there is no index {place.table} at {place.shown}", fix="create it: surefind index"
-        )
-    schema, number, space, facts, kind, changes, created = found
+def read_record(session: Session) -> tuple[IndexRecord, int]:
+    """Return the description of the index and the number of its changes."""
+    name, shown = session.table.name, session.table.shown
+    exist = session.run(
+        "SELECT to_regclass(quote_ident(%s)), to_regclass(quote_ident(%s))", [REGISTRY, name]
+    )
+    found = None not in exist[0] and session.run(
+        "SELECT schema, number, space, facts, kind, changes FROM {registry} WHERE name = %s", [name]
+    )
+    if not found:
+        raise EngineError(f"there is no index {name} at {shown}", fix="create it: surefind index")
+    ((schema, number, space, facts, kind, changes),) = found
     if schema != SCHEMA:
         raise EngineError(
-            f"{place.shown} was made by another version of surefind: its tables have layout "
+            f"{shown} was made by another version of surefind: its tables have layout "
             f"{schema}, this version knows {SCHEMA}",
             fix="update surefind" if schema > SCHEMA else "create the index again",
         )
-    return Entry(number, Space(**json.loads(space)), json.loads(facts), kind, changes, created)
+    return IndexRecord(Space(**json.loads(space)), json.loads(facts), kind, number), changes
 
 
-def note_change(connection: Connection, place: Place, number: int, *, more: int) -> int:
+def note_change(session: Session, number: int | str, *, more: int) -> int:
     """Count a write, last in its transaction; return how many there have been.
 
-    Others who write wait here until this one has committed, which is a moment.
+    Other writers wait here until this one has committed, which is a moment.
     """
-    statement: LiteralString = (
+    return session.number(
         "UPDATE {registry} SET changes = changes + 1, rows = rows + %s"
-        " WHERE name = %s AND number = %s RETURNING changes"
+        " WHERE name = %s AND number = %s RETURNING changes",
+        [more, session.table.name, number],
     )
-    return _one(connection, place, statement, [more, place.table, number])
 
 
-def count(connection: Connection, place: Place, number: int, *, lock: bool = False) -> int:
-    """Return the rows as noted by those who wrote; with `lock` they wait with their last step."""
+def count(session: Session, number: int | str, *, lock: bool = False) -> int:
+    """Return the number of rows that writers noted; `lock` makes them wait."""
     statement: LiteralString = "SELECT rows FROM {registry} WHERE name = %s AND number = %s"
     statement += " FOR NO KEY UPDATE" if lock else ""
-    return _one(connection, place, statement, [place.table, number])
+    return session.number(statement, [session.table.name, number])
 
 
-def count_anew(connection: Connection, place: Place, number: int) -> None:
+def recount(session: Session, number: int | str) -> None:
     """Correct the noted number of rows, inside a transaction."""
-    noted = count(connection, place, number, lock=True)
-    found = _one(connection, place, "SELECT count(*) FROM {table}", [])
+    noted = count(session, number, lock=True)
+    found = session.number(COUNT)
     if found != noted:
-        note_change(connection, place, number, more=found - noted)
+        note_change(session, number, more=found - noted)
 
 
-def drop(connection: Connection, place: Place, number: int) -> None:
-    lock_tables(connection)
-    note_change(connection, place, number, more=0)  # not another one of that name
-    connection.execute(SHORT_WAIT)
-    connection.execute(named(place, "DROP TABLE IF EXISTS {table}"))
-    connection.execute(named(place, "DELETE FROM {registry} WHERE name = %s"), [place.table])
+def drop(session: Session, number: int | str) -> None:
+    lock_tables(session)
+    note_change(session, number, more=0)  # fails if it is another one of that name
+    session.run(SHORT_WAIT)
+    session.run("DROP TABLE IF EXISTS {table}")
+    session.run("DELETE FROM {registry} WHERE name = %s", [session.table.name])
 
 
-def made_anew(place: Place) -> EngineError:
-    return EngineError(f"{place.shown} was dropped or made anew meanwhile", fix="open it again")
-
-
-def _one(connection: Connection, place: Place, statement: LiteralString, values: list[Any]) -> int:
-    found = connection.execute(named(place, statement), values).fetchone()
-    if found is None:
-        raise made_anew(place)
-    return int(found[0])
-
-
-def vector_index(connection: Connection, place: Place, kind: str) -> VectorIndex | None:
+def vector_index(session: Session, kind: str) -> VectorIndex | None:
     """Return the index that searches of an engine of this kind use."""
     if kind != "flat":
-        for _, method, options, valid in connection.execute(INDEXES, [place.table]).fetchall():
+        for _, method, options, valid in session.run(INDEXES, [session.table.name]):
             if valid and method in METHODS:
                 lists = re.search(r"lists=(\d+)", options)
                 return VectorIndex(METHODS[method], int(lists[1]) if lists else 0)
     return None
 
 
-def ensure_vector_index(connection: Connection, place: Place, *, kind: str, width: int) -> None:
-    """Build what the kind wants, inside a transaction, unless it is there and not outgrown."""
-    if _wanted(connection, place, kind, width) is None:
+def ensure_vector_index(session: Session, *, kind: str, width: int) -> None:
+    """Build the index of this kind, inside a transaction, unless it is there and fits."""
+    if _wanted(session, kind, width) is None:
         return
-    connection.execute(named(place, "LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE"))
-    wanted = _wanted(connection, place, kind, width)  # or did another build it meanwhile?
+    session.run("LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE")
+    wanted = _wanted(session, kind, width)  # another process may have built it meanwhile
     if wanted is not None:
-        build(connection, place, kind=wanted, width=width)
+        build(session, kind=wanted, width=width)
 
 
-def build(connection: Connection, place: Place, *, kind: str, width: int) -> None:
-    """Build a vector index; whatever stops it, the old one is there and nothing half-built.
-
-    Searches go on meanwhile; those who write wait.
-    """
-    rows = _one(connection, place, "SELECT count(*) FROM {table}", [])
-    old = connection.execute(INDEXES, [place.table]).fetchall()
-    connection.execute(
+def build(session: Session, *, kind: str, width: int) -> None:
+    """Build a vector index and drop the old one; searches go on, writers wait."""
+    rows = session.number(COUNT)
+    old = session.run(INDEXES, [session.table.name])
+    session.run(
         "SELECT set_config('maintenance_work_mem', greatest(%s, setting::bigint)::text, true)"
         " FROM pg_settings WHERE name = 'maintenance_work_mem'",
         [min(rows * (4 * width + BYTES_OF_LINKS) // 1024, MOST_MEMORY)],
     )
-    connection.execute(named(place, BUILD[kind], lists=Literal(lists_for(rows))))
-    connection.execute(SHORT_WAIT)
+    session.run(BUILD[kind], lists=Literal(lists_for(rows)))
+    session.run(SHORT_WAIT)
     for name, method, *_ in old:
         if method in METHODS:
-            connection.execute(SQL("DROP INDEX {}").format(Identifier(name)))
+            session.run("DROP INDEX {name}", name=Identifier(name))
 
 
-def _wanted(connection: Connection, place: Place, kind: str, width: int) -> str | None:
-    """The kind of index to build now."""
-    rows = _one(connection, place, "SELECT count(*) FROM {table}", [])
-    there = vector_index(connection, place, kind)
+def _wanted(session: Session, kind: str, width: int) -> str | None:
+    """Return the kind of index to build now."""
+    rows, there = session.number(COUNT), vector_index(session, kind)
     if kind == "auto":
         kind = "hnsw" if rows >= MANY and width <= WIDEST_INDEXED else "flat"
     if kind == "flat" or (kind == "ivf" and not rows):
@@ -283,43 +239,37 @@ def _wanted(connection: Connection, place: Place, kind: str, width: int) -> str 
 
 
 def lists_for(count: int) -> int:
-    """As pgvector's authors advise."""
+    """Return the number of cells that pgvector's authors advise."""
     return max(1, count // 1000 if count <= 1_000_000 else math.isqrt(count))
 
 
-def warnings(
-    connection: Connection, place: Place, entry: Entry, index: VectorIndex | None
-) -> tuple[str, ...]:
-    """Return what the owner should know. Cheap: the number of rows is the server's estimate."""
-    found = []
-    ((careful, about),) = connection.execute(
+def warnings(session: Session, record: IndexRecord, index: VectorIndex | None) -> tuple[str, ...]:
+    """Return what the owner should know; the number of rows is the server's estimate."""
+    found, width, kind = [], record.space.width, record.kind
+    ((safe, about),) = session.run(
         "SELECT current_setting('fsync') = 'on', reltuples"
         " FROM pg_class WHERE oid = to_regclass(quote_ident(%s))",
-        [place.table],
-    ).fetchall()
-    if not careful:
+        [session.table.name],
+    )
+    if not safe:
         found.append("The server runs with fsync=off: rows can be lost when its power fails.")
-    width = entry.space.width
-    if entry.kind == "auto" and width > WIDEST_INDEXED:
+    if kind == "auto" and width > WIDEST_INDEXED:
         found.append(
             f"Vectors of {width} numbers are too wide for a graph (at most {WIDEST_INDEXED}): "
-            "every search looks at every row."
+            "every search is exhaustive."
         )
-    elif (
-        entry.kind != "flat" and index is None and about >= (MANY if entry.kind == "auto" else SLOW)
-    ):
-        found.append(f"About {about:.0f} rows are looked at one by one: compact the index.")
+    elif kind != "flat" and index is None and about >= (MANY if kind == "auto" else SLOW):
+        found.append(f"Searches compare about {about:.0f} rows each: compact the index.")
     return tuple(found)
 
 
-def check(connection: Connection, place: Place, entry: Entry) -> list[str]:
+def check(session: Session, record: IndexRecord) -> list[str]:
     """Return what is wrong with the rows: reads all of them, inside a snapshot."""
     tests = SQL(", ").join(
         SQL("count(*) FILTER (WHERE {})").format(SQL(fault)) for fault in FAULTS.values()
     )
     try:
-        statement = named(place, "SELECT count(*), {tests} FROM {table}", tests=tests)
-        ((rows, *bad),) = connection.execute(statement).fetchall()
+        ((rows, *bad),) = session.run("SELECT count(*), {tests} FROM {table}", tests=tests)
     except DatabaseError as error:
         if not (error.sqlstate or "").startswith("XX00"):
             raise
@@ -329,9 +279,9 @@ def check(connection: Connection, place: Place, entry: Entry) -> list[str]:
         for fault, number in zip(FAULTS, bad, strict=True)
         if number
     ]
-    noted = count(connection, place, entry.number)
+    noted = count(session, record.number)
     if noted != rows:
         wrong.append(f"{noted} rows are noted where {rows} are: compact the index.")
-    indexes = connection.execute(INDEXES, [place.table]).fetchall()
+    indexes = session.run(INDEXES, [session.table.name])
     wrong += [f"The index {name} is not valid: REINDEX it." for name, _, _, ok in indexes if not ok]
     return wrong

@@ -13,10 +13,10 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from surefind.errors import InvalidFile, SurefindError
-from surefind.files import write_whole
 from surefind.metrics.bootstrap import Estimate
 from surefind.reports.result import QueryTable, Report
 from surefind.reports.signals import COSINE, SIGNAL_NAMES, is_learned
+from surefind.storage import write_whole
 
 # Colours that stay apart for the colour-blind, each with one meaning in all figures.
 RIGHT = "#009e73"  # green; never without a mark, a dash or a word beside it

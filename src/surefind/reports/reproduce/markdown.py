@@ -11,10 +11,10 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from surefind.errors import InvalidFile
-from surefind.files import write_whole
 from surefind.reports.reproduce.compare import ComparedRow, Comparison, SeedMean
 from surefind.reports.reproduce.paper import COLUMNS
 from surefind.reports.signals import signal_name
+from surefind.storage import write_whole
 
 Cell = tuple[str, ...]  # parts that may stand beside or below each other
 EMPTY: Cell = ("\N{EN DASH}",)

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 from surefind.datasets import open_dataset
 from surefind.encoders.serialization import read_config
 from surefind.errors import InvalidFile, SurefindError
-from surefind.files import make_writable, write_whole
 from surefind.reports.evaluate import OWN_FOREIGN, Request
 from surefind.reports.report import evaluate_into
 from surefind.reports.reproduce.plan import PaperRow, Plan
 from surefind.reports.result import FORMAT, EvalResult
+from surefind.storage import make_writable, write_whole
 from surefind.training.monitor import TrainingStopped
 from surefind.training.recipe import Recipe
 from surefind.training.run_folder import RunFolder, StepInfo

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from surefind.engines.engine import EngineError
+from surefind.engines.base import EngineError
 from surefind.serve.errors import Refused
 from surefind.serve.responses import (
     InfoAnswer,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from surefind.engines.engine import Rows
+from surefind.engines.base import Rows
 from surefind.search.image_files import read_picture
 from surefind.search.index import Index
 from surefind.serve.errors import Refused

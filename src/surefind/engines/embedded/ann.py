@@ -1,6 +1,6 @@
-"""Search along a graph (HNSW) or in cells (IVF) instead of at every vector.
+"""Approximate nearest neighbours: HNSW graphs and IVF cells of faiss, one file each.
 
-Tuned for recall@10 >= 0.99 on 100,000 clustered embeddings of 512 dimensions. A graph covers the
+Tuned for recall@10 >= 0.99 on 100,000 clustered embeddings of 512 dimensions. An index covers the
 first rows of the vectors file and is derived from them: it may be lost or damaged at any time.
 """
 
@@ -15,33 +15,33 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind import files
+from surefind import storage
 from surefind.engines.embedded.vectors import (
     GATHERED_FROM,
-    Nearest,
+    NearestRows,
     Selection,
     Vectors,
     faiss,
     marked_missing,
 )
-from surefind.storage import Damaged
+from surefind.storage import CorruptFile
 
 LINKS, LOOK_BUILDING, LOOK = 32, 128, 320  # HNSW: M, efConstruction, efSearch
-CELLS, TRAINED_ON = 4, 64  # IVF: cells per square root of the rows; rows per cell to learn them
-LEAST_PROBES, PROBED = 16, 0.25  # IVF: cells that are looked into, and as a share of all
-# What things cost, in rows of a large matrix product (measured at 513 dimensions):
+CELLS, TRAINED_ON = 4, 64  # IVF: cells per square root of the rows; training rows per cell
+LEAST_PROBES, PROBED = 16, 0.25  # IVF: smallest number and share of cells that are probed
+# Costs in rows of a large matrix product (measured at 513 dimensions):
 STEP, ONE_BY_ONE = 350, 12  # a step along the graph; a row that is compared with one query
-READING = 30  # a row that is brought to the processor, however many queries it is compared with
-GRAPH_FROM = 8_192  # rows of an index that gets the graph that was asked for
-AUTO_FROM = 100_000  # rows of an index that gets one by `compact` if none was asked for
-GROWS_BY = 4  # a graph is extended when 1/4 as many rows as it covers have come
+READING = 30  # loading a row, however many queries it is compared with
+GRAPH_FROM = 8_192  # smallest number of rows for a requested kind
+AUTO_FROM = 100_000  # smallest number of rows for kind "auto", built by `compact`
+GROWS_BY = 4  # extended when the uncovered rows are 1/4 of the covered ones
 _AT_ONCE = 16_384  # rows handed to faiss
 
-_READING = Lock()
+_READ_LOCK = Lock()
 
 
-class Kept(NamedTuple):
-    """A graph's file as the database describes it."""
+class AnnFile(NamedTuple):
+    """Description of an index file in the database."""
 
     name: str
     covered: int
@@ -52,15 +52,15 @@ class Kept(NamedTuple):
         return self.name.rpartition(".")[2]
 
 
-class Graph:
-    """A graph over the first `covered` rows."""
+class AnnIndex:
+    """HNSW or IVF index over the first `covered` rows."""
 
-    def __init__(self, kept: Kept, path: Path, vectors: Vectors) -> None:
+    def __init__(self, kept: AnnFile, path: Path, vectors: Vectors) -> None:
         self.kept, covered = kept, vectors[: kept.covered]
         try:
             with path.open("rb") as file:
                 if hashlib.file_digest(file, "sha256").hexdigest() != kept.sha256:
-                    raise Damaged(path, "its checksum is wrong")
+                    raise CorruptFile(path, "its checksum is wrong")
                 mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             self._content = content = np.frombuffer(mapped, np.uint8)
             hnsw, width = kept.kind == "hnsw", vectors.shape[1]
@@ -68,21 +68,25 @@ class Graph:
             if not _fits(self.index, rows=len(covered), width=width, hnsw=hnsw):
                 raise ValueError("other vectors")
         except OSError as error:
-            raise Damaged(path, error.strerror or str(error)) from error
+            raise CorruptFile(path, error.strerror or str(error)) from error
         except (ValueError, RuntimeError, MemoryError) as error:
-            raise Damaged(path, "it is not a graph of these vectors") from error
-        if hnsw:
-            self._vectors, self._storage = covered, _viewed(covered)
-            self.index.storage, self.index.own_fields = self._storage, False
+            raise CorruptFile(path, "it is not a graph of these vectors") from error
+        if hnsw:  # search in the mapped vectors, without a copy
+            flat = faiss.IndexFlatL2(width)
+            start, codes = faiss.swig_ptr(covered.view(np.uint8)), faiss.MaybeOwnedVectorUInt8
+            flat.codes = codes.create_view(start, covered.nbytes, flat.codes.owner)
+            flat.ntotal = len(covered)
+            self._vectors, self._storage = covered, flat
+            self.index.storage, self.index.own_fields = flat, False
 
     def cost(self, k: int, count: int, rows: int) -> float:
-        """Of one query among `count` chosen of `rows`, in rows of a matrix product."""
+        """Return the cost of a query among `count` selected of `rows`, in rows of a product."""
         steps = self._steps(k, count, rows)
         share = 1 if self.kept.kind == "hnsw" else count / self.index.nlist
         return steps * share * (STEP if self.kept.kind == "hnsw" else ONE_BY_ONE)
 
-    def search(self, query: Vectors, k: int, chosen: Selection | None) -> Nearest:
-        """Search the rows that are covered."""
+    def search(self, query: Vectors, k: int, chosen: Selection | None) -> NearestRows:
+        """Search the covered rows."""
         covered, selector = self.kept.covered, None
         steps = self._steps(k, covered, covered)
         if chosen is not None:
@@ -95,10 +99,7 @@ class Graph:
         return marked_missing(*self.index.search(query, min(k, covered), params=how))
 
     def _steps(self, k: int, count: int, rows: int) -> int:
-        """Along the graph, or cells to look into.
-
-        The fewer rows are chosen, the further away the nearest of them are.
-        """
+        """Return efSearch or nprobe: the fewer rows are selected, the further away they are."""
         if self.kept.kind == "hnsw":
             return int(max(LOOK, 2 * k) * rows / count)
         cells = self.index.nlist
@@ -107,18 +108,13 @@ class Graph:
 
 
 def cost_of_rows(queries: int, rows: int) -> float:
-    """Of one query when all rows are looked at."""
+    """Return the cost of one query in exhaustive search."""
     return rows * (ONE_BY_ONE if queries < GATHERED_FROM else 1 + READING / queries)
 
 
-def graphs_possible() -> bool:
-    """Whether this faiss can keep a graph beside vectors that lie elsewhere."""
-    return all(hasattr(faiss, name) for name in ("ZeroCopyIOReader", "MaybeOwnedVectorUInt8"))
-
-
 def kind_wanted(kind: str, rows: int, covered: int, *, compact: bool = False) -> str | None:
-    """Which graph to build or to extend now, if any."""
-    if kind == "flat" or rows <= covered or not graphs_possible():
+    """Return the kind of index to build or extend now, if any."""
+    if kind == "flat" or rows <= covered:
         return None
     if kind == "auto" and not (covered or compact):
         return None
@@ -127,17 +123,17 @@ def kind_wanted(kind: str, rows: int, covered: int, *, compact: bool = False) ->
     return ("hnsw" if kind == "auto" else kind) if grown and enough else None
 
 
-def write_graph(folder: Path, vectors: Vectors, kind: str, old: Graph | None) -> Kept:
-    """Build the graph of all vectors, from the old one where there is one, and flush it."""
+def write_index(folder: Path, vectors: Vectors, kind: str, old: AnnIndex | None) -> AnnFile:
+    """Build the index of all vectors, from the old one where there is one, and flush it."""
     (rows, width), done = vectors.shape, 0
     # the vectors of an HNSW graph stay in their own file
     flags = faiss.IO_FLAG_SKIP_STORAGE if kind == "hnsw" else 0
     if old is not None and old.kept.kind == kind:
         index, done = faiss.read_index(str(folder / old.kept.name), flags), old.kept.covered
         if kind == "hnsw":
-            storage = faiss.IndexFlatL2(width)
-            storage.add(vectors[:done])
-            index.storage, index.own_fields = storage, False
+            flat = faiss.IndexFlatL2(width)
+            flat.add(vectors[:done])
+            index.storage, index.own_fields = flat, False
     elif kind == "hnsw":
         index = faiss.IndexHNSWFlat(width, LINKS)
         index.hnsw.efConstruction = LOOK_BUILDING
@@ -159,26 +155,15 @@ def write_graph(folder: Path, vectors: Vectors, kind: str, old: Graph | None) ->
         faiss.write_index(index, faiss.PyCallbackIOWriter(write), flags)
         file.flush()
         os.fsync(file.fileno())
-    files.sync_folder(folder)
-    return Kept(path.name, rows, digest.hexdigest())
-
-
-def _viewed(vectors: Vectors) -> Any:
-    """An index that uses the vectors where they lie; they must live as long as it does."""
-    index = faiss.IndexFlatL2(vectors.shape[1])
-    start = faiss.swig_ptr(vectors.view(np.uint8))
-    index.codes = faiss.MaybeOwnedVectorUInt8.create_view(start, vectors.nbytes, index.codes.owner)
-    index.ntotal = len(vectors)
-    return index
+    storage.sync_folder(folder)
+    return AnnFile(path.name, rows, digest.hexdigest())
 
 
 def _read(content: NDArray[np.uint8], *, hnsw: bool) -> Any:
-    """Read a graph where it is mapped; sizes in it that lie get no room."""
+    """Read a mapped index; sizes in it that exceed the file are refused."""
     reader = faiss.ZeroCopyIOReader(faiss.swig_ptr(content), content.nbytes)
     flags = faiss.IO_FLAG_MMAP_IFC | (faiss.IO_FLAG_SKIP_STORAGE if hnsw else 0)
-    if not hasattr(faiss, "set_deserialization_vector_byte_limit"):  # before 1.15
-        return faiss.read_index(reader, flags)
-    with _READING:  # the limits are those of the whole process
+    with _READ_LOCK:  # the limit is global
         before = faiss.get_deserialization_vector_byte_limit()
         faiss.set_deserialization_vector_byte_limit(content.nbytes)
         try:
@@ -188,7 +173,7 @@ def _read(content: NDArray[np.uint8], *, hnsw: bool) -> Any:
 
 
 def _fits(index: Any, *, rows: int, width: int, hnsw: bool) -> bool:
-    """Whether a graph that faiss took is one of so many rows, and leads to no other row."""
+    """Return whether an index that faiss has read belongs to these rows and refers to no other."""
     if type(index) is not (faiss.IndexHNSWFlat if hnsw else faiss.IndexIVFFlat):
         return False
     if (index.ntotal, index.d, index.metric_type) != (rows, width, faiss.METRIC_L2):

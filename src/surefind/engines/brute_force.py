@@ -1,4 +1,4 @@
-"""The nearest of a gallery by exhaustive search, block by block, in memory."""
+"""Exhaustive nearest-neighbour search in memory."""
 
 from typing import NamedTuple
 
@@ -10,18 +10,18 @@ QUERIES_AT_ONCE = 16_384
 
 
 class Neighbours(NamedTuple):
-    """The nearest rows of a gallery for each query, nearest first; equal distances by row."""
+    """Nearest rows of a gallery for each query; ties in the order of rows."""
 
     rows: Tensor  # (Q, K) int64
     distance: Tensor  # (Q, K) squared
 
 
 def nearest(query: Tensor, gallery: Tensor, k: int, *, itself: Tensor | None = None) -> Neighbours:
-    """The k nearest by squared Euclidean distance; all of the gallery if it has fewer.
+    """Return the k nearest by squared Euclidean distance; all of the gallery if it has fewer.
 
-    `itself` (Q,) names the gallery row that is the query, which is not its own neighbour. faiss
-    finds the candidates; their distances are then taken from differences, as |x|^2 + |y|^2 - 2 x'y
-    has no digits left in float32 for pairs that are close.
+    `itself` (Q,) is the gallery row of each query, which is left out. faiss finds the candidates;
+    their distances are computed from differences, as |x|^2 + |y|^2 - 2 x'y has no digits left in
+    float32 for close pairs.
     """
     query, gallery = (x.detach().float().contiguous() for x in (query, gallery))
     found = min(k, len(gallery) - (itself is not None))

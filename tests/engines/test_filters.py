@@ -2,7 +2,7 @@
 
 import pytest
 
-from surefind.engines.where import Condition, Where
+from surefind.engines.filters import Condition, Where
 from surefind.errors import InvalidArgument
 
 

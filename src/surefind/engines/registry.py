@@ -1,4 +1,4 @@
-"""The one door to engines: a folder, `pgvector://...` or `milvus://...`."""
+"""Create and open engines by their place: a folder, `pgvector://...` or `milvus://...`."""
 
 import re
 from collections.abc import Mapping
@@ -6,12 +6,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from surefind.engines.engine import KINDS, Engine
+from surefind.engines.base import KINDS, Engine
 from surefind.engines.space import Space
 from surefind.errors import InvalidArgument
 from surefind.validation import check_choice, nearest
 
-SCHEMES = {  # a closed table: what a name in a file can load
+SCHEMES = {  # the only modules that a name in a file can load
     "faiss": "surefind.engines.embedded.engine",
     "pgvector": "surefind.engines.pgvector.engine",
     "milvus": "surefind.engines.milvus.engine",
@@ -21,9 +21,21 @@ SCHEMES = {  # a closed table: what a name in a file can load
 def create_engine(
     place: str, space: Space, facts: Mapping[str, Any], *, kind: str = "auto"
 ) -> Engine:
-    """A new, empty engine: in the folder `place`, or on the server that a URL names.
+    """Create an empty engine.
 
-    `kind` auto lets the engine choose: everything is looked at while that is quick, then a graph.
+    Args:
+        place: a folder, or a URL of a server.
+        space: family, dimension and ranking of its embeddings.
+        facts: description to store, JSON.
+        kind: "flat", "hnsw", "ivf", or "auto": exhaustive search while that is quick, then a graph.
+
+    Returns:
+        The engine, open.
+
+    Raises:
+        InvalidArgument: if the place or the kind is unknown.
+        InvalidFile: if the folder holds an index already.
+        EngineError: if the server cannot be reached or holds one already.
     """
     check_choice("kind", kind, ("auto", *KINDS))
     made: Engine = _module(place).create(place, space, facts, kind=kind)
@@ -31,6 +43,13 @@ def create_engine(
 
 
 def open_engine(place: str) -> Engine:
+    """Open the engine in a folder, or on the server that a URL names.
+
+    Raises:
+        InvalidArgument: if the place is unknown.
+        InvalidFile: if the folder holds no index, or a damaged one.
+        EngineError: if the server cannot be reached or holds no index.
+    """
     opened: Engine = _module(place).open_place(place)
     return opened
 
@@ -40,7 +59,7 @@ def is_url(place: str | Path) -> bool:
 
 
 def without_password(place: str) -> str:
-    """A URL fit to be shown and written down, even if it is not a proper one.
+    """Return a URL without its password, even if it is malformed.
 
     >>> without_password("milvus://me:p/w@d@host:1/?password=x&collection=c")
     'milvus://me@host:1/?collection=c'
@@ -50,7 +69,7 @@ def without_password(place: str) -> str:
 
 
 def _module(place: str) -> Any:
-    """The module of the engine that a place names."""
+    """Return the module of the engine at a place."""
     scheme = place.partition("://")[0] if is_url(place) else "faiss"
     if scheme not in SCHEMES or (scheme == "faiss" and is_url(place)):
         near = nearest(scheme, [name for name in SCHEMES if name != "faiss"])

@@ -1,4 +1,4 @@
-"""What every engine can do: keep rows, and find the nearest of them."""
+"""Interface of engines, which store rows and search the nearest of them."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,38 +9,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.embeddings import Embeddings
+from surefind.engines.filters import Metadata, Where, check_metadata, check_value
 from surefind.engines.space import Space
-from surefind.engines.where import Metadata, Where, check_metadata, check_value
 from surefind.errors import InvalidArgument, SurefindError
 
-KINDS = ("flat", "hnsw", "ivf")  # how an engine looks: at everything, along a graph, in cells
+KINDS = ("flat", "hnsw", "ivf")  # exhaustive, along a graph, in cells
 LONGEST_ID = 1024  # bytes
 SHA256 = re.compile("[0-9a-f]{64}")
 
-Keys = NDArray[Any]  # the engine's own names of rows: int64, or objects
+Keys = NDArray[Any]  # the engine's own identifiers of rows: int64, or objects
 
 
 class EngineError(SurefindError):
-    """An engine that cannot be reached or refused: nothing that it acknowledged is lost."""
-
-
-def unreadable_url(form: str) -> InvalidArgument:
-    """Without the URL: a password in it may be what makes it unreadable."""
-    return InvalidArgument(
-        "engine",
-        expected=form,
-        got="a URL that cannot be read (not shown, as it may hold a password)",
-        fix="percent-encode special characters in user and password: @ is %40, / is %2F, % is %25",
-    )
+    """An engine cannot be reached or refused; nothing that it acknowledged is lost."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Images to keep: who they are, what they look like, what else is known."""
+    """Images to store.
+
+    Args:
+        ids: one for each row, 1 to 1024 bytes.
+        embeddings: one for each row.
+        digests: sha256 of each image's bytes in hex; "" where unknown.
+        metadata: fields of each row.
+
+    Raises:
+        InvalidArgument: if the lengths differ, an id occurs twice, or a value cannot be stored.
+    """
 
     ids: tuple[str, ...]
     embeddings: Embeddings
-    digests: tuple[str, ...]  # sha256 of the image's bytes, in hex; "" where unknown
+    digests: tuple[str, ...]
     metadata: tuple[Metadata, ...]
 
     def __post_init__(self) -> None:
@@ -73,10 +73,7 @@ class Rows:
 
 
 class Found(NamedTuple):
-    """The nearest rows for each query in the engine's own order, nearest first.
-
-    Where fewer than K were found the distance is infinite, and the rest means nothing.
-    """
+    """Nearest rows of each query; where there are fewer than K the distance is infinite."""
 
     keys: Keys  # (Q, K)
     distance: NDArray[np.float32]  # (Q, K), squared, as the engine computed it
@@ -93,73 +90,86 @@ class Block(NamedTuple):
 
 
 class Engine(Protocol):
-    """Where vectors live. Created or opened by `surefind.engines.opening`."""
+    """Store of rows, created or opened by `create_engine` and `open_engine`."""
 
     @property
     def space(self) -> Space: ...
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """What the index wrote down at creation; JSON, never changed."""
+        """Description given at creation; JSON, never changed."""
 
     @property
     def exact(self) -> bool:
-        """True if a search looks at every row, so that nothing near can be missed."""
+        """Whether searches are exhaustive."""
 
     @property
-    def most(self) -> int:
-        """The largest k that a search can be asked for."""
+    def max_k(self) -> int:
+        """Largest k of a search."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the owner should know, such as that a damaged version was passed over."""
+        """Problems that the owner should know, such as a damaged graph."""
 
     def add(self, rows: Rows) -> None:
-        """Keep rows; one with a known id is replaced. When this returns, they are durable.
+        """Add rows durably, replacing those with a known id.
 
-        Whatever stops it, all rows of the call are there or none (Milvus: whole batches of it).
+        If it fails, none of them is added (Milvus: whole batches may be).
+
+        Raises:
+            InvalidArgument: if the embeddings are of another family or dimension.
+            EngineError: if the engine cannot be reached or written.
         """
 
     def remove(self, ids: Sequence[str]) -> int:
-        """Forget rows; unknown ids are passed over. Returns how many there were."""
+        """Remove rows and return how many there were; unknown ids are ignored."""
 
     def search(self, vectors: NDArray[np.float32], k: int, where: Where | None = None) -> Found:
-        """The k nearest of those that satisfy `where`; vectors (Q, width), 1 <= k <= most."""
+        """Return the k nearest rows of each query.
+
+        Args:
+            vectors: queries (Q, width), of `Space.query_vectors`.
+            k: 1 to `max_k`.
+            where: conditions that hits satisfy.
+
+        Returns:
+            Keys, distances, vectors and variances, (Q, K) with K <= k.
+        """
 
     def rows(self, keys: Keys) -> Rows:
-        """What is kept under these keys (n,), in that order."""
+        """Return rows by key, in that order; raise an error if one was removed."""
 
     def find(self, ids: Sequence[str]) -> Rows:
-        """What is kept under these ids, in that order, each once; unknown ones are passed over."""
+        """Return rows by id, in that order, each once; unknown ids are ignored."""
 
     def scan(self, where: Where | None = None) -> Iterator[Block]:
-        """All rows, block by block, as they are at one moment."""
+        """Yield all rows in blocks, as of one moment."""
 
     def digests_of(self, ids: Sequence[str]) -> dict[str, str]:
-        """The digests of those ids that are known."""
+        """Return the digests of known ids."""
 
     def ids_of(self, digests: Sequence[str]) -> dict[str, str]:
-        """For each of these digests that is known, an id that has it."""
+        """Return an id for each known digest."""
 
     def count(self, where: Where | None = None) -> int: ...
 
     def refresh(self) -> bool:
-        """See what other writers did meanwhile; True if anything changed."""
+        """Read what other writers changed; return whether anything did."""
 
     def newest(self) -> Self | None:
-        """This index as others left it, beside this one; none if nothing changed.
+        """Return an engine of the newest version, or None if nothing changed.
 
-        One in a folder goes on answering from the version that it has. On a server there is only
-        the newest: it is this one again, so that closing either closes both.
+        In a folder this engine stays at its version. A server has only the newest one: the same
+        engine is returned, and closing either closes both.
         """
 
     def compact(self) -> None:
-        """Put everything in its best form for searching."""
+        """Free the space of removed rows and build the vector index."""
 
     def describe(self) -> dict[str, Any]:
-        """Facts for people: size on disk, version, kind of index."""
+        """Return size on disk, version, kind of index and the like."""
 
     def verify(self) -> list[str]:
-        """Everything that is wrong with what is kept; read in full."""
+        """Read everything and return what is wrong."""
 
     def close(self) -> None: ...

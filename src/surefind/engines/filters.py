@@ -1,4 +1,4 @@
-"""Which rows of a gallery may be found: conditions on metadata and on the variance.
+"""Search filters: conditions on metadata and on the variance.
 
 A row that lacks a field, or has a value of another kind there, satisfies no condition on it.
 """
@@ -25,7 +25,7 @@ COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
     "in": lambda found, values: found in values,
 }
-_KEPT = re.compile("[^\\0\ud800-\udfff]*", re.DOTALL)  # texts that every engine can keep
+_STORABLE = re.compile("[^\\0\ud800-\udfff]*", re.DOTALL)  # texts that every engine can store
 VAR = "var"  # the field that every row has: its variance, 1/kappa on the sphere
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _WRITTEN = re.compile(rf"\s*({NAME.pattern})\s*(!=|<=|>=|=|<|>|\bin\b)\s*(.*?)\s*", re.DOTALL)
@@ -33,10 +33,19 @@ _WRITTEN = re.compile(rf"\s*({NAME.pattern})\s*(!=|<=|>=|=|<|>|\bin\b)\s*(.*?)\s
 
 @dataclass(frozen=True)
 class Condition:
-    """One field compared with a value; `in` compares with several."""
+    """Comparison of one field with a value; `in` compares with several.
+
+    Args:
+        field: name of the metadata field, or "var".
+        op: one of = != < <= > >= in.
+        value: text, number or bool; a tuple of them with "in".
+
+    Raises:
+        InvalidArgument: if not every engine could answer it.
+    """
 
     field: str
-    op: str  # a key of COMPARE
+    op: str
     value: Value | tuple[Value, ...]
 
     def __post_init__(self) -> None:
@@ -64,7 +73,7 @@ class Condition:
 
     @property
     def kind(self) -> str:
-        """Of the value: string, number or bool."""
+        """Type of the value: string, number or bool."""
         return kind(self.values[0])
 
     def holds(self, metadata: Metadata, var: float) -> bool:
@@ -83,15 +92,18 @@ class Condition:
 
 @dataclass(frozen=True)
 class Where:
-    """All of these conditions."""
+    """Conjunction of conditions."""
 
     conditions: tuple[Condition, ...]
 
     @classmethod
     def parse(cls, written: Iterable[str]) -> "Where":
-        """From texts such as `label=cat`, `year >= 2020`, `var<0.1`, `label in cat,dog`.
+        """Parse texts such as `label=cat`, `year >= 2020`, `var<0.1`, `label in cat,dog`.
 
-        What looks like a number is one, true and false are truth values; quotes make a text.
+        Numbers, true and false are recognised; quotes make a text.
+
+        Raises:
+            InvalidArgument: if a text is not FIELD OP VALUE.
 
         >>> Where.parse(["year >= 2020", 'label = "7"']).conditions[1]
         Condition(field='label', op='=', value='7')
@@ -103,7 +115,7 @@ class Where:
 
 
 def kind(value: Value) -> str:
-    """string, number or bool: only like is compared with like."""
+    """Return the type of a value: string, number or bool."""
     if isinstance(value, bool):
         return "bool"
     return "string" if isinstance(value, str) else "number"
@@ -119,8 +131,8 @@ def check_name(name: object) -> None:
 
 
 def check_value(name: str, value: object) -> None:
-    """Refuse what not every engine can keep and compare."""
-    if isinstance(value, str) and _KEPT.fullmatch(value):
+    """Raise InvalidArgument if not every engine can store and compare the value."""
+    if isinstance(value, str) and _STORABLE.fullmatch(value):
         return
     if isinstance(value, int) and abs(value) < 2**53:
         return
@@ -130,7 +142,6 @@ def check_value(name: str, value: object) -> None:
         name,
         expected="a text, a finite number, true or false",
         got=repr(value),
-        fix="leave the field out, or write it as a text",
     )
 
 
