@@ -8,14 +8,14 @@ from galleries import random_embeddings, random_rows
 from looking import Looked, look, nearest_rows, squared
 from stores import made
 
-from surefind.confidence.density import distances_around
+from surefind.confidence.density import knn_distances_of
 from surefind.confidence.evidence import (
     COLUMNS,
     NEIGHBOURS,
     SOURCES,
     Neighbourhood,
+    collect_neighbourhood,
     evidence,
-    see,
     without_query,
 )
 from surefind.embeddings import Gaussians
@@ -34,12 +34,12 @@ class Pair:
         self.near, self.its = looked.hits[number], looked.lists[number][hit]
         self.query, self.x = QUERY.mean.double().numpy()[number], self.near[hit]
         self.query_var = float(QUERY.var[number])
-        self.expected = float(looked.seen.expected[number, hit])
-        self.std = float(looked.seen.std[number, hit])
+        self.expected = float(looked.neighbourhood.expected[number, hit])
+        self.std = float(looked.neighbourhood.std[number, hit])
         self.distance = squared(self.query, self.means[self.x])
         self.log_var, self.neighbour_log_var = (
-            looked.seen.log_var[number],
-            looked.seen.neighbour_log_var[number],
+            looked.neighbourhood.log_var[number],
+            looked.neighbourhood.neighbour_log_var[number],
         )
 
     def to_query(self, rank: int) -> float:
@@ -91,7 +91,9 @@ def looked() -> Looked:
     random = np.random.default_rng(3)
     log_var, neighbour_log_var = random.normal(size=(2, len(QUERY)))
     return found._replace(
-        seen=found.seen._replace(log_var=log_var, neighbour_log_var=neighbour_log_var)
+        neighbourhood=found.neighbourhood._replace(
+            log_var=log_var, neighbour_log_var=neighbour_log_var
+        )
     )
 
 
@@ -101,7 +103,7 @@ def test_a_column_is_what_a_plain_loop_over_neighbour_lists_gives(looked, name):
         [NAIVE[name](Pair(looked, number, hit)) for hit in range(NEIGHBOURS)]
         for number in range(len(QUERY))
     ]
-    found = evidence(looked.seen, [name])[..., 0]
+    found = evidence(looked.neighbourhood, [name])[..., 0]
     assert found == pytest.approx(np.array(wanted), rel=1e-6, abs=1e-9)
 
 
@@ -115,8 +117,10 @@ def scaled(embeddings: Gaussians, factor: float) -> Gaussians:
 
 def test_a_change_of_units_shifts_logarithms_and_leaves_the_rest(looked):
     factor = 8.0  # of the vectors: a power of two, so that nothing is rounded anew
-    larger = look(scaled(GALLERY, factor), scaled(QUERY, factor)).seen
-    before, after = (evidence(seen, list(COLUMNS)) for seen in (look(GALLERY, QUERY).seen, larger))
+    larger = look(scaled(GALLERY, factor), scaled(QUERY, factor)).neighbourhood
+    before, after = (
+        evidence(seen, list(COLUMNS)) for seen in (look(GALLERY, QUERY).neighbourhood, larger)
+    )
     for place, name in enumerate(COLUMNS):
         logarithm = name in {"distance", "next", "query_var", "hit_var", "expected"}
         moves = logarithm or name.startswith(("query_to", "hit_to"))
@@ -127,7 +131,7 @@ def test_a_change_of_units_shifts_logarithms_and_leaves_the_rest(looked):
 def duplicates(copies: int) -> Neighbourhood:
     """A gallery in which each row is there several times, asked with rows of it."""
     rows = np.repeat(np.arange(70 // copies + 1), copies)[:70].tolist()
-    return look(GALLERY[rows], GALLERY[rows][:3]).seen
+    return look(GALLERY[rows], GALLERY[rows][:3]).neighbourhood
 
 
 @pytest.mark.parametrize("copies", [2, 21, 70])
@@ -147,8 +151,11 @@ def test_a_duplicate_is_not_infinitely_nearer_than_a_near_neighbour():
 def test_what_is_not_a_variance_does_not_depend_on_variances(looked, name):
     vague = look(
         Gaussians(GALLERY.mean, GALLERY.var * 3), Gaussians(QUERY.mean, QUERY.var * 5)
-    ).seen._replace(log_var=looked.seen.log_var, neighbour_log_var=looked.seen.neighbour_log_var)
-    assert np.array_equal(evidence(vague, [name]), evidence(looked.seen, [name]))
+    ).neighbourhood._replace(
+        log_var=looked.neighbourhood.log_var,
+        neighbour_log_var=looked.neighbourhood.neighbour_log_var,
+    )
+    assert np.array_equal(evidence(vague, [name]), evidence(looked.neighbourhood, [name]))
 
 
 # seen through an engine
@@ -160,12 +167,12 @@ def seen_through_engine(place, rows, query) -> Neighbourhood:
     engine.add(rows)
     near = nearest(engine, query, NEIGHBOURS, ranking="mean")
     keys, place = np.unique(near.keys[:, :NEIGHBOURS], return_inverse=True)
-    around = distances_around(engine, keys).astype(np.float64)
-    return see(
+    around = knn_distances_of(engine, keys).astype(np.float64)
+    return collect_neighbourhood(
         space,
         query,
         near,
-        around=around[place.reshape(-1, NEIGHBOURS), :NEIGHBOURS],
+        hit_knn_distances=around[place.reshape(-1, NEIGHBOURS), :NEIGHBOURS],
         log_var=np.zeros(len(query)),
         neighbour_log_var=np.zeros(len(query)),
     )

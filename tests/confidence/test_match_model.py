@@ -155,13 +155,13 @@ def many(tmp_path_factory) -> CalibrationData:
 
 
 def fitted(data: CalibrationData, **options):
-    options = {"names": columns_of(data.seen)} | options
-    return fit_confidence(data.seen, data.match, data.fold, **options)
+    options = {"names": columns_of(data.neighbourhood)} | options
+    return fit_confidence(data.neighbourhood, data.match, data.fold, **options)
 
 
 def halves(data: CalibrationData) -> tuple[CalibrationData, CalibrationData]:
     """Queries of some classes, and those of all others."""
-    known, fresh = (some_of(data, np.flatnonzero(data.groups % 2 == half)) for half in (0, 1))
+    known, fresh = (some_of(data, np.flatnonzero(data.class_codes % 2 == half)) for half in (0, 1))
     return known, fresh
 
 
@@ -193,7 +193,7 @@ def test_no_label_of_a_fold_influences_any_confidence_of_that_fold(few):
 
 def test_it_is_calibrated_on_classes_it_never_saw(many):
     known, fresh = halves(many)
-    confidence = fitted(known)[0].confidence(fresh.seen)
+    confidence = fitted(known)[0].confidence(fresh.neighbourhood)
     assert ece(confidence[:, 0], fresh.match[:, 0]) < 0.06
     assert ece(confidence[:, 1:], fresh.match[:, 1:]) < 0.06
     assert confidence[:, 0].std() > 0.15  # not by saying the same of all
@@ -202,9 +202,9 @@ def test_it_is_calibrated_on_classes_it_never_saw(many):
 def test_it_finds_wrong_answers_better_than_the_distance_where_density_matters(many):
     known, fresh = halves(many)
     wrong = fresh.match[:, 0]
-    confidence = fitted(known)[0].confidence(fresh.seen)[:, 0]
-    by_distance = auroc_of_wrong(fresh.seen.distance[:, 0], wrong)
-    alone = fitted(known, names=("distance",))[0].confidence(fresh.seen)[:, 0]
+    confidence = fitted(known)[0].confidence(fresh.neighbourhood)[:, 0]
+    by_distance = auroc_of_wrong(fresh.neighbourhood.distance[:, 0], wrong)
+    alone = fitted(known, names=("distance",))[0].confidence(fresh.neighbourhood)[:, 0]
     assert auroc_of_wrong(-confidence, wrong) > by_distance + 0.15
     assert auroc_of_wrong(-confidence, wrong) > auroc_of_wrong(-alone, wrong) + 0.15
 
@@ -220,7 +220,7 @@ def test_no_column_speaks_against_its_direction(few, many):
 @pytest.mark.parametrize("share", [0.1, 0.5, 1.0])
 def test_a_hit_farther_away_is_never_surer_all_else_being_equal(few, share):
     """As far as the next neighbour: beyond it, it would not be the same hit."""
-    seen = few.seen
+    seen = few.neighbourhood
     behind = np.concatenate([seen.profile[:, 1:], seen.profile[:, -1:]], axis=1)
     moved = seen._replace(distance=seen.distance + share * (behind - seen.distance))
     model = fitted(few)[0]
@@ -238,7 +238,7 @@ def test_the_first_hit_is_judged_apart_from_those_behind_it(few):
 
 
 def test_classes_fewer_than_folds_are_left_out_one_by_one(few):
-    some = some_of(few, np.flatnonzero(few.groups < 4))
+    some = some_of(few, np.flatnonzero(few.class_codes < 4))
     _, confidence = fitted(some)
     assert confidence.shape == some.match.shape
     assert ((confidence > 0) & (confidence < 1)).all()

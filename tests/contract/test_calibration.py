@@ -6,10 +6,10 @@ import pytest
 from clusters import FINGERPRINT, SPACE, cluster_index, rows_of, thirds
 from memory_engine import MemoryEngine
 
+from surefind.confidence import density
 from surefind.confidence.calibrate import CalibrationTargets, calibrate_engine, embedded_queries
 from surefind.confidence.conformal import VERDICTS
 from surefind.engines.engine import Rows
-from surefind.search import neighbourhoods
 from surefind.search.hits import SearchResult
 from surefind.search.index import Index
 from surefind.search.query import answer, search_request
@@ -77,13 +77,13 @@ def test_rows_that_were_replaced_are_judged_anew(tmp_path, engine):
 
 def test_rows_that_stay_are_not_looked_at_again(tmp_path, engine, monkeypatch):
     looked: list[int] = []
-    look = neighbourhoods.distances_around
+    look = density.knn_distances_of
 
     def counting(engine, keys):
         looked.append(len(keys))
         return look(engine, keys)
 
-    monkeypatch.setattr(neighbourhoods, "distances_around", counting)
+    monkeypatch.setattr(density, "knn_distances_of", counting)
     with cluster_index(tmp_path / "index", *GALLERY, engine=engine) as index:
         index.calibrate(KNOWN, labels=LABELS, targets=TARGETS, learn_variance=False)
         assert sum(looked) == len(index)

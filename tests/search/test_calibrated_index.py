@@ -52,7 +52,7 @@ def test_every_hit_says_how_sure_it_is(index):
 
 def test_confidence_is_that_of_what_looking_at_everything_shows(index):
     model = index.calibration.model
-    wanted = model.confidence(look(GALLERY, FRESH[:12]).seen)
+    wanted = model.confidence(look(GALLERY, FRESH[:12]).neighbourhood)
     found = [[hit.confidence for hit in result.hits] for result in index.search(FRESH[:12], k=20)]
     assert np.array(found) == pytest.approx(wanted, abs=1e-4)
 
@@ -205,7 +205,7 @@ def test_a_calibration_can_be_adopted_by_another_gallery_of_the_model(index, tmp
     other = cluster_index(tmp_path / "other", *gallery)
     other.adopt(index.calibrated)
     model = index.calibration.model
-    wanted = model.confidence(look(gallery[0], fresh[0][:8]).seen)[:, 0]
+    wanted = model.confidence(look(gallery[0], fresh[0][:8]).neighbourhood)[:, 0]
     found = [result.confidence for result in other.search(fresh[0][:8])]
     assert found == pytest.approx(wanted, abs=1e-4)
     assert Index.open(tmp_path / "other").calibration == index.calibration

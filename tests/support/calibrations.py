@@ -25,12 +25,18 @@ GUARANTEE = PrecisionGuarantee(
     queries=812,
     groups=40,
     design_effect=1.2,
-    ahead=None,
-    enough=None,
+    horizon=None,
+    queries_needed=None,
     best=0.97,
 )
 SHOWING = PredictionSetRule(
-    miss=0.1, level=0.97, most=20, mean_size=4.56, queries=812, groups=40, reached=0.03
+    miss_rate=0.1,
+    level=0.97,
+    most=20,
+    mean_size=4.56,
+    queries=812,
+    groups=40,
+    smallest_achievable_miss_rate=0.03,
 )
 ORIGIN = Origin(
     fingerprint="f" * 64,
@@ -64,10 +70,10 @@ def make_calibration(*, belonging: int = 700, **changed: Any) -> Calibration:
         "model": None,
         "novelty": novelty_of(np.linspace(0, 1, belonging)),
         "guarantee": GUARANTEE,
-        "showing": SHOWING,
+        "prediction_set": SHOWING,
         "quality": QUALITY,
         "curve": make_curve(),
-        "usual": {},
+        "reference_quantiles": {},
     }
     return Calibration(**parts | changed)
 

@@ -78,19 +78,19 @@ def observed_clusters(place: Path, embeddings: Gaussians, labels: list[str]) -> 
         engine,
         own_queries(engine),
         LocalDensity.of(engine),
-        doubt=QueryVariance(None, np.zeros(len(labels))),
+        query_variance=QueryVariance(None, np.zeros(len(labels))),
         gallery=checked_gallery(engine),
     )
 
 
 def some_of(observed: CalibrationData, rows: np.ndarray) -> CalibrationData:
     """Some of the queries, with folds of their own."""
-    groups = observed.groups[rows]
+    groups = observed.class_codes[rows]
     return CalibrationData(
-        observed.seen.at(rows),
+        observed.neighbourhood.at(rows),
         observed.match[rows],
         groups,
-        observed.belongs[rows],
+        observed.has_match[rows],
         folds_of(groups),
         observed.gallery,
     )

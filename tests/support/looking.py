@@ -14,7 +14,7 @@ from surefind.functional import distance_variance, expected_distance
 class Looked(NamedTuple):
     """What was seen, and the rows behind it."""
 
-    seen: Neighbourhood
+    neighbourhood: Neighbourhood
     hits: list[list[int]]  # of each query, nearest first
     lists: list[list[list[int]]]  # of each query and hit, the hit's own neighbours
 
@@ -65,16 +65,16 @@ def look(gallery: Gaussians, query: Gaussians, *, itself: Sequence[int] | None =
         for own, them in zip(hits, lists, strict=True)
     ]
     rows = np.arange(len(hits))[:, None], np.array(hits)
-    seen = Neighbourhood(
+    neighbourhood = Neighbourhood(
         distance=distance,
         profile=distance.copy(),
         between=np.array(between),
-        around=np.array(around),
+        hit_knn_distances=np.array(around),
         expected=expected[rows],
         std=std[rows],
         query_var=query_var,
         var=var[np.array(hits)],
-        doubt=np.zeros(len(hits)),
+        log_var=np.zeros(len(hits)),
         neighbour_log_var=np.zeros(len(hits)),
     )
-    return Looked(seen, hits, lists)
+    return Looked(neighbourhood, hits, lists)

@@ -131,9 +131,9 @@ def test_progress_is_told_by_name(known):
     )
     steps = (1 + FOLDS) * calibrating.STEPS  # for all classes, and without each fold
     assert told == {
-        "learning which vectors are vague": (steps, steps),
-        "looking around every image": (360, 360),
-        "asking labelled queries": (360, 360),
+        "learning the variance of vectors": (steps, steps),
+        "measuring local density": (360, 360),
+        "searching labelled queries": (360, 360),
     }
 
 

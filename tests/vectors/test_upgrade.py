@@ -171,7 +171,7 @@ def test_what_is_saved_is_read(request, which, known, fresh, tmp_path):
 def test_a_folder_tells_nothing_about_the_vectors_it_was_made_with(folder, known):
     content = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
     assert known.vectors[0].tobytes() not in content
-    assert len(sf.Upgrade.load(folder).calibrated.neighbourhoods) == 0
+    assert len(sf.Upgrade.load(folder).calibrated.density) == 0
     assert [path.name for path in folder.iterdir()] == [FILE]
 
 

@@ -19,8 +19,8 @@ from surefind.confidence.calibrate import (
     CalibrationTargets,
     Progress,
     calibrate_engine,
-    labelled_queries,
     learned_variance,
+    load_labelled_queries,
 )
 from surefind.confidence.calibration import Calibrated, Calibration
 from surefind.confidence.density import LocalDensity
@@ -512,7 +512,7 @@ class Index:
         that the model was not trained with: those it knows too well. `learn_variance` also learns
         which images are vague. What was calibrated before is replaced.
         """
-        queries, source = labelled_queries(
+        queries, source = load_labelled_queries(
             self._engine, lambda: self.encoder, labelled, labels, seed=seed, progress=progress
         )
         calibrated = calibrate_engine(
@@ -520,7 +520,7 @@ class Index:
             queries,
             targets or CalibrationTargets(),
             source=source,
-            log_var=learned_variance(queries, seed=seed, progress=progress)
+            query_variance=learned_variance(queries, seed=seed, progress=progress)
             if learn_variance
             else None,
             trained_with=(
@@ -549,7 +549,7 @@ class Index:
         It holds as far as the galleries are alike; queries of one's own are better.
         """
         check_origin(calibrated.calibration.origin, self.fingerprint, self.space.ranking)
-        self._keep(replace(calibrated, neighbourhoods=LocalDensity.of(self._engine)))
+        self._keep(replace(calibrated, density=LocalDensity.of(self._engine)))
 
     def drift(self, queries: Sequence[ImageSource] | Embeddings) -> tuple[Drift, ...]:
         """In what queries, which need no labels, are unlike those of the calibration."""

@@ -128,10 +128,10 @@ def drift_of(engine: Engine, calibrated: Calibrated, query: Embeddings) -> tuple
             got=f"{len(enough)} of {len(query)}",
         )
     near, query = near.at(enough), query[enough.tolist()]
-    seen = calibrated.see(engine, query, near)
+    neighbourhood = calibrated.collect_neighbourhood(engine, query, near)
     model = calibrated.calibration.model
-    now = first_hit_columns(seen, model.names, model.confidence(seen)[:, 0])
-    return compare(calibrated.calibration.usual, now)
+    now = first_hit_columns(neighbourhood, model.names, model.confidence(neighbourhood)[:, 0])
+    return compare(calibrated.calibration.reference_quantiles, now)
 
 
 def _expanded(engine: Engine, query: Embeddings, request: SearchRequest) -> Embeddings:
@@ -188,8 +188,10 @@ def _describe(
                 some, embeddings_of(engine.space, first), request.radius, per_query=hits
             ).tolist()
         if not isinstance(calibrated, str) and count >= NEIGHBOURS:
-            seen = calibrated.see(engine, some, its, distances=distances, inside=inside)
-            judged = calibrated.calibration.judge(seen)
+            neighbourhood = calibrated.collect_neighbourhood(
+                engine, some, its, distances=distances, inside=inside
+            )
+            judged = calibrated.calibration.judge(neighbourhood)
             beyond = [None] * max(0, hits - NEIGHBOURS)  # not calibrated so far down
             columns["confidence"] = [[*sure, *beyond] for sure in judged.confidence.tolist()]
             for place, row in enumerate(rows):
@@ -197,7 +199,7 @@ def _describe(
                     results[row],
                     confidence=float(judged.confidence[place, 0]),
                     verdict=judged.verdict[place],
-                    novelty_p_value=float(judged.belongs[place]),
+                    novelty_p_value=float(judged.p_value[place]),
                     show=int(judged.show[place]),
                     uncalibrated=None,
                 )

@@ -16,7 +16,7 @@ from surefind.confidence.calibrate import (
     calibrate_engine,
     fit_query_variance,
     own_queries,
-    rows_asked,
+    rows_without_copies,
 )
 from surefind.confidence.calibration import Calibrated, Calibration
 from surefind.confidence.density import LocalDensity
@@ -111,7 +111,7 @@ class Upgrade:
 
     def save(self, folder: str | Path) -> None:
         """Write it to a folder; what is about one gallery alone is left out."""
-        without = replace(self.calibrated, neighbourhoods=LocalDensity.empty())
+        without = replace(self.calibrated, density=LocalDensity.empty())
         facts = {"schema": SCHEMA, "dim": self.dim, "fingerprint": self.fingerprint}
         documents = {FACTS: json.dumps(facts).encode()}
         Documents(Path(folder) / FILE).write(documents | calibration_documents(without))
@@ -183,14 +183,20 @@ def calibrate(
     names = as_texts(labels, len(given))
     check_all_labelled(names)
     check_queries(np.unique(names, return_inverse=True)[1])  # before the work
-    once = rows_asked(given, names)
+    once = rows_without_copies(given, names)
     mean, names = given[once], [names[row] for row in once]
     groups = np.unique(names, return_inverse=True)[1]
-    dim, log_var = mean.shape[1], None
+    dim, query_variance = mean.shape[1], None
     if learn_variance:
-        log_var = fit_query_variance(mean, groups, what="vectors", seed=seed, progress=progress)
+        query_variance = fit_query_variance(
+            mean, groups, what="vectors", seed=seed, progress=progress
+        )
     with TemporaryDirectory(prefix="surefind-") as folder:
-        facts = {"fingerprint": fingerprint_of(dim, None if log_var is None else log_var.heads)}
+        facts = {
+            "fingerprint": fingerprint_of(
+                dim, None if query_variance is None else query_variance.heads
+            )
+        }
         space = Space(Gaussians.family, dim, RANKING)
         engine = create_engine(str(Path(folder) / "gallery"), space, facts, kind="auto")
         engine.add(
@@ -202,13 +208,13 @@ def calibrate(
             )
         )
         queries = own_queries(engine, seed=seed)._replace(copies=len(given) - len(mean))
-        rows = np.array([int(name) for name in queries.itself])
+        rows = np.array([int(name) for name in queries.self_ids])
         calibrated = calibrate_engine(
             engine,
             queries,
             targets or CalibrationTargets(),
             source=f"{len(given)} labelled vectors",
-            log_var=None if log_var is None else log_var.at(rows),
+            query_variance=None if query_variance is None else query_variance.at(rows),
             progress=progress,
         )
         engine.close()

@@ -10,9 +10,9 @@ import surefind as sf
 from surefind.confidence.calibrate import CalibrationTargets, calibrate_engine, own_queries
 from surefind.confidence.calibration import Calibrated
 from surefind.confidence.storage import (
+    DENSITY,
     FACTS,
     HEADS,
-    NEIGHBOURHOODS,
     calibration_documents,
     read_calibration,
 )
@@ -27,7 +27,7 @@ def calibrated(place, seed: int) -> Calibrated:
         engine, own_queries(engine), CalibrationTargets(), source=f"seed {seed}"
     )
     heads = fit_variance_heads(embeddings.mean, labels, heads=4, steps=2, seed=seed).heads
-    return Calibrated(made.calibration, made.neighbourhoods, heads)
+    return Calibrated(made.calibration, made.density, heads)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def read(documents: Documents, **changed) -> Calibrated:
 
 def assert_same(one: Calibrated, other: Calibrated) -> None:
     assert one.calibration == other.calibration
-    assert one.neighbourhoods.to_bytes() == other.neighbourhoods.to_bytes()
+    assert one.density.to_bytes() == other.density.to_bytes()
     assert (one.heads is None) == (other.heads is None)
     if one.heads is not None and other.heads is not None:
         tensors = other.heads.tensors()
@@ -71,10 +71,10 @@ def test_a_new_calibration_replaces_the_old_one(documents, second):
 
 
 def test_heads_are_left_out_where_there_are_none(documents, first):
-    without = Calibrated(first.calibration, first.neighbourhoods)
+    without = Calibrated(first.calibration, first.density)
     documents.write(calibration_documents(without))
     assert_same(read(documents), without)
-    assert documents.read("").keys() == {FACTS, NEIGHBOURHOODS}
+    assert documents.read("").keys() == {FACTS, DENSITY}
 
 
 def test_it_is_readable_json_and_safetensors(documents):
@@ -83,7 +83,7 @@ def test_it_is_readable_json_and_safetensors(documents):
     assert facts["calibration"]["origin"]["queries"] == 288
 
 
-@pytest.mark.parametrize("name", [FACTS, NEIGHBOURHOODS, HEADS])
+@pytest.mark.parametrize("name", [FACTS, DENSITY, HEADS])
 @pytest.mark.parametrize(
     "change", ["DELETE FROM documents", "UPDATE documents SET content = content || x'20'"]
 )
