@@ -4,6 +4,7 @@ import json
 
 import pytest
 from clusters import cluster_engine, clusters
+from safetensors.torch import save
 from stores import change_documents
 
 import surefind as sf
@@ -120,4 +121,12 @@ def test_a_calibration_of_another_version_is_refused(documents, before, after, m
     facts = documents.read(FACTS)[FACTS]
     documents.write({FACTS: facts.replace(before, after)})
     with pytest.raises(sf.InvalidFile, match=f"(?s){message}.*calibrate again"):
+        read(documents)
+
+
+def test_heads_of_another_shape_are_one_clear_error(documents, first):
+    """Their checksum is right: another version may have written them."""
+    tensors = first.heads.tensors()
+    documents.write({HEADS: save(tensors | {"prior_in": tensors["prior_in"][..., :-1].clone()})})
+    with pytest.raises(sf.InvalidFile, match=r"(?s)cannot be read.*prior_in.*calibrate again"):
         read(documents)

@@ -194,7 +194,7 @@ def test_a_folder_that_is_no_upgrade_is_refused(tmp_path):
     ("changed", "message"),
     [
         ({"schema": 99}, "schema 99, this version reads 1"),
-        ({"dim": 17}, "put together of two upgrades"),
+        ({"dim": 17}, "parts belong to different upgrades"),
         ({"fingerprint": "0" * 64}, "another index"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What a search returns: hits, each with what is known about its distance."""
+"""Results of a search."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,17 +8,29 @@ from surefind.engines.where import Metadata
 
 @dataclass(frozen=True)
 class Hit:
-    """An image that was found. Distances are squared."""
+    """Image found by a search. Distances are squared.
+
+    Attributes:
+        id: Id of the image in the index.
+        path: Its file when it was indexed.
+        distance: Distance of the means.
+        expected_distance: Expected distance of query and hit.
+        std: Standard deviation of that distance.
+        var: Variance of the hit; 1/kappa on the sphere.
+        metadata: Metadata of the image.
+        p_within: Probability that it is within the requested radius.
+        confidence: Probability that it is a match; None if the index is not calibrated.
+    """
 
     id: str
-    path: str | None  # of the image when it was indexed
-    distance: float  # of the means
+    path: str | None
+    distance: float
     expected_distance: float
-    std: float  # how far the true squared distance may be from the expected one
-    var: float  # of the found image; 1/kappa on the sphere
+    std: float
+    var: float
     metadata: Metadata
-    p_within: float | None = None  # that it is within the radius that was asked for
-    confidence: float | None = None  # that it is a match; none until the index is calibrated
+    p_within: float | None = None
+    confidence: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return {**vars(self), "metadata": dict(self.metadata)}
@@ -26,18 +38,31 @@ class Hit:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The hits of one query, nearest first."""
+    """Hits of one query, nearest first.
 
-    query: str  # its path, or what stands for it
+    Attributes:
+        query: Path or name of the query.
+        hits: The hits.
+        query_var: Variance of the query.
+        ranking: mean or expected.
+        reranked: Candidates of the index's own ranking were re-ordered by the other one.
+        confidence: Probability that the first hit is a match.
+        verdict: match, unsure or no_match; None if there is no confidence.
+        novelty_p_value: Share of genuine queries that are at least as novel.
+        show: Number of hits to show so that a match is among them.
+        uncalibrated: Why there is no confidence.
+    """
+
+    query: str
     hits: tuple[Hit, ...]
     query_var: float
-    ranking: str  # expected or mean
-    reranked: bool = False  # by the other ranking than the index's own: its candidates, re-ordered
-    confidence: float | None = None  # that the first hit is a match
-    verdict: str | None = None  # match, unsure or foreign; none until the index is calibrated
-    novelty_p_value: float | None = None  # how many of those that belong here are as strange
-    show: int | None = None  # so many hits hold a match as often as was asked of the calibration
-    uncalibrated: str | None = None  # why there is no confidence
+    ranking: str
+    reranked: bool = False
+    confidence: float | None = None
+    verdict: str | None = None
+    novelty_p_value: float | None = None
+    show: int | None = None
+    uncalibrated: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return {**vars(self), "hits": [hit.as_dict() for hit in self.hits]}

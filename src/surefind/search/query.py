@@ -1,4 +1,4 @@
-"""Queries to an index: the nearest rows, and what is known about each of them."""
+"""Answer queries: search the engine, judge the hits, make results."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,7 +12,7 @@ from surefind.confidence.calibration import Calibrated
 from surefind.confidence.drift import FEWEST, Drift, compare
 from surefind.confidence.evidence import NEIGHBOURS, distances_to, embeddings_of
 from surefind.embeddings import Embeddings
-from surefind.engines.engine import Engine, Rows
+from surefind.engines.engine import Engine
 from surefind.engines.knn import Nearest, names_of, nearest
 from surefind.engines.where import Where
 from surefind.errors import InvalidArgument, SurefindError
@@ -28,17 +28,17 @@ Wanted = Where | Sequence[str] | str | None
 
 
 class UnknownItem(SurefindError):
-    """An id that no image of the index has."""
+    """No image of the index has this id."""
 
 
 class SearchRequest(NamedTuple):
-    """How many, in which order, of which rows, and what else to tell about them."""
+    """Checked options of a search."""
 
     k: int
     ranking: str
     where: Where | None
     radius: float | None  # a distance, not squared
-    expand: int  # neighbours that help the query
+    expand: int  # neighbours for query expansion
 
 
 def search_request(
@@ -51,10 +51,10 @@ def search_request(
     expand: int = 0,
     inside: bool = False,
 ) -> SearchRequest:
-    """Check what is asked; without a `ranking` it is the engine's own.
+    """Check the options of a search; `ranking` defaults to the engine's own.
 
-    More rows than the engine can return are refused, unless there are no more. A query that is
-    `inside` the index is found as well, so that one hit less can be asked for.
+    k may exceed the engine's limit only if the index has fewer rows. With `inside`, the query is a
+    row of the index, which takes one of the hits.
     """
     ranking = engine.space.ranking if ranking is None else ranking
     check_choice("ranking", ranking, RANKINGS)
@@ -75,16 +75,16 @@ def search_request(
 
 
 def uncalibrated_reason(engine: Engine, request: SearchRequest, views: int) -> str | None:
-    """Why the answer of a calibrated index has no confidence."""
+    """Reason why a calibrated index gives no confidence for this search, if any."""
     reasons = {
         "where": request.where is not None,
         "expand": request.expand > 0,
         f"ranking={request.ranking}": request.ranking != engine.space.ranking,
         "several views": views > 1,
     }
-    for what, asked in reasons.items():
-        if asked:
-            return f"no confidence with {what}: the calibration is of plain searches"
+    for what, applies in reasons.items():
+        if applies:
+            return f"no confidence with {what}: the calibration holds for plain searches"
     return None
 
 
@@ -97,10 +97,10 @@ def answer(
     *,
     inside: bool = False,
 ) -> list[SearchResult]:
-    """Return one result per query; with a calibration, its hits say how sure they are.
+    """Return one result per query.
 
-    Else `calibrated` is the reason why they do not. Queries that are `inside` the index, under
-    these names, are neither their own hits nor taken into account when hits are judged.
+    `calibrated` is a calibration, or the reason why there is no confidence. With `inside`, queries
+    are rows of the index, with these names as ids; they are left out of hits and neighbours.
     """
     engine.space.check(query)
     k = request.k if isinstance(calibrated, str) else max(request.k, NEIGHBOURS)
@@ -116,7 +116,7 @@ def answer(
 
 
 def drift_of(engine: Engine, calibrated: Calibrated, query: Embeddings) -> tuple[Drift, ...]:
-    """In what these queries are unlike those of the calibration."""
+    """Return the evidence columns in which queries differ from the calibration queries."""
     ranking = calibrated.calibration.origin.ranking
     engine.space.check(query)
     near = nearest(engine, query, NEIGHBOURS, ranking=ranking)
@@ -155,10 +155,7 @@ def _describe(
     *,
     inside: bool,
 ) -> list[SearchResult]:
-    """Return one result per query, with everything that is known about each hit.
-
-    For a calibrated answer there are more rows than hits: the neighbours of the query.
-    """
+    """Make one result per query; for a calibrated one `near` has more rows than hits."""
     query = query.detach().to("cpu").to(torch.float32)
     results = [
         SearchResult(
@@ -171,7 +168,7 @@ def _describe(
         )
         for name, var in zip(names, engine.space.var(query), strict=True)
     ]
-    for count in np.unique(near.found[near.found > 0]).tolist():  # as many hits for each query
+    for count in np.unique(near.found[near.found > 0]).tolist():  # queries with equally many hits
         rows = np.flatnonzero(near.found == count)
         some, its = query[rows.tolist()], near.at((rows, slice(count)))
         distances = distances_to(engine.space, some, its)
@@ -192,7 +189,7 @@ def _describe(
                 engine, some, its, distances=distances, inside=inside
             )
             judged = calibrated.calibration.judge(neighbourhood)
-            beyond = [None] * max(0, hits - NEIGHBOURS)  # not calibrated so far down
+            beyond = [None] * max(0, hits - NEIGHBOURS)  # not calibrated
             columns["confidence"] = [[*sure, *beyond] for sure in judged.confidence.tolist()]
             for place, row in enumerate(rows):
                 results[row] = replace(
@@ -205,18 +202,18 @@ def _describe(
                 )
         keys, places = np.unique(first.keys, return_inverse=True)  # queries share hits
         found = engine.rows(keys)
+        paths = [its.get("path") for its in found.metadata]
         for place, row in enumerate(rows):
             results[row] = replace(
                 results[row],
                 hits=tuple(
-                    _hit(found, which, {name: its[place][rank] for name, its in columns.items()})
+                    Hit(
+                        id=found.ids[which],
+                        path=None if paths[which] is None else str(paths[which]),
+                        metadata=found.metadata[which],
+                        **{name: its[place][rank] for name, its in columns.items()},
+                    )
                     for rank, which in enumerate(places.reshape(len(rows), hits)[place])
                 ),
             )
     return results
-
-
-def _hit(rows: Rows, row: int, numbers: dict[str, Any]) -> Hit:
-    path = rows.metadata[row].get("path")
-    path = None if path is None else str(path)
-    return Hit(id=rows.ids[row], path=path, metadata=rows.metadata[row], **numbers)
