@@ -120,7 +120,7 @@ def test_copies_are_left_out_and_their_number_is_told(surefind, place: Path):
     assert [line for line in done.out.splitlines() if right in line] == [
         line for line in plain.out.splitlines() if right in line
     ]
-    assert f"copies       {told}" in surefind("info", "index").out
+    assert f"copies          {told}" in surefind("info", "index").out
     kept = json.loads(surefind("info", "index", "--json").out)["calibration"]["origin"]
     assert kept["copies"] == 6
 

@@ -179,17 +179,6 @@ def test_a_single_class_guarantees_nothing_about_others():
     assert alone.threshold is not None
 
 
-def test_the_order_and_the_names_of_classes_do_not_matter():
-    confidence, right, groups = draw(np.random.default_rng(7), 50, 20, effect=1.0)
-    shuffled = np.random.default_rng(0).permutation(1000)
-    named = np.array([f"class {99 - g}" for g in groups])
-    first = guarantee_precision(confidence, right, groups, precision=0.8)
-    second = guarantee_precision(
-        confidence[shuffled], right[shuffled], named[shuffled], precision=0.8
-    )
-    assert first == second and first.threshold is not None
-
-
 def kept_by_the_next(count, *, horizon, draws=250, **drawn):
     """How often the next so many queries keep a guarantee of 0.9, and how often there is one."""
     rng, kept, made = np.random.default_rng(2), 0, 0

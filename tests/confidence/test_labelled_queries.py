@@ -102,7 +102,7 @@ def test_a_query_without_a_match_does_not_belong(engine):
     assert not found.match[~found.has_match].any()
 
 
-@pytest.mark.parametrize("copies", [1, 2, 40])
+@pytest.mark.parametrize("copies", [1, 22])  # 22: more than are fetched at first
 def test_a_query_is_asked_as_if_none_of_its_copies_were_there(tmp_path, copies):
     again = [row for row in range(0, 30, 3) for _ in range(copies)]
     rows = [*range(72), *again]
@@ -248,17 +248,6 @@ def test_places_within_the_radius_match():
 def test_a_label_counts_more_than_a_place():
     row = {"label": "cat", "east": 0.0, "north": 0.0}
     assert not matching({"label": "dog", "east": 0.0, "north": 0.0}, [row]).any()
-
-
-def test_a_query_in_the_gallery_needs_another_row_to_have_a_match():
-    inside = np.ones(4, dtype=bool)
-    assert queries_with_match(ANIMALS, ANIMALS, left_out=inside).tolist() == [
-        True,
-        False,
-        True,
-        False,
-    ]
-    assert queries_with_match(ANIMALS, ANIMALS, left_out=~inside).all()
 
 
 @pytest.mark.parametrize("inside", [True, False])

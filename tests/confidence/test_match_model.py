@@ -175,12 +175,6 @@ def auroc_of_wrong(strange, match) -> float:
     return float(metrics.auroc(torch.from_numpy(strange), torch.from_numpy(~match)))
 
 
-def test_the_clusters_are_neither_easy_nor_hard(few, many):
-    """What the other tests rest on."""
-    assert 0.6 < few.match[:, 0].mean() < 0.8
-    assert 0.4 < many.match[:, 0].mean() < 0.8
-
-
 def test_no_label_of_a_fold_influences_any_confidence_of_that_fold(few):
     drawn = np.random.default_rng(0).random(few.match.shape) < 0.5
     _, plain = fitted(few)

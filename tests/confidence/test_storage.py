@@ -1,6 +1,5 @@
 """A calibration as documents: whole, damage is found, and only for its own index."""
 
-import json
 
 import pytest
 from clusters import cluster_engine, clusters
@@ -76,12 +75,6 @@ def test_heads_are_left_out_where_there_are_none(documents, first):
     documents.write(calibration_documents(without))
     assert_same(read(documents), without)
     assert documents.read("").keys() == {FACTS, DENSITY}
-
-
-def test_it_is_readable_json_and_safetensors(documents):
-    facts = json.loads(documents.read(FACTS)[FACTS])
-    assert facts["calibration"]["origin"]["source"] == "seed 1"
-    assert facts["calibration"]["origin"]["queries"] == 288
 
 
 @pytest.mark.parametrize("name", [FACTS, DENSITY, HEADS])

@@ -160,17 +160,6 @@ def test_embeddings_are_not_helped_by_copies_in_the_index(tmp_path):
     assert given.origin.copies == 288  # of the queries given, and of the rows of the index
 
 
-def test_pictures_are_not_helped_by_copies_in_the_index(tmp_path, encoder, catalog):
-    plain = Index.create(tmp_path / "plain", encoder, catalog)
-    wanted = plain.calibrate(catalog, learn_variance=False)
-    index = Index.create(tmp_path / "index", encoder, catalog)
-    index.add(copied(catalog, tmp_path / "copies"), duplicates="keep")
-    found = index.calibrate(catalog, learn_variance=False)
-    assert len(index) == 144
-    assert found.quality.right == wanted.quality.right
-    assert (found.origin.copies, wanted.origin.copies) == (72, 0)
-
-
 def test_a_search_still_finds_copies(tmp_path):
     index = cluster_index(tmp_path / "index", *with_copies(GALLERY, LABELS))
     index.calibrate(learn_variance=False)
@@ -218,21 +207,6 @@ def test_an_index_in_expected_order_is_calibrated_in_that_order(tmp_path):
     assert index.calibrate(learn_variance=False).origin.ranking == "expected"
     assert index.search(FRESH[:1])[0].confidence is not None
     assert index.search(FRESH[:1], ranking="mean")[0].confidence is None
-
-
-def test_labels_and_metadata_may_be_numbers(tmp_path):
-    wanted = cluster_index(tmp_path / "text", GALLERY, LABELS).calibrate(learn_variance=False)
-    codes = [int(label[6:]) for label in LABELS]
-    facts = [{"label": code, "year": 2000 + code, "price": 0.5 * code} for code in codes]
-    index = Index.create_empty(tmp_path / "index", SPACE, fingerprint=FINGERPRINT)
-    index.add_embeddings(GALLERY, [f"row-{n}" for n in range(len(codes))], metadata=facts)
-    assert index.calibrate(learn_variance=False).quality == wanted.quality
-    known = [int(label[6:]) for label in KNOWN_LABELS]
-    assert index.calibrate(KNOWN, labels=known, learn_variance=False).quality.right < 0.9
-    with Index.open(tmp_path / "index") as again:
-        where = ["label = 7", "year <= 2007", "price > 3"]
-        (result,) = again.search(FRESH[:1], k=50, where=where)
-    assert [dict(hit.metadata) for hit in result.hits] == [facts[codes.index(7)]] * 12
 
 
 def test_places_serve_as_labels(tmp_path):

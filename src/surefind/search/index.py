@@ -135,7 +135,7 @@ class Index:
             encoder: Encoder of the images.
             images: Catalog, folder, table, or a sequence of images to add.
             engine: Vector store: faiss, `pgvector://...` or `milvus://...`.
-            kind: Kind of search structure: auto, flat or hnsw.
+            kind: Kind of search structure: auto, flat, hnsw or ivf.
             ranking: Order native to the engine, mean or expected.
             duplicates: skip or keep images with the content of another.
             max_bad_share: Share of unreadable images that is tolerated.
@@ -266,7 +266,7 @@ class Index:
         progress: Callable[[int], None] | None = None,
         should_stop: Callable[[], bool] | None = None,
     ) -> Added:
-        """Encode and add images; known unchanged images are skipped. Can be interrupted and resumed.
+        """Encode and add images; unchanged known ones are skipped. Can be stopped and resumed.
 
         Args:
             images: Catalog, folder, table, or a sequence of images.
