@@ -1,9 +1,9 @@
-"""A calibration from what was data: which columns, what is refused, what it is worth."""
+"""Fitting a calibration: columns, checks, parts."""
 
 import numpy as np
 import pytest
 from calibrations import ORIGIN
-from clusters import clusters, observed_clusters
+from clusters import cluster_data, clusters
 
 import surefind as sf
 from surefind.confidence.calibrate import (
@@ -20,7 +20,7 @@ from surefind.confidence.labelled_queries import LEAST_OF_EACH, CalibrationData,
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory) -> CalibrationData:
-    return observed_clusters(tmp_path_factory.mktemp("seen") / "store", *clusters(vague=True))
+    return cluster_data(tmp_path_factory.mktemp("data") / "store", *clusters(vague=True))
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +28,8 @@ def calibration(data):
     return fit_calibration(data, ORIGIN, CalibrationTargets(precision=0.7))
 
 
-def sources_of(seen) -> set[str]:
-    return {COLUMNS[name].source for name in columns_of(seen)}
+def sources_of(neighbourhood) -> set[str]:
+    return {COLUMNS[name].source for name in columns_of(neighbourhood)}
 
 
 def test_only_columns_that_can_say_anything_are_used(data):
@@ -65,7 +65,7 @@ def test_queries_that_are_all_right_or_all_wrong_are_refused(data, right):
         {"novelty_level": float("nan")},
     ],
 )
-def test_wishes_that_make_no_sense_are_refused_by_name(wrong):
+def test_targets_out_of_range_are_refused_by_name(wrong):
     with pytest.raises(sf.InvalidArgument, match=next(iter(wrong))):
         CalibrationTargets(**wrong)
 
@@ -83,7 +83,7 @@ def test_the_guarantee_rests_on_judgements_across_classes(data, calibration):
     assert list(curve.right) == data.match[:, 0].tolist()
 
 
-def test_novelty_is_that_of_queries_that_belong(data):
+def test_novelty_is_fitted_to_queries_with_a_match(data):
     lonely = data._replace(has_match=data.class_codes != 5)
     found = fit_calibration(lonely, ORIGIN, CalibrationTargets()).novelty
     assert found == novelty_of(novelty_values(data.neighbourhood)[data.class_codes != 5])
@@ -107,8 +107,8 @@ def test_columns_to_compare_are_those_of_first_hits(data):
 def test_a_judgement_is_made_of_the_parts(data, calibration):
     judged = calibration.judge(data.neighbourhood)
     assert np.array_equal(judged.confidence, calibration.model.confidence(data.neighbourhood))
-    strange = novelty_values(data.neighbourhood)
-    assert np.array_equal(judged.p_value, calibration.novelty.p_value(strange))
+    novelty = novelty_values(data.neighbourhood)
+    assert np.array_equal(judged.p_value, calibration.novelty.p_value(novelty))
     threshold = calibration.guarantee.threshold
     for sure, p_value, verdict in zip(
         judged.confidence[:, 0], judged.p_value, judged.verdict, strict=True

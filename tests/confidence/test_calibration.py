@@ -1,9 +1,9 @@
-"""What is measured of a confidence: within folds, without the bias of few queries."""
+"""Quality of a confidence: within folds, debiased."""
 
 import numpy as np
 import pytest
 import torch
-from clusters import clusters, observed_clusters
+from clusters import cluster_data, clusters
 from sklearn.metrics import roc_auc_score
 
 from surefind.confidence.calibrate import columns_of, curve_of
@@ -15,7 +15,7 @@ from surefind.metrics import calibration_floor, debiased_calibration_error
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory) -> CalibrationData:
-    return observed_clusters(tmp_path_factory.mktemp("seen") / "store", *clusters())
+    return cluster_data(tmp_path_factory.mktemp("data") / "store", *clusters())
 
 
 @pytest.fixture(scope="module")

@@ -139,9 +139,7 @@ def test_p_values_agree_with_a_plain_count_also_of_ties():
 
 @pytest.mark.parametrize("most", [2000, 7])
 @pytest.mark.parametrize("decimals", [8, 0])
-def test_a_query_that_belongs_has_a_small_p_value_no_more_often_than_it_says(
-    monkeypatch, most, decimals
-):
+def test_p_values_of_genuine_queries_are_conformal(monkeypatch, most, decimals):
     monkeypatch.setattr(conformal, "MOST", most)
     rng = np.random.default_rng(1)
     p_values = []
@@ -164,7 +162,7 @@ def test_leaving_values_out_makes_p_a_little_larger_and_never_smaller():
     assert (thinned.reference[0], thinned.reference[-1]) == (known.min(), known.max())
 
 
-def test_the_strangest_query_has_the_smallest_p_value_and_never_zero():
+def test_the_most_novel_query_has_the_smallest_p_value_and_never_zero():
     p_values = novelty_of(np.arange(9.0)).p_value(np.array([-np.inf, 0.0, 8.0, 8.1, np.inf]))
     assert p_values == pytest.approx([1.0, 1.0, 0.2, 0.1, 0.1])
 
@@ -179,11 +177,11 @@ def test_the_strangest_query_has_the_smallest_p_value_and_never_zero():
         (0.80, 0.50, 0.8, 0.01, MATCH),  # at the threshold
         (0.79, 0.50, 0.8, 0.01, UNSURE),
         (0.95, 0.02, 0.8, 0.01, MATCH),
-        (0.95, 0.01, 0.8, 0.01, NO_MATCH),  # at the rate: foreign wins over match
+        (0.95, 0.01, 0.8, 0.01, NO_MATCH),  # at the level: no_match wins over match
         (0.10, 0.001, 0.8, 0.01, NO_MATCH),
         (1.00, 1.00, None, 0.01, UNSURE),  # without a guarantee nothing is called a match
         (1.00, 0.001, None, 0.01, NO_MATCH),
-        (0.90, 1e-4, 0.5, 0.0, MATCH),  # with a rate of zero nothing is called foreign
+        (0.90, 1e-4, 0.5, 0.0, MATCH),  # level 0: never no_match
         (0.10, 1e-4, 0.5, 0.0, UNSURE),
     ],
 )

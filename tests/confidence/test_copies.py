@@ -1,4 +1,4 @@
-"""What is a copy: as a loop over all pairs has it."""
+"""Copies against a loop over all pairs."""
 
 import numpy as np
 import pytest

@@ -1,9 +1,9 @@
-"""Distances to the neighbours of every row: as brute force, also for rows that come later."""
+"""Local density against brute force."""
 
 import numpy as np
 import pytest
+from brute_force import nearest_rows, squared
 from galleries import FAMILIES, random_rows
-from looking import nearest_rows, squared
 from memory_engine import MemoryEngine
 from stores import made
 
@@ -65,7 +65,7 @@ def test_by_expected_distance_they_are_the_means_of_the_expected_neighbours(tmp_
         assert its == pytest.approx(wanted, rel=1e-5)
 
 
-def test_many_rows_are_looked_at_a_few_at_a_time(tmp_path, monkeypatch):
+def test_many_rows_are_measured_in_batches(tmp_path, monkeypatch):
     engine = engine_with(tmp_path / "store", random_rows(50, DIM, seed=2))
     whole = LocalDensity.of(engine)
     monkeypatch.setattr(module, "ROWS_AT_ONCE", 7)

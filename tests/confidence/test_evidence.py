@@ -1,11 +1,11 @@
-"""Evidence: each column against a plain loop, and what is seen against looking at everything."""
+"""Evidence: each column against a plain loop."""
 
 from math import asinh, log
 
 import numpy as np
 import pytest
+from brute_force import BruteForce, brute_force_neighbourhood, nearest_rows, squared
 from galleries import random_embeddings, random_rows
-from looking import Looked, look, nearest_rows, squared
 from stores import made
 
 from surefind.confidence.density import knn_distances_of
@@ -28,7 +28,7 @@ GALLERY, QUERY = random_embeddings(70, 5, seed=1), random_embeddings(5, 5, seed=
 class Pair:
     """One query and one of its hits, with the rows around both."""
 
-    def __init__(self, looked: Looked, number: int, hit: int) -> None:
+    def __init__(self, looked: BruteForce, number: int, hit: int) -> None:
         self.means, self.rank = GALLERY.mean.double().numpy(), hit + 1
         self.near, self.its = looked.hits[number], looked.lists[number][hit]
         self.query, self.x = QUERY.mean.double().numpy()[number], self.near[hit]
@@ -85,8 +85,8 @@ NAIVE = {
 
 
 @pytest.fixture(scope="module")
-def looked() -> Looked:
-    found = look(GALLERY, QUERY)
+def looked() -> BruteForce:
+    found = brute_force_neighbourhood(GALLERY, QUERY)
     random = np.random.default_rng(3)
     log_var, neighbour_log_var = random.normal(size=(2, len(QUERY)))
     return found._replace(
@@ -116,9 +116,10 @@ def scaled(embeddings: Gaussians, factor: float) -> Gaussians:
 
 def test_a_change_of_units_shifts_logarithms_and_leaves_the_rest(looked):
     factor = 8.0  # of the vectors: a power of two, so that nothing is rounded anew
-    larger = look(scaled(GALLERY, factor), scaled(QUERY, factor)).neighbourhood
+    larger = brute_force_neighbourhood(scaled(GALLERY, factor), scaled(QUERY, factor)).neighbourhood
     before, after = (
-        evidence(seen, list(COLUMNS)) for seen in (look(GALLERY, QUERY).neighbourhood, larger)
+        evidence(its, list(COLUMNS))
+        for its in (brute_force_neighbourhood(GALLERY, QUERY).neighbourhood, larger)
     )
     for place, name in enumerate(COLUMNS):
         logarithm = name in {"distance", "next", "query_var", "hit_var", "expected"}
@@ -130,7 +131,7 @@ def test_a_change_of_units_shifts_logarithms_and_leaves_the_rest(looked):
 def duplicates(copies: int) -> Neighbourhood:
     """A gallery in which each row is there several times, asked with rows of it."""
     rows = np.repeat(np.arange(70 // copies + 1), copies)[:70].tolist()
-    return look(GALLERY[rows], GALLERY[rows][:3]).neighbourhood
+    return brute_force_neighbourhood(GALLERY[rows], GALLERY[rows][:3]).neighbourhood
 
 
 @pytest.mark.parametrize("copies", [2, 21, 70])
@@ -146,10 +147,10 @@ def test_a_duplicate_is_not_infinitely_nearer_than_a_near_neighbour():
     assert distance.min() >= distance.max() + log(1e-6) - 5
 
 
-# seen through an engine
+# through an engine
 
 
-def seen_through_engine(place, rows, query) -> Neighbourhood:
+def engine_neighbourhood(place, rows, query) -> Neighbourhood:
     space = Space(query.family, query.dim, "mean")
     engine = made(place, space=space)
     engine.add(rows)
@@ -171,7 +172,7 @@ def test_lists_overlap_as_they_truly_do_in_many_dimensions(tmp_path, away):
     """The last neighbour of a hit lies exactly at the radius: rounding must not drop it."""
     rows, query = random_rows(150, 256, seed=6), random_embeddings(40, 256, seed=7)
     query.mean[:, 0] += away
-    found = seen_through_engine(tmp_path / "store", rows, query)
+    found = engine_neighbourhood(tmp_path / "store", rows, query)
     means = rows.embeddings.mean.double().numpy()
     between = np.square(means[:, None] - means).sum(axis=-1)
     np.fill_diagonal(between, np.inf)

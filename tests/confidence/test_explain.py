@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from calibrations import GUARANTEE, ORIGIN, SHOWING, make_calibration
+from calibrations import GUARANTEE, ORIGIN, PREDICTION_SET, make_calibration
 
 from surefind.confidence.explain import (
     confidence_of,
@@ -43,7 +43,7 @@ def test_what_cannot_be_guaranteed_says_what_could_and_how_many_queries_it_takes
 
 
 def test_the_number_of_hits_to_show_is_one_sentence():
-    assert shown(SHOWING) == (
+    assert shown(PREDICTION_SET) == (
         "The hits to show contain a match for at least 90 % of queries (averaged over classes): "
         "4.6 of 20 hits on average."
     )
@@ -51,7 +51,7 @@ def test_the_number_of_hits_to_show_is_one_sentence():
 
 @pytest.mark.parametrize("smallest", [0.151, 0.16])
 def test_a_miss_rate_that_cannot_be_reached_names_one_that_can(smallest: float):
-    rule = replace(SHOWING, level=None, smallest_achievable_miss_rate=smallest)
+    rule = replace(PREDICTION_SET, level=None, smallest_achievable_miss_rate=smallest)
     assert shown(rule) == (
         "The top 20 hits contain a match for only 84 % of queries. "
         "Use `--miss 0.16`, or label more classes."
@@ -60,7 +60,7 @@ def test_a_miss_rate_that_cannot_be_reached_names_one_that_can(smallest: float):
 
 @pytest.mark.parametrize(("genuine", "enough"), [(98, False), (99, True)])
 def test_nothing_is_flagged_where_too_few_queries_are_genuine(genuine: int, enough: bool):
-    calibration = make_calibration(belonging=genuine)
+    calibration = make_calibration(genuine=genuine)
     assert (calibration.novelty.p_value([2.0])[0] <= calibration.novelty_level) == enough
     told = no_match_rule(calibration)
     assert told.startswith("At most 1 % of genuine queries will be flagged") == enough
@@ -102,7 +102,7 @@ def test_the_number_of_hits_to_check_is_given_where_it_helps():
     assert told is not None and told.startswith("check the first 4 hits, more than are listed:")
     for verdict, show in (("unsure", 1), ("no_match", 4), ("unsure", None)):
         assert how_many_to_look_at(verdict, show, calibration, listed=5) is None
-    no_rule = make_calibration(prediction_set=replace(SHOWING, level=None))
+    no_rule = make_calibration(prediction_set=replace(PREDICTION_SET, level=None))
     for useless in (no_rule, None):
         assert how_many_to_look_at("unsure", 4, useless, listed=5) is None
 

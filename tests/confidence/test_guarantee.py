@@ -98,7 +98,7 @@ def loop_guarantee(confidence, right, *, precision, probability):
 
 @pytest.mark.parametrize("decimals", [1, 2, 8])
 @pytest.mark.parametrize("precision", [0.6, 0.8, 0.9, 0.95])
-def test_the_walk_agrees_with_a_plain_loop(decimals, precision):
+def test_the_fallback_test_agrees_with_a_plain_loop(decimals, precision):
     rng = np.random.default_rng(decimals)
     found = set()
     for queries in (20, 60, 300, 1000):
@@ -276,8 +276,8 @@ def test_without_errors_the_design_effect_is_what_all_rows_lead_to_expect():
     groups = np.tile(np.arange(20), 10)  # the first 20 rows are of 20 classes, the first 40 twice
     wrong = (groups < 4) & (np.arange(200) >= 60)
     all_rows = design_effect(wrong, groups, selected=np.array([200]))[0]
-    seen = steady_design_effect(wrong, groups, selected=np.array([20, 40, 200]))
-    assert seen == pytest.approx([1, 1 + (all_rows - 1) / 9, all_rows])
+    found = steady_design_effect(wrong, groups, selected=np.array([20, 40, 200]))
+    assert found == pytest.approx([1, 1 + (all_rows - 1) / 9, all_rows])
     assert all_rows > 2
 
 

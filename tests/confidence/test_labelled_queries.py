@@ -1,10 +1,10 @@
-"""Labelled queries asked of an index: what is seen, and which hits are right, by plain loops."""
+"""Labelled queries searched in an index, against plain loops."""
 
 import numpy as np
 import pytest
+from brute_force import brute_force_neighbourhood
 from clusters import SPACE, cluster_engine, clusters, gaussians
 from galleries import random_embeddings
-from looking import look
 from stores import made
 
 import surefind as sf
@@ -46,18 +46,18 @@ def ask_all(engine):
     return ask(engine, own_queries(engine))
 
 
-def assert_seen(found: Neighbourhood, wanted: Neighbourhood) -> None:
+def assert_same_neighbourhood(found: Neighbourhood, wanted: Neighbourhood) -> None:
     """But for the digits that float32 loses among neighbours so far from each other."""
     for name in Neighbourhood._fields:
         its, true = getattr(found, name), getattr(wanted, name)
         assert its == pytest.approx(true, rel=1e-5, abs=1e-6 * np.abs(true).max()), name
 
 
-def test_a_row_of_the_index_is_asked_as_if_it_were_not_there(engine):
+def test_a_row_of_the_index_is_searched_as_if_it_were_not_there(engine):
     found = ask_all(engine)
-    looked = look(GALLERY, GALLERY, itself=range(len(LABELS)))
-    assert_seen(found.neighbourhood, looked.neighbourhood)
-    wanted = [[LABELS[x] == LABELS[row] for x in own] for row, own in enumerate(looked.hits)]
+    expected = brute_force_neighbourhood(GALLERY, GALLERY, self_rows=range(len(LABELS)))
+    assert_same_neighbourhood(found.neighbourhood, expected.neighbourhood)
+    wanted = [[LABELS[x] == LABELS[row] for x in own] for row, own in enumerate(expected.hits)]
     assert found.match.tolist() == wanted
     assert found.gallery == 72
     assert found.has_match.all()
@@ -66,13 +66,13 @@ def test_a_row_of_the_index_is_asked_as_if_it_were_not_there(engine):
 def test_a_query_from_elsewhere_sees_all_rows(engine):
     query, labels = clusters(classes=12, per_class=6, seed=2)
     found = ask(engine, embedded_queries(query, labels))
-    looked = look(GALLERY, query)
-    assert_seen(found.neighbourhood, looked.neighbourhood)
-    wanted = [[LABELS[x] == labels[row] for x in own] for row, own in enumerate(looked.hits)]
+    expected = brute_force_neighbourhood(GALLERY, query)
+    assert_same_neighbourhood(found.neighbourhood, expected.neighbourhood)
+    wanted = [[LABELS[x] == labels[row] for x in own] for row, own in enumerate(expected.hits)]
     assert found.match.tolist() == wanted
 
 
-def test_rows_of_the_index_and_others_may_be_asked_together(engine):
+def test_rows_of_the_index_and_others_may_be_searched_together(engine):
     own, query = own_queries(engine), clusters(classes=12, per_class=6, seed=2)[0]
     mixed = LabelledQueries(
         sf.Gaussians.cat([own.embeddings[:3], query[:2]]),
@@ -81,21 +81,26 @@ def test_rows_of_the_index_and_others_may_be_asked_together(engine):
         np.zeros(5, np.int64),
     )
     found = ask(engine, mixed).neighbourhood
-    assert_seen(found.at(np.arange(3)), look(GALLERY, GALLERY[:3], itself=range(3)).neighbourhood)
-    assert_seen(found.at(np.arange(3, 5)), look(GALLERY, query[:2]).neighbourhood)
+    assert_same_neighbourhood(
+        found.at(np.arange(3)),
+        brute_force_neighbourhood(GALLERY, GALLERY[:3], self_rows=range(3)).neighbourhood,
+    )
+    assert_same_neighbourhood(
+        found.at(np.arange(3, 5)), brute_force_neighbourhood(GALLERY, query[:2]).neighbourhood
+    )
 
 
-def test_many_queries_are_asked_a_few_at_a_time(engine, monkeypatch):
+def test_many_queries_are_searched_in_batches(engine, monkeypatch):
     whole = ask_all(engine)
     monkeypatch.setattr(labelled_queries, "QUERIES_AT_ONCE", 25)
     told: list[int] = []
     parts = ask(engine, own_queries(engine), progress=told.append)
     assert told == [25, 50, 72]
-    assert_seen(parts.neighbourhood, whole.neighbourhood)
+    assert_same_neighbourhood(parts.neighbourhood, whole.neighbourhood)
     assert np.array_equal(parts.match, whole.match)
 
 
-def test_a_query_without_a_match_does_not_belong(engine):
+def test_a_class_that_the_gallery_lacks_has_no_match(engine):
     labels = [f"class {n % 14}" for n in range(70)]  # 12 and 13 are not in the gallery
     found = ask(engine, embedded_queries(random_embeddings(70, SPACE.dim, 3), labels))
     assert found.has_match.tolist() == [label not in ("class 12", "class 13") for label in labels]
@@ -103,15 +108,15 @@ def test_a_query_without_a_match_does_not_belong(engine):
 
 
 @pytest.mark.parametrize("copies", [1, 22])  # 22: more than are fetched at first
-def test_a_query_is_asked_as_if_none_of_its_copies_were_there(tmp_path, copies):
+def test_a_query_is_searched_as_if_none_of_its_copies_were_there(tmp_path, copies):
     again = [row for row in range(0, 30, 3) for _ in range(copies)]
     rows = [*range(72), *again]
     gallery, labels = GALLERY[rows], [LABELS[row] for row in rows]
     engine = cluster_engine(tmp_path / "store", gallery, labels)
     found = ask_all(engine)
-    looked = look(gallery, gallery, itself=range(len(rows)))
-    assert_seen(found.neighbourhood, looked.neighbourhood)
-    wanted = [[labels[x] == labels[row] for x in own] for row, own in enumerate(looked.hits)]
+    expected = brute_force_neighbourhood(gallery, gallery, self_rows=range(len(rows)))
+    assert_same_neighbourhood(found.neighbourhood, expected.neighbourhood)
+    wanted = [[labels[x] == labels[row] for x in own] for row, own in enumerate(expected.hits)]
     assert found.match.tolist() == wanted
     assert found.copies == 10 * copies * (copies + 1)  # of each of its copies, too
 
@@ -142,9 +147,9 @@ def test_images_of_equal_content_are_copies_whatever_their_vectors(tmp_path):
     assert found.copies == 24
     for row in range(24):
         others = GALLERY[[n for n in range(72) if n // 2 != row // 2]]
-        assert_seen(
+        assert_same_neighbourhood(
             found.neighbourhood.at(np.array([row])),
-            look(others, GALLERY[row : row + 1]).neighbourhood,
+            brute_force_neighbourhood(others, GALLERY[row : row + 1]).neighbourhood,
         )
 
 
@@ -201,7 +206,9 @@ def test_a_vector_that_is_there_a_thousand_times_is_searched_in_bounded_parts(
     assert max(fetched) <= 5000
     assert found.copies == 1000
     plain = ask(cluster_engine(tmp_path / "plain", GALLERY, LABELS), queries)
-    assert_seen(found.neighbourhood.at(np.array([5])), plain.neighbourhood.at(np.array([5])))
+    assert_same_neighbourhood(
+        found.neighbourhood.at(np.array([5])), plain.neighbourhood.at(np.array([5]))
+    )
     assert found.match[5].tolist() == plain.match[5].tolist()
 
 

@@ -1,6 +1,5 @@
 """A calibration as documents: whole, damage is found, and only for its own index."""
 
-
 import pytest
 from clusters import cluster_engine, clusters
 from safetensors.torch import save

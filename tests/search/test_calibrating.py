@@ -1,4 +1,4 @@
-"""What an index is calibrated with, and what is refused and leaves everything as it was."""
+"""Calibration of an index: its labelled queries, copies, and errors."""
 
 import shutil
 from dataclasses import replace
@@ -78,7 +78,7 @@ def test_pictures_that_are_in_the_index_are_not_their_own_hits(tmp_path, encoder
     assert pictures.curve.confidence == pytest.approx(own.curve.confidence, abs=1e-3)
 
 
-def test_of_a_catalog_with_queries_only_those_are_asked(tmp_path, encoder, catalog):
+def test_only_the_queries_of_a_catalog_are_used(tmp_path, encoder, catalog):
     index = Index.create(tmp_path / "index", encoder, catalog)
     asks = replace(catalog, queries=tuple(row < 60 for row in range(72)))
     assert index.calibrate(asks, learn_variance=False).origin.queries == 60
@@ -91,7 +91,7 @@ def test_pictures_without_labels_are_refused(tmp_path, encoder, catalog):
     assert index.calibration is None
 
 
-def test_own_rows_are_asked_of_the_others(tmp_path):
+def test_own_rows_search_the_others(tmp_path):
     index = cluster_index(tmp_path / "index", GALLERY, LABELS)
     origin = index.calibrate(learn_variance=False).origin
     assert (origin.queries, origin.classes, origin.gallery) == (len(LABELS), 40, len(LABELS))
@@ -173,7 +173,7 @@ def test_a_model_that_gives_all_images_one_vector_is_one_clear_error(tmp_path):
         index.calibrate(learn_variance=False)
 
 
-def test_learned_doubt_is_kept_and_used(tmp_path, monkeypatch):
+def test_learned_variance_is_stored_and_used(tmp_path, monkeypatch):
     monkeypatch.setattr(calibrating, "STEPS", 30)
     index = cluster_index(tmp_path / "index", *clusters(vague=True))
     calibration = index.calibrate(seed=1)
@@ -185,7 +185,7 @@ def test_learned_doubt_is_kept_and_used(tmp_path, monkeypatch):
     assert again.model == calibration.model
 
 
-def test_one_query_of_each_class_is_enough_though_no_doubt_is_learned(tmp_path):
+def test_one_query_of_each_class_is_enough_though_no_variance_is_learned(tmp_path):
     gallery, known, _ = thirds(classes=60, seed=5)
     index = cluster_index(tmp_path / "index", *gallery)
     first = [known[1].index(f"class {code}") for code in range(60)]

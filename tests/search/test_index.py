@@ -340,7 +340,7 @@ def test_a_damaged_description_is_one_clear_error(index, tmp_path, content):
         Index.open(tmp_path / "index")
 
 
-def test_an_index_of_the_first_release_is_refused_and_told_how_to_make_it_anew(tmp_path: Path):
+def test_an_index_of_the_first_release_is_refused_with_the_remedy(tmp_path: Path):
     (tmp_path / "index.json").write_bytes(seal({"schema": 1, "engine": "faiss"}))
     with pytest.raises(sf.InvalidFile, match="surefind 0.1") as raised:
         Index.open(tmp_path)
@@ -352,7 +352,7 @@ def test_a_folder_without_an_index_says_so(tmp_path):
         Index.open(tmp_path)
 
 
-def test_views_of_one_item_are_asked_as_one(index, photos):
+def test_views_of_one_item_are_searched_as_one(index, photos):
     some = files(photos)[:3]
     result = index.search_views(some, k=4)
     fused = sf.functional.fuse(index.encoder.encode(some))

@@ -1,4 +1,4 @@
-"""An index as others left it, beside the one in use."""
+"""The newest version of an index beside the one in use."""
 
 import shutil
 import time
@@ -83,7 +83,7 @@ def test_a_new_calibration_is_in_the_newer_one_only(place):
     assert newer.newest() is None
 
 
-def test_a_calibration_that_cannot_be_read_is_told_at_once_and_the_old_one_stays(place):
+def test_a_calibration_that_cannot_be_read_is_an_error_and_the_old_one_stays(place):
     old = Index.open(place)
     before = answers(old)
     with Index.open(place) as writer:

@@ -29,7 +29,7 @@ GUARANTEE = PrecisionGuarantee(
     queries_needed=None,
     best=0.97,
 )
-SHOWING = PredictionSetRule(
+PREDICTION_SET = PredictionSetRule(
     miss_rate=0.1,
     level=0.97,
     most=20,
@@ -63,14 +63,14 @@ QUALITY = Quality(
 )
 
 
-def make_calibration(*, belonging: int = 700, **changed: Any) -> Calibration:
+def make_calibration(*, genuine: int = 700, **changed: Any) -> Calibration:
     """With the parts above, or others; it cannot judge."""
     parts: dict[str, Any] = {
         "origin": ORIGIN,
         "model": None,
-        "novelty": novelty_of(np.linspace(0, 1, belonging)),
+        "novelty": novelty_of(np.linspace(0, 1, genuine)),
         "guarantee": GUARANTEE,
-        "prediction_set": SHOWING,
+        "prediction_set": PREDICTION_SET,
         "quality": QUALITY,
         "curve": make_curve(),
         "reference_quantiles": {},

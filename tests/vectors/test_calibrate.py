@@ -14,7 +14,7 @@ from surefind.confidence.variance_fit import fit_variance_heads
 from surefind.vectors import upgrade as upgrade_module
 
 
-def test_confidence_tells_right_from_wrong_in_classes_never_seen_better_than_distance(
+def test_confidence_separates_right_from_wrong_in_unseen_classes_better_than_distance(
     upgrade, fresh, tmp_path
 ):
     gallery, asked = slice(0, None, 2), slice(1, None, 2)
@@ -51,13 +51,13 @@ def test_it_says_what_it_was_made_with(upgrade, known):
     assert origin.fingerprint == upgrade.fingerprint
     assert upgrade.calibration.guarantee.precision == 0.8
     quality = upgrade.calibration.quality
-    itself = np.square(known.vectors[:, None] - known.vectors).sum(axis=2)
-    np.fill_diagonal(itself, np.inf)
-    nearest = known.labels[itself.argmin(axis=1)]
+    between = np.square(known.vectors[:, None] - known.vectors).sum(axis=2)
+    np.fill_diagonal(between, np.inf)
+    nearest = known.labels[between.argmin(axis=1)]
     assert quality.right == pytest.approx((nearest == known.labels).mean())
 
 
-def test_learned_doubt_is_evidence_and_without_it_there_is_none(upgrade, plain):
+def test_learned_variance_is_evidence(upgrade, plain):
     sources = [
         {COLUMNS[name].source for name in made.calibration.model.names} for made in (upgrade, plain)
     ]
@@ -118,7 +118,7 @@ def test_labels_may_be_numbers_text_or_a_column(known, plain, labels_as):
     assert made.calibration.quality == plain.calibration.quality
 
 
-def test_progress_is_told_by_name(known):
+def test_progress_is_reported_by_stage(known):
     told = {}
     sf.calibrate(
         known.vectors, known.labels, progress=lambda what, *count: told.update({what: count})

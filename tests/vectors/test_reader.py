@@ -206,7 +206,7 @@ def test_objects_are_never_read_and_no_trouble_where_nobody_asked_for_them(tmp_p
 
 @pytest.mark.parametrize("rows", [1 << 20, 1 << 50])
 @pytest.mark.parametrize("ending", [".npy", ".npz"])
-def test_a_header_that_guarantees_more_than_the_file_holds_is_refused(
+def test_a_header_that_promises_more_than_the_file_holds_is_refused(
     tmp_path: Path, ending: str, rows: int
 ):
     content = io.BytesIO()
@@ -224,9 +224,7 @@ def test_a_header_that_guarantees_more_than_the_file_holds_is_refused(
 
 
 @pytest.mark.parametrize("ending", [".npy", ".npz", ".parquet"])
-def test_a_file_that_is_not_what_its_name_guarantees_or_cut_short_is_refused(
-    tmp_path: Path, ending: str
-):
+def test_a_file_of_another_format_or_cut_short_is_refused(tmp_path: Path, ending: str):
     path = tmp_path / f"odd{ending}"
     if ending == ".parquet":
         pq.write_table(pa.table({"x": lists()}), path)

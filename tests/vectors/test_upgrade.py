@@ -50,7 +50,7 @@ def test_vectors_are_the_means_bit_for_bit(upgrade, fresh, given_as):
     assert embedded.mean.numpy().tobytes() == fresh.vectors.tobytes()
 
 
-def test_without_learned_doubt_all_vectors_are_points_and_hits_have_a_confidence(
+def test_without_learned_variance_all_vectors_are_points_and_hits_have_a_confidence(
     plain, known, fresh, tmp_path
 ):
     embedded = plain.embed(fresh.vectors)
@@ -78,7 +78,7 @@ def test_queries_of_another_kind_are_one_error(upgrade, fresh, change, message):
 # an index
 
 
-def test_clear_queries_match_and_those_far_away_are_foreign(index, upgrade, known):
+def test_clear_queries_match_and_those_far_away_do_not(index, upgrade, known):
     clear = known.noise < 0.4
     called = [one[0] for one in verdicts(index, upgrade.embed(known.vectors[clear]))]
     assert called.count("match") > 0.8 * len(called)
