@@ -63,22 +63,15 @@ Progress = Callable[[str, int, int], None]  # stage, done, total
 class CalibrationTargets:
     """Targets of a calibration.
 
-    Args:
-        precision: Share of results called a match that must be correct.
-        probability: Probability that this holds.
-        horizon: Number of future queries for which it must hold; None: the long run.
-        miss_rate: Share of queries that may have no match among the hits to show.
-        novelty_level: Share of genuine queries that may get the verdict no_match.
-
     Raises:
         InvalidArgument: A target is out of range.
     """
 
-    precision: float = 0.95
-    probability: float = 0.9
-    horizon: int | None = None
-    miss_rate: float = 0.1
-    novelty_level: float = NOVELTY_LEVEL
+    precision: float = 0.95  # share of results called a match that must be correct
+    probability: float = 0.9  # that this holds
+    horizon: int | None = None  # future queries for which it must hold; None: the long run
+    miss_rate: float = 0.1  # share of queries that may have no match among the hits to show
+    novelty_level: float = NOVELTY_LEVEL  # share of genuine queries that may get no_match
 
     def __post_init__(self) -> None:
         for name in ("precision", "probability", "miss_rate"):

@@ -126,29 +126,17 @@ class Origin:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Fitted calibration of an index.
+    """Fitted calibration of an index."""
 
-    Attributes:
-        origin: Model and data it was made with.
-        model: Match probability from evidence.
-        novelty: Reference for the novelty p-value.
-        guarantee: Precision guarantee and its threshold.
-        prediction_set: Rule for the number of hits to show.
-        quality: Cross-fitted quality.
-        curve: Cross-fitted confidence of each calibration query.
-        reference_quantiles: Quantiles of the evidence of first hits, to detect drift.
-        novelty_level: Share of genuine queries that get the verdict no_match.
-    """
-
-    origin: Origin
-    model: ConfidenceModel
-    novelty: Novelty
-    guarantee: PrecisionGuarantee
-    prediction_set: PredictionSetRule
-    quality: Quality
-    curve: Curve
-    reference_quantiles: dict[str, tuple[float, ...]]
-    novelty_level: float = NOVELTY_LEVEL
+    origin: Origin  # model and data it was made with
+    model: ConfidenceModel  # P(match) from evidence
+    novelty: Novelty  # reference for the novelty p-value
+    guarantee: PrecisionGuarantee  # of a precision, with its threshold
+    prediction_set: PredictionSetRule  # rule for the number of hits to show
+    quality: Quality  # cross-fitted quality
+    curve: Curve  # cross-fitted confidence of each calibration query
+    reference_quantiles: dict[str, tuple[float, ...]]  # evidence of first hits, for drift
+    novelty_level: float = NOVELTY_LEVEL  # share of genuine queries that get the verdict no_match
 
     def judge(self, neighbourhood: Neighbourhood) -> Judgement:
         """Return confidence, p-value, verdict and number of hits to show, per query."""

@@ -18,25 +18,15 @@ VERDICTS = (MATCH, UNSURE, NO_MATCH)
 
 @dataclass(frozen=True)
 class PredictionSetRule:
-    """Number of hits to show so that a match is among them (conformal risk control).
+    """Number of hits to show so that a match is among them (conformal risk control)."""
 
-    Attributes:
-        miss_rate: Requested bound on the share of queries without a match, averaged over classes.
-        level: Hits are shown until P(match among them) reaches it; None: not achievable.
-        most: Largest number of hits, K.
-        mean_size: Mean number of hits shown to the calibration queries.
-        queries: Calibration queries.
-        groups: Their classes.
-        smallest_achievable_miss_rate: The bound that holds if all K hits are shown.
-    """
-
-    miss_rate: float
-    level: float | None
-    most: int
-    mean_size: float
-    queries: int
-    groups: int
-    smallest_achievable_miss_rate: float
+    miss_rate: float  # requested bound on queries without a match, averaged over classes
+    level: float | None  # hits are shown until P(match among them) reaches it; None: not achievable
+    most: int  # largest number of hits, K
+    mean_size: float  # mean number of hits shown to the calibration queries
+    queries: int  # calibration queries
+    groups: int  # their classes
+    smallest_achievable_miss_rate: float  # the bound that holds if all K hits are shown
 
 
 def fit_prediction_set(

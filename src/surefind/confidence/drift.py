@@ -20,19 +20,12 @@ CLUSTERED = 2.0  # design effect
 
 @dataclass(frozen=True)
 class Drift:
-    """Evidence column in which queries differ from the calibration queries.
+    """Evidence column in which queries differ from the calibration queries."""
 
-    Attributes:
-        name: The column.
-        statistic: Kolmogorov-Smirnov statistic.
-        p_value: After Bonferroni correction over all columns.
-        message: Direction and medians, for people.
-    """
-
-    name: str
-    statistic: float
-    p_value: float
-    message: str
+    name: str  # the column
+    statistic: float  # Kolmogorov-Smirnov
+    p_value: float  # after Bonferroni correction over all columns
+    message: str  # direction and medians, for people
 
 
 def quantiles_of(columns: Mapping[str, Values]) -> dict[str, tuple[float, ...]]:

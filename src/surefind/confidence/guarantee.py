@@ -19,35 +19,20 @@ MOST_TIMES = 1000.0  # `queries_needed` is None beyond this multiple of the data
 
 @dataclass(frozen=True)
 class PrecisionGuarantee:
-    """Confidence threshold above which precision >= `precision` holds with `probability`.
+    """Confidence threshold above which precision >= `precision` holds with `probability`."""
 
-    Attributes:
-        precision: Requested share of correct results among those called a match.
-        probability: Probability that it holds, over calibration sets like this one.
-        threshold: Confidence from which a hit is called a match; None: no guarantee.
-        coverage: Share of the calibration queries at or above the threshold.
-        selected: Number of them.
-        right: Number of these whose first hit is a match.
-        queries: Calibration queries.
-        groups: Their classes.
-        design_effect: Variance inflation because errors cluster by class.
-        horizon: Number of future queries for which it holds; None: the long run.
-        queries_needed: Rough number of queries that would be enough, if these are not.
-        best: Highest precision these data support, 0 if none; a hint, chosen after the fact.
-    """
-
-    precision: float
-    probability: float
-    threshold: float | None
-    coverage: float
-    selected: int
-    right: int
-    queries: int
-    groups: int
-    design_effect: float
-    horizon: int | None
-    queries_needed: int | None
-    best: float
+    precision: float  # requested share of correct results among those called a match
+    probability: float  # that it holds, over calibration sets like this one
+    threshold: float | None  # confidence from which a hit is called a match; None: no guarantee
+    coverage: float  # share of the calibration queries at or above the threshold
+    selected: int  # number of them
+    right: int  # number of these whose first hit is a match
+    queries: int  # calibration queries
+    groups: int  # their classes
+    design_effect: float  # variance inflation because errors cluster by class
+    horizon: int | None  # number of future queries for which it holds; None: the long run
+    queries_needed: int | None  # rough number of queries that would be enough, if these are not
+    best: float  # highest precision these data support, 0 if none; a hint, chosen after the fact
 
 
 def guarantee_precision(

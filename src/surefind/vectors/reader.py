@@ -36,17 +36,11 @@ Arrays = dict[str, NDArray[Any] | str]  # str: why an array cannot be used
 
 @dataclass(frozen=True, eq=False)
 class Vectors:
-    """Vectors of a file.
+    """Vectors of a file."""
 
-    Attributes:
-        values: (N, D).
-        ids: (N,), unique.
-        labels: (N,), or empty.
-    """
-
-    values: NDArray[np.float32]
-    ids: tuple[str, ...]
-    labels: tuple[str, ...]
+    values: NDArray[np.float32]  # (N, D)
+    ids: tuple[str, ...]  # (N,), unique
+    labels: tuple[str, ...]  # (N,), or empty
 
     def __len__(self) -> int:
         return len(self.values)
