@@ -1,7 +1,6 @@
 """Searches of a calibrated index."""
 
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,21 +14,6 @@ from surefind.engines.space import Space
 from surefind.search.index import Index
 
 (GALLERY, LABELS), (KNOWN, KNOWN_LABELS), (FRESH, FRESH_LABELS) = thirds(classes=40, seed=3)
-TARGETS = CalibrationTargets(precision=0.75, probability=0.8)
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("made") / "index"
-    with cluster_index(folder, GALLERY, LABELS) as index:
-        index.calibrate(KNOWN, labels=KNOWN_LABELS, targets=TARGETS, learn_variance=False)
-    return folder
-
-
-@pytest.fixture
-def index(made, tmp_path) -> Index:
-    """A copy of its own for each test."""
-    return Index.open(shutil.copytree(made, tmp_path / "index"))
 
 
 def answers(index: Index, queries=FRESH, k: int = 5) -> list[tuple]:

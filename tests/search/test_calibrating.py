@@ -22,20 +22,6 @@ from surefind.search.index import Index
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("made") / "index"
-    with cluster_index(folder, GALLERY, LABELS) as index:
-        index.calibrate(KNOWN, labels=KNOWN_LABELS, learn_variance=False)
-    return folder
-
-
-@pytest.fixture
-def index(made, tmp_path) -> Index:
-    """A copy of its own for each test."""
-    return Index.open(shutil.copytree(made, tmp_path / "index"))
-
-
-@pytest.fixture(scope="module")
 def encoder() -> sf.Encoder:
     return sf.Encoder.create(sf.EncoderConfig(backbone="tiny", dim=16), seed=1).eval()
 
