@@ -220,7 +220,7 @@ def unlabelled(folder: Path) -> Index:
         (KNOWN, KNOWN_LABELS[:7], "expected 480, one for each query, got 7"),
         (KNOWN, [None] * 480, "queries with labels.*got 480 without"),
         (KNOWN[:0], [], "queries with labels.*got no queries"),
-        (KNOWN, [f"other {n % 9}" for n in range(480)], "none of which has another image"),
+        (KNOWN, [f"other {n % 9}" for n in range(480)], "9 classes without another image in the index"),
         (gaussians(1.001 * GALLERY.mean.numpy()), LABELS, "first hit is wrong, got 0"),
         (gaussians(torch.zeros(60, 3).numpy()), LABELS[:60], "dimensions, as in the index"),
     ],
