@@ -144,11 +144,6 @@ def test_where_nothing_differs_nothing_is_changed(always):
 
 
 @pytest.fixture(scope="module")
-def few(tmp_path_factory) -> CalibrationData:
-    return cluster_data(tmp_path_factory.mktemp("few") / "store", *clusters())
-
-
-@pytest.fixture(scope="module")
 def many(tmp_path_factory) -> CalibrationData:
     drawn = clusters(classes=150, seed=4)
     return cluster_data(tmp_path_factory.mktemp("many") / "store", *drawn)

@@ -99,7 +99,7 @@ def distance_ratio(neighbourhood: Neighbourhood) -> Numbers:
 NOVELTY_LEVEL = 0.01  # share of genuine queries that get the verdict no_match
 
 
-class Judgement(NamedTuple):
+class QueryJudgement(NamedTuple):
     """Confidence, novelty and verdict of Q queries with H hits each."""
 
     confidence: Numbers  # (Q, H)
@@ -138,7 +138,7 @@ class Calibration:
     reference_quantiles: dict[str, tuple[float, ...]]  # evidence of first hits, for drift
     novelty_level: float = NOVELTY_LEVEL  # share of genuine queries that get the verdict no_match
 
-    def judge(self, neighbourhood: Neighbourhood) -> Judgement:
+    def judge(self, neighbourhood: Neighbourhood) -> QueryJudgement:
         """Return confidence, p-value, verdict and number of hits to show, per query."""
         confidence = self.model.confidence(neighbourhood)
         p_value = self.novelty.p_value(novelty_values(neighbourhood))
@@ -148,7 +148,7 @@ class Calibration:
             threshold=self.guarantee.threshold,
             novelty_level=self.novelty_level,
         )
-        return Judgement(
+        return QueryJudgement(
             confidence, p_value, verdict, set_size(confidence, self.prediction_set.level)
         )
 

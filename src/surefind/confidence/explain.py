@@ -44,8 +44,8 @@ def guaranteed(guarantee: PrecisionGuarantee) -> str:
     horizon, threshold = guarantee.horizon, guarantee.threshold
     among = "" if horizon is None else f" among the next {horizon:,} queries"
     return (
-        f"Guarantee ({asked(guarantee.probability)} probability): at least "
-        f'{asked(guarantee.precision)} of results called "match"{among} are correct. '
+        f"Guarantee ({percent(guarantee.probability)} probability): at least "
+        f'{percent(guarantee.precision)} of results called "match"{among} are correct. '
         f"Threshold: confidence {'>0.99' if threshold >= 0.995 else f'{threshold:.2f}'}; "
         f"it answers {measured(guarantee.coverage)} of queries."
     )
@@ -60,7 +60,7 @@ def shown(rule: PredictionSetRule) -> str:
             f"Use `--miss {possible / 100:g}`, or label more classes."
         )
     return (
-        f"The hits to show contain a match for at least {asked(1 - rule.miss_rate)} of queries "
+        f"The hits to show contain a match for at least {percent(1 - rule.miss_rate)} of queries "
         f"(averaged over classes): {rule.mean_size:.1f} of {rule.most} hits on average."
     )
 
@@ -73,9 +73,9 @@ def no_match_rule(calibration: Calibration) -> str:
     if level * (known + 1) < 1:
         return (
             f"No query is flagged as not in the catalogue: {known:,} genuine queries are too few "
-            f"for a novelty level of {asked(level)}."
+            f"for a novelty level of {percent(level)}."
         )
-    return f"At most {asked(level)} of genuine queries will be flagged as not in the catalogue."
+    return f"At most {percent(level)} of genuine queries will be flagged as not in the catalogue."
 
 
 def found_quality(quality: Quality) -> str:
@@ -128,7 +128,7 @@ def how_many_to_look_at(
         return None
     if show is None or show < 2 or verdict == NO_MATCH:
         return None
-    often = asked(1 - calibration.prediction_set.miss_rate)
+    often = percent(1 - calibration.prediction_set.miss_rate)
     more = ", more than are listed" if show > listed else ""
     return (
         f"check the first {show} hits{more}: they contain a match for at least {often} of queries"
@@ -157,10 +157,10 @@ def digits(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def asked(share: float) -> str:
+def percent(share: float) -> str:
     """Requested share in per cent, with all its digits.
 
-    >>> asked(0.9), asked(0.9995), asked(1 - 0.1)
+    >>> percent(0.9), percent(0.9995), percent(1 - 0.1)
     ('90 %', '99.95 %', '90 %')
     """
     return f"{100 * share:g} %"
@@ -172,5 +172,4 @@ def measured(share: float) -> str:
     >>> measured(0.412), measured(0.0031), measured(0.999)
     ('41 %', '0.31 %', '99.9 %')
     """
-    percent = 100 * share
-    return f"{percent:.2g} %" if percent < 99 else f"{percent:.3g} %"
+    return f"{100 * share:.2g} %" if share < 0.99 else f"{100 * share:.3g} %"

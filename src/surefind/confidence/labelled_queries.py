@@ -252,7 +252,7 @@ _Batch = tuple[NDArray[np.int64], Neighbourhood, Numbers, Flags, NDArray[np.int6
 def _collect_batch(
     engine: Engine,
     every: LabelledQueries,
-    asked: NDArray[np.int64],
+    batch: NDArray[np.int64],
     density: LocalDensity,
     query_variance: QueryVariance,
     log_var_by_id: list[dict[str, float]],
@@ -264,17 +264,17 @@ def _collect_batch(
     left out, (Q,); number of copies left out.
     """
     rows = _RowCache(engine)
-    near, copies = _nearest_without_copies(engine, every.at(asked), rows)
+    near, copies = _nearest_without_copies(engine, every.at(batch), rows)
     enough = np.flatnonzero(near.found >= NEIGHBOURS)
     if not len(enough):
         return []
-    near, asked, copies = near.at(enough), asked[enough], [copies[row] for row in enough]
-    queries = every.at(asked)
+    near, batch, copies = near.at(enough), batch[enough], [copies[row] for row in enough]
+    queries = every.at(batch)
     inside = np.array([name != "" for name in queries.self_ids])
     found, one = _hit_knn_distances(engine, density, near, copies)
     log_vars = np.stack(
         [
-            np.c_[its.log_var[asked], _neighbour_log_var(engine, near, rows, its.heads, of_rows)]
+            np.c_[its.log_var[batch], _neighbour_log_var(engine, near, rows, its.heads, of_rows)]
             for its, of_rows in zip(
                 (query_variance, *query_variance.nested), log_var_by_id, strict=True
             )
@@ -297,7 +297,7 @@ def _collect_batch(
         own = rows.read(its)
         left_out.append(matching(facts, [row[2] for row in own]).sum())
         others += sum(row[0] != name for row in own)
-    return [(asked, neighbourhood, log_vars, np.array(match), np.maximum(left_out, inside), others)]
+    return [(batch, neighbourhood, log_vars, np.array(match), np.maximum(left_out, inside), others)]
 
 
 def _nearest_without_copies(
@@ -352,11 +352,11 @@ def _neighbour_log_var(
     near = near.at((slice(None), slice(LOG_VAR_NEIGHBOURS)))
     keys, first, place = np.unique(near.keys, return_index=True, return_inverse=True)
     means = engine.space.means(near.vectors).reshape(-1, engine.space.dim)[first]
-    said = log_var_of(heads, torch.from_numpy(means))
+    log_var = log_var_of(heads, torch.from_numpy(means))
     if heads is not None:
-        each = zip(rows.read(keys), said, strict=True)
-        said = np.array([log_var_by_id.get(name, value) for (name, *_), value in each])
-    return np.asarray(said[place.reshape(near.keys.shape)].mean(axis=1))
+        each = zip(rows.read(keys), log_var, strict=True)
+        log_var = np.array([log_var_by_id.get(name, value) for (name, *_), value in each])
+    return np.asarray(log_var[place.reshape(near.keys.shape)].mean(axis=1))
 
 
 class _RowCache:

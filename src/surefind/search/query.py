@@ -64,12 +64,12 @@ def search_request(
         check_number("radius", radius, "a positive number", lambda x: x > 0)
     if where is not None and not isinstance(where, Where):
         where = Where.parse([where] if isinstance(where, str) else where)
-    most, asked = engine.most - inside, max(k, expand)
-    if asked > most and engine.count(where) > engine.most:
+    most, requested = engine.most - inside, max(k, expand)
+    if requested > most and engine.count(where) > engine.most:
         raise InvalidArgument(
-            "k" if k == asked else "expand",
+            "k" if k == requested else "expand",
             expected=f"at most {most:,}, the limit of this index's engine",
-            got=f"{asked:,}",
+            got=f"{requested:,}",
         )
     return SearchRequest(int(k), ranking, where, radius, int(expand))
 
