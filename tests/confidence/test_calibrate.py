@@ -97,10 +97,13 @@ def test_novelty_is_the_logarithm_of_the_nearest_distance(data):
 
 
 def test_columns_to_compare_are_those_of_first_hits(data):
-    names = ("alike", "distance")
+    names = ("distance_profile_correlation", "distance")
     found = first_hit_columns(data.neighbourhood, names, np.arange(288.0))
     assert set(found) == {*names, "confidence"}
-    assert np.array_equal(found["alike"], evidence(data.neighbourhood, ["alike"])[:, 0, 0])
+    assert np.array_equal(
+        found["distance_profile_correlation"],
+        evidence(data.neighbourhood, ["distance_profile_correlation"])[:, 0, 0],
+    )
     assert np.array_equal(found["confidence"], np.arange(288.0))
 
 

@@ -50,13 +50,13 @@ class Pair:
     def behind(self) -> float:
         return self.to_query(min(self.rank + 1, NEIGHBOURS))
 
-    def thinning(self) -> float:
+    def inverse_local_dimension(self) -> float:
         return sum(log(self.to_query(20) / self.to_query(k)) for k in range(1, 21)) / 20
 
     def shared(self, count: int) -> float:
         return len(set(self.near[:count]) & set(self.its[:count])) / count
 
-    def alike(self) -> float:
+    def distance_profile_correlation(self) -> float:
         others = [row for row in self.near if row != self.x]
         own = [squared(self.query, self.means[row]) for row in others]
         its = [squared(self.means[self.x], self.means[row]) for row in others]
@@ -68,12 +68,12 @@ NAIVE = {
     "next": lambda pair: log(pair.behind()),
     **{f"query_to_{k}": lambda pair, k=k: log(pair.to_query(k)) for k in (5, 10, 20)},
     "behind": lambda pair: log(pair.distance / pair.to_query(1)),
-    "thinning": lambda pair: pair.thinning(),
+    "inverse_local_dimension": lambda pair: pair.inverse_local_dimension(),
     "rank": lambda pair: log(pair.rank),
     **{f"hit_to_{k}": lambda pair, k=k: log(pair.to_hit(k)) for k in (1, 5, 10, 20)},
-    "rank_back": lambda pair: log(1 + sum(pair.to_hit(k + 1) < pair.distance for k in range(20))),
+    "reverse_rank": lambda pair: log(1 + sum(pair.to_hit(k) < pair.distance for k in range(1, 21))),
     **{f"shared_{k}": lambda pair, k=k: pair.shared(k) for k in (5, 10, 20)},
-    "alike": lambda pair: pair.alike(),
+    "distance_profile_correlation": lambda pair: pair.distance_profile_correlation(),
     "query_var": lambda pair: log(pair.query_var),
     "hit_var": lambda pair: log(GALLERY.var[pair.x]),
     "expected": lambda pair: log(pair.expected),
@@ -138,7 +138,7 @@ def duplicates(copies: int) -> Neighbourhood:
 def test_duplicates_give_finite_evidence(copies):
     found = evidence(duplicates(copies), list(COLUMNS))
     assert np.isfinite(found).all()
-    assert np.abs(evidence(duplicates(copies), ["alike"])).max() <= 1 + 1e-9
+    assert np.abs(evidence(duplicates(copies), ["distance_profile_correlation"])).max() <= 1 + 1e-9
 
 
 def test_a_duplicate_is_not_infinitely_nearer_than_a_near_neighbour():
