@@ -65,9 +65,11 @@ def ask(
     queries, around = own_queries(engine), LocalDensity.of(engine)
     others = [row for row, facts in enumerate(queries.facts) if facts["label"] not in but]
     queries = queries.at(np.array(others))
-    log_var = QueryVariance(heads, log_var_of(heads, queries.embeddings.mean))
+    query_variance = QueryVariance(heads, log_var_of(heads, queries.embeddings.mean))
     gallery = checked_gallery(engine)
-    return collect_calibration_data(engine, queries, around, log_var=log_var, gallery=gallery)
+    return collect_calibration_data(
+        engine, queries, around, query_variance=query_variance, gallery=gallery
+    )
 
 
 def calibrate(index: sf.Index, precision: float, **labelled: Any) -> Calibrated:
@@ -79,7 +81,7 @@ def calibrate(index: sf.Index, precision: float, **labelled: Any) -> Calibrated:
 
 def kept(calibrated: Calibrated, asked: CalibrationData) -> Kept:
     """The precision of what is called a match, and how many queries are."""
-    sure = np.array(calibrated.calibration.judge(asked.seen).verdict) == "match"
+    sure = np.array(calibrated.calibration.judge(asked.neighbourhood).verdict) == "match"
     right = asked.match[:, 0]
     if calibrated.calibration.guarantee.threshold is None or not sure.any():
         return {"precision": None, "answered": 0.0}
@@ -92,19 +94,19 @@ def split_rows(
     """Uncertainty and probability of the first hits to be judged, by ever more evidence."""
     right = fit.match[:, 0]
     for name, of in (
-        ("nearest distance (cosine) + Platt", lambda asked: asked.seen.distance[:, 0]),
-        ("d₁/d₂₀ + Platt", lambda asked: distance_ratio(asked.seen)),
+        ("nearest distance (cosine) + Platt", lambda asked: asked.neighbourhood.distance[:, 0]),
+        ("d₁/d₂₀ + Platt", lambda asked: distance_ratio(asked.neighbourhood)),
     ):
         own, other = (np.log(np.maximum(of(asked), 1e-12))[:, None] for asked in (fit, test))
         scale = own.mean(), own.std()
         platt = LogisticRegression(C=1e3).fit((own - scale[0]) / scale[1], right)
         yield name, other[:, 0], platt.predict_proba((other - scale[0]) / scale[1])[:, 1]
-    usable = columns_of(fit.seen)
+    usable = columns_of(fit.neighbourhood)
     sources = [name for name in SOURCES if any(COLUMNS[c].source == name for c in usable)]
     for count in range(1, len(sources) + 1):
         names = [column for column in usable if COLUMNS[column].source in sources[:count]]
-        model, _ = fit_confidence(fit.seen, fit.match, fit.fold, names=names)
-        confidence = model.confidence(test.seen)[:, 0]
+        model, _ = fit_confidence(fit.neighbourhood, fit.match, fit.fold, names=names)
+        confidence = model.confidence(test.neighbourhood)[:, 0]
         yield ("+ " if count > 1 else "") + sources[count - 1], -confidence, confidence
 
 
@@ -133,10 +135,10 @@ def measure_split(features: FeatureSet, fit: Rows, test: Rows) -> dict[str, Any]
         rows = {
             name: judged(*values, right) for name, *values in split_rows(ask(first, None), asked)
         }
-        sure = calibrated.calibration.model.confidence(asked.seen)[:, 0]
+        sure = calibrated.calibration.model.confidence(asked.neighbourhood)[:, 0]
         rows[FUSED] = judged(-sure, sure, right)
         strange = np.log(second.nearest(features.foreign, 1).ranked_by[:, 0])
-    values = torch.from_numpy(np.concatenate([novelty_values(asked.seen), strange]))
+    values = torch.from_numpy(np.concatenate([novelty_values(asked.neighbourhood), strange]))
     return {
         "right": {"fit": calibrated.calibration.quality.right, "test": float(right.mean())},
         "rows": rows,

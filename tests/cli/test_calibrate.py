@@ -60,10 +60,10 @@ def test_a_calibration_says_what_it_was_made_with_and_what_it_guarantees(
     assert "confidence  nearest distance  d₁/d₂₀" in lines[3]
     assert [line.split()[0] for line in lines[5:9]] == ["AUROC", "ECE,", "of", "Brier,"]
     assert "judged by a fit to other classes" in done.out
-    assert "at least 80 % is right, with probability 90 %: confidence from 0." in done.out
-    assert "in 90 % of queries" in done.out
-    assert "at most 1 % is called foreign" in done.out
-    for stage in ("encoding", "looking around every image", "learning which images are vague"):
+    assert 'called "match" are correct. Threshold: confidence 0.' in done.out
+    assert "The top 20 hits contain a match for only" in done.out
+    assert "At most 1 % of genuine queries" in done.out
+    for stage in ("encoding", "measuring local density", "learning the variance of images"):
         assert stage in done.err.splitlines()
 
 
@@ -80,8 +80,8 @@ def test_json_is_the_summary_of_what_is_kept(surefind, place: Path):
 def test_options_reach_the_fit(surefind, place: Path):
     options = ("--probability", "0.8", "--ahead", "900", "--miss", "0.3", "--novelty-level", "0.05")
     told = json.loads(fit(surefind, *options, "--json").out)
-    assert (told["guarantee"]["probability"], told["guarantee"]["ahead"]) == (0.8, 900)
-    assert told["showing"]["miss"] == 0.3
+    assert (told["guarantee"]["probability"], told["guarantee"]["horizon"]) == (0.8, 900)
+    assert told["prediction_set"]["miss_rate"] == 0.3
     assert told["novelty_level"] == 0.05
     assert "log_var" not in told["columns"]
 
@@ -91,8 +91,8 @@ def test_a_precision_that_cannot_be_guaranteed_exits_with_3_and_confidence_is_ke
 ):
     done = surefind("calibrate", "index", "queries", "--no-variance", "--precision", "0.999")
     assert done.code == 3
-    assert "Cannot guarantee 0.999 with 288 queries of 24 classes: the most" in done.out
-    assert "nothing is called a match" in done.out
+    assert "Cannot guarantee a precision of 0.999 from 288 queries of 24 classes: the" in done.out
+    assert 'no result is called "match"' in done.out
     found = surefind("search", "index", "queries/class00", "--json")
     results = json.loads(found.out)["results"]
     assert {result["verdict"] for result in results} <= {"unsure", "no_match"}
@@ -120,7 +120,7 @@ def test_copies_are_left_out_and_their_number_is_told(surefind, place: Path):
     assert [line for line in done.out.splitlines() if right in line] == [
         line for line in plain.out.splitlines() if right in line
     ]
-    assert f"copies       {told}" in surefind("info", "index").out
+    assert f"copies          {told}" in surefind("info", "index").out
     kept = json.loads(surefind("info", "index", "--json").out)["calibration"]["origin"]
     assert kept["copies"] == 6
 

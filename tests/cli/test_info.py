@@ -47,8 +47,8 @@ def test_a_calibration_is_told_with_its_date_and_its_guarantee(surefind, calibra
     for value in (quality.auroc, quality.baseline_auroc, quality.ratio_auroc):
         assert f"{value:.3f}" in told["quality"]
     assert f"ECE {quality.ece:.3f} (of a perfect model {quality.floor:.3f})" in told["quality"]
-    assert told["guarantee"].startswith("Of what is called a match, at least 80 % is right")
-    assert "of queries" in told["showing"] and "called foreign" in told["no_match"]
+    assert told["guarantee"].startswith("Guarantee (90 % probability): at least 80 % of results")
+    assert "of queries" in told["prediction_set"] and "not in the catalogue" in told["no_match"]
     assert "warning:" not in told
     facts = json.loads(surefind("info", calibrated, "--json").out)
     assert facts["calibration"]["origin"]["queries"] == 288

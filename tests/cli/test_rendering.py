@@ -105,15 +105,16 @@ def test_previews_stand_beside_stacked_columns():
 @pytest.mark.parametrize("verdict", VERDICTS)
 def test_the_heading_tells_the_verdict_in_a_word_and_in_colour(verdict: str):
     found = result(hit(), verdict=verdict, confidence=0.4, novelty_p_value=0.003, show=1)
+    word = verdict.replace("_", " ")
     plain = drawn(query_heading(found)).splitlines()
-    assert plain[2].startswith(f"{verdict}: ")
+    assert plain[2].startswith(f"{word}: ")
     assert plain[3].startswith("confidence 0.400 that the first hit is a match")
     coloured = drawn(
         query_heading(found), force_terminal=True, color_system="standard", _environ={}
     )
     beside = drawn(query_heading(found, Text("PICTURE")))
-    assert "PICTURE" in beside and f"{verdict}: " in beside
-    assert re.search(rf"\x1b\[1;3\dm{verdict}\x1b\[0m", coloured)
+    assert "PICTURE" in beside and f"{word}: " in beside
+    assert re.search(rf"\x1b\[1;3\dm{word}\x1b\[0m", coloured)
 
 
 def test_no_confidence_is_shown_as_certain():
@@ -125,7 +126,7 @@ def test_no_confidence_is_shown_as_certain():
 def test_the_heading_tells_how_many_hits_to_look_at():
     found = result(hit(), hit("b.jpg"), verdict="unsure", confidence=0.4, show=2)
     told = drawn(query_heading(found, calibration=make_calibration()))
-    assert "look at the first 2 hits: a match is among so many in at least 90 %" in told
+    assert "check the first 2 hits: they contain a match for at least 90 %" in told
 
 
 def test_csv_has_a_line_per_hit_that_reads_back():

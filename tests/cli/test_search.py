@@ -197,9 +197,9 @@ def test_nothing_that_looks_like_a_probability_is_shown_before_calibration(
 @pytest.mark.parametrize(
     ("verdict", "code", "meaning"),
     [
-        ("match", 0, "the first hit is sure enough to be called one"),
-        ("unsure", 3, "the first hit is not sure enough to be called a match (0."),
-        ("no_match", 4, "stranger than all but 0."),
+        ("match", 0, "the confidence of the first hit reaches the threshold"),
+        ("unsure", 3, "the confidence of the first hit is below the threshold (0."),
+        ("no_match", 4, "only 0."),
     ],
 )
 def test_a_verdict_is_a_word_and_an_exit_code(
@@ -208,12 +208,12 @@ def test_a_verdict_is_a_word_and_an_exit_code(
     done = surefind("search", calibrated / "index", query_with(verdict, calibrated), "-k", "2")
     assert (done.code, done.err) == (code, "")
     lines = done.out.splitlines()
-    assert lines[2].startswith(f"{verdict}: {meaning}")
+    assert lines[2].startswith(f"{verdict.replace('_', ' ')}: {meaning}")
     assert " that the first hit is a match" in lines[3]
     assert lines[4].split()[-1] == "confidence"
     assert lines[-2].startswith("calibrated: 20")
     assert "288 queries of 24 classes" in lines[-2]
-    assert "at least 80 % is right, with probability 90 %" in lines[-1]
+    assert "Guarantee (90 % probability): at least 80 % of results" in lines[-1]
 
 
 def test_of_several_queries_the_worst_verdict_counts(surefind, calibrated: Path):

@@ -59,15 +59,15 @@ def test_from_a_file_of_vectors_to_verdicts(surefind, place: Path):
     assert upgraded.code == 0, upgraded.err
     assert upgraded.out.splitlines()[0].startswith("new/model, 360 images: calibrated 20")
     assert "360 queries of 30 classes (360 labelled vectors)" in upgraded.out
-    assert "at least 80 % is right, with probability 90 %" in upgraded.out
-    assert "learning which vectors are vague" in upgraded.err
+    assert "Guarantee (90 % probability): at least 80 % of results" in upgraded.out
+    assert "learning the variance of vectors" in upgraded.err
     indexed = surefind("index", "new/model", "gallery.npz", "-o", "new/index")
     assert (indexed.code, indexed.out.splitlines()[-1]) == (0, "new/index: 180 images")
     found = surefind("search", "new/index", "foreign.npz")
     assert found.code == 4
-    assert found.out.count("no_match") >= 3
+    assert found.out.count("no match") >= 3
     assert "foreign.npz: row 0" in found.out
-    assert "Of what is called a match, at least 80 % is right" in found.out
+    assert "at least 80 % of results" in found.out
 
 
 def test_json_of_an_upgrade_is_its_summary(surefind, place: Path):
@@ -96,7 +96,7 @@ def test_a_precision_that_cannot_be_guaranteed_exits_with_3_and_the_upgrade_is_k
     options = ("--precision", "0.999", "--no-variance")
     done = surefind("upgrade", "labelled.npz", "-o", "new", *options)
     assert done.code == 3
-    assert "Cannot guarantee 0.999 with 360 queries of 30 classes" in done.out
+    assert "Cannot guarantee a precision of 0.999 from 360 queries of 30 classes" in done.out
     assert surefind("index", "new", "gallery.npz", "-o", "other").code == 0
     assert surefind("search", "other", "match.npz").code == 3
 

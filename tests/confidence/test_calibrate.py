@@ -1,9 +1,9 @@
-"""A calibration from what was data: which columns, what is refused, what it is worth."""
+"""Fitting a calibration: columns, checks, parts."""
 
 import numpy as np
 import pytest
 from calibrations import ORIGIN
-from clusters import clusters, observed_clusters
+from clusters import cluster_data, clusters
 
 import surefind as sf
 from surefind.confidence.calibrate import (
@@ -20,7 +20,7 @@ from surefind.confidence.labelled_queries import LEAST_OF_EACH, CalibrationData,
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory) -> CalibrationData:
-    return observed_clusters(tmp_path_factory.mktemp("seen") / "store", *clusters(vague=True))
+    return cluster_data(tmp_path_factory.mktemp("data") / "store", *clusters(vague=True))
 
 
 @pytest.fixture(scope="module")
@@ -28,14 +28,14 @@ def calibration(data):
     return fit_calibration(data, ORIGIN, CalibrationTargets(precision=0.7))
 
 
-def sources_of(seen) -> set[str]:
-    return {COLUMNS[name].source for name in columns_of(seen)}
+def sources_of(neighbourhood) -> set[str]:
+    return {COLUMNS[name].source for name in columns_of(neighbourhood)}
 
 
 def test_only_columns_that_can_say_anything_are_used(data):
     always = {"distances", "density", "overlap"}
-    assert sources_of(data.seen) == always | {"variance"}
-    constant = data.seen._replace(query_var=np.full(len(data.match), 0.3))
+    assert sources_of(data.neighbourhood) == always | {"variance"}
+    constant = data.neighbourhood._replace(query_var=np.full(len(data.match), 0.3))
     assert sources_of(constant) == always
     log_var = np.random.default_rng(0).normal(size=len(data.match))
     assert sources_of(constant._replace(log_var=log_var)) == always | {"log_var"}
@@ -60,12 +60,12 @@ def test_queries_that_are_all_right_or_all_wrong_are_refused(data, right):
         {"precision": 95},
         {"precision": 0.0},
         {"probability": 1.0},
-        {"miss": -0.1},
+        {"miss_rate": -0.1},
         {"novelty_level": 1.0},
         {"novelty_level": float("nan")},
     ],
 )
-def test_wishes_that_make_no_sense_are_refused_by_name(wrong):
+def test_targets_out_of_range_are_refused_by_name(wrong):
     with pytest.raises(sf.InvalidArgument, match=next(iter(wrong))):
         CalibrationTargets(**wrong)
 
@@ -75,7 +75,7 @@ def test_the_guarantee_rests_on_judgements_across_classes(data, calibration):
     wanted = guarantee_precision(
         np.array(curve.confidence),
         data.match[:, 0],
-        data.groups,
+        data.class_codes,
         precision=0.7,
         probability=0.9,
     )
@@ -83,36 +83,39 @@ def test_the_guarantee_rests_on_judgements_across_classes(data, calibration):
     assert list(curve.right) == data.match[:, 0].tolist()
 
 
-def test_novelty_is_that_of_queries_that_belong(data):
-    lonely = data._replace(belongs=data.groups != 5)
+def test_novelty_is_fitted_to_queries_with_a_match(data):
+    lonely = data._replace(has_match=data.class_codes != 5)
     found = fit_calibration(lonely, ORIGIN, CalibrationTargets()).novelty
-    assert found == novelty_of(novelty_values(data.seen)[data.groups != 5])
+    assert found == novelty_of(novelty_values(data.neighbourhood)[data.class_codes != 5])
 
 
 def test_novelty_is_the_logarithm_of_the_nearest_distance(data):
-    wanted = np.log(data.seen.profile[:, 0])
-    assert novelty_values(data.seen) == pytest.approx(wanted)
-    duplicate = data.seen._replace(profile=np.zeros_like(data.seen.profile))
+    wanted = np.log(data.neighbourhood.profile[:, 0])
+    assert novelty_values(data.neighbourhood) == pytest.approx(wanted)
+    duplicate = data.neighbourhood._replace(profile=np.zeros_like(data.neighbourhood.profile))
     assert np.isfinite(novelty_values(duplicate)).all()
 
 
 def test_columns_to_compare_are_those_of_first_hits(data):
-    names = ("alike", "distance")
-    found = first_hit_columns(data.seen, names, np.arange(288.0))
+    names = ("distance_profile_correlation", "distance")
+    found = first_hit_columns(data.neighbourhood, names, np.arange(288.0))
     assert set(found) == {*names, "confidence"}
-    assert np.array_equal(found["alike"], evidence(data.seen, ["alike"])[:, 0, 0])
+    assert np.array_equal(
+        found["distance_profile_correlation"],
+        evidence(data.neighbourhood, ["distance_profile_correlation"])[:, 0, 0],
+    )
     assert np.array_equal(found["confidence"], np.arange(288.0))
 
 
 def test_a_judgement_is_made_of_the_parts(data, calibration):
-    judged = calibration.judge(data.seen)
-    assert np.array_equal(judged.confidence, calibration.model.confidence(data.seen))
-    strange = novelty_values(data.seen)
-    assert np.array_equal(judged.belongs, calibration.novelty.p_value(strange))
+    judged = calibration.judge(data.neighbourhood)
+    assert np.array_equal(judged.confidence, calibration.model.confidence(data.neighbourhood))
+    novelty = novelty_values(data.neighbourhood)
+    assert np.array_equal(judged.p_value, calibration.novelty.p_value(novelty))
     threshold = calibration.guarantee.threshold
-    for sure, belongs, verdict in zip(
-        judged.confidence[:, 0], judged.belongs, judged.verdict, strict=True
+    for sure, p_value, verdict in zip(
+        judged.confidence[:, 0], judged.p_value, judged.verdict, strict=True
     ):
         wanted = "match" if threshold is not None and sure >= threshold else "unsure"
-        assert verdict == ("no_match" if belongs <= 0.01 else wanted)
+        assert verdict == ("no_match" if p_value <= 0.01 else wanted)
     assert ((judged.show >= 1) & (judged.show <= 20)).all()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from clusters import clusters, observed_clusters, some_of
+from clusters import cluster_data, clusters, some_of
 from sklearn.linear_model import LogisticRegression
 
 from surefind import metrics
@@ -44,7 +44,7 @@ def test_it_is_the_fit_of_sklearn_where_no_direction_binds(penalty):
 
 
 @pytest.mark.parametrize(("true", "direction"), [(1.0, -1), (-1.0, 1)])
-def test_a_column_that_speaks_the_wrong_way_is_not_heard(true, direction):
+def test_a_column_with_the_wrong_sign_gets_no_weight(true, direction):
     columns, match = drawn([true, 0.8])
     assert fit_logistic(columns, match, directions=(0, 0)).weights[0] * true > 0.3
     bound = fit_logistic(columns, match, directions=(direction, 0))
@@ -144,24 +144,19 @@ def test_where_nothing_differs_nothing_is_changed(always):
 
 
 @pytest.fixture(scope="module")
-def few(tmp_path_factory) -> CalibrationData:
-    return observed_clusters(tmp_path_factory.mktemp("few") / "store", *clusters())
-
-
-@pytest.fixture(scope="module")
 def many(tmp_path_factory) -> CalibrationData:
     drawn = clusters(classes=150, seed=4)
-    return observed_clusters(tmp_path_factory.mktemp("many") / "store", *drawn)
+    return cluster_data(tmp_path_factory.mktemp("many") / "store", *drawn)
 
 
 def fitted(data: CalibrationData, **options):
-    options = {"names": columns_of(data.seen)} | options
-    return fit_confidence(data.seen, data.match, data.fold, **options)
+    options = {"names": columns_of(data.neighbourhood)} | options
+    return fit_confidence(data.neighbourhood, data.match, data.fold, **options)
 
 
 def halves(data: CalibrationData) -> tuple[CalibrationData, CalibrationData]:
     """Queries of some classes, and those of all others."""
-    known, fresh = (some_of(data, np.flatnonzero(data.groups % 2 == half)) for half in (0, 1))
+    known, fresh = (some_of(data, np.flatnonzero(data.class_codes % 2 == half)) for half in (0, 1))
     return known, fresh
 
 
@@ -171,14 +166,8 @@ def ece(confidence, match) -> float:
     return float(metrics.expected_calibration_error(sure, true, definition="probability"))
 
 
-def auroc_of_wrong(strange, match) -> float:
-    return float(metrics.auroc(torch.from_numpy(strange), torch.from_numpy(~match)))
-
-
-def test_the_clusters_are_neither_easy_nor_hard(few, many):
-    """What the other tests rest on."""
-    assert 0.6 < few.match[:, 0].mean() < 0.8
-    assert 0.4 < many.match[:, 0].mean() < 0.8
+def auroc_of_wrong(uncertainty, match) -> float:
+    return float(metrics.auroc(torch.from_numpy(uncertainty), torch.from_numpy(~match)))
 
 
 def test_no_label_of_a_fold_influences_any_confidence_of_that_fold(few):
@@ -193,7 +182,7 @@ def test_no_label_of_a_fold_influences_any_confidence_of_that_fold(few):
 
 def test_it_is_calibrated_on_classes_it_never_saw(many):
     known, fresh = halves(many)
-    confidence = fitted(known)[0].confidence(fresh.seen)
+    confidence = fitted(known)[0].confidence(fresh.neighbourhood)
     assert ece(confidence[:, 0], fresh.match[:, 0]) < 0.06
     assert ece(confidence[:, 1:], fresh.match[:, 1:]) < 0.06
     assert confidence[:, 0].std() > 0.15  # not by saying the same of all
@@ -202,14 +191,14 @@ def test_it_is_calibrated_on_classes_it_never_saw(many):
 def test_it_finds_wrong_answers_better_than_the_distance_where_density_matters(many):
     known, fresh = halves(many)
     wrong = fresh.match[:, 0]
-    confidence = fitted(known)[0].confidence(fresh.seen)[:, 0]
-    by_distance = auroc_of_wrong(fresh.seen.distance[:, 0], wrong)
-    alone = fitted(known, names=("distance",))[0].confidence(fresh.seen)[:, 0]
+    confidence = fitted(known)[0].confidence(fresh.neighbourhood)[:, 0]
+    by_distance = auroc_of_wrong(fresh.neighbourhood.distance[:, 0], wrong)
+    alone = fitted(known, names=("distance",))[0].confidence(fresh.neighbourhood)[:, 0]
     assert auroc_of_wrong(-confidence, wrong) > by_distance + 0.15
     assert auroc_of_wrong(-confidence, wrong) > auroc_of_wrong(-alone, wrong) + 0.15
 
 
-def test_no_column_speaks_against_its_direction(few, many):
+def test_no_weight_has_the_wrong_sign(few, many):
     for data in (few, many):
         model = fitted(data)[0]
         for one in (model.first, model.later):
@@ -220,11 +209,13 @@ def test_no_column_speaks_against_its_direction(few, many):
 @pytest.mark.parametrize("share", [0.1, 0.5, 1.0])
 def test_a_hit_farther_away_is_never_surer_all_else_being_equal(few, share):
     """As far as the next neighbour: beyond it, it would not be the same hit."""
-    seen = few.seen
-    behind = np.concatenate([seen.profile[:, 1:], seen.profile[:, -1:]], axis=1)
-    moved = seen._replace(distance=seen.distance + share * (behind - seen.distance))
+    neighbourhood = few.neighbourhood
+    behind = np.concatenate([neighbourhood.profile[:, 1:], neighbourhood.profile[:, -1:]], axis=1)
+    moved = neighbourhood._replace(
+        distance=neighbourhood.distance + share * (behind - neighbourhood.distance)
+    )
     model = fitted(few)[0]
-    before, after = model.confidence(seen), model.confidence(moved)
+    before, after = model.confidence(neighbourhood), model.confidence(moved)
     assert (after <= before + 1e-12).all()
     assert (after < before).any()
 
@@ -238,7 +229,7 @@ def test_the_first_hit_is_judged_apart_from_those_behind_it(few):
 
 
 def test_classes_fewer_than_folds_are_left_out_one_by_one(few):
-    some = some_of(few, np.flatnonzero(few.groups < 4))
+    some = some_of(few, np.flatnonzero(few.class_codes < 4))
     _, confidence = fitted(some)
     assert confidence.shape == some.match.shape
     assert ((confidence > 0) & (confidence < 1)).all()

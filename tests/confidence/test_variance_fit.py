@@ -1,4 +1,4 @@
-"""QueryVariance learned on fixed vectors."""
+"""Variance learned for fixed vectors."""
 
 from itertools import product
 from typing import NamedTuple
@@ -47,7 +47,7 @@ def fitted() -> Fitted:
     return fit_variance_heads(DATA.vectors, DATA.labels, steps=150)
 
 
-def test_noisier_vectors_of_unseen_classes_are_vaguer(fitted: Fitted):
+def test_noisier_vectors_of_unseen_classes_have_larger_variance(fitted: Fitted):
     new = noisy_classes(12, 12, seed=1)
     assert spearmanr(fitted.heads.var(new.vectors), new.noise).statistic > 0.5
     assert spearmanr(fitted.log_var, DATA.noise).statistic > 0.5  # by heads that never saw a class

@@ -55,7 +55,7 @@ def test_what_heads_read_is_white(heads: VarianceHeads):
     assert float(inputs[:, 4].std()) == pytest.approx(1, abs=1e-3)
 
 
-def test_what_lies_outside_the_directions_is_seen(heads: VarianceHeads):
+def test_the_length_outside_the_directions_is_an_input(heads: VarianceHeads):
     unseen = torch.linalg.svd(heads.projection.T).Vh[-1]  # orthogonal to all that are read
     far = VECTORS + 20 * unseen
     before, after = heads.inputs(VECTORS), heads.inputs(far)

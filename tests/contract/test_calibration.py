@@ -6,7 +6,7 @@ import pytest
 from clusters import FINGERPRINT, SPACE, cluster_index, rows_of, thirds
 from memory_engine import MemoryEngine
 
-from surefind.confidence import density as neighbourhoods
+from surefind.confidence import density
 from surefind.confidence.calibrate import CalibrationTargets, calibrate_engine, embedded_queries
 from surefind.confidence.conformal import VERDICTS
 from surefind.engines.base import Rows
@@ -73,6 +73,22 @@ def test_rows_that_were_replaced_are_judged_anew(tmp_path, engine):
         found = index.search(FRESH[:60], k=25)
     assert {hit.id for result in found for hit in result.hits} & {*REPLACED.ids}
     assert_alike(found, plain_answers(then=REPLACED))
+
+
+def test_rows_that_stay_are_not_looked_at_again(tmp_path, engine, monkeypatch):
+    looked: list[int] = []
+    look = density.knn_distances_of
+
+    def counting(engine, keys):
+        looked.append(len(keys))
+        return look(engine, keys)
+
+    monkeypatch.setattr(density, "knn_distances_of", counting)
+    with cluster_index(tmp_path / "index", *GALLERY, engine=engine) as index:
+        index.calibrate(KNOWN, labels=LABELS, targets=TARGETS, learn_variance=False)
+        assert sum(looked) == len(index)
+        index.search(FRESH[:60], k=25)
+        assert sum(looked) == len(index)
 
 
 def test_own_rows_are_asked_alike(tmp_path, engine):

@@ -1,12 +1,11 @@
-"""An index that is calibrated: what its answers say, and when they say nothing."""
+"""Searches of a calibrated index."""
 
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
+from brute_force import brute_force_neighbourhood
 from clusters import DIM, FINGERPRINT, SPACE, cluster_index, gaussians, thirds
-from looking import look
 
 import surefind as sf
 from surefind.confidence.calibrate import CalibrationTargets
@@ -15,21 +14,6 @@ from surefind.engines.space import Space
 from surefind.search.index import Index
 
 (GALLERY, LABELS), (KNOWN, KNOWN_LABELS), (FRESH, FRESH_LABELS) = thirds(classes=40, seed=3)
-TARGETS = CalibrationTargets(precision=0.75, probability=0.8)
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("made") / "index"
-    with cluster_index(folder, GALLERY, LABELS) as index:
-        index.calibrate(KNOWN, labels=KNOWN_LABELS, targets=TARGETS, learn_variance=False)
-    return folder
-
-
-@pytest.fixture
-def index(made, tmp_path) -> Index:
-    """A copy of its own for each test."""
-    return Index.open(shutil.copytree(made, tmp_path / "index"))
 
 
 def answers(index: Index, queries=FRESH, k: int = 5) -> list[tuple]:
@@ -39,7 +23,7 @@ def answers(index: Index, queries=FRESH, k: int = 5) -> list[tuple]:
 # what an answer says
 
 
-def test_every_hit_says_how_sure_it_is(index):
+def test_every_hit_has_a_confidence(index):
     for result in index.search(FRESH[:50], k=7):
         sure = [hit.confidence for hit in result.hits]
         assert all(0 < one < 1 for one in sure)
@@ -50,9 +34,9 @@ def test_every_hit_says_how_sure_it_is(index):
         assert result.uncalibrated is None
 
 
-def test_confidence_is_that_of_what_looking_at_everything_shows(index):
+def test_confidence_agrees_with_brute_force(index):
     model = index.calibration.model
-    wanted = model.confidence(look(GALLERY, FRESH[:12]).seen)
+    wanted = model.confidence(brute_force_neighbourhood(GALLERY, FRESH[:12]).neighbourhood)
     found = [[hit.confidence for hit in result.hits] for result in index.search(FRESH[:12], k=20)]
     assert np.array(found) == pytest.approx(wanted, abs=1e-4)
 
@@ -63,7 +47,7 @@ def test_hits_beyond_the_twentieth_have_no_confidence(index):
 
 
 @pytest.mark.parametrize("k", [1, 19, 20, 60])
-def test_what_is_said_does_not_depend_on_k(index, k):
+def test_confidence_does_not_depend_on_k(index, k):
     for few, many in zip(index.search(FRESH[:9], k=k), index.search(FRESH[:9], k=30), strict=True):
         sure, wanted = ([hit.confidence for hit in result.hits[:20]] for result in (few, many))
         assert sure == pytest.approx(wanted[: len(sure)])
@@ -86,14 +70,14 @@ def test_some_queries_match_some_are_unsure_and_sure_ones_are_right_more_often(i
     assert sure.mean() == pytest.approx(right.mean(), abs=0.06)
 
 
-def test_queries_far_away_are_foreign(index):
+def test_queries_far_away_get_no_match(index):
     far = gaussians(FRESH.mean.numpy() + 1000)
     for result in index.search(far[:30]):
         assert result.verdict == "no_match"
         assert result.novelty_p_value <= 0.01
 
 
-def test_of_queries_that_belong_few_are_called_foreign(tmp_path):
+def test_few_genuine_queries_get_no_match(tmp_path):
     rate, called = 0.05, []
     for seed in range(5):
         gallery, known, fresh = thirds(seed=seed)
@@ -109,7 +93,7 @@ def test_of_queries_that_belong_few_are_called_foreign(tmp_path):
 # when nothing is said, and why
 
 
-def test_nothing_is_said_before_the_calibration(tmp_path):
+def test_there_is_no_confidence_before_the_calibration(tmp_path):
     index = cluster_index(tmp_path / "index", GALLERY, LABELS)
     assert (index.calibrated, index.calibration) == (None, None)
     result = index.search(FRESH[:1])[0]
@@ -127,7 +111,7 @@ def test_nothing_is_said_before_the_calibration(tmp_path):
         ({"ranking": "expected"}, "ranking=expected"),
     ],
 )
-def test_a_search_that_was_not_calibrated_says_why_it_is_silent(index, asked, named):
+def test_a_search_without_confidence_says_why(index, asked, named):
     result = index.search(FRESH[:1], **asked)[0]
     assert len(result.hits) == 5
     assert result.uncalibrated.startswith(f"no confidence with {named}:")
@@ -179,7 +163,7 @@ def test_refreshing_shows_the_calibration_of_another_process(tmp_path):
 # drift, and the calibration of another gallery
 
 
-def test_queries_like_those_of_the_calibration_show_less_shift_than_others(index):
+def test_other_queries_drift_more_than_those_of_the_calibration(index):
     moved = gaussians(FRESH.mean.numpy() + np.random.default_rng(0).normal(size=FRESH.mean.shape))
     found = {drift.name: drift.statistic for drift in index.drift(moved)}
     assert {"distance", "confidence"} <= set(found)
@@ -188,7 +172,7 @@ def test_queries_like_those_of_the_calibration_show_less_shift_than_others(index
     assert found["distance"] > 0.3
 
 
-def test_a_shift_needs_a_calibration_and_enough_queries(index, tmp_path):
+def test_drift_needs_a_calibration_and_enough_queries(index, tmp_path):
     plain = cluster_index(tmp_path / "plain", GALLERY, LABELS)
     with pytest.raises(sf.InvalidArgument, match="expected a calibrated index"):
         plain.drift(FRESH)
@@ -205,7 +189,9 @@ def test_a_calibration_can_be_adopted_by_another_gallery_of_the_model(index, tmp
     other = cluster_index(tmp_path / "other", *gallery)
     other.adopt(index.calibrated)
     model = index.calibration.model
-    wanted = model.confidence(look(gallery[0], fresh[0][:8]).seen)[:, 0]
+    wanted = model.confidence(brute_force_neighbourhood(gallery[0], fresh[0][:8]).neighbourhood)[
+        :, 0
+    ]
     found = [result.confidence for result in other.search(fresh[0][:8])]
     assert found == pytest.approx(wanted, abs=1e-4)
     assert Index.open(tmp_path / "other").calibration == index.calibration

@@ -1,4 +1,4 @@
-"""What an index is calibrated with, and what is refused and leaves everything as it was."""
+"""Calibration of an index: its labelled queries, copies, and errors."""
 
 import shutil
 from dataclasses import replace
@@ -19,20 +19,6 @@ from surefind.search.folder import IndexFolder
 from surefind.search.index import Index
 
 (GALLERY, LABELS), (KNOWN, KNOWN_LABELS), (FRESH, _) = thirds(classes=40, seed=3)
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("made") / "index"
-    with cluster_index(folder, GALLERY, LABELS) as index:
-        index.calibrate(KNOWN, labels=KNOWN_LABELS, learn_variance=False)
-    return folder
-
-
-@pytest.fixture
-def index(made, tmp_path) -> Index:
-    """A copy of its own for each test."""
-    return Index.open(shutil.copytree(made, tmp_path / "index"))
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +64,7 @@ def test_pictures_that_are_in_the_index_are_not_their_own_hits(tmp_path, encoder
     assert pictures.curve.confidence == pytest.approx(own.curve.confidence, abs=1e-3)
 
 
-def test_of_a_catalog_with_queries_only_those_are_asked(tmp_path, encoder, catalog):
+def test_only_the_queries_of_a_catalog_are_used(tmp_path, encoder, catalog):
     index = Index.create(tmp_path / "index", encoder, catalog)
     asks = replace(catalog, queries=tuple(row < 60 for row in range(72)))
     assert index.calibrate(asks, learn_variance=False).origin.queries == 60
@@ -91,7 +77,7 @@ def test_pictures_without_labels_are_refused(tmp_path, encoder, catalog):
     assert index.calibration is None
 
 
-def test_own_rows_are_asked_of_the_others(tmp_path):
+def test_own_rows_search_the_others(tmp_path):
     index = cluster_index(tmp_path / "index", GALLERY, LABELS)
     origin = index.calibrate(learn_variance=False).origin
     assert (origin.queries, origin.classes, origin.gallery) == (len(LABELS), 40, len(LABELS))
@@ -160,17 +146,6 @@ def test_embeddings_are_not_helped_by_copies_in_the_index(tmp_path):
     assert given.origin.copies == 288  # of the queries given, and of the rows of the index
 
 
-def test_pictures_are_not_helped_by_copies_in_the_index(tmp_path, encoder, catalog):
-    plain = Index.create(tmp_path / "plain", encoder, catalog)
-    wanted = plain.calibrate(catalog, learn_variance=False)
-    index = Index.create(tmp_path / "index", encoder, catalog)
-    index.add(copied(catalog, tmp_path / "copies"), duplicates="keep")
-    found = index.calibrate(catalog, learn_variance=False)
-    assert len(index) == 144
-    assert found.quality.right == wanted.quality.right
-    assert (found.origin.copies, wanted.origin.copies) == (72, 0)
-
-
 def test_a_search_still_finds_copies(tmp_path):
     index = cluster_index(tmp_path / "index", *with_copies(GALLERY, LABELS))
     index.calibrate(learn_variance=False)
@@ -184,7 +159,7 @@ def test_a_model_that_gives_all_images_one_vector_is_one_clear_error(tmp_path):
         index.calibrate(learn_variance=False)
 
 
-def test_learned_doubt_is_kept_and_used(tmp_path, monkeypatch):
+def test_learned_variance_is_stored_and_used(tmp_path, monkeypatch):
     monkeypatch.setattr(calibrating, "STEPS", 30)
     index = cluster_index(tmp_path / "index", *clusters(vague=True))
     calibration = index.calibrate(seed=1)
@@ -196,7 +171,7 @@ def test_learned_doubt_is_kept_and_used(tmp_path, monkeypatch):
     assert again.model == calibration.model
 
 
-def test_one_query_of_each_class_is_enough_though_no_doubt_is_learned(tmp_path):
+def test_one_query_of_each_class_is_enough_though_no_variance_is_learned(tmp_path):
     gallery, known, _ = thirds(classes=60, seed=5)
     index = cluster_index(tmp_path / "index", *gallery)
     first = [known[1].index(f"class {code}") for code in range(60)]
@@ -218,21 +193,6 @@ def test_an_index_in_expected_order_is_calibrated_in_that_order(tmp_path):
     assert index.calibrate(learn_variance=False).origin.ranking == "expected"
     assert index.search(FRESH[:1])[0].confidence is not None
     assert index.search(FRESH[:1], ranking="mean")[0].confidence is None
-
-
-def test_labels_and_metadata_may_be_numbers(tmp_path):
-    wanted = cluster_index(tmp_path / "text", GALLERY, LABELS).calibrate(learn_variance=False)
-    codes = [int(label[6:]) for label in LABELS]
-    facts = [{"label": code, "year": 2000 + code, "price": 0.5 * code} for code in codes]
-    index = Index.create_empty(tmp_path / "index", SPACE, fingerprint=FINGERPRINT)
-    index.add_embeddings(GALLERY, [f"row-{n}" for n in range(len(codes))], metadata=facts)
-    assert index.calibrate(learn_variance=False).quality == wanted.quality
-    known = [int(label[6:]) for label in KNOWN_LABELS]
-    assert index.calibrate(KNOWN, labels=known, learn_variance=False).quality.right < 0.9
-    with Index.open(tmp_path / "index") as again:
-        where = ["label = 7", "year <= 2007", "price > 3"]
-        (result,) = again.search(FRESH[:1], k=50, where=where)
-    assert [dict(hit.metadata) for hit in result.hits] == [facts[codes.index(7)]] * 12
 
 
 def test_places_serve_as_labels(tmp_path):
@@ -260,7 +220,11 @@ def unlabelled(folder: Path) -> Index:
         (KNOWN, KNOWN_LABELS[:7], "expected 480, one for each query, got 7"),
         (KNOWN, [None] * 480, "queries with labels.*got 480 without"),
         (KNOWN[:0], [], "queries with labels.*got no queries"),
-        (KNOWN, [f"other {n % 9}" for n in range(480)], "none of which has another image"),
+        (
+            KNOWN,
+            [f"other {n % 9}" for n in range(480)],
+            "9 classes without another image in the index",
+        ),
         (gaussians(1.001 * GALLERY.mean.numpy()), LABELS, "first hit is wrong, got 0"),
         (gaussians(torch.zeros(60, 3).numpy()), LABELS[:60], "dimensions, as in the index"),
     ],
@@ -270,7 +234,7 @@ def test_queries_that_will_not_do_are_one_clear_error_and_nothing_is_written(
 ):
     before = documents(tmp_path / "index")
     with pytest.raises(sf.InvalidArgument, match=message):
-        index.calibrate(queries, labels=labels)
+        index.calibrate(queries, labels=labels, learn_variance=False)
     assert documents(tmp_path / "index") == before
     assert index.search(FRESH[:1])[0].confidence is not None
 

@@ -283,12 +283,6 @@ def test_of_images_one_by_one_their_folders_are_remembered(tmp_path, encoder, ph
     assert index.picture_roots == (photos / "class00", photos / "class01")
 
 
-def test_images_without_a_path_leave_nothing_to_remember(tmp_path, encoder, photos):
-    index = Index.create(tmp_path / "index", encoder)
-    index.add([next(photos.rglob("*.png")).read_bytes()])
-    assert index.picture_roots == ()
-
-
 def test_damage_is_named_by_verify_and_stops_nothing(index, tmp_path, photos):
     file = tmp_path / "index" / "store" / "index.db"
     change_documents(file, "UPDATE documents SET content = '/'", "picture root")

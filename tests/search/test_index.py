@@ -114,7 +114,7 @@ def test_conditions_choose_rows(index, photos):
     label = files(photos)[0].parent.name
     hits = index.search(files(photos)[10], k=20, where=f"label={label}").hits
     assert {hit.metadata["label"] for hit in hits} == {label}
-    assert len(hits) == index.count(sf.engines.filters.Where.parse([f"label={label}"])) == 5
+    assert len(hits) == index.count(sf.engines.where.Where.parse([f"label={label}"])) == 5
 
 
 @pytest.mark.parametrize("k", [0, -1, 2.5, "a", True, None])
@@ -340,7 +340,7 @@ def test_a_damaged_description_is_one_clear_error(index, tmp_path, content):
         Index.open(tmp_path / "index")
 
 
-def test_an_index_of_the_first_release_is_refused_and_told_how_to_make_it_anew(tmp_path: Path):
+def test_an_index_of_the_first_release_is_refused_with_the_remedy(tmp_path: Path):
     (tmp_path / "index.json").write_bytes(dump_checksummed_json({"schema": 1, "engine": "faiss"}))
     with pytest.raises(sf.InvalidFile, match="surefind 0.1") as raised:
         Index.open(tmp_path)
@@ -352,7 +352,7 @@ def test_a_folder_without_an_index_says_so(tmp_path):
         Index.open(tmp_path)
 
 
-def test_views_of_one_item_are_asked_as_one(index, photos):
+def test_views_of_one_item_are_searched_as_one(index, photos):
     some = files(photos)[:3]
     result = index.search_views(some, k=4)
     fused = sf.functional.fuse(index.encoder.encode(some))

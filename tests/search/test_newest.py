@@ -1,4 +1,4 @@
-"""An index as others left it, beside the one in use."""
+"""The newest version of an index beside the one in use."""
 
 import shutil
 import time
@@ -11,7 +11,7 @@ from pictures import write_pictures
 from stores import change_documents, flip_last_bit
 
 import surefind as sf
-from surefind.confidence.storage import NEIGHBOURHOODS
+from surefind.confidence.storage import DENSITY
 from surefind.search.index import Index
 
 (GALLERY, LABELS), (KNOWN, KNOWN_LABELS), (FRESH, _) = thirds(classes=12, seed=3)
@@ -83,14 +83,14 @@ def test_a_new_calibration_is_in_the_newer_one_only(place):
     assert newer.newest() is None
 
 
-def test_a_calibration_that_cannot_be_read_is_told_at_once_and_the_old_one_stays(place):
+def test_a_calibration_that_cannot_be_read_is_an_error_and_the_old_one_stays(place):
     old = Index.open(place)
     before = answers(old)
     with Index.open(place) as writer:
         add_late(writer)
         writer.calibrate(KNOWN[:100], labels=KNOWN_LABELS[:100], learn_variance=False)
     file = place / "store" / "index.db"
-    change_documents(file, "UPDATE documents SET content = x''", NEIGHBOURHOODS)
+    change_documents(file, "UPDATE documents SET content = x''", DENSITY)
     for _ in range(2):
         with pytest.raises(sf.InvalidFile, match=r"(?s)damaged.*calibrate again"):
             old.newest()

@@ -25,12 +25,18 @@ GUARANTEE = PrecisionGuarantee(
     queries=812,
     groups=40,
     design_effect=1.2,
-    ahead=None,
-    enough=None,
+    horizon=None,
+    queries_needed=None,
     best=0.97,
 )
-SHOWING = PredictionSetRule(
-    miss=0.1, level=0.97, most=20, mean_size=4.56, queries=812, groups=40, reached=0.03
+PREDICTION_SET = PredictionSetRule(
+    miss_rate=0.1,
+    level=0.97,
+    most=20,
+    mean_size=4.56,
+    queries=812,
+    groups=40,
+    smallest_achievable_miss_rate=0.03,
 )
 ORIGIN = Origin(
     fingerprint="f" * 64,
@@ -57,17 +63,17 @@ QUALITY = Quality(
 )
 
 
-def make_calibration(*, belonging: int = 700, **changed: Any) -> Calibration:
+def make_calibration(*, genuine: int = 700, **changed: Any) -> Calibration:
     """With the parts above, or others; it cannot judge."""
     parts: dict[str, Any] = {
         "origin": ORIGIN,
         "model": None,
-        "novelty": novelty_of(np.linspace(0, 1, belonging)),
+        "novelty": novelty_of(np.linspace(0, 1, genuine)),
         "guarantee": GUARANTEE,
-        "showing": SHOWING,
+        "prediction_set": PREDICTION_SET,
         "quality": QUALITY,
         "curve": make_curve(),
-        "usual": {},
+        "reference_quantiles": {},
     }
     return Calibration(**parts | changed)
 

@@ -39,10 +39,10 @@ def clusters(
     centres = random.normal(size=(classes, DIM)).repeat(per_class, axis=0)
     centres[:, 0] += 10 * region / scale[:, 0]
     width = np.exp(random.uniform(-1.0, 0.4, classes)).repeat(per_class)[:, None]
-    doubt = random.uniform(0.2, 1.8, (len(centres), 1)) if vague else np.ones((len(centres), 1))
-    mean = scale * (centres + width * doubt * random.normal(size=centres.shape))
+    noise = random.uniform(0.2, 1.8, (len(centres), 1)) if vague else np.ones((len(centres), 1))
+    mean = scale * (centres + width * noise * random.normal(size=centres.shape))
     labels = [f"class {code}" for code in np.arange(classes).repeat(per_class)]
-    return gaussians(mean, var=0.01 * (scale * doubt)[:, 0] ** 2), labels
+    return gaussians(mean, var=0.01 * (scale * noise)[:, 0] ** 2), labels
 
 
 def thirds(
@@ -71,28 +71,28 @@ def cluster_engine(place: Path, embeddings: Gaussians, labels: list[str]) -> Eng
     return engine
 
 
-def observed_clusters(place: Path, embeddings: Gaussians, labels: list[str]) -> CalibrationData:
+def cluster_data(place: Path, embeddings: Gaussians, labels: list[str]) -> CalibrationData:
     """Every image asked of the others."""
     engine = cluster_engine(place, embeddings, labels)
     return collect_calibration_data(
         engine,
         own_queries(engine),
         LocalDensity.of(engine),
-        doubt=QueryVariance(None, np.zeros(len(labels))),
+        query_variance=QueryVariance(None, np.zeros(len(labels))),
         gallery=checked_gallery(engine),
     )
 
 
-def some_of(observed: CalibrationData, rows: np.ndarray) -> CalibrationData:
+def some_of(data: CalibrationData, rows: np.ndarray) -> CalibrationData:
     """Some of the queries, with folds of their own."""
-    groups = observed.groups[rows]
+    groups = data.class_codes[rows]
     return CalibrationData(
-        observed.seen.at(rows),
-        observed.match[rows],
+        data.neighbourhood.at(rows),
+        data.match[rows],
         groups,
-        observed.belongs[rows],
+        data.has_match[rows],
         folds_of(groups),
-        observed.gallery,
+        data.gallery,
     )
 
 

@@ -9,7 +9,7 @@ from vague_vectors import VagueVectors, vague_vectors
 import surefind as sf
 from surefind.confidence import calibrate as calibrating
 
-STEPS = 20  # of learning which vectors are vague: enough for so few
+STEPS = 20  # of learning the variance of vectors: enough for so few
 
 
 @pytest.fixture(scope="session", autouse=True)

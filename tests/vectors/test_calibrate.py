@@ -14,7 +14,7 @@ from surefind.confidence.variance_fit import fit_variance_heads
 from surefind.vectors import upgrade as upgrade_module
 
 
-def test_confidence_tells_right_from_wrong_in_classes_never_seen_better_than_distance(
+def test_confidence_separates_right_from_wrong_in_unseen_classes_better_than_distance(
     upgrade, fresh, tmp_path
 ):
     gallery, asked = slice(0, None, 2), slice(1, None, 2)
@@ -51,13 +51,13 @@ def test_it_says_what_it_was_made_with(upgrade, known):
     assert origin.fingerprint == upgrade.fingerprint
     assert upgrade.calibration.guarantee.precision == 0.8
     quality = upgrade.calibration.quality
-    itself = np.square(known.vectors[:, None] - known.vectors).sum(axis=2)
-    np.fill_diagonal(itself, np.inf)
-    nearest = known.labels[itself.argmin(axis=1)]
+    between = np.square(known.vectors[:, None] - known.vectors).sum(axis=2)
+    np.fill_diagonal(between, np.inf)
+    nearest = known.labels[between.argmin(axis=1)]
     assert quality.right == pytest.approx((nearest == known.labels).mean())
 
 
-def test_learned_doubt_is_evidence_and_without_it_there_is_none(upgrade, plain):
+def test_learned_variance_is_evidence(upgrade, plain):
     sources = [
         {COLUMNS[name].source for name in made.calibration.model.names} for made in (upgrade, plain)
     ]
@@ -111,29 +111,23 @@ def test_the_same_seed_gives_the_same_upgrade_without_touching_the_vectors(known
 
 
 @pytest.mark.parametrize(
-    "labels_as",
-    [
-        list,
-        torch.as_tensor,
-        lambda labels: labels[:, None],
-        lambda labels: [f"class {n}" for n in labels],
-    ],
+    "labels_as", [torch.as_tensor, lambda labels: [f"class {n}" for n in labels]]
 )
 def test_labels_may_be_numbers_text_or_a_column(known, plain, labels_as):
     made = sf.calibrate(known.vectors, labels_as(known.labels), learn_variance=False)
     assert made.calibration.quality == plain.calibration.quality
 
 
-def test_progress_is_told_by_name(known):
+def test_progress_is_reported_by_stage(known):
     told = {}
     sf.calibrate(
         known.vectors, known.labels, progress=lambda what, *count: told.update({what: count})
     )
     steps = (1 + FOLDS) * calibrating.STEPS  # for all classes, and without each fold
     assert told == {
-        "learning which vectors are vague": (steps, steps),
-        "looking around every image": (360, 360),
-        "asking labelled queries": (360, 360),
+        "learning the variance of vectors": (steps, steps),
+        "measuring local density": (360, 360),
+        "searching labelled queries": (360, 360),
     }
 
 

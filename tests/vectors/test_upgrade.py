@@ -50,7 +50,7 @@ def test_vectors_are_the_means_bit_for_bit(upgrade, fresh, given_as):
     assert embedded.mean.numpy().tobytes() == fresh.vectors.tobytes()
 
 
-def test_without_learned_doubt_all_vectors_are_points_and_hits_have_a_confidence(
+def test_without_learned_variance_all_vectors_are_points_and_hits_have_a_confidence(
     plain, known, fresh, tmp_path
 ):
     embedded = plain.embed(fresh.vectors)
@@ -78,7 +78,7 @@ def test_queries_of_another_kind_are_one_error(upgrade, fresh, change, message):
 # an index
 
 
-def test_clear_queries_match_and_those_far_away_are_foreign(index, upgrade, known):
+def test_clear_queries_match_and_those_far_away_do_not(index, upgrade, known):
     clear = known.noise < 0.4
     called = [one[0] for one in verdicts(index, upgrade.embed(known.vectors[clear]))]
     assert called.count("match") > 0.8 * len(called)
@@ -171,7 +171,7 @@ def test_what_is_saved_is_read(request, which, known, fresh, tmp_path):
 def test_a_folder_tells_nothing_about_the_vectors_it_was_made_with(folder, known):
     content = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
     assert known.vectors[0].tobytes() not in content
-    assert len(sf.Upgrade.load(folder).calibrated.neighbourhoods) == 0
+    assert len(sf.Upgrade.load(folder).calibrated.density) == 0
     assert [path.name for path in folder.iterdir()] == [FILE]
 
 
@@ -194,7 +194,7 @@ def test_a_folder_that_is_no_upgrade_is_refused(tmp_path):
     ("changed", "message"),
     [
         ({"schema": 99}, "schema 99, this version reads 1"),
-        ({"dim": 17}, "put together of two upgrades"),
+        ({"dim": 17}, "parts belong to different upgrades"),
         ({"fingerprint": "0" * 64}, "another index"),
     ],
 )

@@ -46,7 +46,7 @@ def calibrate(
     novelty_level: Annotated[float, Option(help="Share of genuine queries called foreign.")] = 0.01,
     split: Annotated[Split, Option(help="Which split of the data; best not trained on.")] = "all",
     log_var: Annotated[
-        bool, Option("--variance/--no-variance", help="Learn which images are vague.")
+        bool, Option("--variance/--no-variance", help="Learn a variance per image.")
     ] = True,
     plot: Annotated[Path | None, Option(help="Draw the calibration as PNG, SVG or PDF.")] = None,
     check: Annotated[
@@ -78,8 +78,8 @@ def calibrate(
     targets = sf.CalibrationTargets(
         precision=precision,
         probability=probability,
-        ahead=ahead,
-        miss=miss,
+        horizon=ahead,
+        miss_rate=miss,
         novelty_level=novelty_level,
     )
     if plot is not None:  # before the work, not after it
@@ -187,15 +187,15 @@ def print_calibration(folder: Path, calibration: "Calibration") -> None:
 
     from surefind.cli.output import remark
     from surefind.cli.rendering import plain_table
-    from surefind.search import sentences
+    from surefind.confidence import explain
     from surefind.text import printable
 
     quality, origin = calibration.quality, calibration.origin
-    made = f"{folder}, {origin.gallery:,} images: calibrated {sentences.made_with(calibration)}"
+    made = f"{folder}, {origin.gallery:,} images: calibrated {explain.made_with(calibration)}"
     print(printable(made))
-    if copies := sentences.copies_left_out(calibration):
+    if copies := explain.copies_left_out(calibration):
         print(copies)
-    print(f"{sentences.measured(quality.right)} of their first hits are right\n")
+    print(f"{explain.measured(quality.right)} of their first hits are right\n")
     table = plain_table("is the first hit a match?", "confidence", "nearest distance", "d₁/d₂₀")
     for name, *values in (
         ("AUROC of a wrong first hit", quality.auroc, quality.baseline_auroc, quality.ratio_auroc),
@@ -203,12 +203,12 @@ def print_calibration(folder: Path, calibration: "Calibration") -> None:
         ("  of a perfect model", quality.floor, quality.baseline_floor, None),
         ("Brier, lower is better", quality.brier, quality.baseline_brier, None),
     ):
-        table.add_row(name, *(sentences.digits(value) for value in values))
+        table.add_row(name, *(explain.digits(value) for value in values))
     Console().print(table)
     print("each query judged by a fit to other classes, both calibrated in the same way;")
     print("AUROC: mean within the folds; ECE: debiased, and what a perfect model would show\n")
-    print(sentences.guaranteed(calibration.guarantee))
-    print(sentences.shown(calibration.showing))
-    print(sentences.no_match_rule(calibration))
+    print(explain.guaranteed(calibration.guarantee))
+    print(explain.shown(calibration.prediction_set))
+    print(explain.no_match_rule(calibration))
     for weakness in origin.remarks:
         remark(f"warning: {weakness}")

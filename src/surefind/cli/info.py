@@ -18,13 +18,13 @@ def info(folder: IndexArgument, as_json: JsonOption = False, engine: EngineOptio
     """
     from rich import filesize
 
-    from surefind.search import sentences
+    from surefind.confidence import explain
     from surefind.text import printable
 
     with sf.Index.open(folder, engine=engine) as index:
         facts, calibration = index.describe(), index.calibration
     if calibration is not None:
-        change = sentences.gallery_change(calibration, facts["images"])
+        change = explain.gallery_change(calibration, facts["images"])
         facts["warnings"] += [change] if change else []
     if as_json:
         print(json.dumps(facts, default=str))
@@ -34,13 +34,13 @@ def info(folder: IndexArgument, as_json: JsonOption = False, engine: EngineOptio
     facts["calibration"] = f"not calibrated: surefind calibrate {folder} DATA"
     if calibration is not None:
         warnings += calibration.origin.remarks
-        facts["calibration"] = sentences.made_with(calibration)
-        if copies := sentences.copies_left_out(calibration):
+        facts["calibration"] = explain.made_with(calibration)
+        if copies := explain.copies_left_out(calibration):
             facts["copies"] = copies
-        facts["quality"] = sentences.found_quality(calibration.quality)
-        facts["guarantee"] = sentences.guaranteed(calibration.guarantee)
-        facts["showing"] = sentences.shown(calibration.showing)
-        facts["no_match"] = sentences.no_match_rule(calibration)
+        facts["quality"] = explain.found_quality(calibration.quality)
+        facts["guarantee"] = explain.guaranteed(calibration.guarantee)
+        facts["prediction_set"] = explain.shown(calibration.prediction_set)
+        facts["no_match"] = explain.no_match_rule(calibration)
     width = max(map(len, facts))
     for name, value in facts.items():
         print(f"{name:{width}s}  {printable(str(value))}")

@@ -19,9 +19,9 @@ from rich.text import Text
 from surefind.cli.output import can_show
 from surefind.confidence.calibration import Calibration
 from surefind.confidence.conformal import MATCH, NO_MATCH, UNSURE
+from surefind.confidence.explain import confidence_of, how_many_to_look_at, meaning, sure
 from surefind.images.decode import ImageRejected, ImageSource, decode_picture
 from surefind.search.hits import SearchResult
-from surefind.search.sentences import confidence_of, how_many_to_look_at, meaning, sure
 from surefind.text import printable, shortened
 
 PREVIEW_COLUMNS, PREVIEW_LINES = 12, 6  # of characters, which are twice as high as wide
@@ -161,9 +161,13 @@ def query_heading(
         " (candidates re-ranked)" if result.reranked else "",
     )
     if result.verdict is not None:
-        text.append(f"\n{result.verdict}", VERDICT_STYLES[result.verdict])
-        text.append(f": {meaning(result, calibration)}\n{confidence_of(result)}")
-        if (advice := how_many_to_look_at(result, calibration)) is not None:
+        text.append("\n" + result.verdict.replace("_", " "), VERDICT_STYLES[result.verdict])
+        text.append(f": {meaning(result.verdict, result.novelty_p_value, calibration)}")
+        text.append(f"\n{confidence_of(result.verdict, result.confidence)}")
+        advice = how_many_to_look_at(
+            result.verdict, result.show, calibration, listed=len(result.hits)
+        )
+        if advice is not None:
             text.append(f"\n{advice}")
     if preview is None:
         return text

@@ -203,7 +203,7 @@ def _print_tables(index: "sf.Index", found: "Iterator[Answer]", *, pictures: boo
 
 def _print_footer(index: "sf.Index", results: "Sequence[sf.SearchResult]") -> None:
     """Print what the verdicts rest on, or why there are none."""
-    from surefind.search.sentences import gallery_change, guaranteed, made_with
+    from surefind.confidence.explain import gallery_change, guaranteed, made_with
     from surefind.text import printable
 
     calibration = index.calibration

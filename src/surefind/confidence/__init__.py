@@ -1,1 +1,48 @@
-"""From evidence to numbers a user can threshold."""
+"""Calibrated confidence, verdicts and guarantees for the hits of a search.
+
+Modules, in reading order:
+
+- `evidence`: the neighbourhood of a query and its hits, and evidence columns computed from it
+- `copies`, `density`: copies of a query; distances from every indexed image to its neighbours
+- `match_model`: probability that a hit is a match, from evidence, cross-fitted by class
+- `guarantee`: threshold with a guaranteed precision (learn then test, design effect)
+- `conformal`: prediction set, novelty p-value, verdict
+- `calibration`: all of these fitted, their quality, and how they judge a query
+- `variance_heads`, `variance_fit`: learned variance of fixed vectors
+- `labelled_queries`, `calibrate`: labelled queries are searched, and a calibration is fitted
+- `storage`, `drift`, `explain`: documents on disk, change of queries, sentences for people
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from surefind.confidence.calibrate import CalibrationTargets
+    from surefind.confidence.calibration import Calibration, Quality
+    from surefind.confidence.conformal import PredictionSetRule
+    from surefind.confidence.drift import Drift
+    from surefind.confidence.guarantee import PrecisionGuarantee
+
+_HOME = {
+    "Calibration": "calibration",
+    "CalibrationTargets": "calibrate",
+    "Drift": "drift",
+    "PrecisionGuarantee": "guarantee",
+    "PredictionSetRule": "conformal",
+    "Quality": "calibration",
+}
+
+__all__ = [
+    "Calibration",
+    "CalibrationTargets",
+    "Drift",
+    "PrecisionGuarantee",
+    "PredictionSetRule",
+    "Quality",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

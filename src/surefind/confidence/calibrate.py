@@ -1,4 +1,4 @@
-"""Fit a calibration to labelled queries."""
+"""Calibrate: load labelled queries, search them, fit a calibration."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -52,66 +52,75 @@ from surefind.images.catalog import Catalog
 from surefind.images.digest import digest_of
 from surefind.validation import check_number, check_share, check_whole
 
-STEPS = 150  # of learning which images are vague
-MOST_QUERIES = 5000  # asked of an index; of more, as many are drawn at random
-_STILL = 1e-6  # what varies less was not learned
+STEPS = 150  # of training the variance heads
+MOST_QUERIES = 5000  # larger sets of labelled queries are sampled
+_STILL = 1e-6  # a variance with a smaller range was not learned
 
 Progress = Callable[[str, int, int], None]  # stage, done, total
 
 
 @dataclass(frozen=True)
 class CalibrationTargets:
-    """What is asked of a calibration."""
+    """Targets of a calibration.
 
-    precision: float = 0.95  # of what is called a match
-    probability: float = 0.9  # that this is kept
-    ahead: int | None = None  # by the next so many queries; None: in the long run
-    miss: float = 0.1  # how often no match may be among the hits that are shown
-    novelty_level: float = NOVELTY_LEVEL
+    Raises:
+        InvalidArgument: A target is out of range.
+    """
+
+    precision: float = 0.95  # share of results called a match that must be correct
+    probability: float = 0.9  # that this holds
+    horizon: int | None = None  # future queries for which it must hold; None: the long run
+    miss_rate: float = 0.1  # share of queries that may have no match among the hits to show
+    novelty_level: float = NOVELTY_LEVEL  # share of genuine queries that may get no_match
 
     def __post_init__(self) -> None:
-        """Before any work that is done for them."""
-        for name in ("precision", "probability", "miss"):
+        for name in ("precision", "probability", "miss_rate"):
             check_share(name, getattr(self, name))
-        rate, expected = self.novelty_level, "a share from 0 to below 1"
-        check_number("novelty_level", rate, expected, lambda share: 0 <= share < 1)
-        if self.ahead is not None:
-            check_whole("ahead", self.ahead)
+        check_number(
+            "novelty_level",
+            self.novelty_level,
+            "a share from 0 to below 1",
+            lambda share: 0 <= share < 1,
+        )
+        if self.horizon is not None:
+            check_whole("horizon", self.horizon)
 
 
 def fit_calibration(
     data: CalibrationData, origin: Origin, targets: CalibrationTargets
 ) -> Calibration:
-    """Confidence, novelty, guarantee and size of the answer; all judged across classes."""
+    """Fit confidence, novelty, guarantee and prediction set, cross-fitted by class."""
     check_enough(data)
-    names = columns_of(data.seen)
+    names = columns_of(data.neighbourhood)
     model, confidence = fit_confidence(
-        data.seen, data.match, data.fold, names=names, unseen=data.unseen
+        data.neighbourhood, data.match, data.fold, names=names, held_out=data.held_out
     )
     first, curve = confidence[:, 0], curve_of(confidence, data)
     return Calibration(
         origin=origin,
         model=model,
-        novelty=novelty_of(novelty_values(data.seen)[data.belongs]),
+        novelty=novelty_of(novelty_values(data.neighbourhood)[data.has_match]),
         guarantee=guarantee_precision(
             first,
             data.match[:, 0],
-            data.groups,
+            data.class_codes,
             precision=targets.precision,
             probability=targets.probability,
-            ahead=targets.ahead,
+            horizon=targets.horizon,
         ),
-        showing=fit_prediction_set(confidence, data.match, data.groups, miss=targets.miss),
+        prediction_set=fit_prediction_set(
+            confidence, data.match, data.class_codes, miss_rate=targets.miss_rate
+        ),
         curve=curve,
-        quality=quality_of(curve, data.seen),
-        usual=quantiles_of(first_hit_columns(data.seen, names, first)),
+        quality=quality_of(curve, data.neighbourhood),
+        reference_quantiles=quantiles_of(first_hit_columns(data.neighbourhood, names, first)),
         novelty_level=targets.novelty_level,
     )
 
 
 def curve_of(confidence: Numbers, data: CalibrationData) -> Curve:
-    """Cross-fitted confidence of first hits, and that of the baseline in the same folds."""
-    _, alone = fit_confidence(data.seen, data.match, data.fold, names=("distance",))
+    """Cross-fitted confidence of first hits, and of a fit to the distance alone."""
+    _, alone = fit_confidence(data.neighbourhood, data.match, data.fold, names=("distance",))
     return Curve(
         tuple(confidence[:, 0].tolist()),
         tuple(alone[:, 0].tolist()),
@@ -120,21 +129,21 @@ def curve_of(confidence: Numbers, data: CalibrationData) -> Curve:
     )
 
 
-def columns_of(seen: Neighbourhood) -> tuple[str, ...]:
-    """The columns that can say anything: those of a variance only where it was learned."""
-    there = {"distances", "density", "overlap"}
-    if np.ptp(np.log(seen.query_var)) > _STILL:
-        there.add("variance")
-    if np.ptp(seen.log_var) > _STILL:
-        there.add("log_var")
-    return tuple(name for name, column in COLUMNS.items() if column.source in there)
+def columns_of(neighbourhood: Neighbourhood) -> tuple[str, ...]:
+    """Names of the columns to use: those of a variance only if it was learned."""
+    sources = {"distances", "density", "overlap"}
+    if np.ptp(np.log(neighbourhood.query_var)) > _STILL:
+        sources.add("variance")
+    if np.ptp(neighbourhood.log_var) > _STILL:
+        sources.add("log_var")
+    return tuple(name for name, column in COLUMNS.items() if column.source in sources)
 
 
 def first_hit_columns(
-    seen: Neighbourhood, names: tuple[str, ...], confidence: Numbers
+    neighbourhood: Neighbourhood, names: tuple[str, ...], confidence: Numbers
 ) -> dict[str, Numbers]:
-    """Evidence and confidence of first hits, to compare later queries with."""
-    first = evidence(seen, names)[:, 0]
+    """Evidence and confidence of first hits, the reference for drift."""
+    first = evidence(neighbourhood, names)[:, 0]
     return dict(zip(names, first.T, strict=True)) | {"confidence": confidence}
 
 
@@ -144,30 +153,30 @@ def calibrate_engine(
     targets: CalibrationTargets,
     *,
     source: str,
-    log_var: QueryVariance | None = None,
+    query_variance: QueryVariance | None = None,
     trained_with: frozenset[str] = frozenset(),
     progress: Progress = lambda *_: None,
 ) -> Calibrated:
-    """Ask labelled queries, and fit a calibration to what was found.
+    """Search the labelled queries and fit a calibration to the results.
 
-    `trained_with` are the codes of the classes that the model knows too well.
+    `trained_with` are hashes of the classes that the model was trained on.
     """
     gallery = checked_gallery(engine)
-    neighbourhoods = LocalDensity.of(
+    density = LocalDensity.of(
         engine,
-        progress=lambda done: progress("looking around every image", done, engine.count()),
+        progress=lambda done: progress("measuring local density", done, engine.count()),
     )
     total = len(queries.facts)
-    log_var = log_var or QueryVariance(None, np.zeros(total))
+    query_variance = query_variance or QueryVariance(None, np.zeros(total))
     data = collect_calibration_data(
         engine,
         queries,
-        neighbourhoods,
-        log_var=log_var,
+        density,
+        query_variance=query_variance,
         gallery=gallery,
-        progress=lambda done: progress("asking labelled queries", done, total),
+        progress=lambda done: progress("searching labelled queries", done, total),
     )
-    remarks = check_calibration_data(data.match[:, 0], data.groups, has_match=data.belongs)
+    remarks = check_calibration_data(data.match[:, 0], data.class_codes, has_match=data.has_match)
     classes = class_hashes(facts["label"] for facts in queries.facts if "label" in facts)
     if known := len(classes & trained_with):
         remarks = (
@@ -182,16 +191,16 @@ def calibrate_engine(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         source=source,
         queries=len(data.match),
-        classes=len(np.unique(data.groups)),
-        without_match=int((~data.belongs).sum()),
+        classes=len(np.unique(data.class_codes)),
+        without_match=int((~data.has_match).sum()),
         gallery=data.gallery,
         copies=data.copies,
         remarks=remarks,
     )
-    return Calibrated(fit_calibration(data, origin, targets), neighbourhoods, log_var.heads)
+    return Calibrated(fit_calibration(data, origin, targets), density, query_variance.heads)
 
 
-def labelled_queries(
+def load_labelled_queries(
     engine: Engine,
     encoder: Callable[[], ImageEncoder],
     labelled: Catalog | str | Path | Embeddings | None,
@@ -200,24 +209,24 @@ def labelled_queries(
     seed: int = 0,
     progress: Progress = lambda *_: None,
 ) -> tuple[LabelledQueries, str]:
-    """Embeddings with labels, images, or the rows of the index itself; and what they are called.
+    """Return labelled queries, and a description of their source.
 
-    Images that are in the index are not their own hits. Of queries that are copies of one another
-    only the first is asked.
+    `labelled` is a catalog or a source of one, embeddings (with `labels`), or None for the rows of
+    the index. Images that are in the index are not their own hits; copies of a query are dropped.
     """
     if labels is not None and not isinstance(labelled, Embeddings):
         expected = "none, unless queries are embeddings"
         raise InvalidArgument("labels", expected=expected, got=str(len(labels)))
-    if labelled is None:  # copies among these are rows of the index, and counted as such
-        return _asked_once(own_queries(engine, seed=seed))._replace(copies=0), "the index itself"
+    if labelled is None:  # copies are rows of the index, counted by the search
+        return _drop_copies(own_queries(engine, seed=seed))._replace(copies=0), "the index itself"
     if isinstance(labelled, Embeddings):
         engine.space.check(labelled)
-        queries = _asked_once(embedded_queries(labelled, labels, seed=seed))
-        return queries._replace(itself=_twins(engine, queries.embeddings)), "embeddings"
+        queries = _drop_copies(embedded_queries(labelled, labels, seed=seed))
+        return queries._replace(self_ids=_equal_row_ids(engine, queries.embeddings)), "embeddings"
     catalog = labelled if isinstance(labelled, Catalog) else read_catalog(labelled)
     if catalog.queries:
         catalog = catalog.select(np.flatnonzero(catalog.queries))
-    catalog = catalog.select(_drawn(len(catalog), seed))
+    catalog = catalog.select(_sample_rows(len(catalog), seed))
     _labelled_rows(catalog.metadata)  # before the work
     encoded = encoder().encode_all(
         catalog.files, progress=lambda done: progress("encoding", done, len(catalog))
@@ -228,27 +237,27 @@ def labelled_queries(
     names = [inside.get(digest, "") for digest in digests]
     facts = [catalog.metadata[row] for row in kept]
     source = str(labelled.root if isinstance(labelled, Catalog) else labelled)
-    return _asked_once(_queries(encoded.embeddings, facts, names, digests)), source
+    return _drop_copies(_queries(encoded.embeddings, facts, names, digests)), source
 
 
 def own_queries(engine: Engine, *, seed: int = 0) -> LabelledQueries:
-    """The labelled rows of the index itself, each to be asked of the others."""
+    """Labelled rows of the index, as queries to the other rows."""
     keys = np.concatenate([block.keys for block in engine.scan()] or [np.empty(0, np.int64)])
-    rows = engine.rows(keys[_drawn(len(keys), seed)])
+    rows = engine.rows(keys[_sample_rows(len(keys), seed)])
     return _queries(rows.embeddings, rows.metadata, rows.ids, rows.digests)
 
 
 def embedded_queries(
     query: Embeddings, labels: Sequence[object] | None, *, seed: int = 0
 ) -> LabelledQueries:
-    """Embeddings with what they show, as if none of them were in the index."""
+    """Embeddings with labels, as queries that are not in the index."""
     if labels is None or len(labels) != len(query):
         raise InvalidArgument(
             "labels",
             expected=f"{len(query)}, one for each query",
             got="none" if labels is None else str(len(labels)),
         )
-    rows = _drawn(len(query), seed).tolist()
+    rows = _sample_rows(len(query), seed).tolist()
     facts = [{} if is_missing(labels[row]) else {"label": str(labels[row])} for row in rows]
     return _queries(query[rows], facts, [""] * len(rows))
 
@@ -256,57 +265,57 @@ def embedded_queries(
 def _queries(
     embeddings: Embeddings,
     facts: Sequence[Metadata],
-    itself: Sequence[str],
+    self_ids: Sequence[str],
     digests: Sequence[str] = (),
 ) -> LabelledQueries:
-    known, groups = _labelled_rows(facts)
+    known, class_codes = _labelled_rows(facts)
     embeddings = embeddings.detach().to("cpu").to(torch.float32)
-    nobody = np.zeros(len(facts), np.int64)
-    queries = LabelledQueries(embeddings, facts, itself, nobody, digests).at(known)
-    return queries._replace(groups=groups)
+    unknown = np.zeros(len(facts), np.int64)
+    queries = LabelledQueries(embeddings, facts, self_ids, unknown, digests).at(known)
+    return queries._replace(class_codes=class_codes)
 
 
 def _labelled_rows(facts: Sequence[Metadata]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows with a label or a place, and their classes, if they are enough."""
+    """Return the labelled rows and their class codes; raise InvalidArgument if too few."""
     known = [row for row, fact in enumerate(facts) if is_labelled(fact)]
     if not known:
         raise InvalidArgument(
             "labelled",
-            expected="queries with labels (or places), so that a hit can be right or wrong",
+            expected="queries with labels (or places)",
             got=f"{len(facts)} without" if facts else "no queries",
             fix="use a folder with a sub-folder per class, or a table with a label column",
         )
-    groups = classes_of([facts[row] for row in known])
-    check_queries(groups)
-    return np.array(known, dtype=np.int64), groups
+    class_codes = classes_of([facts[row] for row in known])
+    check_queries(class_codes)
+    return np.array(known, dtype=np.int64), class_codes
 
 
-def _asked_once(queries: LabelledQueries) -> LabelledQueries:
-    """Without queries that are copies of another."""
+def _drop_copies(queries: LabelledQueries) -> LabelledQueries:
+    """Drop queries that are copies of another."""
     labels = [str(facts.get("label")) for facts in queries.facts]
-    once = rows_asked(queries.embeddings.mean, labels, queries.digests)
+    once = rows_without_copies(queries.embeddings.mean, labels, queries.digests)
     return queries.at(once)._replace(copies=len(labels) - len(once))
 
 
-def rows_asked(
+def rows_without_copies(
     means: Tensor, labels: Sequence[str], digests: Sequence[str] = ()
 ) -> NDArray[np.int64]:
-    """Rows that are no copies of an earlier one, if they are enough."""
+    """Return rows that are not copies of an earlier one; raise InvalidArgument if too few."""
     once = np.unique(first_copies(means.numpy(), digests, labels=labels))
     if len(once) < LEAST_QUERIES:
         raise InvalidArgument(
             "labelled",
             expected=f"at least {LEAST_QUERIES} labelled queries that are no copies of another",
             got=f"{len(once)} of {len(means)}",
-            fix="label other images; if these differ, the model gives them the same vector",
+            fix="label other images; if these do differ, the model maps them to the same vector",
         )
     return once
 
 
-def _twins(engine: Engine, queries: Embeddings) -> list[str]:
-    """The id of the row that a query is equal to; "" where there is none.
+def _equal_row_ids(engine: Engine, queries: Embeddings) -> list[str]:
+    """Return the id of the row that each query equals, "" if none.
 
-    Embeddings have no digest, and a query that finds itself would make every first hit right.
+    Embeddings have no digest; a query that finds itself would make every first hit right.
     """
     near = nearest(engine, queries, 1, ranking="mean")
     names = [""] * len(queries)
@@ -324,52 +333,54 @@ def _twins(engine: Engine, queries: Embeddings) -> list[str]:
 def learned_variance(
     queries: LabelledQueries, *, seed: int = 0, progress: Progress = lambda *_: None
 ) -> QueryVariance | None:
-    """Heads that say how vague a query is; what is said here comes from heads of other classes."""
-    pairs = int((np.bincount(queries.groups) > 1).sum())
+    """Fit variance heads, unless there are too few labelled classes with pairs."""
+    pairs = int((np.bincount(queries.class_codes) > 1).sum())
     if pairs < FEWEST_CLASSES or not all("label" in facts for facts in queries.facts):
-        return None  # places are no classes, and classes of one query have no positives
-    return fit_query_variance(queries.embeddings.mean, queries.groups, seed=seed, progress=progress)
+        return None  # no positives
+    return fit_query_variance(
+        queries.embeddings.mean, queries.class_codes, seed=seed, progress=progress
+    )
 
 
 def fit_query_variance(
     vectors: Tensor,
-    groups: NDArray[np.int64],
+    class_codes: NDArray[np.int64],
     *,
     what: str = "images",
     seed: int = 0,
     progress: Progress = lambda *_: None,
 ) -> QueryVariance:
-    """Learn heads from vectors (N, D) of all classes, and for each fold from those of the others.
+    """Fit variance heads to vectors (N, D) of all classes, and for each fold to the other folds.
 
-    A query is judged by heads that did not see its class; where a fold is judged, all queries are
-    by heads that saw none of its classes.
+    The log variance of a query comes from heads that never saw its class; that used to judge a
+    fold, from heads that never saw any class of the fold.
     """
-    fold = folds_of(groups)
-    rounds, stage = 1 + int(fold.max()) + 1, f"learning which {what} are vague"
+    fold = folds_of(class_codes)
+    rounds, stage = 1 + int(fold.max()) + 1, f"learning the variance of {what}"
 
     def fit(rows: NDArray[np.int64], number: int) -> QueryVariance:
         fitted = fit_variance_heads(
             vectors[rows],
-            groups[rows],
+            class_codes[rows],
             steps=STEPS,
             seed=seed,
             progress=lambda done: progress(stage, number * STEPS + done, rounds * STEPS),
         )
-        said = log_var_of(fitted.heads, vectors)
-        said[rows] = fitted.log_var.double().numpy()
-        return QueryVariance(fitted.heads, said)
+        log_var = log_var_of(fitted.heads, vectors)
+        log_var[rows] = fitted.log_var.double().numpy()
+        return QueryVariance(fitted.heads, log_var)
 
-    whole = fit(np.arange(len(groups)), 0)
+    whole = fit(np.arange(len(class_codes)), 0)
     nested = []
     for number in range(rounds - 1):
         others = np.flatnonzero(fold != number)
-        enough = (np.bincount(groups[others]) > 1).sum() >= FEWEST_CLASSES
-        nothing = QueryVariance(None, np.zeros(len(groups)))
+        enough = (np.bincount(class_codes[others]) > 1).sum() >= FEWEST_CLASSES
+        nothing = QueryVariance(None, np.zeros(len(class_codes)))
         nested.append(fit(others, number + 1) if enough else nothing)
     return whole._replace(fold=fold, nested=tuple(nested))
 
 
-def _drawn(total: int, seed: int) -> NDArray[np.int64]:
+def _sample_rows(total: int, seed: int) -> NDArray[np.int64]:
     if total <= MOST_QUERIES:
         return np.arange(total)
     return np.sort(np.random.default_rng(seed).choice(total, MOST_QUERIES, replace=False))

@@ -1,4 +1,4 @@
-"""Calibration of an index: confidence, verdicts, guarantee, and how good they are."""
+"""Calibration: its fitted parts, its quality, and how it judges a neighbourhood."""
 
 import math
 from dataclasses import asdict, dataclass
@@ -18,7 +18,7 @@ from surefind.confidence.conformal import (
     verdicts,
 )
 from surefind.confidence.density import LocalDensity, known_density
-from surefind.confidence.evidence import NEIGHBOURS, Neighbourhood, Numbers, see
+from surefind.confidence.evidence import NEIGHBOURS, Neighbourhood, Numbers, collect_neighbourhood
 from surefind.confidence.guarantee import PrecisionGuarantee
 from surefind.confidence.match_model import ConfidenceModel
 from surefind.confidence.variance_heads import VarianceHeads
@@ -30,37 +30,42 @@ from surefind.functional.distance import HitDistances
 
 @dataclass(frozen=True)
 class Quality:
-    """Of the first hit; each query judged by a fit to other classes.
+    """Cross-fitted quality of the confidence of first hits, beside that of distances.
 
-    AUROCs are averaged within the folds of that cross-fitting (None where no fold has right and
-    wrong first hits), ECE is debiased.
+    AUROCs detect wrong first hits and are averaged over folds (None where no fold has right and
+    wrong ones); ECE is debiased. `baseline_*` are those of the nearest distance.
+
+    Attributes:
+        right: Share of queries whose first hit is a match.
+        floor: Expected ECE of a perfect model with as many queries.
+        ratio_auroc: AUROC of d1/d20, which needs no labels.
     """
 
-    right: float  # share of queries whose first hit is a match
-    auroc: float | None  # of telling wrong first hits from right ones
+    right: float
+    auroc: float | None
     aurc: float
     ece: float
     brier: float
-    baseline_auroc: float | None  # the same by the nearest distance alone
+    baseline_auroc: float | None
     baseline_ece: float
     baseline_brier: float
-    floor: float  # ECE of a perfect model with as many queries
+    floor: float
     baseline_floor: float
-    ratio_auroc: float | None  # of d1/d20, which needs no labels
+    ratio_auroc: float | None
 
 
 @dataclass(frozen=True)
 class Curve:
-    """What was said of each query's first hit by a fit to other classes, and the truth."""
+    """Cross-fitted confidence of each query's first hit, and whether it is right."""
 
     confidence: tuple[float, ...]
-    baseline: tuple[float, ...]  # by the nearest distance alone
+    baseline: tuple[float, ...]  # from the nearest distance alone
     right: tuple[bool, ...]
-    fold: tuple[int, ...] = ()  # queries of one fold were judged by one fit
+    fold: tuple[int, ...] = ()  # of the cross-fitting
 
 
-def quality_of(curve: Curve, seen: Neighbourhood) -> Quality:
-    """Measure a curve, beside the distances of the same queries."""
+def quality_of(curve: Curve, neighbourhood: Neighbourhood) -> Quality:
+    """Quality of a curve, and of the distances of the same queries."""
     right, fold = torch.tensor(curve.right), torch.tensor(curve.fold)
     own, other = (
         torch.tensor(sure, dtype=torch.float64) for sure in (curve.confidence, curve.baseline)
@@ -76,98 +81,101 @@ def quality_of(curve: Curve, seen: Neighbourhood) -> Quality:
         aurc=metrics.aurc(-own, ~right),
         ece=metrics.debiased_calibration_error(own, right),
         brier=float(metrics.brier_score(own, right).mean()),
-        baseline_auroc=auroc(seen.distance[:, 0]),
+        baseline_auroc=auroc(neighbourhood.distance[:, 0]),
         baseline_ece=metrics.debiased_calibration_error(other, right),
         baseline_brier=float(metrics.brier_score(other, right).mean()),
         floor=metrics.calibration_floor(own),
         baseline_floor=metrics.calibration_floor(other),
-        ratio_auroc=auroc(distance_ratio(seen)),
+        ratio_auroc=auroc(distance_ratio(neighbourhood)),
     )
 
 
-def distance_ratio(seen: Neighbourhood) -> Numbers:
-    """d1/d20 of squared distances, (Q,); 1 between copies, which cannot be distinguished."""
-    nearest, farthest = seen.distance[:, 0], seen.profile[:, -1]
+def distance_ratio(neighbourhood: Neighbourhood) -> Numbers:
+    """d1/d20 of squared distances, (Q,); 1 where both are 0."""
+    nearest, farthest = neighbourhood.distance[:, 0], neighbourhood.profile[:, -1]
     return np.divide(nearest, farthest, out=np.ones_like(nearest), where=farthest > 0)
 
 
-NOVELTY_LEVEL = 0.01  # of the queries that belong here, called foreign
+NOVELTY_LEVEL = 0.01  # share of genuine queries that get the verdict no_match
 
 
-class Judged(NamedTuple):
-    """What a calibration says of Q queries with H hits each."""
+class QueryJudgement(NamedTuple):
+    """Confidence, novelty and verdict of Q queries with H hits each."""
 
     confidence: Numbers  # (Q, H)
-    belongs: Numbers  # (Q,), p-value
+    p_value: Numbers  # (Q,), of novelty
     verdict: list[str]
-    show: NDArray[np.int64]  # (Q,), so many hits hold a match with the stated chance
+    show: NDArray[np.int64]  # (Q,), number of hits to show
 
 
 @dataclass(frozen=True)
 class Origin:
-    """What a calibration was made with, and for."""
+    """Model and data of a calibration."""
 
-    fingerprint: str  # of the model that made the rows
+    fingerprint: str  # of the model
     ranking: str
     created: str
     source: str  # of the labelled queries
     queries: int
     classes: int
-    without_match: int  # queries that no image of the gallery matches
-    gallery: int  # images that were searched
-    copies: int = 0  # images that are copies of a query: neither its hits nor asked again
-    remarks: tuple[str, ...] = ()  # what weakens the guarantee
+    without_match: int  # queries without a match in the gallery
+    gallery: int  # images
+    copies: int = 0  # of queries, left out
+    remarks: tuple[str, ...] = ()  # weaknesses of the data
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Fitted by `fit_calibration`; kept with an index."""
+    """Fitted calibration of an index."""
 
-    origin: Origin
-    model: ConfidenceModel
-    novelty: Novelty
-    guarantee: PrecisionGuarantee
-    showing: PredictionSetRule
-    quality: Quality
-    curve: Curve
-    usual: dict[str, tuple[float, ...]]  # quantiles of columns, to see when queries change
-    novelty_level: float = NOVELTY_LEVEL
+    origin: Origin  # model and data it was made with
+    model: ConfidenceModel  # P(match) from evidence
+    novelty: Novelty  # reference for the novelty p-value
+    guarantee: PrecisionGuarantee  # of a precision, with its threshold
+    prediction_set: PredictionSetRule  # rule for the number of hits to show
+    quality: Quality  # cross-fitted quality
+    curve: Curve  # cross-fitted confidence of each calibration query
+    reference_quantiles: dict[str, tuple[float, ...]]  # evidence of first hits, for drift
+    novelty_level: float = NOVELTY_LEVEL  # share of genuine queries that get the verdict no_match
 
-    def judge(self, seen: Neighbourhood) -> Judged:
-        confidence = self.model.confidence(seen)
-        belongs = self.novelty.p_value(novelty_values(seen))
+    def judge(self, neighbourhood: Neighbourhood) -> QueryJudgement:
+        """Return confidence, p-value, verdict and number of hits to show, per query."""
+        confidence = self.model.confidence(neighbourhood)
+        p_value = self.novelty.p_value(novelty_values(neighbourhood))
         verdict = verdicts(
             confidence[:, 0],
-            belongs,
+            p_value,
             threshold=self.guarantee.threshold,
             novelty_level=self.novelty_level,
         )
-        return Judged(confidence, belongs, verdict, set_size(confidence, self.showing.level))
+        return QueryJudgement(
+            confidence, p_value, verdict, set_size(confidence, self.prediction_set.level)
+        )
 
     def summary(self) -> dict[str, Any]:
-        """For people: what it was made with, what it guarantees, how good it is."""
+        """JSON-compatible summary: origin, guarantee, prediction set, quality."""
         return {
             "origin": asdict(self.origin),
             "guarantee": asdict(self.guarantee),
-            "showing": asdict(self.showing),
+            "prediction_set": asdict(self.prediction_set),
             "quality": asdict(self.quality),
             "novelty_level": self.novelty_level,
             "columns": list(self.model.names),
         }
 
 
-LOG_VAR_NEIGHBOURS = 10  # neighbours of a query whose log_var is evidence
+LOG_VAR_NEIGHBOURS = 10  # neighbours whose mean log variance is evidence
 
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A calibration, and what it needs to know of the gallery."""
+    """Calibration with the local density of the gallery and the variance heads."""
 
     calibration: Calibration
-    neighbourhoods: LocalDensity
-    heads: VarianceHeads | None = None  # none where they could not be learned
+    density: LocalDensity
+    heads: VarianceHeads | None = None  # None if they were not learned
 
-    def see(
+    def collect_neighbourhood(
         self,
         engine: Engine,
         query: Embeddings,
@@ -176,16 +184,16 @@ class Calibrated:
         distances: HitDistances | None = None,
         inside: bool = False,
     ) -> Neighbourhood:
-        """Of queries with at least NEIGHBOURS hits; `inside` if they are rows of the gallery."""
+        """Neighbourhood of queries with >= NEIGHBOURS hits; `inside`: they are gallery rows."""
         near = near.at((slice(None), slice(NEIGHBOURS)))
         means = engine.space.means(near.vectors[:, :LOG_VAR_NEIGHBOURS]).astype(np.float32)
-        everyone = np.concatenate([query.mean.numpy(), means.reshape(-1, engine.space.dim)])
-        log_var = log_var_of(self.heads, torch.from_numpy(everyone))  # all in one pass
-        return see(
+        vectors = np.concatenate([query.mean.numpy(), means.reshape(-1, engine.space.dim)])
+        log_var = log_var_of(self.heads, torch.from_numpy(vectors))  # one pass
+        return collect_neighbourhood(
             engine.space,
             query,
             near,
-            around=known_density(engine, self.neighbourhoods, near),
+            hit_knn_distances=known_density(engine, self.density, near),
             log_var=log_var[: len(query)],
             neighbour_log_var=log_var[len(query) :].reshape(len(query), -1).mean(axis=1),
             distances=distances,
@@ -194,7 +202,7 @@ class Calibrated:
 
 
 def log_var_of(heads: VarianceHeads | None, vectors: Tensor) -> Numbers:
-    """Log variance of vectors (n, D), (n,); zero where there are no heads."""
+    """Log variance of vectors (n, D), (n,); 0 without heads."""
     if heads is None:
         return np.zeros(len(vectors))
     with torch.inference_mode():

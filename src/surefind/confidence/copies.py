@@ -1,7 +1,7 @@
-"""Copies of a query: which images are one, and searches that leave them out.
+"""Copies of a query: detect them, and search without them.
 
-A copy has the content of the query, or its vector, and is not labelled otherwise. Any model finds
-it, so it proves nothing. An equal vector with another label is a mistake, and stays.
+A copy has the content or the vector of the query, and no other label. Every model finds it, so it
+is no evidence. An equal vector with another label is an error of the model and stays.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from surefind.engines.knn import NUMBERS_AT_ONCE, Nearest, nearest
 from surefind.functional.ranking import ranking_keys
 
 ROUNDING = 1e-10  # of the squared lengths; see `is_copy`
-GROWTH = 4  # times as many rows are fetched where too few are left
+GROWTH = 4  # factor by which more rows are fetched if too few remain
 PROJECTIONS = 8
 REACH = 2.1 * ROUNDING**0.5  # directions and logarithms of lengths of copies differ by less
 ROWS_AT_ONCE = 4096
@@ -41,7 +41,7 @@ def is_copy(between: Numbers, length: Numbers, other: Numbers) -> Flags:
 
 
 def copies_among(near: Nearest, means: Vectors, query: Numbers) -> Flags:
-    """Which rows that were found, with means (Q, K, D), equal their query (Q, D); (Q, K)."""
+    """Return which nearest rows, with means (Q, K, D), equal their query (Q, D); (Q, K)."""
     between = ranking_keys(query, means, near.var, family="gaussian", ranking="mean")
     lengths = np.einsum("qkd,qkd->qk", means, means, dtype=np.float64)
     equal = is_copy(between, np.square(query).sum(axis=1)[:, None], lengths)
@@ -54,10 +54,10 @@ def nearest_others(
     k: int,
     left_out: Callable[[Rows, Nearest], Flags],
 ) -> tuple[Nearest, list[Keys]]:
-    """The k nearest rows of each query that are not left out; and the keys of those that are.
+    """Return the k nearest rows of each query that are not left out, and the keys left out.
 
-    `left_out` is given some of the queries, by number, and what they found, (Q, K). More rows are
-    fetched for queries that have fewer than k others so far: k + c in the end, c being the copies.
+    `left_out` takes row numbers of queries and their nearest rows (Q, K), and returns (Q, K).
+    More rows are fetched for queries with fewer than k others.
     """
     parts: list[tuple[Rows, Nearest]] = []
     copies: list[Keys] = [np.empty(0)] * len(query)
@@ -85,10 +85,10 @@ def nearest_others(
 def first_copies(
     means: Vectors, digests: Sequence[str] = (), *, labels: Sequence[str] = ()
 ) -> Rows:
-    """For each row of (N, D) the first one that it is a copy of, itself where there is none; (N,).
+    """Return for each row of (N, D) the first row that it is a copy of, else itself; (N,).
 
-    By vector (`is_copy`), and by digest where digests are given; "" is none. Rows that have other
-    labels are no copies of each other.
+    By vector (`is_copy`), and by digest where given ("" is none). Rows with other labels are no
+    copies of each other.
     """
     if not len(means):
         return np.empty(0, np.int64)
@@ -107,22 +107,22 @@ def first_copies(
 
 
 def first_equal(means: Vectors) -> Rows:
-    """For each row of (N, D) the first one with the same numbers, (N,)."""
+    """Return for each row of (N, D) the first row with equal values, (N,)."""
     whole = np.ascontiguousarray(means) + 0  # -0.0 is 0.0
     return _first_alike(whole.view(np.dtype((np.void, whole.itemsize * whole.shape[1])))[:, 0])
 
 
 def _first_alike(values: NDArray[np.generic]) -> Rows:
-    """For each row the first one with the same value."""
+    """Return for each row the first row with the same value."""
     _, first, place = np.unique(values, return_index=True, return_inverse=True)
     return np.asarray(first[place], np.int64)
 
 
 def _first_near(means: Vectors) -> Rows:
-    r"""For each row the first one that it equals but for rounding.
+    r"""Return for each row the first row that it equals but for rounding.
 
-    Found in a tree of a few coordinates that bring no two rows farther apart: projections of the
-    directions, and the logarithms of the lengths. Rows of equal bits are looked at once.
+    Candidates come from a KD-tree over coordinates in which no two rows are farther apart:
+    projections of the directions, and the logarithms of the lengths.
     """
     near = np.arange(len(means))
     rows = np.unique(first_equal(means))

@@ -1,4 +1,4 @@
-"""How far every image of a gallery is from its own neighbours: the density around a hit."""
+"""Local density: distances from every indexed image to its nearest neighbours."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -13,27 +13,27 @@ from surefind.embeddings import Embeddings
 from surefind.engines.base import Engine, Keys
 from surefind.engines.knn import Nearest
 
-WIDTH = NEIGHBOURS + 1  # one more: a query that is in the gallery is left out
-ROWS_AT_ONCE = 1024  # their neighbours' vectors are in memory, 20 times as many
+WIDTH = NEIGHBOURS + 1  # one more, since a query in the gallery is removed
+ROWS_AT_ONCE = 1024  # with the vectors of their neighbours in memory
 
 Distances = NDArray[np.float32]
 
 
 class LocalDensity:
-    """Distances from rows to their nearest others, found by a digest of the row's vector.
+    """Distances from rows to their nearest neighbours, looked up by a hash of the row's vector.
 
-    A row that was replaced has another vector, whatever key the engine gave it, and is unknown.
+    Rows added or replaced later have another hash and are unknown.
     """
 
     def __init__(
-        self, codes: NDArray[np.uint64], distances: Distances, *, gallery: str = ""
+        self, key_hashes: NDArray[np.uint64], distances: Distances, *, gallery: str = ""
     ) -> None:
-        order = np.argsort(codes)
-        self.codes, self.distances = codes[order], distances[order]
-        self.gallery = gallery  # which one: in another a row has other neighbours
+        order = np.argsort(key_hashes)
+        self.key_hashes, self.distances = key_hashes[order], distances[order]
+        self.gallery = gallery  # id of the gallery the distances hold for
 
     def __len__(self) -> int:
-        return len(self.codes)
+        return len(self.key_hashes)
 
     @classmethod
     def empty(cls) -> "LocalDensity":
@@ -41,57 +41,61 @@ class LocalDensity:
 
     @classmethod
     def of(cls, engine: Engine, *, progress: Callable[[int], None] | None = None) -> "LocalDensity":
-        """Of all rows as they are now, block by block."""
-        codes, distances, done = [np.empty(0, np.uint64)], [np.empty((0, WIDTH), np.float32)], 0
+        """Measure all rows of an engine, block by block."""
+        key_hashes, distances, done = (
+            [np.empty(0, np.uint64)],
+            [np.empty((0, WIDTH), np.float32)],
+            0,
+        )
         for block in engine.scan():
             for start in range(0, len(block.keys), ROWS_AT_ONCE):
                 keys = block.keys[start : start + ROWS_AT_ONCE]
-                codes.append(key_hashes_of(block.vectors[start : start + ROWS_AT_ONCE]))
-                distances.append(distances_around(engine, keys))
+                key_hashes.append(hash_vectors(block.vectors[start : start + ROWS_AT_ONCE]))
+                distances.append(knn_distances_of(engine, keys))
                 done += len(keys)
                 if progress is not None:
                     progress(done)
-        return cls(np.concatenate(codes), np.concatenate(distances), gallery=_gallery_of(engine))
+        return cls(
+            np.concatenate(key_hashes), np.concatenate(distances), gallery=_gallery_of(engine)
+        )
 
-    def around(self, vectors: NDArray[np.float32]) -> Distances:
-        """Around rows with these stored vectors, (n, WIDTH); nan where there was none."""
-        wanted = key_hashes_of(vectors)
+    def knn_distances(self, vectors: NDArray[np.float32]) -> Distances:
+        """Distances for rows with these stored vectors, (n, WIDTH); NaN for unknown rows."""
+        wanted = hash_vectors(vectors)
         found = np.full((len(wanted), WIDTH), np.nan, dtype=np.float32)
         if len(self):
-            place = np.minimum(np.searchsorted(self.codes, wanted), len(self) - 1)
-            known = self.codes[place] == wanted
+            place = np.minimum(np.searchsorted(self.key_hashes, wanted), len(self) - 1)
+            known = self.key_hashes[place] == wanted
             found[known] = self.distances[place[known]]
         return found
 
     def to_bytes(self) -> bytes:
         name = np.frombuffer(self.gallery.encode(), dtype=np.uint8)
-        codes = self.codes.view(np.int64)
-        return save({"vector_codes": codes, "distances": self.distances, "gallery": name})
+        key_hashes = self.key_hashes.view(np.int64)
+        return save({"key_hashes": key_hashes, "distances": self.distances, "gallery": name})
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "LocalDensity":
         tensors = load(content)
         name = tensors["gallery"].tobytes().decode()
-        return cls(tensors["vector_codes"].view(np.uint64), tensors["distances"], gallery=name)
+        return cls(tensors["key_hashes"].view(np.uint64), tensors["distances"], gallery=name)
 
 
-def known_density(
-    engine: Engine, neighbourhoods: LocalDensity, near: Nearest
-) -> NDArray[np.float64]:
-    """Around hits, (Q, K, WIDTH): those new or replaced since the calibration are looked at now."""
+def known_density(engine: Engine, density: LocalDensity, near: Nearest) -> NDArray[np.float64]:
+    """Distances for hits, (Q, K, WIDTH); rows unknown to `density` are measured now."""
     keys, first, place = np.unique(near.keys, return_index=True, return_inverse=True)
-    if neighbourhoods.gallery != _gallery_of(engine):
-        neighbourhoods = LocalDensity.empty()
-    around = neighbourhoods.around(near.vectors.reshape(-1, engine.space.width)[first])
-    new = np.isnan(around[:, 0])
+    if density.gallery != _gallery_of(engine):
+        density = LocalDensity.empty()
+    found = density.knn_distances(near.vectors.reshape(-1, engine.space.width)[first])
+    new = np.isnan(found[:, 0])
     if new.any():
-        around[new] = distances_around(engine, keys[new])
-    return around[place.reshape(near.keys.shape)].astype(np.float64)
+        found[new] = knn_distances_of(engine, keys[new])
+    return found[place.reshape(near.keys.shape)].astype(np.float64)
 
 
-def distances_around(engine: Engine, keys: Keys) -> Distances:
-    """From rows to their nearest others, (n, WIDTH), as `distances_to_others` has them."""
-    rows = engine.rows(keys).embeddings  # those that are equal have the same others
+def knn_distances_of(engine: Engine, keys: Keys) -> Distances:
+    """Distances from rows to their nearest neighbours, (n, WIDTH)."""
+    rows = engine.rows(keys).embeddings  # equal rows have equal distances
     once, place = np.unique(first_equal(rows.mean.numpy()), return_inverse=True)
     return distances_to_others(engine, rows[once.tolist()])[place]
 
@@ -99,9 +103,9 @@ def distances_around(engine: Engine, keys: Keys) -> Distances:
 def distances_to_others(
     engine: Engine, rows: Embeddings, *, but: Sequence[Keys] | None = None
 ) -> Distances:
-    """From rows to the nearest that are no copies of them, (n, WIDTH) ascending.
+    """Distances from rows to their nearest non-copies, (n, WIDTH), ascending.
 
-    Nor are they rows whose keys `but` has for each. Padded where there are fewer.
+    The keys in `but`, per row, are left out too. The last distance is repeated as padding.
     """
     query = rows.mean.double().numpy()
 
@@ -130,8 +134,8 @@ def _gallery_of(engine: Engine) -> str:
     return str(engine.facts.get("gallery", ""))
 
 
-def key_hashes_of(vectors: NDArray[np.float32]) -> NDArray[np.uint64]:
-    """64 bits of a digest of each vector (n, width): no two alike among millions."""
+def hash_vectors(vectors: NDArray[np.float32]) -> NDArray[np.uint64]:
+    """64-bit hashes of vectors (n, width)."""
     rows = np.ascontiguousarray(vectors)
     digests = b"".join(hashlib.blake2b(row, digest_size=8).digest() for row in rows)
     return np.frombuffer(digests, dtype="<u8").astype(np.uint64)

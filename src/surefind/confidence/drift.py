@@ -1,4 +1,4 @@
-"""Are the queries still like those the guarantee was made with? In plain words."""
+"""Drift: differences between new queries and the calibration queries."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from surefind.confidence.guarantee import design_effect
 
 Values = NDArray[np.float64]
 
-QUANTILES = 201  # kept of each column
-FEWEST = 30  # queries to compare
+QUANTILES = 201  # stored per column
+FEWEST = 30  # queries needed for a comparison
 FEW_CLASSES = 20
 LARGE_CLASS = 0.3  # share of the queries
 CLUSTERED = 2.0  # design effect
@@ -20,16 +20,16 @@ CLUSTERED = 2.0  # design effect
 
 @dataclass(frozen=True)
 class Drift:
-    """One column in which queries differ from the calibration queries."""
+    """Evidence column in which queries differ from the calibration queries."""
 
-    name: str
-    statistic: float  # Kolmogorov-Smirnov: the largest gap between the two distributions
-    p_value: float  # after Bonferroni, over all columns
-    message: str
+    name: str  # the column
+    statistic: float  # Kolmogorov-Smirnov
+    p_value: float  # after Bonferroni correction over all columns
+    message: str  # direction and medians, for people
 
 
 def quantiles_of(columns: Mapping[str, Values]) -> dict[str, tuple[float, ...]]:
-    """What to keep of the calibration queries: the values themselves, or quantiles if many."""
+    """Values of each column, or their quantiles if there are many."""
     kept = {}
     for name, values in columns.items():
         places = np.linspace(0, 1, min(len(values), QUANTILES))
@@ -40,12 +40,11 @@ def quantiles_of(columns: Mapping[str, Values]) -> dict[str, tuple[float, ...]]:
 def compare(
     reference: Mapping[str, Sequence[float]], now: Mapping[str, Values], *, level: float = 0.05
 ) -> tuple[Drift, ...]:
-    """Columns in which a batch of queries is unlike calibration, the most unlike first.
+    """Return the columns that differ from the calibration, the most different first.
 
-    Two-sample Kolmogorov-Smirnov of each column against what `quantiles_of` kept; with many
-    calibration queries the quantiles stand for only as many, so that small differences which
-    large numbers would make significant are not reported. A chance of `level` of any false alarm
-    among independent queries; queries of few classes differ more.
+    Two-sample Kolmogorov-Smirnov test of each column against its quantiles, which limits the
+    reference to QUANTILES values, so that tiny differences are not significant. `level` bounds the
+    probability of any false alarm for independent queries.
     """
     drifts = []
     for name, then in reference.items():
@@ -72,7 +71,7 @@ def check_calibration_data(
     *,
     has_match: NDArray[np.bool_],
 ) -> tuple[str, ...]:
-    """What to know about the queries a guarantee was made with."""
+    """Return remarks on weaknesses of the calibration queries."""
     names, sizes = np.unique(groups, return_counts=True)
     everything = np.array([len(groups)])
     deff = float(design_effect(~right, groups, selected=everything)[0])
@@ -95,8 +94,8 @@ def check_calibration_data(
         ),
         (
             deff > CLUSTERED,
-            f"errors come in classes (design effect {deff:.1f}): "
-            "the guarantee counts classes, not queries",
+            f"errors cluster by class (design effect {deff:.1f}), so the guarantee counts "
+            "classes rather than queries",
         ),
     )
     return tuple(remark for holds, remark in remarks if holds)

@@ -1,7 +1,4 @@
-"""What was seen around a query and its hits, and label-free evidence that a hit is a match.
-
-Evidence has one column per idea, each with its direction.
-"""
+"""Neighbourhood of a query and its hits, and label-free evidence that a hit is a match."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -16,35 +13,33 @@ from surefind.engines.space import Space
 from surefind.functional import hit_distances
 from surefind.functional.distance import HitDistances
 
-NEIGHBOURS = 20  # K, of a query and of a hit, which say how crowded it is there
-STORED = 1e-4  # between a distance that was stored and one that was not, relative
-
-SMALLEST = 1e-6  # of the distance to the farthest neighbour; what is nearer is a duplicate
+NEIGHBOURS = 20  # K: neighbours of a query and of a hit that evidence is computed from
+STORED = 1e-4  # relative difference of a distance stored in float32 and one computed now
+SMALLEST = 1e-6  # relative to the farthest neighbour; distances below it are duplicates
 TINY = float(np.finfo(np.float64).tiny)
-LARGEST = 50.0  # standard deviations
-ROUNDING = 1e-5  # of distances in float32, relative: the last neighbour is one all the same
+LARGEST = 50.0  # standard deviations at which z values are clipped
+ROUNDING = 1e-5  # relative tolerance for float32 distances, so that the K-th neighbour counts
 SOURCES = ("distances", "density", "overlap", "variance", "log_var")
-
 
 Numbers = NDArray[np.float64]
 
 
 class Neighbourhood(NamedTuple):
-    """Q queries with H hits each, and K neighbours around both; squared distances of means."""
+    """Q queries with H hits each and K neighbours of both; squared distances of means."""
 
     distance: Numbers  # (Q, H), query to hit
     profile: Numbers  # (Q, K), query to its nearest neighbours, ascending
     between: Numbers  # (Q, H, K), hit to the query's neighbours; 0 to itself
-    around: Numbers  # (Q, H, K), hit to its own neighbours, ascending; without the query
+    hit_knn_distances: Numbers  # (Q, H, K), hit to its own neighbours, ascending; not the query
     expected: Numbers  # (Q, H), expected distance of query and hit
     std: Numbers  # (Q, H), of that distance
     query_var: Numbers  # (Q,)
     var: Numbers  # (Q, H)
-    log_var: Numbers  # (Q,), log variance of the query by learned heads
+    log_var: Numbers  # (Q,), log variance of the query, by learned heads
     neighbour_log_var: Numbers  # (Q,), the mean log variance of its nearest neighbours
 
     def at(self, rows: NDArray[np.generic]) -> "Neighbourhood":
-        """Some of the queries."""
+        """Select queries."""
         return Neighbourhood(*(column[rows] for column in self))
 
     @staticmethod
@@ -52,45 +47,53 @@ class Neighbourhood(NamedTuple):
         return Neighbourhood(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
-def without_query(around: Numbers, distance: Numbers) -> Numbers:
-    """The neighbours of hits, (..., K + 1) to (..., K), when the query is in the gallery itself.
+def without_query(knn_distances: Numbers, distance: Numbers) -> Numbers:
+    """Remove the query from the neighbours of hits, (..., K + 1) to (..., K).
 
-    The query is the neighbour at its distance (...,); where there is none, it is too far away to
-    be one of them, or too vague.
+    The query is the neighbour at its own distance (...,). Where there is none, the query is not
+    among the neighbours, and the last one is dropped.
     """
-    gap = np.abs(around - distance[..., None])
-    there = gap.min(axis=-1) <= STORED * distance
-    own = np.where(there, gap.argmin(axis=-1), around.shape[-1] - 1)
-    places = np.arange(around.shape[-1] - 1)
-    return np.take_along_axis(around, places + (places >= own[..., None]), axis=-1)
+    gap = np.abs(knn_distances - distance[..., None])
+    found = gap.min(axis=-1) <= STORED * distance
+    own = np.where(found, gap.argmin(axis=-1), knn_distances.shape[-1] - 1)
+    places = np.arange(knn_distances.shape[-1] - 1)
+    return np.take_along_axis(knn_distances, places + (places >= own[..., None]), axis=-1)
 
 
-def see(
+def collect_neighbourhood(
     space: Space,
     query: Embeddings,
     near: Nearest,
     *,
-    around: Numbers,
+    hit_knn_distances: Numbers,
     log_var: Numbers,
     neighbour_log_var: Numbers,
     distances: HitDistances | None = None,
     inside: NDArray[np.bool_] | None = None,
 ) -> Neighbourhood:
-    """Of queries with K rows each, nearest first; `around` is of these, (Q, K, K).
+    """Return the neighbourhood of queries with K rows each, nearest first.
 
-    `distances` are those of the rows (and more), where they are known. Queries that are `inside`
-    the gallery, (Q,), are seen as if they were not; `around` needs K + 1 columns for that.
+    Args:
+        space: Space of the gallery.
+        query: Q queries.
+        near: Their nearest rows, (Q, K).
+        hit_knn_distances: Distances from these rows to their own neighbours, (Q, K, K + 1).
+        log_var: Log variance of the queries, (Q,).
+        neighbour_log_var: Mean log variance of their neighbours, (Q,).
+        distances: Distances from queries to rows, if already computed.
+        inside: (Q,), queries that are rows of the gallery; they are removed from the hits'
+            neighbours.
     """
     if distances is None:
         distances = distances_to(space, query, near)
     distance = distances.distance[:, :NEIGHBOURS].numpy()
     means = space.means(near.vectors)
-    around_hits = around[..., :NEIGHBOURS]
+    knn_distances = hit_knn_distances[..., :NEIGHBOURS]
     if inside is not None:
-        without = without_query(around[inside], distance[inside])
-        around_hits = around_hits.copy()
-        around_hits[inside] = without
-    away = means - means.mean(axis=1, keepdims=True)  # small: digits are kept
+        without = without_query(hit_knn_distances[inside], distance[inside])
+        knn_distances = knn_distances.copy()
+        knn_distances[inside] = without
+    away = means - means.mean(axis=1, keepdims=True)  # centred: the products keep their digits
     products = (away @ away.transpose(0, 2, 1)).astype(np.float64)
     squares = np.einsum("qkk->qk", products)
     between = squares[:, :, None] + squares[:, None] - 2 * products
@@ -98,7 +101,7 @@ def see(
         distance=distance,
         profile=np.sort(distance, axis=1),
         between=np.maximum(between, 0),
-        around=around_hits,
+        hit_knn_distances=knn_distances,
         expected=distances.expected.numpy()[:, :NEIGHBOURS],
         std=distances.std.numpy()[:, :NEIGHBOURS],
         query_var=space.var(query),
@@ -109,87 +112,91 @@ def see(
 
 
 def distances_to(space: Space, query: Embeddings, near: Nearest) -> HitDistances:
-    """From queries to the rows they found, (Q, n) each."""
+    """Distances from queries to their nearest rows, (Q, n) each."""
     return hit_distances(query, embeddings_of(space, near), per_query=near.keys.shape[1])
 
 
 def embeddings_of(space: Space, near: Nearest) -> Embeddings:
-    """Of the rows that were found, query by query."""
+    """Embeddings of the nearest rows, query by query."""
     return space.embeddings(near.vectors.reshape(-1, space.width), near.var.reshape(-1))
 
 
 class _Logs:
-    """What columns share: logarithms of distances, so that products become sums."""
+    """Logarithms of distances, which the columns share."""
 
-    def __init__(self, seen: Neighbourhood) -> None:
-        farthest = np.maximum(seen.profile[:, -1], seen.around[..., -1].max(axis=1))
+    def __init__(self, neighbourhood: Neighbourhood) -> None:
+        farthest = np.maximum(
+            neighbourhood.profile[:, -1], neighbourhood.hit_knn_distances[..., -1].max(axis=1)
+        )
         least = np.maximum(farthest * SMALLEST, TINY)[:, None]
-        self.seen = seen
-        self.distance: Numbers = np.log(np.maximum(seen.distance, least))
-        self.profile: Numbers = np.log(np.maximum(seen.profile, least))
-        self.around: Numbers = np.log(np.maximum(seen.around, least[..., None]))
-        self.expected: Numbers = np.log(np.maximum(seen.expected, TINY))
-        hits, self.width = seen.between.shape[1:]
-        self.rank = np.broadcast_to(np.log(np.arange(1, hits + 1)), seen.distance.shape)
-        self.others = np.arange(self.width) != np.arange(hits)[:, None]  # (H, K), but itself
+        self.neighbourhood = neighbourhood
+        self.distance: Numbers = np.log(np.maximum(neighbourhood.distance, least))
+        self.profile: Numbers = np.log(np.maximum(neighbourhood.profile, least))
+        self.knn_distances: Numbers = np.log(
+            np.maximum(neighbourhood.hit_knn_distances, least[..., None])
+        )
+        self.expected: Numbers = np.log(np.maximum(neighbourhood.expected, TINY))
+        hits, self.width = neighbourhood.between.shape[1:]
+        self.rank = np.broadcast_to(np.log(np.arange(1, hits + 1)), neighbourhood.distance.shape)
+        self.others = np.arange(self.width) != np.arange(hits)[:, None]  # (H, K), without the hit
 
     def of_query(self, values: Numbers) -> Numbers:
-        """The same for all hits of a query, (Q,) to (Q, H)."""
+        """Repeat a value of each query for all its hits, (Q,) to (Q, H)."""
         return np.broadcast_to(values[:, None], self.distance.shape)
 
 
 class EvidenceColumn(NamedTuple):
-    """Values (Q, H), and which way they may speak, all others being equal."""
+    """Source, sign constraint and values (Q, H) of one kind of evidence."""
 
     source: str
-    direction: int  # 1: more of it can only speak for a match; -1: only against; 0: either
+    direction: int  # 1: larger values favour a match; -1: a non-match; 0: either
     values: Callable[[_Logs], Numbers]
 
 
-def evidence(seen: Neighbourhood, names: Sequence[str]) -> Numbers:
-    """The named columns of every hit, (Q, H, F)."""
-    logs = _Logs(seen)
+def evidence(neighbourhood: Neighbourhood, names: Sequence[str]) -> Numbers:
+    """Return the named columns for every hit, (Q, H, F)."""
+    logs = _Logs(neighbourhood)
     return np.stack([COLUMNS[name].values(logs) for name in names], axis=-1)
 
 
 def _query_to(rank: int, logs: _Logs) -> Numbers:
-    """How far the query's neighbour of that rank is."""
+    """Distance from the query to its neighbour of this rank."""
     return logs.of_query(logs.profile[:, min(rank, logs.width) - 1])
 
 
 def _hit_to(rank: int, logs: _Logs) -> Numbers:
-    """How far the hit's own neighbour of that rank is."""
-    return logs.around[..., min(rank, logs.width) - 1]
+    """Distance from the hit to its own neighbour of this rank."""
+    return logs.knn_distances[..., min(rank, logs.width) - 1]
 
 
 def _next(logs: _Logs) -> Numbers:
-    """How far the first neighbour behind the hit is."""
+    """Distance from the query to the next neighbour after the hit."""
     hits = logs.distance.shape[1]
     behind = np.minimum(np.arange(1, hits + 1), logs.width - 1)
     return np.asarray(np.maximum(logs.profile[:, behind], logs.distance))
 
 
-def _thinning(logs: _Logs) -> Numbers:
-    """How much farther the last neighbour is than the others: an inverse local dimension."""
+def _inverse_local_dimension(logs: _Logs) -> Numbers:
+    """Mean log ratio of the last distance to the others: inverse local intrinsic dimension."""
     return logs.of_query((logs.profile[:, -1:] - logs.profile).mean(axis=1))
 
 
-def _rank_back(logs: _Logs) -> Numbers:
-    """How many of the hit's neighbours are nearer to it than the query is."""
-    nearer = (logs.around < logs.distance[..., None]).sum(axis=-1)
+def _reverse_rank(logs: _Logs) -> Numbers:
+    """Rank of the query among the hit's neighbours."""
+    nearer = (logs.knn_distances < logs.distance[..., None]).sum(axis=-1)
     return np.asarray(np.log1p(nearer))
 
 
 def _shared(count: int, logs: _Logs) -> Numbers:
-    """The share of the query's nearest that are also among the hit's nearest."""
+    """Share of the query's nearest neighbours that are also the hit's."""
     count = min(count, logs.width)
-    radius = logs.seen.around[..., count - 1, None] * (1 + ROUNDING)
-    both = (logs.seen.between[..., :count] <= radius) & logs.others[:, :count]
+    radius = logs.neighbourhood.hit_knn_distances[..., count - 1, None] * (1 + ROUNDING)
+    both = (logs.neighbourhood.between[..., :count] <= radius) & logs.others[:, :count]
     return np.asarray(both.mean(axis=-1))
 
 
-def _alike(logs: _Logs) -> Numbers:
-    """Are the same neighbours near to query and hit? The correlation of their distances."""
+def _distance_profile_correlation(logs: _Logs) -> Numbers:
+    """Correlation of the distances from query and hit to the same neighbours."""
     others = logs.others.astype(np.float64)
     count = np.maximum(others.sum(axis=1), 1)[:, None]
 
@@ -197,22 +204,26 @@ def _alike(logs: _Logs) -> Numbers:
         away = values - (values * others).sum(axis=-1, keepdims=True) / count
         return np.asarray(away * others)
 
-    own = centred(np.broadcast_to(logs.seen.profile[:, None], logs.seen.between.shape))
-    its = centred(logs.seen.between)
+    own = centred(
+        np.broadcast_to(logs.neighbourhood.profile[:, None], logs.neighbourhood.between.shape)
+    )
+    its = centred(logs.neighbourhood.between)
     size = np.sqrt((own**2).sum(axis=-1) * (its**2).sum(axis=-1))
     return np.asarray((own * its).sum(axis=-1) / np.where(size > 0, size, 1.0))
 
 
 def _within(logs: _Logs) -> Numbers:
-    """How likely the hit is within the reach of its own tenth neighbour: z of that chance."""
-    reach = logs.seen.around[..., min(10, logs.width) - 1]
-    z = (reach - logs.seen.expected) / np.maximum(logs.seen.std, TINY)
+    """z of P(query nearer to the hit than the hit's tenth neighbour)."""
+    radius = logs.neighbourhood.hit_knn_distances[..., min(10, logs.width) - 1]
+    z = (radius - logs.neighbourhood.expected) / np.maximum(logs.neighbourhood.std, TINY)
     return np.asarray(np.arcsinh(np.clip(z, -LARGEST, LARGEST)))
 
 
 def _ahead(logs: _Logs) -> Numbers:
-    """How likely the hit is nearer than the neighbour behind it: z of that chance, nearly."""
-    z = (np.exp(_next(logs)) - logs.seen.distance) / np.maximum(logs.seen.std, TINY)
+    """Approximate z of P(hit nearer than the next neighbour)."""
+    z = (np.exp(_next(logs)) - logs.neighbourhood.distance) / np.maximum(
+        logs.neighbourhood.std, TINY
+    )
     return np.asarray(np.arcsinh(np.clip(z, 0, LARGEST)))
 
 
@@ -223,26 +234,28 @@ COLUMNS: dict[str, EvidenceColumn] = {
     "query_to_5": EvidenceColumn("distances", 0, partial(_query_to, 5)),
     "query_to_10": EvidenceColumn("distances", 0, partial(_query_to, 10)),
     "query_to_20": EvidenceColumn("distances", 0, partial(_query_to, 20)),
-    "thinning": EvidenceColumn("distances", 0, _thinning),
+    "inverse_local_dimension": EvidenceColumn("distances", 0, _inverse_local_dimension),
     "rank": EvidenceColumn("distances", -1, lambda logs: logs.rank),
     "hit_to_1": EvidenceColumn("density", 0, partial(_hit_to, 1)),
     "hit_to_5": EvidenceColumn("density", 0, partial(_hit_to, 5)),
     "hit_to_10": EvidenceColumn("density", 0, partial(_hit_to, 10)),
     "hit_to_20": EvidenceColumn("density", 0, partial(_hit_to, 20)),
-    "rank_back": EvidenceColumn("density", -1, _rank_back),
+    "reverse_rank": EvidenceColumn("density", -1, _reverse_rank),
     "shared_5": EvidenceColumn("overlap", 1, partial(_shared, 5)),
     "shared_10": EvidenceColumn("overlap", 1, partial(_shared, 10)),
     "shared_20": EvidenceColumn("overlap", 1, partial(_shared, 20)),
-    "alike": EvidenceColumn("overlap", 1, _alike),
+    "distance_profile_correlation": EvidenceColumn("overlap", 1, _distance_profile_correlation),
     "query_var": EvidenceColumn(
-        "variance", -1, lambda logs: logs.of_query(np.log(logs.seen.query_var))
+        "variance", -1, lambda logs: logs.of_query(np.log(logs.neighbourhood.query_var))
     ),
-    "hit_var": EvidenceColumn("variance", -1, lambda logs: np.log(logs.seen.var)),
+    "hit_var": EvidenceColumn("variance", -1, lambda logs: np.log(logs.neighbourhood.var)),
     "expected": EvidenceColumn("variance", -1, lambda logs: logs.expected),
     "within": EvidenceColumn("variance", 1, _within),
     "ahead": EvidenceColumn("variance", 1, _ahead),
-    "log_var": EvidenceColumn("log_var", -1, lambda logs: logs.of_query(logs.seen.log_var)),
+    "log_var": EvidenceColumn(
+        "log_var", -1, lambda logs: logs.of_query(logs.neighbourhood.log_var)
+    ),
     "neighbour_log_var": EvidenceColumn(
-        "log_var", -1, lambda logs: logs.of_query(logs.seen.neighbour_log_var)
+        "log_var", -1, lambda logs: logs.of_query(logs.neighbourhood.neighbour_log_var)
     ),
 }

@@ -1,4 +1,4 @@
-"""Labelled queries asked of an index: evidence, and which hits are right."""
+"""Search an index with labelled queries: their neighbourhoods, and which hits are matches."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -12,7 +12,13 @@ from scipy.spatial import cKDTree  # type: ignore[import-untyped]
 from surefind.confidence.calibration import LOG_VAR_NEIGHBOURS, log_var_of
 from surefind.confidence.copies import copies_among, nearest_others
 from surefind.confidence.density import LocalDensity, distances_to_others, known_density
-from surefind.confidence.evidence import NEIGHBOURS, Neighbourhood, Numbers, embeddings_of, see
+from surefind.confidence.evidence import (
+    NEIGHBOURS,
+    Neighbourhood,
+    Numbers,
+    collect_neighbourhood,
+    embeddings_of,
+)
 from surefind.confidence.match_model import folds_of
 from surefind.confidence.variance_heads import VarianceHeads
 from surefind.embeddings import Embeddings
@@ -21,39 +27,45 @@ from surefind.engines.filters import Metadata
 from surefind.engines.knn import Nearest
 from surefind.errors import InvalidArgument
 
-RADIUS = 25.0  # metres; nearer places are the same
+RADIUS = 25.0  # metres; nearer places match
+LEAST_QUERIES = 50
+LEAST_CLASSES = 4
+LEAST_OF_EACH = 5  # right first hits, and wrong ones
+LEAST_GALLERY = NEIGHBOURS + 2
+QUERIES_AT_ONCE = 256
 
 Flags = NDArray[np.bool_]
 
 
 def is_labelled(facts: Metadata) -> bool:
+    """Whether there is a label or a place."""
     return "label" in facts or _has_place(facts)
 
 
 def is_missing(label: object) -> bool:
-    """Tables have nan, None or nothing where there is no label."""
+    """Whether a label is None, NaN or empty."""
     return label is None or label == "" or label != label
 
 
 def matching(query: Metadata, rows: Sequence[Metadata]) -> Flags:
-    """Which rows match, (n,)."""
+    """Return which rows match the query, (n,)."""
     if "label" in query:
         return np.array([_label(row) == _label(query) for row in rows], dtype=bool)
     here = _place(query)
     return np.array([np.linalg.norm(_place(row) - here) <= RADIUS for row in rows], dtype=bool)
 
 
-def contradict(query: Metadata, row: Metadata) -> bool:
-    """Whether both have labels, and not the same."""
+def labels_differ(query: Metadata, row: Metadata) -> bool:
+    """Whether both have labels that differ."""
     return "label" in query and "label" in row and _label(query) != _label(row)
 
 
-def has_match(
+def queries_with_match(
     queries: Sequence[Metadata], gallery: Sequence[Metadata], *, left_out: NDArray[np.int64]
 ) -> Flags:
-    """Which queries have a match besides themselves and their copies, (Q,).
+    """Return which queries have a match besides themselves and their copies, (Q,).
 
-    `left_out` (Q,) is how many rows those are that would match.
+    `left_out` (Q,) is the number of matching rows that are the query or its copies.
     """
     counts = Counter(map(_label, gallery))
     tree = cKDTree(np.array([_place(row) for row in gallery if _has_place(row)]).reshape(-1, 3))
@@ -67,14 +79,14 @@ def has_match(
 
 
 def classes_of(queries: Sequence[Metadata]) -> NDArray[np.int64]:
-    """A number for each class; places are each on their own."""
+    """Class codes of the labels; without labels each query is a class of its own."""
     if all("label" in facts for facts in queries):
         return np.unique([str(facts["label"]) for facts in queries], return_inverse=True)[1]
     return np.arange(len(queries))
 
 
 def _label(facts: Metadata) -> str | None:
-    """As a text: 3 in a table is the class "3" of a folder."""
+    """Label as text: 3 in a table equals "3" of a folder."""
     return str(facts["label"]) if "label" in facts else None
 
 
@@ -83,107 +95,97 @@ def _has_place(facts: Metadata) -> bool:
 
 
 def _place(facts: Metadata) -> NDArray[np.float64]:
-    """Metres, (3,): on a plane, or on the Earth; nan where it is not known."""
+    """Position in metres, (3,); NaN if unknown."""
     names = ("earth_x", "earth_y", "earth_z") if "earth_x" in facts else ("east", "north")
     found = [facts.get(name, np.nan) for name in names]
     return np.array([*found, 0.0][:3], dtype=np.float64)
 
 
-LEAST_QUERIES = 50
-LEAST_CLASSES = 4
-LEAST_OF_EACH = 5  # right first hits, and wrong ones
-
-
 class CalibrationData(NamedTuple):
-    """Q queries with H hits each."""
+    """Labelled queries after the search: Q queries with H hits each."""
 
-    seen: Neighbourhood
+    neighbourhood: Neighbourhood
     match: Flags  # (Q, H)
-    groups: NDArray[np.int64]  # (Q,), their classes
-    belongs: Flags  # (Q,), whether the gallery has a match at all
+    class_codes: NDArray[np.int64]  # (Q,)
+    has_match: Flags  # (Q,), whether the gallery has a match
     fold: NDArray[np.int64]  # (Q,), for cross-fitting
-    gallery: int  # images in it
-    copies: int = 0  # of queries, left out of the gallery that those searched
-    unseen: tuple[
-        Neighbourhood, ...
-    ] = ()  # by fold: `seen` with nothing learned from it; empty if equal
+    gallery: int  # number of images
+    copies: int = 0  # of queries, left out
+    held_out: tuple[Neighbourhood, ...] = ()  # per fold, with heads that never saw it; or empty
 
 
 def check_enough(data: CalibrationData) -> None:
-    """Refuse what no confidence can be fitted to, saying how much is missing."""
-    check_queries(data.groups)
-    if not data.belongs.any():
+    """Raise InvalidArgument unless a confidence can be fitted to the data."""
+    check_queries(data.class_codes)
+    if not data.has_match.any():
         raise InvalidArgument(
             "labelled",
             expected="queries of which the index holds matches",
-            got=f"{len(np.unique(data.groups))} classes, none of which has another image in it",
-            fix="label queries as the images of the index are; at least two images to a class",
+            got=f"{len(np.unique(data.class_codes))} classes without another image in the index",
+            fix="use the labels of the index, with at least two images per class",
         )
     right = int(data.match[:, 0].sum())
     for what, found in (("right", right), ("wrong", len(data.match) - right)):
-        _require(f"queries whose first hit is {what}", found, LEAST_OF_EACH, data.groups)
+        _require(f"queries whose first hit is {what}", found, LEAST_OF_EACH, data.class_codes)
 
 
-def check_queries(groups: NDArray[np.int64]) -> None:
-    """The part of it that is known before any query is asked."""
-    _require("labelled queries", len(groups), LEAST_QUERIES, groups)
-    _require("classes", len(np.unique(groups)), LEAST_CLASSES, groups)
+def check_queries(class_codes: NDArray[np.int64]) -> None:
+    """Raise InvalidArgument unless there are enough queries and classes."""
+    _require("labelled queries", len(class_codes), LEAST_QUERIES, class_codes)
+    _require("classes", len(np.unique(class_codes)), LEAST_CLASSES, class_codes)
 
 
-def _require(what: str, found: int, least: int, groups: NDArray[np.int64]) -> None:
+def _require(what: str, found: int, least: int, class_codes: NDArray[np.int64]) -> None:
     if found < least:
         raise InvalidArgument(
             "labelled",
             expected=f"at least {least} {what}",
-            got=f"{found} (of {len(groups)} queries of {len(np.unique(groups))} classes)",
+            got=f"{found} (of {len(class_codes)} queries of {len(np.unique(class_codes))} classes)",
         )
 
 
-QUERIES_AT_ONCE = 256
-LEAST_GALLERY = NEIGHBOURS + 2
-
-
 class LabelledQueries(NamedTuple):
-    """Queries of which it is known what they show."""
+    """Queries with labels or places."""
 
     embeddings: Embeddings
-    facts: Sequence[Metadata]  # with a label, or a place
-    itself: Sequence[str]  # the id under which a query is in the index; "" if it is not
-    groups: NDArray[np.int64]  # their classes
-    digests: Sequence[str] = ()  # of their images' contents; "" where unknown
-    copies: int = 0  # of these queries, which are not asked again
+    facts: Sequence[Metadata]  # metadata with a label or a place
+    self_ids: Sequence[str]  # id of the query in the index; "" if it is not in it
+    class_codes: NDArray[np.int64]
+    digests: Sequence[str] = ()  # of the image contents; "" if unknown
+    copies: int = 0  # of these queries, left out
 
     def at(self, rows: NDArray[np.int64]) -> "LabelledQueries":
+        """Select queries."""
         return self._replace(
             embeddings=self.embeddings[rows.tolist()],
             facts=[self.facts[row] for row in rows],
-            itself=[self.itself[row] for row in rows],
-            groups=self.groups[rows],
+            self_ids=[self.self_ids[row] for row in rows],
+            class_codes=self.class_codes[rows],
             digests=[self.digests[row] for row in rows] if len(self.digests) else (),
         )
 
 
 class QueryVariance(NamedTuple):
-    """Learned heads, and what those say of labelled queries that did not see their classes."""
+    """Variance heads, and out-of-class log variances of the labelled queries."""
 
     heads: VarianceHeads | None
-    of_queries: Numbers  # (Q,), log variance
-    fold: NDArray[np.int64] | None = None  # (Q,), of each query
-    nested: tuple["QueryVariance", ...] = ()  # for each fold, by heads that saw no class of it
+    log_var: Numbers  # (Q,), by heads that never saw the class of the query
+    fold: NDArray[np.int64] | None = None  # (Q,)
+    nested: tuple["QueryVariance", ...] = ()  # per fold, heads that never saw it
 
     def at(self, rows: NDArray[np.int64]) -> "QueryVariance":
         fold = None if self.fold is None else self.fold[rows]
         nested = tuple(its.at(rows) for its in self.nested)
-        return QueryVariance(self.heads, self.of_queries[rows], fold, nested)
+        return QueryVariance(self.heads, self.log_var[rows], fold, nested)
 
 
 def checked_gallery(engine: Engine) -> list[Metadata]:
-    """What is known about the rows, if they are enough and labelled."""
+    """Return the metadata of all rows; raise InvalidArgument if few or unlabelled."""
     gallery = [facts for block in engine.scan() for facts in engine.rows(block.keys).metadata]
     if not any(map(is_labelled, gallery)):
         raise InvalidArgument(
             "index",
-            expected="images with labels (or places), so that a hit can be right or wrong",
+            expected="images with labels (or places)",
             got=f"{len(gallery)} images without",
             fix="index a folder with a sub-folder per class, or a table with a label column",
         )
@@ -197,24 +199,25 @@ def checked_gallery(engine: Engine) -> list[Metadata]:
 def collect_calibration_data(
     engine: Engine,
     queries: LabelledQueries,
-    neighbourhoods: LocalDensity,
+    density: LocalDensity,
     *,
-    log_var: QueryVariance,
+    query_variance: QueryVariance,
     gallery: Sequence[Metadata],
     progress: Callable[[int], None] | None = None,
 ) -> CalibrationData:
-    """Search for each query; neither the query itself nor a copy of it is a hit.
+    """Search for each query; the query itself and its copies are not hits.
 
-    A query with too few others to be judged by is left out. `gallery` is from `checked_gallery`.
+    Queries that find fewer than NEIGHBOURS other images are dropped. `gallery` is the result of
+    `checked_gallery`.
     """
-    unseen = [
-        dict(zip(queries.itself, its.of_queries.tolist(), strict=True))
-        for its in (log_var, *log_var.nested)
+    log_var_by_id = [
+        dict(zip(queries.self_ids, its.log_var.tolist(), strict=True))
+        for its in (query_variance, *query_variance.nested)
     ]
     parts = []
     for start in range(0, len(queries.facts), QUERIES_AT_ONCE):
         rows = np.arange(start, min(start + QUERIES_AT_ONCE, len(queries.facts)))
-        parts += _ask(engine, queries, rows, neighbourhoods, log_var, unseen)
+        parts += _collect_batch(engine, queries, rows, density, query_variance, log_var_by_id)
         if progress is not None:
             progress(int(rows[-1]) + 1)
     if not parts:
@@ -223,139 +226,141 @@ def collect_calibration_data(
             expected=f"queries that find {NEIGHBOURS} images besides their copies",
             got=f"{len(queries.facts)} that find fewer",
         )
-    each_rows, each_seen, log_vars, match, left_out, copies = zip(*parts, strict=True)
-    answered, seen = np.concatenate(each_rows), Neighbourhood.joined(each_seen)
-    groups = queries.groups[answered]
+    each_rows, each_neighbourhood, log_vars, match, left_out, copies = zip(*parts, strict=True)
+    answered, neighbourhood = np.concatenate(each_rows), Neighbourhood.joined(each_neighbourhood)
+    class_codes = queries.class_codes[answered]
     return CalibrationData(
-        seen,
+        neighbourhood,
         np.concatenate(match),
-        groups,
-        has_match(
+        class_codes,
+        queries_with_match(
             [queries.facts[row] for row in answered], gallery, left_out=np.concatenate(left_out)
         ),
-        folds_of(groups) if log_var.fold is None else log_var.fold[answered],
+        folds_of(class_codes) if query_variance.fold is None else query_variance.fold[answered],
         len(gallery),
         queries.copies + sum(copies),
         tuple(
-            seen._replace(log_var=its[:, 0], neighbour_log_var=its[:, 1])
+            neighbourhood._replace(log_var=its[:, 0], neighbour_log_var=its[:, 1])
             for its in np.concatenate(log_vars, axis=1)[1:]
         ),
     )
 
 
-_Answered = tuple[NDArray[np.int64], Neighbourhood, Numbers, Flags, NDArray[np.int64], int]
+_Batch = tuple[NDArray[np.int64], Neighbourhood, Numbers, Flags, NDArray[np.int64], int]
 
 
-def _ask(
+def _collect_batch(
     engine: Engine,
     every: LabelledQueries,
-    asked: NDArray[np.int64],
-    neighbourhoods: LocalDensity,
-    log_var: QueryVariance,
-    unseen: list[dict[str, float]],
-) -> list[_Answered]:
-    """Search for some of the queries; one answer, or none where no query found enough.
+    batch: NDArray[np.int64],
+    density: LocalDensity,
+    query_variance: QueryVariance,
+    log_var_by_id: list[dict[str, float]],
+) -> list[_Batch]:
+    """Search for some of the queries; return one batch, or none if no query found enough.
 
-    Rows that found enough (Q,); evidence; log variance of query and neighbours, by all heads and by
-    those of each fold, (1 + F, Q, 2); matches (Q, H); how many copies would match, (Q,); how many
-    copies were left out.
+    A batch has: rows with enough hits (Q,); neighbourhoods; log variance of query and neighbours,
+    by all heads and by those of each fold, (1 + F, Q, 2); matches (Q, H); number of matching rows
+    left out, (Q,); number of copies left out.
     """
-    rows = _RowsRead(engine)
-    near, copies = _others(engine, every.at(asked), rows)
+    rows = _RowCache(engine)
+    near, copies = _nearest_without_copies(engine, every.at(batch), rows)
     enough = np.flatnonzero(near.found >= NEIGHBOURS)
     if not len(enough):
         return []
-    near, asked, copies = near.at(enough), asked[enough], [copies[row] for row in enough]
-    queries = every.at(asked)
-    inside = np.array([name != "" for name in queries.itself])
-    around, one = _around(engine, neighbourhoods, near, copies)
+    near, batch, copies = near.at(enough), batch[enough], [copies[row] for row in enough]
+    queries = every.at(batch)
+    inside = np.array([name != "" for name in queries.self_ids])
+    found, one = _hit_knn_distances(engine, density, near, copies)
     log_vars = np.stack(
         [
-            np.c_[its.of_queries[asked], _near_doubt(engine, near, rows, its.heads, of_rows)]
-            for its, of_rows in zip((log_var, *log_var.nested), unseen, strict=True)
+            np.c_[its.log_var[batch], _neighbour_log_var(engine, near, rows, its.heads, of_rows)]
+            for its, of_rows in zip(
+                (query_variance, *query_variance.nested), log_var_by_id, strict=True
+            )
         ]
     )
-    seen = see(
+    neighbourhood = collect_neighbourhood(
         engine.space,
         queries.embeddings,
         near,
-        around=around,
+        hit_knn_distances=found,
         log_var=log_vars[0, :, 0],
         neighbour_log_var=log_vars[0, :, 1],
         inside=one | (inside & (np.array([len(its) for its in copies]) == 0)),
     )
     match, left_out, others = [], [], 0
     for facts, name, hits, its in zip(
-        queries.facts, queries.itself, near.keys, copies, strict=True
+        queries.facts, queries.self_ids, near.keys, copies, strict=True
     ):
         match.append(matching(facts, [row[2] for row in rows.read(hits)]))
         own = rows.read(its)
         left_out.append(matching(facts, [row[2] for row in own]).sum())
         others += sum(row[0] != name for row in own)
-    return [(asked, seen, log_vars, np.array(match), np.maximum(left_out, inside), others)]
+    return [(batch, neighbourhood, log_vars, np.array(match), np.maximum(left_out, inside), others)]
 
 
-def _others(
-    engine: Engine, queries: LabelledQueries, rows: "_RowsRead"
+def _nearest_without_copies(
+    engine: Engine, queries: LabelledQueries, rows: "_RowCache"
 ) -> tuple[Nearest, list[Keys]]:
-    """The nearest of each query that are no copies of it; and the keys of those that are."""
+    """Return the nearest rows of each query without its copies, and the keys of the copies."""
     means = queries.embeddings.mean.double().numpy()
 
     def left_out(some: NDArray[np.int64], near: Nearest) -> Flags:
         out = copies_among(near, engine.space.means(near.vectors), means[some])
-        rows.read(near.keys[np.isfinite(near.ranked_by)])  # all at once
+        rows.read(near.keys[np.isfinite(near.ranked_by)])  # fills the cache
         for number, query in enumerate(some):
             own = queries.digests[query] if queries.digests else ""
             hits = rows.read(near.keys[number, : near.found[number]])
             for place, (name, digest, facts) in enumerate(hits):
                 same = out[number, place] or (digest == own != "")
-                out[number, place] = name == queries.itself[query] or (
-                    same and not contradict(queries.facts[query], facts)
+                out[number, place] = name == queries.self_ids[query] or (
+                    same and not labels_differ(queries.facts[query], facts)
                 )
         return out
 
     return nearest_others(engine, queries.embeddings, NEIGHBOURS, left_out)
 
 
-def _around(
-    engine: Engine, neighbourhoods: LocalDensity, near: Nearest, copies: list[Keys]
+def _hit_knn_distances(
+    engine: Engine, density: LocalDensity, near: Nearest, copies: list[Keys]
 ) -> tuple[Numbers, NDArray[np.bool_]]:
-    """Around the hits, (Q, H, WIDTH); and for which queries one row is still to be left out.
+    """Return distances from hits to their neighbours, (Q, H, WIDTH); and queries with one copy.
 
-    Of a query that has one row in the gallery, that is found by its distance; where there are
-    more, the hits' neighbours are looked for anew without them.
+    One copy is removed later, by its distance; for queries with more copies the neighbours are
+    searched again without them.
     """
-    around = known_density(engine, neighbourhoods, near)
+    found = known_density(engine, density, near)
     count = np.array([len(its) for its in copies])
     many = np.flatnonzero(count > 1)
     if len(many):
         rows = embeddings_of(engine.space, near.at(many))
         but = [copies[row] for row in many for _ in range(NEIGHBOURS)]
         anew = distances_to_others(engine, rows, but=but)
-        around[many] = anew.reshape(around[many].shape)
-    return around, count == 1
+        found[many] = anew.reshape(found[many].shape)
+    return found, count == 1
 
 
-def _near_doubt(
+def _neighbour_log_var(
     engine: Engine,
     near: Nearest,
-    rows: "_RowsRead",
+    rows: "_RowCache",
     heads: VarianceHeads | None,
-    unseen: dict[str, float],
+    log_var_by_id: dict[str, float],
 ) -> Numbers:
-    """Mean of the nearest, (Q,); those that are queries by heads of other classes."""
+    """Mean log variance of the nearest rows, (Q,); for rows that are queries, out of class."""
     near = near.at((slice(None), slice(LOG_VAR_NEIGHBOURS)))
     keys, first, place = np.unique(near.keys, return_index=True, return_inverse=True)
     means = engine.space.means(near.vectors).reshape(-1, engine.space.dim)[first]
-    said = log_var_of(heads, torch.from_numpy(means))
+    log_var = log_var_of(heads, torch.from_numpy(means))
     if heads is not None:
-        each = zip(rows.read(keys), said, strict=True)
-        said = np.array([unseen.get(name, value) for (name, *_), value in each])
-    return np.asarray(said[place.reshape(near.keys.shape)].mean(axis=1))
+        each = zip(rows.read(keys), log_var, strict=True)
+        log_var = np.array([log_var_by_id.get(name, value) for (name, *_), value in each])
+    return np.asarray(log_var[place.reshape(near.keys.shape)].mean(axis=1))
 
 
-class _RowsRead:
-    """Rows of an engine, each read once."""
+class _RowCache:
+    """Rows of an engine, each read once per batch."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine

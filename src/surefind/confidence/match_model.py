@@ -1,4 +1,4 @@
-"""From evidence to the probability that a hit is a match, cross-fitted by class."""
+"""Probability that a hit is a match, from evidence: constrained logistic, cross-fitted."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from sklearn.model_selection import GroupKFold  # type: ignore[import-untyped]
 from surefind.confidence.evidence import COLUMNS, Neighbourhood, Numbers, evidence
 
 FOLDS = 5
-PENALTY = 10.0  # on the squares of the weights of standardised columns
-EDGE = 1e-4  # no confidence is surer than this of either answer
-_STILL = 1e-9  # a column that varies less says nothing
-_FIRST, _LATER = slice(0, 1), slice(1, None)  # hits; the first is another matter than the others
+PENALTY = 10.0  # on squared weights of standardised columns
+EDGE = 1e-4  # confidence is clipped to [EDGE, 1 - EDGE]
+_STILL = 1e-9  # standard deviation below which a column is constant
+_FIRST, _LATER = slice(0, 1), slice(1, None)  # hits: the first has a model of its own
 
 
 def folds_of(groups: NDArray[np.generic]) -> NDArray[np.int64]:
-    """Number of each query's fold, (Q,); folds are about equally large.
+    """Fold of each query, (Q,); classes are kept whole.
 
     >>> folds_of(np.array([7, 7, 3, 3, 9, 9]))
     array([1, 1, 2, 2, 0, 0])
@@ -41,7 +41,7 @@ class Logistic:
     bias: float
 
     def probability(self, columns: Numbers) -> Numbers:
-        """Of columns (..., F)."""
+        """Probability for columns (..., F)."""
         standard = (columns - np.array(self.centre)) / np.array(self.scale)
         probability: Numbers = expit(self.bias + standard @ np.array(self.weights))
         return probability
@@ -54,10 +54,10 @@ def fit_logistic(
     directions: Sequence[int],
     penalty: float = PENALTY,
 ) -> Logistic:
-    r"""The weights w that minimise  sum log(1 + exp(-s z)) + penalty |w|^2 / 2,  s = +-1.
+    r"""Return the weights w that minimise  sum log(1 + exp(-s z)) + penalty |w|^2 / 2,  s = +-1.
 
-    Columns are (..., F). One with direction 1 gets no negative weight, one with -1 no positive one,
-    one that does not vary none.
+    Columns are (..., F). Direction 1 allows no negative weight, -1 no positive one; a constant
+    column gets weight 0.
     """
     columns, match = columns.reshape(-1, columns.shape[-1]), match.reshape(-1)
     centre, scale = columns.mean(axis=0), columns.std(axis=0)
@@ -103,7 +103,7 @@ class Recalibration:
 
 
 def fit_recalibration(probability: Numbers, match: NDArray[np.bool_]) -> Recalibration:
-    r"""Fit a map from probabilities to how often they come true (beta calibration).
+    r"""Fit a beta calibration map.
 
     logit p' = a log p - b log(1 - p) + c,  a, b >= 0 (Kull et al. 2017)
     """
@@ -128,7 +128,7 @@ def _logit(probability: Numbers) -> Numbers:
 
 @dataclass(frozen=True)
 class ConfidenceModel:
-    """One logistic model for the first hit and one for those behind it."""
+    """One recalibrated logistic model for the first hit and one for later hits."""
 
     names: tuple[str, ...]  # of the columns
     first: Logistic
@@ -136,9 +136,9 @@ class ConfidenceModel:
     first_map: Recalibration
     later_map: Recalibration
 
-    def confidence(self, seen: Neighbourhood) -> Numbers:
-        """P(match) of every hit, (Q, H)."""
-        columns = evidence(seen, self.names)
+    def confidence(self, neighbourhood: Neighbourhood) -> Numbers:
+        """Return P(match) of every hit, (Q, H)."""
+        columns = evidence(neighbourhood, self.names)
         return np.concatenate(
             [
                 self.first_map(self.first.probability(columns[:, _FIRST])),
@@ -149,21 +149,29 @@ class ConfidenceModel:
 
 
 def fit_confidence(
-    seen: Neighbourhood,
+    neighbourhood: Neighbourhood,
     match: NDArray[np.bool_],
     fold: NDArray[np.int64],
     *,
     names: Sequence[str],
-    unseen: Sequence[Neighbourhood] = (),
+    held_out: Sequence[Neighbourhood] = (),
 ) -> tuple[ConfidenceModel, Numbers]:
-    """Fit to hits (Q, H) of which it is known whether they match.
+    """Fit a confidence model to labelled hits.
 
-    Returns the model of all queries and the cross-fitted confidence, (Q, H): no label of a fold,
-    (Q,), influences that of its queries. Where `seen` was learned from labels in part, `unseen`
-    holds for each fold what was seen of all queries with nothing learned from that fold.
+    Args:
+        neighbourhood: Q queries with H hits each.
+        match: Which hits are matches, (Q, H).
+        fold: Fold of each query, (Q,).
+        names: Evidence columns to use.
+        held_out: Per fold, the neighbourhoods of all queries with variance heads that never saw
+            the fold; empty if no heads were learned.
+
+    Returns:
+        The model fitted to all queries, and the cross-fitted confidence (Q, H), on which no label
+        of a query's own fold has influence.
     """
-    columns = evidence(seen, names)
-    without = [evidence(its, names) for its in unseen] or [columns] * (int(fold.max()) + 1)
+    columns = evidence(neighbourhood, names)
+    without = [evidence(its, names) for its in held_out] or [columns] * (int(fold.max()) + 1)
     directions = [COLUMNS[name].direction for name in names]
     (first, first_map, sure), (later, later_map, less_sure) = (
         _fit_hits(
@@ -177,21 +185,21 @@ def fit_confidence(
 
 def _fit_hits(
     columns: Numbers,
-    unseen: Sequence[Numbers],
+    held_out: Sequence[Numbers],
     match: NDArray[np.bool_],
     fold: NDArray[np.int64],
     directions: Sequence[int],
 ) -> tuple[Logistic, Recalibration, Numbers]:
     """Fit a logistic model and its recalibration, and cross-fit both (nested cross-validation).
 
-    A recalibration is fitted to probabilities of models that did not see the query's fold. The one
-    that judges fold k may not depend on the labels of k either: those models did not see k.
+    A recalibration is fitted to out-of-fold probabilities. The one that judges fold k uses only
+    models that never saw k.
     """
     probability, crossfitted = np.empty(match.shape), np.empty(match.shape)
-    for k, its in enumerate(unseen):
+    for k, its in enumerate(held_out):
         own = fold == k
-        inner = np.empty(match.shape)  # of each query: by a model that saw neither k nor its fold
-        for j in range(len(unseen)):
+        inner = np.empty(match.shape)  # by a model that saw neither k nor the fold of the query
+        for j in range(len(held_out)):
             rest = (fold != j) & ~own
             fitted = fit_logistic(its[rest], match[rest], directions=directions)
             inner[fold == j] = fitted.probability(its[fold == j])

@@ -1,4 +1,4 @@
-"""A calibration as documents: JSON, and safetensors of its arrays."""
+"""Store a calibration as documents: JSON, and safetensors of its arrays."""
 
 import json
 from dataclasses import asdict
@@ -15,15 +15,13 @@ from surefind.settings import parse
 from surefind.storage import Documents
 
 SCHEMA = 1
-CALIBRATION = "calibration"  # begins the names of its documents
-FACTS, NEIGHBOURHOODS, HEADS = (
-    f"{CALIBRATION}.{its}" for its in ("json", "neighbourhoods", "heads")
-)
-AGAIN = "calibrate again: surefind calibrate INDEX DATA"
+CALIBRATION = "calibration"  # prefix of the document names
+FACTS, DENSITY, HEADS = (f"{CALIBRATION}.{its}" for its in ("json", "density", "heads"))
+REMEDY = "calibrate again: surefind calibrate INDEX DATA"
 
 
 def calibration_documents(calibrated: Calibrated) -> dict[str, bytes | None]:
-    """Return what is to be written, in place of what was there."""
+    """Return the documents of a calibration; None deletes one."""
     heads = calibrated.heads
     facts = {
         "schema": SCHEMA,
@@ -32,13 +30,13 @@ def calibration_documents(calibrated: Calibrated) -> dict[str, bytes | None]:
     }
     return {
         FACTS: json.dumps(facts, allow_nan=False).encode(),
-        NEIGHBOURHOODS: calibrated.neighbourhoods.to_bytes(),
+        DENSITY: calibrated.density.to_bytes(),
         HEADS: None if heads is None else save(heads.tensors()),
     }
 
 
 def read_calibration(documents: Documents, *, fingerprint: str, ranking: str) -> Calibrated:
-    """Read the calibration if it is for the rows of that model in that order."""
+    """Read a calibration; raise InvalidFile if it is damaged or of another model or ranking."""
     path = documents.path
     try:
         found = documents.read(CALIBRATION)
@@ -56,20 +54,20 @@ def read_calibration(documents: Documents, *, fingerprint: str, ranking: str) ->
                 f"{min(unknown)}"
             )
         heads = VarianceHeads.from_tensors(load(found[HEADS])) if facts["heads"] else None
-        return Calibrated(calibration, LocalDensity.from_bytes(found[NEIGHBOURHOODS]), heads)
+        return Calibrated(calibration, LocalDensity.from_bytes(found[DENSITY]), heads)
     except SurefindError as error:
-        raise InvalidFile(error.problem, fix=AGAIN) from error
-    except (SafetensorError, KeyError, ValueError) as error:
+        raise InvalidFile(error.problem, fix=REMEDY) from error
+    except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
         raise InvalidFile(
-            f"the calibration in {path} cannot be read: {error}", fix=AGAIN
+            f"the calibration in {path} cannot be read: {error}", fix=REMEDY
         ) from error
 
 
 def check_origin(origin: Origin, fingerprint: str, ranking: str) -> None:
-    """Refuse the calibration of rows of another model, or in another order."""
+    """Raise InvalidFile if a calibration is of another model or ranking."""
     if (origin.fingerprint, origin.ranking) != (fingerprint, ranking):
         raise InvalidFile(
             f"this is the calibration of another index: model {origin.fingerprint[:12]} by "
             f"{origin.ranking} distance, this index has {fingerprint[:12]} by {ranking}",
-            fix=AGAIN,
+            fix=REMEDY,
         )

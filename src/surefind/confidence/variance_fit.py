@@ -1,4 +1,4 @@
-"""Fit variance heads to labelled vectors, which themselves stay as they are."""
+"""Fit variance heads to labelled vectors; the vectors stay fixed."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -15,24 +15,24 @@ from surefind.errors import InvalidArgument
 from surefind.functional.distance import squared_distances
 from surefind.losses import BayesianTripletLoss
 
-READ, COMPARED = 32, 128  # directions that heads read, and along which triplets are compared
-PER_DIRECTION = 4  # vectors needed for each direction that heads read
-TRIPLETS = 512  # a step, for each head
-RATE, DECAY = 1e-2, 1.0  # decay: without it few vectors are learned by heart
+READ, COMPARED = 32, 128  # principal directions: inputs of heads; for distances in triplets
+PER_DIRECTION = 4  # vectors needed per input direction
+TRIPLETS = 512  # per step and head
+RATE, DECAY = 1e-2, 1.0  # without decay heads overfit small sets
 FEWEST_CLASSES = 4  # with two vectors or more
-MATCHES, OTHERS = 5, 10  # the nearest, of which one is drawn; distant ones teach nothing
-MOST = 3000  # vectors that one head learns from: the distances of all pairs are needed
+MATCHES, OTHERS = 5, 10  # nearest positives and negatives to sample from
+MOST = 3000  # vectors per head, since all pairwise distances are computed
 
 
 class Fitted(NamedTuple):
-    """The heads, and of each vector what those heads say that never saw its class."""
+    """Heads, and the log variance of each vector by heads that never saw its class."""
 
     heads: VarianceHeads
     log_var: Tensor  # (N,)
 
 
 class HardTriplets(NamedTuple):
-    """Rows of vectors. What is nearest is known once and for all, since means never move."""
+    """Candidate triplets (row numbers); computed once, since the means are fixed."""
 
     anchors: Tensor  # (A,)
     matches: Tensor  # (A, up to MATCHES), the nearest first
@@ -61,13 +61,12 @@ def fit_variance_heads(
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> Fitted:
-    r"""Variances under which vectors (N, D) are ordered as rightly as they are:
+    r"""Fit heads to the likelihood of the triplets of labelled vectors (N, D):
 
         minimise  -log P(|a - p|^2 < |a - n|^2)  over var, means fixed, centred
 
-    over hard triplets, along K <= `COMPARED` principal directions, which hold all the noise there
-    is: D var in the whole space. Labels choose the triplets and nothing else; the directions are
-    those of all vectors. `progress` is told the number of steps done.
+    over hard triplets, along K <= `COMPARED` principal directions, to which all noise (D var) is
+    attributed. Labels only select triplets. `progress` gets the number of steps done.
     """
     codes = torch.from_numpy(np.unique([str(one) for one in labels], return_inverse=True)[1])
     pairs = int((codes.bincount() > 1).sum())
@@ -92,7 +91,7 @@ def fit_variance_heads(
     bags = torch.Generator().manual_seed(seed)
     sees = halve_classes(codes.bincount(), heads, generator=bags)[codes]
     pools = []
-    for head in range(heads):  # each with its own chance: what one draws changes no other
+    for head in range(heads):  # each with its own generator
         generator = torch.Generator().manual_seed(seed * heads + head)
         rows = sees[:, head].nonzero().squeeze(1)
         pools.append((hard_triplets(means, codes, rows, generator=generator), generator))
@@ -103,7 +102,7 @@ def fit_variance_heads(
     sides = torch.arange(3 * TRIPLETS * heads).view(heads, 3, TRIPLETS)
     triplets = tuple(sides[:, side].flatten() for side in range(3))
     inputs = made.inputs(vectors)
-    for step in range(steps):  # all heads at once: their triplets in one batch, weights apart
+    for step in range(steps):  # all heads in one batch
         rows = torch.stack([pool.draw(TRIPLETS, chance).flatten() for pool, chance in pools])
         with torch.enable_grad():
             var = (made.read(inputs[rows]) - math.log(unit)).exp()
@@ -120,10 +119,10 @@ def fit_variance_heads(
 
 
 def halve_classes(sizes: Tensor, heads: int, *, generator: torch.Generator) -> Tensor:
-    """(C, heads): whether a head learns from a class, given the number of vectors of each (C,).
+    """Assign classes to heads, (C, heads), given the number of vectors per class (C,).
 
-    Heads 2i and 2i + 1 learn from the two halves of the i-th random halving. Classes of one
-    vector, which can only be negatives, are halved apart from those with pairs.
+    Heads 2i and 2i + 1 get the two halves of the i-th random split. Classes with one vector, which
+    are only negatives, are split separately.
     """
     sees = torch.zeros(len(sizes), heads, dtype=torch.bool)
     kinds = [kind.nonzero().squeeze(1) for kind in (sizes > 1, sizes <= 1)]
@@ -138,7 +137,7 @@ def halve_classes(sizes: Tensor, heads: int, *, generator: torch.Generator) -> T
 def hard_triplets(
     means: Tensor, codes: Tensor, rows: Tensor, *, generator: torch.Generator
 ) -> HardTriplets:
-    """Of these rows of the means (N, K), of which at most `MOST` are looked at."""
+    """Nearest positives and negatives among these rows of the means (N, K), at most `MOST`."""
     rows = _thinned(codes, rows, generator)
     distances = squared_distances(means[rows], means[rows])
     same = codes[rows][:, None] == codes[rows]
@@ -146,7 +145,7 @@ def hard_triplets(
     matches = distances.masked_fill(~same.fill_diagonal_(False), math.inf)
     gap, nearest = matches.topk(min(MATCHES, len(rows)), largest=False)
     found = gap.isfinite().sum(1)
-    # A row has fewer others than OTHERS only where there are few rows: as many as all have.
+    # With few rows some have fewer negatives: use the number that all have.
     count = min(OTHERS, int(others.isfinite().sum(1).min()))
     near = others.topk(count, largest=False).indices
     usable = found > 0
@@ -154,7 +153,7 @@ def hard_triplets(
 
 
 def _thinned(codes: Tensor, rows: Tensor, generator: torch.Generator) -> Tensor:
-    """At most `MOST` rows, by whole pairs: each class gives its first, then its second, ..."""
+    """At most `MOST` rows, in pairs of the same class, evenly over classes."""
     if len(rows) <= MOST:
         return rows
     rows = rows[torch.randperm(len(rows), generator=generator)]

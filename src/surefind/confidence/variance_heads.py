@@ -1,4 +1,4 @@
-"""An ensemble of small variance heads that read fixed vectors: how vague each of them is."""
+"""Ensemble of small networks that predict the variance of fixed vectors."""
 
 import math
 from collections.abc import Mapping
@@ -11,15 +11,15 @@ from torch import Tensor, nn
 from surefind.embeddings import LARGEST_SPREAD, SMALLEST_SPREAD
 
 HIDDEN = 16
-EASY = 2.0  # how far a log variance goes from its start before it grows ever more slowly
-FARTHEST = 10.0  # that an input may be from its mean, in standard deviations: bounds variances
-FLOOR = 1e-3  # of what lies outside the directions, relative to the whole: less is rounding
-ENOUGH = 8192  # vectors to find directions in
-FLATTEST = 1e-6  # of a direction's variance, relative to the first: less is rounding
+EASY = 2.0  # scale of the asinh that limits a log variance
+FARTHEST = 10.0  # standard deviations at which inputs are clipped
+FLOOR = 1e-3  # of the squared length outside the directions, relative to the whole
+ENOUGH = 8192  # vectors used to find directions
+FLATTEST = 1e-6  # smallest variance of a direction, relative to the first
 
 
 class Directions(NamedTuple):
-    """Orthogonal, the widest first; labels play no part in them."""
+    """Principal directions of unlabelled vectors, by decreasing variance."""
 
     centre: Tensor  # (D,)
     axes: Tensor  # (D, K), of length 1
@@ -27,17 +27,17 @@ class Directions(NamedTuple):
     scale: float  # a typical squared distance between two vectors
 
     def coordinates(self, vectors: Tensor) -> Tensor:
-        """Along each direction, (N, K), in units in which a typical squared distance is 1."""
+        """Coordinates (N, K), scaled so that a typical squared distance is 1."""
         return (vectors - self.centre) @ self.axes / math.sqrt(self.scale)
 
     def first(self, count: int) -> "Directions":
-        """The widest of them."""
+        """The first `count` directions."""
         return self._replace(axes=self.axes[:, :count], std=self.std[:count])
 
 
 def find_directions(vectors: Tensor, *, most: int, seed: int) -> Directions:
     """At most `most` principal directions of vectors (N, D)."""
-    # Not at the top: heads are read at every search, found once.
+    # Imported here: searches load heads but never fit directions.
     from sklearn.decomposition import PCA  # type: ignore[import-untyped]
 
     if len(vectors) > ENOUGH:
@@ -60,10 +60,9 @@ class VarianceHeads(nn.Module):
     r"""log var_m(x) = initial + E asinh((f_m(z) + g_m(z)) / E),  f, g: one hidden layer each.
 
     z: the coordinates of x along P principal directions, whitened, and the log of the squared
-    length that lies outside them, without which a foreign vector looks like an average one.
-    f_m is learned; g_m is random and stays: heads learn to cancel it where there are vectors and
-    differ where there are none (randomised priors, Osband et al. 2018). asinh rather than tanh: at
-    a hard bound all would agree again.
+    length outside them, without which an out-of-distribution vector looks like an average one.
+    f_m is learned; g_m is random and fixed: heads cancel it near training vectors and differ
+    elsewhere (randomised priors, Osband et al. 2018). asinh has no hard bound, unlike tanh.
 
     `var` is that of an isotropic Gaussian around x, per dimension, in squared units of x.
     """
@@ -98,7 +97,7 @@ class VarianceHeads(nn.Module):
     def start(
         cls, vectors: Tensor, directions: Directions, *, heads: int, initial: float, seed: int
     ) -> Self:
-        """Heads that have learned nothing yet; `initial` is the log variance they start near."""
+        """Untrained heads with log variances near `initial`."""
         dim, width = directions.axes.shape
         made = cls(dim, width, heads)
         made.centre.copy_(directions.centre)
@@ -128,7 +127,7 @@ class VarianceHeads(nn.Module):
         return self.read(self.inputs(vectors)).T
 
     def inputs(self, vectors: Tensor) -> Tensor:
-        """z, (N, P + 1)."""
+        """Inputs z, (N, P + 1)."""
         along, outside = self._split(vectors.to(self.centre))
         outside = (outside - self.outside[1]) / self.outside[2]
         return torch.cat([along, outside[:, None]], dim=1).clamp(-FARTHEST, FARTHEST)
@@ -141,17 +140,17 @@ class VarianceHeads(nn.Module):
 
     @torch.no_grad()
     def var(self, vectors: Tensor) -> Tensor:
-        """How vague each vector is: the geometric mean over heads, (N,)."""
+        """Variance of each vector, (N,): the geometric mean over heads."""
         log_var: Tensor = self(vectors).mean(dim=1)
         return log_var.exp().clamp(SMALLEST_SPREAD, LARGEST_SPREAD)
 
     def tensors(self) -> dict[str, Tensor]:
-        """What `from_tensors` needs to make the same heads."""
+        """State for `from_tensors`."""
         return {name: value.detach().cpu().clone() for name, value in self.state_dict().items()}
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> Self:
-        """The heads whose `tensors` these are; a checksum has shown that they are whole."""
+        """Restore heads from `tensors()`."""
         (dim, directions), heads = tensors["projection"].shape, len(tensors["weight_in"])
         made = cls(dim, directions, heads)
         made.load_state_dict(dict(tensors))

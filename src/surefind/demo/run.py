@@ -14,6 +14,7 @@ import torch
 
 import surefind as sf
 from surefind.confidence.calibration import Calibration
+from surefind.confidence.explain import digits, guaranteed
 from surefind.datasets.glyphs import TABLE, GlyphSettings, draw_glyphs, glyphs_folder
 from surefind.datasets.splits import Splits
 from surefind.demo.comparison import BASELINE, BAYESIAN, Row, compare
@@ -24,7 +25,6 @@ from surefind.reports.protocol import embed_catalog
 from surefind.reports.report import ReportFolder
 from surefind.reports.reproduce.run import finished_evaluation, is_trained
 from surefind.search.folder import IndexFolder
-from surefind.search.sentences import digits, guaranteed
 from surefind.storage import make_writable, whole_file, write_whole
 from surefind.training.run_folder import RunFolder, read_log
 from surefind.training.trainer import train

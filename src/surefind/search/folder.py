@@ -1,4 +1,4 @@
-"""Folder of an index: its engine, its model, and perhaps the vectors."""
+"""Folder of an index: paths, description, and the model in it."""
 
 from pathlib import Path
 
@@ -15,18 +15,18 @@ EMBEDDED = "faiss"
 
 
 class IndexFolder:
-    """Paths inside, and the one file that says what it is."""
+    """Paths in the folder, and its description `index.json`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.file = path / "index.json"
         self.model = path / "model"
-        self.upgrade = path / "upgrade"  # of an index of vectors: what gives them their variance
-        # The calibration, and where the images came from; in the engine's file, if it has one.
+        self.upgrade = path / "upgrade"  # only of an index of vectors
+        # Calibration and image folders; in the file of the embedded engine, if used.
         self.documents = Documents(path / "store" / "index.db")
 
     def place(self, engine: str) -> str:
-        """Where an engine finds its rows: a URL, or a folder in here."""
+        """URL of the engine, or its path in this folder."""
         if is_url(engine):
             return engine
         if engine != EMBEDDED:
@@ -43,7 +43,7 @@ class IndexFolder:
         )
 
     def read(self) -> str:
-        """The engine that holds the rows."""
+        """Read the description; return the engine."""
         if not self.exists():
             raise InvalidFile(
                 f"{self.path} holds no index: {self.file.name} is missing",
@@ -60,11 +60,11 @@ class IndexFolder:
         return str(facts["engine"])
 
 
-INT8 = "-int8-"  # in the fingerprints of models of whole numbers
+INT8 = "-int8-"  # in the fingerprints of int8 models
 
 
 def load_encoder(folder: IndexFolder, fingerprint: str) -> Encoder | OnnxEncoder:
-    """The model in the folder, if it is the one that made the rows, run as it was then."""
+    """Load the model in the folder; raise InvalidArgument if it did not make the rows."""
     _check_has_model(folder)
     encoder = (
         OnnxEncoder.load(folder.model, "int8")
@@ -76,7 +76,7 @@ def load_encoder(folder: IndexFolder, fingerprint: str) -> Encoder | OnnxEncoder
 
 
 def encoder_of(folder: Path, runtime: str) -> Encoder | OnnxEncoder:
-    """The model that an index keeps, run by torch or from its export."""
+    """Load the model of an index with this runtime."""
     place = IndexFolder(folder)
     place.read()  # it is an index
     _check_has_model(place)
@@ -84,14 +84,14 @@ def encoder_of(folder: Path, runtime: str) -> Encoder | OnnxEncoder:
 
 
 def saved_fingerprint(model: Path, of_the_index: str) -> str:
-    """Of the model in a folder, run as the one that made the rows."""
+    """Fingerprint of the model in a folder, or of its int8 export."""
     if INT8 in of_the_index:
         return read_export(model, "int8").fingerprint_of("int8")
     return read_config(model).fingerprint
 
 
 def check_same_model(fingerprint: str, of_the_index: str, *, whose: str) -> None:
-    """Refuse what another model made."""
+    """Raise InvalidArgument if the fingerprints differ."""
     if fingerprint != of_the_index:
         raise InvalidArgument(
             "model",
@@ -110,7 +110,7 @@ def _check_has_model(folder: IndexFolder) -> None:
 
 
 def _short(fingerprint: str) -> str:
-    """With what was done to the model, if anything."""
+    """Shortened, with the suffix of an export."""
     model, dash, rest = fingerprint.partition("-")
     return model[:12] + dash + rest
 

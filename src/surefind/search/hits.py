@@ -1,4 +1,4 @@
-"""What a search returns: hits, each with what is known about its distance."""
+"""Results of a search."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,17 +8,17 @@ from surefind.engines.filters import Metadata
 
 @dataclass(frozen=True)
 class Hit:
-    """An image that was found. Distances are squared."""
+    """Image found by a search. Distances are squared."""
 
     id: str
-    path: str | None  # of the image when it was indexed
+    path: str | None  # its file when it was indexed
     distance: float  # of the means
     expected_distance: float
-    std: float  # how far the true squared distance may be from the expected one
-    var: float  # of the found image; 1/kappa on the sphere
+    std: float  # standard deviation of that distance
+    var: float  # variance of the hit; 1/kappa on the sphere
     metadata: Metadata
-    p_within: float | None = None  # that it is within the radius that was asked for
-    confidence: float | None = None  # that it is a match; none until the index is calibrated
+    p_within: float | None = None  # probability that it is within the requested radius
+    confidence: float | None = None  # probability that it is a match; None if uncalibrated
 
     def as_dict(self) -> dict[str, Any]:
         return {**vars(self), "metadata": dict(self.metadata)}
@@ -26,17 +26,17 @@ class Hit:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The hits of one query, nearest first."""
+    """Hits of one query, nearest first."""
 
-    query: str  # its path, or what stands for it
+    query: str  # path or name of the query
     hits: tuple[Hit, ...]
-    query_var: float
-    ranking: str  # expected or mean
-    reranked: bool = False  # by the other ranking than the index's own: its candidates, re-ordered
-    confidence: float | None = None  # that the first hit is a match
-    verdict: str | None = None  # match, unsure or foreign; none until the index is calibrated
-    novelty_p_value: float | None = None  # how many of those that belong here are as strange
-    show: int | None = None  # so many hits hold a match as often as was asked of the calibration
+    query_var: float  # variance of the query
+    ranking: str  # mean or expected
+    reranked: bool = False  # candidates of the native ranking, re-ordered
+    confidence: float | None = None  # probability that the first hit is a match
+    verdict: str | None = None  # match, unsure or no_match; None if there is no confidence
+    novelty_p_value: float | None = None  # share of genuine queries that are at least as novel
+    show: int | None = None  # number of hits to show so that a match is among them
     uncalibrated: str | None = None  # why there is no confidence
 
     def as_dict(self) -> dict[str, Any]:

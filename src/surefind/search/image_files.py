@@ -12,17 +12,17 @@ from surefind.engines.filters import Metadata
 from surefind.errors import SurefindError
 from surefind.storage import Documents
 
-ROOT = "picture root "  # begins the names of its documents
+ROOT = "picture root "  # prefix of the document names
 MISSING = "its file is not there any more"
 OUTSIDE = "its file is outside the folders that the index was made from"
 NOT_A_FILE = "its path does not lead to a plain file"
 CHANGED = "its file has changed since it was indexed"
-# Neither waits, as for a pipe, nor follows a link that was put there a moment ago.
+# Never block on a pipe, never follow a link created in the meantime.
 _CAREFULLY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class PictureUnavailable(SurefindError):
-    """An image whose file cannot be shown: only why, no path."""
+    """Image file that cannot be read; the message has the reason but no path."""
 
     def __init__(self, why: str) -> None:
         super().__init__(
@@ -40,16 +40,16 @@ def read_picture(
     roots: Sequence[Path],
     max_bytes: int,
 ) -> bytes:
-    """The bytes of an image, with the digest that it was indexed with ("": any).
+    """Return the bytes of an image file with this digest ("": any).
 
-    Looked for at the path that is written down, then by its id in each root. Ids and paths are
-    not trusted: what lies outside the roots, once all links are followed, is never opened.
+    Tried are the recorded path, then the id in each root. Ids and paths are untrusted: nothing
+    outside the roots, after resolving links, is ever opened.
     """
     inside = [Path(os.path.realpath(root)) for root in roots]
     why = MISSING
     path = metadata.get("path")
     names = [path, id] if isinstance(path, str) else [id]
-    # A name that is absolute stays what it is in every root.
+    # root / name is the name itself if it is absolute.
     for candidate in dict.fromkeys(root / name for name in names for root in inside):
         try:
             return _read(candidate, digest, roots=inside, max_bytes=max_bytes)
@@ -63,48 +63,42 @@ def _read(candidate: Path, digest: str, *, roots: Sequence[Path], max_bytes: int
         path = Path(os.path.realpath(candidate, strict=True))
         if not any(path.is_relative_to(root) for root in roots):
             raise PictureUnavailable(OUTSIDE)
-        if not stat.S_ISREG(path.lstat().st_mode):  # before it is opened: to open may do something
+        if not stat.S_ISREG(path.lstat().st_mode):  # before opening, which may have side effects
             raise PictureUnavailable(NOT_A_FILE)
-        content = _content(path, max_bytes)
+        with open(os.open(path, _CAREFULLY), "rb") as file:  # noqa: PTH123 - a descriptor
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise PictureUnavailable(NOT_A_FILE)
+            content = file.read(max_bytes + 1) if found.st_size <= max_bytes else None
+        if content is None or len(content) > max_bytes:
+            raise PictureUnavailable(f"its file has more than {max_bytes:,} bytes")
     except OSError as error:
         gone = error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
         why = MISSING if gone else f"its file cannot be read: {error.strerror}"
         raise PictureUnavailable(why) from error
-    except ValueError as error:  # no file has such a name
+    except ValueError as error:  # invalid name
         raise PictureUnavailable(MISSING) from error
     if digest and hashlib.sha256(content).hexdigest() != digest:
         raise PictureUnavailable(CHANGED)
     return content
 
 
-def _content(path: Path, max_bytes: int) -> bytes:
-    with open(os.open(path, _CAREFULLY), "rb") as file:  # noqa: PTH123 - of what is open already
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
-            raise PictureUnavailable(NOT_A_FILE)
-        content = file.read(max_bytes + 1) if found.st_size <= max_bytes else None
-    if content is None or len(content) > max_bytes:
-        raise PictureUnavailable(f"its file has more than {max_bytes:,} bytes")
-    return content
-
-
 def known_roots(documents: Documents) -> tuple[Path, ...]:
-    """Return the folders that images were added from; none if they cannot be read."""
+    """Return the folders that images were added from; () if they cannot be read."""
     try:
         return tuple(sorted(Path(os.fsdecode(its)) for its in documents.read(ROOT).values()))
-    except SurefindError:  # `verify` says so
+    except SurefindError:  # reported by `verify`
         return ()
 
 
 def remember_roots(documents: Documents, roots: Iterable[Path]) -> None:
-    """Add folders, with all links followed; nothing is written if they are known.
+    """Record folders, with links resolved.
 
-    Where it cannot be written images can be added all the same: they have no picture until the
-    next time.
+    A failure to write is ignored: images can be added, but not shown until recorded later.
     """
     new = set()
     for root in roots:
-        with suppress(ValueError):  # no folder has such a name
+        with suppress(ValueError):  # invalid name
             new.add(Path(os.path.realpath(root)))
     if new - set(known_roots(documents)):
         contents = map(os.fsencode, new)

@@ -1,4 +1,4 @@
-"""An index: images to search in, and what is known about how sure a hit is."""
+"""Index of images: create, open, add, search, calibrate."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -19,8 +19,8 @@ from surefind.confidence.calibrate import (
     CalibrationTargets,
     Progress,
     calibrate_engine,
-    labelled_queries,
     learned_variance,
+    load_labelled_queries,
 )
 from surefind.confidence.calibration import Calibrated, Calibration
 from surefind.confidence.density import LocalDensity
@@ -77,11 +77,11 @@ from surefind.validation import check_choice
 T = TypeVar("T")
 
 DUPLICATES = ("skip", "keep")
-DEFAULT_RANKING = "mean"  # no model that was measured retrieves better by expected distance
+DEFAULT_RANKING = "mean"  # expected distance retrieved better with no model measured
 
 
 class _Lazy(Generic[T]):
-    """Value that is computed once, when first used, by one thread. Failures are not kept."""
+    """Thread-safe lazily computed value. Failures are not cached."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make: Callable[[], T] | None = make
@@ -92,21 +92,23 @@ class _Lazy(Generic[T]):
         with self._lock:
             if self._make is not None:
                 self._made = (self._make(),)
-                self._make = None  # with all that it holds on to
+                self._make = None  # frees what it refers to
         return self._made[0]
 
 
 class Index:
-    """Images to search in, and the encoder that made their embeddings, in an engine and a folder.
+    """Searchable images: a vector store, the encoder, and the calibration, in a folder.
 
-    Made by `create` or `create_empty`, read by `open`.
+    Use `create`, `create_empty` or `open`.
     """
 
     def __init__(
         self, folder: IndexFolder, engine: Engine, encoder: ImageEncoder | None = None
     ) -> None:
         self._folder, self._engine, self._given_encoder = folder, engine, encoder
-        fingerprint = self.fingerprint  # not `self`: others share this, and outlive it
+        fingerprint = (
+            self.fingerprint
+        )  # not `self`: indexes share the encoder and outlive each other
         self._encoder = _Lazy[ImageEncoder](
             lambda: load_encoder(folder, fingerprint) if encoder is None else encoder
         )
@@ -126,11 +128,22 @@ class Index:
         max_bad_share: float = 0.05,
         progress: Callable[[int], None] | None = None,
     ) -> Self:
-        """An index of images, in a folder or with its rows on a server.
+        """Create an index of images.
 
-        `engine` is faiss, `pgvector://...` or `milvus://...`; `ranking` (mean or expected) is the
-        order that is native to the engine, the other stays available. The encoder is kept in the
-        folder.
+        Args:
+            folder: Folder to create; the encoder is saved in it.
+            encoder: Encoder of the images.
+            images: Catalog, folder, table, or a sequence of images to add.
+            engine: Vector store: faiss, `pgvector://...` or `milvus://...`.
+            kind: Kind of search structure: auto, flat, hnsw or ivf.
+            ranking: Order native to the engine, mean or expected.
+            duplicates: skip or keep images with the content of another.
+            max_bad_share: Share of unreadable images that is tolerated.
+            progress: Called with the number of images done.
+
+        Raises:
+            InvalidFile: The folder holds an index already.
+            InvalidArgument: An argument is invalid, or the server holds rows of another model.
         """
         empty = encoder.empty()
         index = cls.create_empty(
@@ -156,9 +169,9 @@ class Index:
         kind: str = "auto",
         encoder: ImageEncoder | None = None,
     ) -> Self:
-        """An index for embeddings that come from elsewhere, known by a fingerprint.
+        """Create an index for embeddings of a model with this fingerprint.
 
-        What a server already holds under that name is joined, if the same model made it.
+        Rows that a server already holds under that name are kept if the same model made them.
         """
         place = IndexFolder(Path(folder))
         if place.exists():
@@ -169,14 +182,14 @@ class Index:
         make_writable(place.path)
         facts = {
             "fingerprint": fingerprint,
-            "gallery": uuid4().hex,  # its keys mean nothing in another
+            "gallery": uuid4().hex,  # its keys are valid in no other
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "surefind": surefind.__version__,
         }
         opened = _join_or_create(place.place(engine), space, facts, kind)
         if isinstance(encoder, Encoder | OnnxEncoder):
             encoder.save(place.model)
-        place.write(engine)  # last: without it the folder is unfinished, and can be made again
+        place.write(engine)  # last: without it the folder counts as unfinished
         return cls(place, opened, encoder)
 
     @classmethod
@@ -187,9 +200,16 @@ class Index:
         engine: str | None = None,
         encoder: ImageEncoder | None = None,
     ) -> Self:
-        """An index that was made before.
+        """Open an index.
 
-        `engine` replaces the URL in the folder, which has no password; `encoder` the saved one.
+        Args:
+            folder: Folder of the index.
+            engine: URL that replaces the saved one, which has no password.
+            encoder: Encoder that replaces the saved one.
+
+        Raises:
+            InvalidFile: The folder holds no index, or it is damaged.
+            InvalidArgument: The encoder did not make the index.
         """
         place = IndexFolder(Path(folder))
         written = place.read()
@@ -212,7 +232,7 @@ class Index:
 
     @property
     def fingerprint(self) -> str:
-        """Of the model that made the rows."""
+        """Fingerprint of the model that made the rows."""
         return str(self._engine.facts["fingerprint"])
 
     @property
@@ -225,7 +245,7 @@ class Index:
 
     @property
     def picture_roots(self) -> tuple[Path, ...]:
-        """The folders that images were added from; none where that is not known."""
+        """Folders that images were added from; () if unknown."""
         return known_roots(self._folder.documents)
 
     def __len__(self) -> int:
@@ -246,11 +266,24 @@ class Index:
         progress: Callable[[int], None] | None = None,
         should_stop: Callable[[], bool] | None = None,
     ) -> Added:
-        """Encode images and keep them; those that are there already cost next to nothing.
+        """Encode and add images; unchanged known ones are skipped. Can be stopped and resumed.
 
-        A catalog, a folder, a table or images one by one. An image with the content of another is
-        left out and reported unless `duplicates` is keep. A known id with another content is an
-        error unless `replace`. Stopped in the middle, a second call goes on.
+        Args:
+            images: Catalog, folder, table, or a sequence of images.
+            ids: Ids; by default paths or digests.
+            metadata: Metadata per image.
+            duplicates: skip (and report) or keep images with the content of another.
+            replace: Replace known ids that have other content, instead of raising.
+            max_bad_share: Share of unreadable images that is tolerated.
+            progress: Called with the number of images done.
+            should_stop: Checked before every chunk.
+
+        Returns:
+            Numbers of added, known, replaced images; duplicates and rejected images.
+
+        Raises:
+            InvalidArgument: An id is known with other content, or an argument is invalid.
+            TooManyRejected: More unreadable images than `max_bad_share`.
         """
         check_choice("duplicates", duplicates, DUPLICATES)
         pictures = pictures_of(images, ids, metadata)
@@ -278,7 +311,7 @@ class Index:
         fingerprint: str | None = None,
         replace: bool = False,
     ) -> None:
-        """Keep embeddings of the index's model, which `fingerprint` proves where it is given."""
+        """Add embeddings; `fingerprint`, if given, must be that of the index's model."""
         if fingerprint is not None:
             self.check_model(fingerprint, "what made the embeddings")
         self.space.check(embeddings)
@@ -294,24 +327,24 @@ class Index:
         )
 
     def known(self, ids: Sequence[str]) -> set[str]:
-        """Those of the ids that are in the index."""
+        """Return which of the ids are in the index."""
         return set(self._engine.digests_of(ids))
 
     def items(self, ids: Sequence[str]) -> Rows:
-        """All that is kept of these images, in that order; unknown ids are passed over."""
+        """Return the rows with these ids, in order; unknown ids are skipped."""
         return self._engine.find(ids)
 
     def remove(self, ids: Sequence[str]) -> int:
-        """Forget images; how many of them there were."""
+        """Remove images; return how many there were."""
         return self._engine.remove([ids] if isinstance(ids, str) else ids)
 
     def ids(self, near: Nearest) -> list[list[str]]:
-        """The ids behind an answer of `nearest`, one list per query."""
+        """Return the ids of a result of `nearest`, one list per query."""
         names = names_of(self._engine, near).tolist()
         return [its[:count] for its, count in zip(names, near.found.tolist(), strict=True)]
 
     def snapshot(self, folder: str | Path, *, kind: str = "auto") -> Self:
-        """A copy in a folder of its own, as the index is at this moment, whatever its engine."""
+        """Copy the index as it is now to a folder, whatever its engine."""
         encoder = self.encoder if self.has_model else None
         copy = type(self).create_empty(
             folder, self.space, fingerprint=self.fingerprint, kind=kind, encoder=encoder
@@ -326,16 +359,16 @@ class Index:
         return copy
 
     def refresh(self) -> bool:
-        """See what other processes wrote; True if there was anything."""
+        """Reload what other processes wrote; return whether there was anything."""
         self._calibration = _Lazy(self._stored_calibration)
         return self._engine.refresh()
 
     def compact(self) -> None:
-        """Put the rows in their best form for searching; a graph where there are many."""
+        """Optimise the search structure; builds a graph if there are many rows."""
         self._engine.compact()
 
     def verify(self) -> list[str]:
-        """What is wrong with the index, after reading all of it."""
+        """Read everything; return the problems found."""
         problems = [*self._engine.verify(), *self._folder.documents.problems()]
         for read in (
             lambda: self.encoder if self.has_model else None,
@@ -348,7 +381,7 @@ class Index:
         return list(dict.fromkeys(problems))
 
     def repair(self) -> str:
-        """Build what can be built again, such as a damaged graph; says what was done."""
+        """Rebuild derived data, such as a damaged graph; return what was done."""
         repair = getattr(self._engine, "repair", None)
         if repair is None:
             raise EngineError(
@@ -357,7 +390,7 @@ class Index:
         return "; ".join(repair()) or "there was nothing to repair"
 
     def describe(self) -> dict[str, Any]:
-        """What is in it, for people."""
+        """Facts about the index, for people."""
         engine = self._engine.describe()
         images = engine.pop("rows", None) or len(self)
         return {
@@ -384,14 +417,14 @@ class Index:
 
     @property
     def has_model(self) -> bool:
-        """Whether it can be asked with images; else its embeddings came from elsewhere."""
+        """Whether queries can be images; False for an index of vectors."""
         return self._given_encoder is not None or self._folder.model.exists()
 
     def check_model(self, fingerprint: str, whose: str) -> None:
-        """Refuse what another model made."""
+        """Raise InvalidArgument unless this is the fingerprint of the index."""
         check_same_model(fingerprint, self.fingerprint, whose=whose)
 
-    @overload  # a text is a path, though it is a sequence of texts as well
+    @overload  # str is a path, though also a sequence of str
     def search(  # type: ignore[overload-overlap]
         self,
         queries: ImageSource,
@@ -425,12 +458,22 @@ class Index:
         radius: float | None = None,
         expand: int = 0,
     ) -> SearchResult | list[SearchResult]:
-        """The k nearest images of one query (a result) or of several (a list of results).
+        """Search the k nearest images.
 
-        A query is a path, the bytes of a file, a picture or an embedding. `ranking` is expected or
-        mean; `where` such as "label=cat"; with `radius`, each hit says how likely it is within.
-        `expand` lets so many neighbours help the query, each by its certainty. Asked for more than
-        there are, all are returned; for more than the engine can return, InvalidArgument is raised.
+        Args:
+            queries: One image (path, bytes, PIL image, array), several, or embeddings.
+            k: Number of hits; if there are fewer images, all are returned.
+            ranking: mean or expected; by default that of the index.
+            where: Filter, such as "label=cat".
+            radius: If given, each hit has the probability of being within it.
+            expand: Number of neighbours for query expansion, weighted by certainty.
+
+        Returns:
+            A result for one image, else a list of results.
+
+        Raises:
+            InvalidArgument: An option is invalid, or k exceeds the limit of the engine.
+            ImageRejected: A query is not a readable image.
         """
         request = search_request(self._engine, k, ranking, where, radius=radius, expand=expand)
         if isinstance(queries, Embeddings):
@@ -452,10 +495,9 @@ class Index:
         expand: int = 0,
         correlation: float = 0.0,
     ) -> SearchResult:
-        """The k nearest images of one item that is seen in several pictures.
+        """Search with several views of one item, fused by their precision.
 
-        The surer a picture, the more it counts. Pictures that are alike repeat themselves:
-        `correlation` 1 makes all of them count as one.
+        `correlation` of the views is from 0 (independent) to 1 (all count as one). See `search`.
         """
         if not len(views):
             raise InvalidArgument("views", expected="at least one", got="none")
@@ -472,9 +514,10 @@ class Index:
         ranking: str | None = None,
         where: Wanted = None,
     ) -> SearchResult:
-        """The k images nearest to one that is in the index, which is not a hit of its own.
+        """Search the neighbours of an image of the index, judged as if it were not in the index.
 
-        How sure a hit is, is said as if that image were not in the index.
+        Raises:
+            UnknownItem: No image has this id.
         """
         request = search_request(self._engine, k, ranking, where, inside=True)
         query = self._engine.find([id]).embeddings
@@ -490,7 +533,7 @@ class Index:
         ranking: str | None = None,
         where: Wanted = None,
     ) -> Nearest:
-        """The same search in arrays, without what makes a hit readable: for many queries."""
+        """Search many queries; return arrays without metadata."""
         request = search_request(self._engine, k, ranking, where)
         self.space.check(query)
         return nearest(self._engine, query, request.k, ranking=request.ranking, where=request.where)
@@ -505,14 +548,24 @@ class Index:
         seed: int = 0,
         progress: Progress = lambda *_: None,
     ) -> Calibration:
-        """Learn from labelled queries how sure a hit is; from then on every search says so.
+        """Fit a calibration to labelled queries; later searches have confidence and verdicts.
 
-        The queries are a catalog or a source of one, embeddings with `labels`, or, if none are
-        given, the images of the index, each asked of the others. Their classes should be ones
-        that the model was not trained with: those it knows too well. `learn_variance` also learns
-        which images are vague. What was calibrated before is replaced.
+        Args:
+            labelled: Catalog or source of one, embeddings, or None for the images of the index.
+                Use classes that the model was not trained on.
+            labels: Labels of embeddings.
+            targets: Requested precision, miss rate, novelty level.
+            learn_variance: Also learn the variance of queries, as evidence.
+            seed: Seed of sampling and training.
+            progress: Called with stage, done, total.
+
+        Returns:
+            The calibration, which is saved in place of an earlier one.
+
+        Raises:
+            InvalidArgument: Too few labelled queries, classes, or right and wrong first hits.
         """
-        queries, source = labelled_queries(
+        queries, source = load_labelled_queries(
             self._engine, lambda: self.encoder, labelled, labels, seed=seed, progress=progress
         )
         calibrated = calibrate_engine(
@@ -520,7 +573,7 @@ class Index:
             queries,
             targets or CalibrationTargets(),
             source=source,
-            log_var=learned_variance(queries, seed=seed, progress=progress)
+            query_variance=learned_variance(queries, seed=seed, progress=progress)
             if learn_variance
             else None,
             trained_with=(
@@ -535,7 +588,7 @@ class Index:
 
     @property
     def calibrated(self) -> Calibrated | None:
-        """What makes hits say how sure they are; none until the index is calibrated."""
+        """Calibration with its local density and variance heads, if calibrated."""
         return self._calibration.get()[1]
 
     @property
@@ -544,15 +597,15 @@ class Index:
         return None if calibrated is None else calibrated.calibration
 
     def adopt(self, calibrated: Calibrated) -> None:
-        """Use the calibration of another gallery of the same model, searched in the same order.
+        """Use the calibration of another gallery with the same model and ranking.
 
-        It holds as far as the galleries are alike; queries of one's own are better.
+        It is as good as the galleries are alike.
         """
         check_origin(calibrated.calibration.origin, self.fingerprint, self.space.ranking)
-        self._keep(replace(calibrated, neighbourhoods=LocalDensity.of(self._engine)))
+        self._keep(replace(calibrated, density=LocalDensity.of(self._engine)))
 
     def drift(self, queries: Sequence[ImageSource] | Embeddings) -> tuple[Drift, ...]:
-        """In what queries, which need no labels, are unlike those of the calibration."""
+        """Compare unlabelled queries with the calibration queries; return what differs."""
         if self.calibrated is None:
             raise InvalidArgument(
                 "index",
@@ -564,10 +617,10 @@ class Index:
         return drift_of(self._engine, self.calibrated, query)
 
     def newest(self) -> Self | None:
-        """This index as others left it, with the same encoder; none if nothing changed.
+        """Return the index with what other processes wrote since; None if nothing changed.
 
-        Its calibration is read. This one goes on answering as it did, unless its rows are on a
-        server, where there is only the newest: then both have one engine, which either closes.
+        The encoder is shared. This object keeps answering from its own version, except on servers,
+        where both share one engine.
         """
         calibration = self._calibration
         if self._folder.documents.digests(CALIBRATION) != calibration.get()[0]:
@@ -585,10 +638,9 @@ class Index:
         self._calibration = _Lazy(self._stored_calibration)
 
     def _stored_calibration(self) -> tuple[list[tuple[str, bytes]], Calibrated | None]:
-        """The checksums of its documents, and the calibration in them.
+        """Checksums and content of the stored calibration.
 
-        Should another take its place in between, the checksums are too old, and `newest` reads
-        again.
+        If it is replaced between the two reads, the checksums are outdated and `newest` reloads.
         """
         documents = self._folder.documents
         digests = documents.digests(CALIBRATION)

@@ -22,12 +22,12 @@ Images = Catalog | str | Path | Sequence[ImageSource]
 
 @dataclass(frozen=True)
 class Pictures:
-    """Images row by row."""
+    """Images with ids and metadata."""
 
     sources: Sequence[ImageSource]
     ids: tuple[str, ...]
     metadata: tuple[Metadata, ...]
-    roots: tuple[Path, ...] = ()  # folders that they are in
+    roots: tuple[Path, ...] = ()  # folders of the files
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -44,9 +44,9 @@ class Pictures:
 def pictures_of(
     images: Images, ids: Sequence[str] | None, metadata: Sequence[Metadata] | None
 ) -> Pictures:
-    """A catalog, a source of one (a folder, a table, a name), or images one by one.
+    """Collect images from a catalog, a source of one, or a sequence.
 
-    Without `ids` an image is known by its path in the catalog, its own path, or its content.
+    Default ids are paths in the catalog, file paths, or digests of the content.
     """
     if isinstance(images, str | Path):
         images = read_catalog(images)
@@ -76,23 +76,23 @@ def pictures_of(
 
 
 def name_of(source: ImageSource) -> str:
-    """How a query is called in its result."""
+    """Name of a query in its result."""
     path = getattr(source, "filename", "") if isinstance(source, Image.Image) else source
     return str(path) if isinstance(path, str | Path) and path else "image"
 
 
-CHUNK = 1024  # images encoded and made durable at a time: so much is lost by a kill at most
+CHUNK = 1024  # images encoded and committed at a time
 
 
 class Added(NamedTuple):
-    """What became of the images."""
+    """Outcome of adding images."""
 
-    added: int = 0  # new ones and replaced ones
-    known: int = 0  # were there already, with the same content
-    replaced: int = 0  # were there with another content
-    duplicates: tuple[tuple[str, str], ...] = ()  # left out: same content as the second id
+    added: int = 0  # new and replaced
+    known: int = 0  # unchanged
+    replaced: int = 0  # known id, other content
+    duplicates: tuple[tuple[str, str], ...] = ()  # left out: (id, id with the same content)
     rejected: tuple[Rejection, ...] = ()
-    stopped: bool = False  # before all were looked at
+    stopped: bool = False  # before all were processed
 
     def plus(self, other: "Added") -> "Added":
         return Added(
@@ -116,9 +116,9 @@ def add_pictures(
     progress: Callable[[int], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> Added:
-    """Each chunk is durable before the next is begun, so that a second run goes on from there.
+    """Encode and add images; every chunk is committed, so that an interrupted run can resume.
 
-    `replace` allows images whose id is known but whose content is another.
+    `replace` allows known ids with other content.
     """
     total = Added()
     for start in range(0, len(pictures), CHUNK):
@@ -140,7 +140,7 @@ def add_pictures(
         engine.add(rows)
         if progress is not None:
             progress(start + len(chunk))
-    if total.replaced and total.duplicates:  # what they are copies of may be gone
+    if total.replaced and total.duplicates:  # their originals may be replaced
         left_out = dict(total.duplicates)
         some = pictures.at([row for row, name in enumerate(pictures.ids) if name in left_out])
         again = add_pictures(engine, encoder, some, replace=replace, max_bad_share=max_bad_share)
@@ -158,7 +158,7 @@ def _encode_chunk(
     replace: bool,
     progress: Callable[[int], None] | None,
 ) -> tuple[Rows, Added]:
-    """Rows to add, and what becomes of the chunk's images once they are."""
+    """Return the rows to add, and the outcome for the images of the chunk."""
     digests = [digest_of(source) for source in chunk.sources]
     unnamed = [row for row, name in enumerate(chunk.ids) if not _is_text(name)]
     known = engine.digests_of([name for name in chunk.ids if _is_text(name)])
@@ -219,7 +219,7 @@ def already_there(ids: list[str]) -> InvalidArgument:
 
 
 def _is_text(name: str) -> bool:
-    """False for the name of a file that is not UTF-8, which no engine can keep."""
+    """Whether a name is valid UTF-8."""
     try:
         name.encode()
     except UnicodeEncodeError:

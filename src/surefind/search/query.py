@@ -1,4 +1,4 @@
-"""Queries to an index: the nearest rows, and what is known about each of them."""
+"""Answer queries: search the engine, judge the hits, make results."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,7 +12,7 @@ from surefind.confidence.calibration import Calibrated
 from surefind.confidence.drift import FEWEST, Drift, compare
 from surefind.confidence.evidence import NEIGHBOURS, distances_to, embeddings_of
 from surefind.embeddings import Embeddings
-from surefind.engines.base import Engine, Rows
+from surefind.engines.base import Engine
 from surefind.engines.filters import Where
 from surefind.engines.knn import Nearest, names_of, nearest
 from surefind.errors import InvalidArgument, SurefindError
@@ -28,17 +28,17 @@ Wanted = Where | Sequence[str] | str | None
 
 
 class UnknownItem(SurefindError):
-    """An id that no image of the index has."""
+    """No image of the index has this id."""
 
 
 class SearchRequest(NamedTuple):
-    """How many, in which order, of which rows, and what else to tell about them."""
+    """Checked options of a search."""
 
     k: int
     ranking: str
     where: Where | None
     radius: float | None  # a distance, not squared
-    expand: int  # neighbours that help the query
+    expand: int  # neighbours for query expansion
 
 
 def search_request(
@@ -51,10 +51,10 @@ def search_request(
     expand: int = 0,
     inside: bool = False,
 ) -> SearchRequest:
-    """Check what is asked; without a `ranking` it is the engine's own.
+    """Check the options of a search; `ranking` defaults to the engine's own.
 
-    More rows than the engine can return are refused, unless there are no more. A query that is
-    `inside` the index is found as well, so that one hit less can be asked for.
+    k may exceed the engine's limit only if the index has fewer rows. With `inside`, the query is a
+    row of the index, which takes one of the hits.
     """
     ranking = engine.space.ranking if ranking is None else ranking
     check_choice("ranking", ranking, RANKINGS)
@@ -64,27 +64,27 @@ def search_request(
         check_number("radius", radius, "a positive number", lambda x: x > 0)
     if where is not None and not isinstance(where, Where):
         where = Where.parse([where] if isinstance(where, str) else where)
-    most, asked = engine.max_k - inside, max(k, expand)
-    if asked > most and engine.count(where) > engine.max_k:
+    most, requested = engine.max_k - inside, max(k, expand)
+    if requested > most and engine.count(where) > engine.max_k:
         raise InvalidArgument(
-            "k" if k == asked else "expand",
+            "k" if k == requested else "expand",
             expected=f"at most {most:,}, the limit of this index's engine",
-            got=f"{asked:,}",
+            got=f"{requested:,}",
         )
     return SearchRequest(int(k), ranking, where, radius, int(expand))
 
 
 def uncalibrated_reason(engine: Engine, request: SearchRequest, views: int) -> str | None:
-    """Why the answer of a calibrated index has no confidence."""
+    """Reason why a calibrated index gives no confidence for this search, if any."""
     reasons = {
         "where": request.where is not None,
         "expand": request.expand > 0,
         f"ranking={request.ranking}": request.ranking != engine.space.ranking,
         "several views": views > 1,
     }
-    for what, asked in reasons.items():
-        if asked:
-            return f"no confidence with {what}: the calibration is of plain searches"
+    for what, applies in reasons.items():
+        if applies:
+            return f"no confidence with {what}: the calibration holds for plain searches"
     return None
 
 
@@ -97,10 +97,10 @@ def answer(
     *,
     inside: bool = False,
 ) -> list[SearchResult]:
-    """Return one result per query; with a calibration, its hits say how sure they are.
+    """Return one result per query.
 
-    Else `calibrated` is the reason why they do not. Queries that are `inside` the index, under
-    these names, are neither their own hits nor taken into account when hits are judged.
+    `calibrated` is a calibration, or the reason why there is no confidence. With `inside`, queries
+    are rows of the index, with these names as ids; they are left out of hits and neighbours.
     """
     engine.space.check(query)
     k = request.k if isinstance(calibrated, str) else max(request.k, NEIGHBOURS)
@@ -116,7 +116,7 @@ def answer(
 
 
 def drift_of(engine: Engine, calibrated: Calibrated, query: Embeddings) -> tuple[Drift, ...]:
-    """In what these queries are unlike those of the calibration."""
+    """Return the evidence columns in which queries differ from the calibration queries."""
     ranking = calibrated.calibration.origin.ranking
     engine.space.check(query)
     near = nearest(engine, query, NEIGHBOURS, ranking=ranking)
@@ -128,10 +128,10 @@ def drift_of(engine: Engine, calibrated: Calibrated, query: Embeddings) -> tuple
             got=f"{len(enough)} of {len(query)}",
         )
     near, query = near.at(enough), query[enough.tolist()]
-    seen = calibrated.see(engine, query, near)
+    neighbourhood = calibrated.collect_neighbourhood(engine, query, near)
     model = calibrated.calibration.model
-    now = first_hit_columns(seen, model.names, model.confidence(seen)[:, 0])
-    return compare(calibrated.calibration.usual, now)
+    now = first_hit_columns(neighbourhood, model.names, model.confidence(neighbourhood)[:, 0])
+    return compare(calibrated.calibration.reference_quantiles, now)
 
 
 def _expanded(engine: Engine, query: Embeddings, request: SearchRequest) -> Embeddings:
@@ -155,10 +155,7 @@ def _describe(
     *,
     inside: bool,
 ) -> list[SearchResult]:
-    """Return one result per query, with everything that is known about each hit.
-
-    For a calibrated answer there are more rows than hits: the neighbours of the query.
-    """
+    """Make one result per query; for a calibrated one `near` has more rows than hits."""
     query = query.detach().to("cpu").to(torch.float32)
     results = [
         SearchResult(
@@ -171,7 +168,7 @@ def _describe(
         )
         for name, var in zip(names, engine.space.var(query), strict=True)
     ]
-    for count in np.unique(near.found[near.found > 0]).tolist():  # as many hits for each query
+    for count in np.unique(near.found[near.found > 0]).tolist():  # queries with equally many hits
         rows = np.flatnonzero(near.found == count)
         some, its = query[rows.tolist()], near.at((rows, slice(count)))
         distances = distances_to(engine.space, some, its)
@@ -188,33 +185,35 @@ def _describe(
                 some, embeddings_of(engine.space, first), request.radius, per_query=hits
             ).tolist()
         if not isinstance(calibrated, str) and count >= NEIGHBOURS:
-            seen = calibrated.see(engine, some, its, distances=distances, inside=inside)
-            judged = calibrated.calibration.judge(seen)
-            beyond = [None] * max(0, hits - NEIGHBOURS)  # not calibrated so far down
+            neighbourhood = calibrated.collect_neighbourhood(
+                engine, some, its, distances=distances, inside=inside
+            )
+            judged = calibrated.calibration.judge(neighbourhood)
+            beyond = [None] * max(0, hits - NEIGHBOURS)  # not calibrated
             columns["confidence"] = [[*sure, *beyond] for sure in judged.confidence.tolist()]
             for place, row in enumerate(rows):
                 results[row] = replace(
                     results[row],
                     confidence=float(judged.confidence[place, 0]),
                     verdict=judged.verdict[place],
-                    novelty_p_value=float(judged.belongs[place]),
+                    novelty_p_value=float(judged.p_value[place]),
                     show=int(judged.show[place]),
                     uncalibrated=None,
                 )
         keys, places = np.unique(first.keys, return_inverse=True)  # queries share hits
         found = engine.rows(keys)
+        paths = [its.get("path") for its in found.metadata]
         for place, row in enumerate(rows):
             results[row] = replace(
                 results[row],
                 hits=tuple(
-                    _hit(found, which, {name: its[place][rank] for name, its in columns.items()})
+                    Hit(
+                        id=found.ids[which],
+                        path=None if paths[which] is None else str(paths[which]),
+                        metadata=found.metadata[which],
+                        **{name: its[place][rank] for name, its in columns.items()},
+                    )
                     for rank, which in enumerate(places.reshape(len(rows), hits)[place])
                 ),
             )
     return results
-
-
-def _hit(rows: Rows, row: int, numbers: dict[str, Any]) -> Hit:
-    path = rows.metadata[row].get("path")
-    path = None if path is None else str(path)
-    return Hit(id=rows.ids[row], path=path, metadata=rows.metadata[row], **numbers)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, Field
 
 import surefind
+from surefind.confidence import explain
 from surefind.confidence.calibration import Calibration, Curve
 from surefind.engines.base import Rows
 from surefind.engines.filters import Metadata
@@ -19,7 +20,6 @@ from surefind.engines.space import Space
 from surefind.functional.ranking import RANKINGS
 from surefind.images.decode import FORMATS
 from surefind.metrics.calibration import reliability_bins
-from surefind.search import sentences
 from surefind.serve.gallery import GallerySample, item_of
 from surefind.serve.service import PATH, Answered, Seconds
 from surefind.serve.settings import MAX_K
@@ -222,10 +222,14 @@ def search_answer(answered: Answered) -> SearchAnswer:
         asked = {"id": answered.item, "item": item_of(answered.item)}
     own = {
         "query": QueryAnswer(var=result.query_var, **asked),
-        "sentence": sentences.meaning(result, calibration) if judged else None,
-        "advice": sentences.how_many_to_look_at(result, calibration),
+        "sentence": explain.meaning(result.verdict, result.novelty_p_value, calibration)
+        if judged
+        else None,
+        "advice": explain.how_many_to_look_at(
+            result.verdict, result.show, calibration, listed=len(result.hits)
+        ),
         "uncalibrated": result.uncalibrated and served.without_folder(result.uncalibrated),
-        "calibrated": sentences.made_with(_without_path(calibration))
+        "calibrated": explain.made_with(_without_path(calibration))
         if judged and calibration is not None
         else None,
         "hits": [
@@ -250,7 +254,7 @@ def info_answer(state: AppState) -> InfoAnswer:
     index = served.index
     facts, calibration = index.describe(), index.calibration
     name = index.folder.resolve().name
-    change = None if calibration is None else sentences.gallery_change(calibration, served.images)
+    change = None if calibration is None else explain.gallery_change(calibration, served.images)
     samples = samples_to_try(sample)
     if state.samples is not None:
         links = [f"/v1/samples/{number}" for number in range(len(state.samples))]
@@ -357,11 +361,11 @@ def _calibration(calibration: Calibration) -> CalibrationAnswer:
     guarantee = calibration.guarantee
     return CalibrationAnswer(
         **asdict(guarantee) | asdict(calibration.origin),  # the model takes what it has fields for
-        made_with=sentences.made_with(calibration),
-        left_out=sentences.copies_left_out(calibration),
-        guaranteed=sentences.guaranteed(guarantee),
-        shown=sentences.shown(calibration.showing),
-        no_match=sentences.no_match_rule(calibration),
+        made_with=explain.made_with(calibration),
+        left_out=explain.copies_left_out(calibration),
+        guaranteed=explain.guaranteed(guarantee),
+        shown=explain.shown(calibration.prediction_set),
+        no_match=explain.no_match_rule(calibration),
         novelty_level=calibration.novelty_level,
         quality=asdict(calibration.quality),
         curve=threshold_curve(calibration.curve, guaranteed=guarantee.threshold),

@@ -1,4 +1,4 @@
-"""Vectors with ids and labels: checked, and read from .npz, .npy and .parquet files."""
+"""Read vectors, ids and labels from .npz, .npy and .parquet files, and check them."""
 
 import zipfile
 import zlib
@@ -19,7 +19,7 @@ from surefind.embeddings import LARGEST
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.validation import nearest
 
-USUAL = {  # names of arrays and columns
+KNOWN_NAMES = {  # recognised names of arrays and columns
     "vectors": ("vectors", "embeddings", "x", "features", "means", "vector", "embedding", "mean"),
     "labels": ("labels", "label", "y", "classes", "class", "targets", "target"),
     "ids": ("ids", "id", "paths", "path", "names", "name", "files", "file"),
@@ -31,16 +31,16 @@ BROKEN = (
     zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 Values = NDArray[np.floating] | Tensor
-Arrays = dict[str, NDArray[Any] | str]  # a text says what is there that cannot be used
+Arrays = dict[str, NDArray[Any] | str]  # str: why an array cannot be used
 
 
 @dataclass(frozen=True, eq=False)
 class Vectors:
-    """One vector per row, as they were in the file."""
+    """Vectors of a file."""
 
     values: NDArray[np.float32]  # (N, D)
-    ids: tuple[str, ...]  # (N,) unique
-    labels: tuple[str, ...]  # (N,), or empty when there are none
+    ids: tuple[str, ...]  # (N,), unique
+    labels: tuple[str, ...]  # (N,), or empty
 
     def __len__(self) -> int:
         return len(self.values)
@@ -55,11 +55,19 @@ def read_vectors(
 ) -> Vectors:
     """Read a .npz, .npy or .parquet file.
 
-    The arguments name its arrays or columns, where they are not called as usual. The labels of
-    NAME.npy are in NAME.labels.npy or NAME.labels.txt, one per line, if there are any.
+    The labels of NAME.npy are read from NAME.labels.npy or NAME.labels.txt (one per line).
+
+    Args:
+        path: The file.
+        labels: Name of the array or column of labels, if not a common one.
+        ids: Name of that of ids.
+        vectors: Name of that of vectors.
+
+    Returns:
+        The vectors.
 
     Raises:
-        InvalidFile: the file cannot be read, or holds no vectors that can be used.
+        InvalidFile: The file cannot be read or holds no usable vectors.
     """
     path = Path(path)
     readers = {".npz": _read_npz, ".npy": _read_npy, ".parquet": _read_parquet}
@@ -73,7 +81,7 @@ def read_vectors(
         raise InvalidFile(f"{path} is not there or not a file")
     try:
         arrays = reader(path)
-    except BROKEN as error:  # pyarrow's own errors are children of these
+    except BROKEN as error:  # pyarrow errors are subclasses
         raise InvalidFile(f"{path} cannot be read as {path.suffix}: {error}") from error
     try:
         return _vectors_of(path, arrays, {"vectors": vectors, "labels": labels, "ids": ids})
@@ -95,7 +103,7 @@ def _read_npz(path: Path) -> Arrays:
 
 
 def _read_npy(path: Path) -> Arrays:
-    # Mapped into memory: a header that lies about its size allocates nothing.
+    # Memory-mapped: a header with a false size allocates nothing.
     arrays: Arrays = {"vectors": np.lib.format.open_memmap(path, mode="r")}
     beside = [path.with_name(f"{path.stem}.labels{ending}") for ending in (".npy", ".txt")]
     match [file for file in beside if file.exists()]:
@@ -115,7 +123,7 @@ def _read_npy(path: Path) -> Arrays:
 def _read_parquet(path: Path) -> Arrays:
     compute = pyarrow_package("pyarrow.compute", path)
     types = pyarrow_package("pyarrow", path).types
-    # Without partitioning: a folder called label=cat makes no column.
+    # Without partitioning: a folder named label=cat adds no column.
     table = pyarrow_package("pyarrow.parquet", path).read_table(path, partitioning=None)
     arrays: Arrays = {}
     for name in table.column_names:
@@ -153,7 +161,7 @@ def _vectors_of(path: Path, arrays: Arrays, names: Mapping[str, str | None]) -> 
         ]
         if path.suffix.lower() != ".parquet" or tables or not numbers:
             raise InvalidFile(
-                f"{path}: no vectors, by any usual name, among {_listed(arrays)}",
+                f"{path}: no vectors, by any common name, among {_listed(arrays)}",
                 fix="name them with vectors=: numbers, one row per vector",
             )
         values = np.column_stack(numbers)  # one column per dimension
@@ -181,9 +189,9 @@ def _vectors_of(path: Path, arrays: Arrays, names: Mapping[str, str | None]) -> 
 def _choose(
     role: str, given: str | None, arrays: Arrays, *, fitting: Collection[str]
 ) -> str | None:
-    """Return the name that has this role, as given or as usual, if any has it.
+    """Return the array with this role: the given name, or a common one, if any.
 
-    `fitting` are those that could have it by their shape; they decide between several usual ones.
+    Of several common names, one with a fitting shape is chosen.
     """
     if given is not None:
         if given not in arrays:
@@ -195,7 +203,7 @@ def _choose(
                 fix=f"did you mean {near!r}?" if near else None,
             )
         return given
-    called = [name for name in arrays if name.lower() in USUAL[role]]
+    called = [name for name in arrays if name.lower() in KNOWN_NAMES[role]]
     if len(called) > 1:
         called = [name for name in called if name in fitting] or called
     if len(called) > 1:
@@ -221,7 +229,7 @@ def _taken(arrays: Arrays, name: str) -> NDArray[Any]:
 
 
 def _listed(arrays: Arrays) -> str:
-    """List every name with what it is."""
+    """List names, types and shapes."""
     every = (
         f"{name} ({its})" if isinstance(its, str) else f"{name} {its.dtype} {its.shape}"
         for name, its in arrays.items()
@@ -238,7 +246,7 @@ def as_vectors(vectors: Values, dim: int | None = None) -> Tensor:
             expected=f"vectors of one model, (N, {'D' if dim is None else dim})",
             got=f"shape {tuple(given.shape)}",
         )
-    bad = (~(given.abs() <= LARGEST).all(dim=1)).nonzero()  # so for nan, too
+    bad = (~(given.abs() <= LARGEST).all(dim=1)).nonzero()  # NaN too
     if len(bad):
         raise InvalidArgument(
             "vectors",
@@ -283,7 +291,7 @@ def _text(value: object) -> str:
 
 
 def _float32(vectors: object) -> Tensor:
-    """Convert; an array that torch cannot share, such as one in a read-only file, is copied."""
+    """Convert to float32; read-only arrays are copied."""
     got = f"{type(vectors).__name__} of {getattr(vectors, 'dtype', None)}"
     if isinstance(vectors, Tensor):
         numbers = vectors.layout == torch.strided and not vectors.dtype.is_complex
@@ -296,7 +304,7 @@ def _float32(vectors: object) -> Tensor:
         except ValueError as error:  # rows of different lengths
             array, got = np.empty(0, object), str(error)
         if array.dtype.kind in "fiu":
-            with np.errstate(over="ignore"):  # what is too large for float32 is refused later
+            with np.errstate(over="ignore"):  # checked by the caller
                 return torch.from_numpy(np.require(array, np.float32, ["C", "W"]))
     raise InvalidArgument(
         "vectors",

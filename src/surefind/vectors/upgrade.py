@@ -1,4 +1,4 @@
-"""Uncertainty for vectors that one already has, from any model: they stay as they are."""
+"""Variance and calibrated confidence for existing vectors, which stay unchanged."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ from surefind.confidence.calibrate import (
     calibrate_engine,
     fit_query_variance,
     own_queries,
-    rows_asked,
+    rows_without_copies,
 )
 from surefind.confidence.calibration import Calibrated, Calibration
 from surefind.confidence.density import LocalDensity
@@ -42,7 +42,12 @@ FILE, FACTS = "upgrade.db", "upgrade.json"
 
 @dataclass(frozen=True)
 class Upgrade:
-    """Heads that say how vague a vector is, and a calibration. Made by `surefind.calibrate`."""
+    """Variance heads and calibration for vectors of one model. Made by `surefind.calibrate`.
+
+    Attributes:
+        dim: Dimension of the vectors.
+        calibrated: Calibration and variance heads.
+    """
 
     dim: int
     calibrated: Calibrated
@@ -60,7 +65,7 @@ class Upgrade:
         return fingerprint_of(self.dim, self.heads)
 
     def embed(self, vectors: Values) -> Gaussians:
-        """Vectors (N, D) as they are, each with its variance."""
+        """Return vectors (N, D) as Gaussians with learned variances."""
         mean = as_vectors(vectors, self.dim)
         if self.heads is None:
             return Gaussians(mean, mean.new_full((len(mean),), POINT_VAR))
@@ -77,10 +82,22 @@ class Upgrade:
         engine: str = EMBEDDED,
         kind: str = "auto",
     ) -> Index:
-        """A calibrated index of vectors, to be asked with `embed(queries)`.
+        """Create a calibrated index of vectors; search it with `embed(queries)`.
 
-        The calibration is that of the labelled vectors; `index.calibrate()` makes one for this
+        The calibration is that of the labelled vectors; `index.calibrate()` fits one to this
         gallery, if it has labels.
+
+        Args:
+            folder: Folder to create.
+            vectors: (N, D).
+            ids: Ids; by default row numbers.
+            labels: Labels; missing ones may be None, NaN or empty.
+            metadata: Metadata per vector.
+            engine: Vector store, as for `Index.create`.
+            kind: Kind of search structure.
+
+        Raises:
+            InvalidArgument: An argument has the wrong shape or length; no folder is created.
         """
         embeddings = self.embed(vectors)
         count = len(embeddings)
@@ -89,7 +106,9 @@ class Upgrade:
         texts = [""] * count if labels is None else as_texts(labels, count)
         for its, text in zip(facts, texts, strict=False):
             its |= {"label": text} if text else {}
-        Rows(tuple(names), embeddings, ("",) * len(names), tuple(facts))  # refused before the work
+        Rows(
+            tuple(names), embeddings, ("",) * len(names), tuple(facts)
+        )  # checks lengths and ids before the folder is created
         index = self.make_index(folder, engine=engine, kind=kind)
         index.add_embeddings(embeddings, names, metadata=facts)
         index.adopt(self.calibrated)
@@ -98,7 +117,7 @@ class Upgrade:
     def make_index(
         self, folder: str | Path, *, engine: str = EMBEDDED, kind: str = "auto"
     ) -> Index:
-        """An empty index for `embed(vectors)`, not calibrated yet."""
+        """Create an empty, uncalibrated index for `embed(vectors)`."""
         index = Index.create_empty(
             folder,
             Space(Gaussians.family, self.dim, RANKING),
@@ -110,14 +129,15 @@ class Upgrade:
         return index
 
     def save(self, folder: str | Path) -> None:
-        """Write it to a folder; what is about one gallery alone is left out."""
-        without = replace(self.calibrated, neighbourhoods=LocalDensity.empty())
+        """Save to a folder, without the local density of the gallery."""
+        without = replace(self.calibrated, density=LocalDensity.empty())
         facts = {"schema": SCHEMA, "dim": self.dim, "fingerprint": self.fingerprint}
         documents = {FACTS: json.dumps(facts).encode()}
         Documents(Path(folder) / FILE).write(documents | calibration_documents(without))
 
     @classmethod
     def load(cls, folder: str | Path) -> "Upgrade":
+        """Read from a folder; raise InvalidFile if there is none or it is damaged."""
         place = Path(folder)
         path = place / FILE
         if not path.exists():
@@ -135,7 +155,7 @@ class Upgrade:
             )
             made = cls(int(facts["dim"]), calibrated)
             if made.fingerprint != facts["fingerprint"]:
-                raise InvalidFile("it is put together of two upgrades")
+                raise InvalidFile("its parts belong to different upgrades")
         except SurefindError as error:
             raise InvalidFile(
                 f"{place} holds no whole upgrade: {error.problem}",
@@ -146,17 +166,18 @@ class Upgrade:
 
     @classmethod
     def of_index(cls, folder: str | Path) -> "Upgrade | None":
-        """That of an index of vectors; none for an index of images."""
+        """Upgrade of an index of vectors; None for an index of images."""
         place = IndexFolder(Path(folder)).upgrade
         return cls.load(place) if place.exists() else None
 
 
 def is_upgrade(folder: str | Path) -> bool:
+    """Whether the folder holds an upgrade."""
     return (Path(folder) / FILE).exists()
 
 
 def fingerprint_of(dim: int, heads: VarianceHeads | None) -> str:
-    """Of what `embed` computes."""
+    """Fingerprint of `embed`."""
     digest = hashlib.sha256(f"vectors of {dim} dimensions\n".encode())
     for name, tensor in sorted(heads.tensors().items()) if heads is not None else ():
         digest.update(f"{name} {tuple(tensor.shape)}\n".encode())
@@ -173,24 +194,39 @@ def calibrate(
     seed: int = 0,
     progress: Progress = lambda *_: None,
 ) -> Upgrade:
-    """Uncertainty and calibrated confidence for vectors (N, D) of any model, which stay the same.
+    """Fit variance and calibrated confidence to labelled vectors of any model.
 
-    The labelled vectors search one another; of those that are copies of one another, only the
-    first is used. Use classes that the model was not trained on. `learn_variance` learns
-    heads that say how vague a vector is; without, there is no variance.
+    The vectors search one another; of copies, only the first is used.
+
+    Args:
+        vectors: (N, D); they are not changed.
+        labels: (N,). Use classes that the model was not trained on.
+        targets: Requested precision, miss rate, novelty level.
+        learn_variance: Learn variance heads; otherwise vectors are points.
+        seed: Seed of sampling and training.
+        progress: Called with stage, done, total.
+
+    Raises:
+        InvalidArgument: Vectors or labels are invalid or too few.
     """
     given = as_vectors(vectors)
     names = as_texts(labels, len(given))
     check_all_labelled(names)
     check_queries(np.unique(names, return_inverse=True)[1])  # before the work
-    once = rows_asked(given, names)
+    once = rows_without_copies(given, names)
     mean, names = given[once], [names[row] for row in once]
     groups = np.unique(names, return_inverse=True)[1]
-    dim, log_var = mean.shape[1], None
+    dim, query_variance = mean.shape[1], None
     if learn_variance:
-        log_var = fit_query_variance(mean, groups, what="vectors", seed=seed, progress=progress)
+        query_variance = fit_query_variance(
+            mean, groups, what="vectors", seed=seed, progress=progress
+        )
     with TemporaryDirectory(prefix="surefind-") as folder:
-        facts = {"fingerprint": fingerprint_of(dim, None if log_var is None else log_var.heads)}
+        facts = {
+            "fingerprint": fingerprint_of(
+                dim, None if query_variance is None else query_variance.heads
+            )
+        }
         space = Space(Gaussians.family, dim, RANKING)
         engine = create_engine(str(Path(folder) / "gallery"), space, facts, kind="auto")
         engine.add(
@@ -202,13 +238,13 @@ def calibrate(
             )
         )
         queries = own_queries(engine, seed=seed)._replace(copies=len(given) - len(mean))
-        rows = np.array([int(name) for name in queries.itself])
+        rows = np.array([int(name) for name in queries.self_ids])
         calibrated = calibrate_engine(
             engine,
             queries,
             targets or CalibrationTargets(),
             source=f"{len(given)} labelled vectors",
-            log_var=None if log_var is None else log_var.at(rows),
+            query_variance=None if query_variance is None else query_variance.at(rows),
             progress=progress,
         )
         engine.close()

@@ -1,12 +1,10 @@
-"""What is a copy: as a loop over all pairs has it."""
+"""Copies against a loop over all pairs."""
 
 import numpy as np
 import pytest
 
 import surefind as sf
-from surefind.confidence import copies
 from surefind.confidence.copies import ROUNDING, first_copies, is_copy
-from surefind.images.digest import file_digests
 
 
 def first_by_hand(means: np.ndarray) -> list[int]:
@@ -59,16 +57,3 @@ def test_the_same_picture_in_batches_of_other_sizes_is_a_copy_and_another_is_not
     alone = encoder.encode(pictures[:1]).mean.double().numpy()
     between, length = np.square(together - alone).sum(axis=1), np.square(together).sum(axis=1)
     assert is_copy(between, length, length[:1]).tolist() == [True, *[False] * 8]
-
-
-def test_only_files_of_equal_size_are_read(tmp_path, monkeypatch):
-    contents = {"a": b"one", "b": b"two", "c": b"three", "d": b"one", "e": b"other"}
-    for name, content in contents.items():
-        (tmp_path / name).write_bytes(content)
-    read, digest_of = [], copies.digest_of
-    monkeypatch.setattr(copies, "digest_of", lambda file: read.append(file.name) or digest_of(file))
-    (tmp_path / "f").write_bytes(b"of a size of its own")
-    found = file_digests([tmp_path / name for name in "abcdefx"])
-    assert read == ["a", "b", "c", "d", "e"]
-    assert found[0] == found[3] != "" and len(set(found[:3])) == 3
-    assert found[5:] == ["", ""]

@@ -1,28 +1,21 @@
-"""What is measured of a confidence: within folds, without the bias of few queries."""
+"""Quality of a confidence: within folds, debiased."""
 
 import numpy as np
 import pytest
 import torch
-from clusters import clusters, observed_clusters
 from sklearn.metrics import roc_auc_score
 
 from surefind.confidence.calibrate import columns_of, curve_of
 from surefind.confidence.calibration import Curve, distance_ratio, quality_of
-from surefind.confidence.labelled_queries import CalibrationData
 from surefind.confidence.match_model import fit_confidence
 from surefind.metrics import calibration_floor, debiased_calibration_error
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory) -> CalibrationData:
-    return observed_clusters(tmp_path_factory.mktemp("seen") / "store", *clusters())
-
-
-@pytest.fixture(scope="module")
-def curve(data) -> Curve:
-    names = columns_of(data.seen)
-    _, confidence = fit_confidence(data.seen, data.match, data.fold, names=names)
-    return curve_of(confidence, data)
+def curve(few) -> Curve:
+    names = columns_of(few.neighbourhood)
+    _, confidence = fit_confidence(few.neighbourhood, few.match, few.fold, names=names)
+    return curve_of(confidence, few)
 
 
 def mean_within(uncertainty: np.ndarray, curve: Curve) -> float:
@@ -32,28 +25,28 @@ def mean_within(uncertainty: np.ndarray, curve: Curve) -> float:
     )
 
 
-def test_every_auroc_is_the_mean_over_the_folds(data, curve):
-    quality = quality_of(curve, data.seen)
+def test_every_auroc_is_the_mean_over_the_folds(few, curve):
+    quality = quality_of(curve, few.neighbourhood)
     assert quality.auroc == pytest.approx(mean_within(-np.array(curve.confidence), curve))
-    nearest, far = data.seen.profile[:, 0], data.seen.profile[:, 19]
+    nearest, far = few.neighbourhood.profile[:, 0], few.neighbourhood.profile[:, 19]
     assert quality.baseline_auroc == pytest.approx(mean_within(nearest, curve))
     assert quality.ratio_auroc == pytest.approx(mean_within(nearest / far, curve))
 
 
-def test_a_distance_that_ranks_well_in_every_fold_is_not_spoilt_by_pooling(data, curve):
+def test_a_distance_that_ranks_well_in_every_fold_is_not_spoilt_by_pooling(few, curve):
     """As the calibrated distance was: each fold has a map of its own."""
     right, fold = np.array(curve.right), np.array(curve.fold)
     noise = np.random.default_rng(0).normal(size=len(right))
     shifted = 1 / (1 + np.exp(-(2 * right + noise + 3 * fold)))
     pooled = roc_auc_score(right, shifted)
     moved = Curve(tuple(shifted), curve.baseline, curve.right, curve.fold)
-    found = quality_of(moved, data.seen).auroc
+    found = quality_of(moved, few.neighbourhood).auroc
     assert found == pytest.approx(mean_within(-shifted, curve))
     assert found > pooled + 0.1
 
 
-def test_calibration_errors_are_debiased_and_have_their_floors(data, curve):
-    quality, right = quality_of(curve, data.seen), torch.tensor(curve.right)
+def test_calibration_errors_are_debiased_and_have_their_floors(few, curve):
+    quality, right = quality_of(curve, few.neighbourhood), torch.tensor(curve.right)
     for said, ece, floor in (
         (curve.confidence, quality.ece, quality.floor),
         (curve.baseline, quality.baseline_ece, quality.baseline_floor),
@@ -63,15 +56,16 @@ def test_calibration_errors_are_debiased_and_have_their_floors(data, curve):
         assert floor == calibration_floor(sure)
 
 
-def test_without_a_fold_of_both_kinds_there_is_no_auroc(data, curve):
+def test_without_a_fold_of_both_kinds_there_is_no_auroc(few, curve):
     alike = np.array(curve.fold) % 2 == 0
     one_kind = Curve(curve.confidence, curve.baseline, tuple(alike.tolist()), curve.fold)
-    quality = quality_of(one_kind, data.seen)
+    quality = quality_of(one_kind, few.neighbourhood)
     assert (quality.auroc, quality.baseline_auroc, quality.ratio_auroc) == (None, None, None)
 
 
-def test_copies_have_a_ratio_of_one(data):
-    copies = data.seen._replace(
-        distance=np.zeros_like(data.seen.distance), profile=np.zeros_like(data.seen.profile)
+def test_copies_have_a_ratio_of_one(few):
+    copies = few.neighbourhood._replace(
+        distance=np.zeros_like(few.neighbourhood.distance),
+        profile=np.zeros_like(few.neighbourhood.profile),
     )
     assert (distance_ratio(copies) == 1).all()

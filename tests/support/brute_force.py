@@ -1,4 +1,4 @@
-"""What a search sees, found by looking at everything, one distance at a time."""
+"""Neighbourhoods by brute force, one distance at a time."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,10 +11,10 @@ from surefind.embeddings import Gaussians
 from surefind.functional import distance_variance, expected_distance
 
 
-class Looked(NamedTuple):
-    """What was seen, and the rows behind it."""
+class BruteForce(NamedTuple):
+    """Neighbourhood of queries, and the rows in it."""
 
-    seen: Neighbourhood
+    neighbourhood: Neighbourhood
     hits: list[list[int]]  # of each query, nearest first
     lists: list[list[list[int]]]  # of each query and hit, the hit's own neighbours
 
@@ -35,10 +35,12 @@ def equal_rows(point: np.ndarray, means: np.ndarray) -> list[int]:
     return np.flatnonzero((means == point).all(axis=1)).tolist()
 
 
-def look(gallery: Gaussians, query: Gaussians, *, itself: Sequence[int] | None = None) -> Looked:
-    """`itself`: the row that each query is in the gallery, which then is as if it were not.
+def brute_force_neighbourhood(
+    gallery: Gaussians, query: Gaussians, *, self_rows: Sequence[int] | None = None
+) -> BruteForce:
+    """Neighbourhood of queries; with `self_rows`, queries are rows of the gallery.
 
-    So are then rows that are equal to a query, and around a hit those that are equal to it.
+    Then rows equal to a query, or to a hit among its neighbours, are left out.
     """
     means, points = gallery.mean.double().numpy(), query.mean.double().numpy()
     var, query_var = gallery.var.double().numpy(), query.var.double().numpy()
@@ -47,10 +49,10 @@ def look(gallery: Gaussians, query: Gaussians, *, itself: Sequence[int] | None =
     std = distance_variance(*wide).sqrt().numpy()
     hits, lists = [], []
     for number, point in enumerate(points):
-        out = [] if itself is None else [itself[number], *equal_rows(point, means)]
+        out = [] if self_rows is None else [self_rows[number], *equal_rows(point, means)]
         own = nearest_rows(point, means, but=out, count=NEIGHBOURS)
         hits.append(own)
-        mine = [[x] if itself is None else equal_rows(means[x], means) for x in own]
+        mine = [[x] if self_rows is None else equal_rows(means[x], means) for x in own]
         lists.append(
             [
                 nearest_rows(means[x], means, but=[*out, *copies], count=NEIGHBOURS)
@@ -65,16 +67,16 @@ def look(gallery: Gaussians, query: Gaussians, *, itself: Sequence[int] | None =
         for own, them in zip(hits, lists, strict=True)
     ]
     rows = np.arange(len(hits))[:, None], np.array(hits)
-    seen = Neighbourhood(
+    neighbourhood = Neighbourhood(
         distance=distance,
         profile=distance.copy(),
         between=np.array(between),
-        around=np.array(around),
+        hit_knn_distances=np.array(around),
         expected=expected[rows],
         std=std[rows],
         query_var=query_var,
         var=var[np.array(hits)],
-        doubt=np.zeros(len(hits)),
+        log_var=np.zeros(len(hits)),
         neighbour_log_var=np.zeros(len(hits)),
     )
-    return Looked(seen, hits, lists)
+    return BruteForce(neighbourhood, hits, lists)

@@ -1,9 +1,9 @@
-"""Distances to the neighbours of every row: as brute force, also for rows that come later."""
+"""Local density against brute force."""
 
 import numpy as np
 import pytest
+from brute_force import nearest_rows, squared
 from galleries import FAMILIES, random_rows
-from looking import nearest_rows, squared
 from memory_engine import MemoryEngine
 from stores import made
 
@@ -47,7 +47,7 @@ def test_they_are_those_of_brute_force(tmp_path, family):
     engine = engine_with(tmp_path / "store", rows, family=family)
     around = LocalDensity.of(engine)
     assert len(around) == 50
-    for row, found in enumerate(around.around(vectors_of(engine, rows.ids))):
+    for row, found in enumerate(around.knn_distances(vectors_of(engine, rows.ids))):
         assert found == pytest.approx(brute_force(rows, row), rel=1e-5)
 
 
@@ -55,7 +55,7 @@ def test_by_expected_distance_they_are_the_means_of_the_expected_neighbours(tmp_
     rows = random_rows(60, DIM, seed=1)
     engine = MemoryEngine(space(ranking="expected"))
     engine.add(rows)
-    found = LocalDensity.of(engine).around(vectors_of(engine, rows.ids))
+    found = LocalDensity.of(engine).knn_distances(vectors_of(engine, rows.ids))
     means, var = rows.embeddings.mean.double().numpy(), rows.embeddings.var.double().numpy()
     for row, its in enumerate(found):
         to_all = [squared(means[row], other) for other in means]
@@ -65,14 +65,14 @@ def test_by_expected_distance_they_are_the_means_of_the_expected_neighbours(tmp_
         assert its == pytest.approx(wanted, rel=1e-5)
 
 
-def test_many_rows_are_looked_at_a_few_at_a_time(tmp_path, monkeypatch):
+def test_many_rows_are_measured_in_batches(tmp_path, monkeypatch):
     engine = engine_with(tmp_path / "store", random_rows(50, DIM, seed=2))
     whole = LocalDensity.of(engine)
     monkeypatch.setattr(module, "ROWS_AT_ONCE", 7)
     told: list[int] = []
     parts = LocalDensity.of(engine, progress=told.append)
     assert told == [7, 14, 21, 28, 35, 42, 49, 50]
-    assert np.array_equal(parts.codes, whole.codes)
+    assert np.array_equal(parts.key_hashes, whole.key_hashes)
     assert np.array_equal(parts.distances, whole.distances)
 
 
@@ -87,13 +87,13 @@ def test_those_of_another_gallery_are_not_taken_for_its_own(tmp_path):
     others = LocalDensity.of(first)
     near = nearest(second, rows.embeddings[:1], 40, ranking="mean")
     found = known_density(second, others, near)
-    assert np.array_equal(found[0], LocalDensity.of(second).around(near.vectors[0]))
+    assert np.array_equal(found[0], LocalDensity.of(second).knn_distances(near.vectors[0]))
 
 
 def test_an_empty_gallery_knows_nobody(tmp_path):
     empty = LocalDensity.of(made(tmp_path / "store", space=space()))
     assert len(empty) == 0
-    assert np.isnan(empty.around(np.zeros((1, DIM), np.float32))).all()
+    assert np.isnan(empty.knn_distances(np.zeros((1, DIM), np.float32))).all()
     assert len(LocalDensity.from_bytes(empty.to_bytes())) == 0
 
 
@@ -105,7 +105,7 @@ def test_neither_a_row_nor_its_copies_are_its_neighbours(tmp_path, copies):
     engine = engine_with(tmp_path / "store", rows)
     found = LocalDensity.of(engine)
     means = rows.embeddings.mean.double().numpy()
-    for row, its in enumerate(found.around(vectors_of(engine, rows.ids))):
+    for row, its in enumerate(found.knn_distances(vectors_of(engine, rows.ids))):
         own = [other for other in range(60) if chosen[other] == chosen[row]]
         near = nearest_rows(means[row], means, but=own, count=WIDTH)
         wanted = [squared(means[row], means[other]) for other in near]
@@ -118,7 +118,7 @@ def test_where_there_are_fewer_neighbours_the_last_one_is_repeated(tmp_path, cou
     rows = random_rows(count, DIM, seed=8)
     engine = engine_with(tmp_path / "store", rows)
     found = LocalDensity.of(engine)
-    for row, its in enumerate(found.around(vectors_of(engine, rows.ids))):
+    for row, its in enumerate(found.knn_distances(vectors_of(engine, rows.ids))):
         near = brute_force(rows, row) or [0.0]
         wanted = (near + [near[-1]] * WIDTH)[:WIDTH]
         assert its == pytest.approx(wanted, rel=1e-5)

@@ -77,7 +77,7 @@ def test_good_calibration_data_need_no_remark():
         ({"groups": np.arange(600) % 19}, "only 19 classes"),
         ({"groups": np.maximum(np.arange(600) - 400, 0) % 31}, "class 0 holds"),
         ({"has_match": np.arange(600) > 4}, "5 of 600 queries have no match"),
-        ({"right": np.arange(600) % 30 > 5}, "errors come in classes"),
+        ({"right": np.arange(600) % 30 > 5}, "errors cluster by class"),
     ],
 )
 def test_each_weakness_has_its_remark(change, words):

@@ -1,4 +1,4 @@
-"""Images of the index as queries: what they find among the others, and how sure that is."""
+"""Images of the index as queries."""
 
 import shutil
 from pathlib import Path

@@ -135,8 +135,8 @@ def test_parquet_columns_of_numbers_are_the_dimensions(parquet):
         ({"x": pa.array([[1.0], [None]], pa.list_(pa.float32()))}, "with missing values"),
         ({"x": pa.array([["a"], ["b"]])}, "vectors: expected an array .* of real numbers"),
         ({"d": pa.array([1.0, None])}, r"finite numbers .* 1 of 2 rows .*\(first: row 1\)"),
-        ({"note": NAMES}, "no vectors, by any usual name, among note"),
-        ({"one": lists(), "two": lists()}, "no vectors, by any usual name, among one float32"),
+        ({"note": NAMES}, "no vectors, by any common name, among note"),
+        ({"one": lists(), "two": lists()}, "no vectors, by any common name, among one float32"),
         ({"x": lists(), "label": ["a", None, "b", ""]}, r"2 of 4 missing \(first: row 1\)"),
         ({"x": lists(), "id": ["a"] * 4, "path": NAMES}, "ids: expected one name, got several"),
         ({"x": pa.array([], pa.list_(pa.float32()))}, "lists of different lengths"),
@@ -181,7 +181,7 @@ ZERO = VALUES * np.array([[1], [0], [1], [0]], dtype=np.float32)
         ({"x": VALUES, "features": VALUES}, r"vectors: .* got several in x float32 \(4, 3\)"),
         ({"x": VALUES, "y": NAMES, "label": NAMES}, "labels: expected one name"),
         ({"one": VALUES, "two": VALUES}, r"no vectors.* among one float32 \(4, 3\), two"),
-        ({}, "no vectors, by any usual name, among nothing"),
+        ({}, "no vectors, by any common name, among nothing"),
     ],
 )
 def test_a_file_that_cannot_be_used_says_why(npz, arrays, message):
@@ -206,7 +206,7 @@ def test_objects_are_never_read_and_no_trouble_where_nobody_asked_for_them(tmp_p
 
 @pytest.mark.parametrize("rows", [1 << 20, 1 << 50])
 @pytest.mark.parametrize("ending", [".npy", ".npz"])
-def test_a_header_that_guarantees_more_than_the_file_holds_is_refused(
+def test_a_header_that_promises_more_than_the_file_holds_is_refused(
     tmp_path: Path, ending: str, rows: int
 ):
     content = io.BytesIO()
@@ -224,9 +224,7 @@ def test_a_header_that_guarantees_more_than_the_file_holds_is_refused(
 
 
 @pytest.mark.parametrize("ending", [".npy", ".npz", ".parquet"])
-def test_a_file_that_is_not_what_its_name_guarantees_or_cut_short_is_refused(
-    tmp_path: Path, ending: str
-):
+def test_a_file_of_another_format_or_cut_short_is_refused(tmp_path: Path, ending: str):
     path = tmp_path / f"odd{ending}"
     if ending == ".parquet":
         pq.write_table(pa.table({"x": lists()}), path)

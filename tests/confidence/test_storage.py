@@ -1,18 +1,17 @@
 """A calibration as documents: whole, damage is found, and only for its own index."""
 
-import json
-
 import pytest
 from clusters import cluster_engine, clusters
+from safetensors.torch import save
 from stores import change_documents
 
 import surefind as sf
 from surefind.confidence.calibrate import CalibrationTargets, calibrate_engine, own_queries
 from surefind.confidence.calibration import Calibrated
 from surefind.confidence.storage import (
+    DENSITY,
     FACTS,
     HEADS,
-    NEIGHBOURHOODS,
     calibration_documents,
     read_calibration,
 )
@@ -27,7 +26,7 @@ def calibrated(place, seed: int) -> Calibrated:
         engine, own_queries(engine), CalibrationTargets(), source=f"seed {seed}"
     )
     heads = fit_variance_heads(embeddings.mean, labels, heads=4, steps=2, seed=seed).heads
-    return Calibrated(made.calibration, made.neighbourhoods, heads)
+    return Calibrated(made.calibration, made.density, heads)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +52,7 @@ def read(documents: Documents, **changed) -> Calibrated:
 
 def assert_same(one: Calibrated, other: Calibrated) -> None:
     assert one.calibration == other.calibration
-    assert one.neighbourhoods.to_bytes() == other.neighbourhoods.to_bytes()
+    assert one.density.to_bytes() == other.density.to_bytes()
     assert (one.heads is None) == (other.heads is None)
     if one.heads is not None and other.heads is not None:
         tensors = other.heads.tensors()
@@ -71,19 +70,13 @@ def test_a_new_calibration_replaces_the_old_one(documents, second):
 
 
 def test_heads_are_left_out_where_there_are_none(documents, first):
-    without = Calibrated(first.calibration, first.neighbourhoods)
+    without = Calibrated(first.calibration, first.density)
     documents.write(calibration_documents(without))
     assert_same(read(documents), without)
-    assert documents.read("").keys() == {FACTS, NEIGHBOURHOODS}
+    assert documents.read("").keys() == {FACTS, DENSITY}
 
 
-def test_it_is_readable_json_and_safetensors(documents):
-    facts = json.loads(documents.read(FACTS)[FACTS])
-    assert facts["calibration"]["origin"]["source"] == "seed 1"
-    assert facts["calibration"]["origin"]["queries"] == 288
-
-
-@pytest.mark.parametrize("name", [FACTS, NEIGHBOURHOODS, HEADS])
+@pytest.mark.parametrize("name", [FACTS, DENSITY, HEADS])
 @pytest.mark.parametrize(
     "change", ["DELETE FROM documents", "UPDATE documents SET content = content || x'20'"]
 )
@@ -120,4 +113,12 @@ def test_a_calibration_of_another_version_is_refused(documents, before, after, m
     facts = documents.read(FACTS)[FACTS]
     documents.write({FACTS: facts.replace(before, after)})
     with pytest.raises(sf.InvalidFile, match=f"(?s){message}.*calibrate again"):
+        read(documents)
+
+
+def test_heads_of_another_shape_are_one_clear_error(documents, first):
+    """Their checksum is right: another version may have written them."""
+    tensors = first.heads.tensors()
+    documents.write({HEADS: save(tensors | {"prior_in": tensors["prior_in"][..., :-1].clone()})})
+    with pytest.raises(sf.InvalidFile, match=r"(?s)cannot be read.*prior_in.*calibrate again"):
         read(documents)

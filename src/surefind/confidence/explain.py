@@ -1,0 +1,175 @@
+"""Sentences for people: what a calibration guarantees, and what a verdict means."""
+
+import math
+
+from surefind.confidence.calibration import Calibration, Quality
+from surefind.confidence.conformal import MATCH, NO_MATCH, PredictionSetRule
+from surefind.confidence.guarantee import PrecisionGuarantee
+
+GALLERY_CHANGE = 0.25  # relative change of the gallery size from which a calibration is outdated
+
+
+def made_with(calibration: Calibration) -> str:
+    """Date of the calibration, and its labelled queries."""
+    origin = calibration.origin
+    return (
+        f"{origin.created[:10]}, {origin.queries:,} queries of {origin.classes:,} classes "
+        f"({origin.source})"
+    )
+
+
+def copies_left_out(calibration: Calibration) -> str | None:
+    """Number of images that are copies of a query, if any."""
+    copies = calibration.origin.copies
+    if not copies:
+        return None
+    are = "image that is a copy" if copies == 1 else "images that are copies"
+    return f"Left out: {copies:,} {are} of a query, by content or by an equal vector."
+
+
+def guaranteed(guarantee: PrecisionGuarantee) -> str:
+    """The guaranteed precision and its threshold, or why there is none."""
+    if guarantee.threshold is None:
+        best = "no lower precision can be guaranteed either"
+        if guarantee.best:
+            best = f"the highest precision they support is about {guarantee.best:g}"
+        more = "more queries like these would hardly help: too many of the surest hits are wrong"
+        if guarantee.queries_needed is not None:
+            more = f"about {guarantee.queries_needed:,} queries would be enough"
+        return (
+            f"Cannot guarantee a precision of {guarantee.precision:g} from {guarantee.queries:,} "
+            f"queries of {guarantee.groups:,} classes: {best}; {more}. "
+            'Confidence is shown, but no result is called "match".'
+        )
+    horizon, threshold = guarantee.horizon, guarantee.threshold
+    among = "" if horizon is None else f" among the next {horizon:,} queries"
+    return (
+        f"Guarantee ({percent(guarantee.probability)} probability): at least "
+        f'{percent(guarantee.precision)} of results called "match"{among} are correct. '
+        f"Threshold: confidence {'>0.99' if threshold >= 0.995 else f'{threshold:.2f}'}; "
+        f"it answers {measured(guarantee.coverage)} of queries."
+    )
+
+
+def shown(rule: PredictionSetRule) -> str:
+    """How many hits to show so that a match is among them often enough."""
+    if rule.level is None:
+        possible = math.ceil(100 * rule.smallest_achievable_miss_rate - 1e-9)
+        return (
+            f"The top {rule.most} hits contain a match for only {100 - possible} % of queries. "
+            f"Use `--miss {possible / 100:g}`, or label more classes."
+        )
+    return (
+        f"The hits to show contain a match for at least {percent(1 - rule.miss_rate)} of queries "
+        f"(averaged over classes): {rule.mean_size:.1f} of {rule.most} hits on average."
+    )
+
+
+def no_match_rule(calibration: Calibration) -> str:
+    """How often a genuine query is flagged as not in the catalogue."""
+    level, known = calibration.novelty_level, calibration.novelty.queries
+    if not level:
+        return "No query is flagged as not in the catalogue: the novelty level is 0."
+    if level * (known + 1) < 1:
+        return (
+            f"No query is flagged as not in the catalogue: {known:,} genuine queries are too few "
+            f"for a novelty level of {percent(level)}."
+        )
+    return f"At most {percent(level)} of genuine queries will be flagged as not in the catalogue."
+
+
+def found_quality(quality: Quality) -> str:
+    """Quality of the confidence on held-out classes, beside that of distances."""
+    return (
+        f"AUROC of a wrong first hit {digits(quality.auroc)} (nearest distance "
+        f"{digits(quality.baseline_auroc)}, d₁/d₂₀ {digits(quality.ratio_auroc)}); "
+        f"ECE {digits(quality.ece)} (of a perfect model {digits(quality.floor)})"
+    )
+
+
+def gallery_change(calibration: Calibration, images: int) -> str | None:
+    """Warning if the size of the gallery changed much since the calibration."""
+    then = calibration.origin.gallery
+    change = images / then - 1
+    if abs(change) <= GALLERY_CHANGE:
+        return None
+    return (
+        f"the gallery has {images:,} images and had {then:,} when calibrated ({change:+.0%}): "
+        "calibrate again"
+    )
+
+
+def meaning(
+    verdict: str | None, novelty_p_value: float | None, calibration: Calibration | None = None
+) -> str:
+    """Explanation that follows the verdict."""
+    if verdict == NO_MATCH:
+        rarely = measured(novelty_p_value or 0.0)
+        return f"only {rarely} of genuine queries are as far from the indexed images"
+    if verdict == MATCH:
+        return "the confidence of the first hit reaches the threshold"
+    if calibration is not None and calibration.guarantee.threshold is None:
+        return "no precision could be guaranteed, so no result is called a match"
+    threshold = "" if calibration is None else f" ({sure(calibration.guarantee.threshold)})"
+    return f"the confidence of the first hit is below the threshold{threshold}"
+
+
+def confidence_of(verdict: str | None, confidence: float | None) -> str:
+    """Confidence of the first hit; for `no_match` it assumes that the query is genuine."""
+    condition = ", if the query is in the catalogue" if verdict == NO_MATCH else ""
+    return f"confidence {sure(confidence)} that the first hit is a match{condition}"
+
+
+def how_many_to_look_at(
+    verdict: str | None, show: int | None, calibration: Calibration | None, *, listed: int
+) -> str | None:
+    """Advice to check the first `show` hits, of which `listed` are shown; None for one hit."""
+    if calibration is None or calibration.prediction_set.level is None:
+        return None
+    if show is None or show < 2 or verdict == NO_MATCH:
+        return None
+    often = percent(1 - calibration.prediction_set.miss_rate)
+    more = ", more than are listed" if show > listed else ""
+    return (
+        f"check the first {show} hits{more}: they contain a match for at least {often} of queries"
+    )
+
+
+def sure(confidence: float | None) -> str:
+    """Confidence with three digits, never rounded to 0 or 1.
+
+    >>> sure(0.25), sure(0.9999), sure(None)
+    ('0.250', '>0.999', '')
+    """
+    if confidence is None:
+        return ""
+    if confidence < 0.0005:
+        return "<0.001"
+    return ">0.999" if confidence >= 0.9995 else f"{confidence:.3f}"
+
+
+def digits(value: float | None) -> str:
+    """Value with three digits, or a dash if it is unknown.
+
+    >>> digits(0.8), digits(None)
+    ('0.800', '-')
+    """
+    return "-" if value is None else f"{value:.3f}"
+
+
+def percent(share: float) -> str:
+    """Requested share in per cent, with all its digits.
+
+    >>> percent(0.9), percent(0.9995), percent(1 - 0.1)
+    ('90 %', '99.95 %', '90 %')
+    """
+    return f"{100 * share:g} %"
+
+
+def measured(share: float) -> str:
+    """Measured share in per cent, with two digits.
+
+    >>> measured(0.412), measured(0.0031), measured(0.999)
+    ('41 %', '0.31 %', '99.9 %')
+    """
+    return f"{100 * share:.2g} %" if share < 0.99 else f"{100 * share:.3g} %"
