@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -173,3 +175,22 @@ def test_a_damaged_newest_version_is_refused_and_the_open_one_goes_on(place):
             use()
         assert "restore the folder from a copy" in raised.value.fix
     assert answers(old) == before
+
+
+def test_files_are_only_removed_by_who_holds_the_write_lock(place, monkeypatch):
+    """Otherwise the uncommitted vectors of another writer would be removed."""
+    collect, seen = embedded._collect_garbage, []
+
+    def checked(folder: Path, newest: view.View) -> None:
+        other = sqlite3.connect(folder / "index.db", timeout=0)
+        with closing(other), pytest.raises(sqlite3.OperationalError, match="locked"):
+            other.execute("BEGIN IMMEDIATE")
+        seen.append(newest.version)
+        collect(folder, newest)
+
+    writer = filled(place)
+    monkeypatch.setattr(embedded, "_collect_garbage", checked)
+    writer.remove(["row-1"])
+    writer.compact()
+    assert len(set(seen)) == 3  # before, between and after both changes
+    assert len([path for path in files_of(place) if path.suffix == ".vectors"]) == 1

@@ -222,7 +222,11 @@ class EmbeddedEngine:
             db.execute("COMMIT")
             with self._view_lock:
                 self._view = view
-            _collect_garbage(self._folder, view)
+            db.execute("PRAGMA busy_timeout = 0")
+            with suppress(sqlite3.OperationalError):  # then the next writer does it
+                db.execute("BEGIN IMMEDIATE")  # files of another's uncommitted change must stay
+                if database.read_meta(self._folder, db)[0]["seal"] == view.meta["seal"]:
+                    _collect_garbage(self._folder, view)
 
     def _tidy(self) -> None:
         """Compact or extend the graph where due; the change itself is committed."""
