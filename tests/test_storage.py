@@ -102,7 +102,7 @@ def test_a_folder_that_is_not_there_is_one_clear_error(tmp_path):
     assert "writable" in raised.value.fix
 
 
-def refuses(path: Path, content: bytes, match: str = "") -> None:
+def refuses(path: Path, content: bytes, match: str = "damaged") -> None:
     path.write_bytes(content)
     with pytest.raises(CorruptFile, match=match):
         load_checksummed_json(path)
