@@ -1,41 +1,18 @@
-"""The report as a browser shows it: whole, within the screen, and without running anything."""
+"""The report in a browser: complete, within the screen, and without scripts."""
 
-import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from evaluations import make_evaluation
-from PIL import Image
+from pages import HOSTILE
 from playwright.sync_api import Browser, Page
-
-from surefind.reports.report import write_report
-
-HOSTILE = "<img src=x onerror=alert(1)>.png"
-UNBROKEN = "word_" * 40
-SCHEMES = ("light", "dark")
 
 Open = Callable[..., Page]
 
 
-@pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With names that attack and names that are too long."""
-    folder = tmp_path_factory.mktemp("report")
-    result, queries = make_evaluation(folder, queries=72)
-    Image.new("RGB", (30, 20)).save(folder / "data" / HOSTILE)
-    for rank in range(1, 11):
-        queries.columns[f"means.hit_{rank}"][:] = ""
-        queries.columns[f"means.hit_{rank}"] = queries[f"means.hit_{rank}"].astype("<U99")
-    queries["means.hit_1"][:] = HOSTILE
-    queries["means.hit_2"][:] = UNBROKEN[:99]
-    about = dataclasses.replace(result.about, model=UNBROKEN, command=f"surefind {UNBROKEN}")
-    return write_report(folder, dataclasses.replace(result, about=about), queries)
-
-
 @pytest.fixture
 def show(browser: Browser, report: Path) -> Iterator[Open]:
-    """Opens the report offline; whatever the browser complains of fails the test."""
+    """Opens the report offline; console messages, errors and requests fail the test."""
     complaints: list[str] = []
     pages: list[Page] = []
 
@@ -57,9 +34,9 @@ def show(browser: Browser, report: Path) -> Iterator[Open]:
     assert complaints == []
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("width", [360, 768, 1280])
-def test_the_page_never_scrolls_sideways_and_its_ground_follows_the_reader(
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (360, "dark"), (1280, "light")])
+def test_the_report_fits_the_screen_and_follows_the_colour_scheme(
     show: Open, width: int, scheme: str
 ) -> None:
     page = show(width=width, scheme=scheme)
@@ -70,7 +47,7 @@ def test_the_page_never_scrolls_sideways_and_its_ground_follows_the_reader(
     assert (brightness > 384) == (scheme == "light")
 
 
-def test_every_picture_is_there_and_a_hostile_file_name_is_text(show: Open) -> None:
+def test_every_image_is_loaded_and_a_hostile_file_name_is_text(show: Open) -> None:
     page = show()
     sizes = page.evaluate("[...document.images].map(one => one.complete && one.naturalWidth)")
     assert len(sizes) > 24 and all(sizes)
@@ -78,7 +55,8 @@ def test_every_picture_is_there_and_a_hostile_file_name_is_text(show: Open) -> N
     assert page.locator("img[onerror]").count() == 0
 
 
-def test_a_script_that_got_in_would_not_run(browser: Browser, report: Path, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_an_injected_script_does_not_run(browser: Browser, report: Path, tmp_path: Path) -> None:
     spoilt = tmp_path / "spoilt.html"
     spoilt.write_text(
         report.read_text().replace("</main>", "<script>document.title = 'run'</script>")

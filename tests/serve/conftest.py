@@ -16,11 +16,9 @@ import numpy as np
 import pytest
 import uvicorn
 from PIL import Image
-from serving import Running, Served, running, served
+from serving import Running, Served, make_vector_index, running, served
 from starlette.types import ASGIApp, Receive, Scope, Send
-from vague_vectors import vague_vectors
 
-import surefind as sf
 from surefind.search.index import Index
 
 
@@ -40,16 +38,7 @@ def service(home: Path) -> Iterator[Served]:
 @pytest.fixture(scope="session")
 def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An index of vectors of another model, not to be changed."""
-    known = vague_vectors(seed=0)
-    folder = tmp_path_factory.mktemp("vectors") / "index"
-    upgrade = sf.calibrate(
-        known.vectors,
-        known.labels,
-        targets=sf.CalibrationTargets(precision=0.8),
-        learn_variance=False,
-    )
-    upgrade.index(folder, known.vectors, metadata=[{"label": str(n)} for n in known.labels]).close()
-    return folder
+    return make_vector_index(tmp_path_factory.mktemp("vectors"))
 
 
 @pytest.fixture(scope="module")
