@@ -19,8 +19,11 @@ def test_one_bad_image_among_two_hundred_is_refused_alone(home, picture):
         metrics = client.get("/metrics").text
     assert [number for number, one in enumerate(said) if one.status_code != 200] == [BAD]
     assert said[BAD].status_code == 422 and "truncated" in said[BAD].json()["error"]["problem"]
-    assert 'surefind_rejects_total{reason="image"} 1.0' in metrics
-    assert "surefind_rejects_total" in metrics and metrics.count("surefind_rejects_total{") == 1
+    assert 'surefind_rejected_requests_total{reason="image"} 1.0' in metrics
+    assert (
+        "surefind_rejected_requests_total" in metrics
+        and metrics.count("surefind_rejected_requests_total{") == 1
+    )
     counted = 'surefind_requests_total{method="POST",route="/v1/search",status="422"} 1.0'
     assert counted in metrics
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from surefind.serve.batching import Batcher, _Waiting
+from surefind.serve.batching import Batcher, _Queued
 
 PATIENCE = 30
 
@@ -46,7 +46,7 @@ def batcher(
 async def while_busy(work: Work, made: Batcher, asks: Callable[[], list[Any]]) -> list[Any]:
     """Tasks of `asks`, which all come while the one thread is at work on another question."""
     work.door.clear()
-    first = asyncio.create_task(made.ask(0))
+    first = asyncio.create_task(made.submit(0))
     while not work.busy.is_set():
         await asyncio.sleep(0.001)
     tasks = [asyncio.create_task(one) for one in asks()]
@@ -58,13 +58,13 @@ async def while_busy(work: Work, made: Batcher, asks: Callable[[], list[Any]]) -
 
 
 def answered(tasks: list[Any]) -> list[Any]:
-    return [task.result().answer for task in tasks]
+    return [task.result().result for task in tasks]
 
 
 def test_a_lone_question_is_answered_at_once():
     work = Work()
     with batcher(work, most=32) as made:
-        assert asyncio.run(made.ask(21)).answer == 42
+        assert asyncio.run(made.submit(21)).result == 42
     assert work.batches == [(None, [21])]
 
 
@@ -72,7 +72,7 @@ def test_what_waits_together_is_answered_together_up_to_most_and_in_order():
     work = Work()
 
     async def ask(made: Batcher) -> list[int]:
-        tasks = await while_busy(work, made, lambda: [made.ask(n) for n in range(1, 11)])
+        tasks = await while_busy(work, made, lambda: [made.submit(n) for n in range(1, 11)])
         await asyncio.wait(tasks)
         return answered(tasks)
 
@@ -86,11 +86,11 @@ def test_in_turn_a_kind_waits_for_its_turn_and_others_do_not_wait_for_it():
 
     async def ask(made: Batcher) -> None:
         work.door.clear()
-        tasks = [asyncio.create_task(made.ask(n, "a")) for n in range(1)]
+        tasks = [asyncio.create_task(made.submit(n, "a")) for n in range(1)]
         while not work.busy.is_set():
             await asyncio.sleep(0.001)
-        tasks += [asyncio.create_task(made.ask(n, "a")) for n in range(1, 6)]
-        tasks.append(asyncio.create_task(made.ask(9, "b")))
+        tasks += [asyncio.create_task(made.submit(n, "a")) for n in range(1, 6)]
+        tasks.append(asyncio.create_task(made.submit(9, "b")))
         while len(work.batches) < 2:
             await asyncio.sleep(0.001)
         work.door.set()
@@ -107,7 +107,7 @@ def test_a_question_that_was_given_up_costs_no_work():
 
     async def ask(made: Batcher) -> None:
         work.door.clear()
-        tasks = [asyncio.create_task(made.ask(n)) for n in range(4)]
+        tasks = [asyncio.create_task(made.submit(n)) for n in range(4)]
         while not work.busy.is_set():
             await asyncio.sleep(0.001)
         tasks[2].cancel()
@@ -135,11 +135,11 @@ def test_a_question_that_is_given_up_while_it_is_taken_does_not_end_the_thread()
     async def ask(made: Batcher) -> int:
         gone = GivenUpMeanwhile(loop=asyncio.get_running_loop())
         with made._changed:
-            made._waiting.append(_Waiting(7, None, 0.0, gone))
+            made._queue.append(_Queued(7, None, 0.0, gone))
             made._changed.notify()
-        while made._waiting:
+        while made._queue:
             await asyncio.sleep(0.001)
-        return (await asyncio.wait_for(made.ask(4), PATIENCE)).answer
+        return (await asyncio.wait_for(made.submit(4), PATIENCE)).result
 
     with batcher(work) as made:
         assert asyncio.run(ask(made)) == 8
@@ -149,23 +149,23 @@ def test_a_failure_reaches_exactly_those_of_its_batch():
     work = Work()
 
     async def ask(made: Batcher) -> list[Any]:
-        tasks = await while_busy(work, made, lambda: [made.ask(n) for n in (1, -1, 3, 4, 5, 6)])
+        tasks = await while_busy(work, made, lambda: [made.submit(n) for n in (1, -1, 3, 4, 5, 6)])
         return await asyncio.gather(*tasks, return_exceptions=True)
 
     with batcher(work, most=3) as made:
         told = asyncio.run(ask(made))
     assert [type(one) for one in told[1:4]] == [ValueError] * 3
-    assert [one.answer for one in (told[0], *told[4:])] == [0, 8, 10, 12]
+    assert [one.result for one in (told[0], *told[4:])] == [0, 8, 10, 12]
 
 
 def test_what_was_asked_before_the_end_is_answered_and_nothing_after():
     work = Work()
 
     async def ask(made: Batcher) -> list[int]:
-        tasks = await while_busy(work, made, lambda: [made.ask(n) for n in range(1, 6)])
+        tasks = await while_busy(work, made, lambda: [made.submit(n) for n in range(1, 6)])
         await asyncio.to_thread(made.close)
-        with pytest.raises(RuntimeError, match="ending"):
-            await made.ask(9)
+        with pytest.raises(RuntimeError, match="stopping"):
+            await made.submit(9)
         await asyncio.wait(tasks)
         return answered(tasks)
 
@@ -177,8 +177,8 @@ def test_nothing_is_lost_with_eight_threads_and_eight_thousand_questions():
     work = Work()
 
     async def ask(made: Batcher) -> list[int]:
-        done = await asyncio.gather(*(made.ask(n, n % 3) for n in range(8000)))
-        return [one.answer for one in done]
+        done = await asyncio.gather(*(made.submit(n, n % 3) for n in range(8000)))
+        return [one.result for one in done]
 
     with batcher(work, workers=8, most=16) as made:
         assert asyncio.run(ask(made)) == [2 * n for n in range(8000)]

@@ -20,7 +20,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from surefind.serve import server as module
-from surefind.serve.errors import Refused, refusal
+from surefind.serve.errors import Refused, error_response
 from surefind.serve.limits import UploadBudget
 from surefind.serve.server import limited_protocol
 
@@ -65,7 +65,7 @@ def many_files() -> Iterator[None]:
 
 @pytest.mark.usefixtures("many_files")
 def test_five_hundred_slow_clients_hold_up_nobody_and_are_closed(hello: ASGIApp, serve):
-    server = serve(hello, limited_protocol(header_seconds=5, most_connections=1000))
+    server = serve(hello, limited_protocol(header_seconds=5, max_connections=1000))
     with ExitStack() as stack:
         tracemalloc.start()
         slow = [stack.enter_context(server.connect()) for _ in range(500)]
@@ -93,7 +93,7 @@ def drip(client: socket.socket) -> None:
 
 @pytest.mark.parametrize("begun", [b"", b"G", REQUEST])
 def test_what_keeps_coming_wins_no_time(hello: ASGIApp, serve, begun: bytes):
-    server = serve(hello, limited_protocol(header_seconds=0.3, most_connections=10))
+    server = serve(hello, limited_protocol(header_seconds=0.3, max_connections=10))
     with server.connect() as client:
         client.sendall(begun)
         if begun == REQUEST:
@@ -105,7 +105,7 @@ def test_what_keeps_coming_wins_no_time(hello: ASGIApp, serve, begun: bytes):
 
 
 def test_a_further_request_has_its_time_from_its_first_byte(hello: ASGIApp, serve):
-    protocol = limited_protocol(header_seconds=1, most_connections=10)
+    protocol = limited_protocol(header_seconds=1, max_connections=10)
     server = serve(hello, protocol, timeout_keep_alive=20)
     with server.connect() as client:
         client.sendall(REQUEST + b"\r\n")
@@ -124,7 +124,7 @@ def test_an_answer_may_take_longer_than_a_head(serve):
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"done"})
 
-    server = serve(slow_app, limited_protocol(header_seconds=1, most_connections=10))
+    server = serve(slow_app, limited_protocol(header_seconds=1, max_connections=10))
     with server.connect() as client:
         client.sendall(LAST)
         assert asked.wait(20)
@@ -134,7 +134,7 @@ def test_an_answer_may_take_longer_than_a_head(serve):
 
 
 def test_a_body_that_nobody_reads_does_not_hold_the_connection(hello: ASGIApp, serve):
-    protocol = limited_protocol(header_seconds=1, most_connections=10)
+    protocol = limited_protocol(header_seconds=1, max_connections=10)
     server = serve(hello, protocol, timeout_keep_alive=20)
     with server.connect() as client:
         client.sendall(REQUEST + b"Content-Length: 1000000\r\n\r\n")
@@ -145,7 +145,7 @@ def test_a_body_that_nobody_reads_does_not_hold_the_connection(hello: ASGIApp, s
 
 @pytest.mark.parametrize("hurry", [True, False])
 def test_a_connection_too_many_is_told_to_come_back(hello: ASGIApp, serve, hurry: bool):
-    server = serve(hello, limited_protocol(header_seconds=20, most_connections=3))
+    server = serve(hello, limited_protocol(header_seconds=20, max_connections=3))
     with ExitStack() as stack:
         waiting = [stack.enter_context(server.connect()) for _ in range(3)]
         wait_until(lambda: server.connections == 3)
@@ -169,8 +169,8 @@ def send_until_it_fails(client: socket.socket) -> None:
 
 
 def test_a_flood_is_held_by_twice_the_places(hello: ASGIApp, serve, monkeypatch):
-    monkeypatch.setattr(module, "LAST_SECONDS", 600)
-    server = serve(hello, limited_protocol(header_seconds=600, most_connections=3))
+    monkeypatch.setattr(module, "DRAIN_SECONDS", 600)
+    server = serve(hello, limited_protocol(header_seconds=600, max_connections=3))
     with ExitStack() as stack:
         clients = [stack.enter_context(server.connect()) for _ in range(26)]
         for client in clients[6:]:
@@ -187,7 +187,7 @@ def test_who_takes_nothing_of_an_answer_is_cut_off(serve):
             await send({"type": "http.response.body", "body": bytes(2**20), "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
-    limits = {"header_seconds": 20, "most_connections": 10}
+    limits = {"header_seconds": 20, "max_connections": 10}
     server = serve(large, limited_protocol(**limits, stalled_seconds=0.3))
     with server.connect() as client:
         client.sendall(LAST)
@@ -196,13 +196,13 @@ def test_who_takes_nothing_of_an_answer_is_cut_off(serve):
 
 
 def test_who_reads_slowly_but_reads_is_not_cut_off(serve, monkeypatch):
-    monkeypatch.setattr(module, "LAST_SECONDS", 0.2)
+    monkeypatch.setattr(module, "DRAIN_SECONDS", 0.2)
 
     async def large(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": bytes(24 * 2**20)})
 
-    limits = {"header_seconds": 20, "most_connections": 10}
+    limits = {"header_seconds": 20, "max_connections": 10}
     server = serve(large, limited_protocol(**limits, stalled_seconds=1))
     with socket.socket() as client:
         # Otherwise the machine takes it all in our place.
@@ -221,8 +221,8 @@ def test_who_reads_slowly_but_reads_is_not_cut_off(serve, monkeypatch):
     "sent", [b"", b"G", REQUEST + b"Content-Length: 9\r\n\r\n", b"\0\0\r\n\r\n"]
 )
 def test_the_server_ends_with_slow_clients_around(hello, serve, monkeypatch, sent: bytes):
-    monkeypatch.setattr(module, "LAST_SECONDS", 0.2)
-    server = serve(hello, limited_protocol(header_seconds=600, most_connections=10))
+    monkeypatch.setattr(module, "DRAIN_SECONDS", 0.2)
+    server = serve(hello, limited_protocol(header_seconds=600, max_connections=10))
     with server.connect() as client:
         client.sendall(sent)
         wait_until(lambda: server.connections == 1 or sent.startswith(b"\0"))
@@ -238,7 +238,7 @@ async def measure(request: Request) -> Response:
         async with UploadBudget(8 * MEGABYTE, 20).read(request, most=MEGABYTE) as body:
             return PlainTextResponse(str(len(body)))
     except Refused as refused:
-        return refusal(refused, request)
+        return error_response(refused, request)
 
 
 MEASURE = Starlette(routes=[Route("/", measure, methods=["POST"])])
@@ -246,7 +246,7 @@ MEASURE = Starlette(routes=[Route("/", measure, methods=["POST"])])
 
 @pytest.fixture
 def protocol():
-    return limited_protocol(header_seconds=20, most_connections=100)
+    return limited_protocol(header_seconds=20, max_connections=100)
 
 
 def head(*lines: str) -> bytes:
@@ -297,7 +297,7 @@ def send_without_end(client: socket.socket) -> None:
 
 
 def test_a_client_that_never_stops_sending_is_cut_off(serve, protocol, monkeypatch):
-    monkeypatch.setattr(module, "LAST_SECONDS", 0.2)
+    monkeypatch.setattr(module, "DRAIN_SECONDS", 0.2)
     server = serve(MEASURE, protocol)
     with server.connect() as client:
         client.sendall(head("Transfer-Encoding: chunked"))

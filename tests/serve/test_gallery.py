@@ -1,9 +1,7 @@
 """Names of images in URLs, an even sample of a gallery, and a map of it in the background."""
 
-import os
 import subprocess
 import sys
-import threading
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -291,9 +289,9 @@ def test_it_is_drawn_when_it_is_asked_for_and_once(projected):
 @pytest.mark.parametrize(
     ("count", "of", "sentence"),
     [
-        (2000, 2238, "2,000 of 2,238 images by t-SNE: near each other here means alike"),
-        (10, 10, "10 images by t-SNE: near each other here means alike"),
-        (1, 1, "1 image by PCA: near each other here means alike"),
+        (2000, 2238, "2,000 of 2,238 images by t-SNE: similar images are near each other"),
+        (10, 10, "10 images by t-SNE: similar images are near each other"),
+        (1, 1, "1 image by PCA: similar images are near each other"),
         (0, 0, "there are no images to show"),
     ],
 )
@@ -315,21 +313,6 @@ def test_a_failure_is_told_and_not_raised(monkeypatch, caplog, error, reason):
     assert answer["sentence"] == f"the map cannot be drawn: {reason}"
     assert answer["ready"] is True and answer["x"] == answer["items"] == []
     assert "the map cannot be drawn" in caplog.text
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a priority is of the process")
-def test_it_is_drawn_with_less_priority_than_the_rest(monkeypatch):
-    seen = []
-
-    def look(means):
-        seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
-        return np.zeros((len(means), 2))
-
-    monkeypatch.setattr(module, "project", look)
-    own = os.getpriority(os.PRIO_PROCESS, 0)
-    drawn(GalleryMap(sample_of("a" * 30)))
-    assert seen == [min(19, max(own, module.NICENESS))]
-    assert os.getpriority(os.PRIO_PROCESS, 0) == own
 
 
 ENDING = """

@@ -29,7 +29,7 @@ def add(folder, name):
 
 def test_nothing_is_taken_while_nothing_changed(live):
     before = live.current
-    assert (before.images, before.version, before.trouble) == (20, 1, None)
+    assert (before.images, before.version, before.reload_error) == (20, 1, None)
     assert not live.reload_if_newer()
     assert live.current == before and live.reloads == 0
 
@@ -46,14 +46,14 @@ def test_a_newer_version_takes_the_place_and_the_older_goes_on_answering(live, f
 @pytest.mark.parametrize(
     "error", [SurefindError("it is broken", fix="mend it"), OSError(5, "it is broken")]
 )
-def test_trouble_is_told_and_forgotten_when_it_is_over(live, monkeypatch, error, caplog):
+def test_reload_error_is_told_and_forgotten_when_it_is_over(live, monkeypatch, error, caplog):
     def fail(self):
         raise error
 
     with monkeypatch.context() as broken:
         broken.setattr(Index, "newest", fail)
         assert not live.reload_if_newer() and not live.reload_if_newer()
-    assert "it is broken" in live.current.trouble and live.current.images == 20
+    assert "it is broken" in live.current.reload_error and live.current.images == 20
     assert caplog.text.count("cannot be served") == 1  # said once, not at every look
     assert not live.reload_if_newer()
-    assert live.current.trouble is None
+    assert live.current.reload_error is None

@@ -77,7 +77,7 @@ def test_a_client_that_leaves_in_the_middle_harms_nobody(service, name):
     status = status_of(told(service.url, UNFINISHED[name], leaving=True))
     assert status is None or 400 <= status < 500
     assert service.client.get("/healthz").status_code == 200
-    assert service.state.admission.taken == 0
+    assert service.state.admission.in_flight == 0
 
 
 def test_many_requests_at_once_on_one_connection_are_answered_in_turn(service):

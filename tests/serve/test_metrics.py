@@ -43,7 +43,7 @@ def test_a_search_is_counted_with_its_verdict_and_its_times(fresh, photo):
             fresh, "surefind_stage_seconds_count"
         )
     assert "surefind_index_images 144.0" in lines(fresh, "surefind_index_images")
-    assert lines(fresh, "surefind_places_taken") == ["surefind_places_taken 0.0"]
+    assert lines(fresh, "surefind_in_flight") == ["surefind_in_flight_requests 0.0"]
 
 
 def test_two_services_of_one_process_do_not_count_together(fresh, service, photo):
@@ -76,7 +76,7 @@ def test_a_failure_is_told_without_details_with_safe_headers_and_counted(
     with client_of(fresh.url) as another:  # its connection ends with the failure
         response = another.get("/v1/items/Y2xhc3MwMC8wLnBuZw")
     assert response.status_code == 500
-    assert response.json()["error"]["problem"] == "the service failed"
+    assert response.json()["error"]["problem"] == "internal error"
     assert ON_PURPOSE not in response.text and ON_PURPOSE in caplog.text
     assert response.headers["x-content-type-options"] == "nosniff"
     counted = [one for one in lines(fresh, "surefind_requests_total") if 'status="500"' in one]

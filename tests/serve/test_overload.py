@@ -10,7 +10,7 @@ from raw_http import connected, head_of
 from serving import PATIENCE, client_of, running, served
 
 from surefind.search.index import Index
-from surefind.serve.service import Encoding
+from surefind.serve.service import EncoderPool
 
 PLACES = 8
 
@@ -29,8 +29,8 @@ class Door:
 
 @pytest.fixture
 def door(monkeypatch) -> Door:
-    made = Door(Encoding._encode)
-    monkeypatch.setattr(Encoding, "_encode", lambda *given: made(*given))
+    made = Door(EncoderPool._encode)
+    monkeypatch.setattr(EncoderPool, "_encode", lambda *given: made(*given))
     return made
 
 
@@ -48,7 +48,7 @@ def test_at_four_times_the_places_those_accepted_are_answered_and_the_rest_told_
         with ThreadPoolExecutor(4 * PLACES) as pool, client_of(service.url) as client:
             ask = lambda _: client.post("/v1/search", content=photo)
             accepted = [pool.submit(ask, n) for n in range(PLACES)]
-            wait_until(lambda: service.state.admission.taken == PLACES)
+            wait_until(lambda: service.state.admission.in_flight == PLACES)
             refused = [pool.submit(ask, n) for n in range(3 * PLACES)]
             told = [one.result(PATIENCE) for one in refused]
             assert service.client.get("/healthz").status_code == 200
@@ -58,7 +58,7 @@ def test_at_four_times_the_places_those_accepted_are_answered_and_the_rest_told_
         assert Counter(one.status_code for one in told) == {503: 3 * PLACES}
         assert all(int(one.headers["retry-after"]) >= 1 for one in told)
         assert Counter(one.status_code for one in answers) == {200: PLACES}
-        rejects = 'surefind_rejects_total{reason="busy"} 24.0'
+        rejects = 'surefind_rejected_requests_total{reason="busy"} 24.0'
         assert rejects in service.client.get("/metrics").text
         assert service.client.post("/v1/search", content=photo).status_code == 200
 
@@ -68,14 +68,14 @@ def test_clients_that_leave_are_not_worked_for(home, photo, door):
     with served(Index.open(home / "index"), workers=1, batch=1) as service:
         with ThreadPoolExecutor(1) as pool:
             first = pool.submit(service.client.post, "/v1/search", content=photo)
-            wait_until(lambda: service.state.admission.taken == 1)
+            wait_until(lambda: service.state.admission.in_flight == 1)
             leaving = [connected(service.url) for _ in range(10)]
             for client in leaving:
                 client.sendall(request)
-            wait_until(lambda: service.state.admission.taken == 11)
+            wait_until(lambda: service.state.admission.in_flight == 11)
             for client in leaving:
                 client.close()
-            wait_until(lambda: service.state.admission.taken == 1)
+            wait_until(lambda: service.state.admission.in_flight == 1)
             door.open.set()
             assert first.result(PATIENCE).status_code == 200
         assert service.client.post("/v1/search", content=photo).status_code == 200
@@ -87,7 +87,7 @@ def test_an_answer_that_takes_too_long_is_not_waited_for(home, photo, door):
         response = service.client.post("/v1/search", content=photo)
         assert response.status_code == 503 and "no answer within" in response.text
         assert int(response.headers["retry-after"]) >= 1
-        assert service.state.admission.taken == 0
+        assert service.state.admission.in_flight == 0
         door.open.set()
 
 

@@ -10,13 +10,13 @@ from starlette.types import ASGIApp
 
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 from surefind.serve.security import (
-    LONGEST_TOKEN,
+    MAX_TOKEN,
     Guard,
     check_bind,
-    is_right,
     known_hosts,
     read_token,
     session_cookie,
+    token_matches,
 )
 
 TOKEN = "correct-horse-battery-staple"
@@ -28,7 +28,7 @@ LOOPBACK += ["localhost", "LocalHost"]
 BEYOND = ["0.0.0.0", "::", "", "0", "192.168.1.7", "fe80::1", "photos", "*", "::ffff:10.0.0.1"]
 BEYOND += ["128.0.0.1", "127.0.0.1.example.com", "localhost.example.com"]
 UNUSABLE = ["", "short", TOKEN[:15], "with a space in it", "line\nbreak, and more"]
-UNUSABLE += ["ключ от всех дверей", "nul\0and more of it", "x" * (LONGEST_TOKEN + 1), TOKEN + "\n"]
+UNUSABLE += ["ключ от всех дверей", "nul\0and more of it", "x" * (MAX_TOKEN + 1), TOKEN + "\n"]
 MATRIX = [
     *[(host, token, True) for host in LOOPBACK for token in (None, TOKEN)],
     *[(host, token, token is not None) for host in BEYOND for token in (None, TOKEN)],
@@ -62,9 +62,9 @@ def test_the_token_file_comes_before_the_environment(tmp_path: Path):
 
 
 def test_an_empty_token_is_an_error_not_no_token(tmp_path: Path):
-    with pytest.raises(SurefindError, match="holds no token"):
+    with pytest.raises(SurefindError, match="has no token"):
         read_token(make_file(tmp_path, b" \t\r\n"), {})
-    with pytest.raises(SurefindError, match="SUREFIND_TOKEN holds no token"):
+    with pytest.raises(SurefindError, match="SUREFIND_TOKEN has no token"):
         read_token(None, {"SUREFIND_TOKEN": ""})
 
 
@@ -252,13 +252,13 @@ def test_the_cookie_is_not_the_token_and_neither_script_nor_other_site_has_it():
 
 
 def test_tokens_are_compared_in_constant_time(monkeypatch):
-    assert is_right(TOKEN, TOKEN)
-    assert not any(is_right(TOKEN, given) for given in ("", TOKEN + "\0", "\ud800", "é" * 40))
+    assert token_matches(TOKEN, TOKEN)
+    assert not any(token_matches(TOKEN, given) for given in ("", TOKEN + "\0", "\ud800", "é" * 40))
     compared = []
     monkeypatch.setattr(
         "secrets.compare_digest", lambda one, other: compared.append((one, other)) or True
     )
-    assert is_right(TOKEN, "given")
+    assert token_matches(TOKEN, "given")
     assert compared == [(TOKEN.encode(), b"given")]
 
 

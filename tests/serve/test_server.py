@@ -43,7 +43,7 @@ def test_what_is_in_work_is_answered_before_the_end(home, large_picture, number)
             while inside < TOGETHER:
                 assert monotonic() < ends
                 metrics = process.client.get("/metrics").text
-                inside = count(metrics, "surefind_places_taken") + count(metrics, searches)
+                inside = count(metrics, "surefind_in_flight_requests") + count(metrics, searches)
                 sleep(0.01)
             done = sum(one.done() for one in asked)
             process.process.send_signal(number)

@@ -1,4 +1,4 @@
-"""Pictures drawn anew: their size, their pixels, nothing that the file carried; and the cache."""
+"""Thumbnails and example queries: size, pixels, and no metadata."""
 
 import io
 
@@ -7,8 +7,7 @@ import pytest
 from PIL import Image, ImageCms, PngImagePlugin
 
 from surefind.errors import InvalidFile
-from surefind.serve import thumbnails as module
-from surefind.serve.thumbnails import MOST_SAMPLES, Thumbnails, draw_thumbnail, read_samples
+from surefind.serve.gallery import MAX_SAMPLES, draw_thumbnail, read_samples
 
 SECRET = b"taken at home"
 
@@ -97,54 +96,6 @@ def test_coloured_edges_keep_their_colour():
     assert np.abs(drawn - pixels).mean() <= 12
 
 
-# the cache
-
-
-@pytest.fixture
-def drawn(monkeypatch) -> list[tuple[bytes, int]]:
-    """What was drawn; a drawing is as long as its side."""
-    done: list[tuple[bytes, int]] = []
-
-    def draw(content: bytes, side: int) -> bytes:
-        done.append((content, side))
-        return content[:1] * side
-
-    monkeypatch.setattr(module, "draw_thumbnail", draw)
-    return done
-
-
-def never() -> bytes:
-    raise AssertionError("read though it is kept")
-
-
-def test_a_second_question_draws_nothing_another_side_or_key_does(drawn):
-    kept = Thumbnails()
-    first = kept.of("a", 64, read=lambda: b"a")
-    assert kept.of("a", 64, read=never) == first
-    assert kept.of("a", 65, read=lambda: b"a") == b"a" * 65
-    assert kept.of("b", 64, read=lambda: b"b") == b"b" * 64
-    assert len(drawn) == 3
-
-
-def test_those_not_asked_for_longest_go_first(drawn):
-    kept = Thumbnails(most_bytes=200)
-    for key in "abc":
-        kept.of(key, 64, read=key.encode)
-    kept.of("a", 64, read=never)
-    kept.of("d", 64, read=lambda: b"d")
-    for key in "acd":
-        kept.of(key, 64, read=never)
-    kept.of("b", 64, read=lambda: b"b")
-    assert len(drawn) == 5
-
-
-def test_memory_stays_below_the_limit(drawn):
-    kept = Thumbnails(most_bytes=200)
-    for number in range(500):
-        assert kept.of(number % 7, 64 + number % 200, read=lambda: b"x")
-        assert kept.bytes == sum(len(value) for value in kept._kept.values()) <= 200
-
-
 # samples
 
 
@@ -174,15 +125,15 @@ def test_what_the_file_of_a_sample_carried_is_gone(tmp_path, size):
 
 
 def test_a_bad_picture_is_left_out_with_a_reason_and_there_are_no_more_than_fit(tmp_path, caplog):
-    for number in range(MOST_SAMPLES + 3):
+    for number in range(MAX_SAMPLES + 3):
         write(tmp_path / f"{number:02d}.png")
     (tmp_path / "00.png").write_bytes(b"no picture")
     names = [sample.name for sample in read_samples(tmp_path)]
-    assert names == [f"{number:02d}.png" for number in range(1, MOST_SAMPLES + 1)]
-    assert "left out of the samples: 00.png: not an image" in caplog.text
+    assert names == [f"{number:02d}.png" for number in range(1, MAX_SAMPLES + 1)]
+    assert "sample skipped: 00.png: not an image" in caplog.text
 
 
 def test_where_no_picture_can_be_used_an_error_says_why(tmp_path):
     (tmp_path / "bad.jpg").write_bytes(b"no picture")
-    with pytest.raises(InvalidFile, match="none of its pictures.*bad.jpg: not an image"):
+    with pytest.raises(InvalidFile, match="no usable image.*bad.jpg: not an image"):
         read_samples(tmp_path)

@@ -20,8 +20,7 @@ from vague_vectors import vague_vectors
 
 import surefind as sf
 from surefind.search.index import Index
-from surefind.serve.app import make_app
-from surefind.serve.server import bound, server_of
+from surefind.serve.server import listen, make_app, make_server
 from surefind.serve.settings import Settings
 from surefind.serve.state import AppState
 
@@ -73,8 +72,8 @@ def served(index: Index, **settings: Any) -> Iterator[Served]:
     """Serve in a thread on a free port; a logged error fails the test."""
     wanted = Settings(**{"port": 0, "reload_seconds": 0, **settings})
     state = AppState(index, wanted)
-    listening = bound(wanted)
-    server = server_of(make_app(state), wanted)
+    listening = listen(wanted)
+    server = make_server(make_app(state), wanted)
     thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     thread.start()
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"

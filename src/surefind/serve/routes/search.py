@@ -1,4 +1,4 @@
-"""Search by image or vector, and embed; parameters and limits that other routes share."""
+"""Search by image or vector, embed; parameters and helpers shared by other routes."""
 
 import asyncio
 import hashlib
@@ -15,31 +15,31 @@ from pydantic import BaseModel, Field, ValidationError
 from starlette.requests import ClientDisconnect
 
 from surefind.errors import InvalidArgument
-from surefind.serve.errors import Refused
+from surefind.serve.errors import RETRY, Refused
 from surefind.serve.responses import EmbeddingAnswer, ErrorAnswer, SearchAnswer, search_answer
-from surefind.serve.service import Answered, SearchOptions
+from surefind.serve.service import SearchOptions, TimedResult
 from surefind.serve.settings import MAX_EXPAND, MAX_K
 from surefind.serve.state import AppState, state_of
 
 router = APIRouter(prefix="/v1", tags=["search"])
 
-VECTOR_BYTES = 4 * 2**20  # of its JSON
+VECTOR_BYTES = 4 * 2**20  # of JSON
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
-K = Annotated[int, Query(ge=1, le=MAX_K, description="Hits; all if there are fewer.")]
-Ranking = Annotated[str | None, Query(description="mean or expected; else the index's own.")]
+K = Annotated[int, Query(ge=1, le=MAX_K, description="Number of hits.")]
+Ranking = Annotated[str | None, Query(description="mean or expected; default: the index's own.")]
 Where = Annotated[
     list[str] | None, Query(max_length=16, description="Filters: label=cat, year>=2020, var<0.1.")
 ]
-Expand = Annotated[int, Query(ge=0, le=MAX_EXPAND, description="Neighbours that help the query.")]
+Expand = Annotated[int, Query(ge=0, le=MAX_EXPAND, description="Neighbours for query expansion.")]
 
-_WRAPPED = ("multipart/", "application/json")  # the image would have to be unwrapped
+_WRAPPED = ("multipart/", "application/json")  # not a raw image
 _IMAGE = {
     "requestBody": {
         "required": True,
-        "description": "The bytes of an image file, as they are.",
+        "description": "The bytes of an image file.",
         "content": {
             kind: {"schema": {"type": "string", "format": "binary"}}
             for kind in ("image/jpeg", "image/png", "application/octet-stream")
@@ -49,12 +49,12 @@ _IMAGE = {
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """For the description of a route; who may ask is the same for all."""
+    """OpenAPI error responses of a route; those of access control are the same for all."""
     return {status: {"model": ErrorAnswer} for status in (401, 403, 421, *statuses)}
 
 
 def json_body(model: type[BaseModel]) -> dict[str, Any]:
-    """How a route describes the body that it reads by `read_json`."""
+    """OpenAPI description of a body read by `read_json`."""
     schema = {"schema": model.model_json_schema()}
     return {"requestBody": {"required": True, "content": {"application/json": schema}}}
 
@@ -74,16 +74,16 @@ class Vector(BaseModel):
 
 @router.post("/search", responses=problems(400, 408, 409, 413, 415, 422, 503), openapi_extra=_IMAGE)
 async def search(request: Request, response: Response, options: Options) -> SearchAnswer:
-    """Find the nearest images of the one that is sent, and say how sure that is."""
+    """Search with the image in the body."""
     state, begun = state_of(request), perf_counter()
     async with _image(state, request) as content:
-        answered = await run_admitted(request, lambda: state.service.search(content, options))
-    return sent(state, answered, response, begun)
+        found = await run_admitted(request, lambda: state.service.search(content, options))
+    return finish(state, found, response, begun)
 
 
 @router.post("/embed", responses=problems(400, 408, 409, 413, 415, 422, 503), openapi_extra=_IMAGE)
 async def embed(request: Request) -> EmbeddingAnswer:
-    """The embedding of the image that is sent: a mean, and how vague it is."""
+    """Return the embedding of the image in the body."""
     state = state_of(request)
     async with _image(state, request) as content:
         embedding, *_ = await run_admitted(request, lambda: state.service.encode(content))
@@ -102,36 +102,34 @@ async def embed(request: Request) -> EmbeddingAnswer:
     openapi_extra=json_body(Vector),
 )
 async def search_vector(request: Request, response: Response, options: Options) -> SearchAnswer:
-    """The same for a vector, of an index that `surefind upgrade` made."""
+    """Search with a vector, for an index made by `surefind upgrade`."""
     state, begun = state_of(request), perf_counter()
     if state.upgrade is None:
-        fix = "send an image to /v1/search"
-        raise Refused(409, "this index takes images, not vectors", fix=fix)
+        problem = "this index takes images, not vectors"
+        raise Refused(409, problem, fix="send an image to /v1/search")
     given = await read_json(request, Vector, most=VECTOR_BYTES)
     vector = torch.tensor([given.vector], dtype=torch.float32)
     if not torch.isfinite(vector).all():
         raise InvalidArgument("vector", expected="finite values", got="NaN or infinity")
     embedding = state.upgrade.embed(vector)
-    answered = await run_admitted(
-        request, lambda: state.service.search_embedding(embedding, options)
-    )
-    return sent(state, answered, response, begun)
+    found = await run_admitted(request, lambda: state.service.search_embedding(embedding, options))
+    return finish(state, found, response, begun)
 
 
 @asynccontextmanager
 async def _image(state: AppState, request: Request) -> AsyncIterator[bytes]:
-    """The body, if there is a place for it; read before it takes one, as it may come slowly."""
+    """Read the image in the body; before it takes a slot, as it may arrive slowly."""
     kind = request.headers.get("content-type", "")
     if kind.lower().startswith(_WRAPPED):
         problem = f"the body is {kind.partition(';')[0]}, not an image"
-        raise Refused(415, problem, fix="send the file as it is: curl --data-binary @photo.jpg")
+        raise Refused(415, problem, fix="send the raw file: curl --data-binary @photo.jpg")
     state.admission.check()
     async with state.uploads.read(request, most=state.settings.max_bytes) as content:
         yield content
 
 
 async def read_json(request: Request, model: type[M], *, most: int) -> M:
-    """Read a small body; FastAPI itself would read one of any length, for any time."""
+    """Read a JSON body with limits on size and time, which FastAPI does not have."""
     async with state_of(request).uploads.read(request, most=most) as content:
         try:
             return model.model_validate_json(content)
@@ -142,29 +140,29 @@ async def read_json(request: Request, model: type[M], *, most: int) -> M:
 async def run_admitted(request: Request, work: Callable[[], Awaitable[T]]) -> T:
     """Run work under the admission limit and the deadline; cancel it if the client disconnects."""
 
-    async def until_gone() -> None:
+    async def until_disconnect() -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
     state = state_of(request)
     seconds = state.settings.answer_seconds
-    with state.admission.place():
+    with state.admission.slot():
         task = asyncio.ensure_future(work())
-        gone = asyncio.ensure_future(until_gone())
+        gone = asyncio.ensure_future(until_disconnect())
         try:
             await asyncio.wait({task, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             if task.done():
                 return task.result()
             if gone.done():
                 raise ClientDisconnect
-            raise state.admission.busy(f"there was no answer within {seconds:g} seconds")
+            raise Refused(503, f"no answer within {seconds:g} seconds", fix=RETRY)
         finally:
             task.cancel()
             gone.cancel()
 
 
-def sent_file(request: Request, content: bytes, *, kind: str, cache: str) -> Response:
-    """A file with its ETag, or 304 if the client has it already."""
+def file_response(request: Request, content: bytes, *, kind: str, cache: str) -> Response:
+    """Return a file with its ETag, or 304 if the client has it."""
     tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
     headers = {"ETag": tag, "Cache-Control": cache}
     if request.headers.get("if-none-match") == tag:
@@ -172,12 +170,12 @@ def sent_file(request: Request, content: bytes, *, kind: str, cache: str) -> Res
     return Response(content, media_type=kind, headers=headers)
 
 
-def sent(state: AppState, answered: Answered, response: Response, begun: float) -> SearchAnswer:
-    """Count the answer with its times since `begun`, and tell them in the header."""
-    seconds = replace(answered.seconds, total=perf_counter() - begun)
+def finish(state: AppState, found: TimedResult, response: Response, begun: float) -> SearchAnswer:
+    """Record metrics and the Server-Timing header; return the response body."""
+    seconds = replace(found.seconds, total=perf_counter() - begun)
     for stage, spent in vars(seconds).items():
         state.metrics.seconds.labels(stage).observe(spent)
-    state.metrics.verdicts.labels(answered.result.verdict or "none").inc()
+    state.metrics.verdicts.labels(found.result.verdict or "none").inc()
     timing = (f"{stage};dur={1000 * spent:.1f}" for stage, spent in vars(seconds).items())
-    response.headers["Server-Timing"] = ", ".join(timing)  # browsers show it beside a request
-    return search_answer(replace(answered, seconds=seconds))
+    response.headers["Server-Timing"] = ", ".join(timing)
+    return search_answer(replace(found, seconds=seconds))
