@@ -129,7 +129,7 @@ def visit(browser: Browser, contexts: dict[tuple[object, ...], BrowserContext]) 
     pages = []
 
     def opened(
-        at: Served,
+        at: Served | str,
         path: str = "/",
         *,
         expected: str | None = None,
@@ -147,7 +147,8 @@ def visit(browser: Browser, contexts: dict[tuple[object, ...], BrowserContext]) 
                 reduced_motion=motion,
             )
         pages.append(contexts[options].new_page())
-        return open_page(pages[-1], at.url + path, complaints=complaints.but(expected))
+        url = at if isinstance(at, str) else at.url + path
+        return open_page(pages[-1], url, complaints=complaints.but(expected))
 
     yield opened
     heard = [*complaints.heard]  # before closing, which aborts requests

@@ -71,7 +71,7 @@ def test_a_pasted_picture_and_a_sample_are_searched(
     assert shows_result(page, search(service, home / "queries" / "class00" / "1.png"))
 
 
-def test_a_newer_search_replaces_an_older_one(
+def test_a_newer_search_replaces_an_older_one_and_cancel_stops_it(
     visit: Visit, service: Served, by_verdict: dict[str, Path]
 ) -> None:
     page = visit(service, expected="ERR_ABORTED")
@@ -81,11 +81,6 @@ def test_a_newer_search_replaces_an_older_one(
         choose(page, by_verdict["match"])
     assert shows_result(page, search(service, by_verdict["match"]))
     expect(page.locator("#progress")).to_be_hidden()
-
-
-def test_a_search_can_be_cancelled(
-    visit: Visit, service: Served, by_verdict: dict[str, Path]
-) -> None:
     page = visit(service, expected="ERR_ABORTED")
     with held(page, "**/v1/search?*"):
         page.set_input_files("#file", by_verdict["match"])

@@ -237,12 +237,8 @@ def test_problems_long_names_and_uncalibrated_results_fit_too(
     check(page)
 
 
-@pytest.mark.parametrize("path", ["/", "/#view-map", "/#view-evaluation", "/docs", "/report/"])
-def test_no_page_loads_anything_from_another_host(visit: Visit, service: Served, path: str) -> None:
-    page = visit(service, path, expected="ERR_ABORTED")
-    requested: list[str] = []
-    page.on("request", lambda request: requested.append(request.url))
-    page.reload(wait_until="networkidle")
-    assert requested
-    local = (f"{service.url}/", f"blob:{service.url}/", "data:")
-    assert [url for url in requested if not url.startswith(local)] == []
+@pytest.mark.parametrize("path", ["/docs", "/report/"])
+def test_other_pages_load_nothing_from_another_host(
+    visit: Visit, service: Served, path: str
+) -> None:
+    assert visit(service, path).inner_text("h1")  # `visit` fails on cross-origin requests

@@ -1,4 +1,4 @@
-"""Places for questions, and bodies that are counted as they come and leave nothing behind."""
+"""Limits on concurrent requests and on uploads."""
 
 import asyncio
 import tracemalloc
@@ -31,7 +31,7 @@ def test_requests_beyond_the_limit_are_refused():
     assert made.in_flight == 0
 
 
-# bodies
+# uploads
 
 
 def sending(*pieces: bytes | None, announced: str | None = None, pause: float = 0) -> Request:
@@ -67,18 +67,18 @@ def refusal(request: Request, **given: Any) -> Refused:
 
 
 @pytest.mark.parametrize("pieces", [[b""], [b"a", b"", b"b", b"c"]])
-def test_a_body_is_its_pieces_whatever_was_announced(pieces: list[bytes]):
+def test_a_body_is_its_pieces_whatever_length_was_announced(pieces: list[bytes]):
     assert read(sending(*pieces)) == b"".join(pieces)
     assert read(sending(*pieces, announced="1")) == b"".join(pieces)
 
 
-def test_a_body_of_just_the_most_is_taken_and_one_byte_more_is_not():
+def test_a_body_of_the_maximum_size_is_accepted_and_one_byte_more_is_not():
     assert read(sending(b"abc", b"de"), most=5) == b"abcde"
     assert refusal(sending(b"abc", b"def"), most=5).status == 413
     assert refusal(sending(announced="6"), most=5).status == 413  # unread: it would leave
 
 
-def test_a_body_of_tiny_pieces_costs_no_more_than_its_length():
+def test_a_body_of_tiny_pieces_needs_little_more_memory_than_its_length():
     request = sending(*[b"ab"] * 2**15)
     tracemalloc.start()
     try:
@@ -89,13 +89,13 @@ def test_a_body_of_tiny_pieces_costs_no_more_than_its_length():
 
 
 @pytest.mark.parametrize(("pieces", "pause"), [(2, 600.0), (1000, 0.005)])
-def test_a_body_has_its_time_as_a_whole(pieces: int, pause: float):
+def test_the_time_limit_is_for_the_whole_body(pieces: int, pause: float):
     budget = UploadBudget(MEGABYTE, 0.05)
     assert refusal(sending(*[b"a"] * pieces, pause=pause), budget=budget).status == 408
     assert budget.held == 0
 
 
-def test_the_time_of_the_work_is_not_that_of_the_body():
+def test_a_timeout_of_the_work_is_not_one_of_the_body():
     async def work() -> None:
         async with UploadBudget(MEGABYTE, 20).read(sending(b"abc"), most=9):
             raise TimeoutError
@@ -104,7 +104,7 @@ def test_the_time_of_the_work_is_not_that_of_the_body():
         asyncio.run(work())
 
 
-def test_where_all_uploads_hold_too_much_a_further_one_is_refused_for_now():
+def test_an_upload_beyond_the_total_budget_is_refused():
     budget = UploadBudget(100, 20)
     budget.held = 98
     refused = refusal(sending(b"ab", b"c"), budget=budget)
@@ -114,14 +114,14 @@ def test_where_all_uploads_hold_too_much_a_further_one_is_refused_for_now():
     assert read(sending(b"ab", b"c"), budget=budget) == b"abc"
 
 
-def test_a_client_that_leaves_is_no_refusal():
+def test_a_disconnected_client_is_not_a_refusal():
     budget = UploadBudget(100, 20)
     with pytest.raises(ClientDisconnect):
         read(sending(b"abc", None), budget=budget)
     assert budget.held == 0
 
 
-def test_what_waits_to_be_used_is_still_held():
+def test_a_body_counts_until_it_is_used():
     budget = UploadBudget(100, 20)
 
     async def use() -> AsyncIterator[int]:
@@ -136,7 +136,7 @@ def test_what_waits_to_be_used_is_still_held():
     assert asyncio.run(collect()) == [5, 5, 0]
 
 
-def test_a_reader_that_is_cancelled_gives_back():
+def test_a_cancelled_read_returns_its_bytes():
     budget = UploadBudget(100, 600)
 
     async def wait() -> None:

@@ -43,7 +43,7 @@ def telltale_png() -> bytes:
 
 
 @pytest.mark.parametrize("size", [(500, 375), (375, 500), (5000, 3), (128, 129)])
-def test_the_longest_side_is_the_one_asked_for(size):
+def test_the_longest_side_is_the_requested_one(size):
     drawn = opened(draw_thumbnail(file_of(Image.new("RGB", size)), 128))
     assert max(drawn.size) == 128
     assert min(drawn.size) == max(1, round(128 * min(size) / max(size)))
@@ -59,18 +59,18 @@ def test_the_longest_side_is_the_one_asked_for(size):
         ((1, 1), (256, 256)),
     ],
 )
-def test_what_fits_keeps_its_size_and_what_is_tiny_is_enlarged_by_a_whole_factor(size, drawn):
+def test_small_images_keep_their_size_and_tiny_ones_are_enlarged_by_an_integer(size, drawn):
     assert opened(draw_thumbnail(file_of(Image.new("RGB", size)), 256)).size == drawn
 
 
-def test_an_enlarged_pixel_is_a_square_of_one_colour():
+def test_an_enlarged_pixel_is_a_square():
     pixels = np.random.default_rng(0).integers(0, 256, (32, 32), dtype=np.uint8)
     drawn = np.asarray(opened(draw_thumbnail(file_of(Image.fromarray(pixels)), 256)).convert("L"))
     assert np.abs(drawn.astype(int) - pixels.repeat(8, 0).repeat(8, 1)).max() <= 4
 
 
 @pytest.mark.parametrize("content", [telltale_jpeg(), telltale_png()], ids=["jpeg", "png"])
-def test_nothing_but_pixels_is_left_of_a_file(content):
+def test_metadata_is_removed(content):
     assert SECRET in content
     drawn = draw_thumbnail(content, 256)
     assert SECRET not in drawn
@@ -79,7 +79,7 @@ def test_nothing_but_pixels_is_left_of_a_file(content):
     assert set(picture.info) == {"jfif", "jfif_version", "jfif_unit", "jfif_density"}
 
 
-def test_a_turned_picture_is_drawn_upright_and_of_an_animation_the_first_frame():
+def test_exif_rotation_is_applied_and_the_first_frame_used():
     content = file_of(Image.new("RGB", (300, 200), "red"), "JPEG", exif=exif(orientation=6))
     assert opened(draw_thumbnail(content, 256)).size == (171, 256)
     frames = [Image.new("RGB", (100, 100), colour) for colour in ("red", "blue")]
@@ -89,7 +89,7 @@ def test_a_turned_picture_is_drawn_upright_and_of_an_animation_the_first_frame()
     )
 
 
-def test_coloured_edges_keep_their_colour():
+def test_chroma_is_not_subsampled():
     pixels = np.full((80, 80, 3), 255, dtype=np.uint8)
     pixels[:, 1::2] = (255, 0, 0)
     drawn = np.asarray(opened(draw_thumbnail(file_of(Image.fromarray(pixels)), 80))).astype(int)
@@ -106,7 +106,7 @@ def write(path, size=(30, 20)):
     return pixels
 
 
-def test_a_small_sample_keeps_every_pixel_and_a_large_one_becomes_a_smaller_jpeg(tmp_path):
+def test_a_small_sample_is_lossless_and_a_large_one_becomes_a_smaller_jpeg(tmp_path):
     pixels = write(tmp_path / "a" / "clear.png")
     write(tmp_path / "b" / "large.png", size=(3000, 1500))
     write(tmp_path / "b" / "square.png", size=(1001, 1000))
@@ -118,13 +118,13 @@ def test_a_small_sample_keeps_every_pixel_and_a_large_one_becomes_a_smaller_jpeg
 
 
 @pytest.mark.parametrize("size", [(30, 20), (1200, 900)])
-def test_what_the_file_of_a_sample_carried_is_gone(tmp_path, size):
+def test_samples_have_no_metadata(tmp_path, size):
     (tmp_path / "a.jpg").write_bytes(telltale_jpeg(size))
     (sample,) = read_samples(tmp_path)
     assert SECRET not in sample.content and not opened(sample.content).getexif()
 
 
-def test_a_bad_picture_is_left_out_with_a_reason_and_there_are_no_more_than_fit(tmp_path, caplog):
+def test_bad_samples_are_skipped_with_a_reason_and_the_number_is_limited(tmp_path, caplog):
     for number in range(MAX_SAMPLES + 3):
         write(tmp_path / f"{number:02d}.png")
     (tmp_path / "00.png").write_bytes(b"no picture")
@@ -133,7 +133,7 @@ def test_a_bad_picture_is_left_out_with_a_reason_and_there_are_no_more_than_fit(
     assert "sample skipped: 00.png: not an image" in caplog.text
 
 
-def test_where_no_picture_can_be_used_an_error_says_why(tmp_path):
+def test_a_folder_without_usable_samples_is_an_error(tmp_path):
     (tmp_path / "bad.jpg").write_bytes(b"no picture")
     with pytest.raises(InvalidFile, match="no usable image.*bad.jpg: not an image"):
         read_samples(tmp_path)

@@ -72,7 +72,7 @@ function tiles(quality) {
   const than = "nearest distance: ";
   return [
     tile("Ranks right above wrong", quality.auroc, {
-      short: "AUROC", beside: `${than}${digits(quality.baseline_auroc)}; d₁/d₂₀: ${digits(quality.ratio_auroc)}`,
+      short: "AUROC", beside: `${than}${digits(quality.baseline_auroc)}; distance ratio: ${digits(quality.ratio_auroc)}`,
       words: "Probability that a correct hit has more confidence than a wrong one. 1 is perfect, 0.5 is random. Averaged over cross-validation folds.",
     }),
     tile("Calibration error", quality.ece, {
