@@ -1,16 +1,12 @@
-"""Map and evaluation in detail; every view by keyboard, on every screen, in light and dark."""
+"""The map in detail; every view by keyboard, on every screen, in light and dark."""
 
 from pathlib import Path
-from shutil import copytree
 
 import pytest
 from page_looks import contrast_problems, scrolls_sideways, tab_stops, unnamed
 from pages import Visit, await_answer, choose, held, items
 from playwright.sync_api import Page, expect
-from serving import Served, served
-
-from surefind.datasets import read_catalog
-from surefind.search.index import Index
+from serving import Served
 
 pytestmark = pytest.mark.slow
 
@@ -89,19 +85,7 @@ def test_a_point_shows_its_image_a_click_searches_and_hits_are_ringed(map_page: 
     assert drawing(map_page) != before
 
 
-# the evaluation, and commands
-
-
-def test_copies_that_were_left_out_are_counted(visit: Visit, home: Path, tmp_path: Path) -> None:
-    index = Index.open(copytree(home / "index", tmp_path / "index"))
-    catalog = read_catalog(home / "photos")
-    index.add(catalog, ids=[f"again/{name}" for name in catalog.ids], duplicates="keep")
-    index.calibrate(learn_variance=False)
-    with served(index) as service:
-        made = service.client.get("/v1/info").json()["calibration"]
-        text = visit(service, "/#view-evaluation").inner_text("#evaluation")
-    assert made["copies"] == 144
-    assert "144 images" in made["left_out"] and made["left_out"] in text
+# commands
 
 
 def test_a_command_can_be_copied(visit: Visit, plain: Served) -> None:

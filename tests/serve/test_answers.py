@@ -136,18 +136,3 @@ def test_a_thumbnail_is_drawn_once_and_not_sent_again(service):
     assert service.state.thumbnail.cache_info().misses == before + 1
     known = {"If-None-Match": first.headers["etag"]}
     assert service.client.get(url, headers=known).status_code == 304
-
-
-@pytest.mark.parametrize(
-    ("path", "values"),
-    [
-        ("/v1/items/{item}/neighbours?where=", ["label=class00&where=" * 16 + "label=class00"]),
-        ("/v1/items/{item}/thumbnail?side=", ["0", "63", "513", "-64", "a", "", "1e3"]),
-        ("/v1/search?expand=", ["51", "-1", "a", "1.5"]),
-    ],
-)
-def test_other_parameters_out_of_range_are_refused(service, photo, path, values):
-    for value in values:
-        asked = path.format(item=item_of("class00/0.png")) + value
-        method, content = ("POST", photo) if "search" in path else ("GET", None)
-        assert service.client.request(method, asked, content=content).status_code == 422

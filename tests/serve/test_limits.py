@@ -134,22 +134,3 @@ def test_a_body_counts_until_it_is_used():
         return [held async for held in use()]
 
     assert asyncio.run(collect()) == [5, 5, 0]
-
-
-def test_a_cancelled_read_returns_its_bytes():
-    budget = UploadBudget(100, 600)
-
-    async def wait() -> None:
-        async with budget.read(sending(*[b"a"] * 90, pause=0.01), most=100):
-            pass
-
-    async def cancel() -> None:
-        task = asyncio.create_task(wait())
-        while not budget.held:
-            await asyncio.sleep(0.005)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(cancel())
-    assert budget.held == 0

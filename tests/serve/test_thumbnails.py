@@ -89,13 +89,6 @@ def test_exif_rotation_is_applied_and_the_first_frame_used():
     )
 
 
-def test_chroma_is_not_subsampled():
-    pixels = np.full((80, 80, 3), 255, dtype=np.uint8)
-    pixels[:, 1::2] = (255, 0, 0)
-    drawn = np.asarray(opened(draw_thumbnail(file_of(Image.fromarray(pixels)), 80))).astype(int)
-    assert np.abs(drawn - pixels).mean() <= 12
-
-
 # samples
 
 

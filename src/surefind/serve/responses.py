@@ -250,17 +250,14 @@ def info_answer(state: AppState) -> InfoAnswer:
     """Describe the index, its calibration and the limits. Not for the event loop."""
     served, (sample, _) = state.service.live.current, state.overview()
     index = served.index
-    facts, calibration = index.describe(), index.calibration
-    name = index.folder.resolve().name
+    facts, calibration, name = index.describe(), index.calibration, index.folder.resolve().name
     change = None if calibration is None else sentences.gallery_change(calibration, served.images)
     samples = samples_to_try(sample)
     if state.samples is not None:
-        links = [f"/v1/samples/{number}" for number in range(len(state.samples))]
+        links = ((one.name, f"/v1/samples/{n}") for n, one in enumerate(state.samples))
         samples = [
-            SampleAnswer(name=one.name, image=link, item=None, thumbnail=link)
-            for one, link in zip(state.samples, links, strict=True)
+            SampleAnswer(name=one, image=link, item=None, thumbnail=link) for one, link in links
         ]
-    most = state.settings.max_bytes
     own = {
         "name": name,
         "images": served.images,
@@ -272,7 +269,7 @@ def info_answer(state: AppState) -> InfoAnswer:
         "has_variance": bool(variance_histogram(sample.every_var, sample.of).edges),
         "labelled": any(label is not None for label in sample.labels),
         "pictures": bool(state.picture_roots),
-        "limits": LimitsAnswer(max_bytes=most, max_k=MAX_K, formats=list(FORMATS)),
+        "limits": {"max_bytes": state.settings.max_bytes, "max_k": MAX_K, "formats": FORMATS},
         "warnings": [*served.warnings, *filter(None, (change, served.reload_error))],
         "calibration": None if calibration is None else _calibration(calibration),
         "how_to_calibrate": None if calibration else f"surefind calibrate {name} DATA",
@@ -290,10 +287,9 @@ def samples_to_try(sample: GallerySample, count: int = SAMPLES) -> list[SampleAn
         order.append(seen[label])
         seen[label] += 1
     chosen = [sample.ids[row] for row in np.argsort(order, kind="stable")[:count]]
-    links = [_links(name) for name in chosen]
     return [
-        SampleAnswer(name=name, image=None, item=item_of(name), thumbnail=link.thumbnail)
-        for name, link in zip(chosen, links, strict=True)
+        SampleAnswer(name=name, image=None, item=item_of(name), thumbnail=_links(name).thumbnail)
+        for name in chosen
     ]
 
 

@@ -28,9 +28,9 @@ from surefind.images.decode import FORMATS, ImageRejected
 from surefind.search.image_files import PictureUnavailable
 from surefind.search.index import Index
 from surefind.search.query import UnknownItem
+from surefind.serve import routes
 from surefind.serve.errors import RETRY, RETRY_AFTER, Refused, error_response
 from surefind.serve.metrics import Metrics
-from surefind.serve.routes import info, items, pages, search
 from surefind.serve.security import Guard, check_bind
 from surefind.serve.service import ServedVersion
 from surefind.serve.settings import Settings
@@ -98,8 +98,7 @@ def make_app(state: AppState) -> ASGIApp:
         lifespan=lifespan,
     )
     app.state.surefind = state
-    for part in (search, items, info, pages):
-        app.include_router(part.router)
+    app.include_router(routes.router)
     for kind in (SurefindError, RequestValidationError, HTTPException, ClientDisconnect, Exception):
         app.add_exception_handler(kind, _handle_error)
     settings = state.settings

@@ -215,10 +215,9 @@ class Service:
         served = self.live.current
         embedding, image, before = await self.encode(content)
         found = await self.search_embedding(embedding, options, served=served)
-        wait = before.wait + found.seconds.wait
-        return replace(
-            found, seconds=replace(before, wait=wait, search=found.seconds.search), image=image
-        )
+        after = found.seconds
+        seconds = replace(before, wait=before.wait + after.wait, search=after.search)
+        return replace(found, seconds=seconds, image=image)
 
     async def encode(self, content: bytes) -> Encoded:
         if self.encoder is None:

@@ -13,14 +13,8 @@ from surefind.errors import InvalidFile
 from surefind.reports.result import PAGE
 from surefind.search.image_files import read_picture
 from surefind.search.index import Index
+from surefind.serve import gallery
 from surefind.serve.errors import Refused
-from surefind.serve.gallery import (
-    GalleryMap,
-    GallerySample,
-    draw_thumbnail,
-    read_samples,
-    sample_gallery,
-)
 from surefind.serve.limits import Admission, UploadBudget
 from surefind.serve.metrics import Metrics
 from surefind.serve.security import known_hosts
@@ -40,28 +34,28 @@ class AppState:
     def __init__(self, index: Index, settings: Settings) -> None:
         self.settings, self.metrics = settings, Metrics()
         self.hosts = known_hosts(settings.host, settings.host_names)
-        self.samples = None if settings.samples is None else read_samples(settings.samples)
+        self.samples = None if settings.samples is None else gallery.read_samples(settings.samples)
         self.report = None if settings.report is None else read_report(settings.report)
         self.upgrade = Upgrade.of_index(index.folder)
         self.thumbnail = lru_cache(CACHED_THUMBNAILS)(self._draw_thumbnail)
         self.admission = Admission(settings.queue)
         self.uploads = UploadBudget(settings.uploads, settings.upload_seconds)
         self._lock = Lock()
-        self._overview: tuple[GallerySample, GalleryMap] | None = None
+        self._overview: tuple[gallery.GallerySample, gallery.GalleryMap] | None = None
         self.service = Service(index, settings, self.metrics)  # last: it starts threads
 
     @property
     def picture_roots(self) -> tuple[Path, ...]:
         return (*self.settings.pictures, *self.service.live.current.index.picture_roots)
 
-    def overview(self) -> tuple[GallerySample, GalleryMap]:
+    def overview(self) -> tuple[gallery.GallerySample, gallery.GalleryMap]:
         """Return a sample of the index and its map, cached. Not for the event loop."""
         served = self.service.live.current
         with self._lock:
             cached = self._overview
             if cached is None or abs(served.images - cached[0].of) > CHANGED * cached[0].of:
-                sample = sample_gallery(served.index._engine)
-                cached = self._overview = sample, GalleryMap(sample)
+                sample = gallery.sample_gallery(served.index._engine)
+                cached = self._overview = sample, gallery.GalleryMap(sample)
             return cached
 
     def row(self, name: str) -> Rows:
@@ -76,7 +70,7 @@ class AppState:
         metadata, most = self.row(name).metadata[0], self.settings.max_bytes
         roots = self.picture_roots
         content = read_picture(name, metadata, digest, roots=roots, max_bytes=most)
-        return draw_thumbnail(content, side)
+        return gallery.draw_thumbnail(content, side)
 
     async def keep_reloading(self) -> None:
         """Load newer versions of the index, until cancelled."""
