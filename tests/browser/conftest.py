@@ -1,5 +1,6 @@
-"""A real Chromium without a network, and servers of small indexes whose page it opens."""
+"""A Chromium without a network and servers of small indexes, each started once."""
 
+import dataclasses
 import os
 import shutil
 from collections.abc import Iterator
@@ -8,15 +9,16 @@ from pathlib import Path
 import pytest
 from calibrations import write_foreign_picture
 from evaluations import make_evaluation
-from pages import Complaints, Visit, asked, open_page
+from pages import HOSTILE, Complaints, Visit, open_page, search
+from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
-from serving import Served, served
+from serving import Served, make_vector_index, served
 
 from surefind.encoders import Encoder
 from surefind.reports.report import write_report
 from surefind.search.index import Index
 
-_QUIET = (  # a browser that does only what it is told
+_QUIET = (  # no background activity
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-gpu",
@@ -26,16 +28,18 @@ _QUIET = (  # a browser that does only what it is told
 )
 
 
+UNBROKEN = "word_" * 40
+
 expect.set_options(timeout=30_000)  # milliseconds, on a busy machine
 
 
-@pytest.fixture(scope="package")  # tests elsewhere want event loops of their own
+@pytest.fixture(scope="package")  # playwright's event loop must end before other tests
 def browser() -> Iterator[Browser]:
     program = shutil.which("chromium") or shutil.which("google-chrome")
     if program is None:
         pytest.skip("no chromium on this machine: apt-get install chromium")
     with sync_playwright() as playwright:
-        as_root = os.geteuid() == 0  # whom Chromium lets in only without its sandbox
+        as_root = os.geteuid() == 0  # Chromium's sandbox does not run as root
         browser = playwright.chromium.launch(
             executable_path=program, args=_QUIET, chromium_sandbox=not as_root
         )
@@ -44,12 +48,25 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="package")
-def service(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Of the calibrated index, with samples and a report; takes small files only."""
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report with hostile and very long names."""
     folder = tmp_path_factory.mktemp("report")
-    write_report(folder, *make_evaluation(folder))
+    result, queries = make_evaluation(folder, queries=72)
+    Image.new("RGB", (30, 20)).save(folder / "data" / HOSTILE)
+    for rank in range(1, 11):
+        queries.columns[f"means.hit_{rank}"] = queries[f"means.hit_{rank}"].astype("<U99")
+        queries.columns[f"means.hit_{rank}"][:] = ""
+    queries["means.hit_1"][:] = HOSTILE
+    queries["means.hit_2"][:] = UNBROKEN[:99]
+    about = dataclasses.replace(result.about, model=UNBROKEN, command=f"surefind {UNBROKEN}")
+    return write_report(folder, dataclasses.replace(result, about=about), queries)
+
+
+@pytest.fixture(scope="package")
+def service(home: Path, report: Path) -> Iterator[Served]:
+    """Server of the calibrated index, with samples, a report and a small upload limit."""
     index, samples = Index.open(home / "index"), home / "queries" / "class00"
-    with served(index, samples=samples, report=folder, max_bytes=100_000) as shared:
+    with served(index, samples=samples, report=report.parent, max_bytes=100_000) as shared:
         yield shared
 
 
@@ -57,17 +74,17 @@ def service(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Se
 def by_verdict(
     service: Served, home: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Path]:
-    """A query for each verdict."""
+    """A query image for each verdict."""
     strange = write_foreign_picture(tmp_path_factory.mktemp("strange") / "strange.png")
     found: dict[str, Path] = {}
     for path in [strange, *sorted((home / "queries" / "class00").iterdir())]:
-        found.setdefault(asked(service, path)["verdict"], path)
+        found.setdefault(search(service, path)["verdict"], path)
     return found
 
 
 @pytest.fixture(scope="package")
 def plain(model: Path, home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Of an index that was never calibrated."""
+    """Server of an uncalibrated index."""
     folder = tmp_path_factory.mktemp("plain") / "index"
     index = Index.create(folder, Encoder.load(model), home / "photos")
     with served(index) as shared:
@@ -75,19 +92,44 @@ def plain(model: Path, home: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.fixture(scope="package")
+def empty(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(Index.create(tmp_path_factory.mktemp("empty") / "new", Encoder.load(model))) as at:
+        yield at
+
+
+@pytest.fixture(scope="package")
+def vectors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Server of an index of another model's vectors."""
+    with served(Index.open(make_vector_index(tmp_path_factory.mktemp("vectors")))) as at:
+        yield at
+
+
+@pytest.fixture(scope="package")
+def token() -> str:
+    return "a-token-of-enough-letters"
+
+
+@pytest.fixture(scope="package")
+def closed(home: Path, token: str) -> Iterator[Served]:
+    """Server that requires a token."""
+    with served(Index.open(home / "index"), token=token) as shared:
+        yield shared
+
+
+@pytest.fixture(scope="package")
 def contexts(browser: Browser) -> dict[tuple[object, ...], BrowserContext]:
-    """By their options: pages of one share what the browser has kept."""
+    """Browser contexts by their options, shared between tests."""
     return {}
 
 
 @pytest.fixture
 def visit(browser: Browser, contexts: dict[tuple[object, ...], BrowserContext]) -> Iterator[Visit]:
-    """Opens the page of a server; whatever the browser complains of fails the test."""
+    """Opens the page of a server; unexpected console messages, errors or requests fail the test."""
     complaints = Complaints()
     pages = []
 
     def opened(
-        at: Served,
+        at: Served | str,
         path: str = "/",
         *,
         expected: str | None = None,
@@ -105,10 +147,11 @@ def visit(browser: Browser, contexts: dict[tuple[object, ...], BrowserContext]) 
                 reduced_motion=motion,
             )
         pages.append(contexts[options].new_page())
-        return open_page(pages[-1], at.url + path, complaints=complaints.but(expected))
+        url = at if isinstance(at, str) else at.url + path
+        return open_page(pages[-1], url, complaints=complaints.but(expected))
 
     yield opened
-    heard = [*complaints.heard]  # what closing cuts off is not complained of
+    heard = [*complaints.heard]  # before closing, which aborts requests
     for page in pages:
         page.close()
     assert heard == []

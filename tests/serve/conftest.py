@@ -1,4 +1,4 @@
-"""A calibrated index and servers of it; apps asked without a server; servers of such apps."""
+"""Servers of a calibrated index, requests to an app without a server, and plain uvicorn servers."""
 
 import asyncio
 import io
@@ -16,43 +16,32 @@ import numpy as np
 import pytest
 import uvicorn
 from PIL import Image
-from serving import Running, Served, running, served
+from serving import Running, Served, make_vector_index, running, served
 from starlette.types import ASGIApp, Receive, Scope, Send
-from vague_vectors import vague_vectors
 
-import surefind as sf
 from surefind.search.index import Index
 
 
 @pytest.fixture
 def own(home: Path, tmp_path: Path) -> Path:
-    """A copy of the index, to be changed; its pictures stay where they are."""
+    """A copy of the index that a test may change."""
     return Path(copytree(home / "index", tmp_path / "index"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def service(home: Path) -> Iterator[Served]:
-    """Of the calibrated index, with samples; not to be changed."""
+    """Server of the calibrated index, with samples; shared, not to be changed."""
     with served(Index.open(home / "index"), samples=home / "queries" / "class00") as shared:
         yield shared
 
 
 @pytest.fixture(scope="session")
 def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An index of vectors of another model, not to be changed."""
-    known = vague_vectors(seed=0)
-    folder = tmp_path_factory.mktemp("vectors") / "index"
-    upgrade = sf.calibrate(
-        known.vectors,
-        known.labels,
-        targets=sf.CalibrationTargets(precision=0.8),
-        learn_variance=False,
-    )
-    upgrade.index(folder, known.vectors, metadata=[{"label": str(n)} for n in known.labels]).close()
-    return folder
+    """An index of another model's vectors, not to be changed."""
+    return make_vector_index(tmp_path_factory.mktemp("vectors"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def vector_service(vectors: Path) -> Iterator[Served]:
     with served(Index.open(vectors)) as shared:
         yield shared
@@ -60,20 +49,20 @@ def vector_service(vectors: Path) -> Iterator[Served]:
 
 @pytest.fixture(scope="session")
 def process(home: Path) -> Iterator[Running]:
-    """The command itself, of the calibrated index."""
+    """A `surefind serve` process of the calibrated index."""
     with running(home / "index") as started:
         yield started
 
 
 @pytest.fixture(scope="session")
 def photo(home: Path) -> bytes:
-    """Of a class that the index knows, but not one of its images."""
+    """A query image of an indexed class."""
     return (home / "queries" / "class03" / "1.png").read_bytes()
 
 
 @pytest.fixture(scope="session")
 def picture() -> Callable[[int], bytes]:
-    """A small picture of noise, another for each seed."""
+    """Small images of noise, by seed."""
 
     def draw(seed: int) -> bytes:
         pixels = np.random.default_rng(seed).integers(0, 255, (12, 16, 3), np.uint8)
@@ -97,7 +86,7 @@ class Answered:
 
 @pytest.fixture
 def hello() -> ASGIApp:
-    """An app that greets everybody."""
+    """A minimal app."""
 
     async def greet(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -109,7 +98,7 @@ def hello() -> ASGIApp:
 
 @pytest.fixture
 def ask() -> Callable[..., Answered]:
-    """One request, as a server would hand it to the app."""
+    """Sends one request to an app, without a server."""
 
     def one_request(
         app: ASGIApp,
@@ -134,14 +123,14 @@ def ask() -> Callable[..., Answered]:
 
         asyncio.run(app(scope, receive, send))
         told = {name.decode().lower(): value.decode() for name, value in sent[0]["headers"]}
-        assert len(told) == len(sent[0]["headers"]), "a header was sent twice"
+        assert len(told) == len(sent[0]["headers"]), "duplicate header"
         return Answered(sent[0]["status"], told, b"".join(one["body"] for one in sent[1:]))
 
     return one_request
 
 
 class Server:
-    """uvicorn in a thread, with a protocol of its own."""
+    """uvicorn in a thread."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         self._server = uvicorn.Server(config)
@@ -170,7 +159,7 @@ class Server:
 
 
 def read_all(client: socket.socket) -> bytes:
-    """Until the server closes."""
+    """Read until the server closes."""
     read = b""
     while piece := client.recv(2**16):
         read += piece
@@ -179,7 +168,7 @@ def read_all(client: socket.socket) -> bytes:
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., Server]]:
-    """Starts servers that end with the test."""
+    """Starts servers that stop with the test."""
     with ExitStack() as stack:
 
         def start(app: ASGIApp, protocol: Any, **changed: Any) -> Server:

@@ -1,4 +1,4 @@
-"""What waits together is answered together, nothing is lost, and nobody is worked for in vain."""
+"""Batching: queued items are processed together, none is lost, cancelled ones cost no work."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from surefind.serve.batching import Batcher, _Waiting
+from surefind.serve.batching import Batcher
 
 PATIENCE = 30
 
 
 class Work:
-    """Doubles numbers; remembers the batches it was given, and waits at the door if told to."""
+    """Doubles numbers; records its batches, and blocks while the door is closed."""
 
     def __init__(self) -> None:
         self.batches: list[tuple[Any, list[int]]] = []
@@ -44,141 +44,117 @@ def batcher(
 
 
 async def while_busy(work: Work, made: Batcher, asks: Callable[[], list[Any]]) -> list[Any]:
-    """Tasks of `asks`, which all come while the one thread is at work on another question."""
+    """Submit the items of `asks` while the only thread is busy; return all tasks."""
     work.door.clear()
-    first = asyncio.create_task(made.ask(0))
+    first = asyncio.create_task(made.submit(0))
     while not work.busy.is_set():
         await asyncio.sleep(0.001)
     tasks = [asyncio.create_task(one) for one in asks()]
-    await asyncio.sleep(0)  # let them ask
+    await asyncio.sleep(0)  # let them submit
     try:
         return [first, *tasks]
     finally:
         work.door.set()
 
 
-def answered(tasks: list[Any]) -> list[Any]:
-    return [task.result().answer for task in tasks]
+def results(tasks: list[Any]) -> list[Any]:
+    return [task.result().result for task in tasks]
 
 
-def test_a_lone_question_is_answered_at_once():
+def test_a_single_item_is_processed_at_once():
     work = Work()
     with batcher(work, most=32) as made:
-        assert asyncio.run(made.ask(21)).answer == 42
+        assert asyncio.run(made.submit(21)).result == 42
     assert work.batches == [(None, [21])]
 
 
-def test_what_waits_together_is_answered_together_up_to_most_and_in_order():
+def test_queued_items_share_batches_up_to_the_maximum_in_order():
     work = Work()
 
     async def ask(made: Batcher) -> list[int]:
-        tasks = await while_busy(work, made, lambda: [made.ask(n) for n in range(1, 11)])
+        tasks = await while_busy(work, made, lambda: [made.submit(n) for n in range(1, 11)])
         await asyncio.wait(tasks)
-        return answered(tasks)
+        return results(tasks)
 
     with batcher(work) as made:
         assert asyncio.run(ask(made)) == [2 * n for n in range(11)]
     assert [asked for _, asked in work.batches] == [[0], [1, 2, 3, 4], [5, 6, 7, 8], [9, 10]]
 
 
-def test_in_turn_a_kind_waits_for_its_turn_and_others_do_not_wait_for_it():
+def test_in_turn_a_key_has_one_batch_at_a_time_and_other_keys_do_not_wait():
     work = Work()
 
     async def ask(made: Batcher) -> None:
         work.door.clear()
-        tasks = [asyncio.create_task(made.ask(n, "a")) for n in range(1)]
+        tasks = [asyncio.create_task(made.submit(n, "a")) for n in range(1)]
         while not work.busy.is_set():
             await asyncio.sleep(0.001)
-        tasks += [asyncio.create_task(made.ask(n, "a")) for n in range(1, 6)]
-        tasks.append(asyncio.create_task(made.ask(9, "b")))
+        tasks += [asyncio.create_task(made.submit(n, "a")) for n in range(1, 6)]
+        tasks.append(asyncio.create_task(made.submit(9, "b")))
         while len(work.batches) < 2:
             await asyncio.sleep(0.001)
         work.door.set()
         await asyncio.wait(tasks)
-        assert answered(tasks) == [0, 2, 4, 6, 8, 10, 18]
+        assert results(tasks) == [0, 2, 4, 6, 8, 10, 18]
 
     with batcher(work, workers=2, most=32, in_turn=True) as made:
         asyncio.run(ask(made))
     assert work.batches == [("a", [0]), ("b", [9]), ("a", [1, 2, 3, 4, 5])]
 
 
-def test_a_question_that_was_given_up_costs_no_work():
+def test_a_cancelled_item_costs_no_work():
     work = Work()
 
     async def ask(made: Batcher) -> None:
         work.door.clear()
-        tasks = [asyncio.create_task(made.ask(n)) for n in range(4)]
+        tasks = [asyncio.create_task(made.submit(n)) for n in range(4)]
         while not work.busy.is_set():
             await asyncio.sleep(0.001)
         tasks[2].cancel()
         await asyncio.sleep(0)
         work.door.set()
         await asyncio.wait(tasks)
-        assert tasks[2].cancelled() and answered([tasks[1], tasks[3]]) == [2, 6]
+        assert tasks[2].cancelled() and results([tasks[1], tasks[3]]) == [2, 6]
 
     with batcher(work, most=1) as made:
         asyncio.run(ask(made))
     assert [asked for _, asked in work.batches] == [[0], [1], [3]]
 
 
-def test_a_question_that_is_given_up_while_it_is_taken_does_not_end_the_thread():
-    work = Work()
-
-    class GivenUpMeanwhile(asyncio.Future):  # type: ignore[type-arg]
-        looks = 0
-
-        def cancelled(self) -> bool:
-            """Not yet when it is first looked at, but then."""
-            self.looks += 1
-            return self.looks > 1
-
-    async def ask(made: Batcher) -> int:
-        gone = GivenUpMeanwhile(loop=asyncio.get_running_loop())
-        with made._changed:
-            made._waiting.append(_Waiting(7, None, 0.0, gone))
-            made._changed.notify()
-        while made._waiting:
-            await asyncio.sleep(0.001)
-        return (await asyncio.wait_for(made.ask(4), PATIENCE)).answer
-
-    with batcher(work) as made:
-        assert asyncio.run(ask(made)) == 8
-
-
-def test_a_failure_reaches_exactly_those_of_its_batch():
+def test_an_error_reaches_exactly_the_items_of_its_batch():
     work = Work()
 
     async def ask(made: Batcher) -> list[Any]:
-        tasks = await while_busy(work, made, lambda: [made.ask(n) for n in (1, -1, 3, 4, 5, 6)])
+        tasks = await while_busy(work, made, lambda: [made.submit(n) for n in (1, -1, 3, 4, 5, 6)])
         return await asyncio.gather(*tasks, return_exceptions=True)
 
     with batcher(work, most=3) as made:
         told = asyncio.run(ask(made))
     assert [type(one) for one in told[1:4]] == [ValueError] * 3
-    assert [one.answer for one in (told[0], *told[4:])] == [0, 8, 10, 12]
+    assert [one.result for one in (told[0], *told[4:])] == [0, 8, 10, 12]
 
 
-def test_what_was_asked_before_the_end_is_answered_and_nothing_after():
+def test_items_submitted_before_close_are_processed_and_none_after():
     work = Work()
 
     async def ask(made: Batcher) -> list[int]:
-        tasks = await while_busy(work, made, lambda: [made.ask(n) for n in range(1, 6)])
+        tasks = await while_busy(work, made, lambda: [made.submit(n) for n in range(1, 6)])
         await asyncio.to_thread(made.close)
-        with pytest.raises(RuntimeError, match="ending"):
-            await made.ask(9)
+        with pytest.raises(RuntimeError, match="stopping"):
+            await made.submit(9)
         await asyncio.wait(tasks)
-        return answered(tasks)
+        return results(tasks)
 
     with batcher(work) as made:
         assert asyncio.run(ask(made)) == [0, 2, 4, 6, 8, 10]
 
 
-def test_nothing_is_lost_with_eight_threads_and_eight_thousand_questions():
+def test_no_item_is_lost_with_eight_threads():
     work = Work()
 
     async def ask(made: Batcher) -> list[int]:
-        done = await asyncio.gather(*(made.ask(n, n % 3) for n in range(8000)))
-        return [one.answer for one in done]
+        done = await asyncio.gather(*(made.submit(n, n % 3) for n in range(8000)))
+        return [one.result for one in done]
 
     with batcher(work, workers=8, most=16) as made:
         assert asyncio.run(ask(made)) == [2 * n for n in range(8000)]

@@ -1,4 +1,4 @@
-"""Clients that take their time lose their place, refusals arrive, and others do not notice."""
+"""Slow clients are disconnected, refusals arrive, and other clients are not affected."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from surefind.serve import server as module
-from surefind.serve.errors import Refused, refusal
+from surefind.serve.errors import Refused, error_response
 from surefind.serve.limits import UploadBudget
 from surefind.serve.server import limited_protocol
 
@@ -32,7 +32,7 @@ CHUNK = b"10000\r\n" + PIECE + b"\r\n"
 
 
 def is_closed(client: socket.socket) -> bool:
-    """By the other side; waits for it."""
+    """Wait for the server to close."""
     try:
         return client.recv(2**16) == b""
     except ConnectionError:
@@ -40,7 +40,7 @@ def is_closed(client: socket.socket) -> bool:
 
 
 def read_chunks(client: socket.socket) -> bytes:
-    """One answer, of a connection that is kept open."""
+    """Read one response of a kept connection."""
     read = b""
     while not read.endswith(b"\r\n0\r\n\r\n"):
         read += client.recv(2**16)
@@ -56,7 +56,7 @@ def wait_until(happened) -> None:
 
 @pytest.fixture
 def many_files() -> Iterator[None]:
-    """Room for both ends of many connections in one process."""
+    """File descriptors for both ends of many connections."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 4096)), hard))
     yield
@@ -64,15 +64,15 @@ def many_files() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("many_files")
-def test_five_hundred_slow_clients_hold_up_nobody_and_are_closed(hello: ASGIApp, serve):
-    server = serve(hello, limited_protocol(header_seconds=5, most_connections=1000))
+def test_five_hundred_slow_clients_are_disconnected_and_block_nobody(hello: ASGIApp, serve):
+    server = serve(hello, limited_protocol(header_seconds=5, max_connections=1000))
     with ExitStack() as stack:
         tracemalloc.start()
         slow = [stack.enter_context(server.connect()) for _ in range(500)]
         wait_until(lambda: server.connections == 500)
         for letter in REQUEST[:4]:
             for client in slow:
-                with suppress(OSError):  # on a busy machine, it may be over already
+                with suppress(OSError):  # it may be closed already
                     client.sendall(bytes([letter]))
             assert server.ask(LAST).startswith(b"HTTP/1.1 200")
         most = tracemalloc.get_traced_memory()[1]
@@ -84,7 +84,7 @@ def test_five_hundred_slow_clients_hold_up_nobody_and_are_closed(hello: ASGIApp,
 
 
 def drip(client: socket.socket) -> None:
-    """A header now and then, for as long as somebody listens."""
+    """Send a header now and then, until the connection is closed."""
     with suppress(OSError):
         while True:
             client.sendall(b"A: b\r\n")
@@ -92,8 +92,8 @@ def drip(client: socket.socket) -> None:
 
 
 @pytest.mark.parametrize("begun", [b"", b"G", REQUEST])
-def test_what_keeps_coming_wins_no_time(hello: ASGIApp, serve, begun: bytes):
-    server = serve(hello, limited_protocol(header_seconds=0.3, most_connections=10))
+def test_sending_slowly_does_not_extend_the_deadline(hello: ASGIApp, serve, begun: bytes):
+    server = serve(hello, limited_protocol(header_seconds=0.3, max_connections=10))
     with server.connect() as client:
         client.sendall(begun)
         if begun == REQUEST:
@@ -104,18 +104,18 @@ def test_what_keeps_coming_wins_no_time(hello: ASGIApp, serve, begun: bytes):
         dripping.join(20)
 
 
-def test_a_further_request_has_its_time_from_its_first_byte(hello: ASGIApp, serve):
-    protocol = limited_protocol(header_seconds=1, most_connections=10)
+def test_the_deadline_of_a_further_request_starts_with_its_first_byte(hello: ASGIApp, serve):
+    protocol = limited_protocol(header_seconds=1, max_connections=10)
     server = serve(hello, protocol, timeout_keep_alive=20)
     with server.connect() as client:
         client.sendall(REQUEST + b"\r\n")
         assert read_chunks(client).startswith(b"HTTP/1.1 200")
-        assert not select.select([client], [], [], 1.5)[0]  # longer idle than a head may take
+        assert not select.select([client], [], [], 1.5)[0]  # idle for longer than header_seconds
         client.sendall(b"G")
         assert is_closed(client)
 
 
-def test_an_answer_may_take_longer_than_a_head(serve):
+def test_a_response_may_take_longer_than_the_deadline_of_the_head(serve):
     asked, go_on = threading.Event(), threading.Event()
 
     async def slow_app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -124,7 +124,7 @@ def test_an_answer_may_take_longer_than_a_head(serve):
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"done"})
 
-    server = serve(slow_app, limited_protocol(header_seconds=1, most_connections=10))
+    server = serve(slow_app, limited_protocol(header_seconds=1, max_connections=10))
     with server.connect() as client:
         client.sendall(LAST)
         assert asked.wait(20)
@@ -133,8 +133,8 @@ def test_an_answer_may_take_longer_than_a_head(serve):
         assert client.recv(2**16).startswith(b"HTTP/1.1 200")
 
 
-def test_a_body_that_nobody_reads_does_not_hold_the_connection(hello: ASGIApp, serve):
-    protocol = limited_protocol(header_seconds=1, most_connections=10)
+def test_an_unread_body_does_not_hold_the_connection(hello: ASGIApp, serve):
+    protocol = limited_protocol(header_seconds=1, max_connections=10)
     server = serve(hello, protocol, timeout_keep_alive=20)
     with server.connect() as client:
         client.sendall(REQUEST + b"Content-Length: 1000000\r\n\r\n")
@@ -144,8 +144,10 @@ def test_a_body_that_nobody_reads_does_not_hold_the_connection(hello: ASGIApp, s
 
 
 @pytest.mark.parametrize("hurry", [True, False])
-def test_a_connection_too_many_is_told_to_come_back(hello: ASGIApp, serve, hurry: bool):
-    server = serve(hello, limited_protocol(header_seconds=20, most_connections=3))
+def test_a_connection_beyond_the_limit_gets_503_with_retry_after(
+    hello: ASGIApp, serve, hurry: bool
+):
+    server = serve(hello, limited_protocol(header_seconds=20, max_connections=3))
     with ExitStack() as stack:
         waiting = [stack.enter_context(server.connect()) for _ in range(3)]
         wait_until(lambda: server.connections == 3)
@@ -164,13 +166,13 @@ def test_a_connection_too_many_is_told_to_come_back(hello: ASGIApp, serve, hurry
 
 
 def send_until_it_fails(client: socket.socket) -> None:
-    """The first that comes to a closed end is answered by a reset, and the next one fails."""
+    """The first byte to a closed end causes a reset, and the next one fails."""
     wait_until(lambda: client.sendall(b"a"))
 
 
-def test_a_flood_is_held_by_twice_the_places(hello: ASGIApp, serve, monkeypatch):
-    monkeypatch.setattr(module, "LAST_SECONDS", 600)
-    server = serve(hello, limited_protocol(header_seconds=600, most_connections=3))
+def test_a_flood_is_limited_to_twice_the_connections(hello: ASGIApp, serve, monkeypatch):
+    monkeypatch.setattr(module, "DRAIN_SECONDS", 600)
+    server = serve(hello, limited_protocol(header_seconds=600, max_connections=3))
     with ExitStack() as stack:
         clients = [stack.enter_context(server.connect()) for _ in range(26)]
         for client in clients[6:]:
@@ -180,14 +182,14 @@ def test_a_flood_is_held_by_twice_the_places(hello: ASGIApp, serve, monkeypatch)
         assert server.connections == 3
 
 
-def test_who_takes_nothing_of_an_answer_is_cut_off(serve):
+def test_a_client_that_reads_nothing_is_disconnected(serve):
     async def large(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         for _ in range(64):
             await send({"type": "http.response.body", "body": bytes(2**20), "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
-    limits = {"header_seconds": 20, "most_connections": 10}
+    limits = {"header_seconds": 20, "max_connections": 10}
     server = serve(large, limited_protocol(**limits, stalled_seconds=0.3))
     with server.connect() as client:
         client.sendall(LAST)
@@ -195,17 +197,17 @@ def test_who_takes_nothing_of_an_answer_is_cut_off(serve):
         wait_until(lambda: server.connections == 0)
 
 
-def test_who_reads_slowly_but_reads_is_not_cut_off(serve, monkeypatch):
-    monkeypatch.setattr(module, "LAST_SECONDS", 0.2)
+def test_a_client_that_reads_slowly_is_not_disconnected(serve, monkeypatch):
+    monkeypatch.setattr(module, "DRAIN_SECONDS", 0.2)
 
     async def large(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": bytes(24 * 2**20)})
 
-    limits = {"header_seconds": 20, "most_connections": 10}
+    limits = {"header_seconds": 20, "max_connections": 10}
     server = serve(large, limited_protocol(**limits, stalled_seconds=1))
     with socket.socket() as client:
-        # Otherwise the machine takes it all in our place.
+        # A small buffer, or the kernel would accept everything.
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**18)
         client.settimeout(20)
         client.connect(server.address)
@@ -220,9 +222,9 @@ def test_who_reads_slowly_but_reads_is_not_cut_off(serve, monkeypatch):
 @pytest.mark.parametrize(
     "sent", [b"", b"G", REQUEST + b"Content-Length: 9\r\n\r\n", b"\0\0\r\n\r\n"]
 )
-def test_the_server_ends_with_slow_clients_around(hello, serve, monkeypatch, sent: bytes):
-    monkeypatch.setattr(module, "LAST_SECONDS", 0.2)
-    server = serve(hello, limited_protocol(header_seconds=600, most_connections=10))
+def test_the_server_stops_despite_slow_clients(hello, serve, monkeypatch, sent: bytes):
+    monkeypatch.setattr(module, "DRAIN_SECONDS", 0.2)
+    server = serve(hello, limited_protocol(header_seconds=600, max_connections=10))
     with server.connect() as client:
         client.sendall(sent)
         wait_until(lambda: server.connections == 1 or sent.startswith(b"\0"))
@@ -233,12 +235,12 @@ def test_the_server_ends_with_slow_clients_around(hello, serve, monkeypatch, sen
 
 
 async def measure(request: Request) -> Response:
-    """How long a body was, of at most a megabyte."""
+    """Return the length of a body of at most a megabyte."""
     try:
         async with UploadBudget(8 * MEGABYTE, 20).read(request, most=MEGABYTE) as body:
             return PlainTextResponse(str(len(body)))
     except Refused as refused:
-        return refusal(refused, request)
+        return error_response(refused, request)
 
 
 MEASURE = Starlette(routes=[Route("/", measure, methods=["POST"])])
@@ -246,7 +248,7 @@ MEASURE = Starlette(routes=[Route("/", measure, methods=["POST"])])
 
 @pytest.fixture
 def protocol():
-    return limited_protocol(header_seconds=20, most_connections=100)
+    return limited_protocol(header_seconds=20, max_connections=100)
 
 
 def head(*lines: str) -> bytes:
@@ -254,14 +256,14 @@ def head(*lines: str) -> bytes:
 
 
 def read_answer(client: socket.socket) -> tuple[int, bytes]:
-    """Until the server closes."""
+    """Status and bytes, read until the server closes."""
     read = b""
     while part := client.recv(2**16):
         read += part
     return int(read.split(b" ")[1]), read
 
 
-def test_a_client_that_is_told_of_the_limit_first_sends_nothing(serve, protocol):
+def test_expect_100_continue_is_refused_before_the_body_is_sent(serve, protocol):
     server = serve(MEASURE, protocol)
     with server.connect() as client:
         client.sendall(head("Content-Length: 1048577", "Expect: 100-continue"))
@@ -269,7 +271,7 @@ def test_a_client_that_is_told_of_the_limit_first_sends_nothing(serve, protocol)
     assert status == 413 and b"100 Continue" not in answer
 
 
-def test_a_client_that_reads_only_once_it_has_sent_all_gets_its_refusal(serve, protocol):
+def test_a_client_that_sends_everything_first_gets_its_refusal(serve, protocol):
     server = serve(MEASURE, protocol)
     tracemalloc.start()
     try:
@@ -283,7 +285,7 @@ def test_a_client_that_reads_only_once_it_has_sent_all_gets_its_refusal(serve, p
         tracemalloc.stop()
 
 
-def test_a_client_that_talks_no_http_is_told_so_however_much_it_sends(serve, protocol):
+def test_a_client_that_sends_no_http_gets_400(serve, protocol):
     server = serve(MEASURE, protocol)
     with server.connect() as client:
         for _ in range(64):
@@ -296,8 +298,8 @@ def send_without_end(client: socket.socket) -> None:
         client.sendall(CHUNK)
 
 
-def test_a_client_that_never_stops_sending_is_cut_off(serve, protocol, monkeypatch):
-    monkeypatch.setattr(module, "LAST_SECONDS", 0.2)
+def test_a_client_that_never_stops_sending_is_disconnected(serve, protocol, monkeypatch):
+    monkeypatch.setattr(module, "DRAIN_SECONDS", 0.2)
     server = serve(MEASURE, protocol)
     with server.connect() as client:
         client.sendall(head("Transfer-Encoding: chunked"))
@@ -305,7 +307,7 @@ def test_a_client_that_never_stops_sending_is_cut_off(serve, protocol, monkeypat
             send_without_end(client)
 
 
-def test_a_connection_is_kept_after_a_body_that_was_read(serve, protocol):
+def test_a_connection_is_kept_after_its_body_was_read(serve, protocol):
     server = serve(MEASURE, protocol)
     client = HTTPConnection(*server.address, timeout=20)
     client.connect()

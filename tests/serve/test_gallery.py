@@ -1,12 +1,8 @@
-"""Names of images in URLs, an even sample of a gallery, and a map of it in the background."""
+"""Names of images in URLs, a uniform sample of the index, and its map."""
 
-import os
 import subprocess
 import sys
-import threading
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from threading import Event
 
 import numpy as np
@@ -15,6 +11,7 @@ from galleries import FAMILIES, random_rows
 from hypothesis import given
 from hypothesis import strategies as st
 from memory_engine import MemoryEngine
+from serving import ON_PURPOSE
 
 from surefind.engines.base import LONGEST_ID, EngineError
 from surefind.engines.space import Space
@@ -33,7 +30,7 @@ from surefind.serve.responses import samples_to_try
 DIM = 6
 PATIENCE = 60  # seconds
 
-# names
+# URL names
 
 PROPER = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1
@@ -42,18 +39,18 @@ ITEM_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_
 
 
 @given(PROPER)
-def test_every_id_comes_back_from_one_plain_step_of_a_url(name: str):
+def test_every_id_survives_the_round_trip_through_a_url_name(name: str):
     assert id_of(item_of(name)) == name
     assert set(item_of(name)) <= set(ITEM_LETTERS)
 
 
 @given(st.text() | st.text(ITEM_LETTERS))
-def test_whatever_is_taken_is_exactly_what_would_be_written(item: str):
+def test_only_canonical_url_names_are_accepted(item: str):
     name = id_of(item)
     assert name is None or item_of(name) == item
 
 
-def test_the_longest_id_has_an_item_and_a_longer_one_has_none():
+def test_url_names_of_too_long_ids_are_rejected():
     assert id_of(item_of("x" * LONGEST_ID)) == "x" * LONGEST_ID
     assert id_of(item_of("x" * (LONGEST_ID + 1))) is None
 
@@ -68,7 +65,7 @@ def test_the_longest_id_has_an_item_and_a_longer_one_has_none():
         "wK8",  # a slash in too many bytes
     ],
 )
-def test_what_is_no_item_is_none(item: str):
+def test_invalid_url_names_are_rejected(item: str):
     assert id_of(item) is None
 
 
@@ -82,7 +79,7 @@ def engine_of(count: int, *, family: str = "gaussian") -> MemoryEngine:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_small_gallery_is_sampled_whole(family):
+def test_a_small_index_is_sampled_completely(family):
     rows = random_rows(40, DIM, seed=0, family=family)
     engine = engine_of(40, family=family)
     found = sample_gallery(engine)
@@ -94,40 +91,19 @@ def test_a_small_gallery_is_sampled_whole(family):
     assert found.labels == tuple(rows.metadata[row]["label"] for row in order)
 
 
-def test_an_empty_gallery_has_an_empty_sample():
+def test_the_sample_of_an_empty_index_is_empty():
     found = sample_gallery(engine_of(0))
     assert (found.ids, found.of, samples_to_try(found)) == ((), 0, [])
     assert (found.means.shape, found.var.shape, found.every_var.shape) == ((0, DIM), (0,), (0,))
 
 
-def test_no_more_rows_are_looked_at_than_allowed_and_it_says_so():
+def test_scanned_rows_are_limited():
     found = sample_gallery(engine_of(100), most=10, look_at=60)
     assert (len(set(found.ids)), len(found.every_var), found.of) == (10, 60, 100)
 
 
-def test_every_row_is_drawn_as_often_as_any_other():
-    """Ids in another order each time: the same places of the order are drawn."""
-    drawn = Counter[str]()
-    for seed in range(200):
-        engine = MemoryEngine(Space("gaussian", DIM, "mean"))
-        rows, order = random_rows(50, DIM, seed=0), np.random.default_rng(seed).permutation(50)
-        engine.add(replace(rows, ids=tuple(rows.ids[row] for row in order)))
-        drawn.update(sample_gallery(engine, most=10).ids)
-    counts = np.array([drawn[f"row-{row}"] for row in range(50)])
-    chi_squared = float(((counts - 40.0) ** 2 / (40.0 * 0.8)).sum())
-    assert counts.sum() == 2000 and chi_squared < 85  # exceeded once in 1,000
-
-
-def test_a_label_is_a_text_and_may_be_missing():
-    engine = engine_of(0)
-    rows = random_rows(2, DIM, seed=0)
-    engine.add(type(rows)(rows.ids, rows.embeddings, rows.digests, ({"label": 7}, {})))
-    found = sample_gallery(engine)
-    assert dict(zip(found.ids, found.labels, strict=True)) == {"row-0": "7", "row-1": None}
-
-
 @pytest.mark.parametrize("failures", [2, 3])
-def test_a_row_that_is_removed_meanwhile_is_forgiven_an_engine_that_fails_is_not(failures):
+def test_sampling_is_retried_after_a_concurrent_removal(failures):
     engine = engine_of(20)
     rows, left = engine.rows, [EngineError("gone")] * failures
 
@@ -150,7 +126,7 @@ def sample_of(labels: Sequence[str | None], *, of: int | None = None) -> Gallery
     return GallerySample(ids, tuple(labels), var, means, var, len(ids) if of is None else of)
 
 
-def test_images_to_try_have_different_labels_while_there_are():
+def test_example_queries_have_different_labels_first():
     rows = samples_to_try(sample_of("aaaabbccc"), 5)
     assert [row.name[:3] for row in rows] == ["000", "004", "006", "001", "005"]
     assert rows[0].thumbnail == f"/v1/items/{item_of('000.png')}/thumbnail"
@@ -175,22 +151,13 @@ def test_any_number_of_images_lies_in_the_unit_square(count):
 
 
 @pytest.mark.parametrize("count", [8, 60])
-def test_images_that_are_alike_lie_near_each_other(count):
+def test_similar_images_are_near_each_other_and_the_map_is_deterministic(count):
     means, labels = clusters(count)
     positions = project(means)
     apart = np.square(positions[:, None] - positions).sum(axis=-1)
     np.fill_diagonal(apart, np.inf)
     assert (labels[apart.argmin(axis=1)] == labels).all()
     assert np.array_equal(project(means), positions)
-
-
-def test_few_images_lie_as_their_principal_components_say():
-    means, _ = clusters(9, dim=5)
-    apart = means - means.mean(axis=0)
-    left, sizes, _ = np.linalg.svd(apart.astype(np.float64), full_matrices=False)
-    expected, found = left[:, :2] * sizes[:2], project(means)
-    found = (found - found.mean(axis=0)) * np.ptp(expected, axis=0).max()
-    assert np.abs(found) == pytest.approx(np.abs(expected), abs=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -207,47 +174,14 @@ def test_few_images_lie_as_their_principal_components_say():
     ],
     ids=["duplicates", "one apart", "constant", "1 D", "few in 1 D", "wide", "huge", "small"],
 )
-def test_no_gallery_breaks_it(means):
+def test_degenerate_embeddings_are_projected(means):
     positions = project(means.astype(np.float32))
     assert np.isfinite(positions).all()
     assert np.ptp(positions, axis=0).max() == pytest.approx(1, abs=1e-6)
     assert (project(np.ones((30, 4), dtype=np.float32)) == 0.5).all()
 
 
-def test_one_core_is_used_and_the_limit_ends_with_the_work(monkeypatch):
-    import sklearn.manifold
-    from threadpoolctl import threadpool_info, threadpool_limits
-
-    seen = []
-
-    class Watched(sklearn.manifold.TSNE):
-        def fit_transform(self, means):
-            seen.append(threads())
-            return super().fit_transform(means)
-
-    def threads() -> set[int]:
-        return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "openmp"}
-
-    monkeypatch.setattr(sklearn.manifold, "TSNE", Watched)
-    with threadpool_limits(2, user_api="openmp"):
-        project(clusters(20)[0])
-        assert (seen, threads()) == ([{1}], {2})
-
-
-# drawn in the background
-
-
-@pytest.fixture
-def projected(monkeypatch) -> list[int]:
-    """How many images were projected, each time."""
-    done: list[int] = []
-
-    def fake(means):
-        done.append(len(means))
-        return np.linspace(0, 1, 2 * len(means)).reshape(-1, 2)
-
-    monkeypatch.setattr(module, "project", fake)
-    return done
+# computed in the background
 
 
 def drawn(map_: GalleryMap):
@@ -256,7 +190,7 @@ def drawn(map_: GalleryMap):
     return map_.answer()
 
 
-def test_a_real_map_has_a_place_for_every_image():
+def test_a_map_has_a_position_for_every_image():
     sample = sample_of("ab" * 15)
     answer = drawn(GalleryMap(sample))
     assert answer["ready"] is True
@@ -265,48 +199,45 @@ def test_a_real_map_has_a_place_for_every_image():
     assert len(answer["x"]) == len(answer["y"]) == 30
 
 
-def test_while_it_is_drawn_there_is_no_answer_but_a_sentence(monkeypatch):
-    go_on = Event()
+def test_a_map_is_computed_once_on_first_use_and_pending_meanwhile(monkeypatch):
+    go_on, projected = Event(), []
 
     def held(means):
+        projected.append(len(means))
         assert go_on.wait(PATIENCE)
         return np.full((len(means), 2), 0.5)
 
     monkeypatch.setattr(module, "project", held)
     drawing = GalleryMap(sample_of("a" * 30))
-    assert drawing.answer() is None
+    assert projected == []
+    assert drawing.answer() is None and drawing.answer() is None
     assert drawing.pending == "projecting 30 images"
     go_on.set()
     drawing._thread.join(PATIENCE)
-    assert drawing.answer() is not None
-
-
-def test_it_is_drawn_when_it_is_asked_for_and_once(projected):
-    drawing = GalleryMap(sample_of("a" * 30))
-    assert projected == []
-    assert drawn(drawing) is drawn(drawing)
+    assert drawing.answer() is drawing.answer() is not None
     assert projected == [30]
 
 
 @pytest.mark.parametrize(
     ("count", "of", "sentence"),
     [
-        (2000, 2238, "2,000 of 2,238 images by t-SNE: near each other here means alike"),
-        (10, 10, "10 images by t-SNE: near each other here means alike"),
-        (1, 1, "1 image by PCA: near each other here means alike"),
+        (2000, 2238, "2,000 of 2,238 images by t-SNE: similar images are near each other"),
+        (10, 10, "10 images by t-SNE: similar images are near each other"),
+        (1, 1, "1 image by PCA: similar images are near each other"),
         (0, 0, "there are no images to show"),
     ],
 )
-def test_the_sentence_says_what_is_shown(projected, count, of, sentence):
+def test_the_sentence_describes_the_map(monkeypatch, count, of, sentence):
+    monkeypatch.setattr(module, "project", lambda means: np.zeros((len(means), 2)))
     answer = drawn(GalleryMap(sample_of("a" * count, of=of)))
     assert answer["sentence"] == sentence and len(answer["x"]) == count
 
 
 @pytest.mark.parametrize(
     ("error", "reason"),
-    [(SurefindError("it is odd"), "it is odd"), (MemoryError(), "MemoryError()")],
+    [(SurefindError(ON_PURPOSE), ON_PURPOSE), (KeyError(ON_PURPOSE), repr(ON_PURPOSE))],
 )
-def test_a_failure_is_told_and_not_raised(monkeypatch, caplog, error, reason):
+def test_a_failed_map_says_why(monkeypatch, caplog, error, reason):
     def fail(means):
         raise error
 
@@ -315,21 +246,6 @@ def test_a_failure_is_told_and_not_raised(monkeypatch, caplog, error, reason):
     assert answer["sentence"] == f"the map cannot be drawn: {reason}"
     assert answer["ready"] is True and answer["x"] == answer["items"] == []
     assert "the map cannot be drawn" in caplog.text
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a priority is of the process")
-def test_it_is_drawn_with_less_priority_than_the_rest(monkeypatch):
-    seen = []
-
-    def look(means):
-        seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
-        return np.zeros((len(means), 2))
-
-    monkeypatch.setattr(module, "project", look)
-    own = os.getpriority(os.PRIO_PROCESS, 0)
-    drawn(GalleryMap(sample_of("a" * 30)))
-    assert seen == [min(19, max(own, module.NICENESS))]
-    assert os.getpriority(os.PRIO_PROCESS, 0) == own
 
 
 ENDING = """
@@ -341,12 +257,12 @@ names, numbers = tuple(map(str, range(n))), np.ones(n)
 means = np.random.default_rng(0).normal(size=(n, 4)).astype(np.float32)
 drawing = GalleryMap(GallerySample(names, (None,) * n, numbers, means, numbers, n))
 drawing.answer()
-drawing._thread.join(3)
+drawing._thread.join(0.5)
 assert drawing.answer() is None
 """
 
 
-def test_a_process_ends_while_a_map_is_being_drawn():
+def test_a_process_can_exit_while_a_map_is_computed():
     done = subprocess.run(
         [sys.executable, "-c", ENDING], capture_output=True, text=True, timeout=PATIENCE
     )

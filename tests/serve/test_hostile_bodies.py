@@ -1,11 +1,19 @@
-"""What is sent instead of a picture: refused with a reason, never a failure of the service."""
+"""Bodies that are damaged, huge or not images: refused with a reason, without an internal error."""
+
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hostile_bodies import damaged_pictures, good_pictures, not_pictures
+from raw_http import flooded, head_of
+from serving import client_of, running, served
 
 from surefind.images.decode import ImageRejected, decode
+from surefind.search.index import Index
 
 ROUTES = ("/v1/search", "/v1/embed")
+GOOD, BAD = 200, 117
+GIGABYTE = 2**30
+FLAT = 100 * 2**20  # bytes of growth within the noise
 
 
 def can_be_decoded(content: bytes) -> bool:
@@ -16,13 +24,13 @@ def can_be_decoded(content: bytes) -> bool:
     return True
 
 
-def told_why(response) -> bool:
+def is_explained(response) -> bool:
     error = response.json()["error"]
     return set(error) == {"problem", "fix"} and all(error.values())
 
 
 @pytest.mark.parametrize("kind", good_pictures())
-def test_a_picture_of_every_format_is_answered(service, kind):
+def test_an_image_of_every_format_is_searched(service, kind):
     response = service.client.post("/v1/search", content=good_pictures()[kind])
     assert response.status_code == 200
     assert (response.json()["query"]["width"], response.json()["query"]["height"]) == (32, 24)
@@ -30,18 +38,18 @@ def test_a_picture_of_every_format_is_answered(service, kind):
 
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("name", not_pictures())
-def test_what_is_no_picture_is_refused_with_the_reason(service, route, name):
+def test_other_files_are_refused_with_a_reason(service, route, name):
     response = service.client.post(route, content=not_pictures()[name])
-    assert response.status_code == 422 and told_why(response)
+    assert response.status_code == 422 and is_explained(response)
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_damaged_pictures_are_answered_if_they_can_be_decoded_and_refused_if_not(service, route):
+def test_damaged_images_are_refused_unless_they_can_be_decoded(service, route):
     answered = 0
     for content in damaged_pictures(200, seed=len(route)):
         response = service.client.post(route, content=content)
         assert response.status_code == (200 if can_be_decoded(content) else 422), content[:40]
-        assert response.status_code == 200 or told_why(response)
+        assert response.status_code == 200 or is_explained(response)
         answered += response.status_code == 200
     assert 0 < answered < 200  # both were tried
 
@@ -50,7 +58,7 @@ def test_damaged_pictures_are_answered_if_they_can_be_decoded_and_refused_if_not
 @pytest.mark.parametrize(
     "kind", ["application/json", "multipart/form-data; boundary=x", "Multipart/Mixed", "multipart/"]
 )
-def test_a_wrapped_picture_is_refused_with_advice_how_to_send_it(service, photo, route, kind):
+def test_a_form_or_json_is_refused_with_advice(service, photo, route, kind):
     response = service.client.post(route, content=photo, headers={"Content-Type": kind})
     assert response.status_code == 415 and "--data-binary" in response.json()["error"]["fix"]
 
@@ -58,7 +66,7 @@ def test_a_wrapped_picture_is_refused_with_advice_how_to_send_it(service, photo,
 @pytest.mark.parametrize(
     "kind", ["", "image/png", "text/plain", "a/b; c=d", "x" * 3000, "image/svg+xml", "\xff"]
 )
-def test_other_content_types_are_not_believed_but_looked_through(service, photo, kind):
+def test_other_content_types_are_ignored(service, photo, kind):
     headers = {"Content-Type": kind.encode("latin-1")}
     response = service.client.post("/v1/search", content=photo, headers=headers)
     assert response.status_code == 200
@@ -73,25 +81,76 @@ VECTORS = tuple(
 
 
 @pytest.mark.parametrize("body", [*NOT_JSON, *TOKENS], ids=lambda body: repr(body[:20]))
-def test_what_is_no_token_in_json_is_refused_with_the_reason(service, body):
+def test_an_invalid_token_body_is_refused_with_a_reason(service, body):
     response = service.client.post("/v1/session", content=body)
-    assert response.status_code in (400, 422) and told_why(response)
+    assert response.status_code in (400, 422) and is_explained(response)
 
 
 @pytest.mark.parametrize("body", [*NOT_JSON, *VECTORS], ids=lambda body: repr(body[:20]))
-def test_what_is_no_vector_in_json_is_refused_with_the_reason(vector_service, body):
+def test_an_invalid_vector_body_is_refused_with_a_reason(vector_service, body):
     response = vector_service.client.post("/v1/search/vector", content=body)
     assert response.status_code in (400, 422) and response.json()["error"]["problem"]
 
 
-def test_images_for_an_index_of_vectors_are_refused_with_advice(vector_service, photo):
+def test_images_and_vectors_sent_to_the_wrong_index_are_refused_with_advice(
+    service, vector_service, photo
+):
     for route in ROUTES:
-        response = vector_service.client.post(route, content=photo)
-        assert (
-            response.status_code == 409 and "/v1/search/vector" in response.json()["error"]["fix"]
-        )
+        refused = vector_service.client.post(route, content=photo)
+        assert refused.status_code == 409 and "/v1/search/vector" in refused.json()["error"]["fix"]
+    refused = service.client.post("/v1/search/vector", json={"vector": [0.0] * 16})
+    assert refused.status_code == 409 and "/v1/search" in refused.json()["error"]["fix"]
 
 
-def test_vectors_for_an_index_of_images_are_refused_with_advice(service):
-    response = service.client.post("/v1/search/vector", json={"vector": [0.0] * 16})
-    assert response.status_code == 409 and "/v1/search" in response.json()["error"]["fix"]
+# among other requests
+
+
+def test_one_bad_image_among_two_hundred_is_refused_alone_and_counted(home, picture):
+    sent = [picture(seed) for seed in range(GOOD + 1)]
+    sent[BAD] = sent[BAD][: len(sent[BAD]) // 2]
+    with served(Index.open(home / "index")) as service, client_of(service.url) as client:
+        with ThreadPoolExecutor(16) as pool:
+            responses = list(pool.map(lambda one: client.post("/v1/search", content=one), sent))
+        metrics = client.get("/metrics").text
+    assert [n for n, one in enumerate(responses) if one.status_code != 200] == [BAD]
+    refused = responses[BAD]
+    assert refused.status_code == 422 and "truncated" in refused.json()["error"]["problem"]
+    assert 'surefind_rejected_requests_total{reason="image"} 1.0' in metrics
+    assert metrics.count("surefind_rejected_requests_total{") == 1
+    assert 'surefind_requests_total{method="POST",route="/v1/search",status="422"} 1.0' in metrics
+
+
+def test_every_client_gets_the_result_of_its_own_image(home):
+    """However they are batched: each indexed photo finds itself first."""
+    names = [f"class{n:02}/{m}.png" for n in range(24) for m in range(2)]
+    photos = [(home / "photos" / name).read_bytes() for name in names]
+    with (
+        served(Index.open(home / "index"), workers=2) as service,
+        client_of(service.url) as client,
+        ThreadPoolExecutor(8) as pool,
+    ):
+        found = list(pool.map(lambda one: client.post("/v1/search?k=1", content=one), photos))
+    assert [one.json()["hits"][0]["id"] for one in found] == names
+
+
+# a gigabyte
+
+
+@pytest.fixture(scope="module")
+def vector_process(vectors):
+    with running(vectors) as started:
+        yield started
+
+
+@pytest.mark.parametrize("route", [*ROUTES, "/v1/search/vector", "/v1/session"])
+@pytest.mark.parametrize("header", [f"Content-Length: {GIGABYTE}", "Transfer-Encoding: chunked"])
+def test_a_gigabyte_is_refused_with_flat_memory(request, route, header):
+    flooding = request.getfixturevalue("vector_process" if "vector" in route else "process")
+    kind = "application/octet-stream" if route in ROUTES else "application/json"
+    head = head_of("POST", route, f"Content-Type: {kind}", header)
+    flooding.forget_peak()
+    before = flooding.memory()
+    chunked = "chunked" in header
+    assert flooded(flooding.url, head, size=GIGABYTE, chunked=chunked) == 413
+    assert flooding.peak() - before < FLAT
+    assert flooding.client.get("/healthz").status_code == 200

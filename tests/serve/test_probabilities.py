@@ -1,4 +1,4 @@
-"""No probability without a calibration; with one, every answer says what it rests on."""
+"""No probabilities without a calibration; with one, every response names it."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -32,7 +32,7 @@ def asked(service: Served, photo: bytes) -> list[dict[str, Any]]:
 
 
 def values_of(name: str, answer: Any) -> Iterator[Any]:
-    """Of every field with that name, however deep."""
+    """Values of every field with that name, at any depth."""
     if isinstance(answer, dict):
         for key, value in answer.items():
             yield from [value] if key == name else values_of(name, value)
@@ -41,7 +41,7 @@ def values_of(name: str, answer: Any) -> Iterator[Any]:
             yield from values_of(name, value)
 
 
-def test_without_a_calibration_no_answer_holds_a_probability(plain, photo):
+def test_without_a_calibration_no_response_contains_a_probability(plain, photo):
     with served(Index.open(plain)) as service:
         for answer in asked(service, photo):
             assert len(answer["hits"]) == 12
@@ -62,7 +62,7 @@ def test_a_search_that_was_not_calibrated_has_no_probability(service, photo, how
     assert answer["calibrated"] is None
 
 
-def test_with_a_calibration_every_answer_says_what_it_rests_on(service, photo):
+def test_with_a_calibration_every_response_names_it(service, photo):
     for answer in asked(service, photo):
         assert answer["verdict"] in ("match", "unsure", "no_match")
         assert all(0 <= hit["confidence"] <= 1 for hit in answer["hits"])
@@ -70,7 +70,7 @@ def test_with_a_calibration_every_answer_says_what_it_rests_on(service, photo):
         assert "288 queries of 24 classes (queries)" in answer["calibrated"]
 
 
-def test_a_calibration_made_while_serving_is_taken_with_its_date_and_set(home, plain, photo):
+def test_a_calibration_made_while_serving_is_loaded(home, plain, photo):
     with served(Index.open(plain), reload_seconds=0.05) as service:
         assert asked(service, photo)[0]["confidence"] is None
         with Index.open(plain) as index:

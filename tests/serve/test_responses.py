@@ -1,4 +1,4 @@
-"""What clients are sent: no path of this machine, and nothing that is not a number."""
+"""Responses contain no server paths and no NaN; histogram, threshold curve, reliability."""
 
 import json
 import math
@@ -61,7 +61,7 @@ def parsed(response: Any) -> Any:
 
 @pytest.fixture(scope="module", params=["calibrated", "plain", "lost pictures"])
 def any_service(request, model, tmp_path_factory):
-    """Indexes whose folder, pictures and calibration have one root: it must not be seen."""
+    """Indexes below a folder whose name must not appear in responses."""
     from calibrations import make_calibrated_index
 
     home = make_calibrated_index(tmp_path_factory.mktemp("hidden-place"), model)
@@ -73,7 +73,7 @@ def any_service(request, model, tmp_path_factory):
         yield service
 
 
-def test_no_answer_holds_a_path_of_this_machine(any_service, photo):
+def test_no_response_contains_a_server_path(any_service, photo):
     client = any_service.client
     said = [client.get(path) for path in (*GETS, f"/v1/items/{ITEM}/thumbnail")]
     for path in ("/v1/search", "/v1/search?where=path>=/", "/v1/embed"):
@@ -82,18 +82,18 @@ def test_no_answer_holds_a_path_of_this_machine(any_service, photo):
         assert "hidden-place" not in text and not re.search(r"/(tmp|home|root|usr)/", text)
 
 
-def test_a_path_cannot_be_found_out_by_asking_whether_it_is(any_service, photo):
+def test_filters_on_the_path_are_refused(any_service, photo):
     for how in ("where=path>=/", "where=path=x", "where=label=a&where=path!=x"):
         assert any_service.client.post(f"/v1/search?{how}", content=photo).status_code == 400
         assert any_service.client.get(f"/v1/items/{ITEM}/neighbours?{how}").status_code == 400
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-def test_what_is_no_number_becomes_null(value):
+def test_nan_and_infinity_become_null(value):
     assert QueryAnswer(var=value).var is None and QueryAnswer(var=0.5).var == 0.5
 
 
-def test_huge_distances_are_sent_as_json_that_everybody_reads(tmp_path):
+def test_huge_distances_are_valid_json(tmp_path):
     from clusters import FINGERPRINT, SPACE
 
     index = Index.create_empty(tmp_path / "index", SPACE, fingerprint=FINGERPRINT)
@@ -115,13 +115,13 @@ def test_huge_distances_are_sent_as_json_that_everybody_reads(tmp_path):
 
 
 @given(st.lists(st.floats(1e-12, 1e6), max_size=60).map(np.array))
-def test_every_image_is_counted_once(var):
+def test_the_histogram_counts_every_image_once(var):
     found = variance_histogram(var, of=len(var))
     assert sum(found.counts) in (0, len(var))
     assert len(found.edges) == (len(found.counts) + 1 if found.counts else 0)
 
 
-def test_counts_are_those_of_a_loop_over_bins_that_are_even_in_log():
+def test_histogram_counts_agree_with_a_loop_over_log_bins():
     var = np.exp(np.random.default_rng(0).normal(size=500))
     found = variance_histogram(var, of=1000)
     edges = found.edges
@@ -135,7 +135,7 @@ def test_counts_are_those_of_a_loop_over_bins_that_are_even_in_log():
 
 
 @pytest.mark.parametrize("var", [[], [0.1], [0.1, 0.1], [0.1, 0.1 * (1 + 1e-7)]])
-def test_where_variances_are_equal_there_is_no_histogram(var):
+def test_equal_variances_have_no_histogram(var):
     found = variance_histogram(np.array(var), of=9)
     assert (found.edges, found.counts, found.images, found.of) == ([], [], len(var), 9)
     assert (found.median is None) == (not var)
@@ -150,7 +150,7 @@ def curve_of(queries: list[tuple[float, bool]]) -> Curve:
 
 
 @pytest.mark.parametrize("count", [0, 1, 200])
-def test_rows_are_those_of_a_loop(count):
+def test_the_threshold_curve_agrees_with_a_loop(count):
     random = np.random.default_rng(count)
     sure = random.integers(0, 101, count) / 100  # also exactly at the thresholds
     queries = [(float(p), bool(random.random() < p)) for p in sure]
@@ -163,7 +163,7 @@ def test_rows_are_those_of_a_loop(count):
         assert row.precision == (sum(kept) / len(kept) if kept else None)
 
 
-def test_the_guaranteed_threshold_has_a_row_of_its_own():
+def test_the_guaranteed_threshold_has_its_own_row():
     curve = curve_of([(0.9, True), (0.715, True), (0.71, False)])
     rows = threshold_curve(curve, guaranteed=0.715)
     assert [row.threshold for row in rows][70:74] == [0.7, 0.71, 0.715, 0.72]
@@ -171,7 +171,7 @@ def test_the_guaranteed_threshold_has_a_row_of_its_own():
     assert threshold_curve(curve, guaranteed=0.71) == threshold_curve(curve)
 
 
-def test_bins_are_those_of_a_loop():
+def test_reliability_bins_agree_with_a_loop():
     random = np.random.default_rng(1)
     queries = [(float(p), bool(random.random() < p)) for p in random.random(50)]
     ordered = sorted(queries)
@@ -183,7 +183,7 @@ def test_bins_are_those_of_a_loop():
         assert row.right == pytest.approx(sum(right for _, right in some) / 10)
 
 
-def test_queries_of_equal_confidence_share_a_bin_and_empty_bins_are_left_out():
+def test_equal_confidences_share_a_bin_and_empty_bins_are_omitted():
     (row,) = reliability(curve_of([(0.7, True), (0.7, False), (0.7, True)]))
     assert (row.confidence, row.right, row.queries) == (pytest.approx(0.7), pytest.approx(2 / 3), 3)
     assert reliability(curve_of([])) == []

@@ -1,4 +1,4 @@
-"""Pictures drawn anew: their size, their pixels, nothing that the file carried; and the cache."""
+"""Thumbnails and example queries: size, pixels, and no metadata."""
 
 import io
 
@@ -7,8 +7,7 @@ import pytest
 from PIL import Image, ImageCms, PngImagePlugin
 
 from surefind.errors import InvalidFile
-from surefind.serve import thumbnails as module
-from surefind.serve.thumbnails import MOST_SAMPLES, Thumbnails, draw_thumbnail, read_samples
+from surefind.serve.gallery import MAX_SAMPLES, draw_thumbnail, read_samples
 
 SECRET = b"taken at home"
 
@@ -44,7 +43,7 @@ def telltale_png() -> bytes:
 
 
 @pytest.mark.parametrize("size", [(500, 375), (375, 500), (5000, 3), (128, 129)])
-def test_the_longest_side_is_the_one_asked_for(size):
+def test_the_longest_side_is_the_requested_one(size):
     drawn = opened(draw_thumbnail(file_of(Image.new("RGB", size)), 128))
     assert max(drawn.size) == 128
     assert min(drawn.size) == max(1, round(128 * min(size) / max(size)))
@@ -60,18 +59,18 @@ def test_the_longest_side_is_the_one_asked_for(size):
         ((1, 1), (256, 256)),
     ],
 )
-def test_what_fits_keeps_its_size_and_what_is_tiny_is_enlarged_by_a_whole_factor(size, drawn):
+def test_small_images_keep_their_size_and_tiny_ones_are_enlarged_by_an_integer(size, drawn):
     assert opened(draw_thumbnail(file_of(Image.new("RGB", size)), 256)).size == drawn
 
 
-def test_an_enlarged_pixel_is_a_square_of_one_colour():
+def test_an_enlarged_pixel_is_a_square():
     pixels = np.random.default_rng(0).integers(0, 256, (32, 32), dtype=np.uint8)
     drawn = np.asarray(opened(draw_thumbnail(file_of(Image.fromarray(pixels)), 256)).convert("L"))
     assert np.abs(drawn.astype(int) - pixels.repeat(8, 0).repeat(8, 1)).max() <= 4
 
 
 @pytest.mark.parametrize("content", [telltale_jpeg(), telltale_png()], ids=["jpeg", "png"])
-def test_nothing_but_pixels_is_left_of_a_file(content):
+def test_metadata_is_removed(content):
     assert SECRET in content
     drawn = draw_thumbnail(content, 256)
     assert SECRET not in drawn
@@ -80,7 +79,7 @@ def test_nothing_but_pixels_is_left_of_a_file(content):
     assert set(picture.info) == {"jfif", "jfif_version", "jfif_unit", "jfif_density"}
 
 
-def test_a_turned_picture_is_drawn_upright_and_of_an_animation_the_first_frame():
+def test_exif_rotation_is_applied_and_the_first_frame_used():
     content = file_of(Image.new("RGB", (300, 200), "red"), "JPEG", exif=exif(orientation=6))
     assert opened(draw_thumbnail(content, 256)).size == (171, 256)
     frames = [Image.new("RGB", (100, 100), colour) for colour in ("red", "blue")]
@@ -88,61 +87,6 @@ def test_a_turned_picture_is_drawn_upright_and_of_an_animation_the_first_frame()
     assert opened(draw_thumbnail(content, 128)).getpixel((50, 50)) == pytest.approx(
         (254, 0, 0), abs=2
     )
-
-
-def test_coloured_edges_keep_their_colour():
-    pixels = np.full((80, 80, 3), 255, dtype=np.uint8)
-    pixels[:, 1::2] = (255, 0, 0)
-    drawn = np.asarray(opened(draw_thumbnail(file_of(Image.fromarray(pixels)), 80))).astype(int)
-    assert np.abs(drawn - pixels).mean() <= 12
-
-
-# the cache
-
-
-@pytest.fixture
-def drawn(monkeypatch) -> list[tuple[bytes, int]]:
-    """What was drawn; a drawing is as long as its side."""
-    done: list[tuple[bytes, int]] = []
-
-    def draw(content: bytes, side: int) -> bytes:
-        done.append((content, side))
-        return content[:1] * side
-
-    monkeypatch.setattr(module, "draw_thumbnail", draw)
-    return done
-
-
-def never() -> bytes:
-    raise AssertionError("read though it is kept")
-
-
-def test_a_second_question_draws_nothing_another_side_or_key_does(drawn):
-    kept = Thumbnails()
-    first = kept.of("a", 64, read=lambda: b"a")
-    assert kept.of("a", 64, read=never) == first
-    assert kept.of("a", 65, read=lambda: b"a") == b"a" * 65
-    assert kept.of("b", 64, read=lambda: b"b") == b"b" * 64
-    assert len(drawn) == 3
-
-
-def test_those_not_asked_for_longest_go_first(drawn):
-    kept = Thumbnails(most_bytes=200)
-    for key in "abc":
-        kept.of(key, 64, read=key.encode)
-    kept.of("a", 64, read=never)
-    kept.of("d", 64, read=lambda: b"d")
-    for key in "acd":
-        kept.of(key, 64, read=never)
-    kept.of("b", 64, read=lambda: b"b")
-    assert len(drawn) == 5
-
-
-def test_memory_stays_below_the_limit(drawn):
-    kept = Thumbnails(most_bytes=200)
-    for number in range(500):
-        assert kept.of(number % 7, 64 + number % 200, read=lambda: b"x")
-        assert kept.bytes == sum(len(value) for value in kept._kept.values()) <= 200
 
 
 # samples
@@ -155,7 +99,7 @@ def write(path, size=(30, 20)):
     return pixels
 
 
-def test_a_small_sample_keeps_every_pixel_and_a_large_one_becomes_a_smaller_jpeg(tmp_path):
+def test_a_small_sample_is_lossless_and_a_large_one_becomes_a_smaller_jpeg(tmp_path):
     pixels = write(tmp_path / "a" / "clear.png")
     write(tmp_path / "b" / "large.png", size=(3000, 1500))
     write(tmp_path / "b" / "square.png", size=(1001, 1000))
@@ -167,22 +111,22 @@ def test_a_small_sample_keeps_every_pixel_and_a_large_one_becomes_a_smaller_jpeg
 
 
 @pytest.mark.parametrize("size", [(30, 20), (1200, 900)])
-def test_what_the_file_of_a_sample_carried_is_gone(tmp_path, size):
+def test_samples_have_no_metadata(tmp_path, size):
     (tmp_path / "a.jpg").write_bytes(telltale_jpeg(size))
     (sample,) = read_samples(tmp_path)
     assert SECRET not in sample.content and not opened(sample.content).getexif()
 
 
-def test_a_bad_picture_is_left_out_with_a_reason_and_there_are_no_more_than_fit(tmp_path, caplog):
-    for number in range(MOST_SAMPLES + 3):
+def test_bad_samples_are_skipped_with_a_reason_and_the_number_is_limited(tmp_path, caplog):
+    for number in range(MAX_SAMPLES + 3):
         write(tmp_path / f"{number:02d}.png")
     (tmp_path / "00.png").write_bytes(b"no picture")
     names = [sample.name for sample in read_samples(tmp_path)]
-    assert names == [f"{number:02d}.png" for number in range(1, MOST_SAMPLES + 1)]
-    assert "left out of the samples: 00.png: not an image" in caplog.text
+    assert names == [f"{number:02d}.png" for number in range(1, MAX_SAMPLES + 1)]
+    assert "sample skipped: 00.png: not an image" in caplog.text
 
 
-def test_where_no_picture_can_be_used_an_error_says_why(tmp_path):
+def test_a_folder_without_usable_samples_is_an_error(tmp_path):
     (tmp_path / "bad.jpg").write_bytes(b"no picture")
-    with pytest.raises(InvalidFile, match="none of its pictures.*bad.jpg: not an image"):
+    with pytest.raises(InvalidFile, match="no usable image.*bad.jpg: not an image"):
         read_samples(tmp_path)

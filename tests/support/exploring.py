@@ -1,4 +1,4 @@
-"""Questions that are made up from the service's own description, and what is wrong with answers."""
+"""Requests generated from the OpenAPI document, and checks of the responses."""
 
 import requests
 import schemathesis
@@ -22,7 +22,7 @@ CHECKS = [
 
 
 def description_of(url: str) -> schemathesis.schemas.BaseSchema:
-    """Fetched without the proxies of the machine."""
+    """Load the OpenAPI document, ignoring proxies."""
     session = requests.Session()
     session.trust_env = False
     with session:
@@ -33,7 +33,7 @@ def description_of(url: str) -> schemathesis.schemas.BaseSchema:
 
 
 def operations_of(url: str) -> list[tuple[str, str]]:
-    """Method and path of each."""
+    """Return method and path of each operation."""
     found = description_of(url).get_all_operations()
     return [(one.ok().method.upper(), one.ok().path) for one in found]
 
@@ -46,7 +46,7 @@ def explore(
     images: list[bytes],
     items: list[str],
 ) -> None:
-    """Ask one operation as described and otherwise; some of the questions with real contents."""
+    """Send valid and invalid requests to one operation, some with real images and items."""
     method, path = operation
     described = description_of(url)[path][method]
     asked = st.one_of(*(described.as_strategy(generation_mode=mode) for mode in GenerationMode))

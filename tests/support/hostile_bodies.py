@@ -1,4 +1,4 @@
-"""Bodies that are no pictures, or hardly: named, and as many damaged ones as are wanted."""
+"""Request bodies: valid images, other files, decompression bombs, damaged images."""
 
 import gzip
 import io
@@ -16,13 +16,13 @@ FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP")
 
 
 def good_pictures() -> dict[str, bytes]:
-    """A small one of every format."""
+    """A small image of every format."""
     pixels = np.random.default_rng(0).integers(0, 255, (24, 32, 3), np.uint8)
     return {kind: _saved(Image.fromarray(pixels), kind) for kind in FORMATS}
 
 
 def not_pictures() -> dict[str, bytes]:
-    """Of other kinds, and bombs: small files that claim to be huge."""
+    """Other files, and bombs: small files that claim to be huge."""
     good = good_pictures()
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as packed:
@@ -65,7 +65,7 @@ def not_pictures() -> dict[str, bytes]:
 
 
 def damaged_pictures(count: int, *, seed: int) -> Iterator[bytes]:
-    """Every kind in turn; some of them can still be read."""
+    """Mutated images of every format; some can still be decoded."""
     random = np.random.default_rng(seed)
     good = list(good_pictures().values())
     for number in range(count):
@@ -91,6 +91,6 @@ def _png_bomb(width: int, height: int) -> bytes:
 
 
 def _jpeg_bomb(jpeg: bytes) -> bytes:
-    """The size in its frame header made as large as it can be."""
+    """A JPEG whose frame header has the maximum size."""
     place = jpeg.index(b"\xff\xc0") + 5
     return jpeg[:place] + b"\xff\xff\xff\xff" + jpeg[place + 4 :]

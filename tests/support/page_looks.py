@@ -1,18 +1,18 @@
-"""What people with other eyes, hands and screens need of a page, read from the browser."""
+"""Accessibility checks in the browser: contrast, accessible names, visible focus."""
 
 from typing import Any
 
 from playwright.sync_api import Page
 
-AA = 4.5  # of WCAG 2.2, for text; 3 for large text
+AA = 4.5  # WCAG 2.2 contrast for text; 3 for large text
 
 
 def scrolls_sideways(page: Page) -> bool:
     return bool(page.evaluate("document.documentElement.scrollWidth > innerWidth"))
 
 
-def faint_texts(page: Page) -> list[str]:
-    """Visible texts whose contrast with what is behind them is below AA."""
+def contrast_problems(page: Page) -> list[str]:
+    """Visible texts whose contrast with the background is below AA."""
     found: list[dict[str, Any]] = page.evaluate(_TEXTS)
     assert len(found) > 10, "the page has hardly any text"
     return [
@@ -23,7 +23,7 @@ def faint_texts(page: Page) -> list[str]:
 
 
 def unnamed(page: Page) -> list[str]:
-    """Roles of what can have the focus but has no name, as a screen reader is told."""
+    """Roles of focusable elements without an accessible name."""
     session = page.context.new_cdp_session(page)
     nodes = session.send("Accessibility.getFullAXTree")["nodes"]
     session.detach()
@@ -38,7 +38,7 @@ def unnamed(page: Page) -> list[str]:
 
 
 def tab_stops(page: Page) -> list[dict[str, Any]]:
-    """What Tab leads to, from the beginning to the end, and whether one sees the focus there."""
+    """Elements in Tab order, and whether the focus is visible there."""
     page.evaluate(_REMEMBER_LOOKS)
     stops: list[dict[str, Any]] = []
     for _ in range(200):
@@ -47,10 +47,10 @@ def tab_stops(page: Page) -> list[dict[str, Any]]:
         if stop is None or (stops and stop["number"] == stops[0]["number"]):
             return stops
         stops.append(stop)
-    raise AssertionError("Tab never comes to the end of the page")
+    raise AssertionError("Tab never reaches the end of the page")
 
 
-# Colours are read by drawing them: whatever CSS calls them, a pixel is red, green, blue, alpha.
+# Colours are read by drawing a pixel, which works for every CSS notation.
 _TEXTS = """() => {
     const pen = new OffscreenCanvas(1, 1).getContext("2d", {willReadFrequently: true});
     const known = new Map();

@@ -1,4 +1,4 @@
-"""The page of a server as a browser has it: opened, asked, read."""
+"""Open the page in a browser, search with it, and read what it shows."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -10,14 +10,15 @@ from typing import Any
 from playwright.sync_api import Error, Page, Route, expect
 from serving import Served
 
-HITS = 12  # that the page asks for unless told otherwise
+HITS = 12  # the page's default
+HOSTILE = "<img src=x onerror=alert(1)>.png"  # a file name
 
 Visit = Callable[..., Page]
 
 
 @dataclass
 class Complaints:
-    """What the browser says that nobody should hear, but for what a test provokes."""
+    """Console messages, errors and failed requests, except those a test expects."""
 
     heard: list[str] = field(default_factory=list)
     expected: str | None = None
@@ -31,7 +32,7 @@ class Complaints:
 
 
 def open_page(page: Page, address: str, *, complaints: Complaints) -> Page:
-    """Until it has loaded; console, dialogs, failed and foreign requests are complaints."""
+    """Load the page; console output, dialogs and failed or cross-origin requests are complaints."""
     origin = "/".join(address.split("/")[:3])
     page.on("console", lambda message: complaints.hear(f"console: {message.text}"))
     page.on("pageerror", lambda error: complaints.hear(f"error: {error}"))
@@ -50,11 +51,11 @@ def _dismiss(dialog: Any, complaints: Complaints) -> None:
 
 def _check_origin(asked: str, origin: str, complaints: Complaints) -> None:
     if not asked.startswith((f"{origin}/", f"blob:{origin}/", "data:")):
-        complaints.hear(f"foreign request: {asked}")
+        complaints.hear(f"cross-origin request: {asked}")
 
 
 def choose(page: Page, path: Path) -> None:
-    """By the file button, and until it is answered."""
+    """Upload a file with the file button and wait for the result."""
     page.set_input_files("#file", path)
     await_answer(page)
 
@@ -65,19 +66,19 @@ def await_answer(page: Page) -> None:
 
 @contextmanager
 def held(page: Page, pattern: str) -> Iterator[None]:
-    """The next such request gets no answer for a while, and then none at all."""
+    """Hold back the next matching request, and abort it at the end."""
     waiting: list[Route] = []
     page.route(pattern, lambda route: waiting.append(route), times=1)
     try:
         yield
     finally:
         for route in waiting:
-            with suppress(Error):  # the page may have called it off
+            with suppress(Error):  # the page may have cancelled it
                 route.abort()
 
 
 def drop(page: Page, content: bytes, *, name: str, on: str = "#drop") -> None:
-    """As a hand that lets a file go over the page."""
+    """Drag and drop a file onto the page."""
     held = page.evaluate_handle(_HOLD, [list(content), name])
     for event in ("dragenter", "dragover", "drop"):
         page.dispatch_event(on, event, {"dataTransfer": held})
@@ -92,8 +93,8 @@ def paste(page: Page, content: bytes, *, name: str) -> None:
     )
 
 
-def asked(at: Served, path: Path, **query: Any) -> dict[str, Any]:
-    """What the server says of a file, without the page."""
+def search(at: Served, path: Path, **query: Any) -> dict[str, Any]:
+    """The server's response to a file, without the page."""
     response = at.client.post(
         "/v1/search", content=path.read_bytes(), params={"k": HITS, "ranking": "mean", **query}
     )
@@ -101,8 +102,25 @@ def asked(at: Served, path: Path, **query: Any) -> dict[str, Any]:
     return answer
 
 
+def neighbour_items(at: Served, item: str) -> list[str]:
+    query = {"k": HITS, "ranking": "mean"}
+    answer = at.client.get(f"/v1/items/{item}/neighbours", params=query).json()
+    return [hit["item"] for hit in answer["hits"]]
+
+
+def shows_result(page: Page, answer: dict[str, Any]) -> bool:
+    """Whether verdict, hits and confidences on the page are those of the response."""
+    shown = page.locator("#hits .percent").all_inner_texts()
+    return (
+        page.get_attribute("#verdict", "data-verdict") == answer["verdict"]
+        and items(page) == [hit["item"] for hit in answer["hits"]]
+        and meters(page) == [round(100 * hit["confidence"], 2) for hit in answer["hits"]]
+        and shown == [in_percent(hit["confidence"]) for hit in answer["hits"]]
+    )
+
+
 def meters(page: Page) -> list[float]:
-    """The confidence of every hit, in percent, as it is read aloud."""
+    """The confidence of every hit in per cent, as screen readers get it."""
     values = page.eval_on_selector_all(
         "#hits .confidence[role=meter]",
         "all => all.map(one => Number(one.getAttribute('aria-valuenow')))",
@@ -115,7 +133,7 @@ def items(page: Page) -> list[str]:
 
 
 def in_percent(confidence: float) -> str:
-    """As people read it: never as if it were certain."""
+    """A confidence as the page shows it: never 0 or 100 %."""
     if not 0.001 <= confidence <= 0.999:
         return "< 0.1 %" if confidence < 0.5 else "> 99.9 %"
     digits = 1 if confidence < 0.01 or confidence > 0.99 else 0
@@ -123,7 +141,7 @@ def in_percent(confidence: float) -> str:
 
 
 def counted(share: float) -> str:
-    """A share that was counted may be all or none."""
+    """A measured share: 0 and 100 % are possible."""
     return f"{100 * share:.0f} %" if share in (0, 1) else in_percent(share)
 
 

@@ -1,4 +1,4 @@
-"""Bytes sent to a server as they are, whether HTTP or not."""
+"""Raw bytes sent to a server, HTTP or not."""
 
 import re
 import select
@@ -8,7 +8,7 @@ from contextlib import suppress
 from urllib.parse import urlsplit
 
 PIECE = b"\xff" * 2**20
-PATIENCE = 30.0  # seconds for an answer, or for the connection to end
+PATIENCE = 30.0  # seconds for a response
 
 
 def connected(url: str) -> socket.socket:
@@ -17,12 +17,12 @@ def connected(url: str) -> socket.socket:
 
 
 def head_of(method: str, path: str, *lines: str) -> bytes:
-    """With a host that is right."""
+    """The head of a request with an allowed host."""
     return "\r\n".join([f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", *lines, "", ""]).encode()
 
 
 def told(url: str, sent: bytes, *, leaving: bool = False) -> bytes:
-    """All that comes back, until the connection ends; a client that is `leaving` ends it itself."""
+    """Return everything until the connection ends; `leaving` half-closes it after sending."""
     with connected(url) as client:
         with suppress(OSError):
             client.sendall(sent)
@@ -32,7 +32,7 @@ def told(url: str, sent: bytes, *, leaving: bool = False) -> bytes:
 
 
 def flooded(url: str, head: bytes, *, size: int, chunked: bool) -> int | None:
-    """The status of the answer to a body of `size` bytes, sent as long as somebody takes it."""
+    """Return the status of the response to a body of `size` bytes."""
     said = b""
     with connected(url) as client:
         try:
@@ -42,13 +42,13 @@ def flooded(url: str, head: bytes, *, size: int, chunked: bool) -> int | None:
                     said += client.recv(2**16)
                 client.sendall(piece)
         except OSError:
-            pass  # nobody takes it any more
+            pass  # closed by the server
         said += _rest(client)
     return status_of(said)
 
 
 def status_of(said: bytes) -> int | None:
-    """None where there is no answer."""
+    """None if there is no response."""
     found = re.match(rb"HTTP/1\.1 (\d{3}) ", said)
     return None if found is None else int(found[1])
 

@@ -1,4 +1,4 @@
-"""Clients that ask a service while the index under it changes, and what was wrong with answers."""
+"""Clients that search while the index changes, and the errors in their results."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ K = 5
 
 @dataclass
 class Changes:
-    """What the writer did: the ids of each version, and those that are gone for good."""
+    """Ids of each version, and removed ids."""
 
     ids: dict[int, frozenset[str]] = field(default_factory=dict)
     removed: set[str] = field(default_factory=set)
@@ -29,14 +29,12 @@ class Changes:
 
 @dataclass
 class Client:
-    """Searches, and asks for the neighbours of what it was just shown, until it is told to stop."""
+    """Searches, and requests the neighbours of its hits, until stopped."""
 
     url: str
     photo: bytes
     changes: Changes
     enough: Event
-    answers: int = 0
-    gone: int = 0  # neighbours of an image that was removed meanwhile
     versions: set[int] = field(default_factory=set)
     wrong: list[str] = field(default_factory=list)
 
@@ -49,13 +47,12 @@ class Client:
                     newest = self._check(found, newest)
                     for hit in found["hits"][:2]:
                         newest = self._look_around(client, hit, newest)
-                except Exception as error:  # noqa: BLE001 - told by the test
+                except Exception as error:  # noqa: BLE001 - reported by the test
                     self.wrong.append(repr(error))
 
     def _look_around(self, client: Any, hit: dict[str, Any], newest: int) -> int:
         response = client.get(hit["links"]["neighbours"], params={"k": K})
         if response.status_code == 404 and hit["id"] in self.changes.removed:
-            self.gone += 1
             return newest
         found = self._answer(response)
         if hit["id"] in [other["id"] for other in found["hits"]]:
@@ -65,11 +62,10 @@ class Client:
     def _answer(self, response: Any) -> dict[str, Any]:
         if response.status_code != 200:
             raise AssertionError(f"{response.status_code}: {response.text}")
-        self.answers += 1
         return dict(response.json())
 
     def _check(self, found: dict[str, Any], newest: int) -> int:
-        """Whole, of one version, and of none older than the last."""
+        """Check that a result is complete, of one version, and not older than the last."""
         version, hits = found["index"]["version"], found["hits"]
         names, distances = [hit["id"] for hit in hits], [hit["distance"] for hit in hits]
         self.versions.add(version)
@@ -88,7 +84,7 @@ class Client:
 
 @contextmanager
 def asking(url: str, photos: list[bytes], changes: Changes) -> Iterator[list[Client]]:
-    """A client for each photo, each in a thread."""
+    """Run a client for each photo in a thread."""
     enough = Event()
     clients = [Client(url, photo, changes, enough) for photo in photos]
     threads = [Thread(target=client.work, daemon=True) for client in clients]
@@ -103,7 +99,7 @@ def asking(url: str, photos: list[bytes], changes: Changes) -> Iterator[list[Cli
 
 
 def change(index: Index, queries: Path, step: int, changes: Changes) -> None:
-    """Rows come beside those there are, older ones go, and now and then it is calibrated anew."""
+    """Add rows near existing ones, remove older ones, or calibrate again."""
     names = set(changes.ids[max(changes.ids)])
     if step % 7 == 6:
         precision = 0.7 + 0.01 * (step % 10)
@@ -128,7 +124,7 @@ def change(index: Index, queries: Path, step: int, changes: Changes) -> None:
 def reload_under_load(
     service: Served, folder: Path, queries: Path, photos: list[bytes], *, reloads: int
 ) -> list[Client]:
-    """The clients, after the service has taken so many newer versions while they asked."""
+    """Return the clients after the service has loaded `reloads` newer versions."""
     with Index.open(folder) as index:
         every = frozenset(name for block in index._engine.scan() for name in _names(index, block))
         changes = Changes({_version(index): every})
@@ -152,7 +148,7 @@ def _version(index: Index) -> int:
 
 
 def _beside(index: Index, step: int) -> tuple[list[str], Gaussians]:
-    """Rows close to some that are there, so that they become hits."""
+    """Rows close to existing ones, so that they become hits."""
     random = np.random.default_rng(step)
     known = next(iter(index._engine.scan()))
     rows = index._engine.rows(random.choice(known.keys, 6, replace=False)).embeddings
@@ -164,5 +160,5 @@ def _beside(index: Index, step: int) -> tuple[list[str], Gaussians]:
 def _wait_for(condition: Any) -> None:
     ends = monotonic() + PATIENCE
     while not condition():
-        assert monotonic() < ends, "it does not come"
+        assert monotonic() < ends, "timeout"
         sleep(0.01)

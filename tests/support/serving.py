@@ -1,4 +1,4 @@
-"""An index that is really served: by a thread of the test, or by the command in a process."""
+"""Servers for tests: in a thread of the test, or as a `surefind serve` process."""
 
 import logging
 import os
@@ -16,21 +16,21 @@ from time import sleep
 from typing import IO, Any
 
 import httpx
-import uvicorn
+from vague_vectors import vague_vectors
 
+import surefind as sf
 from surefind.search.index import Index
-from surefind.serve.app import make_app
-from surefind.serve.server import bound, server_of
+from surefind.serve.server import listen, make_app, make_server
 from surefind.serve.settings import Settings
 from surefind.serve.state import AppState
 
-PATIENCE = 60.0  # seconds for a server to start or end
-ON_PURPOSE = "failed on purpose"  # a failure with these words is what a test wanted
+PATIENCE = 60.0  # seconds for a server to start or stop
+ON_PURPOSE = "failed on purpose"  # in the message of failures that a test provokes
 
 
 @dataclass(frozen=True)
 class Served:
-    """Where it is, a client of it, and what is behind it."""
+    """URL, client and state of a server in a thread."""
 
     url: str
     client: httpx.Client
@@ -47,16 +47,16 @@ class Running:
     stderr: IO[str]
 
     def log(self) -> str:
-        """What it said on stderr so far."""
+        """stderr so far."""
         self.stderr.seek(0)
         return self.stderr.read()
 
     def memory(self) -> int:
-        """Bytes that it holds."""
+        """Resident bytes."""
         return self._memory("VmRSS")
 
     def peak(self) -> int:
-        """The most bytes that it held since `forget_peak`."""
+        """Peak resident bytes since `forget_peak`."""
         return self._memory("VmHWM")
 
     def forget_peak(self) -> None:
@@ -69,12 +69,12 @@ class Running:
 
 @contextmanager
 def served(index: Index, **settings: Any) -> Iterator[Served]:
-    """By a thread, on a port of its own; it must not log an error."""
+    """Serve in a thread on a free port; a logged error fails the test."""
     wanted = Settings(**{"port": 0, "reload_seconds": 0, **settings})
     state = AppState(index, wanted)
-    listening = bound(wanted)
-    server = server_of(make_app(state), wanted)
-    thread = threading.Thread(target=_run, args=(server, listening), daemon=True)
+    listening = listen(wanted)
+    server = make_server(make_app(state), wanted)
+    thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     thread.start()
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
     with _heard_failures() as failures:
@@ -92,7 +92,7 @@ def served(index: Index, **settings: Any) -> Iterator[Served]:
 
 @contextmanager
 def running(folder: Path, *options: object, **environment: str) -> Iterator[Running]:
-    """By the command, in a process that is ended politely."""
+    """Run `surefind serve` in a process; stopped by SIGTERM."""
     command = [sys.executable, "-m", "surefind", "serve", folder, "--port", 0, *options]
     with tempfile.TemporaryFile("w+") as stderr:
         process = subprocess.Popen(
@@ -116,21 +116,31 @@ def running(folder: Path, *options: object, **environment: str) -> Iterator[Runn
             process.stdout.close()
 
 
+def make_vector_index(folder: Path) -> Path:
+    """An index of another model's vectors, calibrated."""
+    known = vague_vectors(classes=24)
+    targets = sf.CalibrationTargets(precision=0.8)
+    upgrade = sf.calibrate(known.vectors, known.labels, targets=targets, learn_variance=False)
+    metadata = [{"label": str(label)} for label in known.labels]
+    upgrade.index(folder / "index", known.vectors, metadata=metadata).close()
+    return folder / "index"
+
+
 def client_of(url: str, **options: Any) -> httpx.Client:
-    """One that goes to the address itself, whatever proxies the machine is told to use."""
+    """A client that ignores proxy settings."""
     return httpx.Client(base_url=url, trust_env=False, timeout=PATIENCE, **options)
 
 
 @contextmanager
 def _heard_failures() -> Iterator[list[str]]:
-    """What servers of this process log as errors, which clients may not notice."""
+    """Errors that servers of this process log."""
     heard: list[str] = []
 
     class Listening(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            said = logging.Formatter().format(record)
-            if ON_PURPOSE not in said:
-                heard.append(said)
+            message = logging.Formatter().format(record)
+            if ON_PURPOSE not in message:
+                heard.append(message)
 
     handler = Listening(logging.ERROR)
     loggers = [logging.getLogger(name) for name in ("surefind.serve", "uvicorn.error", "asyncio")]
@@ -141,10 +151,6 @@ def _heard_failures() -> Iterator[list[str]]:
     finally:
         for logger in loggers:
             logger.removeHandler(handler)
-
-
-def _run(server: uvicorn.Server, listening: Any) -> None:
-    server.run(sockets=[listening])
 
 
 def _wait_until_ready(client: httpx.Client) -> None:

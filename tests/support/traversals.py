@@ -1,4 +1,4 @@
-"""Texts that would lead out of a folder, if anybody made a path of them."""
+"""Path traversal strings."""
 
 from urllib.parse import quote
 
@@ -12,7 +12,7 @@ SECRET = "secret.png"  # in the parent of the folder of pictures
 
 
 def traversals(secret: str, picture: str) -> list[str]:
-    """Ways to ask for a file by where it is; `picture` is one that may be shown."""
+    """Traversals to `secret`; `picture` is an image that may be shown."""
     by_steps = [4 * step + "etc/passwd" for step in STEPS]
     near = [step + SECRET for step in STEPS[:12]]
     absolute = [

@@ -1,4 +1,4 @@
-"""A server in a child whose files and connections are watched by an audit hook."""
+"""A server in a child process whose files and connections are recorded by an audit hook."""
 
 import os
 import socket
@@ -41,21 +41,20 @@ ODD_QUERIES = (
 
 
 @dataclass
-class Neighbourhood:
-    """What was answered, and what the process did meanwhile."""
+class Audit:
+    """Responses, and what the process opened, connected to and started."""
 
     statuses: dict[str, Counter[int | None]] = field(default_factory=dict)
     opened: set[str] = field(default_factory=set)
     connected: set[str] = field(default_factory=set)
     started: set[str] = field(default_factory=set)
-    leaks: list[str] = field(default_factory=list)  # requests that were answered with the secret
-    requests: int = 0
+    leaks: list[str] = field(default_factory=list)  # requests answered with the secret
 
 
 class Watch:
-    """Listens from `begin` on; a hook can never be taken away."""
+    """Audit hook, active between `begin` and `end`; hooks cannot be removed."""
 
-    def __init__(self, seen: Neighbourhood, *, server: int) -> None:
+    def __init__(self, seen: Audit, *, server: int) -> None:
         self._seen, self._server, self._on = seen, server, False
         sys.addaudithook(self._hear)
 
@@ -79,13 +78,13 @@ class Watch:
 
 
 def exercise(home: str, decoy: int, pipe: Connection) -> None:
-    """What the child does. `decoy` is a port that nobody should connect to."""
+    """Run in the child process; nobody should connect to the port `decoy`."""
     place = Path(home)
     secret = place / SECRET
     index = Index.open(place / "index")
     _add_rows_that_lie(index, secret)
     with served(index, samples=place / "queries" / "class00") as service:
-        seen = Neighbourhood()
+        seen = Audit()
         watch = Watch(seen, server=int(service.url.rpartition(":")[2]))
         mark = secret.read_bytes()[-40:]
         photo = (place / "photos" / "class00" / "0.png").read_bytes()
@@ -95,8 +94,8 @@ def exercise(home: str, decoy: int, pipe: Connection) -> None:
     pipe.send(seen)
 
 
-def watched(home: Path) -> tuple[Neighbourhood, int]:
-    """What was seen, and how many connected to a port that was named in every question."""
+def watched(home: Path) -> tuple[Audit, int]:
+    """Return the audit, and the number of connections to a port named in every request."""
     with socket.create_server(("127.0.0.1", 0)) as decoy:
         child, pipe = start(exercise, str(home), decoy.getsockname()[1])
         (seen,) = received(pipe)
@@ -110,7 +109,7 @@ def watched(home: Path) -> tuple[Neighbourhood, int]:
 
 
 def outside(paths: set[str], home: Path) -> list[str]:
-    """Those that are neither of the index and its pictures nor of Python and the package."""
+    """Paths that belong neither to the index and its images nor to Python and the package."""
     fine = [home / "index", home / "photos", Path(surefind.__file__).parent, sys.prefix]
     fine += [sys.base_prefix, *sysconfig.get_paths().values()]
     fine += ["/proc/self/maps"]  # where numerical libraries look for one another
@@ -123,7 +122,7 @@ def outside(paths: set[str], home: Path) -> list[str]:
 
 
 def _add_rows_that_lie(index: Index, secret: Path) -> None:
-    """Ids and paths of a hostile writer."""
+    """Add rows with hostile ids and paths."""
     names = _lies(secret)
     paths = ["x", "y", "/etc/passwd", "class00/linked.png", str(secret)]
     mean = np.random.default_rng(0).normal(size=(len(names), index.space.dim)).astype("f4")
@@ -169,9 +168,9 @@ def _ask_by_url(asking: "Asking", url: str, photo: bytes) -> None:
 
 
 class Asking:
-    """Requests as they are written, without a client that would tidy them up."""
+    """Raw requests, without a client that would normalise them."""
 
-    def __init__(self, url: str, mark: bytes, seen: Neighbourhood) -> None:
+    def __init__(self, url: str, mark: bytes, seen: Audit) -> None:
         self._url, self._mark, self._seen = url, mark, seen
 
     def get(self, kind: str, path: str) -> None:
@@ -183,7 +182,6 @@ class Asking:
 
     def _ask(self, kind: str, request: bytes) -> None:
         said = told(self._url, request)
-        self._seen.requests += 1
         self._seen.statuses.setdefault(kind, Counter())[status_of(said)] += 1
         if self._mark in said or b"root:" in said:
             self._seen.leaks.append(repr(request[:200]))

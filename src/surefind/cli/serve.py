@@ -89,4 +89,4 @@ def serve(
     for warning in index.warnings:
         logging.warning(warning)
     start = f"{folder}: {len(index):,} images at"
-    run(index, settings, told=lambda at: print(f"{start} {at} (Ctrl-C ends it)", flush=True))
+    run(index, settings, on_ready=lambda at: print(f"{start} {at} (Ctrl-C ends it)", flush=True))

@@ -1,1 +1,1 @@
-"""An index behind HTTP: a JSON API, and a page to look at."""
+"""HTTP service of an index: a JSON API and a web page."""

@@ -1,4 +1,4 @@
-"""Threads that answer together what waits at the same time."""
+"""Dynamic batching: worker threads process together what is queued at the same time."""
 
 import asyncio
 import math
@@ -9,37 +9,37 @@ from threading import Condition
 from time import perf_counter
 from typing import Any, Generic, NamedTuple, TypeVar
 
-Asked = TypeVar("Asked")
-Answer = TypeVar("Answer")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
-class Done(NamedTuple, Generic[Answer]):
-    """An answer, and where its time went."""
+class BatchResult(NamedTuple, Generic[Result]):
+    """The result of one item, and its timings."""
 
-    answer: Answer
+    result: Result
     waited: float  # seconds in the queue
-    worked: float  # seconds of the batch it was in
+    worked: float  # seconds of its batch
 
 
-class _Waiting(NamedTuple):
-    asked: Any
-    kind: Hashable
+class _Queued(NamedTuple):
+    item: Any
+    key: Hashable
     since: float
-    future: "asyncio.Future[Done[Any]]"
+    future: "asyncio.Future[BatchResult[Any]]"
 
 
-class Batcher(Generic[Asked, Answer]):
-    """Nobody waits for a batch to fill: a free thread takes its share of what has come meanwhile.
+class Batcher(Generic[Item, Result]):
+    """Queue of items that worker threads process in batches.
 
-    So a lone question is answered at once, and the busier it is, the larger the batches. Only
-    questions of one kind are answered together. `work` is given a kind and its questions. With
-    `in_turn`, no two threads work on the same kind: where a batch costs little more than a
-    question, those that come meanwhile had better be one batch.
+    No item waits for a batch to fill: a free thread takes its share of the queue, so a single
+    item is processed at once, and batches grow with the load. Only items with equal keys share a
+    batch; `work` gets the key and the items. With `in_turn`, each key has at most one batch at a
+    time, for work where a batch costs little more than one item.
     """
 
     def __init__(
         self,
-        work: Callable[[Any, list[Asked]], Sequence[Answer]],
+        work: Callable[[Any, list[Item]], Sequence[Result]],
         pool: ThreadPoolExecutor,
         *,
         workers: int,
@@ -49,91 +49,88 @@ class Batcher(Generic[Asked, Answer]):
     ) -> None:
         self._work, self._pool, self._observe = work, pool, observe
         self._workers, self._most, self._in_turn = workers, most, in_turn
-        self._busy: set[Hashable] = set()  # kinds that have their turn
-        self._waiting: deque[_Waiting] = deque()
+        self._busy: set[Hashable] = set()  # keys in work, with `in_turn`
+        self._queue: deque[_Queued] = deque()
         self._changed = Condition()
         self._closed = False
         for _ in range(workers):
-            pool.submit(self._serve)
+            pool.submit(self._run)
 
     def __len__(self) -> int:
-        """Questions that no thread has taken yet."""
-        return len(self._waiting)
+        """Number of queued items."""
+        return len(self._queue)
 
-    async def ask(self, asked: Asked, kind: Hashable = None) -> Done[Answer]:
-        """The answer; if the caller gives up before a thread has taken it, no work is done."""
-        future: asyncio.Future[Done[Answer]] = asyncio.get_running_loop().create_future()
+    async def submit(self, item: Item, key: Hashable = None) -> BatchResult[Result]:
+        """Process an item; if cancelled before a thread takes it, no work is done."""
+        future: asyncio.Future[BatchResult[Result]] = asyncio.get_running_loop().create_future()
         with self._changed:
             if self._closed:
-                raise RuntimeError("the service is ending")
-            self._waiting.append(_Waiting(asked, kind, perf_counter(), future))
+                raise RuntimeError("the service is stopping")
+            self._queue.append(_Queued(item, key, perf_counter(), future))
             self._changed.notify()
         return await future
 
     def close(self) -> None:
-        """What has been asked is still answered."""
+        """Finish the queue and stop the threads."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
         self._pool.shutdown()
 
-    def _serve(self) -> None:
-        while some := self._take():
-            begun = perf_counter()
+    def _run(self) -> None:
+        while batch := self._take():
+            begun, key = perf_counter(), batch[0].key
             try:
-                answers: Sequence[Any] = self._work(some[0].kind, [one.asked for one in some])
-            except Exception as error:  # noqa: BLE001 - whoever asked is told
-                answers = [error] * len(some)
+                results: Sequence[Any] = self._work(key, [one.item for one in batch])
+            except Exception as error:  # noqa: BLE001 - raised to the callers
+                results = [error] * len(batch)
             worked = perf_counter() - begun
-            self._end_turn(some[0].kind)
-            self._observe(len(some))
-            told = [
-                (one.future, answer, begun - one.since)
-                for one, answer in zip(some, answers, strict=True)
+            if self._in_turn:
+                with self._changed:
+                    self._busy.discard(key)
+                    self._changed.notify()
+            self._observe(len(batch))
+            done = [
+                (one.future, result, begun - one.since)
+                for one, result in zip(batch, results, strict=True)
             ]
-            loop = some[0].future.get_loop()
+            loop = batch[0].future.get_loop()
             if not loop.is_closed():
-                loop.call_soon_threadsafe(_tell, told, worked)
+                loop.call_soon_threadsafe(_resolve, done, worked)
 
-    def _take(self) -> list[_Waiting]:
-        """A share of what waits, all of one kind; nothing once it is closed and empty."""
+    def _take(self) -> list[_Queued]:
+        """Wait for a batch; empty once closed and done."""
         with self._changed:
             while True:
                 if taken := self._share():
                     return taken
-                if self._closed and not self._waiting:
+                if self._closed and not self._queue:
                     return []
                 self._changed.wait()
 
-    def _share(self) -> list[_Waiting]:
+    def _share(self) -> list[_Queued]:
         among = 1 if self._in_turn else self._workers
-        share = min(self._most, math.ceil(len(self._waiting) / among))
-        taken, left = list[_Waiting](), deque[_Waiting]()
-        while self._waiting and len(taken) < share:
-            one = self._waiting.popleft()
+        share = min(self._most, math.ceil(len(self._queue) / among))
+        taken, left = list[_Queued](), deque[_Queued]()
+        while self._queue and len(taken) < share:
+            one = self._queue.popleft()
             if one.future.cancelled():
                 continue
-            if one.kind == taken[0].kind if taken else one.kind not in self._busy:
+            if one.key == taken[0].key if taken else one.key not in self._busy:
                 taken.append(one)
             else:
                 left.append(one)
-        self._waiting.extendleft(reversed(left))
+        self._queue.extendleft(reversed(left))
         if taken and self._in_turn:
-            self._busy.add(taken[0].kind)
+            self._busy.add(taken[0].key)
         return taken
 
-    def _end_turn(self, kind: Hashable) -> None:
-        if self._in_turn:
-            with self._changed:
-                self._busy.discard(kind)
-                self._changed.notify()
 
-
-def _tell(told: list[tuple["asyncio.Future[Done[Any]]", Any, float]], worked: float) -> None:
-    for future, answer, waited in told:
+def _resolve(done: list[tuple["asyncio.Future[Any]", Any, float]], worked: float) -> None:
+    for future, result, waited in done:
         if future.done():
             continue
-        if isinstance(answer, Exception):
-            future.set_exception(answer)
+        if isinstance(result, Exception):
+            future.set_exception(result)
         else:
-            future.set_result(Done(answer, waited, worked))
+            future.set_result(BatchResult(result, waited, worked))

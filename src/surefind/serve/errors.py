@@ -1,30 +1,31 @@
-"""Refused requests and how they are answered."""
+"""Refused requests and their HTTP responses."""
 
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, Response
 
 from surefind.errors import SurefindError
 
+RETRY_AFTER = 2  # seconds, in every 503 response
+RETRY = "retry after the seconds given in Retry-After"
+
 
 class Refused(SurefindError):
-    """A request that is refused; `retry_after` is whole seconds."""
+    """A request refused with an HTTP status."""
 
-    def __init__(
-        self, status: int, problem: str, *, fix: str, retry_after: int | None = None
-    ) -> None:
+    def __init__(self, status: int, problem: str, *, fix: str | None = None) -> None:
         super().__init__(problem, fix=fix)
-        self.status, self.retry_after = status, retry_after
+        self.status = status
 
 
-def refusal(refused: Refused, asked: HTTPConnection) -> Response:
-    """The response; an announced body is not waited for, the connection ends instead."""
-    announced = asked.headers.get("content-length", "0") != "0"
+def error_response(refused: Refused, request: HTTPConnection) -> Response:
+    """Return the JSON error; close the connection instead of waiting for an announced body."""
     headers = {}
-    if refused.retry_after is not None:
-        headers["Retry-After"] = str(refused.retry_after)
+    if refused.status == 503:
+        headers["Retry-After"] = str(RETRY_AFTER)
     if refused.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    if refused.status == 500 or announced or "transfer-encoding" in asked.headers:
+    has_body = request.headers.get("content-length", "0") != "0"
+    if refused.status == 500 or has_body or "transfer-encoding" in request.headers:
         headers["Connection"] = "close"
     body = {"error": {"problem": refused.problem, "fix": refused.fix or ""}}
     return JSONResponse(body, status_code=refused.status, headers=headers)

@@ -1,29 +1,37 @@
-"""A gallery as a whole: names of its images in URLs, a sample of them, and a map of the sample."""
+"""Indexed images: names in URLs, a random sample, a map of it; thumbnails, example queries."""
 
 import base64
+import io
 import logging
-import os
 import re
-import sys
 from contextlib import suppress
 from dataclasses import dataclass
-from threading import Lock, Thread, get_native_id
-from typing import Any
+from pathlib import Path
+from threading import Lock, Thread
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
+from surefind.datasets.folder import find_images
 from surefind.engines.base import LONGEST_ID, Engine, EngineError
-from surefind.errors import InvalidArgument, SurefindError
+from surefind.errors import InvalidArgument, InvalidFile, SurefindError
+from surefind.images.decode import ImageRejected, decode_picture
 
-MOST = 2000  # images of a sample; a map of them takes 11 s on one core
-LOOK_AT = 100_000  # rows
-TRIES = 3
-PERPLEXITY = 30.0  # neighbours that each image keeps near; the usual choice
-FEWEST = 10  # images that t-SNE has something to say about
-WIDEST = 50  # dimensions that t-SNE looks at: more cost time and show nothing new
-NICENESS = 10  # of the thread: searches go first
-DIGITS = 5  # of a position; a screen has fewer
+MAX_SAMPLE = 2000  # images; a map of them takes 11 s on one core
+MAX_ROWS = 100_000  # scanned for the sample
+ATTEMPTS = 3
+PERPLEXITY = 30.0  # of t-SNE
+MIN_TSNE = 10  # images; PCA for fewer
+MAX_DIM = 50  # principal components that t-SNE gets
+DIGITS = 5  # of a position
+QUALITY = 85  # of a thumbnail's JPEG
+TINY = 64  # longest side of an image that is enlarged
+MAX_SAMPLES = 12
+LOSSLESS = 1_000_000  # pixels up to which a sample is sent as PNG
+SAMPLE_SIDE = 2048  # longest side of a larger one
+SAMPLE_QUALITY = 95
 
 _LONGEST_ITEM = (4 * LONGEST_ID + 2) // 3  # characters
 _ITEM = re.compile(rf"[A-Za-z0-9_-]{{2,{_LONGEST_ITEM}}}", re.ASCII)
@@ -32,37 +40,39 @@ logger = logging.getLogger("surefind.serve")
 
 
 def item_of(id: str) -> str:  # noqa: A002
-    """The name of an image in URLs, of which no path can be made: base64url without padding."""
+    """Return the name of an image in URLs: its id as base64url without padding."""
     return base64.urlsafe_b64encode(id.encode()).rstrip(b"=").decode()
 
 
 def id_of(item: str) -> str | None:
-    """The id that an item is the name of; None where `item_of` writes no such text."""
+    """Return the id of a URL name; None if `item_of` does not produce that name."""
     if not _ITEM.fullmatch(item):
         return None
     try:
         name = base64.urlsafe_b64decode(item + "=" * (-len(item) % 4)).decode()
-    except ValueError:  # not base64 after all, or not UTF-8
+    except ValueError:  # not base64, or not UTF-8
         return None
-    proper = "\0" not in name and item_of(name) == item  # one item an id: the last bits may differ
-    return name if proper else None
+    canonical = "\0" not in name and item_of(name) == item  # unused last bits may differ
+    return name if canonical else None
 
 
 @dataclass(frozen=True)
 class GallerySample:
-    """Images in random order, so that the first of them are an even sample as well."""
+    """Images in random order."""
 
     ids: tuple[str, ...]
     labels: tuple[str | None, ...]
     var: NDArray[np.float64]  # (n,)
     means: NDArray[np.float32]  # (n, D)
-    every_var: NDArray[np.float64]  # (rows looked at,), also of those that are not in the sample
-    of: int  # rows there are
+    every_var: NDArray[np.float64]  # (rows scanned,)
+    of: int  # rows in the index
 
 
-def sample_gallery(engine: Engine, *, most: int = MOST, look_at: int = LOOK_AT) -> GallerySample:
-    """Draw `most` of the first `look_at` rows, each as likely as any other; if fewer, all."""
-    for _ in range(TRIES - 1):
+def sample_gallery(
+    engine: Engine, *, most: int = MAX_SAMPLE, look_at: int = MAX_ROWS
+) -> GallerySample:
+    """Draw `most` of the first `look_at` rows with equal probability; all if there are fewer."""
+    for _ in range(ATTEMPTS - 1):
         with suppress(InvalidArgument, EngineError):  # another process removed a row in between
             return _sample(engine, most=most, look_at=look_at)
     return _sample(engine, most=most, look_at=look_at)
@@ -91,9 +101,9 @@ def _sample(engine: Engine, *, most: int, look_at: int) -> GallerySample:
 
 
 def project(means: NDArray[np.float32], *, seed: int = 0) -> NDArray[np.float64]:
-    """Positions of embeddings (n, D) in the unit square, (n, 2): t-SNE, or PCA where few.
+    """Project embeddings (n, D) to the unit square (n, 2) by t-SNE, or by PCA if there are few.
 
-    Works on one core. Equal input gives equal output.
+    Deterministic; uses one core.
     """
     from sklearn.decomposition import PCA  # type: ignore[import-untyped]
     from sklearn.manifold import TSNE  # type: ignore[import-untyped]
@@ -102,25 +112,25 @@ def project(means: NDArray[np.float32], *, seed: int = 0) -> NDArray[np.float64]
     centred = means.astype(np.float64)
     if len(centred):
         centred -= centred.mean(axis=0)
-    spread = float(np.abs(centred).max(initial=0.0))
-    if not spread:
+    scale = float(np.abs(centred).max(initial=0.0))
+    if not scale:
         return np.full((len(means), 2), 0.5)
-    wide = np.pad(centred / spread, [(0, 0), (0, max(0, 2 - means.shape[1]))])
-    found = PCA(min(WIDEST, *wide.shape), random_state=seed).fit_transform(wide)
-    if len(means) >= FEWEST:
+    wide = np.pad(centred / scale, [(0, 0), (0, max(0, 2 - means.shape[1]))])
+    found = PCA(min(MAX_DIM, *wide.shape), random_state=seed).fit_transform(wide)
+    if len(means) >= MIN_TSNE:
         perplexity = min(PERPLEXITY, (len(means) - 1) / 3)
-        # Only OpenMP, which keeps such a limit per thread: one on BLAS would slow every search.
+        # OpenMP limits are per thread; a limit on BLAS would slow every search.
         with threadpool_limits(1, user_api="openmp"):
             tsne = TSNE(perplexity=perplexity, init="pca", random_state=seed)
             found = tsne.fit_transform(found.astype(np.float32)).astype(np.float64)
-    # Both axes by the same factor, in the middle: distances keep their proportions.
+    # Scale both axes by the same factor, to keep proportions.
     low, high = found[:, :2].min(axis=0), found[:, :2].max(axis=0)
     placed: NDArray[np.float64] = 0.5 + (found[:, :2] - (low + high) / 2) / (high - low).max()
     return placed.clip(0, 1)
 
 
 class GalleryMap:
-    """The map of a sample, projected in the background once it is first asked for."""
+    """Map of a sample, computed in the background on first use."""
 
     def __init__(self, sample: GallerySample) -> None:
         self._sample, self._lock = sample, Lock()
@@ -129,33 +139,26 @@ class GalleryMap:
 
     @property
     def pending(self) -> str:
-        """What it waits for, in words."""
         return f"projecting {_images(len(self._sample.ids))}"
 
     def answer(self) -> dict[str, Any] | None:
-        """The map as JSON; None while it is being projected.
-
-        If it cannot be drawn, it is a map without images whose sentence says why.
-        """
+        """Return the map as JSON, without images if it failed; None while it is computed."""
         with self._lock:
             if self._thread.ident is None:  # not started yet
                 self._thread.start()
         return self._answer
 
     def _draw(self) -> None:
-        if sys.platform == "linux":  # elsewhere it would mean the whole process
-            with suppress(OSError):
-                os.setpriority(os.PRIO_PROCESS, get_native_id(), NICENESS)
         sample, ids = self._sample, list(self._sample.ids)
         labels, var = list(sample.labels), sample.var.tolist()
         sentence = "there are no images to show"
         if ids:
             shown = f"{len(ids):,} of " * (len(ids) < sample.of) + _images(sample.of)
-            method = "PCA" if len(ids) < FEWEST else "t-SNE"
-            sentence = f"{shown} by {method}: near each other here means alike"
+            method = "PCA" if len(ids) < MIN_TSNE else "t-SNE"
+            sentence = f"{shown} by {method}: similar images are near each other"
         try:
             x, y = project(sample.means).round(DIGITS).T.tolist()
-        except Exception as error:  # there is nobody to catch it in a thread
+        except Exception as error:  # nobody catches it in a thread
             logger.exception("the map cannot be drawn")
             reason = error.problem if isinstance(error, SurefindError) else str(error)
             sentence = f"the map cannot be drawn: {reason or repr(error)}"
@@ -174,3 +177,56 @@ class GalleryMap:
 
 def _images(count: int) -> str:
     return f"{count:,} image" + "s" * (count != 1)
+
+
+def draw_thumbnail(content: bytes, side: int) -> bytes:
+    """Return a JPEG with sides of at most `side`: upright, first frame, no metadata.
+
+    A tiny image is enlarged by an integer factor without smoothing, so that blur stays visible.
+    """
+    picture = decode_picture(content)
+    longest = max(picture.size)
+    if longest <= TINY and side >= 2 * longest:
+        factor = side // longest
+        size = (factor * picture.width, factor * picture.height)
+        picture = picture.resize(size, Image.Resampling.NEAREST)
+    return _as_jpeg(picture, longest=side, quality=QUALITY)
+
+
+def _as_jpeg(picture: Image.Image, *, longest: int, quality: int) -> bytes:
+    picture.thumbnail((longest, longest), Image.Resampling.LANCZOS, reducing_gap=3.0)
+    file = io.BytesIO()
+    picture.save(file, "JPEG", quality=quality, subsampling=0)  # keeps coloured edges sharp
+    return file.getvalue()
+
+
+class Sample(NamedTuple):
+    """An example query."""
+
+    name: str
+    content: bytes
+    media_type: str
+
+
+def read_samples(folder: Path) -> list[Sample]:
+    """Read the first usable images of a folder; log the others."""
+    samples: list[Sample] = []
+    for path in find_images(folder):
+        if len(samples) == MAX_SAMPLES:
+            break
+        try:
+            picture = decode_picture(folder / path)
+        except ImageRejected as rejected:
+            skipped = f"{path}: {rejected.reason}"
+            logger.warning("sample skipped: %s", skipped)
+            continue
+        if picture.width * picture.height <= LOSSLESS:
+            file = io.BytesIO()
+            picture.save(file, "PNG")
+            samples.append(Sample(path, file.getvalue(), "image/png"))
+        else:
+            content = _as_jpeg(picture, longest=SAMPLE_SIDE, quality=SAMPLE_QUALITY)
+            samples.append(Sample(path, content, "image/jpeg"))
+    if not samples:
+        raise InvalidFile(f"{folder}: no usable image, e.g. {skipped}")
+    return samples

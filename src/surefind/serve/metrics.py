@@ -1,4 +1,4 @@
-"""Counters of the service, for Prometheus."""
+"""Prometheus metrics."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -7,26 +7,26 @@ SIZES = (1, 2, 4, 8, 16, 32, 64)
 
 
 class Metrics:
-    """One set for each app, so that two in a process do not count together."""
+    """Metrics of one app, in a registry of its own."""
 
     def __init__(self) -> None:
         own = self.registry = CollectorRegistry()
         self.requests = Counter(
-            "surefind_requests", "Requests answered.", ["route", "method", "status"], registry=own
+            "surefind_requests", "Responses.", ["route", "method", "status"], registry=own
         )
         self.seconds = Histogram(
-            "surefind_stage_seconds", "Time of a search.", ["stage"], buckets=SECONDS, registry=own
+            "surefind_stage_seconds", "Time per stage.", ["stage"], buckets=SECONDS, registry=own
         )
         self.verdicts = Counter(
-            "surefind_verdicts", "Searches; none: not calibrated.", ["verdict"], registry=own
+            "surefind_verdicts", "Searches; none: no confidence.", ["verdict"], registry=own
         )
         self.rejected = Counter(
-            "surefind_rejects", "Questions that were not answered.", ["reason"], registry=own
+            "surefind_rejected_requests", "Refused requests.", ["reason"], registry=own
         )
         self.batch = Histogram(
-            "surefind_batch_size", "Answered together.", ["stage"], buckets=SIZES, registry=own
+            "surefind_batch_size", "Requests per batch.", ["stage"], buckets=SIZES, registry=own
         )
-        self.queue = Gauge("surefind_queue", "Questions that wait.", ["stage"], registry=own)
-        self.in_flight = Gauge("surefind_places_taken", "Requests being worked on.", registry=own)
+        self.queue = Gauge("surefind_queue", "Queued requests.", ["stage"], registry=own)
+        self.in_flight = Gauge("surefind_in_flight_requests", "In work.", registry=own)
         self.images = Gauge("surefind_index_images", "Images in the index.", registry=own)
-        self.reloads = Gauge("surefind_index_reloads", "Newer versions taken.", registry=own)
+        self.reloads = Gauge("surefind_index_reloads", "Newer versions loaded.", registry=own)

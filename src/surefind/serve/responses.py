@@ -1,4 +1,4 @@
-"""Models of the responses, and what fills them: no path of this machine, no NaN or infinity."""
+"""Response models and the functions that fill them; no server paths, NaN or infinity."""
 
 import math
 from collections import Counter
@@ -21,14 +21,14 @@ from surefind.functional.ranking import RANKINGS
 from surefind.images.decode import FORMATS
 from surefind.metrics.calibration import reliability_bins
 from surefind.serve.gallery import GallerySample, item_of
-from surefind.serve.service import PATH, Answered, Seconds
+from surefind.serve.service import PATH, TimedResult, Timings
 from surefind.serve.settings import MAX_K
 from surefind.serve.state import AppState
 
-SAMPLES = 8  # images of the gallery that the page offers to try
-BINS = 32  # of the histogram of variances
-CONSTANT = 1e-6  # variances that differ relatively by less say nothing
-STEPS = 100  # of the threshold
+SAMPLES = 8  # indexed images that the page offers as queries
+BINS = 32  # of the variance histogram
+CONSTANT = 1e-6  # relative range below which variances count as equal
+STEPS = 100  # of the threshold curve
 
 Number = Annotated[
     float | None,
@@ -37,7 +37,7 @@ Number = Annotated[
 
 
 class Problem(BaseModel):
-    """What went wrong, and what to do about it."""
+    """An error and its fix."""
 
     problem: str
     fix: str
@@ -54,7 +54,7 @@ class Links(BaseModel):
 
 
 class Item(BaseModel):
-    item: str = Field(description="The image's name in URLs.")
+    item: str = Field(description="Name of the image in URLs.")
     id: str
     label: str | None
     var: Number = Field(description="Variance of the embedding; 1/kappa on the sphere.")
@@ -64,10 +64,12 @@ class Item(BaseModel):
 
 class HitAnswer(Item):
     rank: int
-    distance: Number = Field(description="Squared, between the means.")
+    distance: Number = Field(description="Squared distance of the means.")
     expected_distance: Number
-    std: Number = Field(description="How far the true distance may be from the expected one.")
-    confidence: Number = Field(description="Calibrated probability of a match; null until then.")
+    std: Number = Field(description="Standard deviation of the squared distance.")
+    confidence: Number = Field(
+        description="Calibrated probability of a match; null if uncalibrated."
+    )
 
 
 class QueryAnswer(BaseModel):
@@ -87,18 +89,18 @@ class IndexAnswer(BaseModel):
 class SearchAnswer(BaseModel):
     query: QueryAnswer
     ranking: str
-    reranked: bool = Field(description="Candidates of the index's own ranking, re-ordered.")
+    reranked: bool = Field(description="Candidates of the index's ranking, re-ordered.")
     verdict: Literal["match", "unsure", "no_match"] | None
-    sentence: str | None = Field(description="Why that is the verdict.")
-    confidence: Number = Field(description="That the first hit is a match.")
+    sentence: str | None = Field(description="Explanation of the verdict.")
+    confidence: Number = Field(description="Probability that the first hit is a match.")
     novelty_p_value: Number
-    show: int | None = Field(description="So many hits are worth a look.")
+    show: int | None = Field(description="Size of the prediction set.")
     advice: str | None
-    uncalibrated: str | None = Field(description="Why there is no confidence.")
-    calibrated: str | None = Field(description="What confidence rests on.")
+    uncalibrated: str | None = Field(description="Reason for missing confidence.")
+    calibrated: str | None = Field(description="Date and data of the calibration.")
     hits: list[HitAnswer]
     index: IndexAnswer
-    seconds: Seconds
+    seconds: Timings
 
 
 class EmbeddingAnswer(BaseModel):
@@ -110,15 +112,15 @@ class EmbeddingAnswer(BaseModel):
 
 class ThresholdAnswer(BaseModel):
     threshold: float
-    coverage: float = Field(description="Share of the queries that are answered.")
-    precision: Number = Field(description="Share of the answers that are right.")
+    coverage: float = Field(description="Share of queries at or above the threshold.")
+    precision: Number = Field(description="Share of those that are correct.")
     answered: int
     right: int
 
 
 class ReliabilityAnswer(BaseModel):
-    confidence: float = Field(description="What was said, on average.")
-    right: float = Field(description="What was true.")
+    confidence: float = Field(description="Mean confidence of the bin.")
+    right: float = Field(description="Share of correct first hits.")
     queries: int
 
 
@@ -127,20 +129,20 @@ class CalibrationAnswer(BaseModel):
     source: str
     queries: int
     classes: int
-    copies: int = Field(description="Images left out because they are copies of a query.")
+    copies: int = Field(description="Images excluded as copies of a query.")
     remarks: list[str]
     made_with: str
-    left_out: str | None = Field(description="The copies in a sentence; null if there are none.")
+    left_out: str | None = Field(description="The copies as a sentence; null if none.")
     guaranteed: str
     shown: str
     no_match: str
-    threshold: Number = Field(description="Confidence from which a hit is called a match.")
+    threshold: Number = Field(description="Confidence threshold of a match.")
     precision: float
     probability: float
     coverage: float
     novelty_level: float
     quality: dict[str, Number]
-    curve: list[ThresholdAnswer] = Field(description="Of the calibration's own queries.")
+    curve: list[ThresholdAnswer] = Field(description="Measured on the calibration queries.")
     reliability: list[ReliabilityAnswer]
 
 
@@ -166,7 +168,7 @@ class InfoAnswer(BaseModel):
     rankings: list[str]
     engine: str
     version: int | None
-    created: str | None
+    created: str | None = None
     fingerprint: str
     surefind: str
     takes_images: bool
@@ -210,18 +212,20 @@ class ReadyAnswer(BaseModel):
     version: int | None
     images: int | None
     warnings: list[str]
-    reload: str | None = Field(description="Why the newest version could not be taken.")
+    reload: str | None = Field(description="Why the newest version could not be loaded.")
 
 
-def search_answer(answered: Answered) -> SearchAnswer:
-    result, served = answered.result, answered.served
-    calibration = served.index.calibration
-    judged = result.verdict is not None
-    asked: dict[str, Any] = answered.picture or {}
-    if answered.item is not None:
-        asked = {"id": answered.item, "item": item_of(answered.item)}
+def search_answer(found: TimedResult) -> SearchAnswer:
+    result, served = found.result, found.served
+    calibration, judged = served.index.calibration, result.verdict is not None
+    query: dict[str, Any] = found.image or {}
+    if found.item is not None:
+        query = {"id": found.item, "item": item_of(found.item)}
+    made_with = None
+    if judged and calibration is not None:
+        made_with = explain.made_with(_without_path(calibration))
     own = {
-        "query": QueryAnswer(var=result.query_var, **asked),
+        "query": QueryAnswer(var=result.query_var, **query),
         "sentence": explain.meaning(result.verdict, result.novelty_p_value, calibration)
         if judged
         else None,
@@ -229,83 +233,75 @@ def search_answer(answered: Answered) -> SearchAnswer:
             result.verdict, result.show, calibration, listed=len(result.hits)
         ),
         "uncalibrated": result.uncalibrated and served.without_folder(result.uncalibrated),
-        "calibrated": explain.made_with(_without_path(calibration))
-        if judged and calibration is not None
-        else None,
+        "calibrated": made_with,
         "hits": [
             HitAnswer(**vars(hit) | _item_fields(hit.id, hit.metadata), rank=rank)
             for rank, hit in enumerate(result.hits, 1)
         ],
         "index": IndexAnswer(images=served.images, version=served.version),
-        "seconds": answered.seconds,
+        "seconds": found.seconds,
     }
     return SearchAnswer(**vars(result) | own)
 
 
 def item_answer(rows: Rows, space: Space) -> Item:
-    """Of the first row."""
+    """Describe the first row."""
     var = float(space.var(rows.embeddings)[0])
     return Item(**_item_fields(rows.ids[0], rows.metadata[0]), var=var)
 
 
 def info_answer(state: AppState) -> InfoAnswer:
-    """The index, its calibration and the limits; not for the event loop."""
+    """Describe the index, its calibration and the limits. Not for the event loop."""
     served, (sample, _) = state.service.live.current, state.overview()
     index = served.index
-    facts, calibration = index.describe(), index.calibration
-    name = index.folder.resolve().name
+    facts, calibration, name = index.describe(), index.calibration, index.folder.resolve().name
     change = None if calibration is None else explain.gallery_change(calibration, served.images)
     samples = samples_to_try(sample)
     if state.samples is not None:
-        links = [f"/v1/samples/{number}" for number in range(len(state.samples))]
+        links = ((one.name, f"/v1/samples/{n}") for n, one in enumerate(state.samples))
         samples = [
-            SampleAnswer(name=one.name, image=link, item=None, thumbnail=link)
-            for one, link in zip(state.samples, links, strict=True)
+            SampleAnswer(name=one, image=link, item=None, thumbnail=link) for one, link in links
         ]
-    return InfoAnswer(
-        name=name,
-        images=served.images,
-        family=facts["family"],
-        dim=facts["dim"],
-        ranking=facts["ranking"],
-        rankings=list(RANKINGS),
-        engine=str(facts["engine"]).partition("://")[0],
-        version=served.version,
-        created=facts.get("created"),
-        fingerprint=facts["fingerprint"],
-        surefind=surefind.__version__,
-        takes_images=index.has_model,
-        has_variance=bool(variance_histogram(sample.every_var, sample.of).edges),
-        labelled=any(label is not None for label in sample.labels),
-        pictures=bool(state.picture_roots),
-        limits=LimitsAnswer(max_bytes=state.settings.max_bytes, max_k=MAX_K, formats=list(FORMATS)),
-        warnings=[*served.warnings, *(told for told in (change, served.trouble) if told)],
-        calibration=None if calibration is None else _calibration(calibration),
-        how_to_calibrate=None if calibration else f"surefind calibrate {name} DATA",
-        samples=samples,
-        report=None if state.report is None else "/report/",
-    )
+    own = {
+        "name": name,
+        "images": served.images,
+        "rankings": RANKINGS,
+        "engine": str(facts["engine"]).partition("://")[0],
+        "version": served.version,
+        "surefind": surefind.__version__,
+        "takes_images": index.has_model,
+        "has_variance": bool(variance_histogram(sample.every_var, sample.of).edges),
+        "labelled": any(label is not None for label in sample.labels),
+        "pictures": bool(state.picture_roots),
+        "limits": {"max_bytes": state.settings.max_bytes, "max_k": MAX_K, "formats": FORMATS},
+        "warnings": [*served.warnings, *filter(None, (change, served.reload_error))],
+        "calibration": None if calibration is None else _calibration(calibration),
+        "how_to_calibrate": None if calibration else f"surefind calibrate {name} DATA",
+        "samples": samples,
+        "report": None if state.report is None else "/report/",
+    }
+    return InfoAnswer(**facts | own)
 
 
 def samples_to_try(sample: GallerySample, count: int = SAMPLES) -> list[SampleAnswer]:
-    """Images of as many labels as there are: one of each before a second of any."""
+    """Choose indexed images as example queries: one of each label before a second of any."""
     seen: Counter[str | None] = Counter()
-    turns = []
-    for row, label in enumerate(sample.labels):
-        turns.append((seen[label], sample.ids[row]))
+    order = []  # how many of its label come before each image
+    for label in sample.labels:
+        order.append(seen[label])
         seen[label] += 1
-    turns.sort(key=lambda turn: turn[0])  # stable: else in the order of the sample
+    chosen = [sample.ids[row] for row in np.argsort(order, kind="stable")[:count]]
     return [
-        SampleAnswer(name=name, image=None, item=item, thumbnail=f"/v1/items/{item}/thumbnail")
-        for name, item in ((name, item_of(name)) for _, name in turns[:count])
+        SampleAnswer(name=name, image=None, item=item_of(name), thumbnail=_links(name).thumbnail)
+        for name in chosen
     ]
 
 
 def variance_histogram(var: NDArray[np.float64], of: int) -> UncertaintyAnswer:
-    """Count variances in bins that are even in log variance; no bins where all are equal."""
+    """Count variances in bins of equal log width; no bins if all are equal."""
     edges, counts = np.empty(0), np.empty(0, np.int64)
     if len(var) and var.max() - var.min() > CONSTANT * var.max():
-        edges = np.geomspace(var.min(), var.max(), BINS + 1)  # begins and ends there exactly
+        edges = np.geomspace(var.min(), var.max(), BINS + 1)
         counts, _ = np.histogram(var, edges)
     median = float(np.median(var)) if len(var) else None
     return UncertaintyAnswer(
@@ -314,32 +310,28 @@ def variance_histogram(var: NDArray[np.float64], of: int) -> UncertaintyAnswer:
 
 
 def threshold_curve(curve: Curve, *, guaranteed: float | None = None) -> list[ThresholdAnswer]:
-    """For thresholds 0.00 to 1.00: how many first hits are as sure, how many of them right.
+    """Precision and coverage on the calibration queries for thresholds 0.00 to 1.00.
 
-    Measured on the calibration's queries. The `guaranteed` threshold has a row of its own.
+    The `guaranteed` threshold gets a row of its own.
     """
-    thresholds = np.union1d(
-        np.arange(STEPS + 1) / STEPS, [] if guaranteed is None else [guaranteed]
-    )
+    grid = np.arange(STEPS + 1) / STEPS
+    thresholds = np.union1d(grid, [] if guaranteed is None else [guaranteed])
     confidence, right = np.array(curve.confidence), np.array(curve.right, dtype=bool)
-    rows = []
-    for threshold in thresholds.tolist():
-        kept = right[confidence >= threshold]
-        answered, matches = len(kept), int(kept.sum())
-        rows.append(
-            ThresholdAnswer(
-                threshold=threshold,
-                coverage=answered / max(len(right), 1),
-                precision=matches / answered if answered else None,
-                answered=answered,
-                right=matches,
-            )
+    answered = [right[confidence >= threshold] for threshold in thresholds]
+    return [
+        ThresholdAnswer(
+            threshold=threshold,
+            coverage=len(kept) / max(len(right), 1),
+            precision=kept.mean() if len(kept) else None,
+            answered=len(kept),
+            right=int(kept.sum()),
         )
-    return rows
+        for threshold, kept in zip(thresholds.tolist(), answered, strict=True)
+    ]
 
 
 def reliability(curve: Curve, bins: int = 10) -> list[ReliabilityAnswer]:
-    """Reliability diagram in bins of equally many queries; equal confidences stay together."""
+    """Reliability diagram in bins of equal size; equal confidences share a bin."""
     if not curve.confidence:
         return []
     found = reliability_bins(
@@ -360,7 +352,7 @@ def _calibration(calibration: Calibration) -> CalibrationAnswer:
     calibration = _without_path(calibration)
     guarantee = calibration.guarantee
     return CalibrationAnswer(
-        **asdict(guarantee) | asdict(calibration.origin),  # the model takes what it has fields for
+        **asdict(guarantee) | asdict(calibration.origin),  # extra keys are ignored
         made_with=explain.made_with(calibration),
         left_out=explain.copies_left_out(calibration),
         guaranteed=explain.guaranteed(guarantee),
@@ -374,20 +366,22 @@ def _calibration(calibration: Calibration) -> CalibrationAnswer:
 
 
 def _without_path(calibration: Calibration) -> Calibration:
-    """The source of the labelled queries by its name alone."""
+    """Replace the path of the labelled queries by its name."""
     name = Path(calibration.origin.source).name
     return replace(calibration, origin=replace(calibration.origin, source=name))
 
 
 def _item_fields(name: str, metadata: Metadata) -> dict[str, Any]:
-    item, label = item_of(name), metadata.get("label")
-    place = f"/v1/items/{item}"
+    label = metadata.get("label")
     return {
-        "item": item,
+        "item": item_of(name),
         "id": name,
         "label": None if label is None else str(label),
         "metadata": {key: value for key, value in metadata.items() if key != PATH},
-        "links": Links(
-            item=place, thumbnail=f"{place}/thumbnail", neighbours=f"{place}/neighbours"
-        ),
+        "links": _links(name),
     }
+
+
+def _links(name: str) -> Links:
+    url = f"/v1/items/{item_of(name)}"
+    return Links(item=url, thumbnail=f"{url}/thumbnail", neighbours=f"{url}/neighbours")

@@ -1,4 +1,4 @@
-"""Who may ask: bind address, token, Host and Origin of a request, security headers."""
+"""Access control: bind address, token, Host and Origin checks, security headers."""
 
 import hmac
 import ipaddress
@@ -15,11 +15,11 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
-from surefind.serve.errors import Refused, refusal
+from surefind.serve.errors import Refused, error_response
 
 VARIABLE = "SUREFIND_TOKEN"
-SHORTEST_TOKEN, LONGEST_TOKEN = 16, 1024  # a longer header is likely to be refused on its way
-MAKE_ONE = 'make one: python -c "import secrets; print(secrets.token_urlsafe(32))"'
+MIN_TOKEN, MAX_TOKEN = 16, 1024  # characters; proxies may refuse longer headers
+HOW_TO_CREATE = 'create one: python -c "import secrets; print(secrets.token_urlsafe(32))"'
 
 _OPEN_PATHS = {"/", "/healthz", "/readyz", "/v1/session"}  # and everything below /page/
 _REPORT = "/report/"
@@ -40,7 +40,7 @@ _HEADERS = {
     ),
     "X-Frame-Options": "DENY",
 }
-# A report is one file with its styles inside; it is shown in a frame of the page, and runs nothing.
+# A report has inline styles, is shown in a frame of the page, and runs no scripts.
 _REPORT_HEADERS = _HEADERS | {
     "Content-Security-Policy": (
         "default-src 'none'; img-src data:; style-src 'unsafe-inline'; sandbox; "
@@ -53,71 +53,67 @@ logger = logging.getLogger("surefind.serve")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches it."""
+    """Return whether an address is reachable from this machine only."""
     address = _address(host)
     if address is None:
-        return host.lower() == "localhost"  # any other name may lead anywhere
+        return host.lower() == "localhost"  # other names may resolve to anything
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return (mapped or address).is_loopback
 
 
 def check_bind(host: str, token: str | None) -> None:
-    """Refuse to listen beyond this machine without a token, and tokens that cannot work."""
+    """Raise SurefindError for a public address without a token, or an unusable token."""
     if token is None and not is_loopback(host):
         raise SurefindError(
-            f"{host or 'every address'} can be reached from other machines, and there is no token: "
-            "whoever reaches it could see the whole gallery",
-            fix=f"give a token by --token-file FILE or {VARIABLE}, "
-            "or bind to 127.0.0.1 behind a proxy that asks who is there",
+            f"{host or 'every address'} is reachable from other machines, and there is no token",
+            fix=f"set a token with --token-file FILE or {VARIABLE}, "
+            "or bind to 127.0.0.1 behind a proxy that authenticates",
         )
-    if token is not None and not re.fullmatch(rf"[!-~]{{{SHORTEST_TOKEN},{LONGEST_TOKEN}}}", token):
-        raise InvalidArgument(  # by its length alone: a message never holds the token
+    if token is not None and not re.fullmatch(rf"[!-~]{{{MIN_TOKEN},{MAX_TOKEN}}}", token):
+        raise InvalidArgument(  # by its length: messages never contain the token
             "token",
-            expected=f"{SHORTEST_TOKEN} to {LONGEST_TOKEN:,} printable ASCII characters, no spaces",
-            got=f"{len(token):,}" + ("" if token.isascii() else " with others among them"),
-            fix=MAKE_ONE,
+            expected=f"{MIN_TOKEN} to {MAX_TOKEN:,} printable ASCII characters, no spaces",
+            got=f"{len(token):,} characters" + ("" if token.isascii() else ", some not ASCII"),
+            fix=HOW_TO_CREATE,
         )
 
 
 def read_token(file: Path | None, environ: Mapping[str, str]) -> str | None:
-    """Read the token from the file, else from the environment.
-
-    Never from the command line, which other users of the machine can read.
-    """
+    """Read the token from the file, else from the environment."""
     if file is None:
         token = environ.get(VARIABLE)
     else:
         try:
             with file.open("rb") as opened:
-                content = opened.read(4 * LONGEST_TOKEN)
+                content = opened.read(4 * MAX_TOKEN)
                 mode = os.fstat(opened.fileno()).st_mode
             token = content.decode("utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "not text"
-            # Not chained: a decoding error holds the bytes.
+            # Not chained: a decoding error contains the bytes.
             raise InvalidFile(f"cannot read the token in {file}: {reason}") from None
         if os.name == "posix" and mode & stat.S_IROTH:
-            logger.warning("every user of this machine can read the token in %s: chmod 600", file)
+            logger.warning("the token in %s is readable by every user: chmod 600", file)
     if token is None:
         return None
     if not token.strip():
-        raise SurefindError(f"{file or VARIABLE} holds no token", fix=MAKE_ONE)
+        raise SurefindError(f"{file or VARIABLE} has no token", fix=HOW_TO_CREATE)
     return token.strip()
 
 
-def is_right(token: str, given: str) -> bool:
+def token_matches(token: str, given: str) -> bool:
     """Compare in constant time."""
     return secrets.compare_digest(token.encode(), given.encode("utf-8", "surrogatepass"))
 
 
 def session_cookie(token: str, *, secure: bool = False) -> str:
-    """The Set-Cookie header for a page that gave the token; the cookie proves it without it."""
+    """Return the Set-Cookie header of a signed-in page; it does not contain the token."""
     name, value = _cookie(token)
     return f"{name}={value}; Path=/; HttpOnly; SameSite=Strict{'; Secure' if secure else ''}"
 
 
 def _cookie(token: str) -> tuple[str, str]:
-    """Name and value. Cookies do not know ports: two services of one machine have two names."""
+    """Return name and value; the name depends on the token, as cookies ignore ports."""
     name, value = (
         hmac.new(token.encode(), f"surefind {purpose}".encode(), "sha256").hexdigest()
         for purpose in ("name", "session")
@@ -126,7 +122,7 @@ def _cookie(token: str) -> tuple[str, str]:
 
 
 def parse_host(text: str) -> tuple[str, int | None] | None:
-    """Split a Host header into a normalised name and a port; None if it is no host."""
+    """Split a Host header into a normalised name and a port; None if it is invalid."""
     found = _HOST.fullmatch(text)
     if found is None:
         return None
@@ -137,7 +133,7 @@ def parse_host(text: str) -> tuple[str, int | None] | None:
 
 
 def known_hosts(bind: str, names: Sequence[str] = ()) -> frozenset[str]:
-    """Names that requests may ask for: of the address it is bound to, and those it goes by."""
+    """Return the allowed Host names: localhost, the bind address and `names`."""
     known = {"localhost", "127.0.0.1", "::1", str(_address(bind) or bind.lower())}
     for name in names:
         host = parse_host(name)
@@ -158,10 +154,9 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 class Guard:
     """Check Host, Origin and token of every request; set security headers on every response.
 
-    The host comes first: a page of another site could have its own name resolved to this machine
-    (DNS rebinding) to read the gallery through a visitor's browser. Beyond this machine an IP
-    address is as good as a name of ours, since nobody else decides where it leads: a rule that
-    Starlette's TrustedHostMiddleware does not have.
+    The Host check prevents DNS rebinding: another site's name resolved to this machine. On a
+    public address every IP address is allowed too, a rule that Starlette's TrustedHostMiddleware
+    does not have.
     """
 
     def __init__(
@@ -184,7 +179,7 @@ class Guard:
         try:
             self._check(scope)
         except Refused as refused:
-            await refusal(refused, HTTPConnection(scope))(scope, receive, send_with_headers)
+            await error_response(refused, HTTPConnection(scope))(scope, receive, send_with_headers)
         else:
             await self.app(scope, receive, send_with_headers)
 
@@ -197,37 +192,37 @@ class Guard:
         if host is None or not (
             host[0] in self._hosts or (self._any_address and _address(host[0]) is not None)
         ):
-            fix = "use the address it prints at its start, or start it with --host-name NAME"
-            raise Refused(421, "this service does not go by the host that was asked for", fix=fix)
-        # Reading is left to the browser, which lets no other site see the answer.
+            fix = "use the printed address, or start the service with --host-name NAME"
+            raise Refused(421, "the Host of the request is not allowed", fix=fix)
+        # Browsers do not let other sites read responses.
         reading = scope.get("method") in ("GET", "HEAD", "OPTIONS")  # a WebSocket has no method
-        if not reading and origins and not (len(origins) == 1 and _is_same(origins[0], host)):
-            fix = "use this service's own page, or a program instead of a page"
+        if not reading and origins and not (len(origins) == 1 and _is_same_site(origins[0], host)):
+            fix = "use this service's page, or a program"
             raise Refused(403, "the request comes from a page of another site", fix=fix)
         path = scope["path"]
-        # Nothing below /page/ routes `..`, and nothing that did should open other doors.
+        # No route below /page/ resolves `..`; refuse it anyway.
         below_page = path.startswith("/page/") and ".." not in path.split("/")
-        if not (path in _OPEN_PATHS or below_page or self._is_known(scope)):
-            fix = "send the header `Authorization: Bearer TOKEN`, or give the token to the page"
+        if not (path in _OPEN_PATHS or below_page or self._is_authorized(scope)):
+            fix = "send the header `Authorization: Bearer TOKEN`, or sign in on the page"
             raise Refused(401, "the token is missing or wrong", fix=fix)
 
-    def _is_known(self, scope: Scope) -> bool:
-        """By header or cookie: a proxy may use the header for a password of its own."""
+    def _is_authorized(self, scope: Scope) -> bool:
+        """By header or cookie: a proxy may use the header for its own password."""
         if self._token is None:
             return True
         headers = HTTPConnection(scope).headers
         for given in headers.getlist("authorization"):
             scheme, _, rest = given.partition(" ")
-            if scheme.lower() == "bearer" and is_right(self._token, rest.strip(" ")):
+            if scheme.lower() == "bearer" and token_matches(self._token, rest.strip(" ")):
                 return True
         name, value = _cookie(self._token)
         cookies = (one for line in headers.getlist("cookie") for one in line.split(";"))
         pairs = (cookie.strip().partition("=") for cookie in cookies)
-        return any(key == name and is_right(value, found) for key, _, found in pairs)
+        return any(key == name and token_matches(value, found) for key, _, found in pairs)
 
 
-def _is_same(origin: str, host: tuple[str, int | None]) -> bool:
-    """Same name and port; the scheme may differ, since a proxy may have added TLS."""
+def _is_same_site(origin: str, host: tuple[str, int | None]) -> bool:
+    """Compare name and port; the scheme may differ behind a TLS proxy."""
     scheme, _, rest = origin.partition("://")
     place = parse_host(rest)
     if scheme not in _PORTS or place is None:

@@ -1,54 +1,174 @@
-"""The server: a socket, uvicorn with limits on connections, an end that drops no request."""
+"""HTTP server: ASGI app, error responses, and uvicorn with connection limits."""
 
 import asyncio
 import errno
 import json
+import logging
 import math
 import socket
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from types import FrameType
 from typing import Any
 
 import h11
 import uvicorn
-from starlette.types import ASGIApp
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from surefind.errors import SurefindError
+import surefind
+from surefind.engines.base import EngineError
+from surefind.errors import InvalidArgument, SurefindError
+from surefind.images.decode import FORMATS, ImageRejected
+from surefind.search.image_files import PictureUnavailable
 from surefind.search.index import Index
-from surefind.serve.app import make_app
-from surefind.serve.limits import LATER
-from surefind.serve.security import check_bind
+from surefind.search.query import UnknownItem
+from surefind.serve import routes
+from surefind.serve.errors import RETRY, RETRY_AFTER, Refused, error_response
+from surefind.serve.metrics import Metrics
+from surefind.serve.security import Guard, check_bind
+from surefind.serve.service import ServedVersion
 from surefind.serve.settings import Settings
-from surefind.serve.state import AppState
+from surefind.serve.state import AppState, state_of
 
-BACKLOG = 2048  # connections that wait to be taken
+BACKLOG = 2048  # connections waiting to be accepted
 KEEP_ALIVE = 30  # seconds between the requests of a connection
-PAUSE = 2  # seconds that a client is asked to stay away
-LAST_SECONDS = 3.0  # for a client to hear that the connection ends
+DRAIN_SECONDS = 3.0  # for a client to read the last response
+CLIENT_CLOSED_REQUEST = 499  # not an HTTP status; seen in logs and metrics only
+METHODS = ("GET", "HEAD", "POST")  # others are counted as one, to bound the metrics
 
-_BODY = json.dumps({"error": {"problem": "too many connections", "fix": LATER}})
-_TURNED_AWAY = (
+STATUS = {  # the first match
+    UnknownItem: 404,
+    PictureUnavailable: 404,
+    EngineError: 503,
+    InvalidArgument: 400,
+}
+REASONS = {401: "token", 408: "slow", 413: "too long", 503: "busy"}  # label in the metrics
+
+_BODY = json.dumps({"error": {"problem": "too many connections", "fix": RETRY}})
+_TOO_MANY_CONNECTIONS = (
     "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
-    f"Content-Length: {len(_BODY)}\r\nRetry-After: {PAUSE}\r\n"
+    f"Content-Length: {len(_BODY)}\r\nRetry-After: {RETRY_AFTER}\r\n"
     f"X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n{_BODY}"
 ).encode()
 
+logger = logging.getLogger("surefind.serve")
 
-def serve(index: Index, settings: Settings, *, told: Callable[[str], None]) -> None:
-    """Serve until interrupted; `told` is called with the address once connections are taken."""
+
+def serve(index: Index, settings: Settings, *, on_ready: Callable[[str], None]) -> None:
+    """Serve an index until interrupted.
+
+    Args:
+        index: The index; closed at the end.
+        settings: Address, access and limits.
+        on_ready: Called with the URL once connections are accepted.
+
+    Raises:
+        SurefindError: The address cannot be used, or needs a token.
+    """
     check_bind(settings.host, settings.token)
-    with bound(settings) as listening:  # first: once there are threads, they must be ended
+    with listen(settings) as listening:  # before any thread is started
         app = make_app(AppState(index, settings))
         host = f"[{settings.host}]" if ":" in settings.host else settings.host or "0.0.0.0"  # noqa: S104 - only shown
-        told(f"http://{host}:{listening.getsockname()[1]}")
-        server_of(app, settings).run(sockets=[listening])
+        on_ready(f"http://{host}:{listening.getsockname()[1]}")
+        make_server(app, settings).run(sockets=[listening])
 
 
-def server_of(app: ASGIApp, settings: Settings) -> uvicorn.Server:
-    """uvicorn, with limits on what a client may take of it."""
+def make_app(state: AppState) -> ASGIApp:
+    """Return the app: all routes behind access control; its shutdown closes the service."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        reloading = asyncio.create_task(state.keep_reloading())
+        yield
+        reloading.cancel()
+        await asyncio.to_thread(state.service.close)
+
+    app = FastAPI(
+        title="surefind",
+        version=surefind.__version__,
+        summary="Image search that tells you when to trust it.",
+        docs_url=None,  # Swagger and ReDoc load scripts from other hosts
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.state.surefind = state
+    app.include_router(routes.router)
+    for kind in (SurefindError, RequestValidationError, HTTPException, ClientDisconnect, Exception):
+        app.add_exception_handler(kind, _handle_error)
+    settings = state.settings
+    guarded = Guard(app, settings.host, hosts=state.hosts, token=settings.token)
+    return CountRequests(guarded, state.metrics)
+
+
+class CountRequests:
+    """Count responses; serve HEAD requests with the GET handlers, as uvicorn drops the body."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self.app, self.metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        method = scope["method"] if scope["method"] in METHODS else "other"
+        routed = {**scope, "method": "GET"} if method == "HEAD" else scope
+
+        async def counting(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                route = getattr(routed.get("route"), "path", "none")
+                self.metrics.requests.labels(route, method, message["status"]).inc()
+            await send(message)
+
+        await self.app(routed, receive, counting)
+
+
+async def _handle_error(request: Request, error: Exception) -> Response:
+    if isinstance(error, ClientDisconnect):
+        return Response(status_code=CLIENT_CLOSED_REQUEST)
+    state = state_of(request)
+    refused = _refused(error, state.service.live.current)
+    if refused.status == 500:
+        logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    if isinstance(error, EngineError):
+        logger.warning("%s %s: %s", request.method, request.url.path, error.problem)
+    if refused.status != 404:
+        image = isinstance(error, ImageRejected)
+        reason = "image" if image else REASONS.get(refused.status, "other")
+        state.metrics.rejected.labels(reason).inc()
+    response = error_response(refused, request)
+    response.headers.update(getattr(error, "headers", None) or {})  # e.g. Allow
+    return response
+
+
+def _refused(error: Exception, served: ServedVersion) -> Refused:
+    if isinstance(error, Refused):
+        return error
+    if isinstance(error, RequestValidationError):
+        found = error.errors()[0]
+        place = ".".join(str(part) for part in found["loc"][1:]) or "the request"
+        return Refused(422, f"{place}: {found['msg']}", fix="see /docs")
+    if isinstance(error, HTTPException):
+        return Refused(error.status_code, str(error.detail), fix="see /docs")
+    if isinstance(error, ImageRejected):
+        problem = f"this image cannot be used: {error.reason}"
+        return Refused(422, problem, fix=f"send a complete file: {', '.join(FORMATS)}")
+    if not isinstance(error, SurefindError):  # details in the log only
+        return Refused(500, "internal error", fix="see the server's log; please report it")
+    status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
+    fix = served.without_folder(error.fix or "")
+    return Refused(status, served.public_message(error), fix=fix)
+
+
+def make_server(app: ASGIApp, settings: Settings) -> uvicorn.Server:
+    """Return uvicorn with limits on what a client can use."""
     protocol = limited_protocol(
-        header_seconds=settings.header_seconds, most_connections=settings.connections
+        header_seconds=settings.header_seconds, max_connections=settings.connections
     )
     return _Server(
         uvicorn.Config(
@@ -67,15 +187,15 @@ def server_of(app: ASGIApp, settings: Settings) -> uvicorn.Server:
 
 
 class _Server(uvicorn.Server):
-    """To be told to end is no failure: uvicorn would raise the signal again afterwards."""
+    """uvicorn that returns normally after a signal instead of raising it again."""
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         super().handle_exit(sig, frame)
         self._captured_signals.clear()
 
 
-def bound(settings: Settings) -> socket.socket:
-    """A socket that takes connections already."""
+def listen(settings: Settings) -> socket.socket:
+    """Return a listening socket."""
     host, port = settings.host, settings.port
     try:
         family, *_, place = socket.getaddrinfo(
@@ -84,34 +204,34 @@ def bound(settings: Settings) -> socket.socket:
         both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
         return socket.create_server(place, family=family, backlog=BACKLOG, dualstack_ipv6=both)
     except OSError as error:
-        taken = error.errno == errno.EADDRINUSE
+        in_use = error.errno == errno.EADDRINUSE
         why = (error.strerror or str(error)).partition(" (while")[0]
         raise SurefindError(
             f"cannot listen at {host} port {port}: {why}",
-            fix="choose another --port, or 0 for any that is free" if taken else "see --host",
+            fix="choose another --port, or 0 for any free one" if in_use else "see --host",
         ) from error
 
 
 def limited_protocol(
-    *, header_seconds: float, most_connections: int, stalled_seconds: float = 30.0
+    *, header_seconds: float, max_connections: int, stalled_seconds: float = 30.0
 ) -> type[H11Protocol]:
-    """Make the protocol that uvicorn is to use (`http=`).
+    """Return the HTTP protocol class for uvicorn (`http=`).
 
-    The head of a request has `header_seconds` from the opening of the connection, or from its
-    first byte on one that was kept open. Who takes nothing of an answer for `stalled_seconds` is
-    cut off. Connections beyond `most_connections` are told to come back.
+    The head of a request must arrive within `header_seconds` of the opening of the connection,
+    or of its first byte on a kept connection. A client that reads nothing of a response for
+    `stalled_seconds` is disconnected. Connections beyond `max_connections` get a 503.
     """
     limits: dict[str, Any] = {"header_seconds": header_seconds, "stalled_seconds": stalled_seconds}
-    limits |= {"most_connections": most_connections, "turned_away": set[H11Protocol]()}
+    limits |= {"max_connections": max_connections, "turned_away": set[H11Protocol]()}
     return type("LimitedProtocol", (_LimitedProtocol,), limits)
 
 
 class _Transport:
-    """A transport that closes in two steps while the client sends, and always in bounded time.
+    """Half-close a connection and drain it, so that the client can read the last response.
 
-    Closed at once with bytes unread, a socket resets the connection, and the client may lose the
-    answer that says why. So stop writing, drop the rest as it comes, and end when the client does,
-    or after `LAST_SECONDS`.
+    Closing a socket with unread bytes resets the connection, and the client may lose the response.
+    So stop writing, discard what still arrives, and close when the client does, or after
+    `DRAIN_SECONDS`.
     """
 
     def __init__(self, transport: asyncio.Transport, protocol: "_LimitedProtocol") -> None:
@@ -125,7 +245,7 @@ class _Transport:
         if self.is_closing():
             return
         self._closing = True
-        self._check_after(LAST_SECONDS, before=math.inf)
+        self._check_after(DRAIN_SECONDS, before=math.inf)
         if self._protocol.may_be_sending() and self._transport.can_write_eof():
             self._transport.write_eof()
             self._transport.resume_reading()
@@ -139,95 +259,93 @@ class _Transport:
         if not self.is_closing():
             self._transport.pause_reading()
 
-    def expect_progress(self) -> None:
-        """Abort once nothing was taken for `stalled_seconds`, until `expect_nothing`."""
+    def start_stall_timer(self) -> None:
+        """Abort once the client has read nothing for `stalled_seconds`."""
         before = self._transport.get_write_buffer_size()
         self._check_after(self._protocol.stalled_seconds, before=before)
 
-    def expect_nothing(self, *, lost: bool = False) -> None:
+    def stop_timer(self, *, lost: bool = False) -> None:
         if self._timer is not None and (lost or not self._closing):
             self._timer.cancel()
 
     def _check_after(self, seconds: float, *, before: float) -> None:
-        self.expect_nothing(lost=True)
+        self.stop_timer(lost=True)
         self._timer = asyncio.get_running_loop().call_later(seconds, self._check, before)
 
     def _check(self, before: float) -> None:
         if 0 < self._transport.get_write_buffer_size() < before:
-            self.expect_progress()
+            self.start_stall_timer()
         else:
             self._transport.abort()
 
 
 class _LimitedProtocol(H11Protocol):
-    """Whenever no request is being answered, one of two timers runs: uvicorn's for connections
-    that are kept open, or the one for the head of a request.
-    """
+    """Between requests one of two timers runs: uvicorn's keep-alive, or that of the head."""
 
     header_seconds: float
     stalled_seconds: float
-    most_connections: int
+    max_connections: int
     turned_away: set[H11Protocol]
-    _head: asyncio.TimerHandle | None = None
-    _ending: _Transport
+    _head_timer: asyncio.TimerHandle | None = None
+    _wrapped: _Transport
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self._ending = _Transport(transport, self)
-        if len(self.connections) < self.most_connections:
-            super().connection_made(self._ending)  # type: ignore[arg-type]
-            self._watch()
+        self._wrapped = _Transport(transport, self)
+        if len(self.connections) < self.max_connections:
+            super().connection_made(self._wrapped)  # type: ignore[arg-type]
+            self._update_head_timer()
             return
         self.turned_away.add(self)
-        self._ending.write(_TURNED_AWAY)
-        self._ending.close()
-        if len(self.turned_away) > self.most_connections:
-            transport.abort()  # a flood: nobody waits for it to hear the answer
+        self._wrapped.write(_TOO_MANY_CONNECTIONS)
+        self._wrapped.close()
+        if len(self.turned_away) > self.max_connections:
+            transport.abort()  # a flood: do not wait for the response to be read
 
     def data_received(self, data: bytes) -> None:
-        if not self._ending.is_closing():  # else it is the rest of what nobody waits for
+        if not self._wrapped.is_closing():  # else drain
             super().data_received(data)
-            self._watch()
+            self._update_head_timer()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._watch()
+        self._update_head_timer()
 
     def send_400_response(self, msg: str) -> None:
         try:
             super().send_400_response(msg)
-        except h11.LocalProtocolError:  # another answer was on its way already
+        except h11.LocalProtocolError:  # another response has begun
             self.transport.abort()
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._ending.expect_progress()
+        self._wrapped.start_stall_timer()
 
     def resume_writing(self) -> None:
-        self._ending.expect_nothing()
+        self._wrapped.stop_timer()
         super().resume_writing()
 
     def eof_received(self) -> None:
-        self._ending.close()
+        self._wrapped.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.turned_away.discard(self)
-        self._stop_watching()
-        self._ending.expect_nothing(lost=True)
+        self._stop_head_timer()
+        self._wrapped.stop_timer(lost=True)
         if self in self.connections:
             super().connection_lost(exc)
 
     def may_be_sending(self) -> bool:
         return self in self.turned_away or self.conn.their_state in (h11.SEND_BODY, h11.ERROR)
 
-    def _watch(self) -> None:
+    def _update_head_timer(self) -> None:
         cycle: RequestResponseCycle | None = self.cycle
-        answering = cycle and not cycle.response_complete  # there is none before the first
+        answering = cycle and not cycle.response_complete  # no cycle before the first request
         if answering or self.timeout_keep_alive_task is not None:
-            self._stop_watching()
-        elif self._head is None and not self.transport.is_closing():
-            self._head = self.loop.call_later(self.header_seconds, self.transport.abort)
+            self._stop_head_timer()
+        elif self._head_timer is None and not self.transport.is_closing():
+            self._head_timer = self.loop.call_later(self.header_seconds, self.transport.abort)
 
-    def _stop_watching(self) -> None:
-        if self._head is not None:
-            self._head.cancel()
-        self._head = None
+    def _stop_head_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+        self._head_timer = None

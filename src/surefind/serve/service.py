@@ -1,4 +1,4 @@
-"""The work behind the routes, all of it in threads, so that the event loop stays free."""
+"""Encode and search in threads, so that the event loop stays free."""
 
 import asyncio
 import logging
@@ -28,10 +28,10 @@ from surefind.serve.errors import Refused
 from surefind.serve.metrics import Metrics
 from surefind.serve.settings import Settings
 
-PIXELS_AT_ONCE = 4 * 224 * 224  # per core: what passes between layers should stay in its cache
-MOST_TOGETHER = 32  # images in a batch, questions in one search
-OTHER_THREADS = 4  # for all that is neither encoded nor searched in batches
-PATH = "path"  # metadata that says where an image is on this machine
+PIXELS_PER_BATCH = 4 * 224 * 224  # per core: activations should fit its cache
+MAX_BATCH = 32  # images or queries
+OTHER_THREADS = 4  # for work outside the batches
+PATH = "path"  # metadata with the image's path on this machine; never exposed
 
 logger = logging.getLogger("surefind.serve")
 
@@ -40,30 +40,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ServedVersion:
-    """The version of the index that a request is answered from."""
+    """A version of the index; a request uses one from start to end."""
 
     index: Index
     images: int
-    version: int | None  # of an index in a folder; a server keeps none
-    trouble: str | None = None  # why the newest version could not be taken
-
-    @property
-    def warnings(self) -> list[str]:
-        return [self.without_folder(warning) for warning in self.index.warnings]
-
-    def without_folder(self, text: str) -> str:
-        """With the name of the index instead of its path, which clients must not see."""
-        folder = self.index.folder
-        name = folder.resolve().name
-        text = text.replace(str(folder.resolve()), name)
-        return text if folder.name in ("", "..") else text.replace(str(folder), name)
-
-    def public(self, error: SurefindError | OSError) -> str:
-        """What is wrong, for anybody: without the folder, and without the engine's server."""
-        if isinstance(error, EngineError) and self.version is None:  # its message names the server
-            return "the engine's server did not answer as it should: the log says why"
-        problem = error.problem if isinstance(error, SurefindError) else str(error)
-        return self.without_folder(problem)
+    version: int | None  # None: the engine is a database server
+    reload_error: str | None = None  # why the newest version could not be loaded
 
     @classmethod
     def of(cls, index: Index) -> "ServedVersion":
@@ -71,9 +53,27 @@ class ServedVersion:
         version = facts.get("version")
         return cls(index, facts["images"], version if isinstance(version, int) else None)
 
+    @property
+    def warnings(self) -> list[str]:
+        return [self.without_folder(warning) for warning in self.index.warnings]
+
+    def without_folder(self, text: str) -> str:
+        """Replace the path of the index, which clients must not see, by its name."""
+        folder = self.index.folder
+        name = folder.resolve().name
+        text = text.replace(str(folder.resolve()), name)
+        return text if folder.name in ("", "..") else text.replace(str(folder), name)
+
+    def public_message(self, error: SurefindError | OSError) -> str:
+        """Return the error's message without the folder or the database server."""
+        if isinstance(error, EngineError) and self.version is None:  # its message has the server
+            return "the database of the index failed: see the server's log"
+        problem = error.problem if isinstance(error, SurefindError) else str(error)
+        return self.without_folder(problem)
+
 
 class LiveIndex:
-    """A request takes `current` once and keeps to it: a swap in between disturbs nobody."""
+    """The served version, replaced when a newer one is found."""
 
     def __init__(self, index: Index) -> None:
         self.current = ServedVersion.of(index)
@@ -81,20 +81,20 @@ class LiveIndex:
         self._lock = Lock()
 
     def reload_if_newer(self) -> bool:
-        """Take a newer version if there is one; True if it was taken."""
+        """Load a newer version if there is one; return whether it was loaded."""
         with self._lock:
             try:
                 newer = self.current.index.newest()
                 served = None if newer is None else ServedVersion.of(newer)
             except (SurefindError, OSError) as error:
-                trouble = self.current.public(error)
-                if trouble != self.current.trouble:
+                message = self.current.public_message(error)
+                if message != self.current.reload_error:
                     problem = getattr(error, "problem", error)
                     logger.warning("the newest version cannot be served: %s", problem)
-                self.current = replace(self.current, trouble=trouble)
+                self.current = replace(self.current, reload_error=message)
                 return False
             if served is None:
-                self.current = replace(self.current, trouble=None)
+                self.current = replace(self.current, reload_error=None)
                 return False
             self.current = served
             self.reloads += 1
@@ -106,23 +106,22 @@ class LiveIndex:
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """How to search; equal ones are answered together."""
+    """Options of a search; queries with equal options are searched in one batch."""
 
     k: int = 12
-    ranking: str | None = None  # the index's own unless given
+    ranking: str | None = None  # None: the index's own
     where: tuple[str, ...] = ()
     expand: int = 0
 
     def __post_init__(self) -> None:
-        where = Where.parse(self.where)  # refused before any work
-        if any(one.field == PATH for one in where.conditions):
-            got = "a condition on path, which is not exposed"
+        if any(one.field == PATH for one in Where.parse(self.where).conditions):
+            got = "a filter on `path`, which is not exposed"
             raise InvalidArgument("where", expected="conditions on other fields", got=got)
 
 
 @dataclass(frozen=True)
-class Seconds:
-    """Where the time of an answer went."""
+class Timings:
+    """Seconds of each stage of a search."""
 
     decode: float = 0.0
     wait: float = 0.0  # in queues
@@ -132,136 +131,135 @@ class Seconds:
 
 
 @dataclass(frozen=True)
-class Answered:
-    """A result, from which version of the index, and how long it took."""
+class TimedResult:
+    """A search result, the version of the index it came from, and its timings."""
 
     result: SearchResult
     served: ServedVersion
-    seconds: Seconds
-    picture: dict[str, int] | None = None  # bytes, width and height of the image that was sent
-    item: str | None = None  # the id of the image that asked, where it is in the index
+    seconds: Timings
+    image: dict[str, int] | None = None  # bytes, width and height of an uploaded image
+    item: str | None = None  # id of an indexed image used as the query
 
 
-Encoded = tuple[Embeddings, dict[str, int], Seconds]
+Encoded = tuple[Embeddings, dict[str, int], Timings]
 
 
-class Encoding:
-    """Images encoded in batches, each thread on a core of its own."""
+class EncoderPool:
+    """Encode images in batches, each thread on its own core."""
 
     def __init__(self, encoder: ImageEncoder, settings: Settings, metrics: Metrics) -> None:
         self.encoder, self._policy = encoder, DecodePolicy(max_bytes=settings.max_bytes)
-        alone = encoder.device.type != "cpu"
-        workers = 1 if alone else settings.workers or usable_cores()
-        fitting = MOST_TOGETHER if alone else PIXELS_AT_ONCE // encoder.preprocessing.size**2
-        self._ready = ExitStack()
-        self._ready.enter_context(encoder.evaluating())
+        on_gpu = encoder.device.type != "cpu"
+        workers = 1 if on_gpu else settings.workers or usable_cores()
+        fitting = MAX_BATCH if on_gpu else PIXELS_PER_BATCH // encoder.preprocessing.size**2
+        self._evaluating = ExitStack()
+        self._evaluating.enter_context(encoder.evaluating())
         self._decoders = ThreadPoolExecutor(usable_cores(), thread_name_prefix="surefind-decode")
         self.batches: Batcher[Tensor, Embeddings] = Batcher(
             self._encode,
             _pool(workers),
             workers=workers,
-            most=settings.batch or max(1, min(fitting, MOST_TOGETHER)),
+            most=settings.batch or max(1, min(fitting, MAX_BATCH)),
             observe=metrics.batch.labels("encode").observe,
         )
 
     async def encode(self, content: bytes) -> Encoded:
-        """The embedding; bytes, width and height of the image; how long it took."""
-        asked = perf_counter()
+        """Return the embedding, the bytes, width and height of the image, and the timings."""
+        submitted = perf_counter()
 
-        def decoded() -> tuple[Tensor, dict[str, int], float, float]:
+        def decode_image() -> tuple[Tensor, dict[str, int], float, float]:
             begun = perf_counter()
             pixels = decode(content, self._policy)
             height, width = pixels.shape[1:]
-            picture = {"bytes": len(content), "width": width, "height": height}
+            image = {"bytes": len(content), "width": width, "height": height}
             resized = self.encoder.preprocessing.resize_image(pixels)
-            return resized, picture, begun, perf_counter()
+            return resized, image, begun, perf_counter()
 
         loop = asyncio.get_running_loop()
-        pixels, picture, begun, ended = await loop.run_in_executor(self._decoders, decoded)
-        done = await self.batches.ask(pixels)
-        wait = begun - asked + done.waited
-        seconds = Seconds(decode=ended - begun, wait=wait, encode=done.worked)
-        return done.answer, picture, seconds
+        pixels, image, begun, ended = await loop.run_in_executor(self._decoders, decode_image)
+        done = await self.batches.submit(pixels)
+        wait = begun - submitted + done.waited
+        return done.result, image, Timings(decode=ended - begun, wait=wait, encode=done.worked)
 
     def close(self) -> None:
         self._decoders.shutdown()
         self.batches.close()
-        self._ready.close()
+        self._evaluating.close()
 
-    def _encode(self, kind: Any, images: list[Tensor]) -> list[Embeddings]:
-        together = np.stack([image.numpy() for image in images])
-        batch = Batch(torch.arange(len(images)), torch.from_numpy(together))
+    def _encode(self, key: Any, images: list[Tensor]) -> list[Embeddings]:
+        stacked = np.stack([image.numpy() for image in images])
+        batch = Batch(torch.arange(len(images)), torch.from_numpy(stacked))
         embeddings = self.encoder.embed_batch(batch)
         return [embeddings[row : row + 1] for row in range(len(images))]
 
 
 class Service:
-    """An index at work; `close` answers what was asked, then ends the threads."""
+    """Encoding and searching of a live index; `close` finishes submitted work."""
 
     def __init__(self, index: Index, settings: Settings, metrics: Metrics) -> None:
-        _ = index.calibration  # one that cannot be read is told now, not at the first question
+        _ = index.calibration  # fail now if it cannot be read
         self.live = LiveIndex(index)
-        self.encoding = Encoding(index.encoder, settings, metrics) if index.has_model else None
+        self.encoder = EncoderPool(index.encoder, settings, metrics) if index.has_model else None
         self._threads = ThreadPoolExecutor(OTHER_THREADS, thread_name_prefix="surefind-serve")
         workers = settings.workers or usable_cores()
         self.searches: Batcher[Embeddings, SearchResult] = Batcher(
             _search,
             _pool(workers),
             workers=workers,
-            most=settings.batch or MOST_TOGETHER,
+            most=settings.batch or MAX_BATCH,
             in_turn=True,
             observe=metrics.batch.labels("search").observe,
         )
 
-    async def search(self, content: bytes, options: SearchOptions) -> Answered:
+    async def search(self, content: bytes, options: SearchOptions) -> TimedResult:
         served = self.live.current
-        embedding, picture, before = await self.encode(content)
-        answered = await self.search_embedding(embedding, options, served=served)
-        own = answered.seconds
-        spent = replace(before, wait=before.wait + own.wait, search=own.search)
-        return replace(answered, seconds=spent, picture=picture)
+        embedding, image, before = await self.encode(content)
+        found = await self.search_embedding(embedding, options, served=served)
+        after = found.seconds
+        seconds = replace(before, wait=before.wait + after.wait, search=after.search)
+        return replace(found, seconds=seconds, image=image)
 
     async def encode(self, content: bytes) -> Encoded:
-        if self.encoding is None:
+        if self.encoder is None:
             raise Refused(
                 409,
-                "this index holds vectors that came from elsewhere: it has no encoder for images",
-                fix="send a vector to /v1/search/vector, or ask for the neighbours of an item",
+                "this index holds vectors of another model: it has no encoder for images",
+                fix="send a vector to /v1/search/vector, or request the neighbours of an item",
             )
-        return await self.encoding.encode(content)
+        return await self.encoder.encode(content)
 
     async def search_embedding(
         self, embedding: Embeddings, options: SearchOptions, *, served: ServedVersion | None = None
-    ) -> Answered:
+    ) -> TimedResult:
         served = served or self.live.current
-        done = await self.searches.ask(embedding, (served.index, options))
-        return Answered(done.answer, served, Seconds(wait=done.waited, search=done.worked))
+        done = await self.searches.submit(embedding, (served.index, options))
+        return TimedResult(done.result, served, Timings(wait=done.waited, search=done.worked))
 
-    async def neighbours(self, name: str, options: SearchOptions) -> Answered:
-        """Of an image of the index, by its id."""
+    async def neighbours(self, name: str, options: SearchOptions) -> TimedResult:
+        """Search with an indexed image, by its id."""
         served = self.live.current
 
-        def look() -> Answered:
+        def find() -> TimedResult:
             begun = perf_counter()
             where = options.where or None
             result = served.index.neighbours(name, options.k, ranking=options.ranking, where=where)
-            return Answered(result, served, Seconds(search=perf_counter() - begun), item=name)
+            return TimedResult(result, served, Timings(search=perf_counter() - begun), item=name)
 
-        return await self.in_thread(look)
+        return await self.in_thread(find)
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def close(self) -> None:
-        if self.encoding is not None:
-            self.encoding.close()
+        if self.encoder is not None:
+            self.encoder.close()
         self.searches.close()
         self._threads.shutdown()
         self.live.current.index.close()
 
 
-def _search(alike: tuple[Index, SearchOptions], queries: list[Embeddings]) -> list[SearchResult]:
-    index, options = alike
+def _search(key: tuple[Index, SearchOptions], queries: list[Embeddings]) -> list[SearchResult]:
+    index, options = key
     return index.search(
         type(queries[0]).cat(queries),
         options.k,
@@ -272,7 +270,7 @@ def _search(alike: tuple[Index, SearchOptions], queries: list[Embeddings]) -> li
 
 
 def _pool(workers: int) -> ThreadPoolExecutor:
-    """One thread uses all cores; of several each keeps to its own."""
+    """One thread uses all cores; of several, each uses one."""
     if workers == 1:
         return ThreadPoolExecutor(1, thread_name_prefix="surefind-serve")
     return single_core_pool(workers)

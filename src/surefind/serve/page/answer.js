@@ -1,9 +1,9 @@
-// The answer: a band with the verdict, and the hits as cards.
+// Search results: the verdict and the hits.
 
 import { byId, codeBox, drawn, element, say, unbroken } from "./dom.js";
 import { many, number, percent, sentence, shortened } from "./text.js";
 
-const VERDICTS = { match: "Match", unsure: "Unsure", no_match: "No match: nothing like it is in the index", none: "Not calibrated" };
+const VERDICTS = { match: "Match", unsure: "Unsure", no_match: "No match: not in the catalogue", none: "Not calibrated" };
 const ICONS = {
   match: ["M12 25l8 8 16-18"],
   unsure: ["M17 18a7 7 0 1 1 10.5 6c-2.3 1.4-3.5 2.7-3.5 5.5", "M24 36v.5"],
@@ -11,14 +11,14 @@ const ICONS = {
   none: ["M13 24h22"],
 };
 const RANKINGS = { mean: "Mean distance", expected: "Expected distance" };
-const TAIL = 12; // last letters of an id that are always shown
+const TAIL = 12; // last characters of an id, always visible
 
 export const rankingWords = (ranking) => RANKINGS[ranking] ?? ranking;
 
-/** `more(item, name)` and `rankAs(ranking)` ask again. Without pictures to be had, none is asked for. */
-export function showAnswer(answer, info, { more, rankAs }) {
+/** Show a search result; `more(item, name)` and `rankAs(ranking)` start another search. */
+export function showAnswer(answer, info, { filtered, more, rankAs }) {
   const verdict = answer.hits.length ? answer.verdict ?? "none" : "none";
-  const said = saidOf(answer, info, rankAs);
+  const said = saidOf(answer, info, { filtered, rankAs });
   byId("verdict").dataset.verdict = verdict;
   byId("verdict").replaceChildren(
     drawn(
@@ -39,7 +39,7 @@ export function clearAnswer() {
   for (const id of ["verdict", "hits", "hits-words"]) byId(id).replaceChildren();
 }
 
-/** Dims what is below the threshold and moves the mark on every bar; null: there is none. */
+/** Dim hits below the threshold and move the mark on every bar; null: no threshold. */
 export function markHits(threshold) {
   const list = byId("hits");
   list.style.setProperty("--threshold", `${100 * (threshold ?? 0)}%`);
@@ -53,21 +53,22 @@ export function markHits(threshold) {
 
 const line = (words, kind = "verdict-sentence") => element("p", { class: kind }, ...unbroken(words));
 
-function saidOf(answer, info, rankAs) {
+function saidOf(answer, info, { filtered, rankAs }) {
   if (answer.hits.length === 0) {
-    return { title: "Nothing found", lines: [line("No image of the index meets the filter. Loosen it, or empty it.")] };
+    return { title: "Nothing found", lines: [line("No indexed image matches the filter. Change or clear it.")] };
   }
   if (answer.verdict !== null) return withConfidence(answer);
   if (info.calibration === null) {
     return {
       lines: [
         line("These are the nearest images, nearest first."),
-        line("There are no percentages until the index is calibrated with labelled images:"),
+        line("Confidence needs a calibration with labelled images:"),
         codeBox(info.how_to_calibrate),
       ],
     };
   }
-  const lines = [line(sentence(answer.uncalibrated ?? "there is no confidence for this answer"))];
+  const reason = filtered ? "Confidence is not available for filtered searches yet." : answer.uncalibrated;
+  const lines = [line(sentence(reason ?? "there is no confidence for this search"))];
   if (answer.ranking !== info.ranking) {
     const words = `Rank by ${rankingWords(info.ranking).toLowerCase()}`;
     const button = element("button", { type: "button", class: "quiet", id: "rank-back" }, words);
@@ -80,23 +81,23 @@ function saidOf(answer, info, rankAs) {
 function withConfidence(answer) {
   const lines = [line(sentence(answer.sentence))];
   if (answer.advice) lines.push(line(sentence(answer.advice), "verdict-advice"));
-  if (answer.calibrated) lines.push(line(`Rests on the calibration of ${answer.calibrated}.`, "small"));
+  if (answer.calibrated) lines.push(line(`Calibration: ${answer.calibrated}.`, "small"));
   if (answer.verdict === "no_match") {
-    lines.push(line("The bars below are for pictures that do belong here.", "small"));
+    lines.push(line("The confidences below hold only for queries that are in the catalogue.", "small"));
     return { lines };
   }
   const beside = answer.confidence === null ? null : element(
     "p", { class: "verdict-number" },
     element("strong", {}, percent(answer.confidence)),
-    element("span", {}, "that the first hit is a match"),
+    element("span", {}, "confidence of the first hit"),
   );
   return { lines, beside };
 }
 
-/** How many hits to set off; none where there is no guarantee about them. */
+/** Number of hits in the prediction set; 0 without a guarantee. */
 function lookedAt(answer) {
-  const isPromised = answer.show === 1 || answer.advice !== null;
-  return isPromised && answer.verdict !== "no_match" ? Math.min(answer.show ?? 0, answer.hits.length) : 0;
+  const isGuaranteed = answer.show === 1 || answer.advice !== null;
+  return isGuaranteed && answer.verdict !== "no_match" ? Math.min(answer.show ?? 0, answer.hits.length) : 0;
 }
 
 function hitsWords(answer) {
@@ -150,7 +151,7 @@ function meter(hit) {
   );
 }
 
-/** The middle gives way to the width there is; both ends stay. */
+/** An id whose middle is cut to fit the width; both ends stay visible. */
 function idLine(id) {
   const letters = Array.from(id);
   const tail = letters.splice(-Math.min(TAIL, letters.length)).join("");
@@ -164,10 +165,10 @@ function thumbnail(hit) {
     const place = element("p", { class: "no-picture" }, "No picture");
     picture.replaceWith(place);
     try {
-      // An image element does not tell why; the same address, asked as data, does.
+      // An image element gives no reason; the JSON error of the same URL does.
       const { error } = await (await fetch(hit.links.thumbnail)).json();
       place.textContent = `No picture: ${error.problem}`;
-    } catch { /* the words stay */ }
+    } catch { /* keep the short text */ }
   });
   return picture;
 }

@@ -1,9 +1,9 @@
-// Asking the server, and what may go wrong on the way.
+// HTTP requests to the server, retries and errors.
 
 const MOST_RETRIES = 3;
 const LONGEST_WAIT = 30;
 
-/** What went wrong and what to do, as the server says it. Status 0: it did not answer at all. */
+/** An error of the server with its fix. Status 0: no response. */
 export class Problem extends Error {
   constructor(status, problem, fix = "") {
     super(problem);
@@ -11,7 +11,7 @@ export class Problem extends Error {
   }
 }
 
-/** The response of a route. A busy server is asked again by itself; `busy(seconds, attempt)` hears of it. */
+/** Fetch a route; retry while the server is busy, calling `busy(seconds, attempt, most)` before each retry. */
 export async function fetched(path, { signal, busy, ...request } = {}) {
   for (let attempt = 1; ; attempt += 1) {
     const response = await reached(path, { ...request, signal });
@@ -27,7 +27,7 @@ export async function read(path, request) {
   return (await fetched(path, request)).json();
 }
 
-/** The hits of a question: an image file, or an image of the gallery. */
+/** Search with a query: an image file, or an indexed image. */
 export async function askedFor(question, options, request) {
   const about = new URLSearchParams({ k: options.k, ranking: options.ranking });
   for (const condition of options.where) about.append("where", condition);
@@ -40,13 +40,13 @@ export async function askedFor(question, options, request) {
   return read(`/v1/search?${about}`, { ...request, method: "POST", body, headers });
 }
 
-/** Exchanges the token for a cookie that scripts cannot read. */
+/** Exchange the token for a cookie that scripts cannot read. */
 export function signIn(token) {
   const headers = { "Content-Type": "application/json" };
   return fetched("/v1/session", { method: "POST", headers, body: JSON.stringify({ token }) });
 }
 
-/** Waits, unless it is called off. */
+/** Wait; reject if aborted. */
 export function pause(seconds, signal) {
   return new Promise((resolve, reject) => {
     const called = () => { clearTimeout(timer); reject(signal.reason); };
@@ -65,7 +65,7 @@ async function reached(path, request) {
     return await fetch(path, { credentials: "same-origin", ...request });
   } catch (failure) {
     if (request.signal?.aborted) throw failure;
-    throw new Problem(0, "The server cannot be reached.", "See whether surefind serve still runs, then try again.");
+    throw new Problem(0, "The server cannot be reached.", "Check that surefind serve is running, then try again.");
   }
 }
 

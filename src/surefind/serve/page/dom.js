@@ -1,4 +1,4 @@
-// Elements made by script. Text only ever becomes text: nothing here reads markup.
+// DOM helpers. Text is only ever inserted as text, never parsed as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -14,12 +14,12 @@ export function drawn(name, attributes = {}, ...children) {
   return filled(document.createElementNS(SVG, name), attributes, children);
 }
 
-/** Puts words into an element that is there already. */
+/** Set the text of an existing element. */
 export function say(id, words) {
   byId(id).replaceChildren(...unbroken(words ?? ""));
 }
 
-/** Words whose percentages stay on one line. */
+/** Text in which percentages do not wrap. */
 export function unbroken(words) {
   return words.split(/((?:[<>] )?[\d.,]+ %)/).map((part, n) => (n % 2 ? element("span", { class: "whole" }, part) : part));
 }
@@ -33,7 +33,7 @@ export function codeBox(command) {
       await navigator.clipboard.writeText(command);
       button.textContent = "Copied";
     } catch {
-      // Browsers keep the clipboard from pages without TLS: select it, and a key does the rest.
+      // Without TLS there is no clipboard access: select the text instead.
       getSelection().selectAllChildren(code);
       button.textContent = "Press Ctrl-C";
     }
@@ -42,7 +42,7 @@ export function codeBox(command) {
   return element("div", { class: "code" }, code, button);
 }
 
-/** One of a few: radio buttons in a fieldset that has its legend already. */
+/** Radio buttons in a fieldset that already has its legend. */
 export function radios(fieldset, { name, choices, chosen }) {
   const rows = choices.map(({ value, words }) => element(
     "label", {},

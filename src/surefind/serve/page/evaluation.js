@@ -1,11 +1,11 @@
-// How good the confidence is: what was measured when it was learned, and the report.
+// Evaluation tab: quality of the calibration, and the report.
 
 import { byId, codeBox, element, unbroken } from "./dom.js";
 import { curvePlot, reliabilityPlot, rowAt } from "./plots.js";
 import { count, day, share } from "./text.js";
 
-const UNCALIBRATED = "Distances alone do not say how sure a hit is. With labelled images the index learns it";
-const NO_REPORT = "A report measures retrieval, calibration and strangers on a whole test set";
+const UNCALIBRATED = "Distances alone give no confidence. Calibrate the index with labelled images";
+const NO_REPORT = "A report measures retrieval, calibration and out-of-distribution detection on a test set";
 
 export function showEvaluation(info) {
   byId("evaluation").replaceChildren(...(info.calibration === null ? uncalibrated(info) : calibrated(info.calibration)));
@@ -15,37 +15,37 @@ export function showEvaluation(info) {
 function uncalibrated(info) {
   return [
     element("h1", { class: "view-title" }, "Not calibrated yet"),
-    element("p", { class: "lead" }, `${UNCALIBRATED}, and this page shows how well:`),
+    element("p", { class: "lead" }, `${UNCALIBRATED}:`),
     codeBox(info.how_to_calibrate),
   ];
 }
 
 function calibrated(made) {
-  const right = `The first hit was right for ${share(made.quality.right)} of them.`;
+  const right = `The first hit was correct for ${share(made.quality.right)} of them.`;
   const copies = made.left_out === null ? "" : ` ${made.left_out}`;
   const queries = `${count(made.queries)} labelled queries of ${count(made.classes)} classes (${made.source})`;
   return [
-    element("h1", { class: "view-title" }, "Does the confidence hold?"),
+    element("h1", { class: "view-title" }, "Calibration quality"),
     element("p", { class: "lead" }, ...unbroken(`Measured on ${queries}, ${day(made.created)}. ${right}${copies}`)),
     element("ul", { class: "tiles" }, ...tiles(made.quality)),
-    element("div", { class: "two" }, saidAndTrue(made), element("section", { class: "card" }, ...fewerErrors(made), ...guarantees(made))),
+    element("div", { class: "two" }, reliabilityCard(made), element("section", { class: "card" }, ...precisionAndCoverage(made), ...guarantees(made))),
   ];
 }
 
-function saidAndTrue(made) {
-  const words = "Ten groups of queries, from the least to the most sure. On the diagonal, the confidence said is the share that was right.";
+function reliabilityCard(made) {
+  const words = "Queries in ten groups by confidence. On the diagonal, confidence equals the share of correct hits.";
   return element(
     "section", { class: "card" },
-    element("h2", {}, "Said and true"),
+    element("h2", {}, "Reliability"),
     element("p", { class: "small" }, words),
     element("div", { class: "plot" }, reliabilityPlot(made.reliability)),
   );
 }
 
-function fewerErrors(made) {
-  const words = "The share of answers that was right, and the share of queries answered, over the confidence asked for.";
+function precisionAndCoverage(made) {
+  const words = "Precision and coverage as functions of the confidence threshold.";
   return [
-    element("h2", {}, "Fewer answers, fewer errors"),
+    element("h2", {}, "Precision and coverage"),
     element("p", { class: "small" }, words),
     element("div", { class: "plot" }, measuredPlot(made)),
   ];
@@ -54,7 +54,7 @@ function fewerErrors(made) {
 function guarantees(made) {
   const rows = (lines) => lines.map((words) => element("li", {}, ...unbroken(words)));
   const guaranteed = [
-    element("h2", { class: "next" }, "What is guaranteed"),
+    element("h2", { class: "next" }, "Guarantees"),
     element("ul", { class: "plain-list" }, ...rows([made.guaranteed, made.shown, made.no_match])),
   ];
   if (made.remarks.length === 0) return guaranteed;
@@ -69,23 +69,23 @@ function measuredPlot({ curve, threshold }) {
 }
 
 function tiles(quality) {
-  const than = "the nearest distance alone: ";
+  const than = "nearest distance: ";
   return [
-    tile("Right before wrong", quality.auroc, {
-      short: "AUROC", beside: `${than}${digits(quality.baseline_auroc)}; d₁/d₂₀: ${digits(quality.ratio_auroc)}`,
-      words: "How often a right answer has more confidence than a wrong one. 1 is perfect, 0.5 is guessing. Averaged within the folds.",
+    tile("Ranks right above wrong", quality.auroc, {
+      short: "AUROC", beside: `${than}${digits(quality.baseline_auroc)}; distance ratio: ${digits(quality.ratio_auroc)}`,
+      words: "Probability that a correct hit has more confidence than a wrong one. 1 is perfect, 0.5 is random. Averaged over cross-validation folds.",
     }),
-    tile("Off by", quality.ece, {
-      short: "ECE", beside: `a perfect model: ${digits(quality.floor)}; ${than}${digits(quality.baseline_ece)}`,
-      words: "How far the confidence lies from what was true, on average, less what so few queries add. A perfect model would show the figure above.",
+    tile("Calibration error", quality.ece, {
+      short: "ECE", beside: `perfectly calibrated: ${digits(quality.floor)}; ${than}${digits(quality.baseline_ece)}`,
+      words: "Mean difference between confidence and accuracy, bias-corrected. Compare with a perfectly calibrated model.",
     }),
     tile("Squared error", quality.brier, {
       short: "Brier", beside: `${than}${digits(quality.baseline_brier)}`,
-      words: "Of the confidence against right or wrong: sharp and honest at once. 0 is perfect.",
+      words: "Mean squared error of the confidence as a probability. 0 is perfect.",
     }),
-    tile("Wrong while sure", quality.aurc, {
+    tile("Error among the surest", quality.aurc, {
       short: "AURC", beside: null,
-      words: "The error rate, averaged over answering the surest few to all. 0 is perfect.",
+      words: "Error rate averaged over all coverages (risk–coverage curve). 0 is perfect.",
     }),
   ];
 }
@@ -107,12 +107,12 @@ function reportOf(info) {
   if (info.report === null) {
     return [
       title,
-      element("p", {}, `${NO_REPORT}. Make one, and it is shown here:`),
+      element("p", {}, `${NO_REPORT}. To show one here:`),
       codeBox("surefind evaluate MODEL DATA -o REPORT"),
       codeBox(`surefind serve ${info.name} --report REPORT`),
     ];
   }
-  const open = element("a", { href: info.report, target: "_blank", rel: "noopener" }, "Open it alone");
+  const open = element("a", { href: info.report, target: "_blank", rel: "noopener" }, "Open in new tab");
   const frame = element("iframe", { src: info.report, title: "Evaluation report", sandbox: "", loading: "lazy" });
   return [element("div", { class: "report-head" }, title, open), frame];
 }

@@ -1,4 +1,4 @@
-// The gallery as a map: alike images lie near each other. Colours, legend, the point under the hand.
+// Map of the indexed images: similar images lie near each other. Colours, legend, selected point.
 
 import { fetched, pause, waitOf } from "./api.js";
 import { byId, drawn, element, radios, say } from "./dom.js";
@@ -9,14 +9,14 @@ const ARROWS = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], Arro
 const MOST_NAMED = 40;
 const UNLABELLED = "#8a94a0";
 const DISTINCT = ["#3b7dd8", "#e0701b", "#2c9e5b", "#c2396b", "#7d5bd0", "#b08a00", "#17a2b0", "#8a5a3c", "#d64545", "#6b7f2a"];
-const CLEAR_TO_UNSURE = [[58, 82, 180], [38, 145, 160], [105, 180, 100], [225, 185, 60], [222, 95, 60]];
+const CERTAIN_TO_UNCERTAIN = [[58, 82, 180], [38, 145, 160], [105, 180, 100], [225, 185, 60], [222, 95, 60]];
 
 const view = new View();
 let points = null;
 let loading = false;
 let colours = [];
 let current = null;
-let ringed = new Set(); // items of the answer on the page
+let ringed = new Set(); // items of the current result
 let pictures = false;
 let open = () => {};
 
@@ -40,7 +40,7 @@ export function setUpMap({ open: opened }) {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", refresh);
 }
 
-/** Fetches the map when it is first seen, and waits while the server still makes it. */
+/** Fetch the map when first opened; poll while the server computes it. */
 export async function showMap() {
   if (points !== null || loading) return;
   loading = true;
@@ -73,14 +73,14 @@ async function made() {
   }
 }
 
-/** Another version of the index has another map. */
+/** Drop the map of an older version of the index. */
 export function forgetMap(info) {
   points = null;
   current = null;
   pictures = info.pictures;
   for (const id of ["map-bar", "map-box"]) byId(id).hidden = true;
   byId("map-legend").replaceChildren();
-  say("map-words", info.images === 0 ? "There is nothing to draw yet: this index has no images." : "Asking for the map");
+  say("map-words", info.images === 0 ? "This index has no images yet." : "Loading the map");
 }
 
 export function markOnMap(answer) {
@@ -91,7 +91,7 @@ export function markOnMap(answer) {
 
 const namesOf = () => [...new Set(points.labels.filter((label) => label !== null))].sort();
 
-/** The least and the most variance, or null where they are all the same. */
+/** The range of variances, or null if they are all equal. */
 function variances() {
   const low = points.var.reduce((least, variance) => Math.min(least, variance), Infinity);
   const high = points.var.reduce((most, variance) => Math.max(most, variance), -Infinity);
@@ -119,38 +119,38 @@ function recolour() {
     const step = (_, n) => drawn("rect", { x: n * 8, y: 0, width: 8.5, height: 12, fill: between(n / 23) });
     const ramp = { class: "ramp", viewBox: "0 0 192 12", width: 192, height: 12, "aria-hidden": "true" };
     byId("map-legend").replaceChildren(
-      element("span", {}, `surer ${number(low)}`),
+      element("span", {}, `certain ${number(low)}`),
       drawn("svg", ramp, ...Array.from({ length: 24 }, step)),
-      element("span", {}, `${number(high)} less sure`),
+      element("span", {}, `${number(high)} uncertain`),
     );
   } else {
     const names = namesOf();
-    // Chosen by hand for a few classes, by hue for many: the same on every visit.
+    // A fixed palette for few classes, hashed hues for many: stable across visits.
     const ofClass = new Map(names.map((name, n) => [name, names.length <= DISTINCT.length ? DISTINCT[n] : hashed(name)]));
     colours = points.labels.map((label) => ofClass.get(label) ?? UNLABELLED);
     byId("map-legend").replaceChildren(...(names.length > MOST_NAMED
-      ? [element("span", {}, `${names.length} classes, each of its own hue`)]
+      ? [element("span", {}, `${names.length} classes, one colour each`)]
       : names.map((name) => legendButton(name, ofClass.get(name)))));
   }
   refresh();
 }
 
-/** A colour from sure (0) to unsure (1). */
+/** A colour from certain (0) to uncertain (1). */
 function between(share) {
-  const at = share * (CLEAR_TO_UNSURE.length - 1);
-  const from = Math.min(Math.floor(at), CLEAR_TO_UNSURE.length - 2);
-  const mixed = CLEAR_TO_UNSURE[from].map((part, n) => Math.round(part + (at - from) * (CLEAR_TO_UNSURE[from + 1][n] - part)));
+  const at = share * (CERTAIN_TO_UNCERTAIN.length - 1);
+  const from = Math.min(Math.floor(at), CERTAIN_TO_UNCERTAIN.length - 2);
+  const mixed = CERTAIN_TO_UNCERTAIN[from].map((part, n) => Math.round(part + (at - from) * (CERTAIN_TO_UNCERTAIN[from + 1][n] - part)));
   return `rgb(${mixed.join(" ")})`;
 }
 
 function hashed(name) {
-  let hash = 2166136261; // FNV-1a: near names get far hues
+  let hash = 2166136261; // FNV-1a: similar names get different hues
   for (const letter of name) hash = Math.imul(hash ^ letter.codePointAt(0), 16777619) >>> 0;
   const lightness = [0.58, 0.66, 0.74][(hash >>> 16) % 3];
-  return `oklch(${lightness} 0.16 ${hash % 360})`; // equally bright to the eye, on white and on black
+  return `oklch(${lightness} 0.16 ${hash % 360})`; // perceptually uniform lightness
 }
 
-/** A name of the legend sets its class off, and a second press lets it go. */
+/** A legend entry that toggles the highlight of its class. */
 function legendButton(name, colour) {
   const swatch = element("span", { class: "swatch" });
   swatch.style.backgroundColor = colour;

@@ -1,9 +1,9 @@
-// The canvas of the map: which part is seen, the gestures that move it, drawing points and finding them.
+// Canvas of the map: view transform, gestures, drawing and hit testing.
 
 const MOST_ZOOM = 40;
 const EDGE = 18;
-const CLICK = 5; // pixels a finger may slip
-const REACH = 14; // pixels from which a point counts as meant
+const CLICK = 5; // pixels a click may move
+const REACH = 14; // pixels within which a point is hit
 
 const middle = ([low, high]) => (low + high) / 2;
 
@@ -12,20 +12,20 @@ function ends(values) {
   return values.reduce(widened, [Infinity, -Infinity]);
 }
 
-/** A middle from which `half` to either side stays on the map; where all of it is seen, the map's own. */
+/** Clamp a centre so that `half` on either side stays on the map. */
 function kept(value, [low, high], half) {
   if (high - low <= 2 * half) return middle([low, high]);
   return Math.min(high - half, Math.max(low + half, value));
 }
 
-/** Says where on the canvas a point of the map is; both directions have one scale. */
+/** Transform between map and canvas coordinates, with the same scale on both axes. */
 export class View {
   constructor() {
     this.size = { width: 1, height: 1 };
     this.frame([0, 1], [0, 1]);
   }
 
-  /** Takes the points to be seen. */
+  /** Set the points to show. */
   frame(x, y) {
     this.ends = { x: ends(x), y: ends(y) };
     this.whole();
@@ -37,7 +37,7 @@ export class View {
     this.y = middle(this.ends.y);
   }
 
-  /** Pixels of one unit of the map. */
+  /** Pixels per map unit. */
   get unit() {
     const fits = (pixels, [low, high]) => Math.max(1, pixels - 2 * EDGE) / Math.max(high - low, 1e-6);
     return this.zoom * Math.min(fits(this.size.width, this.ends.x), fits(this.size.height, this.ends.y));
@@ -47,7 +47,7 @@ export class View {
 
   down(y) { return this.size.height / 2 + (y - this.y) * this.unit; }
 
-  /** Zooms while the point under (px, py) stays where it is. */
+  /** Zoom around the canvas point (px, py). */
   zoomBy(factor, px = this.size.width / 2, py = this.size.height / 2) {
     const [dx, dy, before] = [px - this.size.width / 2, py - this.size.height / 2, this.unit];
     this.zoom = Math.min(MOST_ZOOM, Math.max(1, this.zoom * factor));
@@ -56,7 +56,7 @@ export class View {
 
   panBy(px, py) { this.moveTo(this.x - px / this.unit, this.y - py / this.unit); }
 
-  /** Brings a point into sight. */
+  /** Scroll a point into view. */
   show(x, y) {
     const [px, py] = [this.across(x), this.down(y)];
     const seen = px > 0 && py > 0 && px < this.size.width && py < this.size.height;
@@ -69,7 +69,7 @@ export class View {
   }
 }
 
-/** Wheel, drag and pinch move the view; a press that does not move is a click. */
+/** Wheel, drag and pinch move the view; a press without movement is a click. */
 export function setUpGestures(canvas, view, { moved, hovered, clicked }) {
   const pointers = new Map();
   let travelled = 0;
@@ -110,7 +110,7 @@ export function setUpGestures(canvas, view, { moved, hovered, clicked }) {
   canvas.addEventListener("pointerleave", () => { if (pointers.size === 0) hovered(null); });
 }
 
-/** Canvas pixels are the screen's, whatever the zoom of the browser. */
+/** Match the canvas resolution to the device pixels. */
 export function fit(canvas, view) {
   const { width, height } = canvas.getBoundingClientRect();
   const fine = devicePixelRatio || 1;
@@ -119,7 +119,7 @@ export function fit(canvas, view) {
   canvas.height = Math.round(height * fine);
 }
 
-/** Draws everything: `look` says colours, the class set off, the hits ringed and the point under the hand. */
+/** Draw all points; `look` has colours, highlighted class, ringed hits and the current point. */
 export function draw(canvas, points, view, look) {
   const pen = canvas.getContext("2d");
   const fine = devicePixelRatio || 1;
@@ -146,7 +146,7 @@ export function draw(canvas, points, view, look) {
   if (look.current !== null) ring(look.current, radius + 5, 3);
 }
 
-/** The point under the hand, or null. */
+/** The point at a canvas position, or null. */
 export function nearest(points, view, { x, y }) {
   let [best, reach] = [null, REACH];
   for (let n = 0; n < points.items.length; n += 1) {
@@ -156,7 +156,7 @@ export function nearest(points, view, { x, y }) {
   return best;
 }
 
-/** The nearest point in a direction: ahead more than aside. */
+/** The nearest point in a direction. */
 export function towards(points, view, { from, right, down }) {
   const [x, y] = [view.across(points.x[from]), view.down(points.y[from])];
   let [best, least] = [null, Infinity];

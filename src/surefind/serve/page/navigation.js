@@ -1,10 +1,10 @@
-// Tabs (Search, Map, Evaluation), and the browser's history: every answer is a step, so that Back returns to it.
+// Tabs (Search, Map, Evaluation) and browser history: every result is a history entry.
 
 import { byId } from "./dom.js";
 
 const NAMES = ["search", "map", "evaluation"];
-const HASH = "#view-"; // no id: Tab would start behind the element that has it
-const MOST_KEPT = 50; // pictures of old answers are let go
+const HASH = "#view-"; // not an element id: Tab would start behind that element
+const MOST_KEPT = 50; // results in memory
 
 const steps = new Map();
 let number = 0;
@@ -12,7 +12,7 @@ let shown = () => {};
 
 const named = (hash) => NAMES.find((name) => hash === HASH + name);
 
-/** `opened(name)` hears of every tab, so that a view can load what it needs when it is first seen. */
+/** `opened(name)` is called for every opened tab, so that a view can load lazily. */
 export function setUpTabs(opened) {
   shown = opened;
   for (const name of NAMES) byId(`tab-${name}`).addEventListener("click", () => openTab(name));
@@ -50,7 +50,7 @@ function walk(event) {
   byId(`tab-${name}`).focus();
 }
 
-/** `back(step)` gets the step gone to; with `item` only where the answer is not kept any more; null at the start. */
+/** `back(step)` gets the history entry; only its `item` if the result is no longer in memory; null at the start. */
 export function setUpHistory(back) {
   addEventListener("popstate", (event) => {
     number = event.state?.step ?? 0;
@@ -58,14 +58,14 @@ export function setUpHistory(back) {
   });
 }
 
-/** The image an address asks for, so that links to it work. */
+/** The item in the page's URL, so that links to it work. */
 export function stepOfAddress() {
   const item = new URLSearchParams(location.search).get("item");
   return item === null ? null : { item };
 }
 
 export function remember(step, { isNew }) {
-  if (isNew) number = Math.max(Date.now(), number + 1); // never a number of a page loaded earlier
+  if (isNew) number = Math.max(Date.now(), number + 1); // unique across page loads
   steps.set(number, step);
   if (steps.size > MOST_KEPT) steps.delete(steps.keys().next().value);
   const { item } = step.question;

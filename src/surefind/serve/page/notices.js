@@ -1,10 +1,10 @@
-// What the page says of the index, of problems and of progress; and the form for a token.
+// Index summary, problems, warnings, progress, and the sign-in form.
 
 import { signIn } from "./api.js";
 import { byId, codeBox, element, say } from "./dom.js";
 import { count, many, sentence } from "./text.js";
 
-/** What the index is: before anything is asked, and below everything. */
+/** Show the index in the header, the introduction and the footer. */
 export function showIndex(info) {
   const images = many(info.images, "image");
   say("which", `${info.name} · ${images}`);
@@ -19,24 +19,24 @@ export function showIndex(info) {
 function welcome(info) {
   const uncalibrated = info.calibration === null;
   if (info.images === 0) {
-    return ["This index has no images yet", "Add some, and this page finds them:", codeBox(`surefind index MODEL PHOTOS -o ${info.name}`)];
+    return ["This index has no images yet", "Add some:", codeBox(`surefind index MODEL PHOTOS -o ${info.name}`)];
   }
   if (!info.takes_images) {
     return [
-      `${many(info.images, "image")}, known by their vectors`,
-      "The vectors come from another model, so a photo cannot be asked here. Ask with an image the index knows, "
+      `${many(info.images, "image")}, indexed by vectors`,
+      "The vectors come from another model, so photos cannot be searched here. Search with an indexed image, "
         + "or send a vector of that model to ",
       element("code", {}, "POST /v1/search/vector"), ".",
-      ...(uncalibrated ? [" There are no percentages until the index is calibrated:", codeBox(info.how_to_calibrate)] : []),
+      ...(uncalibrated ? [" Confidence needs a calibration:", codeBox(info.how_to_calibrate)] : []),
     ];
   }
-  const hero = info.images === 1 ? "Is it this image?" : `Which of ${count(info.images)} images is it?`;
-  const [found, sure] = ["Show a photo: surefind finds the nearest ones", "how sure it is"];
+  const hero = info.images === 1 ? "Search 1 image" : `Search ${count(info.images)} images`;
+  const [found, sure] = ["Choose a photo: surefind finds the most similar images", "how reliable each hit is"];
   if (!uncalibrated) return [hero, `${found} and says ${sure}.`];
-  return [hero, `${found}. It cannot say ${sure} until the index is calibrated:`, codeBox(info.how_to_calibrate)];
+  return [hero, `${found}. To see ${sure}, calibrate the index:`, codeBox(info.how_to_calibrate)];
 }
 
-/** A problem with what to do about it; `again` puts a button beside it. */
+/** Show a problem and its fix; `again` adds a retry button. */
 export function showProblem({ problem, fix }, again = null) {
   const lines = [element("p", {}, element("strong", {}, sentence(problem)))];
   if (fix) lines.push(element("p", {}, sentence(fix)));
@@ -60,14 +60,14 @@ export function showWarnings(warnings) {
   }));
 }
 
-/** What is going on; null: nothing. */
+/** Show progress; null hides it. */
 export function showProgress(words) {
   say("progress-words", words);
   byId("progress").hidden = words === null;
   byId("answer").setAttribute("aria-busy", String(words !== null));
 }
 
-/** `entered()` is called once the server knows us. */
+/** `entered()` is called once signed in. */
 export function setUpSignIn(entered) {
   byId("sign-in").addEventListener("submit", async (event) => {
     event.preventDefault();
@@ -75,7 +75,7 @@ export function setUpSignIn(entered) {
     try {
       await signIn(byId("token").value);
     } catch (failure) {
-      say("sign-in-error", failure.status === 401 ? "This is not the token." : failure.message);
+      say("sign-in-error", failure.status === 401 ? "Wrong token." : failure.message);
       byId("token").select();
       return;
     }

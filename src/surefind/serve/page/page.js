@@ -1,4 +1,4 @@
-// The page as a whole: loads what the server is, takes questions, shows answers.
+// Page controller: loads the index info, runs searches, shows results.
 
 import { clearAnswer, markHits, showAnswer } from "./answer.js";
 import { Problem, askedFor, read } from "./api.js";
@@ -14,8 +14,8 @@ import {
 import { shortened } from "./text.js";
 
 let info = null;
-let step = null; // the question, the options and the answer that are on the page
-let running = null; // one question at a time: a newer one calls the older off
+let step = null; // query, options and result on the page
+let running = null; // one search at a time: a newer one cancels the older
 
 const become = (state) => { document.body.dataset.state = state; };
 
@@ -31,10 +31,10 @@ async function load() {
   become("ready");
   if (openedTab() === "map") showMap();
   const asked = stepOfAddress();
-  if (asked !== null) ask(ofItem(asked.item, "an image of the gallery"), { isNew: false });
+  if (asked !== null) ask(ofItem(asked.item, "an indexed image"), { isNew: false });
 }
 
-/** What the server is now; an index may change while it is served. */
+/** Load the index info; an index may change while it is served. */
 async function learn() {
   info = await read("/v1/info");
   document.title = `surefind · ${info.name}`;
@@ -66,17 +66,17 @@ async function ask(question, { isNew = true, options = chosenOptions() } = {}) {
     if (await relearned(answer) && step === mine) show(mine);
   } catch (failure) {
     if (isOfFilter(failure, question, options)) { become("error"); refuseFilter(failure); return; }
-    if (step !== null) restoreOptions(step.options); // the hits that stay were found with these
+    if (step !== null) restoreOptions(step.options); // the hits shown were found with these
     fail(failure, () => ask(question, { isNew, options }));
   }
 }
 
-/** The answer, or null if it was called off meanwhile. Raises Problem. */
+/** The result, or null if cancelled. Throws Problem. */
 async function answered(question, options) {
-  callOff();
+  cancelRunning();
   const mine = running = new AbortController();
   showProgress(`Searching with ${shortened(question.name)}`);
-  const busy = (seconds, attempt, most) => showProgress(`The server is busy: asking again in ${seconds} s (${attempt} of ${most})`);
+  const busy = (seconds, attempt, most) => showProgress(`The server is busy: retrying in ${seconds} s (${attempt} of ${most})`);
   try {
     const answer = await askedFor(question, options, { signal: mine.signal, busy });
     return running === mine ? answer : null;
@@ -88,7 +88,7 @@ async function answered(question, options) {
   }
 }
 
-function callOff() {
+function cancelRunning() {
   running?.abort();
   if (running !== null) endProgress();
 }
@@ -98,10 +98,10 @@ function endProgress() {
   showProgress(null);
 }
 
-/** Asked by its address alone, an image has its name from the answer. */
+/** A query opened by URL gets its name from the result. */
 const named = (question, answer) => (question.item === null ? question : { ...question, name: answer.query.id ?? question.name });
 
-/** Learns anew if the answer comes from another index than the page knows. */
+/** Reload the info if the result comes from another version of the index. */
 async function relearned(answer) {
   const same = answer.index.version === info.version
     && (answer.calibrated === null || answer.calibrated === info.calibration?.made_with);
@@ -114,7 +114,7 @@ function show({ question, options, answer }) {
   restoreOptions(options);
   showQuestion(question, info);
   showFacts(answer);
-  showAnswer(answer, info, { more, rankAs });
+  showAnswer(answer, info, { filtered: options.where.length > 0, more, rankAs });
   showThreshold(answer);
   showUncertainty(answer, info);
   markOnMap(answer);
@@ -122,7 +122,7 @@ function show({ question, options, answer }) {
   become("answered");
 }
 
-/** Old hits beside a new picture would be read as its answer. */
+/** Clear old hits when the query changes. */
 function forgetAnswer(question) {
   step = null;
   showQuestion(question, info);
@@ -140,8 +140,8 @@ function fail(failure, again) {
   openTab("search");
   if (!(failure instanceof Problem)) {
     console.error(failure);
-    const fix = `Load it again: ${failure.message}`;
-    showProblem({ problem: "The page could not show the answer", fix }, () => location.reload());
+    const fix = `Reload the page: ${failure.message}`;
+    showProblem({ problem: "The page could not show the result", fix }, () => location.reload());
   } else if (failure.status === 401) askToSignIn();
   else showProblem(failure, failure.status === 0 || failure.status >= 500 ? again : null);
   become("error");
@@ -157,7 +157,7 @@ function refuse(problem) {
 function toTop() {
   const motion = matchMedia("(prefers-reduced-motion: reduce)").matches ? "instant" : "smooth";
   scrollTo({ top: 0, behavior: motion });
-  // The button that asked is gone with its card; the keyboard goes on from the answer.
+  // The clicked button is gone with its card; move the focus to the result.
   if (document.activeElement === document.body) byId("panel-search").focus({ preventScroll: true });
 }
 
@@ -169,11 +169,11 @@ function begin() {
 }
 
 function goBack(before) {
-  callOff();
+  cancelRunning();
   openTab("search");
   if (before === null) begin();
   else if (before.answer) { step = before; show(before); toTop(); }
-  else ask(ofItem(before.item, "an image of the gallery"), { isNew: false });
+  else ask(ofItem(before.item, "an indexed image"), { isNew: false });
 }
 
 const more = (item, name) => ask(ofItem(item, name));
@@ -184,7 +184,7 @@ function rankAs(ranking) {
 }
 
 function cancel() {
-  callOff();
+  cancelRunning();
   if (step === null) begin();
   else { restoreOptions(step.options); become("answered"); }
 }

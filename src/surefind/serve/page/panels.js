@@ -1,30 +1,30 @@
-// Beside the answer: a slider over the confidence, and where the picture stands among the gallery's variances.
+// Panels beside the result: confidence threshold, and uncertainty of the query.
 
 import { read } from "./api.js";
 import { byId, say } from "./dom.js";
 import { curvePlot, histogramPlot, rowAt } from "./plots.js";
 import { count, many, number, percent, share, threshold as thresholdWords } from "./text.js";
 
-const UNPROMISED = 0.5;
-const CONSTANT = "This model gives every picture the same variance, so there is nothing to compare.";
+const DEFAULT_THRESHOLD = 0.5; // without a guarantee
+const CONSTANT = "This model gives every image the same variance.";
 
 let calibration = null;
 let answer = null;
 let current = null; // threshold
 let moved = () => {};
 let plot = null;
-let gallery = null; // its variances
+let gallery = null; // histogram of its variances
 let turn = 0;
 
-/** `changed(threshold)` hears of every move. */
+/** `changed(threshold)` is called on every change. */
 export function setUpThreshold(changed) {
   moved = changed;
   byId("threshold").addEventListener("input", (event) => moveTo(Number(event.target.value)));
   byId("threshold-reset").addEventListener("click", () => moveTo(start()));
-  byId("threshold-more").open = matchMedia("(min-width: 60rem)").matches; // a phone shows the hits first
+  byId("threshold-more").open = matchMedia("(min-width: 60rem)").matches; // phones show the hits first
 }
 
-/** Takes another version of the index; the slider goes back to what its calibration guarantees. */
+/** Load a calibration; the slider starts at its guaranteed threshold. */
 export function learnPanels(made) {
   gallery = null;
   calibration = made;
@@ -35,7 +35,7 @@ export function learnPanels(made) {
   say("threshold-guarantee", guaranteeWords());
 }
 
-/** Shows the slider for an answer with confidence, and hides it for any other. */
+/** Show the slider for a result with confidence; hide it otherwise. */
 export function showThreshold(shown) {
   answer = shown;
   const has = calibration !== null && answer !== null && answer.confidence !== null;
@@ -44,17 +44,17 @@ export function showThreshold(shown) {
   else moved(null);
 }
 
-const start = () => calibration.threshold ?? UNPROMISED;
+const start = () => calibration.threshold ?? DEFAULT_THRESHOLD;
 
 function moveTo(value) {
-  // The slider rounds; the guarantee holds for the exact value, so that one is kept beside it.
+  // The slider rounds; the guarantee holds for the exact value.
   current = Math.abs(value - start()) < 0.0006 ? start() : value;
   const slider = byId("threshold");
   slider.value = String(current);
   const row = rowAt(calibration.curve, current);
   say("threshold-value", thresholdWords(current));
   say("threshold-words", measuredWords(row));
-  say("threshold-fate", fateWords());
+  say("threshold-fate", verdictWords());
   slider.setAttribute("aria-valuetext", `${thresholdWords(current)}: ${measuredWords(row)}`);
   byId("threshold-reset").disabled = current === start();
   plot.moveTo(current, row);
@@ -62,49 +62,49 @@ function moveTo(value) {
 }
 
 function measuredWords(row) {
-  if (row.answered === 0) return "No calibration query was that sure: nothing would be answered.";
-  return `Of the answers kept, ${share(row.precision)} were right; ${share(row.coverage)} of queries are answered `
-    + `(${count(row.right)} of ${count(row.answered)} calibration queries right).`;
+  if (row.answered === 0) return "No calibration query is above this threshold.";
+  return `Precision ${share(row.precision)}, coverage ${share(row.coverage)} `
+    + `(${count(row.right)} of ${count(row.answered)} calibration queries correct).`;
 }
 
-function fateWords() {
-  if (answer.verdict === "no_match") return "This query is called foreign at any threshold.";
+function verdictWords() {
+  if (answer.verdict === "no_match") return "This query is not in the catalogue at any threshold.";
   const sure = percent(answer.confidence);
-  if (answer.confidence >= current) return `This query would be answered: its first hit has ${sure}.`;
-  return `This query would be left open: its first hit has only ${sure}.`;
+  if (answer.confidence >= current) return `This query is a match at this threshold: confidence ${sure}.`;
+  return `This query is unsure at this threshold: confidence ${sure}.`;
 }
 
 function guaranteeWords() {
-  const elsewhere = "What the slider says is what was measured on the calibration queries, not a guarantee.";
+  const elsewhere = "Precision and coverage are measured on the calibration queries, not guaranteed.";
   if (calibration.threshold === null) return `${calibration.guaranteed} ${elsewhere}`;
-  return `Only ${thresholdWords(calibration.threshold)} carries a guarantee: ${calibration.guaranteed} `
-    + "Everywhere else it is what was measured on the calibration queries.";
+  return `Only the threshold ${thresholdWords(calibration.threshold)} has a guarantee. ${calibration.guaranteed} `
+    + "Other thresholds show what was measured on the calibration queries.";
 }
 
-/** `info.calibration` decides whether a share may be told in percent. */
+/** Show the query's variance among those of the index; in per cent only with a calibration. */
 export async function showUncertainty(shown, info) {
   const mine = turn += 1;
   byId("uncertainty").hidden = shown === null;
   if (shown === null) return;
   gallery ??= await (info.has_variance ? read("/v1/uncertainty").catch(() => null) : { counts: [] });
-  if (mine !== turn) return; // another answer came meanwhile
+  if (mine !== turn) return; // superseded by a newer result
   const known = gallery !== null && gallery.counts.length > 0;
   byId("uncertainty-plot").replaceChildren(...(known ? [histogramPlot(gallery, shown.query.var)] : []));
   if (known) say("uncertainty-words", standing(shown.query.var, { inPercent: info.calibration !== null }));
-  else say("uncertainty-words", gallery === null ? "The gallery's variances could not be read." : CONSTANT);
+  else say("uncertainty-words", gallery === null ? "The variances of the index could not be loaded." : CONSTANT);
 }
 
 function standing(variance, { inPercent }) {
   const { counts, edges, images, of } = gallery;
-  // Within a bin, images are spread evenly.
+  // Interpolate within a bin.
   const less = Math.round(counts.reduce((sum, here, bin) => {
     const share = Math.log(variance / edges[bin]) / Math.log(edges[bin + 1] / edges[bin]);
     return sum + here * Math.min(1, Math.max(0, share));
   }, 0));
   const surer = images - less;
-  const told = (part) => (inPercent ? `${share(part / images)} of the gallery` : `${count(part)} of ${many(images, "image")}`);
-  const seen = images < of ? ` (${count(images)} images looked at)` : "";
-  const side = surer >= less ? "surer than" : "less sure than";
+  const amount = (part) => (inPercent ? `${share(part / images)} of the indexed images` : `${count(part)} of ${many(images, "image")}`);
+  const seen = images < of ? ` (${count(images)} images sampled)` : "";
+  const side = surer >= less ? "more certain than" : "less certain than";
   const most = Math.max(surer, less);
-  return `Its variance is ${number(variance)}: ${side} ${most === images ? "the whole gallery" : told(most)}${seen}.`;
+  return `Variance ${number(variance)}: ${side} ${most === images ? "all indexed images" : amount(most)}${seen}.`;
 }

@@ -1,4 +1,4 @@
-// Plots: precision and coverage over the threshold, reliability, the histogram of variances.
+// Plots: precision and coverage by threshold, reliability diagram, histogram of variances.
 
 import { drawn } from "./dom.js";
 import { count, number, share } from "./text.js";
@@ -24,19 +24,19 @@ function line(name, points) {
   return drawn("path", { class: `line-${name}`, d });
 }
 
-/** The row measured nearest to a threshold. */
+/** The row of the curve nearest to a threshold. */
 export function rowAt(rows, threshold) {
   const far = (row) => Math.abs(row.threshold - threshold);
   return rows.reduce((best, row) => (far(row) < far(best) ? row : best));
 }
 
-/** Precision and coverage over the threshold, and a way to move the present place on it. */
+/** Precision and coverage by threshold; `moveTo` moves the marker. */
 export function curvePlot(rows, guaranteed) {
   const place = drawn("line", { class: "plot-place", y1: CURVE.top, y2: CURVE.bottom });
   const dots = Object.fromEntries(["coverage", "precision"].map((key) => [key, drawn("circle", { class: `dot-${key}`, r: 4 })]));
   const curve = (key) => line(key, rows.filter((row) => row[key] !== null)
     .map((row) => [across(CURVE, row.threshold), up(CURVE, row[key])]));
-  // Names above the plot: wherever the lines run, nothing is covered.
+  // Legend above the plot, where no line runs.
   const name = (key, words, x) => [
     drawn("path", { class: `line-${key}`, d: `M${x} 8h22` }),
     drawn("text", { class: `plot-name name-${key}`, x: x + 28, y: 12 }, words),
@@ -47,10 +47,10 @@ export function curvePlot(rows, guaranteed) {
     drawn("title", {}, "the guaranteed threshold"),
   )];
   const drawing = plot(
-    CURVE, "Share of answers right and share of queries answered, over the threshold",
+    CURVE, "Precision and coverage by confidence threshold",
     ...[0, 0.5, 1].flatMap((share) => level(CURVE, share)), foot(0, "start"), foot(0.5, "middle"), foot(1, "end"),
     ...mark, curve("coverage"), curve("precision"),
-    ...name("precision", "right", CURVE.left), ...name("coverage", "answered", CURVE.left + 84),
+    ...name("precision", "precision", CURVE.left), ...name("coverage", "coverage", CURVE.left + 104),
     place, dots.coverage, dots.precision,
   );
   return { drawing, moveTo: (threshold, row) => {
@@ -63,14 +63,14 @@ export function curvePlot(rows, guaranteed) {
   } };
 }
 
-/** Confidence said against share right. */
+/** Reliability diagram: accuracy by confidence. */
 export function reliabilityPlot(groups) {
   const at = (group) => [across(RELIABILITY, group.confidence), up(RELIABILITY, group.right)];
   const point = (group) => {
-    const words = `said ${share(group.confidence)}, right ${share(group.right)} (${count(group.queries)} queries)`;
+    const words = `confidence ${share(group.confidence)}, correct ${share(group.right)} (${count(group.queries)} queries)`;
     return drawn("circle", { class: "dot-precision", cx: at(group)[0], cy: at(group)[1], r: 5 }, drawn("title", {}, words));
   };
-  const pairs = groups.map((group) => `${share(group.confidence)} said, ${share(group.right)} right`);
+  const pairs = groups.map((group) => `confidence ${share(group.confidence)}, correct ${share(group.right)}`);
   const { left, right, top, bottom, height } = RELIABILITY;
   return plot(
     RELIABILITY, `Reliability diagram: ${pairs.join("; ")}`,
@@ -80,12 +80,12 @@ export function reliabilityPlot(groups) {
     drawn("line", { class: "plot-diagonal", x1: left, y1: bottom, x2: right, y2: top }),
     line("precision", groups.map(at)),
     ...groups.map(point),
-    text(across(RELIABILITY, 0.5), height - 6, "middle", "confidence said"),
-    drawn("text", { class: "plot-text", "text-anchor": "middle", transform: `translate(12 ${up(RELIABILITY, 0.5)}) rotate(-90)` }, "share right"),
+    text(across(RELIABILITY, 0.5), height - 6, "middle", "confidence (%)"),
+    drawn("text", { class: "plot-text", "text-anchor": "middle", transform: `translate(12 ${up(RELIABILITY, 0.5)}) rotate(-90)` }, "correct (%)"),
   );
 }
 
-/** The variances of a gallery, and where this picture's lies; the axis is logarithmic. */
+/** Histogram of the variances of the indexed images, with the query marked; logarithmic axis. */
 export function histogramPlot({ counts, edges, images }, variance) {
   const { left, right, top, bottom } = HISTOGRAM;
   const [most, wide] = [Math.max(...counts), (right - left) / counts.length];
@@ -99,11 +99,11 @@ export function histogramPlot({ counts, edges, images }, variance) {
   const anchor = x < 60 ? "start" : x > 244 ? "end" : "middle";
   return plot(
     HISTOGRAM,
-    `Variances of ${count(images)} images from ${number(low)} to ${number(high)}; this picture has ${number(variance)}`,
+    `Variances of ${count(images)} images from ${number(low)} to ${number(high)}; the query has ${number(variance)}`,
     ...bars, rule(HISTOGRAM, bottom),
     drawn("line", { class: "plot-place", x1: x, x2: x, y1: top - 4, y2: bottom }),
-    drawn("text", { class: "plot-name name-place", x, y: top - 10, "text-anchor": anchor }, "this picture"),
-    text(left, bottom + 18, "start", `surer ${number(low)}`),
-    text(right, bottom + 18, "end", `${number(high)} less sure`),
+    drawn("text", { class: "plot-name name-place", x, y: top - 10, "text-anchor": anchor }, "query"),
+    text(left, bottom + 18, "start", `certain ${number(low)}`),
+    text(right, bottom + 18, "end", `${number(high)} uncertain`),
   );
 }

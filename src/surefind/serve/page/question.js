@@ -1,4 +1,4 @@
-// The question: ways to ask with a picture, the picture that was asked with, and how to search.
+// The query: ways to choose an image, the image shown, and the search options.
 
 import { byId, element, radios, say } from "./dom.js";
 import { rankingWords } from "./answer.js";
@@ -9,7 +9,7 @@ const USUAL = 12;
 
 let shownUrl = null;
 
-/** A question is a file to send, a sample to fetch first, or an item of the gallery. */
+/** A query is a file to upload, a sample to fetch first, or an indexed item. */
 const ofFile = (file) => ({ name: file.name || "pasted picture", file, image: null, item: null, picture: null });
 
 export const ofItem = (item, name) => ({
@@ -22,7 +22,7 @@ const ofSample = ({ name, image, item }) => (
 
 const takesImages = () => !byId("file").disabled;
 
-/** Drop, paste or choose a file; `changed()` hears of other options. */
+/** Drop, paste or choose a file; `changed()` is called when the options change. */
 export function setUpQuestion({ ask, refuse, changed }) {
   const input = byId("file");
   input.addEventListener("change", () => {
@@ -35,7 +35,7 @@ export function setUpQuestion({ ask, refuse, changed }) {
   });
   const over = (is) => document.body.classList.toggle("dragging", is && takesImages());
   addEventListener("dragover", (event) => {
-    event.preventDefault(); // otherwise a drop beside the zone would leave the page
+    event.preventDefault(); // otherwise a drop outside the zone would open the file
     over(Array.from(event.dataTransfer?.types ?? []).includes("Files"));
   });
   addEventListener("dragleave", (event) => { if (event.relatedTarget === null) over(false); });
@@ -45,19 +45,19 @@ export function setUpQuestion({ ask, refuse, changed }) {
     const [file] = event.dataTransfer?.files ?? [];
     if (!takesImages()) return;
     if (file) ask(ofFile(file));
-    else refuse({ problem: "That was no file.", fix: "Save the picture first, then drop it here." });
+    else refuse({ problem: "Only image files can be dropped.", fix: "Save the picture, then drop the file." });
   });
   byId("options").addEventListener("submit", (event) => event.preventDefault());
   byId("options").addEventListener("change", changed);
 }
 
-/** Says what may be sent and how it may be searched, and lays out the samples. */
+/** Show upload limits, samples and ranking choices of the index. */
 export function learnQuestion(info, ask) {
   const can = info.takes_images && info.images > 0;
   byId("drop").hidden = !can;
   byId("file").disabled = !can;
   say("drop-limits", `${info.limits.formats.join(", ")}, up to ${bytes(info.limits.max_bytes)}`);
-  say("samples-words", can ? "Or try one of these" : "Ask with one of these");
+  say("samples-words", can ? "Or try one of these" : "Search with one of these");
   byId("samples").hidden = info.samples.length === 0;
   byId("sample-list").replaceChildren(...info.samples.map((sample) => sampleButton(sample, { ask, pictures: info.pictures })));
   const before = document.querySelector("#ranking input:checked")?.value;
@@ -71,12 +71,12 @@ export function learnQuestion(info, ask) {
   byId("k").replaceChildren(...counts.map((k) => element("option", { value: k, selected: k === kept }, String(k))));
 }
 
-/** Too large is known before anything is sent. */
+/** The problem with a file above the size limit, else null; checked before the upload. */
 export function tooLarge(question, limits) {
   if (!question.file || question.file.size <= limits.max_bytes) return null;
   return {
-    problem: `${shortened(question.name)} has ${bytes(question.file.size)}; this server takes up to ${bytes(limits.max_bytes)}.`,
-    fix: "Save it smaller: 1,000 pixels a side are plenty to search with.",
+    problem: `${shortened(question.name)} is ${bytes(question.file.size)}; the limit is ${bytes(limits.max_bytes)}.`,
+    fix: "Resize it: 1,000 pixels per side are enough.",
   };
 }
 
@@ -105,8 +105,8 @@ export function showQuestion(question, info) {
   byId("asked-picture").hidden = !hasPicture;
   byId("asked-picture").replaceChildren();
   if (hasPicture) {
-    const picture = element("img", { src: shownUrl ?? question.picture, alt: `The picture asked with: ${question.name}` });
-    // Browsers draw no TIFF, and a broken file has nothing to draw; the server may still read it.
+    const picture = element("img", { src: shownUrl ?? question.picture, alt: `Query image: ${question.name}` });
+    // Browsers cannot draw TIFF or broken files; the server may still decode them.
     picture.addEventListener("error", () => picture.replaceWith(element("p", { class: "no-picture" }, question.name)));
     byId("asked-picture").append(picture);
   }
@@ -115,13 +115,13 @@ export function showQuestion(question, info) {
   say("asked-facts", question.item === null && question.file ? bytes(question.file.size) : "");
 }
 
-/** What the server saw of it. */
+/** Show size and timing of the query. */
 export function showFacts(answer) {
   const { width, height, bytes: size } = answer.query;
   const facts = [];
   if (width) facts.push(`${count(width)} × ${count(height)}`);
   if (size) facts.push(bytes(size));
-  if (answer.query.item) facts.push("of the gallery");
+  if (answer.query.item) facts.push("indexed image");
   facts.push(`answered in ${Math.max(1, Math.round(1000 * answer.seconds.total))}\u00a0ms`);
   say("asked-facts", facts.join(" · "));
 }
@@ -134,7 +134,7 @@ export function chosenOptions() {
   };
 }
 
-/** Back to the options of an answer that is shown again. */
+/** Set the options of the result that is shown. */
 export function restoreOptions({ k, ranking, where }) {
   byId("k").value = String(k);
   byId("where").value = where.join("; ");
@@ -142,7 +142,7 @@ export function restoreOptions({ k, ranking, where }) {
   refuseFilter(null);
 }
 
-/** The server's word on the filter, beside the filter. */
+/** Show the server's error beside the filter; null clears it. */
 export function refuseFilter(problem) {
   say("where-error", problem === null ? "" : [problem.problem, problem.fix].filter(Boolean).join(": "));
   byId("where").setAttribute("aria-invalid", String(problem !== null));

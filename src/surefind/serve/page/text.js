@@ -1,10 +1,10 @@
-// Numbers and names in words.
+// Formatting of numbers and names.
 
 const whole = new Intl.NumberFormat("en-US");
 
 export const count = (number) => whole.format(number);
 
-/** A confidence: never as if it were certain. */
+/** A confidence in per cent, never 0 or 100. */
 export function percent(confidence) {
   if (confidence < 0.001) return "< 0.1 %";
   if (confidence > 0.999) return "> 99.9 %";
@@ -12,18 +12,18 @@ export function percent(confidence) {
   return hundredths < 1 || hundredths > 99 ? `${hundredths.toFixed(1)} %` : `${Math.round(hundredths)} %`;
 }
 
-/** A share that was counted; all and none are possible. */
+/** A measured share in per cent; 0 and 100 are possible. */
 export function share(value) {
   if (value === 0 || value === 1) return `${100 * value} %`;
   return percent(value);
 }
 
-/** A threshold, with the digit that tells two close ones apart. */
+/** A threshold in per cent with one decimal. */
 export function threshold(value) {
   return `${Number((100 * value).toFixed(1))} %`;
 }
 
-/** The digits that say something. */
+/** A number with significant digits. */
 export function number(value, digits = 3) {
   if (value === null || value === undefined) return "–";
   if (value !== 0 && (Math.abs(value) < 0.001 || Math.abs(value) >= 10000)) return value.toExponential(1);
@@ -36,7 +36,7 @@ export function bytes(size) {
   return `${Number((size / 1024 / 1024).toFixed(1))} MB`;
 }
 
-/** The middle left out: beginnings and endings of file names tell them apart. */
+/** Shorten a name in the middle. */
 export function shortened(name, most = 30) {
   const letters = Array.from(name);
   if (letters.length <= most) return name;
@@ -44,7 +44,7 @@ export function shortened(name, most = 30) {
   return `${letters.slice(0, most - tail - 1).join("")}…${letters.slice(-tail).join("")}`;
 }
 
-/** What the server says in passing, as a sentence that stands alone. */
+/** Capitalise and end with a full stop. */
 export function sentence(words) {
   const text = words.charAt(0).toUpperCase() + words.slice(1);
   return /[.!?]$/.test(text) ? text : `${text}.`;

@@ -1,0 +1,381 @@
+"""HTTP routes: search, items, index information, health, metrics, page."""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from importlib.resources import files
+from time import perf_counter
+from typing import Annotated, Any, Literal, TypeVar
+
+import torch
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from pydantic import BaseModel, Field, ValidationError
+from starlette.requests import ClientDisconnect
+
+from surefind.engines.base import EngineError
+from surefind.errors import InvalidArgument
+from surefind.serve import responses
+from surefind.serve.errors import RETRY, RETRY_AFTER, Refused
+from surefind.serve.gallery import id_of
+from surefind.serve.security import session_cookie, token_matches
+from surefind.serve.service import SearchOptions, TimedResult
+from surefind.serve.settings import MAX_EXPAND, MAX_K
+from surefind.serve.state import AppState, state_of
+
+router = APIRouter()
+logger = logging.getLogger("surefind.serve")
+
+VECTOR_BYTES = 4 * 2**20  # of JSON
+TOKEN_BYTES = 64 * 2**10
+SIDES = (64, 128, 256, 512)  # of thumbnails; few sizes, for the cache
+
+T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
+
+K = Annotated[int, Query(ge=1, le=MAX_K, description="Number of hits.")]
+Ranking = Annotated[str | None, Query(description="mean or expected; default: the index's own.")]
+Where = Annotated[
+    list[str] | None, Query(max_length=16, description="Filters: label=cat, year>=2020, var<0.1.")
+]
+Expand = Annotated[int, Query(ge=0, le=MAX_EXPAND, description="Neighbours for query expansion.")]
+Side = Annotated[int, Query(ge=SIDES[0], le=SIDES[-1], description="Maximum of the longer side.")]
+
+_WRAPPED = ("multipart/", "application/json")  # not a raw image
+_IMAGE = {
+    "requestBody": {
+        "required": True,
+        "description": "The bytes of an image file.",
+        "content": {
+            kind: {"schema": {"type": "string", "format": "binary"}}
+            for kind in ("image/jpeg", "image/png", "application/octet-stream")
+        },
+    }
+}
+_KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+_PAGES = {"/": "index.html", "/docs": "docs.html", "/favicon.ico": "icon.svg"}
+# Read once; no other file can be requested.
+_FILES = {
+    file.name: (file.read_bytes(), _KINDS[file.name.rpartition(".")[2]])
+    for file in files("surefind.serve").joinpath("page").iterdir()
+    if file.name.rpartition(".")[2] in _KINDS
+}
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """OpenAPI error responses of a route; those of access control are the same for all."""
+    return {status: {"model": responses.ErrorAnswer} for status in (401, 403, 421, *statuses)}
+
+
+def json_body(model: type[BaseModel]) -> dict[str, Any]:
+    """OpenAPI description of a body read by `read_json`."""
+    schema = {"schema": model.model_json_schema()}
+    return {"requestBody": {"required": True, "content": {"application/json": schema}}}
+
+
+async def _options(
+    k: K = 12, ranking: Ranking = None, where: Where = None, expand: Expand = 0
+) -> SearchOptions:
+    return SearchOptions(k, ranking, tuple(where or ()), expand)
+
+
+Options = Annotated[SearchOptions, Depends(_options)]
+_IMAGE_PROBLEMS = problems(400, 408, 409, 413, 415, 422, 503)
+
+
+class Vector(BaseModel):
+    vector: list[float] = Field(min_length=1, max_length=65_536)
+
+
+class TokenBody(BaseModel):
+    token: str = Field(max_length=4096)
+
+
+@asynccontextmanager
+async def _image(state: AppState, request: Request) -> AsyncIterator[bytes]:
+    """Read the image in the body; before it takes a slot, as it may arrive slowly."""
+    kind = request.headers.get("content-type", "")
+    if kind.lower().startswith(_WRAPPED):
+        problem = f"the body is {kind.partition(';')[0]}, not an image"
+        raise Refused(415, problem, fix="send the raw file: curl --data-binary @photo.jpg")
+    state.admission.check()
+    async with state.uploads.read(request, most=state.settings.max_bytes) as content:
+        yield content
+
+
+async def read_json(request: Request, model: type[M], *, most: int) -> M:
+    """Read a JSON body with limits on size and time, which FastAPI does not have."""
+    async with state_of(request).uploads.read(request, most=most) as content:
+        try:
+            return model.model_validate_json(content)
+        except ValidationError as error:
+            raise RequestValidationError(error.errors(include_context=False)) from None
+
+
+async def run_admitted(request: Request, work: Callable[[], Awaitable[T]]) -> T:
+    """Run work under the admission limit and the deadline; cancel it if the client disconnects."""
+
+    async def until_disconnect() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    state = state_of(request)
+    seconds = state.settings.answer_seconds
+    with state.admission.slot():
+        task = asyncio.ensure_future(work())
+        gone = asyncio.ensure_future(until_disconnect())
+        try:
+            await asyncio.wait({task, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+            if gone.done():
+                raise ClientDisconnect
+            raise Refused(503, f"no answer within {seconds:g} seconds", fix=RETRY)
+        finally:
+            task.cancel()
+            gone.cancel()
+
+
+def file_response(request: Request, content: bytes, *, kind: str, cache: str) -> Response:
+    """Return a file with its ETag, or 304 if the client has it."""
+    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+    headers = {"ETag": tag, "Cache-Control": cache}
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    return Response(content, media_type=kind, headers=headers)
+
+
+def finish(
+    state: AppState, found: TimedResult, response: Response, begun: float
+) -> responses.SearchAnswer:
+    """Record metrics and the Server-Timing header; return the response body."""
+    seconds = replace(found.seconds, total=perf_counter() - begun)
+    for stage, spent in vars(seconds).items():
+        state.metrics.seconds.labels(stage).observe(spent)
+    state.metrics.verdicts.labels(found.result.verdict or "none").inc()
+    timing = (f"{stage};dur={1000 * spent:.1f}" for stage, spent in vars(seconds).items())
+    response.headers["Server-Timing"] = ", ".join(timing)
+    return responses.search_answer(replace(found, seconds=seconds))
+
+
+@router.post("/v1/search", responses=_IMAGE_PROBLEMS, openapi_extra=_IMAGE, tags=["search"])
+async def search(request: Request, response: Response, options: Options) -> responses.SearchAnswer:
+    """Search with the image in the body."""
+    state, begun = state_of(request), perf_counter()
+    async with _image(state, request) as content:
+        found = await run_admitted(request, lambda: state.service.search(content, options))
+    return finish(state, found, response, begun)
+
+
+@router.post("/v1/embed", responses=_IMAGE_PROBLEMS, openapi_extra=_IMAGE, tags=["search"])
+async def embed(request: Request) -> responses.EmbeddingAnswer:
+    """Return the embedding of the image in the body."""
+    state = state_of(request)
+    async with _image(state, request) as content:
+        embedding, *_ = await run_admitted(request, lambda: state.service.encode(content))
+    index = state.service.live.current.index
+    return responses.EmbeddingAnswer(
+        family=embedding.family,
+        mean=embedding.mean[0].tolist(),
+        var=float(index.space.var(embedding)[0]),
+        fingerprint=index.fingerprint,
+    )
+
+
+@router.post(
+    "/v1/search/vector",
+    responses=problems(400, 408, 409, 413, 422, 503),
+    openapi_extra=json_body(Vector),
+    tags=["search"],
+)
+async def search_vector(
+    request: Request, response: Response, options: Options
+) -> responses.SearchAnswer:
+    """Search with a vector, for an index made by `surefind upgrade`."""
+    state, begun = state_of(request), perf_counter()
+    if state.upgrade is None:
+        raise Refused(409, "this index takes images", fix="send an image to /v1/search")
+    given = await read_json(request, Vector, most=VECTOR_BYTES)
+    vector = torch.tensor([given.vector], dtype=torch.float32)
+    if not torch.isfinite(vector).all():
+        raise InvalidArgument("vector", expected="finite values", got="NaN or infinity")
+    embedding = state.upgrade.embed(vector)
+    found = await run_admitted(request, lambda: state.service.search_embedding(embedding, options))
+    return finish(state, found, response, begun)
+
+
+@router.get("/v1/items/{item}", responses=problems(404, 422, 503), tags=["items"])
+async def item(request: Request, item: str) -> responses.Item:
+    """Return the metadata of an image."""
+    state, name = state_of(request), _known_id(item)
+    row = await state.service.in_thread(lambda: state.row(name))
+    return responses.item_answer(row, state.service.live.current.index.space)
+
+
+@router.get("/v1/items/{item}/neighbours", responses=problems(400, 404, 422, 503), tags=["items"])
+async def neighbours(
+    request: Request,
+    response: Response,
+    item: str,
+    k: K = 12,
+    ranking: Ranking = None,
+    where: Where = None,
+) -> responses.SearchAnswer:
+    """Search with an indexed image, which is not its own hit."""
+    state, name, begun = state_of(request), _known_id(item), perf_counter()
+    options = SearchOptions(k, ranking, tuple(where or ()))
+    found = await run_admitted(request, lambda: state.service.neighbours(name, options))
+    return finish(state, found, response, begun)
+
+
+@router.get(
+    "/v1/items/{item}/thumbnail",
+    response_class=Response,
+    responses={200: {"content": {"image/jpeg": {}}}, 304: {}, **problems(404, 422, 503)},
+    tags=["items"],
+)
+async def thumbnail(request: Request, item: str, side: Side = 256) -> Response:
+    """Return a thumbnail."""
+    state, name = state_of(request), _known_id(item)
+    side = max(one for one in SIDES if one <= side)
+    draw = lambda: state.thumbnail(name, state.row(name).digests[0], side)
+    content = await state.service.in_thread(draw)
+    return file_response(request, content, kind="image/jpeg", cache="private, max-age=3600")
+
+
+def _known_id(item: str) -> str:
+    if (name := id_of(item)) is None:
+        raise Refused(404, "no such item")
+    return name
+
+
+@router.get("/v1/info", responses=problems(503), tags=["index"])
+async def info(request: Request) -> responses.InfoAnswer:
+    """Return the index, its calibration and limits."""
+    state = state_of(request)
+    return await state.service.in_thread(lambda: responses.info_answer(state))
+
+
+@router.get("/v1/uncertainty", responses=problems(503), tags=["index"])
+async def uncertainty(request: Request) -> responses.UncertaintyAnswer:
+    """Return the histogram of the variances of the indexed images."""
+    state = state_of(request)
+    sample, _ = await state.service.in_thread(state.overview)
+    return responses.variance_histogram(sample.every_var, sample.of)
+
+
+@router.get(
+    "/v1/map",
+    response_model=responses.MapAnswer,
+    responses={202: {"model": responses.MapPending}, **problems(503)},
+    tags=["index"],
+)
+async def gallery_map(request: Request) -> Response:
+    """Return a 2-D projection of the indexed images; 202 while it is computed."""
+    state = state_of(request)
+    _, drawn = await state.service.in_thread(state.overview)
+    answer = drawn.answer()
+    if answer is not None:
+        return JSONResponse(answer)
+    pending = {"ready": False, "sentence": drawn.pending}
+    return JSONResponse(pending, status_code=202, headers={"Retry-After": str(RETRY_AFTER)})
+
+
+@router.get(
+    "/v1/samples/{number}",
+    response_class=Response,
+    responses={200: {"content": {"image/png": {}, "image/jpeg": {}}}, **problems(404, 422)},
+    tags=["index"],
+)
+async def sample(request: Request, number: Annotated[int, Path(ge=0, lt=1000)]) -> Response:
+    """Return an example query."""
+    samples = state_of(request).samples
+    if samples is None or number >= len(samples):
+        raise Refused(404, "no such sample", fix="see /v1/info")
+    return Response(samples[number].content, media_type=samples[number].media_type)
+
+
+@router.get("/healthz", tags=["health"])
+async def healthz() -> dict[Literal["ok"], bool]:
+    """Return ok: the process is alive."""
+    return {"ok": True}
+
+
+@router.get("/readyz", responses={503: {"model": responses.ReadyAnswer}}, tags=["health"])
+async def readyz(request: Request, response: Response) -> responses.ReadyAnswer:
+    """Return whether searches work, and from which version of the index."""
+    service = state_of(request).service
+    served = service.live.current
+    warnings = served.warnings
+    try:
+        images = await service.in_thread(lambda: len(served.index))
+    except EngineError as error:
+        logger.warning("not ready: %s", error.problem)
+        images, warnings = None, [*warnings, served.public_message(error)]
+        response.status_code = 503
+    return responses.ReadyAnswer(
+        ready=images is not None,
+        version=served.version,
+        images=images,
+        warnings=warnings,
+        reload=served.reload_error,
+    )
+
+
+@router.get("/metrics", response_class=Response, responses=problems(), tags=["health"])
+async def metrics(request: Request) -> Response:
+    """Return Prometheus metrics."""
+    state = state_of(request)
+    counted, service = state.metrics, state.service
+    counted.in_flight.set(state.admission.in_flight)
+    counted.queue.labels("search").set(len(service.searches))
+    if service.encoder is not None:
+        counted.queue.labels("encode").set(len(service.encoder.batches))
+    counted.images.set(service.live.current.images)
+    counted.reloads.set(service.live.reloads)
+    return Response(generate_latest(counted.registry), media_type=CONTENT_TYPE_LATEST)
+
+
+@router.get("/", include_in_schema=False)
+@router.get("/docs", include_in_schema=False)
+@router.get("/favicon.ico", include_in_schema=False)
+@router.get("/page/{name}", include_in_schema=False)
+async def page(request: Request) -> Response:
+    name = request.path_params.get("name") or _PAGES[request.url.path]
+    if name not in _FILES:
+        raise Refused(404, "no such file")
+    content, kind = _FILES[name]
+    return file_response(request, content, kind=kind, cache="no-cache")
+
+
+@router.get("/report/", response_class=Response, include_in_schema=False)
+async def report(request: Request) -> Response:
+    html = state_of(request).report
+    if html is None:
+        raise Refused(404, "no report", fix="surefind serve INDEX --report REPORT")
+    return Response(html, media_type="text/html")
+
+
+@router.post(
+    "/v1/session",
+    status_code=204,
+    response_class=Response,
+    responses=problems(400, 408, 413, 422, 503),
+    openapi_extra=json_body(TokenBody),
+    tags=["session"],
+)
+async def session(request: Request) -> Response:
+    """Exchange the token for a session cookie."""
+    token = state_of(request).settings.token
+    given = await read_json(request, TokenBody, most=TOKEN_BYTES)
+    if token is None:
+        return Response(status_code=204)  # no token is required
+    if not token_matches(token, given.token):
+        raise Refused(401, "wrong token")
+    cookie = session_cookie(token, secure=request.url.scheme == "https")
+    return Response(status_code=204, headers={"Set-Cookie": cookie})
