@@ -32,10 +32,7 @@ def figures(
     names: Annotated[list[FigureName], Argument(metavar="NAME", help="What to draw, or all.")],
     report: Annotated[
         list[str] | None,
-        Option(
-            help="A folder of surefind evaluate, or LABEL=FOLDER. Several are compared; those "
-            "labelled GROUP/NAME share the panels of their group."
-        ),
+        Option(help="A report folder of surefind evaluate, or LABEL=FOLDER to compare several."),
     ] = None,
     output: Annotated[Path, Option("--output", "-o", help="The folder to draw into.")] = Path(
         "figures"

@@ -28,7 +28,7 @@ RANKING = "means"  # the order that headlines and galleries speak of; every mode
 ROWS = 8  # queries of each kind of example
 HITS = 5  # nearest beside each
 SIDE = 112  # pixels of a thumbnail's longer side; crisp at the size the page shows
-OF_ONE: dict[str, Callable[..., Figure]] = {  # (result, queries, *, ranking)
+DRAWINGS: dict[str, Callable[..., Figure]] = {
     "calibration": drawings.draw_calibration,
     "risk-coverage": drawings.draw_risk_coverage,
     "ood": drawings.draw_ood,
@@ -36,13 +36,9 @@ OF_ONE: dict[str, Callable[..., Figure]] = {  # (result, queries, *, ranking)
     **{which: partial(examples.draw_selection, which=which) for which in examples.SELECTIONS},
     "extremes": examples.draw_extremes,
     "pairs": examples.draw_pairs,
-}
-OF_SEVERAL: dict[str, Callable[..., Figure]] = {  # (reports, *, ranking)
-    "calibration": drawings.compare_calibration,
-    "ood": drawings.compare_ood,
     "own-and-foreign": examples.draw_own_and_foreign,
 }
-DRAWINGS = (*OF_ONE, "own-and-foreign")
+COMPARED = ("calibration", "ood", "own-and-foreign")  # called with all reports; others with one
 ON_THE_PAGE = ("risk-coverage", "calibration", "ood", "ladder")
 
 _TEMPLATES = Environment(
@@ -83,7 +79,7 @@ class ReportFolder:
         result, queries = evaluation
         queries.write(self.queries)
         report = Report(result.about.model, result, queries)
-        write_figures(DRAWINGS, [report], self.figures, lenient=True)
+        write_figures(list(DRAWINGS), [report], self.figures, lenient=True)
         write_report(self.folder, result, queries)
         result.write(self.results)
 
@@ -113,21 +109,32 @@ def write_figures(
     ending: str = "png",
     lenient: bool = False,
 ) -> FigureFiles:
-    """Draw each name into `folder/NAME.ending`.
+    """Draw the named figures into `folder/NAME.ending`.
 
-    Of several reports, what compares them is one figure; of anything else each report has its own
-    in `folder/LABEL/`.
+    Several reports share the figures in `COMPARED`; the others are drawn once per report, into
+    `folder/LABEL/`.
+
+    Args:
+        names: Keys of `DRAWINGS`.
+        reports: Reports with distinct labels.
+        folder: Output folder.
+        ranking: Order of the hits, "means" or "expected".
+        ending: "png", "svg" or "pdf".
+        lenient: Leave out a figure for which a report lacks data, instead of raising.
+
+    Returns:
+        The files, and the figures left out with the reason.
 
     Raises:
-        NothingToDraw: the report lacks what a figure needs. If `lenient`, it is left out instead.
+        NothingToDraw: A report lacks the data of a figure, and `lenient` is false.
     """
     written = FigureFiles([], {})
     for name in names:
-        if name not in OF_ONE or (len(reports) > 1 and name in OF_SEVERAL):
-            figures = {name: partial(OF_SEVERAL[name], reports)}
+        if name in COMPARED:
+            figures = {name: partial(DRAWINGS[name], reports)}
         else:
             figures = {
-                f"{label}/{name}" if len(reports) > 1 else name: partial(OF_ONE[name], *report)
+                f"{label}/{name}" if len(reports) > 1 else name: partial(DRAWINGS[name], *report)
                 for label, *report in reports
             }
         for stem, draw in figures.items():
@@ -148,9 +155,11 @@ def write_figures(
 def write_report(folder: Path, result: EvalResult, queries: QueryTable) -> Path:
     """Write `report.html` into the folder, with every figure for which there are numbers."""
     figures: dict[str, str] = {}
+    report = Report(result.about.model, result, queries)
     for name in ON_THE_PAGE:
+        arguments = ([report],) if name in COMPARED else (result, queries)
         try:
-            svg = content(OF_ONE[name](result, queries), ".svg")
+            svg = content(DRAWINGS[name](*arguments), ".svg")
         except NothingToDraw:
             continue
         figures[name] = _data_uri("image/svg+xml", svg)

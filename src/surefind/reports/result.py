@@ -232,7 +232,7 @@ class QueryTable:
 
 
 class Report(NamedTuple):
-    """A result, its queries, and the label it has in figures: NAME or GROUP/NAME."""
+    """A result, its queries, and its label in figures."""
 
     label: str
     result: EvalResult

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from surefind.errors import InvalidFile, SurefindError
 from surefind.files import write_whole
 from surefind.metrics.bootstrap import Estimate
-from surefind.reports.result import QueryTable, Report
+from surefind.reports.result import QueryTable
 from surefind.reports.signals import COSINE, SIGNAL_NAMES, is_learned
 
 # Colours that stay apart for the colour-blind, each with one meaning in all figures.
@@ -130,20 +130,6 @@ def check_foreign(queries: QueryTable) -> None:
     if not queries["foreign"].any():
         fix = "evaluate again with --ood DATA"
         raise NothingToDraw("the report has no foreign queries", fix=fix)
-
-
-def grouped(reports: Iterable[Report]) -> dict[str, list[Report]]:
-    """Return reports by the group of their labels, without it in the label.
-
-    >>> found = grouped([Report("R50/TripReg", None, None), Report("R50/Bayes", None, None)])
-    >>> {group: [report.label for report in some] for group, some in found.items()}
-    {'R50': ['TripReg', 'Bayes']}
-    """
-    groups: dict[str, list[Report]] = {}
-    for report in reports:
-        group, _, name = report.label.rpartition("/")
-        groups.setdefault(group, []).append(report._replace(label=name))
-    return groups
 
 
 def interval(estimate: Estimate) -> str:
