@@ -1,4 +1,4 @@
-"""The folder of a report: numbers, queries, figures, and one HTML page that needs no network."""
+"""Report folder: results, queries, figures, and a self-contained HTML page."""
 
 import base64
 import io
@@ -22,12 +22,11 @@ from surefind.reports.figures.style import NothingToDraw, content, main_signal, 
 from surefind.reports.measures import share_resampled
 from surefind.reports.result import PAGE, EvalResult, QueryTable, Report, Signal
 from surefind.reports.signals import is_learned, ranking_name, signal_name
-from surefind.validation import check_choice
 
-RANKING = "means"  # the order that headlines and galleries speak of; every model has it
+RANKING = "means"  # of headline and examples; every model has it
 ROWS = 8  # queries of each kind of example
 HITS = 5  # nearest beside each
-SIDE = 112  # pixels of a thumbnail's longer side; crisp at the size the page shows
+SIDE = 112  # pixels of a thumbnail's longer side
 DRAWINGS: dict[str, Callable[..., Figure]] = {
     "calibration": drawings.draw_calibration,
     "risk-coverage": drawings.draw_risk_coverage,
@@ -59,23 +58,22 @@ _TEMPLATES.filters |= {
 
 
 class ReportFolder:
-    """Where `surefind evaluate` writes."""
+    """Paths of a report of `surefind evaluate`."""
 
-    def __init__(self, folder: Path, *, table: str = "csv") -> None:
-        check_choice("--rows", table, ("csv", "parquet"))
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.results = folder / "results.json"
-        self.queries = folder / f"queries.{table}"
+        self.queries = folder / "queries.csv"
         self.figures = folder / "figures"
         self.page = folder / PAGE
         self.embeddings = folder / "embeddings"
 
     def make(self) -> None:
-        """Before the work: find out whether it can be written."""
+        """Create the folder, or raise InvalidFile if it cannot be written."""
         make_writable(self.folder)
 
     def write(self, evaluation: Evaluation) -> None:
-        """Write everything; the results last, so that their file says that all is there."""
+        """Write all files; results.json last, as the mark of a complete report."""
         result, queries = evaluation
         queries.write(self.queries)
         report = Report(result.about.model, result, queries)
@@ -85,7 +83,7 @@ class ReportFolder:
 
 
 def evaluate_into(request: Request, *, output: Path, kept_in: Path) -> EvalResult:
-    """Evaluate and write a report; embeddings are kept where other reports find them."""
+    """Evaluate and write a report; embeddings are cached in `kept_in`."""
     folder = ReportFolder(output)
     folder.make()
     evaluation = evaluate(request, kept_in=kept_in)
@@ -94,7 +92,7 @@ def evaluate_into(request: Request, *, output: Path, kept_in: Path) -> EvalResul
 
 
 class FigureFiles(NamedTuple):
-    """Files that were drawn; figures that were left out, and why."""
+    """Files drawn, and figures left out with the reason."""
 
     files: list[Path]
     left_out: dict[str, str]
@@ -210,14 +208,14 @@ def best_signal(
 
 
 def _examples(result: EvalResult, queries: QueryTable) -> dict[str, list[dict[str, Any]]]:
-    """Choose queries to show with their hits, by the model's own uncertainty."""
+    """Return groups of example queries with their hits, chosen by uncertainty."""
     root, signal = Path(result.about.root), main_signal(queries, RANKING)
-    own = ~queries["foreign"]
+    own, hits = ~queries["foreign"], min(HITS, queries.hits(RANKING).shape[1])
     labels = dict(zip(queries["path"][own].tolist(), queries["label"][own].tolist(), strict=True))
 
-    @cache  # one that several queries share is read once
+    @cache
     def picture(path: str) -> dict[str, Any]:
-        """A JPEG drawn anew, with nothing of the file but its pixels; or why there is none."""
+        """Re-encode a thumbnail as JPEG, without metadata; or give the reason why not."""
         try:
             image = decode_picture(root / path)
         except ImageRejected as rejected:
@@ -228,31 +226,29 @@ def _examples(result: EvalResult, queries: QueryTable) -> dict[str, list[dict[st
         uri = _data_uri("image/jpeg", file.getvalue())
         return {"uri": uri, "width": image.width, "height": image.height}
 
-    def number(column: str, row: int) -> float:
-        name = f"{RANKING}.{column}"
-        return float(queries[name][row]) if name in queries else float("nan")
+    def value(column: str, row: int) -> Any:
+        return queries[f"{RANKING}.{column}"][row]
 
     def hit(row: int, rank: int) -> dict[str, Any]:
-        path = str(queries[f"{RANKING}.hit_{rank}"][row])
+        path = str(value(f"hit_{rank}", row))
         return {
             "picture": picture(path),
             "path": path,
             "label": labels.get(path) or PurePosixPath(path).name,
-            "distance": tables.short(number(f"distance_{rank}", row)),
-            "match": bool(queries[f"{RANKING}.match_{rank}"][row]),
+            "distance": tables.short(value(f"distance_{rank}", row)),
+            "match": bool(value(f"match_{rank}", row)),
         }
 
     def entry(row: int) -> dict[str, Any]:
-        path, probability = str(queries["path"][row]), number(f"probability.{signal}", row)
-        names = {rank: f"{RANKING}.hit_{rank}" for rank in range(1, HITS + 1)}
-        ranks = [rank for rank, name in names.items() if name in queries and queries[name][row]]
+        path, probability = str(queries["path"][row]), f"probability.{signal}"
+        fitted = f"{RANKING}.{probability}" in queries
         return {
             "picture": picture(path),
             "path": path,
             "label": str(queries["label"][row]),
-            "uncertainty": tables.short(number(f"signal.{signal}", row)),
-            "probability": "" if isnan(probability) else tables.percent(probability),
-            "hits": [hit(row, rank) for rank in ranks],
+            "uncertainty": tables.short(value(f"signal.{signal}", row)),
+            "probability": tables.percent(value(probability, row)) if fitted else "",
+            "hits": [hit(row, rank) for rank in range(1, hits + 1)],
         }
 
     chosen: dict[str, list[dict[str, Any]]] = {}

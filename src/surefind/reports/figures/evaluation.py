@@ -49,8 +49,9 @@ def draw_calibration(reports: Sequence[Report], *, ranking: str = "means") -> Fi
             value = f"{float(ece(uncertainty, precision[_K - 1], definition='equal_mass')):.3f}"
         else:
             value = style.interval(error)
-        name = label if signal == "query_var" else f"{label}, by distance"
-        left.plot(rank, bins[_K - 1].outcome, label=f"{name} {value}", **look)
+        start = f"{label}, " if len(reports) > 1 else ""
+        name = f"{start}{signal_name(signal)} {value}"
+        left.plot(rank, bins[_K - 1].outcome, label=name, **look)
         aurocs = {name: each.auroc.value for name, each in measured.signals.items() if each.auroc}
         best = max(aurocs, key=lambda name: aurocs[name], default=signal)
         error = measured.signals[best].ece
@@ -58,7 +59,7 @@ def draw_calibration(reports: Sequence[Report], *, ranking: str = "means") -> Fi
             probability = torch.from_numpy(own[f"{ranking}.probability.{best}"])
             correct = torch.from_numpy(own[f"{ranking}.match_1"]).double()
             of_best = reliability_bins(probability, correct, definition="probability")
-            name = f"{label}, {signal_name(best)} {style.interval(error)}"
+            name = f"{start}{signal_name(best)} {style.interval(error)}"
             right.plot(of_best.confidence, of_best.outcome, label=name, **look)
     below = {"loc": "upper left", "bbox_to_anchor": (0, -0.13), "borderaxespad": 0}
     for axis, key, title, x, y in (

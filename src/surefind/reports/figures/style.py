@@ -1,4 +1,4 @@
-"""The look that all figures share: palette, panels, legends; and figures as files."""
+"""Style of all figures: palette, panels, legends; and saving to files."""
 
 import io
 from collections.abc import Iterable, Sequence
@@ -47,7 +47,7 @@ _TEXT_STAYS_TEXT: dict[Any, Any] = {
 
 
 class NothingToDraw(SurefindError):
-    """The report is fine, but holds nothing for this figure."""
+    """The report lacks the data of a figure."""
 
 
 def panels(
@@ -151,12 +151,12 @@ def shortened(text: str, letters: int) -> str:
 
 
 def spans_decades(values: NDArray[np.float64]) -> bool:
-    """Whether a logarithmic axis shows more: all positive, the largest 30 times the smallest."""
+    """Return whether to use a logarithmic axis: positive, the largest 30 times the smallest."""
     return bool(values.min() > 0 and values.max() > 30 * values.min())
 
 
 def check_ending(path: Path) -> None:
-    """Refuse a file that cannot be drawn, before the work and not after it."""
+    """Raise InvalidFile unless the file is a PNG, SVG or PDF."""
     if path.suffix not in ENDINGS:
         raise InvalidFile(f"cannot draw {path}", fix="name a .png, .svg or .pdf file")
 
