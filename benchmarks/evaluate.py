@@ -17,8 +17,8 @@ from rich.table import Table
 import surefind as sf
 from surefind.functional import asking_vectors, stored_vectors
 from surefind.images.catalog import Catalog
-from surefind.reports.judge import judge
 from surefind.reports.protocol import Embedded
+from surefind.reports.rankings import evaluate_rankings
 
 K = 10
 LARGE = "surefind, 2,000 queries in {:,} x 128"
@@ -52,12 +52,12 @@ def contestants(own: Embedded) -> dict:
     calculator = AccuracyCalculator(include=("precision_at_1", "mean_average_precision"), k=K)
     return {
         "bare search": lambda: faiss.knn(mean, mean, K + 1),
-        "surefind, means": lambda: judge(own, learned=False, depth=K),
+        "surefind, means": lambda: evaluate_rankings(own, learned=False, depth=K),
         "both bare searches": lambda: (
             faiss.knn(mean, mean, K + 1),
             faiss.knn(asking, stored, K + 1),
         ),
-        "surefind, both rankings, every signal": lambda: judge(own, depth=K),
+        "surefind, both rankings, every signal": lambda: evaluate_rankings(own, depth=K),
         "pytorch-metric-learning": lambda: calculator.get_accuracy(own.embeddings.mean, labels),
     }
 
@@ -74,7 +74,7 @@ def main() -> None:
     large = LARGE.format(arguments.large)
     if arguments.peak == large:
         own = made_up(arguments.large, 128, queries=2000)
-        print(grown_by(lambda: judge(own, depth=K)))
+        print(grown_by(lambda: evaluate_rankings(own, depth=K)))
         return
     run = contestants(made_up(arguments.images, arguments.dim))
     if arguments.peak:

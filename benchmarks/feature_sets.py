@@ -14,7 +14,7 @@ import surefind as sf
 from surefind.datasets import read_catalog
 from surefind.images.catalog import Catalog
 from surefind.images.preprocess import Preprocessing
-from surefind.reports.letterbox import bars_auroc
+from surefind.reports.evaluate import bars_auroc
 
 PHOTOS = {  # of ImageNet, none of which is trained any further
     "MobileNetV2": ("mobilenetv2_100", "mobilenetv2_100.safetensors"),

@@ -1,19 +1,75 @@
 """A model and pictures through the whole of `evaluate`."""
 
 import errno
+import io
 import os
+from math import isnan
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from pictures import write_pictures
+from PIL import Image
 
 from surefind.encoders import Encoder
 from surefind.encoders.onnx.runtime import OnnxEncoder
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
-from surefind.reports.evaluate import Request, evaluate
+from surefind.reports.evaluate import Request, bar_widths, bars_auroc, evaluate
 from surefind.reports.report import ReportFolder
 from surefind.reports.result import EvalResult, QueryTable
+
+
+def picture(
+    random: np.random.Generator, *, top: int = 0, bottom: int = 0, left: int = 0, right: int = 0
+) -> Image.Image:
+    """40 high and 50 wide, never black but in its bars."""
+    pixels = random.integers(40, 256, (40, 50, 3), dtype=np.uint8)
+    pixels[:top] = pixels[40 - bottom :] = pixels[:, :left] = pixels[:, 50 - right :] = 0
+    return Image.fromarray(pixels)
+
+
+def folder(path: Path, count: int, *, seed: int, bars: tuple[int, int]) -> list[Path]:
+    """Pictures with bars of random height at the top and bottom."""
+    random = np.random.default_rng(seed)
+    path.mkdir()
+    files = [path / f"{number}.png" for number in range(count)]
+    for file in files:
+        top, bottom = random.integers(*bars, size=2)
+        picture(random, top=top, bottom=bottom).save(file)
+    return files
+
+
+def test_each_side_is_measured_as_a_share():
+    framed = picture(np.random.default_rng(0), top=4, bottom=8, left=5, right=10)
+    assert bar_widths(np.asarray(framed)).tolist() == [0.1, 0.2, 0.1, 0.2]
+    assert bar_widths(np.zeros((5, 7, 3), np.uint8)).tolist() == [1, 1, 1, 1]
+
+
+def test_a_single_bright_pixel_ends_a_bar():
+    pixels = np.zeros((40, 500, 3), np.uint8)
+    pixels[10, 250] = 60
+    assert bar_widths(pixels)[0] == 0.25
+
+
+def test_bars_survive_jpeg():
+    ramp = np.linspace(40, 250, 240 * 320 * 3).reshape(240, 320, 3).astype(np.uint8)
+    ramp[:48] = ramp[192:] = 0
+    file = io.BytesIO()
+    Image.fromarray(ramp).save(file, "JPEG", quality=50)
+    assert bar_widths(np.asarray(Image.open(file))) == pytest.approx([0.2, 0.2, 0, 0], abs=0.01)
+
+
+def test_differently_padded_data_are_separated(tmp_path: Path):
+    plain = folder(tmp_path / "plain", 40, seed=0, bars=(0, 3))
+    boxed = folder(tmp_path / "boxed", 40, seed=1, bars=(6, 12))
+    assert bars_auroc(plain, boxed) > 0.99
+    assert bars_auroc(boxed, plain) > 0.99
+
+
+def test_data_padded_alike_are_not_separated(tmp_path: Path):
+    files = [folder(tmp_path / str(n), 150, seed=n, bars=(0, 10)) for n in range(2)]
+    assert bars_auroc(*files) == pytest.approx(0.5, abs=0.1)
 
 
 def request(place: Path, **changes) -> Request:
@@ -22,7 +78,7 @@ def request(place: Path, **changes) -> Request:
     )
 
 
-def test_an_evaluation_tells_what_it_is_about(place: Path):
+def test_an_evaluation_records_model_and_data(place: Path):
     about = evaluate(request(place, foreign=str(place / "foreign"))).result.about
     assert (about.queries, about.gallery, about.classes) == (20, 20, 4)
     assert about.fingerprint == Encoder.load(place / "gaussian").fingerprint
@@ -65,7 +121,7 @@ def test_dropout_gives_a_point_model_a_variance(place: Path):
     assert dropped.about.family == "mc-dropout"
 
 
-def test_the_ladder_asks_worse_pictures(place: Path):
+def test_the_ladder_searches_with_corrupted_queries(place: Path):
     ladder = evaluate(request(place, ladder=6)).result.ladder
     assert ladder.queries == 6
     clean = [rung for rung in ladder.rungs if rung.level == 0]
@@ -138,7 +194,7 @@ def test_foreign_data_must_be_foreign(place: Path):
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"part": "tset"}, "did you mean 'test'"),
+        ({"split": "tset"}, "did you mean 'test'"),
         ({"model": Path("nowhere")}, "holds no model"),
         ({"data": "nowhere"}, "no such file or folder"),
         ({"passes": 5}, "an encoder with dropout"),
@@ -149,9 +205,8 @@ def test_what_cannot_be_evaluated_is_one_clear_error(place: Path, changes: dict,
         evaluate(request(place, **changes))
 
 
-@pytest.mark.parametrize("table", ["csv", "parquet"])
-def test_a_report_folder_holds_everything(place: Path, tmp_path: Path, table: str):
-    folder = ReportFolder(tmp_path / "report", table=table)
+def test_a_report_folder_holds_everything(place: Path, tmp_path: Path):
+    folder = ReportFolder(tmp_path / "report")
     folder.make()
     evaluation = evaluate(request(place, foreign=str(place / "foreign"), ladder=3))
     folder.write(evaluation)
@@ -172,3 +227,12 @@ def test_pictures_of_one_label_can_be_reported_too(place: Path, tmp_path: Path):
     folder.make()
     folder.write(evaluation)
     assert folder.page.is_file()
+
+
+def test_too_few_images_give_no_number(tmp_path: Path):
+    many = folder(tmp_path / "many", 20, seed=0, bars=(0, 3))
+    few = folder(tmp_path / "few", 10, seed=1, bars=(6, 12))
+    assert not isnan(bars_auroc(many, few))
+    assert isnan(bars_auroc(many, few[1:]))
+    few[0].write_bytes(b"no image")  # skipped
+    assert isnan(bars_auroc(many, [*few, tmp_path / "missing.png"]))

@@ -46,7 +46,7 @@ def test_on_the_sphere_the_variance_is_one_over_kappa():
     assert float(signals["pair_var"]) == 0.75
 
 
-def test_points_have_only_what_distances_tell():
+def test_points_have_only_training_free_signals():
     query = gaussians([[0.0]], [1e-8])
     gallery = gaussians([[float(x)] for x in range(1, 21)], [1e-8] * 20)
     found = neighbours("means", query, gallery, DEPTH)
@@ -86,7 +86,7 @@ def test_free_signals_hold_no_learned_variance_whatever_the_ranking(family: str,
     assert not torch.equal(by_means["pair_var"], by_expected["pair_var"])  # of another top hit
 
 
-def test_duplicates_cannot_be_told_apart():
+def test_the_ratio_of_two_duplicates_is_one():
     query = gaussians([[0.0]], [1e-8])
     gallery = gaussians([[0.0], [0.0]], [1e-8] * 2)
     found = neighbours("means", query, gallery, 2)

@@ -1,8 +1,9 @@
-"""surefind evaluate: how good is a model, and how honest its uncertainty?"""
+"""surefind evaluate: measure retrieval and uncertainty of a model."""
 
 import json
 import shlex
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,22 +27,21 @@ if TYPE_CHECKING:
 def evaluate(
     model: ModelArgument,
     data: DataArgument,
-    output: Annotated[Path, Option("--output", "-o", help="The report folder to make.")],
+    output: Annotated[Path, Option("--output", "-o", help="Report folder.")],
     ood: OodOption = None,
     split: SplitOption = "test",
-    ks: Annotated[str, Option("--k", help="Neighbours to judge, e.g. 1,5,10.")] = "1,5,10",
+    ks: Annotated[str, Option("--k", help="Cut-offs k, e.g. 1,5,10.")] = "1,5,10",
     radius: Annotated[float, Option(help="Metres within which places match.")] = 25.0,
     passes: Annotated[int | None, Option("--mc-passes", help="MC dropout passes.")] = None,
     ladder: Annotated[int, Option(help="Queries to corrupt step by step; 0: none.")] = 200,
-    rows: Annotated[str, Option(help="One row per query, as csv or parquet.")] = "csv",
-    seed: Annotated[int, Option(help="Of resampling and corruption.")] = 0,
+    seed: Annotated[int, Option(help="Seed of resampling and corruption.")] = 0,
     runtime: RuntimeOption = "torch",
     as_json: JsonOption = False,
 ) -> None:
     """Measure retrieval, calibration, selective risk and out-of-distribution, with intervals.
 
     Writes results.json, queries.csv, figures and report.html. Embeddings are kept in the report
-    folder: a second run only measures.
+    folder, so that a second run only measures.
 
     Examples:
         surefind evaluate model glyphs -o report
@@ -57,7 +57,7 @@ def evaluate(
         numbers = tuple(sorted({int(split) for split in ks.split(",")}))
     except ValueError as error:
         raise InvalidArgument("--k", expected="numbers such as 1,5,10", got=repr(ks)) from error
-    folder = ReportFolder(output, table=rows)
+    folder = ReportFolder(output)
     folder.make()
     request = Request(
         model=model,
@@ -73,14 +73,14 @@ def evaluate(
         command=shlex.join(["surefind", *sys.argv[1:]]),
     )
     with stages() as tell:
-        evaluation = run(request, kept_in=folder.embeddings, tell=tell)
+        evaluation = run(request, kept_in=folder.embeddings, progress=tell)
         tell("writing the report", 0, 1)
         folder.write(evaluation)
     if as_json:
-        print(json.dumps(evaluation.result.as_dict()))
+        print(json.dumps(asdict(evaluation.result)))
         return
     _print(evaluation.result)
-    print(f"the whole report: {folder.page}")
+    print(f"report: {folder.page}")
 
 
 def _print(result: "EvalResult") -> None:
@@ -104,17 +104,19 @@ def _print(result: "EvalResult") -> None:
     ]
     for name in values[0]:
         retrieval.add_row(name, *(_written(each[name], half=False) for each in values))
-    signals = plain_table("who knows?", "AUROC wrong", "AURC", "ECE, fitted", "AUROC foreign")
+    signals = plain_table("signal", "AUROC wrong", "AURC", "ECE, fitted", "AUROC foreign")
     for name, signal in rankings["means"].signals.items():
         shown = (signal_values(signal)[title] for title in ("AUROC", "AURC", "ECE", "OOD AUROC"))
         signals.add_row(signal_name(name), *(_written(value, half=True) for value in shown))
     console.print("", retrieval, "", signals, "", sep="\n")
     if about.bars_auroc is not None:
-        console.print(f"foreign images are told by black bars alone: AUROC {about.bars_auroc:.3f}")
+        console.print(
+            f"baseline: black bars alone separate foreign images with AUROC {about.bars_auroc:.3f}"
+        )
 
 
 def _written(value: "Value", *, half: bool) -> str:
-    """A value with its interval, or with half its width."""
+    """Format a value with its interval, or with half its width."""
     if value is None or isinstance(value, float):
         return "-"
     if half:

@@ -1,4 +1,4 @@
-"""surefind figures: pictures of the theory, and of reports."""
+"""surefind figures: draw the theory and reports."""
 
 import json
 from collections.abc import Sequence
@@ -29,25 +29,19 @@ _MEASURES = {
 
 
 def figures(
-    names: Annotated[list[FigureName], Argument(metavar="NAME", help="What to draw, or all.")],
+    names: Annotated[list[FigureName], Argument(metavar="NAME", help="Figures to draw, or all.")],
     report: Annotated[
         list[str] | None,
-        Option(
-            help="A folder of surefind evaluate, or LABEL=FOLDER. Several are compared; those "
-            "labelled GROUP/NAME share the panels of their group."
-        ),
+        Option(help="A report folder of surefind evaluate, or LABEL=FOLDER to compare several."),
     ] = None,
-    output: Annotated[Path, Option("--output", "-o", help="The folder to draw into.")] = Path(
-        "figures"
-    ),
+    output: Annotated[Path, Option("--output", "-o", help="Output folder.")] = Path("figures"),
     file_format: Annotated[
         Literal["png", "svg", "pdf"], Option("--format", help="File type.")
     ] = "png",
     ranking: Annotated[Literal["means", "expected"], Option(help="Order of hits.")] = "means",
-    seed: Annotated[int, Option(help="For approximation and variance-gradients.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Draw the theory, and what surefind evaluate found.
+    """Draw figures of the theory and of reports.
 
     Theory: loss, scenarios, variance-gradients, approximation. all without --report is these.
 
@@ -95,7 +89,7 @@ def figures(
                 continue
             drawn = getattr(theory, f"draw_{name.replace('-', '_')}")
             if name in _MEASURES:
-                figure, measured[name] = drawn(seed=seed)
+                figure, measured[name] = drawn()
             else:
                 figure = drawn()
             files.append(output / f"{name}.{file_format}")

@@ -35,9 +35,7 @@ def _one_of(*names: str) -> Callable[[str], list[str]]:
 
 
 COMPLETIONS = {  # by the name of a parameter, for what is neither a choice nor a path
-    **dict.fromkeys(
-        ("data", "images", "ood", "zero_shot", "train_data", "int8"), _one_of(*DATASETS)
-    ),
+    **dict.fromkeys(("data", "images", "ood", "train_data", "int8"), _one_of(*DATASETS)),
     "engine": _one_of(*ENGINES),
     "recipe": complete_recipe,
 }

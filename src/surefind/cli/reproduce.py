@@ -1,6 +1,8 @@
 """surefind reproduce: the paper's tables, its figures and ours side by side."""
 
 import json
+import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,20 +29,11 @@ def reproduce(
             "$SUREFIND_DATA. Not needed where the models are there."
         ),
     ] = None,
-    models: Annotated[
-        Path | None,
-        Option(
-            help="The output folder of another reproduce: its models are used, missing ones are "
-            "trained there."
-        ),
-    ] = None,
     backbone: Annotated[str, Option(help="resnet50 or densenet161.")] = "resnet50",
     scale: Annotated[str, Option(help="paper, or cpu (small backbone, +cpu recipes).")] = "paper",
     seeds: Annotated[int, Option(help="How many times each row is trained.")] = 1,
-    once: Annotated[str | None, Option(help="Rows with one seed: tripreg,mc-dropout")] = None,
     rows: Annotated[str | None, Option(help="Some only: triplet,bayes-gauss")] = None,
     ood: OodOption = None,
-    zero_shot: Annotated[list[str] | None, Option(help="More data to test every model on.")] = None,
     settings: SetOption = None,
     document: Annotated[Path | None, Option("--into", help="Markdown file for the table.")] = None,
     as_json: JsonOption = False,
@@ -53,45 +46,41 @@ def reproduce(
     Examples:
         surefind reproduce glyphs -o out --rows triplet,bayes-centred
         surefind reproduce cub200 -o out --data data/CUB_200_2011 --scale cpu
-        surefind reproduce cub200 -o out --seeds 3 --once mc-dropout
         surefind reproduce cars196 -o out --data cars196 --train-data CUB_200_2011
     """
-    from rich.console import Console
-
     from surefind.cli.errors import StoppedAsAsked, StopRequest
-    from surefind.reports.reproduce.compare import compare
-    from surefind.reports.reproduce.markdown import find_place, into, to_markdown, to_terminal
+    from surefind.reports.reproduce.compare import compare, find_place, into, to_markdown
     from surefind.reports.reproduce.paper import TRAINED_ON
-    from surefind.reports.reproduce.plan import (
+    from surefind.reports.reproduce.run import (
         DATASETS,
         ROWS,
+        Interrupted,
         Plan,
+        Reporter,
         choose_rows,
+        claimed,
         find_source,
         look_for,
     )
-    from surefind.reports.reproduce.run import Interrupted, Reporter, claimed
     from surefind.reports.reproduce.run import reproduce as run
     from surefind.storage import write_whole
     from surefind.validation import check_choice
 
     check_choice("dataset", dataset, DATASETS)
     if (other := TRAINED_ON.get(dataset)) and train_data is None:
-        train_data = claimed(models or output).get("data")
+        train_data = claimed(output).get("data")
     plan = Plan(
         dataset,
         find_source(dataset, data),
         output,
         train_data=look_for(other, train_data) if other else train_data,
-        models=models,
         backbone=backbone,
         scale=scale,
         seeds=seeds,
-        once=() if once is None else tuple(name.strip() for name in once.split(",")),
         rows=ROWS if rows is None else choose_rows([name.strip() for name in rows.split(",")]),
         settings=tuple(settings or ()),
         foreign=ood,
-        zero_shot=tuple(zero_shot or ()),
+        command=shlex.join(["surefind", *sys.argv[1:]]),
     )
     place = f"reproduce-{plan.name}"
     if document is not None:
@@ -109,7 +98,7 @@ def reproduce(
     if as_json:
         print(json.dumps(facts))
     else:
-        Console().print(to_terminal(comparison))
+        print(text, end="")
 
 
 def _say_validation(info: "StepInfo") -> None:

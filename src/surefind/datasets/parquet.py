@@ -1,7 +1,5 @@
 """Parquet files, by the optional package pyarrow; nothing else imports it."""
 
-import io
-from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,14 +18,6 @@ def read_parquet(file: Path) -> tuple[list[str], list[list[str]]]:
         ) from error
     columns = [["" if value is None else str(value) for value in c.to_pylist()] for c in table]
     return table.column_names, [list(row) for row in zip(*columns, strict=True)]
-
-
-def to_parquet(columns: Mapping[str, Any]) -> bytes:
-    """The content of a file with these columns of equal length, each of one type."""
-    content = io.BytesIO()
-    table = pyarrow_package("pyarrow", "the table").table(dict(columns))
-    pyarrow_package("pyarrow.parquet", "the table").write_table(table, content)
-    return content.getvalue()
 
 
 def pyarrow_package(name: str, file: Path | str) -> Any:

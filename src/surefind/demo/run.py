@@ -318,7 +318,7 @@ class _Demo:
             stage.reused = result is not None
             if result is None:
                 report.make()
-                evaluation = evaluate(request, kept_in=report.embeddings, tell=tell)
+                evaluation = evaluate(request, kept_in=report.embeddings, progress=tell)
                 tell("writing", 0, 1)
                 report.write(evaluation)
                 result = evaluation.result

@@ -1,1 +1,1 @@
-"""Numbers and pictures for people."""
+"""Evaluation reports, figures, and reproduction of the paper's tables."""

@@ -1,4 +1,4 @@
-"""The corruption ladder: the same queries corrupted step by step, and searched again."""
+"""Corruption ladder: search again with queries corrupted level by level."""
 
 from collections.abc import Callable, Sequence
 from itertools import product
@@ -10,7 +10,6 @@ from scipy.stats import rankdata  # type: ignore[import-untyped]
 
 from surefind.embeddings import Embeddings
 from surefind.encoders.image_encoder import ImageEncoder
-from surefind.errors import InvalidArgument
 from surefind.images.catalog import Catalog
 from surefind.images.corruptions import KINDS, LEVELS, corrupt
 from surefind.images.decode import ImageSource, decode_picture
@@ -18,76 +17,62 @@ from surefind.images.matches import Rows
 from surefind.reports.result import Ladder, Rung
 
 
-class Answer(NamedTuple):
-    """What a search found for n queries, and how unsure it was."""
+class CorruptedResult(NamedTuple):
+    """Search results of n queries at one level of corruption."""
 
     correct: NDArray[np.bool_]  # (n,) the top hit is a match
-    signals: dict[str, NDArray[np.float64]]  # (n,) each; finite, or nan where it is not known
+    signals: dict[str, NDArray[np.float64]]  # (n,) each
 
 
-Ask = Callable[[Embeddings, Rows], Answer]  # n queries, and which rows of the catalog they are
+SearchFunction = Callable[[Embeddings, Rows], CorruptedResult]  # n queries, their catalog rows
 
 
-def steps(n_queries: int) -> int:
-    """Return how many images are encoded; what `progress` ends at."""
+def n_encoded(n_queries: int) -> int:
+    """Return how many images `corruption_ladder` encodes."""
     return n_queries * (1 + len(KINDS) * LEVELS)
 
 
-def climb(
+def corruption_ladder(
     encoder: ImageEncoder,
     catalog: Catalog,
     *,
     rows: Rows,
-    ask: Ask,
+    search: SearchFunction,
     seed: int = 0,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Ladder:
-    """Ask the queries at `rows` of the catalog at every kind and level of corruption.
+    """Search with the queries at `rows` of the catalog at every kind and level of corruption.
 
-    A query that cannot be read takes no part. A signal is left out where some rung does not know
-    it for any query. `progress` is told how many images are encoded, those left out included.
+    `progress` is called with the number of images encoded so far.
     """
-    clean = encoder.encode_all(
-        [catalog.file(int(row)) for row in rows], max_bad_share=1.0, progress=progress
-    )
-    if len(clean.rows) == 0:
-        raise InvalidArgument(
-            "rows", expected="at least one query that can be read", got=f"none of {len(rows)}"
-        )
-    asked, rows = len(rows), rows[clean.rows.numpy()]
-    unspoiled = ask(clean.embeddings, rows)
-    answers = {kind: [unspoiled] for kind in KINDS}
+    files = [catalog.file(int(row)) for row in rows]
+    clean = encoder.encode_all(files, max_bad_share=0.0, progress=progress)
+    results = {kind: [search(clean.embeddings, rows)] for kind in KINDS}
     for rung, (kind, level) in enumerate(product(KINDS, range(1, LEVELS + 1)), start=1):
 
-        def after(count: int, done: int = rung * asked) -> None:
+        def after(count: int, done: int = rung * len(rows)) -> None:
             progress(done + count)
 
         images = _Corrupted(catalog, rows, kind=kind, level=level, seed=seed)
         encoded = encoder.encode_all(images, max_bad_share=0.0, progress=after)
-        answers[kind].append(ask(encoded.embeddings, rows))
-    progress(steps(asked))
-    everything = [answer for found in answers.values() for answer in found]
-    signals = [
-        name
-        for name in unspoiled.signals
-        if not any(np.isnan(answer.signals[name]).all() for answer in everything)
-    ]
+        results[kind].append(search(encoded.embeddings, rows))
+    progress(n_encoded(len(rows)))
     rungs = tuple(
         Rung(
             kind=kind,
             level=level,
-            recall=float(answer.correct.mean()),
-            signals={name: float(np.nanmedian(answer.signals[name])) for name in signals},
+            recall=float(result.correct.mean()),
+            signals={name: float(np.median(values)) for name, values in result.signals.items()},
         )
-        for kind, found in answers.items()
-        for level, answer in enumerate(found)
+        for kind, found in results.items()
+        for level, result in enumerate(found)
     )
     spearman = {
         kind: {
-            name: mean_rank_correlation(np.stack([answer.signals[name] for answer in found]))
-            for name in signals
+            name: mean_rank_correlation(np.stack([result.signals[name] for result in found]))
+            for name in found[0].signals
         }
-        for kind, found in answers.items()
+        for kind, found in results.items()
     }
     return Ladder(queries=len(rows), rungs=rungs, spearman=spearman)
 
@@ -95,17 +80,13 @@ def climb(
 def mean_rank_correlation(uncertainty: NDArray[np.float64]) -> float:
     """Return Spearman's correlation of level and uncertainty (levels, n), the mean over n queries.
 
-    A query whose uncertainty never moves counts as 0: it does not rise. One with a nan is left
-    out, and when no query is left the answer is 0 as well, since JSON has no nan.
+    A query whose uncertainty is constant counts as 0.
 
     >>> mean_rank_correlation(np.array([[1.0, 5.0], [2.0, 5.0], [9.0, 5.0]]))
     0.5
     """
-    known = uncertainty[:, ~np.isnan(uncertainty).any(axis=0)]
-    if known.shape[1] == 0:
-        return 0.0
-    levels = np.arange(len(known)) - (len(known) - 1) / 2
-    ranks = rankdata(known, axis=0)
+    levels = np.arange(len(uncertainty)) - (len(uncertainty) - 1) / 2
+    ranks = rankdata(uncertainty, axis=0)
     ranks -= ranks.mean(axis=0)
     length = np.sqrt((levels**2).sum() * (ranks**2).sum(axis=0))
     correlation = np.divide(levels @ ranks, length, out=np.zeros(len(length)), where=length > 0)
@@ -113,7 +94,7 @@ def mean_rank_correlation(uncertainty: NDArray[np.float64]) -> float:
 
 
 class _Corrupted(Sequence[ImageSource]):
-    """Pictures made when they are asked for, so that few are in memory."""
+    """Corrupted images, made when they are read to save memory."""
 
     def __init__(self, catalog: Catalog, rows: Rows, *, kind: str, level: int, seed: int) -> None:
         self.catalog, self.rows = catalog, rows.tolist()
@@ -122,7 +103,7 @@ class _Corrupted(Sequence[ImageSource]):
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, index: Any) -> Any:  # Any: nobody asks for a slice
+    def __getitem__(self, index: Any) -> Any:  # Any: no slices
         row = self.rows[index]
         image = decode_picture(self.catalog.file(row))
         return corrupt(image, self.kind, self.level, seed=(self.seed, row))

@@ -2,15 +2,25 @@
 
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
-from math import isnan
+from math import isnan, nan
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
+from sklearn.model_selection import (  # type: ignore[import-untyped]
+    StratifiedKFold,
+    cross_val_score,
+)
+from sklearn.pipeline import make_pipeline  # type: ignore[import-untyped]
+from sklearn.preprocessing import StandardScaler  # type: ignore[import-untyped]
 
 from surefind.datasets import open_dataset, read_catalog, read_foreign
 from surefind.embeddings import Embeddings
@@ -20,26 +30,30 @@ from surefind.encoders.mc_dropout import McDropoutEncoder
 from surefind.encoders.onnx.runtime import OnnxEncoder, open_encoder
 from surefind.errors import InvalidArgument
 from surefind.images.catalog import Catalog
+from surefind.images.decode import ImageRejected, decode
 from surefind.images.matches import Rows
-from surefind.reports.corruption import Answer, climb, steps
-from surefind.reports.judge import KS, Judgement, judge
-from surefind.reports.letterbox import bars_auroc
+from surefind.reports.corruption import CorruptedResult, corruption_ladder, n_encoded
 from surefind.reports.measures import resamples_of
 from surefind.reports.protocol import Embedded, embed_catalog
+from surefind.reports.rankings import KS, RankingEvaluation, evaluate_rankings
 from surefind.reports.result import About, EvalResult, Ladder, QueryTable
 from surefind.reports.signals import DEPTH, neighbours, uncertainty_signals
 from surefind.validation import check_choice
 
 SPLITS = ("test", "val", "train", "all")
 PACKAGES = ("surefind", "torch", "timm", "faiss-cpu", "numpy", "scikit-learn")
-OWN_FOREIGN = "its own foreign split"  # where nobody named foreign data, but there is some
+OWN_FOREIGN = "its own foreign split"  # recorded where --ood is not given but the data has one
+BLACK = 8  # the brightest channel of a pixel in a bar
+STRAY = 24  # what JPEG makes of a few of them
+STRAY_SHARE = 0.02  # of the pixels of one row or column
+MIN_IMAGES = 10  # of each kind, to measure it
 
-Tell = Callable[[str, int, int], None]  # what is done, how much of it, out of how much
+Progress = Callable[[str, int, int], None]  # stage, done, total
 
 
 @dataclass(frozen=True)
 class Request:
-    """What to evaluate."""
+    """Model, data and options of an evaluation."""
 
     model: Path
     data: str
@@ -63,9 +77,21 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(
-    request: Request, *, kept_in: Path | None = None, tell: Tell = lambda *_: None
+    request: Request, *, kept_in: Path | None = None, progress: Progress = lambda *_: None
 ) -> Evaluation:
-    """Encode, search and measure; embeddings are kept in a folder, if given, for the next time."""
+    """Encode the data, search it and measure retrieval, calibration and uncertainty.
+
+    Args:
+        request: Model, data and options.
+        kept_in: Folder in which embeddings are cached for the next run.
+        progress: Called with the stage, the work done and its total.
+
+    Returns:
+        The metrics, and a table with one row per query.
+
+    Raises:
+        SurefindError: The model or data cannot be read, or no query has a match.
+    """
     start = time.monotonic()
     check_choice("split", request.split, SPLITS)
     if not request.ks or min(request.ks) < 1:
@@ -87,31 +113,31 @@ def evaluate(
             encoder,
             catalog,
             kept_in=kept_in,
-            progress=lambda done: tell(f"encoding {what}", done, len(catalog)),
+            progress=lambda done: progress(f"encoding {what}", done, len(catalog)),
         )
 
     own = embed(catalog, "images")
     foreign = None if foreign_catalog is None else embed(foreign_catalog, "foreign images")
-    judgement = judge(
+    evaluated = evaluate_rankings(
         own,
         foreign,
         learned=encoder.has_variance,
         ks=request.ks,
         radius=request.radius,
         seed=request.seed,
-        progress=lambda what: tell(what, 0, 1),
+        progress=lambda what: progress(what, 0, 1),
     )
     result = EvalResult(
-        about=_about(request, model, name, foreign, judgement, time.monotonic() - start),
-        rankings=judgement.rankings,
-        exclusions=judgement.exclusions,
-        ladder=_ladder(request, encoder, judgement, tell) if request.ladder else None,
+        about=_about(request, model, name, foreign, evaluated, time.monotonic() - start),
+        rankings=evaluated.rankings,
+        exclusions=evaluated.exclusions,
+        ladder=_ladder(request, encoder, evaluated, progress) if request.ladder else None,
     )
-    return Evaluation(result, judgement.queries)
+    return Evaluation(result, evaluated.queries)
 
 
 def _data(request: Request) -> tuple[str, Catalog, Catalog | None]:
-    """The data's name, the images to judge, and foreign ones."""
+    """Return the name of the data, its images, and the foreign ones."""
     foreign = None if request.foreign is None else read_foreign(request.foreign)
     if request.split == "all":
         name, catalog = Path(request.data).stem, read_catalog(request.data)
@@ -128,18 +154,20 @@ def _data(request: Request) -> tuple[str, Catalog, Catalog | None]:
     return name, catalog, foreign
 
 
-def _ladder(request: Request, encoder: ImageEncoder, judgement: Judgement, tell: Tell) -> Ladder:
-    """Corrupted queries ask the clean gallery."""
-    own, protocol = judgement.own, judgement.protocol
+def _ladder(
+    request: Request, encoder: ImageEncoder, evaluated: RankingEvaluation, progress: Progress
+) -> Ladder:
+    """Search the clean gallery with corrupted queries."""
+    own, protocol = evaluated.own, evaluated.protocol
     gallery = own.embeddings[protocol.gallery.tolist()]
 
-    def ask(batch: Embeddings, rows: Rows) -> Answer:
+    def search(batch: Embeddings, rows: Rows) -> CorruptedResult:
         itself = None if protocol.itself is None else rows  # the gallery is the whole catalog
         found = neighbours("means", batch, gallery, DEPTH, itself=itself)
         signals = uncertainty_signals(
             batch, gallery, found, by_means=found, learned=encoder.has_variance
         )
-        return Answer(
+        return CorruptedResult(
             protocol.hits(found.rows.numpy(), rows)[:, 0],
             {name: signal.numpy() for name, signal in signals.items()},
         )
@@ -148,13 +176,13 @@ def _ladder(request: Request, encoder: ImageEncoder, judgement: Judgement, tell:
     size = min(request.ladder, len(answerable))
     rows = np.random.default_rng(request.seed).choice(answerable, size=size, replace=False)
     rows.sort()
-    return climb(
+    return corruption_ladder(
         encoder,
         own.catalog,
         rows=rows,
-        ask=ask,
+        search=search,
         seed=request.seed,
-        progress=lambda done: tell("corruption ladder", done, steps(len(rows))),
+        progress=lambda done: progress("corruption ladder", done, n_encoded(len(rows))),
     )
 
 
@@ -163,11 +191,11 @@ def _about(
     model: Encoder | OnnxEncoder,
     name: str,
     foreign: Embedded | None,
-    judgement: Judgement,
+    evaluated: RankingEvaluation,
     seconds: float,
 ) -> About:
-    own = judgement.own
-    scored = judgement.protocol.queries[judgement.protocol.n_matches > 0]
+    own = evaluated.own
+    scored = evaluated.protocol.queries[evaluated.protocol.n_matches > 0]
     bars = None if foreign is None else bars_auroc(own.catalog.files, foreign.catalog.files)
     return About(
         data=request.data,
@@ -178,9 +206,9 @@ def _about(
         fingerprint=model.fingerprint,
         family=model.config.family if request.passes is None else "mc-dropout",
         dim=own.embeddings.dim,
-        protocol=judgement.protocol.description,
+        protocol=evaluated.protocol.description,
         queries=len(scored),
-        gallery=len(judgement.protocol.gallery),
+        gallery=len(evaluated.protocol.gallery),
         classes=len(own.catalog.classes),
         ks=request.ks,
         resamples=resamples_of(len(scored)),
@@ -194,3 +222,63 @@ def _about(
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         seconds=round(seconds, 1),
     )
+
+
+def bar_widths(pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """Return the widths of black bars at top, bottom, left and right of an image (H, W, 3).
+
+    They are shares of its height or width; an image that is all black has 1 on every side.
+
+    >>> picture = np.full((8, 4, 3), 200, np.uint8)
+    >>> picture[:2] = 0
+    >>> bar_widths(picture).tolist()
+    [0.25, 0.0, 0.0, 0.0]
+    """
+
+    def black_lines(brightest: NDArray[np.uint8]) -> NDArray[np.bool_]:
+        strays = (brightest > BLACK).mean(axis=1)
+        black: NDArray[np.bool_] = (strays <= STRAY_SHARE) & (brightest.max(axis=1) <= STRAY)
+        return black
+
+    brightest = pixels.max(axis=2)
+    rows, columns = black_lines(brightest), black_lines(brightest.T)
+    sides = (rows, rows[::-1], columns, columns[::-1])
+    return np.array([np.logical_and.accumulate(black).mean() for black in sides])
+
+
+def bars_auroc(
+    own: Sequence[Path], foreign: Sequence[Path], *, at_most: int = 1000, seed: int = 0
+) -> float:
+    """Return the AUROC with which black bars alone separate foreign images from own ones.
+
+    Where one data set is letterboxed and another is not, any encoder separates them without regard
+    to their content: an OOD metric means something only above this baseline. It is the mean over
+    five folds of a logistic regression on the widths of the bars and their squares, of at most
+    `at_most` images of each kind. Unreadable images are skipped; nan with fewer than 10 of a kind.
+    """
+    random = np.random.default_rng(seed)
+
+    def widths_of(files: Sequence[Path]) -> NDArray[np.float64]:
+        chosen = [files[number] for number in random.permutation(len(files))[:at_most]]
+        with ThreadPoolExecutor(4) as pool:
+            found = [each for each in pool.map(_widths_of_file, chosen) if each is not None]
+        return np.array(found).reshape(-1, 4)
+
+    ours, theirs = widths_of(own), widths_of(foreign)
+    if min(len(ours), len(theirs)) < MIN_IMAGES:
+        return nan
+    widths = np.concatenate([ours, theirs])
+    aurocs = cross_val_score(
+        make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),
+        np.hstack([widths, widths**2]),
+        np.arange(len(widths)) >= len(ours),
+        scoring="roc_auc",
+        cv=StratifiedKFold(5, shuffle=True, random_state=seed),
+    )
+    return float(aurocs.mean())
+
+
+def _widths_of_file(file: Path) -> NDArray[np.float64] | None:
+    with suppress(ImageRejected):
+        return bar_widths(decode(file).permute(1, 2, 0).numpy())
+    return None

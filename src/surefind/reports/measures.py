@@ -1,4 +1,4 @@
-"""Measure hits and uncertainties: every metric with its interval."""
+"""Metrics of retrieval and uncertainty with bootstrap intervals."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
@@ -22,7 +22,7 @@ FOREIGN: dict[str, Callable[..., Any]] = {
     "fpr95": metrics.fpr_at_tpr,
 }
 RESAMPLES = 1000
-MANY = 4000  # queries; of more than these, intervals come from
+MANY = 4000  # with more queries than these, intervals come from
 SOME = 2500  # of them, in classes drawn at random,
 LEAST = 100  # classes at least, or all
 RESAMPLES_OF_SOME = 200
@@ -33,7 +33,7 @@ Estimates = dict[tuple[str, str], Estimate]
 
 
 class Scored(NamedTuple):
-    """What one ranking gave for the scored queries (Q) and the foreign ones (F)."""
+    """Hits and signals of the scored queries (Q) and the foreign ones (F) in one ranking."""
 
     hits: Tensor  # (Q, K) bool, nearest first
     n_matches: Tensor  # (Q,)
@@ -72,7 +72,7 @@ class Scored(NamedTuple):
 
 
 def measure(scored: Scored, *, ks: Sequence[int], seed: int = 0) -> Ranking:
-    """Measure one ranking, with intervals over its groups of queries."""
+    """Return the metrics of one ranking with intervals over groups of queries."""
     estimates = estimate_all(
         lambda part: _of_own(part, ks), scored, groups_of=lambda part: (part.groups,), seed=seed
     )
@@ -130,13 +130,12 @@ def estimate_all(
     groups_of: Callable[[Scored], tuple[Tensor, ...]],
     seed: int,
 ) -> Estimates:
-    """Return values from all queries, with 95 % intervals from the same resamples for all.
+    """Return statistics of all queries with 95 % intervals from common resamples.
 
-    `groups_of` names the group of each query, kind by kind (own, foreign) in the order in which
-    the statistics count them; groups are resampled whole. Of n > 4000 queries, those of a random
-    share of the groups are resampled, about 2500 queries and of each kind at least 100 groups:
-    what they deviate from their own value, times the root of that share, is the interval around
-    the value of all. Resampling 60,000 queries would take longer than searching for them.
+    `groups_of` returns the group of each query by kind (own, foreign), in the order of the weights
+    that statistics take; whole groups are resampled. With n > 4000 queries, a random share of the
+    groups is resampled (about 2500 queries, at least 100 groups of each kind) and the deviations
+    are scaled by the root of that share.
     """
     statistics, kinds = statistics_of(scored), groups_of(scored)
     n = sum(map(len, kinds))
@@ -145,7 +144,7 @@ def estimate_all(
     if share < 1:
         part = scored.sample(share, seed=seed)
         of_part, groups = statistics_of(part), torch.cat(groups_of(part))
-        if of_part.keys() == statistics.keys():  # otherwise the sample misses a rare event
+        if of_part.keys() == statistics.keys():  # otherwise it misses a rare event
             found: Estimates = {}
             for name, around in resample(of_part, len(groups), groups=groups).items():
                 value = float(statistics[name](torch.ones(1, n)))
@@ -169,7 +168,7 @@ def share_resampled(queries: int, *groups: int) -> float:
 
 
 def _of_own(scored: Scored, ks: Sequence[int]) -> Statistics:
-    """Return what is defined for these queries."""
+    """Return the statistics that are defined for these queries."""
     statistics: Statistics = {}
     for k in ks:
         precision = scored.average_precision(k)
@@ -205,10 +204,10 @@ def _of_own(scored: Scored, ks: Sequence[int]) -> Statistics:
 
 
 def _of_signal(name: str, signal: Tensor, right: Tensor) -> Statistics:
-    """How well one signal detects wrong top hits."""
+    """Return statistics of a signal as a detector of wrong top hits."""
     wrong = ~right
 
-    @lru_cache(maxsize=1)  # several statistics ask for the same resamples in turn
+    @lru_cache(maxsize=1)  # several statistics share it
     def profile(weights: Tensor) -> metrics.RiskProfile:
         return metrics.risk_profile(signal, wrong, COVERAGES, weights=weights)
 
@@ -227,7 +226,7 @@ def _of_signal(name: str, signal: Tensor, right: Tensor) -> Statistics:
 
 
 def _of_foreign(scored: Scored) -> Statistics:
-    """How well each signal separates foreign queries from own ones; own first, then foreign."""
+    """Return statistics of each signal as a detector of foreign queries; weights: own first."""
     statistics: Statistics = {}
     for name, signal in scored.signals.items():
         both = torch.cat([signal, scored.foreign[name]])
@@ -246,5 +245,5 @@ def _weighted(metric: Callable[..., Any], *arguments: Tensor, **options: str) ->
 
 
 def _vary(*columns: Tensor) -> bool:
-    """Whether none of them is a constant."""
+    """Return whether no column is constant."""
     return all(bool((values != values[0]).any()) for values in columns)

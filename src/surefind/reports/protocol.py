@@ -1,4 +1,4 @@
-"""Who asks, who is searched, what counts as a match; and the embeddings of a catalog."""
+"""Evaluation protocol (queries, gallery, matches) and cached embeddings of a catalog."""
 
 import hashlib
 import json
@@ -21,28 +21,28 @@ from surefind.storage import make_writable, write_whole
 
 
 class Protocol(NamedTuple):
-    """Rows of one catalog as queries and gallery; a query is never in its own gallery."""
+    """Rows of one catalog as queries and gallery; a query does not search itself."""
 
     queries: Rows
     gallery: Rows
-    itself: Rows | None  # each query's own place in the gallery; None: they have none in common
+    itself: Rows | None  # row of each query in the gallery; None: disjoint
     n_matches: Rows  # of each query, in the gallery
     matches: Matches
     description: str
 
     def hits(self, places: Rows, queries: Rows | None = None) -> Mask:
         """Return which of the found (Q, K) places in the gallery match their query."""
-        asking = self.queries if queries is None else queries
-        return self.matches.match_pairs(asking[:, None], self.gallery[places])
+        queries = self.queries if queries is None else queries
+        return self.matches.match_pairs(queries[:, None], self.gallery[places])
 
 
 def protocol_of(catalog: Catalog, *, radius: float = 25.0) -> Protocol:
-    """Queries search the others where the catalog says who asks; else each searches all others."""
+    """Return the queries that the catalog names, else every image as query against all others."""
     matches = matches_of(catalog, radius)
     rows = np.arange(len(catalog))
     if catalog.queries:
-        asks = np.array(catalog.queries)
-        queries, gallery, itself = rows[asks], rows[~asks], None
+        is_query = np.array(catalog.queries)
+        queries, gallery, itself = rows[is_query], rows[~is_query], None
         who = f"{len(queries):,} queries search {len(gallery):,} other images"
     else:
         queries = gallery = itself = rows
@@ -67,7 +67,7 @@ def protocol_of(catalog: Catalog, *, radius: float = 25.0) -> Protocol:
 
 
 class Embedded(NamedTuple):
-    """The images of a catalog that could be read, row by row, and why others could not."""
+    """Embeddings of the readable images of a catalog, and why others were left out."""
 
     embeddings: Embeddings
     catalog: Catalog
@@ -82,7 +82,7 @@ def embed_catalog(
     max_bad_share: float = 0.05,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Embedded:
-    """Encode a catalog, or read what an earlier run kept in the folder `kept_in`."""
+    """Encode a catalog, or read its embeddings from the cache folder `kept_in`."""
     if not len(catalog):
         raise SurefindError(f"{catalog.root}: no images")
     kept = None if kept_in is None else kept_in / f"{_key(encoder, catalog)}.safetensors"
@@ -109,13 +109,13 @@ def embed_catalog(
 
 
 def each_once(given: Embedded) -> Embedded:
-    """Return the images without copies of others, by content or by vector; they are counted.
-
-    Copies by content are found whatever the model has learned. Of a query and its copies, the
-    query stays.
+    """Remove copies of other images, by content or by vector; of a query and its copies, the query
+    stays.
     """
     catalog, embeddings = given.catalog, given.embeddings
-    order = np.argsort([not asks for asks in catalog.queries] or [0] * len(catalog), kind="stable")
+    order = np.argsort(
+        [not is_query for is_query in catalog.queries] or [0] * len(catalog), kind="stable"
+    )
     digests = file_digests([catalog.file(row) for row in order])
     means = embeddings.mean[order].detach().cpu().numpy()
     labels = [catalog.labels[row] for row in order] if catalog.labels else ()
@@ -129,7 +129,7 @@ def each_once(given: Embedded) -> Embedded:
 
 
 def _key(encoder: ImageEncoder, catalog: Catalog) -> str:
-    """Hash of the model, of its runtime, and of the state of the files."""
+    """Return the cache key: model, runtime, and the state of the files."""
     digest = hashlib.sha256(encoder.fingerprint.encode())
     if encoder.runtime != "torch":  # whose embeddings have no mark of their own
         digest.update(f"\0{encoder.runtime}".encode())

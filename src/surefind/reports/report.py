@@ -1,4 +1,4 @@
-"""The folder of a report: numbers, queries, figures, and one HTML page that needs no network."""
+"""Report folder: results, queries, figures, and a self-contained HTML page."""
 
 import base64
 import io
@@ -22,13 +22,12 @@ from surefind.reports.measures import share_resampled
 from surefind.reports.result import PAGE, EvalResult, QueryTable, Report, Signal
 from surefind.reports.signals import is_learned, ranking_name, signal_name
 from surefind.storage import make_writable, write_whole
-from surefind.validation import check_choice
 
-RANKING = "means"  # the order that headlines and galleries speak of; every model has it
+RANKING = "means"  # of headline and examples; every model has it
 ROWS = 8  # queries of each kind of example
 HITS = 5  # nearest beside each
-SIDE = 112  # pixels of a thumbnail's longer side; crisp at the size the page shows
-OF_ONE: dict[str, Callable[..., Figure]] = {  # (result, queries, *, ranking)
+SIDE = 112  # pixels of a thumbnail's longer side
+DRAWINGS: dict[str, Callable[..., Figure]] = {
     "calibration": drawings.draw_calibration,
     "risk-coverage": drawings.draw_risk_coverage,
     "ood": drawings.draw_ood,
@@ -36,13 +35,9 @@ OF_ONE: dict[str, Callable[..., Figure]] = {  # (result, queries, *, ranking)
     **{which: partial(examples.draw_selection, which=which) for which in examples.SELECTIONS},
     "extremes": examples.draw_extremes,
     "pairs": examples.draw_pairs,
-}
-OF_SEVERAL: dict[str, Callable[..., Figure]] = {  # (reports, *, ranking)
-    "calibration": drawings.compare_calibration,
-    "ood": drawings.compare_ood,
     "own-and-foreign": examples.draw_own_and_foreign,
 }
-DRAWINGS = (*OF_ONE, "own-and-foreign")
+COMPARED = ("calibration", "ood", "own-and-foreign")  # called with all reports; others with one
 ON_THE_PAGE = ("risk-coverage", "calibration", "ood", "ladder")
 
 _TEMPLATES = Environment(
@@ -63,33 +58,32 @@ _TEMPLATES.filters |= {
 
 
 class ReportFolder:
-    """Where `surefind evaluate` writes."""
+    """Paths of a report of `surefind evaluate`."""
 
-    def __init__(self, folder: Path, *, table: str = "csv") -> None:
-        check_choice("--rows", table, ("csv", "parquet"))
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.results = folder / "results.json"
-        self.queries = folder / f"queries.{table}"
+        self.queries = folder / "queries.csv"
         self.figures = folder / "figures"
         self.page = folder / PAGE
         self.embeddings = folder / "embeddings"
 
     def make(self) -> None:
-        """Before the work: find out whether it can be written."""
+        """Create the folder, or raise InvalidFile if it cannot be written."""
         make_writable(self.folder)
 
     def write(self, evaluation: Evaluation) -> None:
-        """Write everything; the results last, so that their file says that all is there."""
+        """Write all files; results.json last, as the mark of a complete report."""
         result, queries = evaluation
         queries.write(self.queries)
         report = Report(result.about.model, result, queries)
-        write_figures(DRAWINGS, [report], self.figures, lenient=True)
+        write_figures(list(DRAWINGS), [report], self.figures, lenient=True)
         write_report(self.folder, result, queries)
         result.write(self.results)
 
 
 def evaluate_into(request: Request, *, output: Path, kept_in: Path) -> EvalResult:
-    """Evaluate and write a report; embeddings are kept where other reports find them."""
+    """Evaluate and write a report; embeddings are cached in `kept_in`."""
     folder = ReportFolder(output)
     folder.make()
     evaluation = evaluate(request, kept_in=kept_in)
@@ -98,7 +92,7 @@ def evaluate_into(request: Request, *, output: Path, kept_in: Path) -> EvalResul
 
 
 class FigureFiles(NamedTuple):
-    """Files that were drawn; figures that were left out, and why."""
+    """Files drawn, and figures left out with the reason."""
 
     files: list[Path]
     left_out: dict[str, str]
@@ -113,21 +107,32 @@ def write_figures(
     ending: str = "png",
     lenient: bool = False,
 ) -> FigureFiles:
-    """Draw each name into `folder/NAME.ending`.
+    """Draw the named figures into `folder/NAME.ending`.
 
-    Of several reports, what compares them is one figure; of anything else each report has its own
-    in `folder/LABEL/`.
+    Several reports share the figures in `COMPARED`; the others are drawn once per report, into
+    `folder/LABEL/`.
+
+    Args:
+        names: Keys of `DRAWINGS`.
+        reports: Reports with distinct labels.
+        folder: Output folder.
+        ranking: Order of the hits, "means" or "expected".
+        ending: "png", "svg" or "pdf".
+        lenient: Leave out a figure for which a report lacks data, instead of raising.
+
+    Returns:
+        The files, and the figures left out with the reason.
 
     Raises:
-        NothingToDraw: the report lacks what a figure needs. If `lenient`, it is left out instead.
+        NothingToDraw: A report lacks the data of a figure, and `lenient` is false.
     """
     written = FigureFiles([], {})
     for name in names:
-        if name not in OF_ONE or (len(reports) > 1 and name in OF_SEVERAL):
-            figures = {name: partial(OF_SEVERAL[name], reports)}
+        if name in COMPARED:
+            figures = {name: partial(DRAWINGS[name], reports)}
         else:
             figures = {
-                f"{label}/{name}" if len(reports) > 1 else name: partial(OF_ONE[name], *report)
+                f"{label}/{name}" if len(reports) > 1 else name: partial(DRAWINGS[name], *report)
                 for label, *report in reports
             }
         for stem, draw in figures.items():
@@ -148,9 +153,11 @@ def write_figures(
 def write_report(folder: Path, result: EvalResult, queries: QueryTable) -> Path:
     """Write `report.html` into the folder, with every figure for which there are numbers."""
     figures: dict[str, str] = {}
+    report = Report(result.about.model, result, queries)
     for name in ON_THE_PAGE:
+        arguments = ([report],) if name in COMPARED else (result, queries)
         try:
-            svg = content(OF_ONE[name](result, queries), ".svg")
+            svg = content(DRAWINGS[name](*arguments), ".svg")
         except NothingToDraw:
             continue
         figures[name] = _data_uri("image/svg+xml", svg)
@@ -201,14 +208,14 @@ def best_signal(
 
 
 def _examples(result: EvalResult, queries: QueryTable) -> dict[str, list[dict[str, Any]]]:
-    """Choose queries to show with their hits, by the model's own uncertainty."""
+    """Return groups of example queries with their hits, chosen by uncertainty."""
     root, signal = Path(result.about.root), main_signal(queries, RANKING)
-    own = ~queries["foreign"]
+    own, hits = ~queries["foreign"], min(HITS, queries.hits(RANKING).shape[1])
     labels = dict(zip(queries["path"][own].tolist(), queries["label"][own].tolist(), strict=True))
 
-    @cache  # one that several queries share is read once
+    @cache
     def picture(path: str) -> dict[str, Any]:
-        """A JPEG drawn anew, with nothing of the file but its pixels; or why there is none."""
+        """Re-encode a thumbnail as JPEG, without metadata; or give the reason why not."""
         try:
             image = decode_picture(root / path)
         except ImageRejected as rejected:
@@ -219,31 +226,29 @@ def _examples(result: EvalResult, queries: QueryTable) -> dict[str, list[dict[st
         uri = _data_uri("image/jpeg", file.getvalue())
         return {"uri": uri, "width": image.width, "height": image.height}
 
-    def number(column: str, row: int) -> float:
-        name = f"{RANKING}.{column}"
-        return float(queries[name][row]) if name in queries else float("nan")
+    def value(column: str, row: int) -> Any:
+        return queries[f"{RANKING}.{column}"][row]
 
     def hit(row: int, rank: int) -> dict[str, Any]:
-        path = str(queries[f"{RANKING}.hit_{rank}"][row])
+        path = str(value(f"hit_{rank}", row))
         return {
             "picture": picture(path),
             "path": path,
             "label": labels.get(path) or PurePosixPath(path).name,
-            "distance": tables.short(number(f"distance_{rank}", row)),
-            "match": bool(queries[f"{RANKING}.match_{rank}"][row]),
+            "distance": tables.short(value(f"distance_{rank}", row)),
+            "match": bool(value(f"match_{rank}", row)),
         }
 
     def entry(row: int) -> dict[str, Any]:
-        path, probability = str(queries["path"][row]), number(f"probability.{signal}", row)
-        names = {rank: f"{RANKING}.hit_{rank}" for rank in range(1, HITS + 1)}
-        ranks = [rank for rank, name in names.items() if name in queries and queries[name][row]]
+        path, probability = str(queries["path"][row]), f"probability.{signal}"
+        fitted = f"{RANKING}.{probability}" in queries
         return {
             "picture": picture(path),
             "path": path,
             "label": str(queries["label"][row]),
-            "uncertainty": tables.short(number(f"signal.{signal}", row)),
-            "probability": "" if isnan(probability) else tables.percent(probability),
-            "hits": [hit(row, rank) for rank in ranks],
+            "uncertainty": tables.short(value(f"signal.{signal}", row)),
+            "probability": tables.percent(value(probability, row)) if fitted else "",
+            "hits": [hit(row, rank) for rank in range(1, hits + 1)],
         }
 
     chosen: dict[str, list[dict[str, Any]]] = {}

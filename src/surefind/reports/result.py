@@ -1,4 +1,4 @@
-"""The result of an evaluation: figures (results.json) and one row per query (queries.csv)."""
+"""Result of an evaluation: metrics (results.json) and one row per query (queries.csv)."""
 
 import csv
 import io
@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.datasets.parquet import read_parquet, to_parquet
 from surefind.errors import InvalidFile
 from surefind.metrics.bootstrap import Estimate
 from surefind.settings import parse
@@ -24,7 +23,7 @@ FORMAT = 2  # since then: intervals over classes; free signals of mean distances
 
 @dataclass(frozen=True)
 class Exclusion:
-    """Images that took no part, and why."""
+    """Images left out for one reason."""
 
     reason: str
     count: int
@@ -37,7 +36,7 @@ class Exclusion:
 
 @dataclass(frozen=True)
 class Ood:
-    """Can the signal tell foreign queries from those that belong to the gallery?"""
+    """Metrics of a signal that separates foreign queries from in-catalogue ones."""
 
     auroc: Estimate
     aupr: Estimate
@@ -46,9 +45,9 @@ class Ood:
 
 @dataclass(frozen=True)
 class Signal:
-    """How well one uncertainty tells wrong top hits from right ones; higher is less sure.
+    """Metrics of an uncertainty signal (higher is less sure) that detects wrong top hits.
 
-    None: not defined, as when every top hit is right, or the uncertainty is a constant.
+    None: not defined, as when every top hit is right, or the signal is constant.
     """
 
     auroc: Estimate | None  # of "the top hit is wrong"
@@ -67,7 +66,7 @@ class Signal:
 
 @dataclass(frozen=True)
 class Ranking:
-    """One order of the gallery: by the distance of means, or by the expected distance."""
+    """Metrics of one ranking: by the distance of means, or by the expected distance."""
 
     recall: dict[str, Estimate]  # by k, "1"
     mean_ap: dict[str, Estimate]
@@ -79,7 +78,7 @@ class Ranking:
 
 @dataclass(frozen=True)
 class Rung:
-    """Queries corrupted to one level."""
+    """Results of queries corrupted to one level."""
 
     kind: str  # blur, occlusion, crop, noise
     level: int  # 0 is the clean image
@@ -89,7 +88,7 @@ class Rung:
 
 @dataclass(frozen=True)
 class Ladder:
-    """Does uncertainty rise with corruption?"""
+    """Uncertainty and recall by kind and level of corruption."""
 
     queries: int
     rungs: tuple[Rung, ...]
@@ -99,7 +98,7 @@ class Ladder:
 
 @dataclass(frozen=True)
 class About:
-    """Where the numbers come from."""
+    """Data, model and settings of an evaluation."""
 
     data: str  # as the user named it
     data_name: str
@@ -109,7 +108,7 @@ class About:
     fingerprint: str
     family: str
     dim: int
-    protocol: str  # in words: who is searched, what is a match
+    protocol: str  # in words: gallery, and what counts as a match
     queries: int  # that were scored
     gallery: int
     classes: int  # 0: matches are by position
@@ -119,7 +118,7 @@ class About:
     foreign: str = ""  # the out-of-distribution data, as the user named it
     foreign_root: str = ""
     foreign_queries: int = 0
-    bars_auroc: float | None = None  # how well the black bars alone tell foreign images
+    bars_auroc: float | None = None  # with which black bars alone separate foreign images
     command: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     date: str = ""
@@ -128,7 +127,7 @@ class About:
 
 @dataclass(frozen=True)
 class EvalResult:
-    """Everything `surefind evaluate` found."""
+    """Result of `surefind evaluate`."""
 
     about: About
     rankings: dict[str, Ranking]  # "means", and "expected" where there is a variance
@@ -136,24 +135,17 @@ class EvalResult:
     ladder: Ladder | None = None
     format: int = FORMAT
 
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any], *, where: str = "results") -> Self:
-        return parse(cls, values, where=where)
-
     def write(self, path: Path) -> None:
-        write_whole(path, (json.dumps(self.as_dict(), indent=1) + "\n").encode())
+        write_whole(path, (json.dumps(asdict(self), indent=1) + "\n").encode())
 
     @classmethod
     def read(cls, path: Path) -> Self:
         try:
             values = json.loads(path.read_text())
         except (OSError, ValueError) as error:
-            fix = "name a results.json of surefind evaluate"
+            fix = "run surefind evaluate first"
             raise InvalidFile(f"cannot read {path}: {error}", fix=fix) from error
-        return cls.from_dict(values, where=path.name)
+        return parse(cls, values, where=path.name)
 
 
 class QueryTable:
@@ -187,20 +179,16 @@ class QueryTable:
         return self.select(~self["foreign"] & (self["n_matches"] > 0))
 
     def hits(self, ranking: str) -> NDArray[np.bool_]:
-        """Which of the nearest match, (Q, K), nearest first."""
+        """Return whether each hit matches, (Q, K), nearest first."""
         start = f"{ranking}.match_"
         return np.stack([self[name] for name in self.columns if name.startswith(start)], axis=1)
 
     def signals(self, ranking: str) -> dict[str, NDArray[np.float64]]:
-        """Every uncertainty by its name."""
+        """Return the uncertainty signals by name."""
         start = f"{ranking}.signal."
         return {n.removeprefix(start): self[n] for n in self.columns if n.startswith(start)}
 
     def write(self, path: Path) -> None:
-        """Write `.csv`, or `.parquet` (needs the extra `parquet`)."""
-        if path.suffix == ".parquet":
-            write_whole(path, to_parquet(self.columns))
-            return
         text = io.StringIO(newline="")
         writer = csv.writer(text)
         writer.writerow(self.columns)
@@ -209,14 +197,11 @@ class QueryTable:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """A table that `write` wrote."""
+        """Read a table that `write` wrote."""
         if not path.is_file():
             raise InvalidFile(f"{path} does not exist", fix="run surefind evaluate first")
-        if path.suffix == ".parquet":
-            names, rows = read_parquet(path)
-        else:
-            with path.open(newline="") as file:
-                names, *rows = csv.reader(file)
+        with path.open(newline="") as file:
+            names, *rows = csv.reader(file)
         columns: dict[str, NDArray[Any]] = {}
         for name, values in zip(names, zip(*rows, strict=True), strict=True):
             last = name.split(".")[-1]
@@ -232,7 +217,7 @@ class QueryTable:
 
 
 class Report(NamedTuple):
-    """A result, its queries, and the label it has in figures: NAME or GROUP/NAME."""
+    """A result, its queries, and its label in figures."""
 
     label: str
     result: EvalResult
@@ -240,12 +225,6 @@ class Report(NamedTuple):
 
 
 def read_report(folder: Path, *, label: str = "") -> Report:
-    """Read a folder of `surefind evaluate`; unless given, the label is the model's name."""
-    for table in ("queries.parquet", "queries.csv"):
-        if (folder / table).is_file() and (folder / "results.json").is_file():
-            result = EvalResult.read(folder / "results.json")
-            return Report(label or result.about.model, result, QueryTable.read(folder / table))
-    raise InvalidFile(
-        f"{folder} is no report: it needs results.json and queries.csv or queries.parquet",
-        fix="name the folder that surefind evaluate made",
-    )
+    """Read a report folder; the label is that of the model unless given."""
+    result = EvalResult.read(folder / "results.json")
+    return Report(label or result.about.model, result, QueryTable.read(folder / "queries.csv"))

@@ -1,4 +1,4 @@
-"""Uncertainty signals of a search: learned variances, and what distances give without training."""
+"""Uncertainty signals of a search: learned variances and training-free distances."""
 
 import math
 
@@ -53,7 +53,7 @@ def ranking_name(ranking: str) -> str:
 
 
 def is_learned(signal: str) -> bool:
-    """Whether a model must have learned it; distances and their ratios need no training."""
+    """Return whether a signal needs a learned variance."""
     return signal not in TRAINING_FREE
 
 

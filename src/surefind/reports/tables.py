@@ -1,4 +1,4 @@
-"""The metrics of an evaluation as tables: for the page, the terminal and the model card."""
+"""Tables of metrics for the report page, the terminal and the model card."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite, isnan, nan
@@ -53,7 +53,7 @@ def interval(value: Value, show: Show = decimal) -> str:
 
 
 class MetricColumn(NamedTuple):
-    """One metric: what it is called, how it is written, which value is best."""
+    """Title, format and best value of a metric."""
 
     title: str
     show: Show = decimal
@@ -61,7 +61,7 @@ class MetricColumn(NamedTuple):
 
     @property
     def hint(self) -> str:
-        """Which way is better, as an arrow."""
+        """Arrow towards better values."""
         return "↑" if self.best is max else "↓" if self.best is min else ""
 
 
@@ -81,7 +81,7 @@ def fill(
     rows: Mapping[str, Values],
     groups: Mapping[str, str] | None = None,
 ) -> MetricTable:
-    """Make a table; a column without values is left out."""
+    """Return a table without its empty columns."""
     kept = [c for c in columns if any(row.get(c.title) is not None for row in rows.values())]
     made: list[dict[str, Any]] = [
         {"name": name, "group": (groups or {}).get(name, ""), "cells": []} for name in rows
@@ -136,19 +136,19 @@ def risk_title(share: str) -> str:
 
 def retrieval_table(rankings: Mapping[str, Ranking]) -> MetricTable:
     rows = {ranking_name(name): retrieval_values(ranking) for name, ranking in rankings.items()}
-    caption = "Retrieval for each order of the gallery, in %, with 95 % intervals"
+    caption = "Retrieval by ranking, in %, with 95 % intervals"
     columns = [MetricColumn(title, percent, max) for title in next(iter(rows.values()))]
     return fill(caption, "ranked by", columns, rows)
 
 
 def signal_tables(ranking: Ranking) -> list[MetricTable]:
-    """One table per question; those that the data cannot answer are left out."""
+    """Return a table per kind of metric; those without data are left out."""
     signals = dict(sorted(ranking.signals.items(), key=lambda item: not is_learned(item[0])))
     rows = {signal_name(name): signal_values(signal) for name, signal in signals.items()}
     groups = {signal_name(n): "learned" if is_learned(n) else "training-free" for n in signals}
     risks = dict.fromkeys(share for signal in signals.values() for share in signal.risk_at)
-    questions = {
-        "Which top hits are wrong? Every signal orders the queries from sure to unsure": (
+    kinds = {
+        "Detection of wrong top hits": (
             "AUROC",
             "AUPR",
             "AURC",
@@ -157,19 +157,13 @@ def signal_tables(ranking: Ranking) -> list[MetricTable]:
             "Spearman",
             "Kendall",
         ),
-        "How likely is the top hit right? Signals as cross-fitted probabilities": (
+        "Calibration of the cross-fitted probability that the top hit is right": (
             "ECE",
             "Brier",
             "NLL",
         ),
-        "Does the query belong here at all? Own against foreign queries": (
-            "OOD AUROC",
-            "OOD AUPR",
-            "FPR95, %",
-        ),
-        "Does it rise with the corruption that each picture is known to have?": (
-            "rank correlation",
-        ),
+        "Detection of foreign queries": ("OOD AUROC", "OOD AUPR", "FPR95, %"),
+        "Correlation with the known corruption of each image": ("rank correlation",),
     }
 
     def column(title: str) -> MetricColumn:
@@ -178,14 +172,14 @@ def signal_tables(ranking: Ranking) -> list[MetricTable]:
         return MetricColumn(title, percent if is_rate else decimal, best)
 
     tables = [
-        fill(question, "signal", [column(title) for title in titles], rows, groups)
-        for question, titles in questions.items()
+        fill(caption, "signal", [column(title) for title in titles], rows, groups)
+        for caption, titles in kinds.items()
     ]
     return [table for table in tables if table.columns]
 
 
 def ece_tables(rankings: Mapping[str, Ranking]) -> list[MetricTable]:
-    """The calibration error of the query variance by each definition; none without a variance."""
+    """Return the calibration error of the query variance by definition; empty without variance."""
     tables = []
     for name, ranking in rankings.items():
         rows: dict[str, Values] = {
@@ -202,7 +196,7 @@ def ece_tables(rankings: Mapping[str, Ranking]) -> list[MetricTable]:
 
 
 def ladder_tables(ladder: Ladder) -> list[MetricTable]:
-    """Whether uncertainty rises with corruption, and every step of it."""
+    """Return rank correlations of uncertainty and corruption, and every level of the ladder."""
     names = [signal_name(name) for name in ladder.rungs[0].signals]
     order: dict[str, Values] = {
         kind: {signal_name(name): value for name, value in by_signal.items()}
@@ -218,7 +212,7 @@ def ladder_tables(ladder: Ladder) -> list[MetricTable]:
     return [
         fill(
             f"Rank correlation of uncertainty with the level of corruption, mean of "
-            f"{ladder.queries:,} queries; 1 is always rising",
+            f"{ladder.queries:,} queries",
             "corruption",
             [MetricColumn(name) for name in names],
             order,
@@ -281,7 +275,7 @@ def read_measured(report: Path, *, fingerprint: str) -> Measured:
             for name, _, value in found
         ),
         "",
-        "The intervals do not cover chance in training. By `surefind evaluate` "
+        "The intervals do not cover the randomness of training. By `surefind evaluate` "
         f"{markdown(about.versions.get('surefind', ''))}, {markdown(about.date[:10])}.",
     )
     results = [

@@ -1,25 +1,21 @@
-"""The loss, its gradients and the law of tau, drawn."""
+"""Figures of the loss, its gradients and the distribution of tau."""
 
 import math
 
-import numpy as np
 import pytest
 import torch
 from matplotlib.text import Annotation
 
 from surefind.embeddings import Gaussians
 from surefind.functional import triplet_log_prob, triplet_moments
-from surefind.reports.figures import theory
 from surefind.reports.figures.theory import (
     DIM,
     FLOOR,
     SCENARIOS,
     bayesian_curve,
     descent,
-    draw_approximation,
     draw_loss,
     draw_scenarios,
-    draw_variance_gradients,
     shrunk_variances,
     simulate,
 )
@@ -122,28 +118,8 @@ def test_shares_agree_with_the_signs_of_the_loss_itself():
     assert found.all == pytest.approx(sum(map(all, counted)) / len(counted))
 
 
-def test_the_figure_tells_the_shares_by_dimension_and_method(monkeypatch):
-    monkeypatch.setattr(theory, "GRADIENT_DIMENSIONS", (1, 2))
-    monkeypatch.setattr(theory, "SCALES", (0.1, 1.0))
-    monkeypatch.setattr(theory, "_TRIPLETS", {"clt": 400, "exact": 60})
-    figure, table = draw_variance_gradients()
-    assert set(table) == {"1", "2"}
-    assert table["2"]["clt"] == shrunk_variances(2, triplets=400).all
-    left, right = figure.axes
-    assert [len(axis.get_lines()) for axis in (left, right)] == [3 * 2 + 1, 3 * 2 + 1]
-
-
 def test_the_saddlepoint_is_nearer_to_the_exact_law_than_the_normal_one():
     generator = torch.Generator().manual_seed(0)
     for _ in range(5):
         draw = simulate(64, generator, samples=2)
         assert draw.error("saddlepoint") < 1e-5 < draw.error("clt")
-
-
-def test_the_figure_has_a_panel_per_draw_and_one_of_errors_in_each_row(monkeypatch):
-    monkeypatch.setattr(theory, "LAW_DIMENSIONS", (1, 64))
-    figure, table = draw_approximation()
-    assert table["64"]["saddlepoint"] < 1e-5 < table["64"]["clt"]
-    axes = np.array(figure.axes).reshape(2, 6)
-    assert [axis.get_ylabel() for axis in axes[:, 0]] == ["D = 1", "D = 64"]
-    assert [len(axis.get_lines()) for axis in axes[0]] == [3] * 5 + [10]

@@ -9,7 +9,7 @@ from pictures import write_pictures
 
 from surefind.encoders.serialization import read_config
 from surefind.reports.evaluate import Request
-from surefind.reports.reproduce.plan import Plan, choose_rows
+from surefind.reports.reproduce.run import Plan, choose_rows
 from surefind.reports.result import EvalResult
 from surefind.training.build import make_encoder
 from surefind.training.run_folder import RunFolder

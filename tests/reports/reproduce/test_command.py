@@ -1,4 +1,4 @@
-"""The command, with a stand-in for evaluation and models of four steps."""
+"""surefind reproduce, with a fake evaluation and models of four steps."""
 
 import json
 from pathlib import Path
@@ -32,8 +32,11 @@ def small(plan) -> list[str]:
 
 
 def test_the_table_is_printed_and_written(plan):
-    done = run(*small(plan))
+    document = plan.output.parent / "results.md"
+    document.write_text("# Results\n<!-- begin reproduce-glyphs -->\n<!-- end reproduce-glyphs -->")
+    done = run(*small(plan), "--into", document)
     assert done.exit_code == 0, done.output
+    assert "| Triplet | ours | 1 |" in document.read_text()
     assert "[2/2] Bayes Gauss, seed 0: evaluating" in done.stderr
     assert "R@1 on validation classes" in done.stderr
     assert "[0.580, 0.620]" in done.stdout
@@ -41,13 +44,6 @@ def test_the_table_is_printed_and_written(plan):
     again = run(*small(plan), "--json")
     assert json.loads(again.stdout) == json.loads((plan.output / "table.json").read_text())
     assert "training" not in again.stderr
-
-
-def test_the_table_is_put_into_a_document(plan, tmp_path: Path):
-    document = tmp_path / "results.md"
-    document.write_text("# Results\n<!-- begin reproduce-glyphs -->\n<!-- end reproduce-glyphs -->")
-    assert run(*small(plan), "--into", document).exit_code == 0
-    assert "| Triplet | ours | 1 |" in document.read_text()
 
 
 def test_a_document_without_a_place_is_refused_before_the_work(plan, tmp_path: Path):
@@ -62,8 +58,10 @@ def test_a_document_without_a_place_is_refused_before_the_work(plan, tmp_path: P
     [
         (["cub"], "did you mean 'cub200'"),
         (["cub200"], "where is cub200"),
-        (["cars196", "--data", "."], "where is cub200? This table's models are trained on it"),
+        (["cars196", "--data", "."], "where is cub200? The models of this table are trained on it"),
         (["cub200", "--data", ".", "--train-data", "."], "leave it out; it is for cars196"),
+        (["cub200", "--data", ".", "--backbone", "vgg"], "backbone: expected one of"),
+        (["cub200", "--data", ".", "--scale", "gpu"], "scale: expected one of"),
         (["glyphs", "--rows", "tripplet"], "did you mean 'triplet'"),
         (["glyphs", "--seeds", "0"], "seeds: expected a whole number of at least 1"),
         (["glyphs", "--set", "loss.margn=1"], "did you mean 'margin'"),

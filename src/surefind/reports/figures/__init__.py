@@ -1,1 +1,1 @@
-"""Pictures of the theory, of a run and of an evaluation."""
+"""Figures of the theory, of training, calibration and evaluation."""

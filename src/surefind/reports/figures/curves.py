@@ -28,7 +28,7 @@ _LOOKS: dict[str, dict[str, Any]] = {
 
 
 def draw_confidence(calibration: Calibration) -> Figure:
-    """Reliability and risk-coverage of first hits, each judged by a fit to other classes."""
+    """Plot reliability and risk-coverage of top hits, cross-fitted by class."""
     curve, origin = calibration.curve, calibration.origin
     right = torch.tensor(curve.right)
     said = {
@@ -37,7 +37,7 @@ def draw_confidence(calibration: Calibration) -> Figure:
     }
     title = (
         f"{origin.queries:,} queries of {origin.classes:,} classes, {origin.created[:10]}; "
-        "each judged by a fit to other classes"
+        "cross-fitted by class"
     )
     figure, ((left, other),) = style.panels(1, 2, height=4.4, title=title)
     _draw_reliability(left, said, right)
@@ -46,7 +46,7 @@ def draw_confidence(calibration: Calibration) -> Figure:
 
 
 def _draw_reliability(axis: Axes, said: dict[str, Tensor], right: Tensor) -> None:
-    """Bins of equally many queries, with Wilson's 95 % interval of independent ones."""
+    """Plot bins of equally many queries with Wilson's 95 % interval."""
     axis.plot([0, 1], [0, 1], ":", color=style.GREY, linewidth=1, label="perfectly calibrated")
     for name, sure in said.items():
         bins = reliability_bins(sure, right.double(), definition="probability")
@@ -71,7 +71,7 @@ def _draw_reliability(axis: Axes, said: dict[str, Tensor], right: Tensor) -> Non
 def _draw_risk(
     axis: Axes, said: dict[str, Tensor], right: Tensor, guarantee: PrecisionGuarantee
 ) -> None:
-    """Errors over coverage, with a mark where the guarantee ends."""
+    """Plot risk over coverage, and where the guarantee ends."""
     top = 1 - guarantee.precision
     for name, sure in said.items():
         curve = risk_coverage(sure, right)
@@ -110,7 +110,7 @@ def _draw_risk(
 
 
 def training_figure(log: Sequence[StepInfo]) -> Figure:
-    """Three curves over the steps; the highest recall is marked in the last."""
+    """Plot loss, share of ordered triplets and validation recall over the steps."""
     steps = [info for info in log if info.loss == info.loss]
     validated = [info for info in log if info.recall == info.recall]
     figure, axes = style.panels(1, 3, height=2.6)

@@ -1,14 +1,12 @@
 """Figures of an evaluation: calibration, risk and coverage, foreign queries, corruption."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
-from torch import Tensor
 
 from surefind.metrics import (
     average_precision_at_k,
@@ -16,135 +14,65 @@ from surefind.metrics import (
     reliability_bins,
     risk_coverage,
 )
-from surefind.metrics.calibration import ReliabilityBins
 from surefind.reports.figures import style
 from surefind.reports.result import SHOWN, EvalResult, QueryTable, Report
 from surefind.reports.signals import ranking_name, signal_name
 
 _K = 5
-_LINE: dict[str, Any] = {"color": style.OURS, "marker": "o", "markersize": 4, "clip_on": False}
-_RANK_AXES = {"x": "confidence: rank of the uncertainty", "y": "mean average precision"}
-_PROBABILITY_AXES = {"x": "probability that the top hit is right", "y": "share of right top hits"}
+_RANK_AXES = ("confidence: rank of the uncertainty", "mean average precision")
+_PROBABILITY_AXES = ("probability that the top hit is right", "share of right top hits")
 _OOD_COLUMNS, _BINS = 3, 40
 _LADDER_COLUMNS = 2
 
 
-def draw_calibration(result: EvalResult, queries: QueryTable, *, ranking: str = "means") -> Figure:
-    """Left: mAP over the rank of the uncertainty. Right: correct top hits over the probability."""
-    figure, ((left, right),) = style.panels(1, 2, height=4.7)
-    own = queries.own()
-    rank = _rank_curve(own, ranking)
-    _draw_rank(left, rank, _LINE, band=f"mAP@1 to mAP@{SHOWN}", line=f"mAP@{_K}")
-    missing = "" if rank.signal == "query_var" else "; the model has no variance"
-    title = [f"By {signal_name(rank.signal)}{missing}"]
-    for definition in ("equal_mass", "equal_width"):
-        told = result.rankings[ranking].ece.get(definition, {}).get(str(_K))
-        value = style.interval(told) if told else f"{rank.error(definition):.3f}"
-        title.append(f"ECE@{_K} {definition.replace('_', ' ')} {value}")
-    style.caption(left, "\n".join(title), **_RANK_AXES)
-    best = _best_signal(result, own, ranking)
-    error = result.rankings[ranking].signals[best].ece
-    title = [f"Probability from {signal_name(best)}"]
-    title.append(f"ECE {style.interval(error) if error else 'unknown'}")
-    style.caption(right, "\n".join(title), **_PROBABILITY_AXES)
-    if bins := _probability_bins(own, ranking, best):
-        right.plot(bins.confidence, bins.outcome, label="top hit", **_LINE)
-    _draw_diagonal((left, right))
-    shown = {
-        name: handle
-        for axis in (left, right)
-        for handle, name in zip(*axis.get_legend_handles_labels(), strict=True)
-    }
-    style.lower_key(figure, list(shown.values()), list(shown))
-    return figure
+def draw_calibration(reports: Sequence[Report], *, ranking: str = "means") -> Figure:
+    """Plot mAP by rank of the uncertainty, and correct top hits by their probability.
 
-
-def compare_calibration(reports: Sequence[Report], *, ranking: str = "means") -> Figure:
-    """The curves of several reports in the same panels, a row of panels for each group of them."""
-    groups = style.grouped(reports)
-    styles = style.series_styles(report.label for some in groups.values() for report in some)
-    entries = 2 + max(map(len, groups.values()))  # of the longest legend, its title included
-    figure, axes = style.panels(len(groups), 2, height=(4.1 + 0.19 * entries) * len(groups))
-    for (left, right), (group, some) in zip(axes, groups.items(), strict=True):
-        for label, result, queries in some:
-            own, look = queries.own(), styles[label] | {"markersize": 4, "clip_on": False}
-            rank = _rank_curve(own, ranking)
-            name = label if rank.signal == "query_var" else f"{label}, by distance"
-            _draw_rank(left, rank, look, line=f"{name} {rank.error('equal_mass'):.3f}")
-            best = _best_signal(result, own, ranking)
-            if bins := _probability_bins(own, ranking, best):
-                error = result.rankings[ranking].signals[best].ece
-                value = f" {error.value:.3f}" if error else ""
-                line = f"{label}, {signal_name(best)}{value}"
-                right.plot(bins.confidence, bins.outcome, label=line, **look)
-        before = f"{group}: " if group else ""
-        style.caption(left, f"{before}mAP@{_K}, shaded mAP@1 to mAP@{SHOWN}", **_RANK_AXES)
-        style.caption(right, f"{before}probability by the best signal", **_PROBABILITY_AXES)
-        _draw_diagonal((left, right))
-        below = {"loc": "upper left", "bbox_to_anchor": (0, -0.13), "borderaxespad": 0}
-        style.key(left, title=f"ECE@{_K}, equal mass", **below)
-        style.key(right, title="ECE", **below)
-    return figure
-
-
-class _RankCurve(NamedTuple):
-    """Average precision by the rank of an uncertainty."""
-
-    signal: str
-    values: Tensor  # of the uncertainty
-    precision: list[Tensor]  # AP@1 to AP@10 of each query
-    confidence: Tensor  # 0.95 for the surest tenth, 0.05 for the least sure
-    outcome: Tensor  # (10, bins): mAP@1 to mAP@10 of each bin
-
-    def error(self, definition: str) -> float:
-        """ECE@5."""
-        precision = self.precision[_K - 1]
-        return float(expected_calibration_error(self.values, precision, definition=definition))
-
-
-def _rank_curve(own: QueryTable, ranking: str) -> _RankCurve:
-    signal = style.main_signal(own, ranking)
-    own = own.select(np.isfinite(own.signals(ranking)[signal]))
-    values = torch.from_numpy(own.signals(ranking)[signal])
-    hits = torch.from_numpy(own.hits(ranking))
-    matches = torch.from_numpy(own["n_matches"])
-    precision = [average_precision_at_k(hits, matches, k) for k in range(1, SHOWN + 1)]
-    found = [reliability_bins(values, ap, definition="equal_mass") for ap in precision]
-    outcome = torch.stack([bins.outcome for bins in found])
-    return _RankCurve(signal, values, precision, found[0].confidence, outcome)
-
-
-def _draw_rank(
-    axis: Axes, curve: _RankCurve, look: Mapping[str, Any], *, line: str, band: str | None = None
-) -> None:
-    low, high = curve.outcome.min(0).values, curve.outcome.max(0).values
-    shade = {"color": look["color"], "alpha": 0.15, "linewidth": 0, "label": band}
-    axis.fill_between(curve.confidence, low, high, **shade)
-    axis.plot(curve.confidence, curve.outcome[_K - 1], label=line, **look)
-
-
-def _best_signal(result: EvalResult, own: QueryTable, ranking: str) -> str:
-    """The one that tells wrong top hits best."""
-    signals = result.rankings[ranking].signals
-    ranks = {name: found.auroc.value for name, found in signals.items() if found.auroc}
-    return max(ranks, key=lambda name: ranks[name], default=style.main_signal(own, ranking))
-
-
-def _probability_bins(own: QueryTable, ranking: str, signal: str) -> ReliabilityBins | None:
-    """Right top hits by the probability that the signal was turned into."""
-    column = f"{ranking}.probability.{signal}"
-    if column not in own or not (known := np.isfinite(own[column])).any():
-        return None
-    right = torch.from_numpy(own[f"{ranking}.match_1"][known]).double()
-    return reliability_bins(torch.from_numpy(own[column][known]), right, definition="probability")
-
-
-def _draw_diagonal(axes: Iterable[Axes]) -> None:
-    for axis in axes:
+    Every report is one curve in each of the two panels.
+    """
+    styles = style.series_styles(report.label for report in reports)
+    figure, ((left, right),) = style.panels(1, 2, height=4.5 + 0.19 * len(reports))
+    for label, result, queries in reports:
+        own, measured = queries.own(), result.rankings[ranking]
+        look: dict[str, Any] = {**styles[label], "markersize": 4, "clip_on": False}
+        signal = style.main_signal(own, ranking)
+        uncertainty = torch.from_numpy(own.signals(ranking)[signal])
+        hits, matches = torch.from_numpy(own.hits(ranking)), torch.from_numpy(own["n_matches"])
+        precision = [average_precision_at_k(hits, matches, k) for k in range(1, SHOWN + 1)]
+        bins = [reliability_bins(uncertainty, ap, definition="equal_mass") for ap in precision]
+        low, high = torch.stack([each.outcome for each in bins]).aminmax(dim=0)
+        rank = bins[0].confidence
+        left.fill_between(rank, low, high, color=look["color"], alpha=0.15, linewidth=0)
+        error = measured.ece.get("equal_mass", {}).get(str(_K))
+        if error is None:
+            ece = expected_calibration_error
+            value = f"{float(ece(uncertainty, precision[_K - 1], definition='equal_mass')):.3f}"
+        else:
+            value = style.interval(error)
+        start = f"{label}, " if len(reports) > 1 else ""
+        name = f"{start}{signal_name(signal)} {value}"
+        left.plot(rank, bins[_K - 1].outcome, label=name, **look)
+        aurocs = {name: each.auroc.value for name, each in measured.signals.items() if each.auroc}
+        best = max(aurocs, key=lambda name: aurocs[name], default=signal)
+        error = measured.signals[best].ece
+        if error is not None:
+            probability = torch.from_numpy(own[f"{ranking}.probability.{best}"])
+            correct = torch.from_numpy(own[f"{ranking}.match_1"]).double()
+            of_best = reliability_bins(probability, correct, definition="probability")
+            name = f"{start}{signal_name(best)} {style.interval(error)}"
+            right.plot(of_best.confidence, of_best.outcome, label=name, **look)
+    below = {"loc": "upper left", "bbox_to_anchor": (0, -0.13), "borderaxespad": 0}
+    for axis, key, title, x, y in (
+        (left, f"ECE@{_K}, equal mass", f"mAP@{_K}, shaded mAP@1 to mAP@{SHOWN}", *_RANK_AXES),
+        (right, "ECE", "Probability from the best signal", *_PROBABILITY_AXES),
+    ):
         axis.plot(
             [0, 1], [0, 1], "--", color=style.GREY, linewidth=0.9, label="perfectly calibrated"
         )
         axis.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+        style.caption(axis, title, x=x, y=y)
+        style.key(axis, title=key, **below)
+    return figure
 
 
 def draw_risk_coverage(
@@ -157,8 +85,7 @@ def draw_risk_coverage(
     figure, ((axis,),) = style.panels(1, 1, height=4.2)
     top = error
     for name, colours in style.signal_styles(signals).items():
-        known = np.isfinite(signals[name])
-        curve = risk_coverage(torch.from_numpy(-signals[name][known]), right[known])
+        curve = risk_coverage(torch.from_numpy(-signals[name]), right)
         area = result.rankings[ranking].signals[name].aurc
         label = f"{signal_name(name)}\nAURC {area.value:.3f}"
         axis.plot(curve.coverage, curve.risk, label=label, **colours)
@@ -180,53 +107,43 @@ def draw_risk_coverage(
     return figure
 
 
-def draw_ood(result: EvalResult, queries: QueryTable, *, ranking: str = "means") -> Figure:
-    """Histograms of in-catalogue and foreign queries, one panel per signal."""
-    style.check_foreign(queries)
-    signals = list(queries.signals(ranking))
-    rows = -(-len(signals) // _OOD_COLUMNS)
-    title = f"In-catalogue and foreign queries ({style.shortened(result.about.foreign, 60)})"
-    figure, axes = style.panels(rows, _OOD_COLUMNS, height=0.8 + 1.9 * rows, title=title)
+def draw_ood(reports: Sequence[Report], *, ranking: str = "means") -> Figure:
+    """Plot histograms of in-catalogue and foreign queries.
+
+    One report has a panel per signal; several have a panel each, of cov[Δ].
+    """
+    for report in reports:
+        style.check_foreign(report.queries)
+    if len(reports) == 1:
+        signals = [(reports[0], name) for name in reports[0].queries.signals(ranking)]
+        names = [signal_name(signal) for _, signal in signals]
+        foreign = style.shortened(reports[0].result.about.foreign, 60)
+        title = f"In-catalogue and foreign queries ({foreign})"
+    else:
+        signals = [(each, style.main_signal(each.queries, ranking, "pair_var")) for each in reports]
+        names = [
+            report.label if signal == "pair_var" else f"{report.label}: {signal_name(signal)}"
+            for report, signal in signals
+        ]
+        title = "In-catalogue and foreign queries by cov[Δ] of the query and its top hit"
+    columns = min(_OOD_COLUMNS, len(signals))
+    rows = -(-len(signals) // columns)
+    figure, axes = style.panels(rows, columns, height=0.8 + 1.9 * rows, title=title)
     for axis in axes.flat[len(signals) :]:
         axis.set_axis_off()
-    for axis, signal in zip(axes.flat, signals, strict=False):
-        _draw_histograms(axis, result, queries, signal, ranking=ranking, title=signal_name(signal))
-    _finish_ood(figure, axes)
+    for axis, (report, signal), name in zip(axes.flat, signals, names, strict=False):
+        _draw_histograms(axis, report, signal, ranking=ranking, title=name)
+    for axis in axes[:, 0]:
+        axis.set_ylabel("share of queries", fontsize=style.TEXT)
+    style.lower_key(figure, *axes[0, 0].get_legend_handles_labels())
     return figure
 
 
-def compare_ood(reports: Sequence[Report], *, ranking: str = "means") -> Figure:
-    """cov[Δ] of a query and its top hit: one panel per report, a row for each group of them."""
-    groups = style.grouped(reports)
-    columns = min(_OOD_COLUMNS, max(map(len, groups.values())))
-    rows = [
-        (group, some[start : start + columns])
-        for group, some in groups.items()
-        for start in range(0, len(some), columns)
-    ]
-    title = "In-catalogue and foreign queries by cov[Δ] of the query and its top hit"
-    figure, axes = style.panels(len(rows), columns, height=0.8 + 1.9 * len(rows), title=title)
-    for line, (group, some) in zip(axes, rows, strict=True):
-        for axis in line[len(some) :]:
-            axis.set_axis_off()
-        for axis, (label, result, queries) in zip(line, some, strict=False):
-            style.check_foreign(queries)
-            signal = style.main_signal(queries, ranking, "pair_var")
-            name = f"{group}, {label}" if group else label
-            if signal != "pair_var":
-                name += f": {signal_name(signal)}"
-            _draw_histograms(axis, result, queries, signal, ranking=ranking, title=name)
-    _finish_ood(figure, axes)
-    return figure
-
-
-def _draw_histograms(
-    axis: Axes, result: EvalResult, queries: QueryTable, signal: str, *, ranking: str, title: str
-) -> None:
+def _draw_histograms(axis: Axes, report: Report, signal: str, *, ranking: str, title: str) -> None:
+    _, result, queries = report
     values, foreign = queries.signals(ranking)[signal], queries["foreign"]
     own = values[~foreign & (queries["n_matches"] > 0)]
     both = np.concatenate([own, values[foreign]])
-    both = both[np.isfinite(both)]
     if style.spans_decades(both):
         axis.set_xscale("log")
         edges = np.geomspace(both.min(), both.max(), _BINS + 1)
@@ -249,12 +166,6 @@ def _draw_histograms(
         )
     found = result.rankings[ranking].signals[signal].ood
     style.caption(axis, title + (f"\nAUROC {style.interval(found.auroc)}" if found else ""))
-
-
-def _finish_ood(figure: Figure, axes: NDArray[np.object_]) -> None:
-    for axis in axes[:, 0]:
-        axis.set_ylabel("share of queries", fontsize=style.TEXT)
-    style.lower_key(figure, *axes[0, 0].get_legend_handles_labels())
 
 
 def draw_ladder(result: EvalResult, queries: QueryTable, *, ranking: str = "means") -> Figure:

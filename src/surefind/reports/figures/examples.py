@@ -1,4 +1,4 @@
-"""Queries as pictures: beside their hits, in pairs, or by themselves."""
+"""Figures of example queries: with their hits, in pairs, or alone."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,10 +31,7 @@ _GAP = 0.25  # between the query and its hits, and before a heading
 _LETTERS = 17  # that fit beneath a tile
 _HEADING = 0.4  # inches of the title
 _SHORT = {"query_var": "variance", "pair_var": "cov[Δ]", "nearest_distance": "d₁"}
-_MARKS = {
-    True: ("✓", style.RIGHT, "solid"),
-    False: ("✗", style.WRONG, "dashed"),
-}  # never by colour alone
+_MARKS = {True: ("✓", style.RIGHT, "solid"), False: ("✗", style.WRONG, "dashed")}
 
 
 def by_uncertainty(
@@ -59,7 +56,7 @@ def by_uncertainty(
 
 
 def thumbnail(root: str | Path, path: str) -> NDArray[np.uint8]:
-    """Return the whole picture on grey, (SIDE, SIDE, 3); only grey where it cannot be read."""
+    """Return the picture on grey, (SIDE, SIDE, 3); all grey if it cannot be read."""
     tile = Image.new("RGB", (SIDE, SIDE), tuple(round(255 * c) for c in to_rgb(style.PALE)))
     try:
         picture = decode_picture(Path(root) / path)
@@ -91,7 +88,7 @@ def draw_selection(
 
 
 def draw_extremes(result: EvalResult, queries: QueryTable, *, ranking: str = "means") -> Figure:
-    """The twelve surest and the twelve least sure queries; frames tell which top hits are right."""
+    """Draw the twelve surest and the twelve least sure queries, framed by their top hit."""
     tiles, signal = _Tiles(result, queries, ranking), style.main_signal(queries, ranking)
     right = queries[f"{ranking}.match_1"]
     sheet = _Sheet(f"Queries by {signal_name(signal)}; ✓ the nearest hit is right, ✗ it is wrong")
@@ -103,11 +100,9 @@ def draw_extremes(result: EvalResult, queries: QueryTable, *, ranking: str = "me
 
 
 def draw_pairs(result: EvalResult, queries: QueryTable, *, ranking: str = "means") -> Figure:
-    """Queries above their nearest hits, all of them matches, at both ends of cov[Δ]."""
-    tiles, signal = (
-        _Tiles(result, queries, ranking),
-        style.main_signal(queries, ranking, "pair_var"),
-    )
+    """Draw queries above correct nearest hits, at both ends of cov[Δ]."""
+    tiles = _Tiles(result, queries, ranking)
+    signal = style.main_signal(queries, ranking, "pair_var")
     rows = by_uncertainty(queries, signal, ranking=ranking, top_hit=True)
     if not len(rows):
         raise style.NothingToDraw("no query has a right nearest hit")
@@ -123,7 +118,7 @@ def draw_pairs(result: EvalResult, queries: QueryTable, *, ranking: str = "means
 
 
 def draw_own_and_foreign(reports: Sequence[Report], *, ranking: str = "means") -> Figure:
-    """The twelve least sure of in-catalogue and foreign queries together, for each report."""
+    """Draw the twelve least sure of in-catalogue and foreign queries, for each report."""
     sheet = _Sheet("Least certain of in-catalogue and foreign queries together")
     for label, result, queries in reports:
         style.check_foreign(queries)
@@ -140,7 +135,7 @@ def draw_own_and_foreign(reports: Sequence[Report], *, ranking: str = "means") -
 
 
 class Tile(NamedTuple):
-    """A picture in a frame, with two lines beneath it."""
+    """A framed picture with two lines of text below."""
 
     root: str
     path: str
@@ -150,7 +145,7 @@ class Tile(NamedTuple):
 
 
 class _Tiles:
-    """Turns rows of the table into tiles."""
+    """Tiles of the rows of a query table."""
 
     def __init__(self, result: EvalResult, queries: QueryTable, ranking: str) -> None:
         self.about, self.queries, self.ranking = result.about, queries, ranking
@@ -159,7 +154,7 @@ class _Tiles:
     def query(
         self, row: int, signal: str, *, match: bool | None = None, frame_foreign: bool = False
     ) -> Tile:
-        """Named by its label; framed by whether its nearest hit is right, or it is foreign."""
+        """Return a query, framed by whether its top hit matches, or it is foreign."""
         foreign, colour, dash = self.queries["foreign"][row], style.INK, "solid"
         name = "foreign" if foreign else str(self.queries["label"][row])
         if match is not None:
@@ -173,7 +168,7 @@ class _Tiles:
         return Tile(root, self.queries["path"][row], lines, colour, dash)
 
     def hit(self, row: int, rank: int) -> Tile:
-        """One of the nearest, framed by whether it matches."""
+        """Return a hit, framed by whether it matches."""
         path, match, distance = (
             self.queries[f"{self.ranking}.{part}_{rank}"][row]
             for part in ("hit", "match", "distance")
@@ -192,7 +187,7 @@ class _Sheet:
         self.headings: list[tuple[str, float]] = []
 
     def fill(self, tiles: Sequence[Tile]) -> None:
-        """Add as many rows as it takes."""
+        """Add rows of tiles."""
         for start in range(0, len(tiles), _COLUMNS):
             for column, tile in enumerate(tiles[start : start + _COLUMNS]):
                 self.tiles.append((tile, column * _PITCH[0], self.y))

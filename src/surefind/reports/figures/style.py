@@ -1,4 +1,4 @@
-"""The look that all figures share: palette, panels, legends; and figures as files."""
+"""Style of all figures: palette, panels, legends; and saving to files."""
 
 import io
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from surefind.errors import InvalidFile, SurefindError
 from surefind.metrics.bootstrap import Estimate
-from surefind.reports.result import QueryTable, Report
+from surefind.reports.result import QueryTable
 from surefind.reports.signals import COSINE, SIGNAL_NAMES, is_learned
 from surefind.storage import write_whole
 
@@ -47,7 +47,7 @@ _TEXT_STAYS_TEXT: dict[Any, Any] = {
 
 
 class NothingToDraw(SurefindError):
-    """The report is fine, but holds nothing for this figure."""
+    """The report lacks the data of a figure."""
 
 
 def panels(
@@ -132,20 +132,6 @@ def check_foreign(queries: QueryTable) -> None:
         raise NothingToDraw("the report has no foreign queries", fix=fix)
 
 
-def grouped(reports: Iterable[Report]) -> dict[str, list[Report]]:
-    """Return reports by the group of their labels, without it in the label.
-
-    >>> found = grouped([Report("R50/TripReg", None, None), Report("R50/Bayes", None, None)])
-    >>> {group: [report.label for report in some] for group, some in found.items()}
-    {'R50': ['TripReg', 'Bayes']}
-    """
-    groups: dict[str, list[Report]] = {}
-    for report in reports:
-        group, _, name = report.label.rpartition("/")
-        groups.setdefault(group, []).append(report._replace(label=name))
-    return groups
-
-
 def interval(estimate: Estimate) -> str:
     """Write a number with its interval.
 
@@ -165,12 +151,12 @@ def shortened(text: str, letters: int) -> str:
 
 
 def spans_decades(values: NDArray[np.float64]) -> bool:
-    """Whether a logarithmic axis shows more: all positive, the largest 30 times the smallest."""
+    """Return whether to use a logarithmic axis: positive, the largest 30 times the smallest."""
     return bool(values.min() > 0 and values.max() > 30 * values.min())
 
 
 def check_ending(path: Path) -> None:
-    """Refuse a file that cannot be drawn, before the work and not after it."""
+    """Raise InvalidFile unless the file is a PNG, SVG or PDF."""
     if path.suffix not in ENDINGS:
         raise InvalidFile(f"cannot draw {path}", fix="name a .png, .svg or .pdf file")
 

@@ -1,7 +1,8 @@
-"""Figures of the theory: the loss, its gradients, and the approximations of the law of tau."""
+"""Figures of the theory: loss, gradients, and approximations of the distribution of tau."""
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -49,7 +50,6 @@ _LAW_STYLES = {
     "saddlepoint": (style.OURS, "-"),
     "exact": (style.INK, ":"),
 }
-_LAW_NAMES = METHODS | {"saddlepoint": "saddlepoint"}
 
 
 class LossCurve(NamedTuple):
@@ -83,7 +83,7 @@ def bayesian_curve(
 
 
 def draw_loss() -> Figure:
-    """Loss, slope, the bound of the paper's listing, and what an uncertain negative does."""
+    """Plot the loss, its slope, its bound, and the effect of an uncertain negative."""
     figure, ((value, slope), (bounded, uncertain)) = style.panels(2, 2, height=5.8)
     for spread, colour, dash in zip(SPREADS, style.SERIES, ("-", "--", "-."), strict=False):
         curve, limited = bayesian_curve(spread), bayesian_curve(spread, floor=FLOOR)
@@ -107,7 +107,7 @@ def draw_loss() -> Figure:
         uncertain.plot(curve.tau, curve.loss, dash, color=colour, label=name)
     for axis, title, y, top in (
         (value, "-log P, and the triplet loss", "loss", 6),
-        (slope, "Slope: how hard it pulls", "slope", 8),
+        (slope, "Slope", "slope", 8),
         (bounded, "-log(P + 1e-8): bounded, as in the paper's listing", "loss", 25),
         (uncertain, "A negative with twice the variance", "loss", 6),
     ):
@@ -121,7 +121,7 @@ def draw_loss() -> Figure:
 def descent(
     means: Sequence[float], variances: Sequence[float], *, method: str = "clt"
 ) -> tuple[Tensor, ...]:
-    """Return how -log P(tau < 0) pushes the three means, and the variances: minus its gradient."""
+    """Return minus the gradient of -log P(tau < 0) by the three means and variances."""
     mean = torch.tensor(means, dtype=torch.float64, requires_grad=True)
     var = torch.tensor(variances, dtype=torch.float64, requires_grad=True)
     a, p, n = (Gaussians(m.view(1, 1), v.view(1)) for m, v in zip(mean, var, strict=True))
@@ -129,7 +129,8 @@ def descent(
 
 
 def draw_scenarios() -> Figure:
-    """Densities; below them the pull on each mean, above them the pull on each variance."""
+    """Plot densities; below them the pull on each mean, above them the pull on each variance."""
+    x = torch.linspace(-_LINE_REACH, _LINE_REACH, 400)
     title = "How -log P pulls at three images on a line"
     figure, axes = style.panels(len(METHODS), len(SCENARIOS), height=6.4, title=title)
     for axis, name in zip(axes[0], SCENARIOS, strict=True):
@@ -137,47 +138,33 @@ def draw_scenarios() -> Figure:
     for row, (method, name) in zip(axes, METHODS.items(), strict=True):
         for axis, scenario in zip(row, SCENARIOS.values(), strict=True):
             pulls = (pull.tolist() for pull in descent(*scenario, method=method))
-            for lane, image in enumerate(zip(IMAGES, *scenario, *pulls, strict=True), start=1):
-                _draw_image(axis, -_LANE * lane, *image)
+            images = zip(IMAGES, *scenario, *pulls, strict=True)
+            for lane, ((_, colour, dash), mean, var, on_mean, on_var) in enumerate(images, start=1):
+                scale = math.sqrt(2 * math.pi * var)
+                density = (-(x - mean).square() / (2 * var)).exp() / scale
+                axis.plot(x, density, dash, color=colour, linewidth=1.3)
+                axis.fill_between(x, density, color=colour, alpha=0.15, linewidth=0)
+                foot, y = 1 / scale + 0.08, -_LANE * lane
+                # Above the peak: up shrinks the variance, down enlarges it.
+                ends = sorted((foot, foot + _VAR_SCALE * abs(on_var)), reverse=on_var > 0)
+                _arrow(axis, (mean, ends[0]), (mean, ends[1]), colour)
+                axis.plot([mean, mean], [0, y], ":", color=colour, linewidth=0.8)
+                _arrow(axis, (mean, y), (mean + _MEAN_SCALE * on_mean, y), colour)
             axis.axhline(0, color=style.INK, linewidth=0.8)
             axis.set(xlim=(-_LINE_REACH, _LINE_REACH), ylim=(_BOTTOM, _TOP), yticks=[], xticks=[])
             axis.spines[["left", "bottom"]].set_visible(False)
         row[0].set_ylabel(name, fontsize=style.TEXT, color=style.INK)
-    axis = axes[0, -1]  # whose is which, what the arrows mean, and how long they are
+    axis = axes[0, -1]  # legend and scale of the arrows
     for name, colour, dash in IMAGES:
         axis.plot([], [], dash, color=colour, label=name)
     style.lower_key(figure, *axis.get_legend_handles_labels())
-    x = -_LINE_REACH + 0.3
+    left = -_LINE_REACH + 0.3
     text: dict[str, Any] = {"fontsize": style.SMALL, "va": "center", "color": style.INK}
-    _arrow(axis, (x + 0.3, 1.55), (x + 0.3, 1.55 + 0.1 * _VAR_SCALE), style.INK)
-    axis.text(x + 1, 1.63, "pull of 0.1 on a variance:\nup shrinks it, down enlarges it", **text)
-    _arrow(axis, (x, 1.3), (x + 0.5 * _MEAN_SCALE, 1.3), style.INK)
-    axis.text(x + 1, 1.3, "pull of 0.5 on a mean", **text)
+    _arrow(axis, (left + 0.3, 1.55), (left + 0.3, 1.55 + 0.1 * _VAR_SCALE), style.INK)
+    axis.text(left + 1, 1.63, "pull of 0.1 on a variance:\nup shrinks it, down enlarges it", **text)
+    _arrow(axis, (left, 1.3), (left + 0.5 * _MEAN_SCALE, 1.3), style.INK)
+    axis.text(left + 1, 1.3, "pull of 0.5 on a mean", **text)
     return figure
-
-
-def _draw_image(
-    axis: Axes,
-    lane: float,
-    image: tuple[str, str, str],
-    mean: float,
-    var: float,
-    on_mean: float,
-    on_var: float,
-) -> None:
-    """Its density; above the peak the pull on its variance, below the axis that on its mean."""
-    _, colour, dash = image
-    x = torch.linspace(-_LINE_REACH, _LINE_REACH, 400)
-    scale = math.sqrt(2 * math.pi * var)
-    density = (-(x - mean).square() / (2 * var)).exp() / scale
-    axis.plot(x, density, dash, color=colour, linewidth=1.3)
-    axis.fill_between(x, density, color=colour, alpha=0.15, linewidth=0)
-    foot = 1 / scale + 0.08
-    # Up: the variance shrinks. Down: it grows.
-    tail, head = sorted((foot, foot + _VAR_SCALE * abs(on_var)), reverse=on_var > 0)
-    _arrow(axis, (mean, tail), (mean, head), colour)
-    axis.plot([mean, mean], [0, lane], ":", color=colour, linewidth=0.8)
-    _arrow(axis, (mean, lane), (mean + _MEAN_SCALE * on_mean, lane), colour)
 
 
 def _arrow(axis: Axes, tail: tuple[float, float], head: tuple[float, float], colour: str) -> None:
@@ -186,7 +173,7 @@ def _arrow(axis: Axes, tail: tuple[float, float], head: tuple[float, float], col
 
 
 class Shrunk(NamedTuple):
-    """Shares of well-ordered triplets: whose variance the loss shrinks."""
+    """Shares of well-ordered triplets whose variance the loss shrinks."""
 
     anchor: float
     positive: float
@@ -195,19 +182,16 @@ class Shrunk(NamedTuple):
 
 
 def shrunk_variances(
-    dim: int, *, method: str = "clt", scale: float = 1.0, triplets: int = 2000, seed: int = 0
+    dim: int, *, method: str = "clt", scale: float = 1.0, triplets: int = 2000
 ) -> Shrunk:
-    """Draw triplets as the paper's supplement does and count the signs of d(-log P)/dv.
+    """Sample triplets as the paper's supplement does and count the signs of d(-log P)/dv.
 
     The paper says of a triplet in the right order that the gradients reduce "the uncertainty of
-    each stochastic embedding". That is so for sharp triplets only: E[tau] holds D (v_p - v_n),
-    which rewards a large variance of the negative.
-
-    Means are standard normal, variances `scale` times |normal|; triplets whose means are not in
-    the right order are left out. By symmetry the same shares of triplets in the wrong order have
-    variances that grow, with positive and negative swapped.
+    each stochastic embedding". That holds for sharp triplets only: E[tau] holds D (v_p - v_n),
+    which rewards a large variance of the negative. Means are standard normal, variances `scale`
+    times |normal|; triplets whose means are not in the right order are left out.
     """
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
     mean = torch.randn(3, triplets, dim, generator=generator, dtype=torch.float64)
     var = scale * torch.randn(3, triplets, generator=generator, dtype=torch.float64).abs()
     ordered = (mean[0] - mean[1]).square().sum(1) < (mean[0] - mean[2]).square().sum(1)
@@ -220,20 +204,16 @@ def shrunk_variances(
     return Shrunk(anchor, positive, negative, float(shrinks.all(0).double().mean()))
 
 
-def draw_variance_gradients(*, seed: int = 0) -> tuple[Figure, dict[str, dict[str, float]]]:
-    """The figure, and by dimension and method the share of triplets whose variances all shrink."""
-
-    def shrunk(dim: int, method: str, scale: float = 1.0) -> Shrunk:
-        triplets = _TRIPLETS[method]
-        return shrunk_variances(dim, method=method, scale=scale, triplets=triplets, seed=seed)
-
+def draw_variance_gradients() -> tuple[Figure, dict[str, dict[str, float]]]:
+    """Return the figure, and by dimension and method the share whose variances all shrink."""
     figure, ((left, right),) = style.panels(
         1, 2, height=3.9, title="Triplets in the right order: which variances does -log P shrink?"
     )
     dims, look = GRADIENT_DIMENSIONS, {"marker": "o", "markersize": 3}
     table: dict[str, dict[str, float]] = {str(dim): {} for dim in dims}
     for method, dash in _DASHES.items():  # the legend names the paper's
-        found = [shrunk(dim, method) for dim in dims]
+        shrunk = partial(shrunk_variances, method=method, triplets=_TRIPLETS[method])
+        found = [shrunk(dim) for dim in dims]
         for dim, shares in zip(dims, found, strict=True):
             table[str(dim)][method] = shares.all
         for number, (name, colour, _) in enumerate(IMAGES):
@@ -242,7 +222,7 @@ def draw_variance_gradients(*, seed: int = 0) -> tuple[Figure, dict[str, dict[st
             left.plot(dims, values, dash, color=colour, label=label, **look)
         for dim, colour in zip((1, 16, 128), style.SERIES, strict=False):
             label = f"D = {dim}" if method == "clt" else None
-            values = [shrunk(dim, method, scale).all for scale in SCALES]
+            values = [shrunk(dim, scale=scale).all for scale in SCALES]
             right.plot(SCALES, values, dash, color=colour, label=label, **look)
     left.set_xscale("log", base=2)
     left.set_xticks(dims, [str(dim) for dim in dims])
@@ -267,7 +247,7 @@ class Simulation(NamedTuple):
     curves: dict[str, Tensor]
 
     def error(self, method: str) -> float:
-        """The largest difference to the exact probability."""
+        """Return the largest difference to the exact probability."""
         return float((self.curves[method] - self.curves["exact"]).abs().max())
 
 
@@ -290,13 +270,13 @@ def simulate(dim: int, generator: torch.Generator, *, samples: int = 4000) -> Si
     return Simulation(tau, x, {method: cdf(method) for method in _LAW_STYLES})
 
 
-def draw_approximation(*, seed: int = 0) -> tuple[Figure, dict[str, dict[str, float]]]:
-    """A row per dimension: samples with the three curves for each draw, and all their errors.
+def draw_approximation() -> tuple[Figure, dict[str, dict[str, float]]]:
+    """Plot a row per dimension: samples and the three curves of each draw, and their errors.
 
     Returns:
         The figure, and by dimension and method the largest error of P over all draws.
     """
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
     rows, table = len(LAW_DIMENSIONS), {}
     title = "P(τ < x) of random triplets, and how far the approximations are from the exact law"
     figure, axes = style.panels(rows, DRAWS + 1, height=0.9 + 0.95 * rows, title=title)
@@ -334,7 +314,7 @@ def _draw_law(axis: Axes, errors: Axes, simulation: Simulation) -> None:
         label="samples",
     )
     for method, (colour, dashes) in _LAW_STYLES.items():
-        look: dict[str, Any] = {"color": colour, "label": _LAW_NAMES[method]}
+        look: dict[str, Any] = {"color": colour, "label": METHODS.get(method, method)}
         axis.plot(_LAW_UNITS, curves[method], dashes, linewidth=1.2, **look)
         if method != "exact":
             error = (curves[method] - curves["exact"]).abs().clamp(min=1e-16)

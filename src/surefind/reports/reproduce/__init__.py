@@ -1,1 +1,1 @@
-"""The paper's tables, row by row: its figures and ours side by side."""
+"""Reproduction of the paper's tables."""

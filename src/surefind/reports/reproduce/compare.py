@@ -1,26 +1,30 @@
-"""The paper's figures and ours, brought together."""
+"""Compare the metrics of the paper with ours, and write the table as Markdown."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
+from surefind.errors import InvalidFile
 from surefind.metrics import PairedTest, paired_test
 from surefind.metrics.bootstrap import Estimate
 from surefind.reports.reproduce import paper
-from surefind.reports.reproduce.plan import MC_DROPOUT_HEADS, ROWS, PaperRow, Plan
-from surefind.reports.reproduce.run import RowResult
+from surefind.reports.reproduce.run import MC_DROPOUT_HEADS, PaperRow, Plan, RowResult
 from surefind.reports.result import About, QueryTable, Ranking
-from surefind.reports.signals import TRAINING_FREE
+from surefind.reports.signals import TRAINING_FREE, signal_name
+from surefind.storage import write_whole
 
 KS = ("1", "5", "10")
+EMPTY = "\N{EN DASH}"
+SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 ECE = "equal_width"  # the definition that agrees with the paper's tables
 INTERVALS = (
-    "In brackets the 95 % interval, which does not cover chance in training: {drawn} are "
+    "In brackets the 95 % interval, which does not cover the randomness of training: {drawn} are "
     "resampled. With several seeds: means of the values and of the interval's ends, and ± the "
     "standard deviation between seeds."
 )
@@ -51,7 +55,7 @@ class SeedMean:
 
 @dataclass(frozen=True)
 class UncertaintyFigures:
-    """How good the uncertainty is; None where a model or the data has no such thing."""
+    """Metrics of uncertainty; None where the model or the data has none."""
 
     auroc: SeedMean | None  # of "the top hit is wrong", by query_var
     aurc: SeedMean | None
@@ -65,7 +69,7 @@ class UncertaintyFigures:
 
 @dataclass(frozen=True)
 class ComparedRow:
-    """One line of the table, twice."""
+    """A row of the paper's table and our result."""
 
     title: str
     recipe: str
@@ -74,25 +78,21 @@ class ComparedRow:
     ours: dict[str, SeedMean]
     uncertainty: UncertaintyFigures
     against: PairedTest | None = None  # the first row, in R@1
-    zero_shot: tuple[
-        tuple[dict[str, SeedMean], UncertaintyFigures], ...
-    ] = ()  # for each other data
     footnotes: dict[str, int] = field(default_factory=dict)  # of the paper's figures, by column
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Everything a table shows."""
+    """Contents of a table."""
 
     name: str
-    facts: tuple[str, ...]  # scale, data and command: what to know before reading
+    facts: tuple[str, ...]  # scale, data and command
     rows: tuple[ComparedRow, ...]
     footnotes: tuple[str, ...]  # numbered from 1
     notes: tuple[str, ...]
-    zero_shot: tuple[str, ...] = ()  # the other data, in words
 
     def as_dict(self) -> dict[str, Any]:
-        """Figures by their names, for JSON."""
+        """Return the comparison as JSON values."""
         whole = asdict(self)
         for row in whole["rows"]:
             row["against"] = row["against"] and row["against"]._asdict()
@@ -100,7 +100,7 @@ class Comparison:
 
 
 def compare(plan: Plan, results: Sequence[RowResult]) -> Comparison:
-    """Return the table of a plan's results."""
+    """Return the results of a plan beside those of the paper."""
     footnotes: list[str] = []
     rows: list[ComparedRow] = []
     for found in results:
@@ -111,10 +111,6 @@ def compare(plan: Plan, results: Sequence[RowResult]) -> Comparison:
             footnotes.append(text)
             marks = dict.fromkeys(columns, len(footnotes))
         rankings = [result.rankings[found.row.ranking] for result in found.results]
-        elsewhere = [  # for each other data, one for each seed
-            [result.rankings[found.row.ranking] for result in of_data]
-            for of_data in zip(*found.zero_shot, strict=True)
-        ]
         rows.append(
             ComparedRow(
                 found.row.title,
@@ -124,29 +120,16 @@ def compare(plan: Plan, results: Sequence[RowResult]) -> Comparison:
                 _figures(rankings),
                 _uncertainty(rankings),
                 against(plan, found.row, plan.rows[0]) if rows else None,
-                tuple((_figures(of_data), _uncertainty(of_data)) for of_data in elsewhere),
                 marks,
             )
         )
-    first = results[0]
-    about = first.results[0].about
-    others = [result.about for result in first.zero_shot[0]] if first.zero_shot else []
-    return Comparison(
-        plan.name,
-        _facts(plan, about),
-        tuple(rows),
-        tuple(footnotes),
-        _notes(plan, about),
-        tuple(
-            f"{_short(other.data)}, {other.queries:,} queries, "
-            + (f"{other.classes} classes" if other.classes else "matches by position")
-            for other in others
-        ),
-    )
+    about = results[0].results[0].about
+    facts, notes = _facts(plan, about), _notes(plan, about)
+    return Comparison(plan.name, facts, tuple(rows), tuple(footnotes), notes)
 
 
 def over_seeds(estimates: Sequence[Estimate | None]) -> SeedMean | None:
-    """None where a seed has no estimate."""
+    """Return the mean over seeds; None where a seed has no estimate."""
     known = [estimate for estimate in estimates if estimate is not None]
     if not known or len(known) < len(estimates):
         return None
@@ -190,7 +173,7 @@ def _uncertainty(rankings: Sequence[Ranking]) -> UncertaintyFigures:
 
 
 def against(plan: Plan, row: PaperRow, other: PaperRow) -> PairedTest | None:
-    """R@1 of a row less that of the other, query by query; None without their tables.
+    """Test R@1 of a row against another one query by query; None without their query tables.
 
     Queries of one label are resampled and flipped together.
     """
@@ -207,9 +190,9 @@ def against(plan: Plan, row: PaperRow, other: PaperRow) -> PairedTest | None:
 
 
 def _right(plan: Plan, row: PaperRow) -> dict[tuple[str, str], float] | None:
-    """For each query by name and label, the share of seeds whose top hit is right."""
+    """Return by query (id, label) the share of seeds whose top hit is right."""
     shares: list[dict[tuple[str, str], bool]] = []
-    for seed in plan.seeds_of(row):
+    for seed in range(plan.seeds):
         path = plan.evaluation(row, seed) / "queries.csv"
         if not path.is_file():
             return None
@@ -222,7 +205,7 @@ def _right(plan: Plan, row: PaperRow) -> dict[tuple[str, str], float] | None:
 
 
 def _facts(plan: Plan, about: About) -> tuple[str, ...]:
-    """What to know before reading: scale, data and command."""
+    """Return scale, data and command."""
     trained, of_paper = (
         plan.recipe(plan.rows[0], 0).encoder.backbone,
         paper.BACKBONES[plan.backbone],
@@ -250,13 +233,15 @@ def _facts(plan: Plan, about: About) -> tuple[str, ...]:
     if about.foreign:
         foreign = f"Foreign queries: {about.foreign_queries:,}, {_short(about.foreign)}."
         if about.bars_auroc is not None:
-            foreign += f" Their black bars alone give them away with AUROC {about.bars_auroc:.3f}."
+            foreign += (
+                f" Baseline: black bars alone separate them with AUROC {about.bars_auroc:.3f}."
+            )
         lines.append(foreign)
-    return (*lines, f"Made by `{_command(plan)}`.")
+    return (*lines, f"Made by `{_short(plan.command)}`.")
 
 
 def _notes(plan: Plan, about: About) -> tuple[str, ...]:
-    """After the table."""
+    """Return the notes below the table."""
     drawn = "whole classes" if about.resampled_classes else "single queries"
     notes = [INTERVALS.format(drawn=drawn), BEST_FREE, AGAINST.format(drawn=drawn)]
     notes += paper.ABOUT_ALL if plan.dataset in paper.TITLES else ()
@@ -266,33 +251,134 @@ def _notes(plan: Plan, about: About) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _command(plan: Plan) -> str:
-    """The command line, without the folders of one machine."""
-    of_paper = plan.dataset in paper.TITLES
-    options = {
-        "train-data": plan.train_data and _short(plan.train_data),
-        "models": plan.models and plan.models.name,
-        "data": of_paper and _short(plan.data),
-        "backbone": of_paper and plan.backbone,
-        "scale": of_paper and plan.scale,
-        "seeds": plan.seeds > 1 and plan.seeds,
-        "once": ",".join(plan.once),
-        "rows": plan.rows != ROWS and ",".join(row.name for row in plan.rows),
-        "ood": plan.foreign and _short(plan.foreign),
-    }
-    parts = [f"--{name} {value}" for name, value in options.items() if value]
-    parts += [f"--zero-shot {_short(data)}" for data in plan.zero_shot]
-    for setting in plan.settings:
-        key, _, value = setting.partition("=")
-        parts += [f"--set {key}={_short(value)}"]
-    return " ".join(["surefind reproduce", plan.dataset, *parts])
+def _short(text: str) -> str:
+    """Remove folders from every word.
 
-
-def _short(source: str) -> str:
-    """`cub200:/long/way/birds` as `cub200:birds`.
-
-    >>> _short("cub200:/long/way/birds"), _short("glyphs"), _short("0.1")
-    ('cub200:birds', 'glyphs', '0.1')
+    >>> _short("--data cub200:/long/way/birds --set encoder.weights=/w.pt")
+    '--data cub200:birds --set encoder.weights=w.pt'
     """
-    name, colon, place = source.rpartition(":")
-    return f"{name}{colon}{Path(place).name}"
+    return re.sub(r"[^\s:=]*/", "", text)
+
+
+class TextTable(NamedTuple):
+    """Title, column names and cells."""
+
+    title: str
+    columns: tuple[str, ...]
+    lines: list[tuple[str, ...]]
+
+
+def to_markdown(comparison: Comparison) -> str:
+    """Return facts, tables, footnotes and notes as Markdown."""
+    parts = ["\n".join(f"- {fact}" for fact in comparison.facts)]
+    for table in _tables(comparison):
+        lines = [table.columns, ("---",) * len(table.columns), *table.lines]
+        shown = (f"| {' | '.join(line)} |" for line in lines)
+        parts.append(f"**{table.title}**\n\n" + "\n".join(shown))
+    parts += [f"{_mark(n)} {text}" for n, text in enumerate(comparison.footnotes, start=1)]
+    parts.append("\n".join(f"- {note}" for note in comparison.notes))
+    return "\n\n".join(parts) + "\n"
+
+
+def into(document: Path, name: str, text: str) -> None:
+    """Replace the text between `<!-- begin NAME -->` and `<!-- end NAME -->`."""
+    whole, start, end = find_place(document, name)
+    write_whole(document, f"{whole[:start]}\n{text.strip()}\n{whole[end:]}".encode())
+
+
+def find_place(document: Path, name: str) -> tuple[str, int, int]:
+    """Return the text of a document, and where the table begins and ends."""
+    begin, finish = f"<!-- begin {name} -->", f"<!-- end {name} -->"
+    try:
+        whole = document.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidFile(f"cannot read {document}: {error}") from error
+    start = whole.find(begin) + len(begin)
+    end = whole.find(finish, start)
+    if begin not in whole or end < 0:
+        raise InvalidFile(
+            f"{document} has no place for this table",
+            fix=f"write the lines {begin} and {finish} where it belongs",
+        )
+    return whole, start, end
+
+
+def _tables(comparison: Comparison) -> list[TextTable]:
+    """Return the tables of retrieval, wrong top hits, and others where there is data."""
+    rows = comparison.rows
+
+    def ours(
+        title: str,
+        columns: tuple[str, ...],
+        figures: Callable[[ComparedRow], list[SeedMean | None]],
+    ) -> TextTable:
+        lines = [(row.title, *map(_cell, figures(row))) for row in rows]
+        return TextTable(title, ("row", *columns), lines)
+
+    made = [_against_the_paper(rows), _wrong_hits(rows)]
+    if any(row.uncertainty.ood or row.uncertainty.free_ood for row in rows):
+        columns: tuple[str, ...] = ("AUROC, pair variance", "AUROC, nearest distance")
+        title = "Foreign queries (ours)"
+        made.append(
+            ours(title, columns, lambda row: [row.uncertainty.ood, row.uncertainty.free_ood])
+        )
+    if any(row.uncertainty.difficulty for row in rows):
+        columns = ("rank correlation of query variance and known corruption",)
+        made.append(
+            ours("Known corruption (ours)", columns, lambda row: [row.uncertainty.difficulty])
+        )
+    return made
+
+
+def _against_the_paper(rows: tuple[ComparedRow, ...]) -> TextTable:
+    lines: list[tuple[str, ...]] = []
+    of_paper = any(row.paper for row in rows)
+    for row in rows:
+        if row.paper:
+            marks = {column: _mark(number) for column, number in row.footnotes.items()}
+            quoted = (
+                f"{row.paper[column]:.3f}{marks.get(column, '')}" if column in row.paper else EMPTY
+                for column in paper.COLUMNS
+            )
+            lines.append((row.title, "paper", EMPTY, *quoted))
+        whose = "ours, not in the paper" if of_paper and not row.paper else "ours"
+        ours = (_cell(row.ours.get(column)) for column in paper.COLUMNS)
+        lines.append((row.title, whose, str(row.seeds), *ours))
+    columns = ("row", "whose", "seeds", *paper.COLUMNS)
+    return TextTable("Retrieval and calibration", columns, lines)
+
+
+def _wrong_hits(rows: tuple[ComparedRow, ...]) -> TextTable:
+    lines = []
+    for row in rows:
+        uncertainty = row.uncertainty
+        free = signal_name(uncertainty.free) if uncertainty.free else EMPTY
+        cells = map(
+            _cell,
+            (uncertainty.auroc, uncertainty.free_auroc, uncertainty.aurc, uncertainty.free_aurc),
+        )
+        paired = EMPTY
+        if row.against is not None:
+            (value, low, high), p = astuple(row.against.difference), row.against.p_value
+            paired = f"{value:+.3f} [{low:+.3f}, {high:+.3f}] p {p:.3f}"
+        lines.append((row.title, free, *cells, paired))
+    measures = (
+        f"{name}, {by}" for name in ("AUROC", "AURC") for by in ("query variance", "training-free")
+    )
+    columns = ("row", "training-free", *measures, f"R@1 less {rows[0].title}'s")
+    return TextTable("Wrong top hits by uncertainty (ours)", columns, lines)
+
+
+def _cell(figure: SeedMean | None) -> str:
+    """
+    >>> _cell(SeedMean(0.6, 0.58, 0.62, std=0.01))
+    '0.600 [0.580, 0.620] ± 0.010'
+    """
+    if figure is None:
+        return EMPTY
+    spread = "" if figure.std is None else f" ± {figure.std:.3f}"
+    return f"{figure.value:.3f} [{figure.low:.3f}, {figure.high:.3f}]{spread}"
+
+
+def _mark(number: int) -> str:
+    return str(number).translate(SUPERSCRIPT)

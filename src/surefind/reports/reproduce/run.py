@@ -1,40 +1,208 @@
-"""Train and evaluate every row of a table; what is finished is not done again."""
+"""Reproduce a table of the paper: its rows, and their training and evaluation.
+
+Finished work is not done again.
+"""
 
 import json
+import os
 import shutil
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from surefind.datasets import open_dataset
+from surefind.datasets.registry import READERS
 from surefind.encoders.serialization import read_config
-from surefind.errors import InvalidFile, SurefindError
+from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 from surefind.reports.evaluate import OWN_FOREIGN, Request
 from surefind.reports.report import evaluate_into
-from surefind.reports.reproduce.plan import PaperRow, Plan
+from surefind.reports.reproduce.paper import BACKBONES, TITLES, TRAINED_ON
 from surefind.reports.result import FORMAT, EvalResult
 from surefind.storage import make_writable, write_whole
 from surefind.training.monitor import TrainingStopped
 from surefind.training.recipe import Recipe
 from surefind.training.run_folder import RunFolder, StepInfo
 from surefind.training.trainer import train as train_model
+from surefind.validation import check_choice, check_whole
 
+DATASETS = (*TITLES, "glyphs")
+SCALES = ("paper", "cpu")
+MC_DROPOUT, MC_DROPOUT_HEADS = "mc-dropout", "mc-dropout-heads"  # only DenseNets have dropout
+USUAL = {  # names of folders in $SUREFIND_DATA
+    "cub200": ("cub200", "CUB_200_2011", "cub200-2010"),
+    "cars196": ("cars196",),
+    "msls": ("msls",),
+}
+PLACE = "SUREFIND_DATA"
 PLAN = "reproduce.json"
 
 
+class PaperRow(NamedTuple):
+    """A row of the paper's table, or an additional one."""
+
+    name: str  # on the command line
+    title: str
+    recipe: str
+    paper: str | None = None  # the paper's name of it
+    ranking: Literal["means", "expected"] = "means"
+    passes: int | None = None  # with dropout
+
+
+ROWS = (
+    PaperRow("triplet", "Triplet", "triplet", "Triplet"),
+    PaperRow("mc-dropout", "Triplet (MC=50)", MC_DROPOUT, "Triplet (MC=50)", passes=50),
+    PaperRow("tripreg", "TripReg", "tripreg", "TripReg"),
+    PaperRow("bayes-vmf", "Bayes vMF", "bayes-vmf", "Bayes vMF"),
+    PaperRow("bayes-gauss", "Bayes Gauss", "bayes-gauss", "Bayes Triplet"),
+    PaperRow(
+        "bayes-gauss-exp",  # the model of the row above, ranked by expected distance
+        "Bayes Gauss (Exp)",
+        "bayes-gauss",
+        "Bayes Triplet (Exp)",
+        ranking="expected",
+    ),
+    PaperRow("bayes-vmf-exact", "Bayes vMF, exact moments", "bayes-vmf-exact"),
+    PaperRow("bayes-gauss-unit", "Bayes Gauss, unit means", "bayes-gauss-unit"),
+    PaperRow("bayes-centred", "Bayes centred", "bayes-centred"),
+)
+
+
+def choose_rows(names: Sequence[str]) -> tuple[PaperRow, ...]:
+    """Return the named rows in the order of the table."""
+    for name in names:
+        check_choice("rows", name, tuple(row.name for row in ROWS))
+    return tuple(row for row in ROWS if row.name in names)
+
+
+def find_source(dataset: str, given: str | None) -> str:
+    """Return what was given, else a folder of a usual name in $SUREFIND_DATA, for `open_dataset`.
+
+    A plain folder is read as the data set's own layout.
+    """
+    if found := look_for(dataset, given):
+        return found
+    raise InvalidFile(
+        f"where is {dataset}?",
+        fix=f"name its folder, --data FOLDER, or set {PLACE} to a folder with "
+        f"{' or '.join(USUAL[dataset])} in it",
+    )
+
+
+def look_for(dataset: str, given: str | None) -> str | None:
+    """Like `find_source`; None where nothing was given and nothing is there."""
+    if given is not None:
+        if given.partition(":")[0] in READERS or Path(given).is_file():
+            return given
+        if not Path(given).is_dir():
+            raise InvalidFile(f"{given}: no such folder", fix=f"name the folder of {dataset}")
+        return f"{dataset}:{given}"
+    if dataset == "glyphs":
+        return dataset
+    place = os.environ.get(PLACE)
+    folders = [Path(place) / name for name in USUAL[dataset]] if place else []
+    return next((f"{dataset}:{folder}" for folder in folders if folder.is_dir()), None)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A table to reproduce: data set, backbone, scale, rows and output folder."""
+
+    dataset: str
+    data: str  # as `open_dataset` takes it
+    output: Path
+    backbone: str = "resnet50"  # whose figures are quoted; trained at the scale "paper"
+    scale: str = "paper"  # glyphs have one of their own
+    seeds: int = 1
+    rows: tuple[PaperRow, ...] = ROWS
+    settings: tuple[str, ...] = ()  # of every recipe, `a.b=c`
+    foreign: str | None = None  # out-of-distribution data, unless it is the data's own
+    train_data: str | None = None  # where the table trains on another set; None: not known
+    command: str = "surefind reproduce"  # as it was called
+
+    def __post_init__(self) -> None:
+        check_choice("dataset", self.dataset, DATASETS)
+        check_choice("backbone", self.backbone, tuple(BACKBONES))
+        check_choice("scale", self.scale, SCALES)
+        check_whole("seeds", self.seeds)
+        if self.train_data is not None and self.dataset not in TRAINED_ON:
+            raise InvalidArgument(
+                "train_data",
+                expected=f"none: {self.dataset} is trained on its own training classes",
+                got=repr(self.train_data),
+                fix=f"leave it out; it is for {', '.join(TRAINED_ON)}",
+            )
+
+    @property
+    def trained_on(self) -> str | None:
+        """Data to train on; None where it is another data set that was not named."""
+        return self.train_data if self.dataset in TRAINED_ON else self.data
+
+    @property
+    def training_dataset(self) -> str:
+        return TRAINED_ON.get(self.dataset, self.dataset)
+
+    @property
+    def results_folder(self) -> Path:
+        """Folder of evaluations and table; a folder of models may be shared by two tables."""
+        return self.output / self.dataset if self.dataset in TRAINED_ON else self.output
+
+    @property
+    def at_paper_scale(self) -> bool:
+        return self.scale == "paper" and self.dataset != "glyphs"
+
+    @property
+    def recipes(self) -> str:
+        """Name of the recipe that overrides those of the rows."""
+        return "" if self.at_paper_scale else "glyphs" if self.dataset == "glyphs" else self.scale
+
+    @property
+    def name(self) -> str:
+        """Name of the table: cub200-resnet50, cub200-cpu, glyphs."""
+        if self.dataset == "glyphs":
+            return self.dataset
+        return f"{self.dataset}-{self.recipes or self.backbone}"
+
+    def recipe_name(self, row: PaperRow) -> str:
+        """Name of the row's recipe, with that of the scale."""
+        name = row.recipe
+        if name == MC_DROPOUT and not (self.at_paper_scale and self.backbone == "densenet161"):
+            name = MC_DROPOUT_HEADS
+        return f"{name}+{self.recipes}" if self.recipes else name
+
+    def recipe(self, row: PaperRow, seed: int) -> Recipe:
+        weights = f"encoder.backbone={self.backbone}.tv_in1k"  # torchvision's
+        backbone = [weights] if self.at_paper_scale else []
+        return Recipe.read(self.recipe_name(row), (*backbone, *self.settings, f"seed={seed}"))
+
+    def model(self, row: PaperRow, seed: int) -> Path:
+        return self.output / "models" / self.recipe_name(row) / f"seed-{seed}"
+
+    def evaluation(self, row: PaperRow, seed: int) -> Path:
+        return self.results_folder / "evaluations" / self.recipe_name(row) / f"seed-{seed}"
+
+    def request(self, row: PaperRow, seed: int) -> Request:
+        return Request(
+            self.model(row, seed),
+            self.data,
+            foreign=self.foreign,
+            passes=row.passes,
+            ladder=0,
+            title=f"{self.recipe_name(row)}, seed {seed}",
+        )
+
+
 class RowResult(NamedTuple):
-    """What was found for one row."""
+    """Evaluations of one row."""
 
     row: PaperRow
     recipe: str
     results: tuple[EvalResult, ...]  # one for each seed
-    zero_shot: tuple[tuple[EvalResult, ...], ...] = ()  # for each seed, one for each data
 
 
 class Reporter(NamedTuple):
-    """Callbacks: what is done, the steps of a training, whether to stop."""
+    """Callbacks: messages, training steps, whether to stop."""
 
     say: Callable[[str], None] = lambda _: None
     on_step: Callable[[StepInfo], None] = lambda _: None
@@ -42,7 +210,7 @@ class Reporter(NamedTuple):
 
 
 class Interrupted(SurefindError):
-    """Somebody asked to stop; everything is saved."""
+    """Stopped on request; everything is saved."""
 
     def __init__(self, where: str) -> None:
         super().__init__(f"stopped at {where}; everything is saved", fix="run it again to go on")
@@ -55,15 +223,27 @@ def reproduce(
     train: Callable[..., object] = train_model,
     reporter: Reporter | None = None,
 ) -> list[RowResult]:
-    """Return every row of the plan with the results of its seeds.
+    """Train and evaluate every row of the plan.
 
-    A model that was trained to its end with the same recipe is reused, an unfinished one is
-    resumed; results of the same model and data are reused. Data to train on is needed only where
-    a model is not trained yet.
+    A model trained to its end with the same recipe is reused, an unfinished one is resumed; results
+    of the same model and data are reused.
+
+    Args:
+        plan: The table.
+        evaluate: Evaluates a model and writes a report.
+        train: Trains a model.
+        reporter: Callbacks.
+
+    Returns:
+        The results of each row.
+
+    Raises:
+        InvalidFile: The output folder belongs to another table, recipe or data.
+        Interrupted: `reporter.should_stop` returned true.
     """
     reporter, open_once = reporter or Reporter(), cache(open_dataset)
     recipes = {
-        (row, seed): plan.recipe(row, seed) for row in plan.rows for seed in plan.seeds_of(row)
+        (row, seed): plan.recipe(row, seed) for row in plan.rows for seed in range(plan.seeds)
     }
     check_models(plan)
     claim(plan)
@@ -94,38 +274,32 @@ def reproduce(
             go_on(where)
             raise
 
-    def evaluated(request: Request, folder: Path, kept_in: Path, where: str) -> EvalResult:
+    def evaluated(request: Request, folder: Path, where: str) -> EvalResult:
         result = finished_evaluation(request, folder)
         if result is not None:
             reporter.say(f"{where}: results on {request.data} are there")
             return result
         go_on(where)
         reporter.say(f"{where}: evaluating on {request.data}")
-        return evaluate(request, output=folder, kept_in=kept_in)
+        return evaluate(request, output=folder, kept_in=folder / "embeddings")
 
     found = []
     for number, row in enumerate(plan.rows, start=1):
         of_seeds = []
-        for seed in plan.seeds_of(row):
+        for seed in range(plan.seeds):
             where = f"[{number}/{len(plan.rows)}] {row.title}, seed {seed}"
             train_row(plan.model(row, seed), recipes[row, seed], where)
-            kept_in = plan.evaluation(row, seed) / "embeddings"
-            requests = plan.requests(row, seed)
-            of_seeds.append([evaluated(*request, kept_in, where) for request in requests])
-        results = tuple(first for first, *_ in of_seeds)
-        others = tuple(tuple(others) for _, *others in of_seeds)
-        found.append(RowResult(row, plan.recipe_name(row), results, others))
+            folder = plan.evaluation(row, seed)
+            of_seeds.append(evaluated(plan.request(row, seed), folder, where))
+        found.append(RowResult(row, plan.recipe_name(row), tuple(of_seeds)))
     return found
 
 
 def claim(plan: Plan) -> None:
-    """Make the folder of models that of one training table; a folder of another is refused.
-
-    Models are called the same for every data set.
-    """
+    """Record table and data in the output folder; refuse the folder of another table."""
     make_writable(plan.results_folder)
     table = replace(plan, dataset=plan.training_dataset, train_data=None).name
-    folder, now = plan.models_folder, {"table": table, "data": plan.trained_on}
+    folder, now = plan.output, {"table": table, "data": plan.trained_on}
     if plan.trained_on is not None and not (folder / PLAN).is_file():
         make_writable(folder)
         write_whole(folder / PLAN, (json.dumps(now) + "\n").encode())
@@ -139,7 +313,7 @@ def claim(plan: Plan) -> None:
 
 
 def claimed(folder: Path) -> dict[str, str]:
-    """Return the table and the data that the models in a folder are for; empty if not known."""
+    """Return the table and data recorded in an output folder; empty if there is no record."""
     path = folder / PLAN
     try:
         found = json.loads(path.read_text()) if path.is_file() else {}
@@ -149,22 +323,15 @@ def claimed(folder: Path) -> dict[str, str]:
 
 
 def check_models(plan: Plan) -> None:
-    """Refuse, before any work, a plan that needs models or data which are not there."""
+    """Raise InvalidFile if models are missing and the data to train them is not known."""
     data = plan.training_dataset
-    if plan.models is not None and not plan.models.is_dir():
-        raise InvalidFile(
-            f"{plan.models}: no such folder",
-            fix=f"name the output folder of surefind reproduce {data}",
-        )
-    if plan.trained_on is not None:
-        return
-    for folder in [plan.model(row, seed) for row in plan.rows for seed in plan.seeds_of(row)]:
-        if not _has_ended(folder):
+    for folder in [plan.model(row, seed) for row in plan.rows for seed in range(plan.seeds)]:
+        if plan.trained_on is None and not _has_ended(folder):
             raise InvalidFile(
-                f"where is {data}? This table's models are trained on it, and {folder} is not "
-                "there",
-                fix=f"name the data, --train-data FOLDER, or the output folder of surefind "
-                f"reproduce {data}, --models FOLDER",
+                f"where is {data}? The models of this table are trained on it, and {folder} is "
+                "missing",
+                fix=f"name the data, --train-data FOLDER, or use the output folder of surefind "
+                f"reproduce {data}",
             )
 
 
@@ -192,7 +359,7 @@ def is_trained(folder: Path, recipe: Recipe) -> bool:
 
 
 def _has_ended(folder: Path) -> bool:
-    return (folder / "run" / "rejected.csv").is_file()  # the last that training writes
+    return (folder / "run" / "rejected.csv").is_file()  # written last
 
 
 def _flat(recipe: Recipe) -> dict[str, Any]:

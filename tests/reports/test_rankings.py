@@ -1,4 +1,4 @@
-"""A judgement of embeddings, against loops over all pairs."""
+"""A evaluation of embeddings, against loops over all pairs."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,8 +9,8 @@ import torch
 
 import surefind as sf
 from surefind.images.catalog import Catalog
-from surefind.reports.judge import judge
 from surefind.reports.protocol import Embedded
+from surefind.reports.rankings import evaluate_rankings
 
 N, CLASSES, DIM = 60, 8, 6
 
@@ -18,7 +18,7 @@ N, CLASSES, DIM = 60, 8, 6
 def embedded(
     family: str = "gaussian", *, n: int = N, seed: int = 0, name: str = "own", **columns: tuple
 ) -> Embedded:
-    """Classes as clouds that overlap, some images vaguer than others."""
+    """Classes as clouds that overlap, some images less certain than others."""
     generator = torch.Generator().manual_seed(seed)
     codes = torch.arange(n) % CLASSES
     centres = torch.randn(CLASSES, DIM, generator=generator)
@@ -53,16 +53,16 @@ DISTANCES = {
 @pytest.mark.parametrize("ranking", ["means", "expected"])
 def test_recall_and_mean_average_precision_are_those_of_a_plain_loop(family: str, ranking: str):
     own = embedded(family)
-    judgement = judge(own)
+    evaluation = evaluate_rankings(own)
     hits = hits_by_hand(own, DISTANCES[ranking], 10)
-    found = judgement.rankings[ranking]
+    found = evaluation.rankings[ranking]
     for k in (1, 5, 10):
         assert found.recall[str(k)].value == pytest.approx(hits[:, :k].any(axis=1).mean())
     matches = np.array([own.catalog.labels.count(label) - 1 for label in own.catalog.labels])
     precision = np.cumsum(hits[:, :5], axis=1) / np.arange(1, 6)
     by_hand = (precision * hits[:, :5]).sum(axis=1) / np.minimum(matches, 5)
     assert found.mean_ap["5"].value == pytest.approx(by_hand.mean())
-    np.testing.assert_array_equal(judgement.queries.hits(ranking), hits)
+    np.testing.assert_array_equal(evaluation.queries.hits(ranking), hits)
 
 
 def class_by_class(n: int, *, seed: int = 0, name: str = "own", scale: float = 1) -> Embedded:
@@ -86,7 +86,7 @@ def test_intervals_are_over_classes_where_there_are_labels():
     first = hits_by_hand(own, DISTANCES["means"], 1)[:, 0]
     of_class = torch.tensor(first.reshape(20, 10).mean(axis=1))
     (wanted,) = sf.metrics.bootstrap_means(of_class[:, None])  # classes are of one size
-    found = judge(own, learned=False).rankings["means"].recall["1"]
+    found = evaluate_rankings(own, learned=False).rankings["means"].recall["1"]
     assert (found.value, found.low, found.high) == pytest.approx(
         (wanted.value, wanted.low, wanted.high)
     )
@@ -98,8 +98,8 @@ def test_intervals_of_foreign_queries_are_over_classes_too():
     own, foreign = class_by_class(200), class_by_class(100, seed=1, name="foreign", scale=0.1)
     unlabelled = Embedded(foreign.embeddings, Catalog(foreign.catalog.root, foreign.catalog.paths))
     width = {}
-    for name, strangers in (("classes", foreign), ("queries", unlabelled)):
-        signals = judge(own, strangers, learned=False).rankings["means"].signals
+    for name, queries in (("classes", foreign), ("queries", unlabelled)):
+        signals = evaluate_rankings(own, queries, learned=False).rankings["means"].signals
         estimate = signals["nearest_distance"].ood.auroc
         width[name] = estimate.high - estimate.low
     assert width["classes"] > 1.1 * width["queries"]
@@ -107,25 +107,25 @@ def test_intervals_of_foreign_queries_are_over_classes_too():
 
 def test_queries_without_a_match_are_counted_apart_and_not_scored():
     labels = ("alone", "lonely", *(f"class {row % CLASSES}" for row in range(2, N)))
-    judgement = judge(embedded(labels=labels))
-    (excluded,) = judgement.exclusions
+    evaluation = evaluate_rankings(embedded(labels=labels))
+    (excluded,) = evaluation.exclusions
     assert (excluded.count, excluded.examples) == (2, ("000.png", "001.png"))
     assert "without a match" in excluded.reason
-    table = judgement.queries
+    table = evaluation.queries
     assert len(table) == N
     assert len(table.own()) == N - 2
     assert np.isnan(table["means.probability.query_var"][:2]).all()
 
 
-def test_foreign_queries_are_told_by_their_variance():
+def test_foreign_queries_are_separated_by_their_variance():
     foreign = embedded(n=30, seed=5, name="foreign")
-    vague = Embedded(
+    uncertain = Embedded(
         sf.Gaussians(foreign.embeddings.mean, foreign.embeddings.spread + 1), foreign.catalog
     )
-    judgement = judge(embedded(), vague)
-    assert judgement.rankings["means"].signals["query_var"].ood.auroc.value == 1.0
-    assert judgement.rankings["means"].signals["query_var"].ood.fpr95.value == 0.0
-    table = judgement.queries
+    evaluation = evaluate_rankings(embedded(), uncertain)
+    assert evaluation.rankings["means"].signals["query_var"].ood.auroc.value == 1.0
+    assert evaluation.rankings["means"].signals["query_var"].ood.fpr95.value == 0.0
+    table = evaluation.queries
     assert table["foreign"].sum() == 30
     assert not table.hits("means")[table["foreign"]].any()
 
@@ -135,32 +135,32 @@ def test_what_is_not_defined_is_none_and_never_a_number():
     centres = centres + torch.rand(centres.shape, generator=torch.Generator().manual_seed(0))
     own = embedded()
     perfect = Embedded(sf.Gaussians(centres, torch.full((N,), 0.1)), own.catalog)
-    found = judge(perfect).rankings["means"]
+    found = evaluate_rankings(perfect).rankings["means"]
     assert found.recall["1"].value == 1.0
     assert found.signals["query_var"].auroc is None
     assert found.signals["query_var"].spearman is None
     assert found.signals["query_var"].aurc.value == 0.0
 
 
-def test_a_tiny_gallery_is_judged_as_far_as_it_goes():
+def test_a_gallery_smaller_than_k_is_evaluated():
     labels = tuple("aabb")
-    judgement = judge(embedded(n=4, labels=labels))
-    assert judgement.queries.hits("means").shape == (4, 3)
-    assert judgement.rankings["means"].recall["10"].value == 1.0
+    evaluation = evaluate_rankings(embedded(n=4, labels=labels))
+    assert evaluation.queries.hits("means").shape == (4, 3)
+    assert evaluation.rankings["means"].recall["10"].value == 1.0
 
 
 def test_more_matches_than_neighbours_leave_map_at_r_out():
-    assert judge(embedded(), depth=3, ks=(1,)).rankings["means"].map_at_r is None
+    assert evaluate_rankings(embedded(), depth=3, ks=(1,)).rankings["means"].map_at_r is None
 
 
 def test_known_difficulty_is_compared_with_every_uncertainty():
     labels = tuple(f"class {row % CLASSES}" for row in range(N))
     own = embedded(labels=labels, difficulty=tuple(float(row) for row in range(N)))
     known = sf.Gaussians(own.embeddings.mean, torch.linspace(0.1, 0.2, N))
-    signals = judge(Embedded(known, own.catalog)).rankings["means"].signals
+    signals = evaluate_rankings(Embedded(known, own.catalog)).rankings["means"].signals
     assert signals["query_var"].difficulty.value == pytest.approx(1.0)
     assert abs(signals["nearest_distance"].difficulty.value) < 0.5
-    assert judge(embedded()).rankings["means"].signals["query_var"].difficulty is None
+    assert evaluate_rankings(embedded()).rankings["means"].signals["query_var"].difficulty is None
 
 
 def test_a_copy_of_a_query_is_not_in_the_gallery_that_it_searches():
@@ -174,16 +174,16 @@ def test_a_copy_of_a_query_is_not_in_the_gallery_that_it_searches():
         labels=tuple(labels[row] for row in rows),
         queries=(*asks, *[False] * 20),
     )
-    judgement = judge(Embedded(own.embeddings[rows], catalog))
-    assert judgement.rankings == judge(own).rankings
-    assert judgement.exclusions[0].count == 20
+    evaluation = evaluate_rankings(Embedded(own.embeddings[rows], catalog))
+    assert evaluation.rankings == evaluate_rankings(own).rankings
+    assert evaluation.exclusions[0].count == 20
 
 
 def test_equal_vectors_of_different_classes_are_mistakes_and_count():
     own = embedded()
     mean = own.embeddings.mean.clone()
     mean[1::2] = mean[0::2]  # of the next class
-    found = judge(Embedded(sf.Gaussians(mean, own.embeddings.spread), own.catalog))
+    found = evaluate_rankings(Embedded(sf.Gaussians(mean, own.embeddings.spread), own.catalog))
     assert found.exclusions == ()
     assert found.rankings["means"].recall["1"].value == 0
 
@@ -192,4 +192,4 @@ def test_a_model_that_gives_all_images_one_vector_is_one_clear_error():
     own = embedded()
     collapsed = Embedded(sf.Gaussians(torch.ones(N, DIM), own.embeddings.spread), own.catalog)
     with pytest.raises(sf.SurefindError, match="once 52 copies of other images are left out"):
-        judge(collapsed)
+        evaluate_rankings(collapsed)

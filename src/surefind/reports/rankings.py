@@ -1,4 +1,4 @@
-"""Judge embeddings: search, compare with the truth, measure."""
+"""Evaluate embeddings: search in both rankings, compare hits with the labels, measure."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -28,21 +28,27 @@ from surefind.reports.signals import (
 KS = (1, 5, 10)
 MOST_FOR_MAP_AT_R = 200  # neighbours that are fetched for its sake
 
-Asked = tuple[Neighbours, Signals]  # what one group of queries found in the gallery
 Columns = dict[str, NDArray[Any]]
 
 
-class Judgement(NamedTuple):
-    """What was measured about embeddings."""
+class QueryResults(NamedTuple):
+    """Hits and uncertainty signals of a batch of queries in one ranking."""
+
+    found: Neighbours
+    signals: Signals
+
+
+class RankingEvaluation(NamedTuple):
+    """Metrics of both rankings, with the queries and images they were measured on."""
 
     rankings: dict[str, Ranking]
-    own: Embedded  # the images that took part, to which the protocol refers: each once
+    own: Embedded  # the evaluated images without copies; rows of `protocol` refer to it
     queries: QueryTable  # the foreign ones last
     protocol: Protocol
     exclusions: tuple[Exclusion, ...]
 
 
-def judge(
+def evaluate_rankings(
     own: Embedded,
     foreign: Embedded | None = None,
     *,
@@ -52,12 +58,22 @@ def judge(
     radius: float = 25.0,
     seed: int = 0,
     progress: Callable[[str], None] = lambda _: None,
-) -> Judgement:
-    """Search, compare with the truth, and measure, in both orders of the gallery.
+) -> RankingEvaluation:
+    """Search the gallery in both rankings and measure retrieval and uncertainty.
 
-    `learned` is False where the variance says nothing: then there is one order, and only the
-    training-free signals. `depth` neighbours are fetched; unless given, enough for k and for MAP@R.
-    Copies of an image are left out. `progress` is told what comes next.
+    Args:
+        own: Embeddings of the labelled images; copies of an image are left out.
+        foreign: Embeddings of queries that have no match in the gallery.
+        learned: Whether variances are learned. If not, only the ranking by means is measured, with
+            the training-free signals.
+        ks: Cut-offs of the retrieval metrics.
+        depth: Neighbours to fetch; by default enough for every k and for MAP@R.
+        radius: Metres within which images with positions match.
+        seed: Of the bootstrap.
+        progress: Called with the name of each stage.
+
+    Raises:
+        SurefindError: No query has a match in the gallery.
     """
     once = each_once(own)
     try:
@@ -70,56 +86,56 @@ def judge(
             f"{error.problem}, once {copies} copies of other images are left out",
             fix="if those differ, the model gives different images the same vector: train it again",
         ) from error
-    catalog, asking, gallery = once.catalog, once.embeddings, once.embeddings
+    catalog, query, gallery = once.catalog, once.embeddings, once.embeddings
     if protocol.itself is None:
-        asking = once.embeddings[torch.from_numpy(protocol.queries)]
+        query = once.embeddings[torch.from_numpy(protocol.queries)]
         gallery = once.embeddings[torch.from_numpy(protocol.gallery)]
     most = int(protocol.n_matches.max())
     depth = depth or max(*ks, SHOWN, DEPTH, most if most <= MOST_FOR_MAP_AT_R else 0)
     progress("searching by means")
-    near = neighbours("means", asking, gallery, depth, itself=protocol.itself)
+    near = neighbours("means", query, gallery, depth, itself=protocol.itself)
     foreign_near = neighbours("means", foreign.embeddings, gallery, DEPTH) if foreign else None
 
-    def ask(
+    def search(
         ranking: str, query: Embeddings, by_means: Neighbours, itself: Rows | None = None
-    ) -> Asked:
+    ) -> QueryResults:
         found = by_means
         if ranking != "means":
             found = neighbours(ranking, query, gallery, by_means.rows.shape[1], itself=itself)
         signals = uncertainty_signals(query, gallery, found, by_means=by_means, learned=learned)
-        return found, signals
+        return QueryResults(found, signals)
 
     columns = _query_columns(catalog, protocol, foreign)
     measured: dict[str, Ranking] = {}
     for ranking in RANKINGS if learned else RANKINGS[:1]:
         progress(f"searching by {ranking}")
-        asked = [ask(ranking, asking, near, protocol.itself)]
+        results = [search(ranking, query, near, protocol.itself)]
         if foreign and foreign_near:
-            asked.append(ask(ranking, foreign.embeddings, foreign_near))
+            results.append(search(ranking, foreign.embeddings, foreign_near))
         progress(f"measuring by {ranking}")
-        hits = protocol.hits(asked[0][0].rows.numpy())
-        scored = _scored(asked, hits, catalog, foreign, protocol)
+        hits = protocol.hits(results[0].found.rows.numpy())
+        scored = _scored(results, hits, catalog, foreign, protocol)
         measured[ranking] = measure(scored, ks=ks, seed=seed)
-        of_ranking = _ranking_columns(asked, hits, scored, catalog, protocol)
+        of_ranking = _ranking_columns(results, hits, scored, catalog, protocol)
         columns |= {f"{ranking}.{name}": column for name, column in of_ranking.items()}
     exclusions = once.exclusions + (foreign.exclusions if foreign else ())
-    lonely = [catalog.paths[row] for row in protocol.queries[protocol.n_matches == 0]]
-    if lonely:
-        exclusions += (Exclusion.of("query without a match in the gallery", lonely),)
-    return Judgement(measured, once, QueryTable(columns), protocol, exclusions)
+    unmatched = [catalog.paths[row] for row in protocol.queries[protocol.n_matches == 0]]
+    if unmatched:
+        exclusions += (Exclusion.of("query without a match in the gallery", unmatched),)
+    return RankingEvaluation(measured, once, QueryTable(columns), protocol, exclusions)
 
 
 def _scored(
-    asked: Sequence[Asked],
+    results: Sequence[QueryResults],
     hits: Mask,
     catalog: Catalog,
     foreign: Embedded | None,
     protocol: Protocol,
 ) -> Scored:
-    """Keep the queries that have a match.
+    """Select the queries that have a match, and cross-fit their probabilities.
 
-    Queries of one class are right or wrong together: they stay together when a probability is
-    fitted, and when queries are resampled for an interval. Without labels, each is its own group.
+    Errors cluster by class: queries of one class share a fold and are resampled together. Without
+    labels, every query is its own group.
     """
     kept = protocol.n_matches > 0
     queries = protocol.queries[kept]
@@ -127,7 +143,7 @@ def _scored(
         each.codes if each.labels else np.arange(len(each))
         for each in (catalog, foreign.catalog if foreign else Catalog(catalog.root, ()))
     )
-    signals = {name: signal[torch.from_numpy(kept)] for name, signal in asked[0][1].items()}
+    signals = {name: signal[torch.from_numpy(kept)] for name, signal in results[0].signals.items()}
     probability = {
         name: torch.from_numpy(
             crossfit_probability(
@@ -141,7 +157,7 @@ def _scored(
         torch.from_numpy(hits[kept]),
         torch.from_numpy(protocol.n_matches[kept]),
         signals,
-        asked[1][1] if foreign else {},
+        results[1].signals if foreign else {},
         {name: fitted for name, fitted in probability.items() if not fitted.isnan().any()},
         torch.from_numpy(of_own[queries]),
         torch.from_numpy(of_foreign + len(catalog)),
@@ -150,7 +166,7 @@ def _scored(
 
 
 def _query_columns(catalog: Catalog, protocol: Protocol, foreign: Embedded | None) -> Columns:
-    """The names of each query, own ones first."""
+    """Return id, path, label and number of matches of each query, foreign ones last."""
     own = catalog.select(protocol.queries)
     both = [own, foreign.catalog] if foreign else [own]
     n = sum(map(len, both))
@@ -166,20 +182,24 @@ def _query_columns(catalog: Catalog, protocol: Protocol, foreign: Embedded | Non
 
 
 def _ranking_columns(
-    asked: Sequence[Asked], hits: Mask, scored: Scored, catalog: Catalog, protocol: Protocol
+    results: Sequence[QueryResults],
+    hits: Mask,
+    scored: Scored,
+    catalog: Catalog,
+    protocol: Protocol,
 ) -> Columns:
-    """The columns of one ranking, foreign queries last."""
-    n_foreign = sum(len(found.rows) for found, _ in asked) - len(hits)
+    """Return hits, distances, signals and probabilities in one ranking, foreign queries last."""
+    n_foreign = sum(len(found.rows) for found, _ in results) - len(hits)
     paths = np.array(catalog.paths, dtype=object)[protocol.gallery]
     columns: Columns = {}
     for rank in range(min(SHOWN, hits.shape[1])):
-        rows = torch.cat([found.rows[:, rank] for found, _ in asked])
-        distance = torch.cat([found.distance[:, rank] for found, _ in asked])
+        rows = torch.cat([found.rows[:, rank] for found, _ in results])
+        distance = torch.cat([found.distance[:, rank] for found, _ in results])
         columns[f"hit_{rank + 1}"] = paths[rows.numpy()]
         columns[f"match_{rank + 1}"] = np.pad(hits[:, rank], (0, n_foreign))
         columns[f"distance_{rank + 1}"] = distance.double().numpy()
-    for name in asked[0][1]:
-        columns[f"signal.{name}"] = torch.cat([signals[name] for _, signals in asked]).numpy()
+    for name in results[0].signals:
+        columns[f"signal.{name}"] = torch.cat([signals[name] for _, signals in results]).numpy()
     for name, probability in scored.probability.items():
         known = np.full(len(hits) + n_foreign, np.nan)
         known[: len(hits)][protocol.n_matches > 0] = probability.numpy()
