@@ -143,7 +143,7 @@ def test_foreign_cars_are_those_of_the_test_half(write_tree):
 
 
 def test_cars_of_the_training_half_alone_are_refused(write_tree):
-    with pytest.raises(SurefindError, match="cars196: no image in the part 'test'"):
+    with pytest.raises(SurefindError, match="cars196: no image in the split 'test'"):
         open_dataset(f"cars196:{write_tree('001.A/1.jpg')}")
 
 

@@ -91,7 +91,7 @@ def test_a_bad_table_names_its_line(write_table, text, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("path,label,split\n1.jpg,a,train\n2.jpg,a,train\n3.jpg,b,train", "in the part 'test'"),
+        ("path,label,split\n1.jpg,a,train\n2.jpg,a,train\n3.jpg,b,train", "in the split 'test'"),
     ],
 )
 def test_a_split_without_training_or_test_images_is_refused(write_table, text, message):
