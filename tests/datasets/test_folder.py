@@ -129,17 +129,13 @@ def test_loose_images_beside_class_folders_are_named(write_tree):
         (classes_of("a", "b", "c"), "3 classes; training needs at least two"),
         (classes_of(*"abcd", images=1), "training half: no class has two images"),
         ([*classes_of("a", "b"), "c/1.jpg", "d/1.jpg"], "test half: no class has two images"),
-        (classes_of("images/a", "images/b"), "one class, 'images'"),
+        (
+            classes_of("images/a", "images/b"),
+            "one class, 'images'; are the class folders in .*/images",
+        ),
         (classes_of("train/a", "test/b", "test/c"), "train: 1 class, but at least two"),
     ],
 )
 def test_a_folder_that_cannot_be_split_says_why(write_tree, paths, message):
     with pytest.raises(SurefindError, match=message):
         open_dataset(write_tree(*paths))
-
-
-def test_a_class_folder_too_deep_points_to_the_right_folder(write_tree):
-    root = write_tree(*classes_of("images/a", "images/b"))
-    with pytest.raises(SurefindError) as caught:
-        open_dataset(root)
-    assert caught.value.problem.endswith(f"are the class folders in {root / 'images'}?")
