@@ -65,13 +65,6 @@ def test_every_orientation_gives_the_same_pixels(
     assert (found.int() - upright.int()).abs().max() <= (8 if file_format == "JPEG" else 0)
 
 
-def test_an_orientation_is_applied_once_to_a_pillow_image_already_turned():
-    exif = Image.Exif()
-    exif[ORIENTATION] = 6
-    image = Image.open(io.BytesIO(saved(photo(), "PNG", exif=exif)))
-    assert decode(image).shape == decode(image).shape == (3, 40, 24)
-
-
 @pytest.mark.parametrize(
     "exif",
     [
@@ -209,11 +202,6 @@ def test_pixels_are_our_own_and_channels_last():
     assert pixels.permute(1, 2, 0).is_contiguous()
     pixels.zero_()
     assert colours.any()
-
-
-def test_decoding_decoded_pixels_changes_nothing():
-    pixels = decode(photo())
-    assert torch.equal(decode(pixels), pixels)
 
 
 @pytest.mark.parametrize("shape", [(0, 4, 3), (4, 0, 3), (0, 0)])

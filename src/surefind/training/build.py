@@ -1,7 +1,7 @@
 """Build encoder, images, loss and optimiser from a recipe."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -31,20 +31,13 @@ LENGTH_IMAGES = 256  # for the length of means at the start, at most
 def make_encoder(recipe: Recipe) -> Encoder:
     part = recipe.encoder
     dim = part.dim or backbone_channels(part.backbone)
+    own = {field.name for field in fields(EncoderConfig)}
+    shared = {name: value for name, value in vars(part).items() if name in own}
+    preprocessing = default_preprocessing(part.backbone)
     config = EncoderConfig(
-        backbone=part.backbone,
-        dim=dim,
-        family=part.family,
-        dropout=part.dropout,
-        head_dropout=part.head_dropout,
-        unit_pooling=part.unit_pooling,
-        unit_means=part.unit_means,
-        mean_scale=part.mean_scale,
-        variance_layer_norm=part.variance_layer_norm,
+        **shared | {"dim": dim},
         initial_var=part.initial_spread / dim,
-        preprocessing=replace(
-            default_preprocessing(part.backbone), size=part.size, resize=part.resize
-        ),
+        preprocessing=replace(preprocessing, size=part.size, resize=part.resize),
     )
     named = part.weights in ("pretrained", "none")
     return Encoder.create(
