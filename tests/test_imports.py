@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "losses": {"errors", "validation", "embeddings", "functional"},
     "images": {"errors", "validation", "settings"},
     "datasets": {"errors", "validation", "settings", "images"},
-    "encoders": {"errors", "validation", "settings", "files", "embeddings", "images"},
+    "encoders": {"errors", "text", "validation", "settings", "files", "embeddings", "images"},
 }
 MAY_IMPORT["training"] = {*MAY_IMPORT, "encoders"}
 MAY_IMPORT["engines"] = {"errors", "validation", "files", "storage", "embeddings", "functional"}

@@ -1,6 +1,5 @@
 """Resizing keeps to its reference, and settings survive a trip through JSON."""
 
-
 import numpy as np
 import pytest
 import torch
