@@ -1,7 +1,6 @@
 """What the variance learns: unit or free means, LayerNorm or none, paper's or centred likelihood.
 
 python benchmarks/ablation.py means [--seeds 3]       eight variants of the Bayesian loss, on glyphs
-python benchmarks/ablation.py mining [--seeds 3]      hard negatives by uncertainty, on glyphs
 python benchmarks/ablation.py variance --data cub200:FOLDER --rates --val-share 0.2   trained longer
 python benchmarks/ablation.py means --data cub200:FOLDER --only free,none,paper --seeds 1 --rates
 
@@ -50,10 +49,6 @@ def variants(table: str) -> dict[Variant, list[str]]:
             ("200 steps more",): longer,
             ("200 steps more", "classes held out"): [*longer, "variance.held_out=0.25"],
         }
-    if table == "mining":
-        tuples = ["batch.kind=tuples", "mining.every=100"]
-        modes = ("ignore", "weight", "skip")
-        return {(mode,): [*tuples, f"mining.uncertainty={mode}"] for mode in modes}
     return {
         (means, norm, likelihood): [*MEANS[means], *NORMS[norm], *LIKELIHOODS[likelihood]]
         for means, norm, likelihood in product(MEANS, NORMS, LIKELIHOODS)
@@ -68,7 +63,7 @@ NORMS = {
     "none": ["encoder.variance_layer_norm=false"],
     "LayerNorm": ["encoder.variance_layer_norm=true"],
 }
-RECIPES = {"means": "bayes-gauss", "mining": "bayes-gauss", "variance": "bayes-centred"}
+RECIPES = {"means": "bayes-gauss", "variance": "bayes-centred"}
 LIKELIHOODS = {"paper": ["loss.centred=false"], "centred": ["loss.centred=true"]}
 
 

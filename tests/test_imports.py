@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "losses": {"errors", "validation", "embeddings", "functional"},
     "images": {"errors", "validation", "settings"},
     "datasets": {"errors", "validation", "settings", "images"},
-    "encoders": {"errors", "validation", "settings", "storage", "embeddings", "images"},
+    "encoders": {"errors", "text", "validation", "settings", "storage", "embeddings", "images"},
 }
 MAY_IMPORT["training"] = {*MAY_IMPORT, "encoders"}
 MAY_IMPORT["engines"] = {"errors", "validation", "storage", "embeddings", "functional"}

@@ -1,4 +1,4 @@
-"""Processes that work together: this one alone, or those that torchrun started."""
+"""Distributed training: rank and size of this process under torchrun, and collectives."""
 
 import os
 from collections.abc import Iterable
@@ -14,10 +14,11 @@ from torch import nn
 from surefind.embeddings import Embeddings
 
 T = TypeVar("T")
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 def own_device() -> str:
-    """A GPU if there is one; of torchrun's processes each takes its own."""
+    """Return the GPU of this process (by LOCAL_RANK under torchrun), or "cpu"."""
     if not torch.cuda.is_available():
         return "cpu"
     return f"cuda:{int(os.environ.get('LOCAL_RANK', '0')) % torch.cuda.device_count()}"
@@ -29,20 +30,20 @@ class ProcessGroup:
 
     rank: int = 0
     size: int = 1
-    made_group: bool = False  # by `join`; the caller's own stays when this one leaves
+    made_group: bool = False  # by `join`, so that `leave` destroys it
 
     @classmethod
     def join(cls) -> "ProcessGroup":
-        """The group that torchrun's environment describes, or this process alone."""
+        """Join the group that torchrun's environment variables describe, or run alone."""
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
             return cls()
         made = not dist.is_initialized()
-        if made:  # embeddings travel, not images: little to gain from nccl
+        if made:  # only embeddings are exchanged: little to gain from nccl
             dist.init_process_group("gloo")
         return cls(dist.get_rank(), dist.get_world_size(), made)
 
     def leave(self) -> None:
-        """End the group, if `join` made it."""
+        """Destroy the process group if `join` initialised it."""
         if self.made_group:
             dist.destroy_process_group()
 
@@ -51,23 +52,24 @@ class ProcessGroup:
         return self.rank == 0
 
     def share(self, count: int) -> slice:
-        """This process's rows of `count`: consecutive shares, as even as can be."""
-        edges = [round(part * count / self.size) for part in range(self.size + 1)]
+        """Return this process's share of `count` rows: consecutive, as even as possible."""
+        edges = [round(rank * count / self.size) for rank in range(self.size + 1)]
         return slice(edges[self.rank], edges[self.rank + 1])
 
     def gather(self, ours: T) -> list[T]:
-        """What every process has, in the order of their ranks."""
+        """Gather one object from every process, in the order of ranks."""
         if self.size == 1:
             return [ours]
         received: list[Any] = [None] * self.size
         dist.all_gather_object(received, ours)
         return received
 
-    def gather_numbers(self, ours: NDArray[np.int64]) -> NDArray[np.int64]:
+    def gather_array(self, ours: NDArray[Scalar]) -> NDArray[Scalar]:
+        """Concatenate the arrays of all processes, in the order of ranks."""
         return np.concatenate(self.gather(ours))
 
     def gather_embeddings(self, ours: Embeddings) -> Embeddings:
-        """The embeddings of all processes, in the order of their ranks, without a graph."""
+        """Concatenate the embeddings of all processes, detached, in the order of ranks."""
         if self.size == 1:
             return ours
         means, spreads = zip(
@@ -77,7 +79,7 @@ class ProcessGroup:
         return ours.replace(torch.cat(means).to(device), torch.cat(spreads).to(device))
 
     def add_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Each process has the gradient of its own images; the sum is that of the batch."""
+        """Sum the gradients of all processes: each has only that of its share of the batch."""
         if self.size == 1:
             return
         for parameter in parameters:

@@ -101,16 +101,11 @@ def test_a_class_on_both_sides_of_a_given_split_is_refused(write_tree):
         open_dataset(root)
 
 
-def test_a_flat_folder_has_no_labels_and_no_splits(write_tree):
-    root = write_tree("1.jpg", "2.jpg")
-    assert read_catalog(root).labels == ()
-    with pytest.raises(
-        SurefindError, match="2 of 2 images lie in no class folder, such as '1.jpg'"
-    ):
-        open_dataset(root)
-
-
-def test_loose_images_beside_class_folders_are_named(write_tree):
+def test_images_in_no_class_folder_are_named(write_tree):
+    flat = write_tree("1.jpg", "2.jpg", folder="flat")
+    assert read_catalog(flat).labels == ()
+    with pytest.raises(SurefindError, match="2 of 2 images lie in no class folder"):
+        open_dataset(flat)
     root = write_tree(*classes_of("a", "b"), "cover.jpg")
     assert len(read_catalog(root)) == 5
     with pytest.raises(SurefindError, match="1 of 5 images lie in no class folder"):
@@ -129,17 +124,13 @@ def test_loose_images_beside_class_folders_are_named(write_tree):
         (classes_of("a", "b", "c"), "3 classes; training needs at least two"),
         (classes_of(*"abcd", images=1), "training half: no class has two images"),
         ([*classes_of("a", "b"), "c/1.jpg", "d/1.jpg"], "test half: no class has two images"),
-        (classes_of("images/a", "images/b"), "one class, 'images'"),
+        (
+            classes_of("images/a", "images/b"),
+            "one class, 'images'; are the class folders in .*/images",
+        ),
         (classes_of("train/a", "test/b", "test/c"), "train: 1 class, but at least two"),
     ],
 )
 def test_a_folder_that_cannot_be_split_says_why(write_tree, paths, message):
     with pytest.raises(SurefindError, match=message):
         open_dataset(write_tree(*paths))
-
-
-def test_a_class_folder_too_deep_points_to_the_right_folder(write_tree):
-    root = write_tree(*classes_of("images/a", "images/b"))
-    with pytest.raises(SurefindError) as caught:
-        open_dataset(root)
-    assert caught.value.problem.endswith(f"are the class folders in {root / 'images'}?")

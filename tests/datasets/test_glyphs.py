@@ -43,12 +43,9 @@ def spoiled(difficulty: float, seed: int = 0) -> np.ndarray:
     return np.asarray(image, dtype=float)
 
 
-def test_there_are_letters_and_symbols_enough():
-    assert len(letters()) >= 320 and len(symbols()) >= 300
-
-
 def test_letters_that_look_alike_are_one_class():
     kept = set(letters())
+    assert len(kept) >= 320 and len(symbols()) >= 300
     assert "A" in kept and not kept & {"Α", "А"}  # noqa: RUF001 - Alpha and the Cyrillic A
     assert len(kept & {"o", "O", "О", "ο"}) == 1  # noqa: RUF001
 
@@ -118,7 +115,7 @@ def test_missing_images_are_noticed(small, tmp_path):
     read_catalog(copy / "images.csv").file(20).unlink()
     with pytest.raises(InvalidFile, match="1 glyphs are missing") as caught:
         draw_glyphs(copy, **SMALL)
-    assert "drawn again" in caught.value.fix
+    assert "drawn again" in (caught.value.fix or "")
 
 
 def test_a_failed_drawing_leaves_nothing(tmp_path, monkeypatch):

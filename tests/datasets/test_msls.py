@@ -106,7 +106,7 @@ def test_test_cities_without_positions_say_so(tmp_path):
     for city in ("london", "cph"):
         write_city(tmp_path, city)
     write_city(tmp_path, "miami", positions=False)
-    with pytest.raises(InvalidFile, match="nothing says where these photos were taken") as caught:
+    with pytest.raises(InvalidFile, match="positions of these photos are not known") as caught:
         open_dataset(tmp_path)
     assert "public release" in caught.value.fix
 

@@ -1,4 +1,4 @@
-"""The one door: names, folders and files."""
+"""Data sets by name, folder or file."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ def test_an_unknown_name_is_answered_with_the_nearest(source, fix):
 @pytest.mark.parametrize(
     ("source", "fix"),
     [
-        ("cub200", "cub200:FOLDER"),
+        ("cub200", "did you mean cub200:FOLDER?"),
         ("msls:", "msls:FOLDER"),
         ("glyph", "did you mean glyphs?"),
         ("/no/where", "check the path"),

@@ -25,7 +25,7 @@ def test_a_table_gives_every_column_of_a_catalog(write_table):
 def test_a_table_of_paths_alone_can_be_read_but_not_split(write_table):
     file = write_table("path\n1.jpg\n2.jpg")
     assert len(read_catalog(f"csv:{file}")) == 2
-    with pytest.raises(SurefindError, match="nothing says which images match"):
+    with pytest.raises(SurefindError, match="neither classes nor positions"):
         open_dataset(file)
 
 
@@ -91,7 +91,7 @@ def test_a_bad_table_names_its_line(write_table, text, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("path,label,split\n1.jpg,a,train\n2.jpg,a,train\n3.jpg,b,train", "in the part 'test'"),
+        ("path,label,split\n1.jpg,a,train\n2.jpg,a,train\n3.jpg,b,train", "in the split 'test'"),
     ],
 )
 def test_a_split_without_training_or_test_images_is_refused(write_table, text, message):
@@ -103,7 +103,7 @@ def test_a_table_far_from_its_images_says_so(write_tree):
     root = write_tree("1.jpg")
     (root / "elsewhere").mkdir()
     (root / "elsewhere" / "list.csv").write_text("path\n1.jpg\n")
-    with pytest.raises(InvalidFile, match="none of its first images is there, such as '1.jpg'"):
+    with pytest.raises(InvalidFile, match="none of its first images exists, such as '1.jpg'"):
         read_catalog(root / "elsewhere" / "list.csv")
 
 

@@ -116,12 +116,6 @@ def test_dropout_in_a_backbone_that_has_none_is_refused(backbone):
         Encoder.create(EncoderConfig(backbone=backbone, dim=8, dropout=0.2))
 
 
-def test_dropout_of_the_heads_stays_in_the_heads():
-    encoder = Encoder.create(EncoderConfig(backbone="mobilenetv2_100", dim=8, head_dropout=0.2))
-    dropping = {name for name, part in encoder.named_modules() if getattr(part, "p", 0) == 0.2}
-    assert dropping == {"mean_head.dropout", "variance_head.dropout"}
-
-
 def test_a_transformer_is_built_for_the_size_of_its_preprocessing():
     preprocessing = Preprocessing(size=64)
     config = EncoderConfig(backbone="vit_tiny_patch16_224", dim=8, preprocessing=preprocessing)

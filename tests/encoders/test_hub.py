@@ -98,7 +98,7 @@ def test_a_folder_is_loaded_without_a_look_at_the_hub(tiny, pushed, hub, nowhere
 
 def test_a_mistyped_folder_is_told_as_one(pushed, hub, nowhere):
     with pytest.raises(
-        InvalidFile, match=r"holds no model: there is no such folder, and from the hub"
+        InvalidFile, match=r"holds no model: there is no such folder, and it could not"
     ):
         Encoder.load("models/brids")
     (nowhere / "models").mkdir()
@@ -138,9 +138,17 @@ def test_a_wrong_token_is_one_clear_error_that_does_not_show_it(tiny, pushed, mo
         assert "secret" not in str(told.value)
 
 
+def test_a_gated_model_and_an_unknown_revision_are_clear_errors(pushed, hub):
+    with pytest.raises(InvalidFile, match=r"could not be downloaded from the hub: .*v9"):
+        Encoder.load(f"{NAME}@v9")
+    hub.gated.add(NAME)
+    with pytest.raises(InvalidFile, match=r"(?s)could not be downloaded.*gated.*hf auth login"):
+        Encoder.load(NAME)
+
+
 def test_without_a_token_nothing_is_pushed(tiny, pushed, hub, monkeypatch):
     monkeypatch.delenv("HF_TOKEN")
-    with pytest.raises(SurefindError, match=r"nobody is logged in.*\n.*hf auth login"):
+    with pytest.raises(SurefindError, match=r"not logged in.*\n.*hf auth login"):
         tiny().push_to_hub(NAME)
     assert hub.asked == []
 
@@ -165,14 +173,14 @@ def test_a_model_damaged_on_the_hub_is_refused(pushed, hub):
     files = dict(hub.files(NAME))
     files["model.safetensors"] = files["model.safetensors"][:-1] + b"\x01"
     hub.commit(NAME, "main", files)
-    with pytest.raises(InvalidFile, match=r"birds/encoder from the hub is no whole model"):
+    with pytest.raises(InvalidFile, match=r"birds/encoder from the hub is not a valid model"):
         Encoder.load(NAME)
 
 
 def test_models_of_other_libraries_are_refused(hub, nowhere):
     hub.create("others/one", {"config.json": b'{"architecture": "resnet50"}'})
     hub.create("others/two", {"pytorch_model.bin": b"pickle"})
-    with pytest.raises(InvalidFile, match="no whole model of surefind"):
+    with pytest.raises(InvalidFile, match="not a valid model of surefind"):
         Encoder.load("others/one")
     with pytest.raises(InvalidFile, match=r"holds no model of surefind: config.json is missing"):
         Encoder.load("others/two")

@@ -1,27 +1,13 @@
 """Many images to embeddings: order, bad images, threads, modes."""
 
-import io
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from PIL import Image
 
 from surefind.encoders.image_encoder import single_core_pool
 from surefind.images.decode import ImageRejected, decode
 from surefind.images.loader import TooManyRejected
-from surefind.images.preprocess import Preprocessing
-
-TURNED_BACK = {  # the transposition that EXIF orientation n undoes
-    1: None,
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_90,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_270,
-}
 
 
 @pytest.fixture
@@ -64,20 +50,6 @@ def test_no_images_are_no_embeddings(tiny, family):
     encoder = tiny(family=family)
     nothing = encoder.encode([])
     assert len(nothing) == 0 and nothing.dim == encoder.config.mean_dim
-
-
-@pytest.mark.parametrize("resize", ["squash", "crop", "pad"])
-def test_all_eight_orientations_give_the_same_embedding(tiny, pictures, resize):
-    encoder = tiny(preprocessing=Preprocessing(size=32, resize=resize))
-    turned = []
-    for orientation, turn in TURNED_BACK.items():
-        image = pictures[0] if turn is None else pictures[0].transpose(turn)
-        exif = Image.Exif()
-        exif[0x0112] = orientation
-        file = io.BytesIO()
-        image.save(file, "PNG", exif=exif)
-        turned.append(file.getvalue())
-    assert encoder.encode(turned).mean.unique(dim=0).shape[0] == 1
 
 
 def test_encode_names_the_first_bad_image(tiny, pictures, tmp_path):

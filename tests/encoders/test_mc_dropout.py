@@ -138,13 +138,6 @@ def test_the_variance_grows_with_the_dropout_rate(tiny, pixels):
     assert (variances.diff(dim=0) > 0).all()
 
 
-def test_images_are_encoded_like_their_pixels(tiny, pictures):
-    wrapped = McDropoutEncoder(tiny(head_dropout=0.5), passes=3)
-    encoded = wrapped.encode_all([*pictures, b"bad"], max_bad_share=0.5)
-    assert len(encoded.embeddings) == len(pictures) and len(encoded.rejected) == 1
-    assert isinstance(wrapped.encode([]), Gaussians)
-
-
 def test_an_encoder_without_dropout_or_a_single_pass_is_refused(tiny):
     with pytest.raises(InvalidArgument, match="with dropout"):
         McDropoutEncoder(tiny())

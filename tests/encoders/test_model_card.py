@@ -1,4 +1,4 @@
-"""The model card: what the hub reads of it, what people read, what stays of an author's words."""
+"""Model card: front matter, text, and edits of the author that are kept."""
 
 from pathlib import Path
 
@@ -61,11 +61,6 @@ def test_metrics_reach_the_hub_and_the_reader(saved, measured):
     assert measured.text in card.text and "Not measured" not in card.text
     (saved / "README.md").write_text("# My model\n")
     assert shared(saved, measured).text.endswith(f"## Metrics\n\n{measured.text}\n")
-
-
-def test_a_model_without_variance_says_so(tiny, tmp_path):
-    tiny(family="point").save(tmp_path)
-    assert "no variance of its own" in (tmp_path / "README.md").read_text()
 
 
 def test_a_card_is_shared_with_what_its_author_added(saved, measured):

@@ -47,3 +47,9 @@ def test_any_other_failure_is_passed_on(monkeypatch, error):
     failing_with(monkeypatch, [error])
     with pytest.raises(type(error), match=str(error)):
         guard.import_torchvision()
+
+
+def test_attempts_are_bounded(monkeypatch):
+    failing_with(monkeypatch, [missing(f"bounded_{number}") for number in range(40)])
+    with pytest.raises(RuntimeError, match="bounded_32"):
+        guard.import_torchvision()

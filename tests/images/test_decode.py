@@ -1,4 +1,4 @@
-"""The one door: what it lets in, what it refuses, and what it says."""
+"""Decoding: accepted sources, refused files, reasons."""
 
 import io
 import os
@@ -65,13 +65,6 @@ def test_every_orientation_gives_the_same_pixels(
     assert (found.int() - upright.int()).abs().max() <= (8 if file_format == "JPEG" else 0)
 
 
-def test_an_orientation_is_applied_once_to_a_pillow_image_already_turned():
-    exif = Image.Exif()
-    exif[ORIENTATION] = 6
-    image = Image.open(io.BytesIO(saved(photo(), "PNG", exif=exif)))
-    assert decode(image).shape == decode(image).shape == (3, 40, 24)
-
-
 @pytest.mark.parametrize(
     "exif",
     [
@@ -109,14 +102,9 @@ def test_half_a_jpeg_that_pillow_verifies_is_refused_as_truncated(tmp_path: Path
 
 
 OTHERS = {
-    "EPS": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\nshowpage\n",
-    "PDF": b"%PDF-1.7\n1 0 obj\n",
     "SVG": b'<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg"></svg>',
-    "ZIP": b"PK\x03\x04" + b"\0" * 40,
-    "HTML": b"<!DOCTYPE html><html></html>",
     "HEIC": b"\0\0\0\x18ftypheic" + b"\0" * 20,
     "AVIF": b"\0\0\0\x18ftypavif" + b"\0" * 20,
-    "PSD": b"8BPS\0\x01" + b"\0" * 30,
     "BigTIFF": b"II\x2b\0\x08\0\0\0" + b"\x10" + b"\0" * 30,
 }
 
@@ -135,6 +123,7 @@ def test_other_formats_named_jpg_are_refused_by_content(kind: str, tmp_path: Pat
     [
         (b"", "empty file"),
         (b"hello", "not an image"),
+        (b"%PDF-1.7\n1 0 obj\n", "not an image"),
         (b"\xff\xd8\xff", "damaged JPEG header"),
         (b"\x89PNG\r\n\x1a\n", "damaged"),
         (b"II*\0", "damaged"),
@@ -178,7 +167,6 @@ def test_limits_of_the_policy_are_kept():
         (DecodePolicy(max_bytes=100), f"too many bytes: {len(data)}, at most 100"),
         (DecodePolicy(max_pixels=959), "too many pixels: 960, at most 959"),
         (DecodePolicy(max_side=39), "too long a side: 40, at most 39"),
-        (DecodePolicy(formats=("JPEG",)), "unsupported format PNG"),
     ]:
         with pytest.raises(ImageRejected) as caught:
             decode(data, policy)
@@ -193,9 +181,7 @@ def test_the_pixel_limit_holds_for_every_kind_of_source():
             decode(source, policy)
 
 
-def test_a_policy_refuses_a_format_it_does_not_know_and_suggests_the_near_one():
-    with pytest.raises(InvalidArgument, match="did you mean 'JPEG'"):
-        DecodePolicy(formats=("JPG",))
+def test_a_limit_must_be_positive():
     with pytest.raises(InvalidArgument, match="max_pixels: expected greater than 0, got 0"):
         DecodePolicy(max_pixels=0)
 
@@ -216,11 +202,6 @@ def test_pixels_are_our_own_and_channels_last():
     assert pixels.permute(1, 2, 0).is_contiguous()
     pixels.zero_()
     assert colours.any()
-
-
-def test_decoding_decoded_pixels_changes_nothing():
-    pixels = decode(photo())
-    assert torch.equal(decode(pixels), pixels)
 
 
 @pytest.mark.parametrize("shape", [(0, 4, 3), (4, 0, 3), (0, 0)])

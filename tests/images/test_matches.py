@@ -28,11 +28,6 @@ CASES: dict[str, tuple[Matches, Pair, Pair]] = {
         lambda a, b: dist(POSITIONS[a], POSITIONS[b]) <= 25,
         lambda a, b: dist(POSITIONS[a], POSITIONS[b]) > 25,
     ),
-    "positions with a gap": (
-        ByPosition(POSITIONS, radius=10, negative_radius=50),
-        lambda a, b: dist(POSITIONS[a], POSITIONS[b]) <= 10,
-        lambda a, b: dist(POSITIONS[a], POSITIONS[b]) > 50,
-    ),
 }
 
 
@@ -86,7 +81,6 @@ def test_a_catalog_without_truth_is_an_error_with_a_remedy():
         (lambda: ByPosition([0.0, 1.0]), "positions: expected finite metres"),
         (lambda: ByPosition([(0, 0), (0, float("nan"))]), "positions: .*nan or infinity"),
         (lambda: ByPosition([(0, 0)], radius=0), "radius"),
-        (lambda: ByPosition([(0, 0)], radius=30, negative_radius=25), "radius"),
     ],
 )
 def test_what_cannot_be_is_refused(wrong: Callable[[], Matches], message: str):

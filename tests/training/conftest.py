@@ -1,4 +1,4 @@
-"""Small pictures in class folders, and recipes that train on them in seconds."""
+"""Small pictures in class folders, and recipes that train on them in a second."""
 
 from pathlib import Path
 
@@ -6,7 +6,9 @@ import pytest
 import torch
 from pictures import write_pictures
 
+from surefind.datasets import Splits, open_dataset
 from surefind.training.recipe import Recipe
+from surefind.training.trainer import train
 
 SMALL = {
     "encoder": {"backbone": "tiny", "weights": "none", "dim": 16, "size": 16},
@@ -27,7 +29,7 @@ def small_recipe(**tables) -> Recipe:
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    """Pictures this small gain nothing from a second one."""
+    """Use one thread: pictures this small gain nothing from a second one."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -39,6 +41,20 @@ def pictures(tmp_path_factory) -> Path:
     return write_pictures(tmp_path_factory.mktemp("pictures"))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
+def splits(pictures) -> Splits:
+    return open_dataset(pictures)
+
+
+@pytest.fixture(scope="session")
+def trained(splits, tmp_path_factory):
+    """A finished run of the small recipe, not to be changed: its folder, and the steps seen."""
+    seen = []
+    folder = tmp_path_factory.mktemp("trained") / "model"
+    train(splits, small_recipe(), folder, on_step=seen.append)
+    return folder, seen
+
+
+@pytest.fixture(scope="session")
 def recipe():
     return small_recipe

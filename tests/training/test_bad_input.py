@@ -1,4 +1,4 @@
-"""What a user gets wrong: one clear error, exit 1, nothing half-written."""
+"""Errors of `surefind train`: one clear message, exit code 1, no model written."""
 
 import shutil
 import sys
@@ -51,6 +51,14 @@ def test_data_that_cannot_be_trained_on(run, toml, pictures, tmp_path):
     ):
         result = run("train", data, "-o", tmp_path / "model", "--recipe", toml)
         assert_refused(result, tmp_path / "model", *words)
+
+
+def test_a_misspelt_recipe_or_key_is_answered_with_the_nearest_name(run, toml, pictures, tmp_path):
+    model = tmp_path / "model"
+    result = run("train", pictures, "-o", model, "--recipe", "bayes-gaus")
+    assert_refused(result, model, "no recipe 'bayes-gaus'", "bayes-gauss")
+    result = run("train", pictures, "-o", model, "--recipe", toml, "--set", "loss.margn=1")
+    assert_refused(result, model, "unknown key 'loss.margn'", "did you mean 'margin'?")
 
 
 def test_a_folder_that_cannot_be_written(run, toml, pictures, tmp_path):

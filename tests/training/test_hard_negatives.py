@@ -1,11 +1,8 @@
-"""The cache of hard negatives: near strangers that violate, and what uncertainty changes."""
+"""Cache of hard negatives: the nearest negatives that violate the margin."""
 
 import numpy as np
 import pytest
-import torch
-from torch.nn.functional import normalize
 
-import surefind as sf
 from surefind.images.matches import ByLabel
 from surefind.training.hard_negatives import NegativeCache, TupleBatches, choose_cached_rows
 
@@ -14,15 +11,14 @@ LABELS = np.repeat(np.arange(20), 5)
 
 @pytest.fixture
 def cache() -> NegativeCache:
-    dice = torch.Generator().manual_seed(0)
-    centres = torch.randn(20, 8, generator=dice)
-    mean = normalize(centres[torch.from_numpy(LABELS)] + 0.8 * torch.randn(100, 8, generator=dice))
-    var = 0.001 + 0.2 * torch.rand(100, generator=dice)
-    return NegativeCache(np.arange(100), sf.Gaussians(mean, var), step=0)
+    random = np.random.default_rng(0)
+    means = random.standard_normal((20, 8))[LABELS] + 0.8 * random.standard_normal((100, 8))
+    means /= np.linalg.norm(means, axis=1, keepdims=True)
+    return NegativeCache(np.arange(100), means.astype(np.float32))
 
 
 def batches(cache: NegativeCache, **changes) -> TupleBatches:
-    settings = {"tuples": 10, "negatives": 5, "margin": 0.2, "candidates": 20, "seed": 0}
+    settings = {"tuples": 10, "negatives": 5, "margin": 0.2, "seed": 0}
     return TupleBatches(ByLabel(LABELS), cache, **(settings | changes))
 
 
@@ -69,8 +65,8 @@ def test_only_violating_triplets_are_used_and_the_nearest_negatives_first(cache)
 
 def test_distances_are_the_models_own_not_those_of_unit_means():
     """Means of lengths 1 and 10: the nearest by direction is far away."""
-    mean = torch.tensor([[1.0, 0.0], [1.0, 0.1], [10.0, 0.0], [0.0, 1.0]])
-    cache = NegativeCache(np.arange(4), sf.Gaussians(mean, torch.ones(4)), step=0)
+    means = np.array([[1.0, 0.0], [1.0, 0.1], [10.0, 0.0], [0.0, 1.0]], dtype=np.float32)
+    cache = NegativeCache(np.arange(4), means)
     distances, positions = cache.nearest(np.array([0]), 4)
     assert positions[0].tolist() == [0, 1, 3, 2]
     assert distances[0].tolist() == pytest.approx([0, 0.01, 2, 81])
@@ -78,8 +74,7 @@ def test_distances_are_the_models_own_not_those_of_unit_means():
 
 def test_without_a_violation_there_is_no_tuple():
     apart = np.eye(20, dtype=np.float32)[LABELS]
-    cache = NegativeCache(np.arange(100), sf.Gaussians(torch.from_numpy(apart), torch.ones(100)), 0)
-    plan = batches(cache).plan(0)
+    plan = batches(NegativeCache(np.arange(100), apart)).plan(0)
     assert not plan.has_triplet()
     assert len(plan.rows) == 0
 
@@ -88,26 +83,3 @@ def test_rows_are_embedded_once_however_often_they_are_used(cache):
     plan = batches(cache).plan(0)
     assert len(set(plan.rows.tolist())) == len(plan.rows)
     assert plan.triplets.max() == len(plan.rows) - 1
-
-
-def test_skipping_leaves_out_the_vaguest_and_what_is_surely_right(cache):
-    limit = np.quantile(cache.var, 0.8)
-    chosen = batches(cache, uncertainty="skip", skip_share=0.2, skip_above=0.5)
-    for step in range(5):
-        plan = chosen.plan(step)
-        rows = as_rows(plan)
-        assert (cache.var[rows] <= limit).all()
-        a, p, n = (cache.embeddings[torch.from_numpy(side)] for side in rows)
-        right = sf.functional.triplet_log_prob(a, p, n, margin=chosen.margin).exp()
-        assert (right <= 0.5 + 1e-6).all()
-
-
-def test_weighting_prefers_sharp_and_doubtful_negatives(cache):
-    def used(uncertainty: str) -> np.ndarray:
-        chosen = batches(cache, uncertainty=uncertainty, candidates=60, margin=1.0)
-        return np.concatenate([as_rows(chosen.plan(step)) for step in range(40)], axis=1)
-
-    weighted, plain = used("weight"), used("ignore")
-    assert cache.var[weighted[2]].mean() < cache.var[plain[2]].mean()
-    a, _, n = weighted
-    assert (LABELS[a] != LABELS[n]).all()

@@ -1,4 +1,4 @@
-"""The monitor: quiet while all is well, loud and then final when it is not."""
+"""TrainingMonitor: silent in a healthy run; warns, then stops training, if a symptom lasts."""
 
 import pytest
 import torch
@@ -8,18 +8,18 @@ import surefind as sf
 from surefind.training.monitor import ADVICE, TrainingMonitor, TrainingStopped
 
 
-def good(count: int = 20) -> sf.Gaussians:
+def healthy(count: int = 20) -> sf.Gaussians:
     torch.manual_seed(0)
     return sf.Gaussians(normalize(torch.randn(count, 8), dim=1), torch.full((count,), 0.01))
 
 
-def look(
+def check(
     monitor: TrainingMonitor, step: int, loss: float = 1.0, gradient: float = 1.0, embeddings=None
 ) -> None:
     monitor.check_step(
         loss=torch.tensor(loss),
         gradient=torch.tensor(gradient),
-        embeddings=embeddings or good(),
+        embeddings=embeddings or healthy(),
         step=step,
     )
 
@@ -27,38 +27,38 @@ def look(
 def test_a_healthy_run_is_left_alone(caplog):
     monitor = TrainingMonitor(floor=1e-6)
     for step in range(100):
-        look(monitor, step, loss=1 / (1 + step))
+        check(monitor, step, loss=1 / (1 + step))
     assert not caplog.records
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_what_is_not_finite_stops_at_once(value: float):
     with pytest.raises(TrainingStopped, match="loss is not finite"):
-        look(TrainingMonitor(floor=0), 3, loss=value)
+        check(TrainingMonitor(floor=0), 3, loss=value)
     with pytest.raises(TrainingStopped, match="gradient is not finite"):
-        look(TrainingMonitor(floor=0), 3, gradient=value)
+        check(TrainingMonitor(floor=0), 3, gradient=value)
 
 
-SICK = {
+SYMPTOMS = {
     "all images are embedded at one point": {
         "embeddings": sf.Gaussians(torch.ones(20, 8), torch.full((20,), 0.01))
     },
     "the variance has collapsed to its floor": {
-        "embeddings": sf.Gaussians(good().mean, torch.full((20,), 1e-6))
+        "embeddings": sf.Gaussians(healthy().mean, torch.full((20,), 1e-6))
     },
-    "the variance explodes": {"embeddings": sf.Gaussians(good().mean, torch.full((20,), 1e6))},
+    "the variance explodes": {"embeddings": sf.Gaussians(healthy().mean, torch.full((20,), 1e6))},
     "the loss is far above where it started": {"loss": 100.0},
 }
 
 
-@pytest.mark.parametrize("symptom", SICK)
+@pytest.mark.parametrize("symptom", SYMPTOMS)
 def test_a_lasting_symptom_is_warned_of_and_then_stops_training(symptom: str, caplog):
     monitor = TrainingMonitor(floor=1e-6)
-    look(monitor, 0)
+    check(monitor, 0)
     for step in range(1, 10):
-        look(monitor, step, **SICK[symptom])
+        check(monitor, step, **SYMPTOMS[symptom])
     with pytest.raises(TrainingStopped) as caught:
-        look(monitor, 10, **SICK[symptom])
+        check(monitor, 10, **SYMPTOMS[symptom])
     assert symptom in caught.value.problem
     assert caught.value.fix == ADVICE[symptom]
     assert [symptom in record.getMessage() for record in caplog.records] == [True]
@@ -68,20 +68,20 @@ def test_nearly_uniform_distributions_on_the_sphere_stop_training():
     """There every gradient vanishes, and no loss or gradient is ever infinite."""
     monitor, uniform = (
         TrainingMonitor(floor=1e-6),
-        sf.VonMisesFisher(good().mean, torch.full((20,), 0.05)),
+        sf.VonMisesFisher(healthy().mean, torch.full((20,), 0.05)),
     )
     for step in range(9):
-        look(monitor, step, embeddings=uniform)
+        check(monitor, step, embeddings=uniform)
     with pytest.raises(TrainingStopped, match="the variance explodes"):
-        look(monitor, 9, embeddings=uniform)
+        check(monitor, 9, embeddings=uniform)
 
 
 def test_a_symptom_that_passes_is_forgotten():
     monitor = TrainingMonitor(floor=1e-6)
-    look(monitor, 0)
+    check(monitor, 0)
     for step in range(200):
-        sick = {} if step % 8 == 7 else SICK["the loss is far above where it started"]
-        look(monitor, step, **sick)
+        shown = {} if step % 8 == 7 else SYMPTOMS["the loss is far above where it started"]
+        check(monitor, step, **shown)
 
 
 def test_batches_without_a_triplet_stop_training():
@@ -92,13 +92,13 @@ def test_batches_without_a_triplet_stop_training():
         monitor.check_empty_batch(9)
 
 
-def test_a_resumed_watch_stops_at_the_same_step():
+def test_a_resumed_monitor_stops_at_the_same_step():
     monitor, resumed = TrainingMonitor(floor=0), TrainingMonitor(floor=0)
-    look(monitor, 0, loss=1.0)
+    check(monitor, 0, loss=1.0)
     for step in range(1, 6):
-        look(monitor, step, loss=100.0)
+        check(monitor, step, loss=100.0)
     resumed.load_state_dict(monitor.state_dict())
     for step in range(6, 10):
-        look(resumed, step, loss=100.0)
+        check(resumed, step, loss=100.0)
     with pytest.raises(TrainingStopped, match="far above where it started"):
-        look(resumed, 10, loss=100.0)
+        check(resumed, 10, loss=100.0)

@@ -30,7 +30,7 @@ def test_the_papers_rows_are_the_papers(name: str):
     assert (encoder.head_dropout, encoder.start) == (0, "random")
     assert encoder.dropout == (0.2 if name == "mc-dropout" else 0)
     assert (batch.kind, batch.tuples, batch.negatives) == ("tuples", 25, 5)
-    assert (mining.cache, mining.every, mining.uncertainty) == (5000, 1000, "ignore")
+    assert (mining.cache, mining.every) == (5000, 1000)
     assert (optimiser.lr, optimiser.weight_decay, optimiser.decay) == (1e-5, 1e-3, 0.99)
     assert optimiser.backbone_lr is optimiser.variance_lr is optimiser.clip is None
     assert (optimiser.freeze, optimiser.freeze_first) == ("none", ())

@@ -1,4 +1,4 @@
-"""The state on disk: whole or not there, and never code."""
+"""Checkpoints: written whole or not at all, and read without executing code."""
 
 import os
 import pickle
@@ -32,7 +32,7 @@ def test_a_malicious_state_is_refused_and_does_nothing(tmp_path, writer: str):
         path.write_bytes(pickle.dumps(Malicious(canary)))
     else:
         torch.save({"version": 1, "step": Malicious(canary)}, path)
-    with pytest.raises(InvalidFile, match="not a readable state"):
+    with pytest.raises(InvalidFile, match="not a readable checkpoint"):
         load_state(path)
     assert not canary.exists()
 
@@ -44,7 +44,7 @@ def test_a_missing_broken_or_foreign_state_is_one_clear_error(tmp_path):
     whole = (tmp_path / "state.pt").read_bytes()
     for length in (0, 10, len(whole) // 2, len(whole) - 1):
         (tmp_path / "half.pt").write_bytes(whole[:length])
-        with pytest.raises(InvalidFile, match="not a readable state"):
+        with pytest.raises(InvalidFile, match="not a readable checkpoint"):
             load_state(tmp_path / "half.pt")
     torch.save([1, 2], tmp_path / "list.pt")
     with pytest.raises(InvalidFile, match="another version"):

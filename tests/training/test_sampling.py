@@ -46,7 +46,7 @@ def test_only_the_given_rows_are_drawn(labels):
 
 def test_a_batch_of_places_has_every_triplet_of_its_images():
     positions = np.random.default_rng(0).uniform(0, 200, (60, 2))
-    matches = ByPosition(positions, radius=25, negative_radius=40)
+    matches = ByPosition(positions, radius=25)
     plan = BalancedBatches(matches, np.arange(60), classes=5, images=3, seed=0).plan(0)
     found = set(map(tuple, plan.triplets.T.tolist()))
 
@@ -57,7 +57,7 @@ def test_a_batch_of_places_has_every_triplet_of_its_images():
     expected = {
         (a, p, n)
         for a, p, n in itertools.product(everyone, everyone, everyone)
-        if a != p and distance(a, p) <= 25 and distance(a, n) > 40
+        if a != p and distance(a, p) <= 25 and distance(a, n) > 25
     }
     assert found == expected
     assert expected

@@ -43,7 +43,7 @@ def naive(batch: sf.Gaussians, catalog: Catalog, rows: list[int]) -> tuple[float
 @pytest.mark.parametrize("with_roles", [False, True])
 def test_measures_are_those_of_a_plain_loop(with_roles: bool, monkeypatch):
     monkeypatch.setattr(module, "QUERIES_AT_ONCE", 7)
-    dice = torch.Generator().manual_seed(0)
+    random = torch.Generator().manual_seed(0)
     labels = (*(f"c{i % 9}" for i in range(40)), "alone")
     catalog = Catalog(
         Path(),
@@ -52,8 +52,8 @@ def test_measures_are_those_of_a_plain_loop(with_roles: bool, monkeypatch):
         queries=tuple(i % 4 == 0 for i in range(41)) if with_roles else (),
     )
     rows = [row for row in range(41) if row not in (4, 17)]  # two could not be read
-    mean = torch.randn(len(rows), 3, generator=dice)
-    batch = sf.Gaussians(mean, 0.1 + torch.rand(len(rows), generator=dice))
+    mean = torch.randn(len(rows), 3, generator=random)
+    batch = sf.Gaussians(mean, 0.1 + torch.rand(len(rows), generator=random))
     found = validate(batch, torch.tensor(rows), catalog, matches_of(catalog))
     assert found == pytest.approx(naive(batch, catalog, rows))
 

@@ -1,4 +1,4 @@
-"""A name, a folder or a table of images becomes catalogs to train, validate and test on."""
+"""Data sets: folders, tables and named benchmarks, as catalogs to train, validate and test on."""
 
 from surefind.datasets.registry import open_dataset, read_catalog, read_foreign
 from surefind.datasets.splits import Splits

@@ -1,4 +1,4 @@
-"""Draw glyphs: characters of the font files that matplotlib brings along, spoiled at random."""
+"""Draw glyphs: characters of matplotlib's fonts, with random distortion and noise."""
 
 import unicodedata
 from functools import cache
@@ -21,15 +21,15 @@ PLAIN_FACE = "DejaVuSans"
 SYMBOL_BLOCKS = range(0x2190, 0x2C00)  # arrows, maths, technical, shapes, dingbats
 ENCLOSED = range(0x2460, 0x2500)  # letters and digits in circles: not foreign to letters
 FONT_PX = 48
-ALIKE = 0.95  # cosine of two blurred pictures above which two characters count as one
+ALIKE = 0.95  # cosine of two blurred images above which characters count as one
 SKETCH_PX = 24
 SIZE_PX = 32
 INK_PX = 22.0  # the longer side of a character before jitter
-# Nuisance, the same for every difficulty.
+# Variation that does not depend on the difficulty.
 TILT_DEG = 15.0
 SCALE_JITTER = 0.15
 SHIFT_PX = 2.5
-# What difficulty 1 does; less in proportion.
+# Corruption at difficulty 1; less in proportion.
 BLUR_PX = 1.8
 NOISE = 0.3
 BLOCK_PX = 16.0
@@ -38,7 +38,7 @@ BLOCK_PX = 16.0
 def render(
     char: str, number: int, *, faces: tuple[str, ...], seed: int
 ) -> tuple[Image.Image, float]:
-    """Return an image and its difficulty; no other image matters."""
+    """Return an image and its difficulty, a function of the arguments alone."""
     random = np.random.default_rng(np.random.SeedSequence([seed, ord(char), number]))
     face = faces[random.integers(len(faces))]
     difficulty = round(random.uniform(), 6)
@@ -48,7 +48,7 @@ def render(
 def draw_glyph(
     char: str, face: str, *, difficulty: float, random: np.random.Generator
 ) -> Image.Image:
-    """Dark on light, 32 x 32 grey pixels."""
+    """Draw a character dark on light, 32 x 32 grey pixels."""
     page = _place(draw_character(char, face), random)
     ink = np.asarray(page.filter(ImageFilter.GaussianBlur(BLUR_PX * difficulty))) / 255.0
     ink = _cover(ink, BLOCK_PX * difficulty, random)
@@ -57,7 +57,7 @@ def draw_glyph(
 
 
 def _place(ink: Image.Image, random: np.random.Generator) -> Image.Image:
-    """The character on its page, turned, sized and shifted in one step at double resolution."""
+    """Rotate, scale and shift the character, at double resolution."""
     scale = 2 * INK_PX / max(ink.size) * random.uniform(1 - SCALE_JITTER, 1 + SCALE_JITTER)
     turn = np.deg2rad(random.uniform(-TILT_DEG, TILT_DEG))
     back = np.array([[np.cos(turn), np.sin(turn)], [-np.sin(turn), np.cos(turn)]]) / scale
@@ -76,9 +76,7 @@ def _place(ink: Image.Image, random: np.random.Generator) -> Image.Image:
 def _cover(
     ink: NDArray[np.float64], side: float, random: np.random.Generator
 ) -> NDArray[np.float64]:
-    """A grey square over some of the character; drawn whatever its size, so that the random
-    numbers after it stay the same.
-    """
+    """Cover part of the character by a grey square."""
     centre = SIZE_PX / 2 + random.uniform(-INK_PX / 3, INK_PX / 3, size=2)
     shade = random.uniform(0.2, 0.8)
     low, high = np.round(centre - side / 2).astype(int), np.round(centre + side / 2).astype(int)
@@ -88,12 +86,12 @@ def _cover(
 
 
 def letters() -> list[str]:
-    """Letters that every text face has, without those that look like an earlier one (A, Alpha)."""
+    """Letters of all text faces, without those that look like an earlier one (A, Alpha)."""
     return _distinct(_characters(TEXT_FACES, "L"), [])
 
 
 def symbols() -> list[str]:
-    """Symbols that both symbol faces have and that look like no letter and no earlier symbol."""
+    """Symbols of both symbol faces that look like no letter and no earlier symbol."""
     found = [
         char
         for char in _characters(SYMBOL_FACES, "S")
@@ -103,10 +101,10 @@ def symbols() -> list[str]:
 
 
 def draw_character(char: str, face: str) -> Image.Image:
-    """The inked part of a character: white on black, no border."""
+    """Draw a character white on black, without border."""
     font = _font(face)
     left, top, right, bottom = (int(edge) for edge in font.getbbox(char))
-    # A little room: the ink of some slanted letters leaves the box that the font states.
+    # Some slanted letters exceed the bounding box of the font.
     room = FONT_PX // 4
     image = Image.new("L", (right - left + 2 * room, bottom - top + 2 * room))
     ImageDraw.Draw(image).text((room - left, room - top), char, fill=255, font=font)
@@ -114,13 +112,13 @@ def draw_character(char: str, face: str) -> Image.Image:
 
 
 def _characters(faces: tuple[str, ...], category: str) -> list[str]:
-    """Characters of a Unicode category that every one of the faces has."""
+    """Characters of a Unicode category that all faces have."""
     codes = set.intersection(*(set(FT2Font(str(_file(face))).get_charmap()) for face in faces))
     return [char for char in map(chr, sorted(codes)) if unicodedata.category(char)[0] == category]
 
 
 def _distinct(chars: list[str], others: list[str]) -> list[str]:
-    """The characters that look unlike the others and unlike each one kept before."""
+    """Drop characters that look like one of `others` or like an earlier one."""
     sketches = np.stack([_sketch(char) for char in [*others, *chars]])
     alike = sketches @ sketches.T > ALIKE
     kept = list(range(len(others)))
@@ -131,7 +129,7 @@ def _distinct(chars: list[str], others: list[str]) -> list[str]:
 
 
 def _sketch(char: str) -> NDArray[np.float64]:
-    """A small blurred picture, of length 1 as a vector; size and place do not matter."""
+    """Small blurred image as a unit vector."""
     ink = draw_character(char, PLAIN_FACE)
     ink.thumbnail((SKETCH_PX, SKETCH_PX))
     page = Image.new("L", (SKETCH_PX, SKETCH_PX))
@@ -142,7 +140,7 @@ def _sketch(char: str) -> NDArray[np.float64]:
 
 @cache
 def _font(face: str) -> ImageFont.FreeTypeFont:
-    # The basic layout does the same on every machine; the other depends on what is installed.
+    # The basic layout is the same on every machine.
     return ImageFont.truetype(str(_file(face)), FONT_PX, layout_engine=ImageFont.Layout.BASIC)
 
 

@@ -3,8 +3,8 @@
     cars_annos.mat  with the paths it names (car_ims/000001.jpg)
     cars_train_annos.mat, cars_test_annos_withlabels.mat  with cars_train/ and cars_test/
 
-The annotation files may lie in the folder or in its devkit/. The devkit's own division into
-training and test images is not used: it has every class on both sides.
+The annotation files may be in the folder or in its devkit/. The devkit's own split is not used:
+it has every class on both sides.
 """
 
 from pathlib import Path
@@ -42,8 +42,7 @@ def read_cars196(folder: Path) -> Listing:
             if file is None:
                 raise InvalidFile(
                     f"{folder}: no {name}, here or in devkit/",
-                    fix="both training and test annotations are needed, the latter with labels "
-                    "(cars_test_annos.mat has none)",
+                    fix="add it; cars_test_annos.mat has no labels",
                 )
             rows += [(f"{images}/{path}", number) for path, number in _annotations(file, "fname")]
     names = [] if named is None else list(np.atleast_1d(_load(named, "class_names")))
@@ -77,17 +76,16 @@ def _annotations(file: Path, path_field: str) -> list[tuple[str, int]]:
 
 
 def _load(file: Path, variable: str) -> Any:
-    # Here, because it takes half a second that opening any other data does not need. The reader
-    # is not made for hostile files (some mutated ones crash it): open only what you trust.
+    # Imported here: it takes half a second. The reader is not made for untrusted files.
     from scipy.io import loadmat  # type: ignore[import-untyped]
     from scipy.io.matlab import MatReadError  # type: ignore[import-untyped]
 
     known = (OSError, ValueError, NotImplementedError, MatReadError, ZlibError)
-    by_accident = (TypeError, LookupError, NameError, MemoryError)
+    damaged = (TypeError, LookupError, NameError, MemoryError)
     try:
         return loadmat(str(file), squeeze_me=True, variable_names=[variable])[variable]
-    except (*known, *by_accident) as error:
+    except (*known, *damaged) as error:
         raise InvalidFile(
-            f"{file}: no {variable} can be read from it: {error}",
-            fix="download the file again; it must be a MATLAB file of version 7 or older",
+            f"{file}: cannot read {variable}: {error}",
+            fix="download it again; it must be a MATLAB file of version 7 or older",
         ) from error

@@ -1,4 +1,4 @@
-"""A folder with one folder per class, or with train, val and test folders of such folders."""
+"""Class folders, or train, val and test folders of class folders."""
 
 import os
 import re
@@ -14,7 +14,7 @@ NUMBERED = re.compile(r"\d{1,4}(\.|$)")
 
 
 def read_folder(folder: Path) -> Listing:
-    """All images; a class is the first folder of a path, whatever lies deeper."""
+    """List all images; the class is the first folder of a path."""
     name, paths = folder.resolve().name, find_images(folder)
     steps = [path.split("/") for path in paths]
     tops = {step[0] for step in steps}
@@ -40,7 +40,7 @@ def read_folder(folder: Path) -> Listing:
 
 
 def find_images(folder: Path) -> list[str]:
-    """Sorted paths of the images below a folder, without hidden files and links that leave it."""
+    """Sorted paths of the images below a folder; hidden files and outside links are skipped."""
     if not folder.is_dir():
         raise InvalidFile(f"{folder}: no such folder")
     try:
@@ -50,8 +50,7 @@ def find_images(folder: Path) -> list[str]:
     if not paths:
         raise InvalidFile(
             f"{folder}: no images",
-            fix=f"put images there ({' '.join(SUFFIXES)}); links to folders, and links that lead "
-            "out of the folder, are not followed",
+            fix=f"known: {' '.join(SUFFIXES)}; links to folders, and out of it, are not followed",
         )
     return paths
 
@@ -73,7 +72,7 @@ def _walk(folder: str, below: str, root: str) -> Iterator[str]:
 
 
 def read_numbered(name: str, folder: Path, last_training: int) -> Listing:
-    """Class folders named NNN.Name, in `images/` where there is one, else in the folder itself."""
+    """List class folders named NNN.Name, in `images/` if it exists, else in the folder."""
     images = folder / "images"
     catalog = read_folder(images if images.is_dir() else folder).catalog
     wrong = [label for label in catalog.classes if not NUMBERED.match(label)]
@@ -87,7 +86,7 @@ def read_numbered(name: str, folder: Path, last_training: int) -> Listing:
 
 
 def numbered_label(number: int, name: str = "") -> str:
-    """Padded, so that labels sort as their numbers do.
+    """Label with a padded number, so that labels sort by number.
 
     >>> numbered_label(7, "Parakeet_Auklet")
     '007.Parakeet_Auklet'
@@ -96,7 +95,7 @@ def numbered_label(number: int, name: str = "") -> str:
 
 
 def list_by_number(name: str, catalog: Catalog, last_training: int) -> Listing:
-    """Classes up to a number to train on, the later ones to test on."""
+    """Split by class number: up to `last_training` to train on, the others to test on."""
     numbers = (int(label.split(".")[0]) for label in catalog.labels)
     splits = tuple("train" if number <= last_training else "test" for number in numbers)
     return Listing(name, catalog, splits)

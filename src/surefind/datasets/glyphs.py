@@ -1,7 +1,7 @@
-"""Built-in data: characters in many faces, spoiled to a known degree; nothing to download.
+"""Glyphs, the built-in data: images of letters in many fonts, corrupted to a known degree.
 
-Written once as PNG files below a cache folder (`$SUREFIND_CACHE`, else ~/.cache/surefind), with
-a table of them, `images.csv`, that states the split and the difficulty of each.
+Written once as PNG files below a cache folder (`$SUREFIND_CACHE`, else ~/.cache/surefind), with a
+table, `images.csv`, of the split and the difficulty of each.
 """
 
 import csv
@@ -26,7 +26,7 @@ TABLE, SETTINGS = "images.csv", "glyphs.json"
 
 @dataclass(frozen=True)
 class GlyphSettings:
-    """What determines every pixel; the version changes whenever the drawing does."""
+    """Settings that determine every pixel; the version changes with the drawing."""
 
     classes: Annotated[int, Field(ge=16)] = 320  # 5/8 to train, 1/8 to validate, 1/4 to test on
     per_class: Annotated[int, Field(ge=2)] = 28
@@ -50,26 +50,23 @@ def read_glyphs(folder: Path) -> Listing:
 def draw_glyphs(
     folder: Path, *, classes: int = 320, per_class: int = 28, foreign: int = 600, seed: int = 0
 ) -> Path:
-    """Write the data into a folder, whole or not at all; finished data is used as it is.
-
-    5/8 of the classes are to train on, 1/8 to validate on, 1/4 to test on.
-    """
+    """Write the data into a folder, completely or not at all; existing data is reused."""
     settings = GlyphSettings(classes, per_class=per_class, foreign=foreign, seed=seed)
     if _is_finished(folder, settings):
         return folder
-    unfinished = folder.with_name(f".{folder.name}.{uuid4().hex}.split")
+    unfinished = folder.with_name(f".{folder.name}.{uuid4().hex}.part")
     try:
         unfinished.mkdir(parents=True)
         _write(unfinished, settings)
         try:
             unfinished.replace(folder)
-        except OSError:  # another process may have drawn the same data meanwhile: that one stays
+        except OSError:  # another process may have drawn the same data meanwhile
             if not _is_finished(folder, settings):
                 raise
     except OSError as error:
         raise InvalidFile(
             f"{folder}: glyphs cannot be written: {error}",
-            fix="free 50 MB, or choose another place: glyphs:FOLDER, or SUREFIND_CACHE",
+            fix="free 50 MB, or choose another folder: glyphs:FOLDER, or SUREFIND_CACHE",
         ) from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -77,7 +74,7 @@ def draw_glyphs(
 
 
 def _is_finished(folder: Path, settings: GlyphSettings) -> bool:
-    """Whether the same data is there; anything else that is there is an error."""
+    """Whether the folder holds this data; raise InvalidFile if it holds anything else."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return False
     try:
@@ -93,44 +90,37 @@ def _is_finished(folder: Path, settings: GlyphSettings) -> bool:
     if missing:
         raise InvalidFile(
             f"{folder}: {len(missing)} glyphs are missing, such as {missing[0]}",
-            fix="delete the folder; it is then drawn again",
+            fix="delete the folder, to have it drawn again",
         )
     return True
 
 
 def _write(folder: Path, settings: GlyphSettings) -> None:
-    # Here, because fonts load matplotlib, which opening any other data does not need.
-    from surefind.datasets._glyph_rendering import (
-        SYMBOL_FACES,
-        TEXT_FACES,
-        letters,
-        render,
-        symbols,
-    )
+    from surefind.datasets import _glyph_rendering as drawing  # loads matplotlib
 
-    chosen = letters()
+    chosen = drawing.letters()
     if settings.classes > len(chosen):
         raise InvalidArgument(
             "classes",
-            expected=f"at most {len(chosen)}, the letters that can be told apart",
+            expected=f"at most {len(chosen)}, the number of distinct letters",
             got=str(settings.classes),
         )
     order = np.random.default_rng(settings.seed).permutation(len(chosen))[: settings.classes]
-    plan: list[tuple[str, str, int]] = []  # split, character, the how-manieth of it
+    plan: list[tuple[str, str, int]] = []  # split, character, number
     for place, row in enumerate(order):
         share = place / settings.classes
         split = "train" if share < 5 / 8 else "val" if share < 6 / 8 else "test"
         plan += [(split, chosen[row], number) for number in range(settings.per_class)]
-    strange = symbols() if settings.foreign else []
+    foreign = drawing.symbols() if settings.foreign else []
     for number in range(settings.foreign):
-        turn, place = divmod(number, len(strange))
-        plan.append(("foreign", strange[place], turn))
+        turn, place = divmod(number, len(foreign))
+        plan.append(("foreign", foreign[place], turn))
     with (folder / TABLE).open("w", encoding="utf-8", newline="") as text:
         table = csv.writer(text)
         table.writerow(["path", "label", "split", "difficulty"])
         for split, char, number in plan:
-            faces = SYMBOL_FACES if split == "foreign" else TEXT_FACES
-            image, difficulty = render(char, number, faces=faces, seed=settings.seed)
+            faces = drawing.SYMBOL_FACES if split == "foreign" else drawing.TEXT_FACES
+            image, difficulty = drawing.render(char, number, faces=faces, seed=settings.seed)
             label = f"U+{ord(char):04X}"  # safe as a file name where case does not count
             path = f"{split}/{label}/{number:03d}.png"
             (folder / path).parent.mkdir(parents=True, exist_ok=True)

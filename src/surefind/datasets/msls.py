@@ -3,8 +3,8 @@
     train_val/<city>/{query,database}/  images/<key>.jpg, raw.csv, postprocessed.csv
     test/<city>/{query,database}/       the same; the public release has no positions here
 
-Cities are those of the official split; other folders are not read. For validation and test cities
-`subtask_index.csv`, where present, names the images that published figures are computed on.
+Cities are those of the official split; other folders are not read. For validation and test cities,
+`subtask_index.csv`, if present, lists the images of the published benchmark.
 """
 
 from itertools import product
@@ -23,7 +23,7 @@ TRAIN_CITIES = (
 VAL_CITIES = ("cph", "sf")
 TEST_CITIES = ("miami", "athens", "buenosaires", "stockholm", "bengaluru", "kampala")
 CITIES = (*TRAIN_CITIES, *VAL_CITIES, *TEST_CITIES)
-# An easting of UTM is below 1,000 km, so that this keeps the cities more than 300 km apart.
+# UTM eastings are below 1,000 km: this keeps cities apart.
 BETWEEN_CITIES_M = 1_000_000.0
 
 
@@ -32,16 +32,15 @@ def is_msls(folder: Path) -> bool:
 
 
 def read_msls(folder: Path) -> Listing:
-    """All images of the cities that are there."""
+    """List all images of the cities in the folder."""
     return _read_cities(folder, _require(folder, CITIES, "official"))
 
 
 def split_msls(folder: Path, hold_out: HoldOut) -> Splits:
-    """The official cities, as far as they are there.
+    """Split by the official cities, as far as they are present.
 
-    Without any test city, the validation cities are the test part; without a validation part,
-    the last of the training cities, as many as `hold_out` asks for, are it. Where it asks for
-    none, the validation cities are trained on.
+    Without test cities, the validation cities are the test split; without a validation split, it
+    is a share of the training cities. With a share of 0, validation cities are trained on.
     """
     train = _require(folder, TRAIN_CITIES, "training")
     val, test = _present(folder, VAL_CITIES), _present(folder, TEST_CITIES)
@@ -56,8 +55,8 @@ def split_msls(folder: Path, hold_out: HoldOut) -> Splits:
         raise SurefindError(
             f"{folder}: one training city and no validation city", fix="use val_share=0"
         )
-    parts = (_read_cities(folder, cities).catalog for cities in (train, val, test))
-    return Splits("msls", *parts)
+    catalogs = (_read_cities(folder, cities).catalog for cities in (train, val, test))
+    return Splits("msls", *catalogs)
 
 
 def _present(folder: Path, cities: tuple[str, ...]) -> tuple[str, ...]:
@@ -69,7 +68,7 @@ def _require(folder: Path, cities: tuple[str, ...], kind: str) -> tuple[str, ...
     if not found:
         raise InvalidFile(
             f"{folder}: none of the {kind} cities, such as {_home(Path(), cities[0])}/database",
-            fix="unpack images and metadata of MSLS into one folder, and name that folder",
+            fix="unpack images and metadata of MSLS into one folder",
         )
     return found
 
@@ -82,15 +81,15 @@ def _read_cities(folder: Path, cities: tuple[str, ...]) -> Listing:
     paths: list[str] = []
     positions: list[tuple[float, float]] = []
     queries: list[bool] = []
-    parts: list[str] = []
+    splits: list[str] = []
     for city, role in product(cities, ("query", "database")):
         home, is_training = _home(folder, city) / role, city in TRAIN_CITIES
         file = home / "postprocessed.csv"
         if not file.is_file():
             raise InvalidFile(
-                f"{file}: missing, so that nothing says where these photos were taken",
-                fix="add the metadata; the public release has none for the test cities: without "
-                "their folder, test/, the validation cities are tested on instead",
+                f"{file}: missing: the positions of these photos are not known",
+                fix="the public release has none for the test cities: without the folder test/, "
+                "the validation cities are tested on instead",
             )
         table = read_table(file)
         east, north = (table.numbers(axis, low=0, high=1e7) for axis in ("easting", "northing"))
@@ -101,17 +100,17 @@ def _read_cities(folder: Path, cities: tuple[str, ...]) -> Listing:
             paths.append(f"{below}/images/{keys[row]}.jpg")
             positions.append((east[row] + shift, north[row]))
             queries.append(role == "query")
-            parts.append("train" if is_training else "test")
+            splits.append("train" if is_training else "test")
     if cities and not paths:
         raise SurefindError(
             f"{folder}: {', '.join(cities)}: all images are panoramas or dashboards"
         )
     catalog = Catalog(folder, tuple(paths), positions=tuple(positions), queries=tuple(queries))
-    return Listing("msls", catalog, tuple(parts))
+    return Listing("msls", catalog, tuple(splits))
 
 
 def _usual_rows(table: Table, home: Path, *, is_training: bool) -> list[int]:
-    """Rows of all images but panoramas, and photos that show the car's dashboard."""
+    """Rows of all images but panoramas and photos of the dashboard."""
     raw = read_table(home / "raw.csv")
     pano = dict(zip(raw.text("key"), raw.truths("pano"), strict=True))
     panel = table.truths("control_panel")

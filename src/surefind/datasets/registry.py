@@ -1,4 +1,4 @@
-"""Open data by a name, a folder or a file."""
+"""Open a data set by name, folder or file."""
 
 from collections.abc import Callable
 from difflib import get_close_matches
@@ -27,11 +27,24 @@ TABLES = (".csv", ".parquet")
 
 
 def open_dataset(source: str | Path, *, val_share: float = 0.1, seed: int = 0) -> Splits:
-    """The splits of a folder, a `.csv` or `.parquet` file, `glyphs`, or `name:place`.
+    """Open a data set and split it by class (or by area) into train, val and test.
 
-    A folder is recognised by its layout; `cub200:FOLDER` and the like insist on one. Where the
-    data does not say otherwise, its first classes are trained on and its last tested on, and
-    `val_share` of the training classes, drawn by `seed`, is held out to validate on.
+    Splits of the data set itself are used; otherwise the first half of the classes is trained
+    on and the second half tested on.
+
+    Args:
+        source: a folder, recognised by its layout; a `.csv` or `.parquet` table; `glyphs`, the
+            built-in data; or `name:folder`, such as `cub200:FOLDER`.
+        val_share: share of the training classes that is held out for validation.
+        seed: of the choice of those classes.
+
+    Returns:
+        Catalogs to train, validate and test on.
+
+    Raises:
+        InvalidArgument: if the name of the data set or an argument is not valid.
+        InvalidFile: if the folder or table does not exist or cannot be read.
+        SurefindError: if the images cannot be split, e.g. have no classes.
     """
     if not 0 <= val_share < 1:
         raise InvalidArgument(
@@ -43,13 +56,21 @@ def open_dataset(source: str | Path, *, val_share: float = 0.1, seed: int = 0) -
 
 
 def read_catalog(source: str | Path) -> Catalog:
-    """All images of a source, without splits; labels are not needed."""
+    """Return all images of a source (see `open_dataset`), without splits; labels are optional.
+
+    Raises:
+        InvalidArgument, InvalidFile: as `open_dataset`.
+    """
     name, place = find_reader(source)
     return READERS[name](place).catalog
 
 
 def read_foreign(source: str | Path) -> Catalog:
-    """Images of another data set: its test split if it has splits of its own, else all."""
+    """Return the test split of a source that has splits of its own, else all its images.
+
+    Raises:
+        InvalidArgument, InvalidFile: as `open_dataset`.
+    """
     name, place = find_reader(source)
     listing = READERS[name](place)
     return _split(name, place, HoldOut()).test if listing.has_splits else listing.catalog
@@ -62,16 +83,16 @@ def _split(name: str, place: Path, hold_out: HoldOut) -> Splits:
 
 
 def find_reader(source: str | Path) -> tuple[str, Path]:
-    """The name of the reader of a source, and the place that it reads.
+    """Return the name of the reader of a source, and the path that it reads.
 
-    `glyphs` alone always means the built-in data; write `./glyphs` for a folder of that name.
+    `glyphs` always means the built-in data; a folder of that name is `./glyphs`.
     """
     if source == "glyphs":
         return "glyphs", glyphs_folder()
     try:
         if Path(source).exists():
             return _recognise(Path(source)), Path(source)
-    except OSError:  # a name that no file can have, a folder that may not be looked into
+    except OSError:  # an impossible file name, or a folder without permission
         pass
     name, colon, place = str(source).partition(":")
     near = get_close_matches(name.lower(), READERS, n=1)
@@ -79,17 +100,14 @@ def find_reader(source: str | Path) -> tuple[str, Path]:
     if is_name and name not in READERS:
         raise InvalidArgument(
             "source",
-            expected=f"a file, a folder, or one of {', '.join(READERS)} with its place",
+            expected=f"a file, a folder, or one of {', '.join(READERS)} with a path",
             got=repr(str(source)),
             fix=f"did you mean {near[0]}:{place}?" if near else f"try folder:{place}",
         )
     if not (is_name and place):
         fix = "check the path, or use the built-in data: glyphs"
         if near and (is_name or not colon):
-            known = near[0]
-            fix = (
-                "did you mean glyphs?" if known == "glyphs" else f"say where it is: {known}:FOLDER"
-            )
+            fix = "did you mean " + ("glyphs?" if near[0] == "glyphs" else f"{near[0]}:FOLDER?")
         raise InvalidFile(f"{source}: no such file or folder", fix=fix)
     return name, Path(place).expanduser()
 

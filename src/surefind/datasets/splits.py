@@ -1,4 +1,4 @@
-"""Catalogs to train, validate and test on: as the source says, else by classes, else by area."""
+"""Splits to train, validate and test on: those of the source, else by class, else by area."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -12,24 +12,26 @@ from surefind.images.catalog import Catalog
 
 SPLITS = ("train", "val", "test", "foreign")
 GAP_M = 100.0  # between two areas: four times the usual 25 m within which images match
-SLACK = 0.1  # how far from the wanted share a cut may be, to lose fewer images to the gap
+SLACK = 0.1  # deviation from the wanted share, to lose fewer images to the gap
 
 
 @dataclass(frozen=True)
 class Splits:
-    """Parts of a data set, which share no image and no class."""
+    """Train, validation and test catalogs, which share no image and no class.
+
+    Raises:
+        SurefindError: if an image or a class is in two of them.
+    """
 
     name: str
-    train: Catalog  # may be empty: there is data to test on only
+    train: Catalog  # may be empty
     val: Catalog  # whole classes (or an area) held out of the training split; may be empty
     test: Catalog
     foreign: Catalog | None = None  # images that belong to no class of the others
 
     def __post_init__(self) -> None:
-        parts = {
-            split: catalog for split in SPLITS if (catalog := getattr(self, split)) is not None
-        }
-        for (one, first), (other, second) in combinations(parts.items(), 2):
+        known = {s: catalog for s in SPLITS if (catalog := getattr(self, s)) is not None}
+        for (one, first), (other, second) in combinations(known.items(), 2):
             if shared := set(first.classes) & set(second.classes):
                 raise SurefindError(
                     f"{self.name}: class {min(shared)!r} is in both {one} and {other}"
@@ -41,42 +43,39 @@ class Splits:
 
 
 class HoldOut(NamedTuple):
-    """How much of the training split becomes the validation split, and by which draw."""
+    """Share of the training classes for validation, and the seed of the choice."""
 
     share: float = 0.1
     seed: int = 0
 
 
 class Listing(NamedTuple):
-    """All images of a source; where the source says so, the split that each belongs to."""
+    """All images of a source, with their splits if the source has them."""
 
     name: str
     catalog: Catalog
-    parts: tuple[str, ...] = ()
+    splits: tuple[str, ...] = ()
     problem: str = ""  # why it cannot be split
 
     @property
     def has_splits(self) -> bool:
-        """Whether it says what to train and what to test on."""
-        return "train" in self.parts and not {"val", "test"}.isdisjoint(self.parts)
+        return "train" in self.splits and not {"val", "test"}.isdisjoint(self.splits)
 
 
 def divide(listing: Listing, hold_out: HoldOut) -> Splits:
-    """Split a listing: as it says itself, else its classes in halves, else its area.
+    """Split a listing by its own splits, else by classes in halves, else by area.
 
-    A missing validation split is held out of the training split. Where there is no test split, the
-    validation split takes its place. Areas are more than 100 m apart, and images in the gap are
-    left out.
+    A missing validation split is held out of the training split; a missing test split is replaced
+    by the validation split. Areas are more than 100 m apart; images in the gap are left out.
     """
-    name, catalog, parts, problem = listing
+    name, catalog, splits, problem = listing
     if problem or not (catalog.labels or catalog.positions):
         raise SurefindError(
-            f"{name}: {problem or 'nothing says which images match each other'}",
-            fix="put the images of each class into a folder of their own, or write a CSV with the "
-            "columns path and label (or lat and lon)",
+            f"{name}: {problem or 'it has neither classes nor positions'}",
+            fix="use one folder per class, or a CSV with the columns path and label",
         )
-    if parts:
-        return _as_given(listing, hold_out)
+    if splits:
+        return _given_splits(listing, hold_out)
     if classes := catalog.classes:
         if len(classes) < 4:
             raise SurefindError(
@@ -100,16 +99,16 @@ def divide(listing: Listing, hold_out: HoldOut) -> Splits:
     return Splits(name, train=train, val=val, test=test)
 
 
-def _as_given(listing: Listing, hold_out: HoldOut) -> Splits:
-    name, catalog, parts, _ = listing
-    rows = {split: [row for row, its in enumerate(parts) if its == split] for split in SPLITS}
+def _given_splits(listing: Listing, hold_out: HoldOut) -> Splits:
+    name, catalog, splits, _ = listing
+    rows = {split: [row for row, its in enumerate(splits) if its == split] for split in SPLITS}
     train, val, test, foreign = (catalog.select(rows[split]) for split in SPLITS)
     if not len(test):
         test, val = val, test
     if not len(test):
         raise SurefindError(
             f"{name}: no image in the split 'test' of {catalog.root}",
-            fix="add some; to search or to check the images no splits are needed (read_catalog)",
+            fix="add some; read_catalog needs no splits",
         )
     for split, some in (("train", train), ("test", test)):
         if some.labels:
@@ -120,22 +119,22 @@ def _as_given(listing: Listing, hold_out: HoldOut) -> Splits:
 
 
 def _check_classes(name: str, catalog: Catalog) -> None:
-    """Refuse images without a triplet: two classes, and two images of one of them."""
+    """Raise SurefindError unless there are two classes, and two images of one of them."""
     counts = Counter(catalog.labels)
     if len(counts) < 2:
         raise SurefindError(f"{name}: {len(counts)} class, but at least two are needed")
     if max(counts.values()) < 2:
         raise SurefindError(
             f"{name}: no class has two images, so no image has a match",
-            fix="add a second image to some classes, or check that labels name classes, not images",
+            fix="check that labels name classes, not images",
         )
 
 
 def _hold_out(catalog: Catalog, hold_out: HoldOut) -> tuple[Catalog, Catalog]:
-    """Images to train on and to validate on: a random share of classes, or a strip of the area.
+    """Split into training and validation: a random share of classes, or of the area.
 
-    At least two classes are held out, of two images or more: fewer have nothing to find or to
-    confuse. Where that would leave fewer than two such classes to train on, none is held out.
+    At least two classes of two images or more are held out, or none if fewer than two such
+    classes would remain.
     """
     nothing = catalog, catalog.select([])
     if hold_out.share == 0:
@@ -152,9 +151,9 @@ def _hold_out(catalog: Catalog, hold_out: HoldOut) -> tuple[Catalog, Catalog]:
 
 
 def _cut_area(catalog: Catalog, *, share: float) -> tuple[Catalog, Catalog] | None:
-    """The images before and after a gap across the longer axis, about `share` of them before.
+    """Cut by a gap across the longer axis, with about `share` of the images before it.
 
-    Of all gaps that leave queries and a database on both sides, the one that loses fewest images.
+    Of all gaps with queries and database on both sides, the one that loses fewest images.
     """
     if len(catalog) < 2:
         return None

@@ -1,4 +1,4 @@
-"""A CSV or Parquet file with one image a row: path, and what is known about it.
+"""Tables of images, CSV or Parquet, one image per row.
 
     path                                     required, relative to the file's folder
     label, id                                class and name of the image
@@ -8,8 +8,8 @@
     role                                     query or database
     difficulty                               0 (clean) to 1
 
-Other columns are ignored. A column that is there is filled in every row; only rows of the split
-`foreign` may leave label and role empty: such an image has a class of its own, and is a query.
+Other columns are ignored. A column must be filled in every row, except label and role in rows of
+the split `foreign`: such an image has a class of its own, and is a query.
 """
 
 import csv
@@ -30,13 +30,13 @@ from surefind.images.catalog import Catalog
 
 FAR_M = 1e9  # metres; beyond any projection on Earth
 EQUATOR_M, FLATTENING = 6_378_137.0, 1 / 298.257223563  # of the ellipsoid WGS 84
-LOOKED_AT = 100
+CHECKED_PATHS = 100
 TRUTH = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
 
 
 @dataclass(frozen=True)
 class Table:
-    """Columns of text by lower-case name, and the line of the file that each row stands on."""
+    """Columns of text by lower-case name, and the line number of each row."""
 
     file: Path
     columns: dict[str, tuple[str, ...]]
@@ -58,7 +58,7 @@ class Table:
         return self.columns[column]
 
     def numbers(self, column: str, *, low: float, high: float) -> list[float]:
-        """Finite numbers from `low` to `high`."""
+        """Parse finite numbers from `low` to `high`."""
         found = []
         for row, text in enumerate(self.text(column)):
             try:
@@ -99,7 +99,7 @@ class Table:
 
 
 def read_table(file: Path) -> Table:
-    """A `.parquet` file, or else comma-separated text with a header line."""
+    """Read a `.parquet` file, or else comma-separated text with a header line."""
     if not file.is_file():
         raise InvalidFile(f"{file}: no such file")
     if file.suffix.lower() == ".parquet":
@@ -108,7 +108,7 @@ def read_table(file: Path) -> Table:
     else:
         header, rows, lines = _read_csv(file)
     if not rows:
-        raise InvalidFile(f"{file}: no rows", fix="write a header line and one line per image")
+        raise InvalidFile(f"{file}: no rows")
     names = (name.strip().lower() for name in header)
     return Table(file, dict(zip(names, zip(*rows, strict=True), strict=True)), lines)
 
@@ -129,7 +129,7 @@ def _read_csv(file: Path) -> tuple[list[str], list[list[str]], tuple[int, ...]]:
                     raise InvalidFile(
                         f"{file}, line {reader.line_num}: {len(cells)} values under "
                         f"{len(header)} column names",
-                        fix="separate values by commas, and quote values that hold a comma",
+                        fix="quote values that contain a comma",
                     )
                 rows.append([cell.strip() for cell in cells])
                 lines.append(reader.line_num)
@@ -142,7 +142,7 @@ def _read_csv(file: Path) -> tuple[list[str], list[list[str]], tuple[int, ...]]:
 
 
 def read_places(file: Path) -> Listing:
-    """Photos of places: near images match, and labels are left out."""
+    """Read photos of places, which match by position; labels are ignored."""
     listing = read_rows(file)
     if not listing.catalog.positions:
         raise InvalidFile(
@@ -153,7 +153,7 @@ def read_places(file: Path) -> Listing:
 
 
 def read_rows(file: Path) -> Listing:
-    """All images of a table."""
+    """Read all images of a table."""
     table = read_table(file)
     splits = table.choices("split", SPLITS) if "split" in table else ()
     foreign = [split == "foreign" for split in splits] or [False] * len(table)
@@ -188,10 +188,10 @@ def _paths(table: Table) -> tuple[str, ...]:
     for row, path in enumerate(paths):
         if not path or path[0] == "/" or ".." in path.split("/") or "\0" in path:
             table.reject(row, "path", expected="a file below the table's folder")
-    # Looking at every file would take minutes on a network disk; a wrong folder misses them all.
-    if not any((table.file.parent / path).is_file() for path in paths[:LOOKED_AT]):
+    # Not all: that would take minutes on a network disk.
+    if not any((table.file.parent / path).is_file() for path in paths[:CHECKED_PATHS]):
         raise InvalidFile(
-            f"{table.file}: none of its first images is there, such as {paths[0]!r}",
+            f"{table.file}: none of its first images exists, such as {paths[0]!r}",
             fix=f"paths are relative to the table's folder, {table.file.parent}",
         )
     return paths
@@ -211,7 +211,7 @@ def _positions(table: Table) -> tuple[tuple[float, ...], ...]:
 def earth_positions(lat: NDArray[np.float64], lon: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return points on WGS 84 in metres from the Earth's centre, (N, 3), of degrees (N,).
 
-    Near points are as far apart there as on the ground: at 25 m the difference is below 1 nm.
+    At 25 m, these distances differ from those on the ground by less than 1 nm.
     """
     phi, lam, squeezed = np.deg2rad(lat), np.deg2rad(lon), (1 - FLATTENING) ** 2
     radius = EQUATOR_M / np.sqrt(np.cos(phi) ** 2 + squeezed * np.sin(phi) ** 2)

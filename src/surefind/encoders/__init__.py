@@ -1,4 +1,4 @@
-"""Encoders: backbone and heads that turn an image into a distribution."""
+"""Encoders: a backbone and heads that embed an image as a distribution."""
 
 from surefind.encoders.backbone import Backbone, build_backbone, known_backbones
 from surefind.encoders.config import EncoderConfig

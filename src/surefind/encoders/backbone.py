@@ -1,4 +1,4 @@
-"""Backbones: timm models by name, or a small one of our own; their weights from safetensors."""
+"""Backbones: timm models, or small networks of surefind, with weights from safetensors."""
 
 import logging
 import re
@@ -19,24 +19,23 @@ from torch import Tensor, nn
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 from surefind.images.preprocess import INTERPOLATIONS, Preprocessing
 
-OWN = {  # beside timm's
+OWN = {  # backbones that are not timm's
     "tiny": Preprocessing(
         size=32, interpolation="bilinear", mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5)
     ),
     "resnet50_v1": Preprocessing(resize="crop", crop_share=0.875, interpolation="bilinear"),
 }
-_HUB_SECONDS = 5.0  # for the hub to answer at all; it retries for a minute by itself
+_HUB_SECONDS = 5.0  # timeout of a first request; the hub's library retries for a minute
 _MISSING_OPERATOR = re.compile(r"operator torchvision::(\w+) does not exist")
-_MOST_OPERATORS = 32  # that are declared before giving up
-_declared: list[torch.library.Library] = []  # an operator lives as long as its library
+_MOST_OPERATORS = 32  # declared before giving up
+_declared: list[torch.library.Library] = []  # keeps the declarations alive
 _RESIZES = {"center": "crop", "squash": "squash", "border": "pad"}  # timm's names for them
 
 
 class TinyConvNet(nn.Module):
-    """Four 3x3 convolutions, each halving the picture but the last: 32 px -> a 4 x 4 map.
+    """Four 3x3 convolutions, three of stride 2: 32 px become a 4 x 4 map.
 
-    Quick to train from scratch on a CPU. Group norm instead of batch norm: an image's features do
-    not depend on its batch, so chunks and processes agree.
+    Quick to train from scratch on a CPU. Group norm: features do not depend on the batch.
     """
 
     def __init__(self, channels: int = 128) -> None:
@@ -44,9 +43,9 @@ class TinyConvNet(nn.Module):
         self.num_features = channels
         widths = (3, channels // 4, channels // 2, channels, channels)
         layers: list[nn.Module] = []
-        for come, leave, stride in zip(widths, widths[1:], (2, 2, 2, 1), strict=False):
-            convolution = nn.Conv2d(come, leave, 3, stride=stride, padding=1, bias=False)
-            stage = (convolution, nn.GroupNorm(8, leave), nn.ReLU(inplace=True))
+        for inputs, outputs, stride in zip(widths, widths[1:], (2, 2, 2, 1), strict=False):
+            convolution = nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=False)
+            stage = (convolution, nn.GroupNorm(8, outputs), nn.ReLU(inplace=True))
             layers.append(nn.Sequential(*stage))
         self.stages = nn.Sequential(*layers)
 
@@ -58,7 +57,11 @@ class TinyConvNet(nn.Module):
 
 
 class Backbone(nn.Module):
-    """Normalised pixels (N, 3, S, S) to features (N, C, H, W); tokens become (N, C, T, 1)."""
+    """Feature extractor: pixels (N, 3, S, S) to features (N, C, H, W), or (N, C, T, 1) of tokens.
+
+    Raises:
+        InvalidArgument: in `forward`, if the model has no such feature map.
+    """
 
     def __init__(
         self, model: nn.Module, *, name: str, default_preprocessing: Preprocessing
@@ -67,9 +70,9 @@ class Backbone(nn.Module):
         self.model = model
         self.name = name
         self.channels = int(cast("Any", model).num_features)
-        self.default_preprocessing = default_preprocessing  # what the weights were trained with
+        self.default_preprocessing = default_preprocessing  # of the published weights
         self._channels_are_last = getattr(model, "output_fmt", "NCHW") == "NHWC"
-        self._other_tokens = int(getattr(model, "num_prefix_tokens", 0))  # class tokens and such
+        self._other_tokens = int(getattr(model, "num_prefix_tokens", 0))  # class tokens
 
     def forward(self, pixels: Tensor) -> Tensor:
         features = cast("Any", self.model).forward_features(pixels)
@@ -82,8 +85,8 @@ class Backbone(nn.Module):
                 return features
         raise InvalidArgument(
             "backbone",
-            expected=f"a model that gives one map of {self.channels} features per image",
-            got=f"{self.name}, which gives something else",
+            expected=f"a model with one map of {self.channels} features per image",
+            got=self.name,
             fix="choose a convolutional network or a plain vision transformer",
         )
 
@@ -96,26 +99,37 @@ def build_backbone(
     drop_rate: float = 0.0,
     size: int | None = None,
 ) -> Backbone:
-    """The backbone of that name, from a closed table: `known_backbones`.
+    """Build a backbone, with random weights unless some are given.
 
-    Weights come from `weights` (a local safetensors file) or, with `pretrained`, from timm's
-    download. `size` matters only to models with a fixed input size. Only models with dropout
-    between their layers, such as DenseNets and transformers, take a `drop_rate`.
+    Args:
+        name: one of `known_backbones`.
+        pretrained: download timm's weights, unless `weights` is given.
+        weights: local safetensors file.
+        drop_rate: dropout between the layers, of models that have it (DenseNets, transformers).
+        size: input size, for models that have a fixed one.
+
+    Returns:
+        The backbone, without classifier.
+
+    Raises:
+        InvalidArgument: if the name is unknown, or the model has no pretrained weights or dropout.
+        InvalidFile: if the weights do not fit the model.
+        SurefindError: if the weights cannot be downloaded.
     """
     check_backbone(name)
     if name in OWN and pretrained and weights is None:
         raise InvalidArgument(
             "pretrained",
-            expected=f"pretrained = false for {name!r}, of which no weights are published",
+            expected=f"false for {name!r}, of which no weights are published",
             got="true",
-            fix='give local weights: weights = "FILE.safetensors", or train from scratch',
+            fix='use weights = "FILE.safetensors", or train from scratch',
         )
     if name == "tiny":
         _refuse_dropout(name, drop_rate)
         model: Any = TinyConvNet()
     elif name == "resnet50_v1":
-        # As first published: the first convolution of a stage has the stride. timm's is version
-        # 1.5, with it in the second; the tensors have the same names and shapes.
+        # As first published: the stride is in the first convolution of a stage; in timm's version
+        # 1.5 it is in the second. Names and shapes of the tensors are the same.
         model = _timm_model("resnet50", drop_rate=drop_rate)
         for stage in (model.layer2, model.layer3, model.layer4):
             stage[0].conv1.stride, stage[0].conv2.stride = (2, 2), (1, 1)
@@ -123,18 +137,18 @@ def build_backbone(
         download = pretrained and weights is None
         model = _timm_model(name, pretrained=download, drop_rate=drop_rate, size=size)
     if weights is not None:
-        load_weights(model, Path(weights), ignore=_not_needed_by(model))
+        load_weights(model, Path(weights), ignore=_is_unused(model))
     return Backbone(model, name=name, default_preprocessing=default_preprocessing(name))
 
 
 def backbone_channels(name: str) -> int:
-    """How many features per position a backbone gives, without making its weights."""
+    """Return the number of channels of a backbone, without allocating its weights."""
     with torch.device("meta"):
         return build_backbone(name, pretrained=False).channels
 
 
 def default_preprocessing(name: str) -> Preprocessing:
-    """How the pictures were prepared that a backbone's published weights were trained with."""
+    """Return the preprocessing that a backbone's published weights were trained with."""
     check_backbone(name)
     if name in OWN:
         return OWN[name]
@@ -155,12 +169,12 @@ def default_preprocessing(name: str) -> Preprocessing:
 
 @cache
 def known_backbones() -> tuple[str, ...]:
-    """Every name that `build_backbone` takes; timm's also with the tag of certain weights."""
+    """Return every name that `build_backbone` takes, timm's also with tags of weights."""
     return (*OWN, *_timm().list_models(), *_timm().list_pretrained())
 
 
 def check_backbone(name: str) -> None:
-    """Refuse a name that is not in the table; nothing is imported because a file says so."""
+    """Raise InvalidArgument for a name that is not in the table."""
     if name == "tiny" or name in known_backbones():
         return
     near = get_close_matches(str(name), known_backbones(), n=5, cutoff=0.5)
@@ -169,7 +183,7 @@ def check_backbone(name: str) -> None:
         "backbone",
         expected=f"a known name, such as {', '.join(near)}",
         got=repr(name),
-        fix="surefind.encoders.known_backbones() lists all of them",
+        fix="surefind.encoders.known_backbones() lists all",
     )
 
 
@@ -192,22 +206,20 @@ def _timm_model(
     try:
         with _offline_if_unreachable():
             return _create(name, pretrained=True, **options)
-    except Exception as error:  # the hub raises many kinds, which all mean the same here
+    except Exception as error:  # of several libraries
         raise SurefindError(
             f"cannot get pretrained weights of {name!r}: {error!r}",
-            fix='give a local file, weights = "FILE.safetensors", or train from scratch with '
-            "pretrained = false",
+            fix='use weights = "FILE.safetensors", or pretrained = false',
         ) from error
 
 
 def _create(name: str, *, drop_rate: float, **options: Any) -> Any:
-    """A timm model, with dropout between its layers."""
     create = _timm().create_model
     if drop_rate == 0:
         return create(name, **options)
     try:
         return create(name, proj_drop_rate=drop_rate, **options)
-    except TypeError:  # it does not know the option
+    except TypeError:  # unknown option
         _refuse_dropout(name, drop_rate)
 
 
@@ -217,20 +229,20 @@ def _refuse_dropout(name: str, drop_rate: float) -> None:
             "dropout",
             expected=f"0, as {name} has no dropout between its layers",
             got=repr(drop_rate),
-            fix="use a backbone that has, such as densenet161, or head_dropout",
+            fix="use head_dropout, or a backbone such as densenet161",
         )
 
 
 @contextmanager
 def _offline_if_unreachable() -> Iterator[None]:
-    """Ask once whether the hub answers; if not, only its cache is used, without retries."""
+    """Use only the cache, without retries, if the hub does not answer a first request."""
     from huggingface_hub import constants, get_session
 
     before = constants.HF_HUB_OFFLINE
     if not before:
         try:
             get_session().head(constants.ENDPOINT, timeout=_HUB_SECONDS)
-        except Exception as error:  # noqa: BLE001 - of whatever HTTP library it uses
+        except Exception as error:  # noqa: BLE001 - of any HTTP library
             logging.getLogger("surefind").info("%s: %s", constants.ENDPOINT, error)
             constants.HF_HUB_OFFLINE = True
     try:
@@ -239,8 +251,8 @@ def _offline_if_unreachable() -> Iterator[None]:
         constants.HF_HUB_OFFLINE = before
 
 
-def _not_needed_by(model: nn.Module) -> Callable[[str], bool]:
-    """Tells the names of a classifier's tensors, and of counters of training steps."""
+def _is_unused(model: nn.Module) -> Callable[[str], bool]:
+    """Predicate for names of a classifier's tensors, and of counters of training steps."""
     named = getattr(model, "pretrained_cfg", {}).get("classifier") or ()
     starts = tuple(f"{name}." for name in ([named] if isinstance(named, str) else named))
     return lambda name: name.startswith(starts) or name.endswith("num_batches_tracked")
@@ -249,10 +261,7 @@ def _not_needed_by(model: nn.Module) -> Callable[[str], bool]:
 def load_weights(
     module: nn.Module, path: Path, *, ignore: Callable[[str], bool] = lambda _: False
 ) -> None:
-    """Copy a file's tensors into a module, which must have the same names and shapes.
-
-    Half-precision tensors become the module's own type. Names that `ignore` accepts are left out.
-    """
+    """Copy a file's tensors into a module with the same names and shapes, and cast their type."""
     wanted = module.state_dict()
     found = read_tensors(path, wanted, ignore=ignore)
     with torch.no_grad():
@@ -263,7 +272,7 @@ def load_weights(
 def read_tensors(
     path: Path, wanted: Mapping[str, Tensor], *, ignore: Callable[[str], bool] = lambda _: False
 ) -> dict[str, Tensor]:
-    """The tensors of a file, once their names and shapes are known to be the wanted ones."""
+    """Read the tensors of a file; raise InvalidFile if names or shapes are not those wanted."""
     try:
         with safe_open(path, framework="pt") as file:
             shapes = {
@@ -275,16 +284,16 @@ def read_tensors(
             _check_shapes(path, shapes, needed)
             tensors = {name: file.get_tensor(name) for name in shapes}
     except (FileNotFoundError, IsADirectoryError) as error:
-        raise InvalidFile(f"{path} is not there or not a file", fix="check the path") from error
+        raise InvalidFile(f"{path} does not exist or is not a file") from error
     except (OSError, SafetensorError) as error:
         raise InvalidFile(
             f"{path} is not a readable safetensors file: {error}",
-            fix="only safetensors are read, since pickle files (.pt, .pth, .bin) can run code: "
-            "convert one you trust with safetensors.torch.save_file(state_dict, path)",
+            fix="pickle files (.pt, .pth, .bin) can run code and are not read: convert one that "
+            "you trust with safetensors.torch.save_file(state_dict, path)",
         ) from error
     for name, tensor in tensors.items():
         if not torch.isfinite(tensor).all():
-            raise InvalidFile(f"{path} holds numbers that are not finite, in {name}")
+            raise InvalidFile(f"{path} has values that are not finite, in {name}")
     return tensors
 
 
@@ -302,18 +311,17 @@ def _check_shapes(
     parts = [f"{len(some)} {kind} (such as {some[0]})" for kind, some in kinds.items() if some]
     if parts:
         raise InvalidFile(
-            f"{path} holds weights of another architecture: of {len(wanted)} tensors "
+            f"{path} has weights of another architecture: of {len(wanted)} tensors "
             + ", ".join(parts),
-            fix="name the backbone that the weights were made for, with timm's tensor names",
+            fix="use the backbone of these weights, with timm's tensor names",
         )
 
 
 def import_torchvision() -> ModuleType:
-    """torchvision; its missing operators are declared when, and only when, the import needs them.
+    """Import torchvision; declare its compiled operators if they are missing.
 
-    A CPU torch beside a torchvision built for CUDA finds no compiled operators, and the import
-    fails with "operator torchvision::nms does not exist". The Python parts, all that is needed
-    here, work once those names are declared; calling such an operator still fails.
+    With a CPU torch and a torchvision built for CUDA, the import fails with "operator
+    torchvision::nms does not exist". Its Python parts work once the operators are declared.
     """
     for _ in range(_MOST_OPERATORS):
         try:
@@ -325,11 +333,11 @@ def import_torchvision() -> ModuleType:
             library = torch.library.Library("torchvision", "FRAGMENT")
             library.define(f"{missing[1]}() -> ()")
             _declared.append(library)
-            # Parts that did load hold on to the failed package: the next attempt starts afresh.
+            # Loaded submodules refer to the failed package: import all of them again.
             for name in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
                 del sys.modules[name]
             logging.getLogger("surefind").info(
-                "torchvision was built for another torch: its operator %r is declared, but empty",
+                "torchvision was built for another torch: its operator %r is not available",
                 missing[1],
             )
     return import_module("torchvision")

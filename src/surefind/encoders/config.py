@@ -1,7 +1,7 @@
-"""What an encoder is, apart from its weights."""
+"""Configuration of an encoder."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Self
 
 from pydantic import Field
@@ -20,14 +20,18 @@ from surefind.settings import check_fields, check_names
 from surefind.validation import check_choice
 
 FAMILIES = ("gaussian", "von-mises-fisher", "point")
-_MOST = 65_536  # of sizes; beyond it a damaged file would ask for all memory there is
+_MOST = 65_536  # of sizes, so that a damaged file does not exhaust the memory
 Rate = Annotated[float, Field(ge=0, lt=1)]
 _INITIAL_SPREAD = 0.1  # D * var at the start: a tenth of the squared length of a unit mean
 
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    """Backbone, heads and preprocessing of an encoder."""
+    """Backbone, heads and preprocessing of an encoder.
+
+    Raises:
+        InvalidArgument: if a value is not valid.
+    """
 
     backbone: str = "resnet50"  # a name of `known_backbones`
     # numbers per image: mean and one variance; all for the mean of "point"
@@ -61,12 +65,11 @@ class EncoderConfig:
 
     @property
     def has_variance(self) -> bool:
-        """Whether the encoder tells how sure it is of an image."""
         return self.family != "point"
 
     @property
     def mean_dim(self) -> int:
-        """D, the length of a mean."""
+        """D, the dimension of a mean."""
         return self.dim - self.has_variance
 
     @property
@@ -74,21 +77,19 @@ class EncoderConfig:
         return _INITIAL_SPREAD / self.mean_dim if self.initial_var is None else self.initial_var
 
     def distributions(self, mean: Tensor, var: Tensor) -> Embeddings:
-        """Embeddings with means (N, D) and variances (N,), which are 1 / kappa on the sphere."""
+        """Embeddings from means (N, D) and variances (N,); on the sphere, 1 / kappa."""
         if self.family == "von-mises-fisher":
             return VonMisesFisher(mean, 1 / var)
         return Gaussians(mean, var)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        if self.preprocessing is not None:
-            values["preprocessing"] = self.preprocessing.as_dict()
-        return values
+        preprocessing = self.preprocessing and self.preprocessing.as_dict()
+        return asdict(self) | {"preprocessing": preprocessing}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """What `as_dict` gave; a name it does not know is an error, not ignored."""
+        """Rebuild from `as_dict`; an unknown name raises InvalidArgument."""
         given = dict(values)
         if isinstance(preprocessing := given.get("preprocessing"), Mapping):
             given["preprocessing"] = Preprocessing.from_dict(preprocessing)

@@ -1,4 +1,4 @@
-"""Encoder: backbone, mean head and variance head, from images to distributions."""
+"""Encoder: backbone, mean head and variance head."""
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
@@ -26,14 +26,10 @@ POINT_VAR = 1e-8  # of embeddings without variance: far below any distance betwe
 
 
 class Encoder(ImageEncoder, nn.Module):
-    """Images to `Gaussians` or `VonMisesFisher`, one distribution per image.
+    """Embed images as `Gaussians` or `VonMisesFisher`; made by `create` or `load`."""
 
-    Made by `create` or `load`. Its configuration is complete: preprocessing that was not given is
-    the backbone's own.
-    """
-
-    base_model = ""  # where the hub has the weights that the backbone started from
-    card = ""  # of the folder that it was loaded from
+    base_model = ""  # hub id of the backbone's pretrained weights
+    card = ""  # model card, if it was loaded
 
     def __init__(self, config: EncoderConfig, backbone: Backbone) -> None:
         super().__init__()
@@ -69,10 +65,16 @@ class Encoder(ImageEncoder, nn.Module):
         weights: str | Path | None = None,
         seed: int = 0,
     ) -> Self:
-        """A new encoder; the same seed gives the same weights, and no other randomness moves.
+        """Create a new encoder; the global random state is not changed.
 
-        The backbone starts from a local safetensors file (`weights`), from timm's download
-        (`pretrained`), or at random.
+        Args:
+            config: backbone, heads and preprocessing (by default the backbone's own).
+            pretrained: start from timm's weights, which are downloaded.
+            weights: start from a local safetensors file.
+            seed: of random weights.
+
+        Raises:
+            InvalidArgument, InvalidFile, SurefindError: as `build_backbone`.
         """
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
@@ -91,10 +93,15 @@ class Encoder(ImageEncoder, nn.Module):
 
     @classmethod
     def load(cls, model: str | Path, *, revision: str | None = None) -> Self:
-        """An encoder written by `save`, ready to encode.
+        """Load an encoder from a folder or the Hugging Face hub.
 
-        `model` is a folder, for which nothing is downloaded; or, if there is none of that name,
-        `owner/name` or `owner/name@revision` on the Hugging Face hub.
+        Args:
+            model: folder; or, if it does not exist, `owner/name[@revision]` on the hub.
+            revision: branch, tag or commit on the hub.
+
+        Raises:
+            InvalidFile: if there is no such model, or it is damaged.
+            InvalidArgument: if a revision of a folder is given.
         """
         folder = model_folder(model, revision=revision)
         with whole(model, folder):
@@ -109,10 +116,15 @@ class Encoder(ImageEncoder, nn.Module):
         return encoder.eval()
 
     def save(self, folder: str | Path, *, card: Mapping[str, object] | str | None = None) -> None:
-        """Write a model folder; an older model in it is replaced whole or not at all.
+        """Save to a model folder; an older model in it is replaced atomically.
 
-        `card` is what the model card should tell about the training. If it is not given, an
-        encoder that was loaded and not changed keeps its card.
+        Args:
+            folder: created if needed.
+            card: facts about the training, for the model card. By default, an encoder that was
+                loaded and not changed keeps its card.
+
+        Raises:
+            InvalidFile: if the folder cannot be written.
         """
         text, made = self.card, self.fingerprint
         if card is not None or made not in text:
@@ -135,10 +147,21 @@ class Encoder(ImageEncoder, nn.Module):
         revision: str | None = None,
         message: str = "Upload an encoder of surefind",
     ) -> str:
-        """Upload to the Hugging Face hub as `owner/name`, in one commit; its address there.
+        """Upload to the Hugging Face hub in one commit.
 
-        `card` as for `save`, `revision` is a branch, made if need be. `surefind push` uploads a
-        folder with the card that is in it, and with metrics.
+        Args:
+            name: `owner/name`.
+            private: create a private repository.
+            card: as for `save`.
+            revision: branch, created if needed.
+            message: of the commit.
+
+        Returns:
+            The URL of the model.
+
+        Raises:
+            InvalidArgument: if the name is not valid.
+            InvalidFile: if nobody is logged in, or the upload fails.
         """
         hub_id = check_hub_id(name, revision=revision)
         with TemporaryDirectory() as folder:
@@ -156,7 +179,7 @@ class Encoder(ImageEncoder, nn.Module):
 
     @property
     def scale(self) -> Tensor | None:
-        """The trained factor of Gaussian means."""
+        """Trained factor of Gaussian means."""
         return None if self.log_scale is None else self.log_scale.exp()
 
     @property
@@ -172,17 +195,17 @@ class Encoder(ImageEncoder, nn.Module):
         return evaluating(self)
 
     def features(self, pixels: Tensor) -> Tensor:
-        """Normalised pixels (N, 3, S, S) to the backbone's map (N, C, H, W)."""
-        # Convolutions measure faster on pixels with their channels side by side.
+        """Feature map (N, C, H, W) of normalised pixels (N, 3, S, S)."""
+        # Convolutions are faster with channels last.
         features: Tensor = self.backbone(pixels.contiguous(memory_format=torch.channels_last))
         return features
 
     def embed(self, features: Tensor) -> Embeddings:
-        """The heads alone, on a map of features."""
+        """Embed a feature map by the heads."""
         return self.config.distributions(*self.moments(features))
 
     def moments(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Means (N, D) and variances (N,) of a map of features; 1 / kappa on the sphere."""
+        """Means (N, D) and variances (N,) of a feature map; on the sphere, 1 / kappa."""
         logs = log_map(features)
         mean = self.mean_head.read(logs).float()
         if self.config.unit_means or self.config.family != "gaussian":
@@ -197,7 +220,7 @@ class Encoder(ImageEncoder, nn.Module):
 
     @torch.no_grad()
     def start_at_length_one(self, pooled: Tensor) -> None:
-        """Start the trained scale where free means have length 1 in the mean, as the prior has.
+        """Initialise the scale so that free means have length 1 on average, as the prior has.
 
         `pooled` as for `MeanHead.start_from_pca`.
         """

@@ -1,4 +1,4 @@
-"""Heads that read a feature map by generalised-mean pooling: mean and variance of an image."""
+"""Mean head and variance head, with generalised-mean (GeM) pooling."""
 
 import math
 from typing import NamedTuple
@@ -11,14 +11,14 @@ FLOOR = 1e-6  # features are at least this large, so that they have a logarithm
 
 
 class LogMap(NamedTuple):
-    """Logarithms (base 2) of a feature map, computed once for all heads that pool it."""
+    """Logarithms (base 2) of a feature map, computed once for all heads."""
 
     relative: Tensor  # (N, C, positions), to the largest of the channel: never above 0
     largest: Tensor  # (N, C)
 
 
 def log_map(features: Tensor) -> LogMap:
-    """The logarithms of max(features, FLOOR), of a map (N, C, H, W)."""
+    """Compute log2(max(features, FLOOR)) of a map (N, C, H, W)."""
     positive = features.clamp(min=FLOOR).flatten(2)
     logs = positive.log2() if positive.requires_grad else positive.log2_()
     # The pooled value does not depend on the reference, so neither does the gradient.
@@ -98,7 +98,7 @@ class MeanHead(nn.Module):
         return self.read(log_map(features))
 
     def pool(self, features: Tensor) -> Tensor:
-        """What the linear layer sees, (N, C)."""
+        """Input of the linear layer, (N, C)."""
         return self._pool(log_map(features))
 
     def read(self, logs: LogMap) -> Tensor:
@@ -111,11 +111,10 @@ class MeanHead(nn.Module):
 
     @torch.no_grad()
     def start_from_pca(self, pooled: Tensor, *, seed: int = 0) -> None:
-        """Project on the principal directions of pooled features (N, C), made by `pool`.
+        """Initialise by the principal directions of pooled features (N, C), made by `pool`.
 
-        Features are centred, not whitened: outputs then lie as far apart as the features, but for
-        what the dropped directions held. Where `dim` exceeds the rank of the features, the other
-        rows start small and random: at exactly zero no gradient would ever reach them.
+        Features are centred, not whitened, so that distances are preserved. Rows beyond the rank
+        of the features start small and random: at zero they would get no gradient.
         """
         dim, channels = self.linear.weight.shape
         pooled = pooled.double()
@@ -135,10 +134,9 @@ class MeanHead(nn.Module):
 class VarianceHead(nn.Module):
     """GeM, dropout, two linear layers with ReLU, softplus plus a floor: (N, C, H, W) -> (N,).
 
-    The floor is the one place that keeps variances positive. The last layer starts small, with a
-    bias that makes every variance begin near `initial`. `layer_norm` standardises the pooled
-    features, which are all positive and nearly alike: without it hidden units tend to live and
-    die together.
+    The floor keeps variances positive. The last layer starts small, so that every variance begins
+    near `initial`. `layer_norm` standardises the pooled features, which are positive and nearly
+    alike: without it, hidden units tend to die together.
     """
 
     def __init__(

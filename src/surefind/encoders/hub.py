@@ -1,4 +1,4 @@
-"""Models on the Hugging Face hub: found by `owner/name`, downloaded, uploaded in one commit."""
+"""Download models from the Hugging Face hub, and upload them."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -20,20 +20,20 @@ from surefind.encoders.serialization import (
 from surefind.errors import InvalidArgument, InvalidFile
 
 LOG_IN = "log in with `hf auth login`, or set HF_TOKEN"
-PREFIX = "hf://"  # says that the hub is meant, whatever folders there are
+PREFIX = "hf://"  # the hub, even if there is a folder of that name
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,94}[A-Za-z0-9_])?"
 _HUB_ID = re.compile(rf"({_NAME}/{_NAME})(?:@([^@\s]+))?")
 
 
 class HubId(NamedTuple):
-    """A model on the hub, and which version of it."""
+    """Name and revision of a model on the hub."""
 
     repo: str  # owner/name
     revision: str | None = None  # a branch, tag or commit; None: the newest
 
 
 def read_hub_id(text: str) -> HubId | None:
-    """None where it cannot be the name of a model on the hub.
+    """Parse `owner/name[@revision]`; None if it cannot be a name on the hub.
 
     >>> read_hub_id("birds/encoder@v2")
     HubId(repo='birds/encoder', revision='v2')
@@ -47,7 +47,7 @@ def read_hub_id(text: str) -> HubId | None:
 
 
 def check_hub_id(text: str, *, revision: str | None = None) -> HubId:
-    """Refuse what cannot be a name on the hub; a revision of its own goes before that in it."""
+    """Parse a name on the hub, or raise InvalidArgument; `revision` overrides that in the name."""
     hub_id = read_hub_id(text)
     if hub_id is None:
         raise InvalidArgument(
@@ -57,11 +57,10 @@ def check_hub_id(text: str, *, revision: str | None = None) -> HubId:
 
 
 def model_folder(model: str | Path, *, revision: str | None = None, onnx: bool = False) -> Path:
-    """Where a model is on this machine: the folder named, or what the hub has under that name.
+    """Return the local folder of a model; download it from the hub if there is no such folder.
 
-    A folder that exists, and any `Path`, is taken as it is, without a look at the network. So is
-    `models/birds` where a folder `models` is: its name is more likely mistyped than meant for
-    the hub. `hf://owner/name` always means the hub. `onnx` also fetches exported models.
+    A `Path` always means a folder, and `hf://owner/name` the hub. `models/birds` is not looked up
+    on the hub if there is a folder `models`. `onnx` also downloads exported models.
     """
     explicit = isinstance(model, str) and model.startswith(PREFIX)
     hub_id = None if isinstance(model, Path) else read_hub_id(model)
@@ -69,35 +68,34 @@ def model_folder(model: str | Path, *, revision: str | None = None, onnx: bool =
         if revision is not None:
             raise InvalidArgument(
                 "revision",
-                expected="none for a folder, which has no versions",
+                expected="none for a folder",
                 got=repr(revision),
             )
         return Path(model)
     if not explicit and Path(hub_id.repo).parent.is_dir():
         raise InvalidFile(
             f"{model} holds no model: there is no such folder",
-            fix="name the folder that Encoder.save or `surefind train` wrote; a model of that "
-            f"name on the hub is {PREFIX}{model}",
+            fix=f"check the path; a model of that name on the hub is {PREFIX}{model}",
         )
     return download(check_hub_id(str(model), revision=revision), onnx=onnx)
 
 
 @contextmanager
 def whole(model: str | Path, folder: Path) -> Iterator[None]:
-    """What is wrong with a downloaded model is told of its name, not of a folder of the cache."""
+    """Report errors of a downloaded model by its name, not by its cache folder."""
     try:
         yield
     except InvalidFile as error:
         if folder == Path(model):
             raise
         raise InvalidFile(
-            f"{model} from the hub is no whole model of surefind: {error.problem}",
-            fix=f"delete {folder.parents[1]} and try again; if that does not help, tell its author",
+            f"{model} from the hub is not a valid model of surefind: {error.problem}",
+            fix=f"delete {folder.parents[1]} and try again",
         ) from error
 
 
 def download(hub_id: HubId, *, onnx: bool = False) -> Path:
-    """The hub's files of a model, or those of the cache if they are the same or it is offline."""
+    """Download a model and return its folder in the cache."""
     from huggingface_hub import snapshot_download
 
     wanted = [CONFIG, WEIGHTS, CLASSES, CARD, *([f"{export.FOLDER}/*"] if onnx else [])]
@@ -105,11 +103,11 @@ def download(hub_id: HubId, *, onnx: bool = False) -> Path:
         folder = Path(
             snapshot_download(hub_id.repo, revision=hub_id.revision, allow_patterns=wanted)
         )
-    except Exception as error:  # it raises many kinds, of several libraries
+    except Exception as error:  # of several libraries
         raise InvalidFile(
-            f"{hub_id.repo} holds no model: there is no such folder, and from the hub it could "
-            f"not be downloaded: {_said(error)}",
-            fix=f"check the spelling of the folder or of owner/name; if it is private, {LOG_IN}",
+            f"{hub_id.repo} holds no model: there is no such folder, and it could not be "
+            f"downloaded from the hub: {_first_cause(error)}",
+            fix=f"check the spelling; if the model is private or gated, {LOG_IN}",
         ) from error
     if not (folder / CONFIG).is_file():
         raise InvalidFile(f"{hub_id.repo} holds no model of surefind: {CONFIG} is missing")
@@ -119,17 +117,16 @@ def download(hub_id: HubId, *, onnx: bool = False) -> Path:
 def upload(
     hub_id: HubId, files: Mapping[str, Path | bytes], *, private: bool = False, message: str
 ) -> str:
-    """All files in one commit, or none; the address of the model.
+    """Upload files in one commit and return the URL of the model.
 
-    Files of an older model that the new one does not have are deleted by the same commit; what
-    else the repository holds stays.
+    Files of an older model that the new one does not have are deleted; other files stay.
     """
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, get_token
 
     if get_token() is None:
         raise InvalidFile(
-            f"cannot upload to {hub_id.repo}: nobody is logged in to the hub",
-            fix=f"{LOG_IN}, with a token that may write",
+            f"cannot upload to {hub_id.repo}: not logged in to the hub",
+            fix=f"{LOG_IN}, with write permission",
         )
     api, repo, branch = HfApi(), hub_id.repo, hub_id.revision
     try:
@@ -152,25 +149,22 @@ def upload(
             revision=branch,
         )
     except Exception as error:  # as above
-        raise InvalidFile(f"cannot upload to {repo}: {_said(error)}") from error
+        raise InvalidFile(f"cannot upload to {repo}: {_first_cause(error)}") from error
     return f"{api.endpoint}/{repo}" + ("" if branch is None else f"/tree/{branch}")
 
 
-def _said(error: Exception) -> str:
-    """The message in one line; of a failure that was not told, that of its cause."""
+def _first_cause(error: Exception) -> str:
+    """Message in one line; of a LocalEntryNotFoundError, that of its cause."""
     from huggingface_hub.errors import LocalEntryNotFoundError
 
-    told = error.__cause__ if isinstance(error, LocalEntryNotFoundError) else None
-    return " ".join(str(told or error).split())[:400] or type(error).__name__
+    cause = error.__cause__ if isinstance(error, LocalEntryNotFoundError) else None
+    return " ".join(str(cause or error).split())[:400] or type(error).__name__
 
 
 def pack(
     folder: Path, hub_id: HubId, *, measured: Measured | None = None, onnx: bool = False
 ) -> tuple[dict[str, Path | bytes], bool]:
-    """Return names on the hub with contents, and whether the card names a license.
-
-    That the weights are whole is for the caller to check.
-    """
+    """Return the files to upload by name, and whether the card names a license."""
     saved, path = read_config(folder), folder / CARD
     try:
         text = path.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Images to embeddings: decoded ahead, embedded on every core, bad ones reported."""
+"""ImageEncoder: embed many images, on all cores; bad images are reported."""
 
 import math
 from abc import ABC, abstractmethod
@@ -20,44 +20,43 @@ from surefind.images.decode import ImageRejected, ImageSource
 from surefind.images.loader import Batch, Loader, Rejection, TooManyRejected
 from surefind.images.preprocess import Preprocessing
 
-_PIXELS_AT_ONCE = 4 * 224 * 224  # per core: what passes between layers should stay in its cache
-
+_PIXELS_AT_ONCE = 4 * 224 * 224  # per core: activations should stay in its cache
 _THREAD_START_SECONDS = 60
 
 
 class EncodedImages(NamedTuple):
-    """The images that could be read, as embeddings, and those that could not."""
+    """Embeddings of the images that could be read, and the images that could not."""
 
     embeddings: Embeddings
-    rows: Tensor  # (n,) int64, which of the images each embedding is
+    rows: Tensor  # (n,) int64, the image of each embedding
     rejected: list[Rejection]
 
 
 class ImageEncoder(ABC):
-    """Base class: encode images, a few or very many; use `Encoder`."""
+    """Base class of encoders."""
 
     preprocessing: Preprocessing
-    runtime: ClassVar[str] = "torch"  # what embeds: equal fingerprints may differ by rounding
-    trained_with: frozenset[str] = frozenset()  # codes of classes, as far as they are known
+    runtime: ClassVar[str] = "torch"  # with equal fingerprints, embeddings may differ by rounding
+    trained_with: frozenset[str] = frozenset()  # hashes of the training classes, if known
 
     @property
     @abstractmethod
     def device(self) -> torch.device:
-        """Where pixels are embedded."""
+        """Device of the network."""
 
     @property
     @abstractmethod
     def fingerprint(self) -> str:
-        """Equal for two encoders only if their embeddings can be compared."""
+        """Hash, equal for two encoders only if their embeddings are comparable."""
 
     @property
     @abstractmethod
     def has_variance(self) -> bool:
-        """False if the variance is a constant that says nothing about the image."""
+        """False if the variance is a constant."""
 
     @abstractmethod
     def embed_pixels(self, pixels: Tensor) -> Embeddings:
-        """Embeddings of normalised pixels (N, 3, S, S)."""
+        """Embed normalised pixels (N, 3, S, S)."""
 
     @abstractmethod
     def empty(self) -> Embeddings:
@@ -65,10 +64,10 @@ class ImageEncoder(ABC):
 
     @abstractmethod
     def evaluating(self) -> AbstractContextManager[None]:
-        """Ready to embed inside, as before afterwards."""
+        """Context of evaluation mode; the former modes are restored."""
 
     def prepare(self, pixels: Tensor) -> Tensor:
-        """uint8 (N, 3, S, S) to normalised pixels, where they are embedded."""
+        """Normalise uint8 (N, 3, S, S), on the device of the network."""
         return self.preprocessing.normalise(pixels.to(self.device))
 
     def encode(
@@ -78,9 +77,18 @@ class ImageEncoder(ABC):
         batch_size: int = 64,
         workers: int | None = None,
     ) -> Embeddings:
-        """One embedding per image, in order; the first that cannot be read raises ImageRejected.
+        """Embed images, in order.
 
-        At most `batch_size` images are embedded at once; `workers` threads decode.
+        Args:
+            images: one image or several: paths, bytes, Pillow images, uint8 arrays or tensors.
+            batch_size: images embedded at once, at most.
+            workers: threads that decode; by default one per core.
+
+        Returns:
+            One embedding per image, on the CPU.
+
+        Raises:
+            ImageRejected: for the first image that cannot be read.
         """
         if isinstance(images, str | Path | bytes | Image.Image | np.ndarray | Tensor):
             images = [images]
@@ -102,13 +110,22 @@ class ImageEncoder(ABC):
         max_bad_share: float = 0.05,
         progress: Callable[[int], None] | None = None,
     ) -> EncodedImages:
-        """Every image that can be read; bad ones are skipped and reported, up to a share.
+        """Embed all images that can be read; skip and report the others.
 
-        The embeddings are on the CPU. `progress` is told how many images are done.
+        Args:
+            images: as for `encode`.
+            batch_size: images embedded at once, at most.
+            workers: threads that decode; by default one per core.
+            max_bad_share: share of images that may be unreadable.
+            progress: called with the number of images done.
 
-        On a CPU each core embeds a few images of its own: that measures about twice as fast as
-        all cores sharing the layers of one large batch, and decoding beside it costs less.
+        Returns:
+            Embeddings on the CPU, their rows in `images`, and the rejected images.
+
+        Raises:
+            TooManyRejected: if more than `max_bad_share` of the images cannot be read.
         """
+        # Each core embeds small batches of its own: twice as fast as sharing one large batch.
         on_cpu = self.device.type == "cpu"
         cores = torch.get_num_threads() if on_cpu else 1
         if on_cpu:
@@ -143,7 +160,7 @@ class ImageEncoder(ABC):
 def on_cores(
     cores: int, batches: Iterable[Batch], embed: Callable[[Batch], Embeddings]
 ) -> Iterator[tuple[Batch, Embeddings]]:
-    """Results in the order of the batches, of which `cores` are worked on at a time."""
+    """Embed `cores` batches at a time; yield results in order."""
     running: deque[tuple[Batch, Future[Embeddings]]] = deque()
     with single_core_pool(cores) as pool:
         try:
@@ -159,22 +176,22 @@ def on_cores(
 
 
 def single_core_pool(workers: int) -> ThreadPoolExecutor:
-    """A pool in which an operation of torch uses no further threads.
+    """Thread pool in which torch uses one thread per operation.
 
-    torch keeps that setting per thread, but a new thread anywhere starts from the last one made:
-    so all workers make theirs first, and then the caller repeats its own.
+    A new thread starts from the latest setting of any thread: so all workers set theirs first,
+    then the caller repeats its own.
     """
     pool = ThreadPoolExecutor(workers, thread_name_prefix="surefind-encode")
     ready = Barrier(workers + 1, timeout=_THREAD_START_SECONDS)
 
-    def keep_to_one_core() -> None:
+    def use_one_thread() -> None:
         torch.set_num_threads(1)
-        torch.get_num_threads()  # a thread adopts the latest setting of all when it first asks
+        torch.get_num_threads()  # adopts the setting for this thread
         ready.wait()
 
     own = torch.get_num_threads()
     for _ in range(workers):
-        pool.submit(keep_to_one_core)
+        pool.submit(use_one_thread)
     ready.wait()
     torch.set_num_threads(own)
     return pool
@@ -182,7 +199,7 @@ def single_core_pool(workers: int) -> ThreadPoolExecutor:
 
 @contextmanager
 def evaluating(module: nn.Module, *, but: Collection[nn.Module] = ()) -> Iterator[None]:
-    """Evaluation mode inside, except for the modules `but`; every mode is restored afterwards."""
+    """Set evaluation mode, except for the modules `but`; restore all modes afterwards."""
     before = [(part, part.training) for part in module.modules()]
     try:
         for part, _ in before:

@@ -1,4 +1,4 @@
-"""MC dropout: the variance of several passes with dropout at test time."""
+"""MC dropout: variance of several passes with dropout at test time."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -16,12 +16,18 @@ from surefind.errors import InvalidArgument
 
 
 class McDropoutEncoder(ImageEncoder):
-    """Mean of the unit means of several passes with dropout, and their variance per dimension.
+    """Mean and variance (per dimension) of the unit means of several passes with dropout.
 
-    A pass is one network: all images lose the same units, so an image's embedding depends neither
-    on its place in a batch nor on the other images. Only dropout is switched on: batch norm keeps
-    its statistics, and every mode is restored. The same seed gives the same result, and no other
-    randomness moves. Gal and Ghahramani 2016.
+    In a pass all images lose the same units, so that embeddings do not depend on the batch.
+    Only dropout is active; batch norm is in evaluation mode. Gal and Ghahramani 2016.
+
+    Args:
+        encoder: an encoder with dropout.
+        passes: number of passes, at least 2.
+        seed: of the dropout masks; the global random state is not changed.
+
+    Raises:
+        InvalidArgument: if the encoder has no dropout, or `passes` is less than 2.
     """
 
     def __init__(self, encoder: Encoder, *, passes: int = 50, seed: int = 0) -> None:
@@ -35,7 +41,6 @@ class McDropoutEncoder(ImageEncoder):
                 "encoder",
                 expected="an encoder with dropout",
                 got="none in its backbone or heads",
-                fix="train it with dropout, such as 0.2",
             )
 
     def embed_pixels(self, pixels: Tensor) -> Gaussians:

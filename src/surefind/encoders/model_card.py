@@ -1,27 +1,23 @@
-"""The model card, README.md: for people, and with the front matter that the hub reads."""
+"""Model card (README.md) of a model folder, with the front matter of the hub."""
 
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
-from unicodedata import category
 
 import surefind
 from surefind.encoders.config import EncoderConfig
 from surefind.errors import InvalidFile
+from surefind.text import printable
 
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult
 
-TASK = "image-feature-extraction"  # what the hub calls it
+TASK = "image-feature-extraction"  # on the hub
 NOT_MEASURED = (
     "Not measured yet: `surefind evaluate MODEL DATA -o REPORT` does it, and "
     "`surefind push MODEL owner/name --report REPORT` writes it here."
 )
 FOLDER = 'sf.Encoder.load("FOLDER")'  # as long as the model has no name
-# Controls, formats that turn the order of what is read, half and unassigned characters, and
-# separators that begin a line: YAML refuses some of them, readers are misled by others.
-_HIDDEN = ("Cc", "Cf", "Cs", "Cn", "Zl", "Zp")
-_JOINERS = "\u200c\u200d"  # parts of words and of emoji
 _TEXT = """
 # {backbone} encoder, {family}
 
@@ -53,15 +49,15 @@ embeddings = encoder.encode(["image.jpg"])
 - {variance}
 - A distance or a variance is not a probability. Confidence comes from `surefind calibrate` \
 on labelled images of your own, for your own gallery.
-- Do not calibrate with classes that it was trained with: it knows them too well, and \
-would guarantee too much. classes.json has their hashes, by which surefind warns.
+- Do not calibrate with classes that it was trained on: confidence would be too high. \
+classes.json has their hashes, so that surefind can warn.
 - On images that differ from those it was trained and measured on, expect less, and \
 measure: `surefind evaluate`.
 """
 
 
 class Measured(NamedTuple):
-    """What an evaluation measured: for the hub, and in words and a table."""
+    """Metrics of an evaluation: for the hub, and as Markdown."""
 
     results: "list[EvalResult]"
     text: str
@@ -75,10 +71,10 @@ def model_card(
     base_model: str = "",
     classes: int = 0,
 ) -> str:
-    """Return what the encoder is, how it was trained and what it cannot do, in Markdown.
+    """Write the model card in Markdown.
 
-    `base_model` is where the backbone's weights came from, if the hub has them; `classes` are
-    those it was trained with, 0 if not known. A license is for the author to name.
+    `base_model` is the hub id of the backbone's weights; `classes` the number of training classes,
+    0 if not known. The license is left to the author.
     """
     from huggingface_hub import ModelCardData
 
@@ -97,8 +93,8 @@ def model_card(
         **{f"preprocessing: {name}": value for name, value in preprocessing.items()},
     }
     if isinstance(training, Mapping):
-        told = (f"- {markdown(name)}: {markdown(value)}" for name, value in training.items())
-        training = "\n".join(told)
+        lines = (f"- {markdown(name)}: {markdown(value)}" for name, value in training.items())
+        training = "\n".join(lines)
     return f"---\n{data.to_yaml()}\n---\n" + _TEXT.format(
         backbone=markdown(config.backbone),
         family=config.family,
@@ -107,32 +103,28 @@ def model_card(
         version=surefind.__version__,
         load=FOLDER,
         facts="\n".join(f"| {name} | {markdown(value)} |" for name, value in facts.items()),
-        training=training or "Nothing was told about it.",
+        training=training or "Not documented.",
         metrics=NOT_MEASURED,
         classes=f"It was trained on {classes:,} classes; measure whether it serves for others."
         if classes
-        else "Which classes it was trained with was not written down.",
-        variance="How well its variance tells wrong top hits from right ones depends on the data: "
-        "see the metrics."
+        else "The classes it was trained on are not known.",
+        variance="How well its variance detects wrong hits depends on the data: see the metrics."
         if config.has_variance
-        else "It has no variance of its own: doubt comes from distances alone.",
+        else "It has no variance of its own: uncertainty comes from distances alone.",
     )
 
 
 def card_for_hub(card: str, name: str, measured: Measured | None = None) -> tuple[str, bool]:
-    """Return the card under the model's name `owner/name`, and whether it names a license.
-
-    What an author has added stays.
-    """
+    """Return the card with name and metrics, and whether it names a license; edits are kept."""
     from huggingface_hub import ModelCard
 
     try:
         shared = ModelCard(card)
-        data: Any = shared.data  # of an author, with whatever is in it
-    except Exception as error:  # of the hub's library, or of the YAML library below it
+        data: Any = shared.data  # front matter, perhaps edited
+    except Exception as error:  # of the hub's or the YAML library
         raise InvalidFile(
             f"cannot read the front matter of the model card, README.md: {error}",
-            fix="correct it: YAML between two lines of ---; or delete README.md for a new card",
+            fix="correct the YAML between the lines of ---, or delete README.md",
         ) from error
     data.library_name = data.library_name or "surefind"
     shared.text = shared.text.replace(FOLDER, f'sf.Encoder.load("{name}")', 1)
@@ -146,19 +138,11 @@ def card_for_hub(card: str, name: str, measured: Measured | None = None) -> tupl
     return str(shared), data.license is not None
 
 
-def plain(text: object) -> str:
-    """Return one line in which every character is seen."""
-    return "".join(
-        "\N{REPLACEMENT CHARACTER}" if category(char) in _HIDDEN and char not in _JOINERS else char
-        for char in str(text)
-    )
-
-
 def markdown(text: object) -> str:
-    r"""Return words that stay words, whatever marks are in them.
+    r"""Escape text for Markdown, in one line.
 
     >>> print(markdown("a|b <img src=x> *c*"))
     a\|b &lt;img src=x&gt; \*c\*
     """
-    marked = re.sub(r"([\\`*_\[\]|~$#])", r"\\\1", plain(text).replace("&", "&amp;"))
+    marked = re.sub(r"([\\`*_\[\]|~$#])", r"\\\1", printable(str(text)).replace("&", "&amp;"))
     return marked.replace("<", "&lt;").replace(">", "&gt;")

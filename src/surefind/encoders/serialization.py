@@ -24,14 +24,14 @@ _SAVE_AGAIN = "save the model again, or restore the folder from a copy"
 
 
 class Saved(NamedTuple):
-    """What config.json tells."""
+    """Content of config.json."""
 
     config: EncoderConfig
     fingerprint: str
 
 
 def fingerprint(config: EncoderConfig, tensors: Mapping[str, Tensor]) -> str:
-    """sha256 over the configuration and every tensor's name, type, shape and bytes."""
+    """Hash (sha256) the configuration and every tensor's name, type, shape and bytes."""
     digest = hashlib.sha256(canonical(config.as_dict()))
     for name in sorted(tensors):
         tensor = tensors[name].detach().cpu().contiguous()
@@ -41,17 +41,17 @@ def fingerprint(config: EncoderConfig, tensors: Mapping[str, Tensor]) -> str:
 
 
 def canonical(value: object) -> bytes:
-    """JSON with one spelling, ended so that nothing can run into what follows."""
+    """Canonical JSON, ended by a newline."""
     return json.dumps(value, sort_keys=True).encode() + b"\n"
 
 
 def write_model(
     folder: Path, config: EncoderConfig, tensors: Mapping[str, Tensor], *, card: str
 ) -> None:
-    """Write a model; whenever this stops, the folder holds the old or the new one, whole.
+    """Write a model; an interruption at any point leaves the old model or the new one.
 
-    The new weights wait under a name of their own until config.json, which names them by their
-    fingerprint, has been replaced. Other files in the folder are left alone.
+    The new weights have a temporary name until config.json, with their fingerprint, has been
+    replaced. Other files in the folder are not changed.
     """
     made = fingerprint(config, tensors)
     facts: dict[str, Any] = {
@@ -62,21 +62,21 @@ def write_model(
     }
     facts["checksum"] = checksum(facts)
     weights = to_safetensors({name: t.detach().cpu().contiguous() for name, t in tensors.items()})
-    waiting = _waiting(folder, made)
+    temporary = _temporary(folder, made)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        write_whole(waiting, weights)
+        write_whole(temporary, weights)
         write_whole(folder / CONFIG, (json.dumps(facts, indent=2) + "\n").encode())
-        waiting.replace(folder / WEIGHTS)
+        temporary.replace(folder / WEIGHTS)
         write_whole(folder / CARD, card.encode(errors="replace"))
-        for left_over in folder.glob(_waiting(folder, "*").name):
+        for left_over in folder.glob(_temporary(folder, "*").name):
             left_over.unlink()
     except OSError as error:
         raise InvalidFile(f"cannot write the model to {folder}: {error.strerror}") from error
 
 
 def read_config(folder: Path) -> Saved:
-    """The checked configuration of a saved model."""
+    """Read and check config.json."""
     path = folder / CONFIG
     try:
         facts = json.loads(path.read_bytes())
@@ -85,7 +85,7 @@ def read_config(folder: Path) -> Saved:
     except FileNotFoundError as error:
         raise InvalidFile(
             f"{folder} holds no model: {path.name} is missing",
-            fix="name the folder that Encoder.save or `surefind train` wrote",
+            fix="use the folder that Encoder.save or `surefind train` wrote",
         ) from error
     except OSError as error:
         raise InvalidFile(f"cannot read {path}: {error.strerror}") from error
@@ -94,7 +94,7 @@ def read_config(folder: Path) -> Saved:
     if facts.get("schema") != SCHEMA:
         raise InvalidFile(
             f"{path} has schema {facts.get('schema')!r}, this version reads {SCHEMA}",
-            fix="load it with the version of surefind that wrote it, or " + _SAVE_AGAIN,
+            fix="load it with the version of surefind that wrote it",
         )
     if set(facts) != _KEYS or not isinstance(facts["config"], dict):
         raise InvalidFile(
@@ -111,7 +111,7 @@ def read_config(folder: Path) -> Saved:
 
 
 def read_weights(folder: Path, saved: Saved, wanted: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors of a saved model: those wanted, and exactly those that were saved."""
+    """Read the tensors of a saved model and check their fingerprint."""
     path = _weights(folder, saved)
     tensors = read_tensors(path, wanted)
     if fingerprint(saved.config, tensors) != saved.fingerprint:
@@ -122,13 +122,13 @@ def read_weights(folder: Path, saved: Saved, wanted: Mapping[str, Tensor]) -> di
 
 
 def model_files(folder: Path, saved: Saved) -> dict[str, Path]:
-    """The files that are the model, by the names that others know them by; not its card."""
+    """Files of the model by name, without its card."""
     files = {CONFIG: folder / CONFIG, WEIGHTS: _weights(folder, saved), CLASSES: folder / CLASSES}
     return {name: path for name, path in files.items() if path.is_file()}
 
 
 def class_hashes(labels: Iterable[object]) -> frozenset[str]:
-    """Hash the classes that an encoder was trained with: their names may be private."""
+    """Hash the names of training classes, which may be private."""
     return frozenset(hashlib.sha256(str(label).encode()).hexdigest()[:16] for label in set(labels))
 
 
@@ -140,7 +140,7 @@ def write_classes(folder: Path, codes: frozenset[str]) -> None:
 
 
 def read_classes(folder: Path) -> frozenset[str]:
-    """Nothing where it was never written down."""
+    """Read the hashes of the training classes; empty if there is no such file."""
     path = folder / CLASSES
     try:
         codes = json.loads(path.read_bytes())
@@ -150,23 +150,23 @@ def read_classes(folder: Path) -> frozenset[str]:
         return frozenset()
     except (OSError, ValueError, RecursionError) as error:
         raise InvalidFile(
-            f"{path} is not the list of classes that was written",
-            fix="restore it, or delete it: it only warns of calibrating with classes trained with",
+            f"{path} is not a list of class hashes",
+            fix="restore or delete it: it serves only a warning when calibrating",
         ) from error
     return frozenset(codes)
 
 
-def _waiting(folder: Path, made: str) -> Path:
+def _temporary(folder: Path, made: str) -> Path:
     return folder / f".model-{made}.safetensors"
 
 
 def _weights(folder: Path, saved: Saved) -> Path:
-    """The file of the weights that config.json names, also when saving them was interrupted."""
-    waiting = _waiting(folder, saved.fingerprint)
-    return waiting if waiting.exists() else folder / WEIGHTS
+    """File of the weights of config.json, also if saving was interrupted."""
+    temporary = _temporary(folder, saved.fingerprint)
+    return temporary if temporary.exists() else folder / WEIGHTS
 
 
 def checksum(facts: Mapping[str, Any]) -> str:
-    """sha256 over everything but the checksum itself."""
+    """Hash (sha256) everything but the checksum itself."""
     rest = {name: value for name, value in facts.items() if name != "checksum"}
     return hashlib.sha256(canonical(rest)).hexdigest()

@@ -1,1 +1,1 @@
-"""One door for every image: what there is, how it is decoded, sized and loaded."""
+"""Images: catalogs, decoding, preprocessing, loading in batches."""

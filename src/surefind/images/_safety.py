@@ -1,4 +1,4 @@
-"""Decompression bombs that only TIFF carries, and silence for Pillow's warnings."""
+"""Refuse TIFF decompression bombs; silence Pillow's warnings."""
 
 import os
 import struct
@@ -8,14 +8,14 @@ from threading import Lock
 from types import TracebackType
 from typing import Any, cast
 
-MOST_PIECES = 65_535  # strips or tiles; Pillow builds an object for each before it reads one
-_PIECES = (273, 324)  # StripOffsets, TileOffsets
+MAX_TILES = 65_535  # or strips; Pillow creates an object for each before it reads one
+_OFFSETS = (273, 324)  # StripOffsets, TileOffsets
 _TILE_SIDES = (322, 323)  # TileWidth, TileLength
 _SHORT = 3
 
 
 class Unfit(Exception):
-    """Reason for rejecting an image; `decode` adds its name and raises `ImageRejected`."""
+    """Internal: reason for rejection; `decode` converts it to ImageRejected."""
 
     def __init__(self, reason: str, *, fix: str = "replace the image, or leave it out") -> None:
         super().__init__(reason)
@@ -23,10 +23,7 @@ class Unfit(Exception):
 
 
 def refuse_tiff_bombs(data: bytes, max_pixels: int) -> None:
-    """Refuse a TIFF whose picture is small but whose tiles are huge, or far too many.
-
-    Of repeated tags the largest counts, so it does not matter which one a decoder would use.
-    """
+    """Raise Unfit for a TIFF with huge or too many tiles; of repeated tags the largest counts."""
     order = {b"II": "<", b"MM": ">"}.get(data[:2])
     if order is None or data[2:4] not in (b"\x2a\0", b"\0\x2a", b"\x2b\0", b"\0\x2b"):
         return
@@ -34,8 +31,8 @@ def refuse_tiff_bombs(data: bytes, max_pixels: int) -> None:
         raise Unfit("unsupported format BigTIFF", fix="save it as PNG or as a classic TIFF")
     sides = dict.fromkeys(_TILE_SIDES, 1)
     for tag, kind, count, value in _directory(data, order):
-        if tag in _PIECES and count > MOST_PIECES:
-            raise Unfit(f"too many strips or tiles: {count:,}, at most {MOST_PIECES:,}")
+        if tag in _OFFSETS and count > MAX_TILES:
+            raise Unfit(f"too many strips or tiles: {count:,}, at most {MAX_TILES:,}")
         if tag in _TILE_SIDES:
             (side,) = struct.unpack(order + ("H2x" if kind == _SHORT else "L"), value)
             sides[tag] = max(sides[tag], side)
@@ -45,7 +42,7 @@ def refuse_tiff_bombs(data: bytes, max_pixels: int) -> None:
 
 
 def _directory(data: bytes, order: str) -> list[tuple[int, int, int, bytes]]:
-    """Tag, type, count and value field of each entry of the first page; short if the file is."""
+    """Tag, type, count and value of each entry of the first page, as far as the file goes."""
     if len(data) < 8:
         return []
     (start,) = struct.unpack_from(order + "L", data, 4)
@@ -59,10 +56,10 @@ def _directory(data: bytes, order: str) -> list[tuple[int, int, int, bytes]]:
 
 
 class QuietPillow:
-    """Pillow warns about content that `decode` judges itself, or that does not matter here.
+    """Ignore Pillow's warnings, in any number of threads.
 
-    `warnings.catch_warnings` swaps the filters of the whole process, so threads that overlap
-    restore them wrongly. Here the first thread in adds one filter and the last one out removes it.
+    `warnings.catch_warnings` swaps the filters of the whole process, so overlapping threads
+    restore them wrongly. Here the first thread adds one filter and the last one removes it.
     """
 
     def __init__(self) -> None:
@@ -89,10 +86,10 @@ class QuietPillow:
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
-                with suppress(ValueError):  # the caller left a catch_warnings of its own meanwhile
+                with suppress(ValueError):  # a catch_warnings of the caller ended meanwhile
                     cast("list[Any]", warnings.filters).remove(self._filter)
 
 
 quiet_pillow = QuietPillow()
-if hasattr(os, "register_at_fork"):  # the lock may be held by a thread that a child does not have
+if hasattr(os, "register_at_fork"):  # a lost thread may hold the lock
     os.register_at_fork(after_in_child=quiet_pillow.reset)

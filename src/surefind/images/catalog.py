@@ -15,14 +15,14 @@ from surefind.errors import InvalidArgument
 
 @dataclass(frozen=True)
 class Catalog:
-    """Images under a folder, row by row; a column that a data set does not have is empty."""
+    """Images under a folder, one per row; a column that is not known is empty."""
 
     root: Path
     paths: tuple[str, ...]  # relative to the root, with forward slashes
     ids: tuple[str, ...] = ()  # the paths, unless given
     labels: tuple[str, ...] = ()
     positions: tuple[tuple[float, ...], ...] = ()  # metres: east and north, or on the Earth (3)
-    queries: tuple[bool, ...] = ()  # asks (True) or is searched (False); empty: every image is both
+    queries: tuple[bool, ...] = ()  # query (True) or gallery (False); empty: every image is both
     difficulty: tuple[float, ...] = ()  # how corrupted, where a data set knows
 
     def __post_init__(self) -> None:
@@ -55,7 +55,7 @@ class Catalog:
 
     @cached_property
     def metadata(self) -> tuple[dict[str, str | int | float | bool], ...]:
-        """What an index keeps of each image: its path, and its label and place, if known."""
+        """Metadata for an index: path, and label and position if known."""
         root = self.root.absolute()
         rows: list[dict[str, str | int | float | bool]] = [
             {"path": str(root / path)} for path in self.paths
@@ -69,17 +69,17 @@ class Catalog:
 
     @cached_property
     def classes(self) -> tuple[str, ...]:
-        """The labels that occur, sorted as their names are."""
+        """Labels that occur, sorted."""
         return tuple(sorted(set(self.labels)))
 
     @cached_property
     def codes(self) -> NDArray[np.int64]:
-        """The label of each image as a position in `classes`, (N,)."""
+        """Index into `classes` of each image's label, (N,)."""
         number = {name: code for code, name in enumerate(self.classes)}
         return np.array([number[label] for label in self.labels], dtype=np.int64)
 
     def select(self, rows: Sequence[int] | NDArray[np.int64]) -> Self:
-        """The given rows, in that order."""
+        """Return the given rows, in that order."""
         rows = [int(row) for row in rows]
         taken: dict[str, Any] = {
             column: tuple(values[row] for row in rows) if (values := getattr(self, column)) else ()
@@ -88,7 +88,7 @@ class Catalog:
         return replace(self, **taken)
 
     def of_classes(self, names: Iterable[str]) -> Self:
-        """The images with one of these labels."""
+        """Return the images with one of these labels."""
         wanted = set(names)
         return self.select([row for row, label in enumerate(self.labels) if label in wanted])
 

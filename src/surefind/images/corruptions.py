@@ -1,4 +1,4 @@
-"""Images made worse in four ways, by levels that mean the same whatever the image's size."""
+"""Corruptions of images (blur, occlusion, crop, noise) in five levels, for any image size."""
 
 from collections.abc import Callable, Sequence
 from math import sqrt
@@ -10,10 +10,10 @@ from surefind.validation import check_choice
 
 KINDS = ("blur", "occlusion", "crop", "noise")
 LEVELS = 5
-# What each level does; level 0 does nothing.
+# By level; level 0 does nothing.
 BLUR = (0.0, 0.015, 0.025, 0.035, 0.048, 0.065)  # standard deviation, of the shorter side
 HIDDEN = (0.0, 0.05, 0.10, 0.17, 0.26, 0.38)  # share of the area under the block
-KEPT = (1.0, 0.80, 0.62, 0.47, 0.34, 0.24)  # share of the area that a crop keeps
+KEPT = (1.0, 0.80, 0.62, 0.47, 0.34, 0.24)  # share of the area inside the crop
 NOISE = (0.0, 0.06, 0.12, 0.20, 0.32, 0.50)  # standard deviation, where white is 1
 GRAINS = 224  # of noise along the shorter side, at most
 
@@ -21,10 +21,10 @@ Seed = int | Sequence[int]
 
 
 def corrupt(image: Image.Image, kind: str, level: int, *, seed: Seed) -> Image.Image:
-    """An RGB image made worse, of the same size; level 0 is the image itself, 5 the worst.
+    """Return a corrupted RGB image of the same size; level 0 is the image itself, 5 the worst.
 
-    One seed is one place and one pattern of noise at every level, so that a level has all the
-    harm of the level below it: blocks grow around the same place, crops lie inside each other.
+    A seed fixes position and noise pattern at all levels, so that corruption grows with the
+    level: blocks grow around the same point, crops lie inside each other.
 
     >>> corrupt(Image.new("RGB", (40, 30)), "crop", 3, seed=0).size
     (40, 30)
@@ -41,10 +41,7 @@ def _blur(image: Image.Image, level: int, _random: np.random.Generator) -> Image
 
 
 def _occlude(image: Image.Image, level: int, random: np.random.Generator) -> Image.Image:
-    """A block of the image's mean colour: it hides, but adds as little as possible of its own.
-
-    A black block would be the strongest edge in most images, and darken them as well.
-    """
+    """Cover a block with the mean colour: black would add a strong edge and darken the image."""
     red, green, blue = (round(value) for value in ImageStat.Stat(image).mean)
     left, top, right, bottom = (round(end) for end in _window(image.size, HIDDEN[level], random))
     hidden = image.copy()
@@ -58,10 +55,9 @@ def _crop(image: Image.Image, level: int, random: np.random.Generator) -> Image.
 
 
 def _add_noise(image: Image.Image, level: int, random: np.random.Generator) -> Image.Image:
-    """Gaussian, each colour for itself, clipped.
+    """Add clipped Gaussian noise per channel.
 
-    Grains are one pixel in a small image and larger in a large one: pixel noise in a photo would
-    be averaged away as soon as the photo is sized for an encoder.
+    Grains grow with the image: pixel noise in a large photo would be averaged away by resizing.
     """
     width, height = image.size
     grain = max(1.0, min(image.size) / GRAINS)
@@ -75,12 +71,11 @@ def _add_noise(image: Image.Image, level: int, random: np.random.Generator) -> I
 def _window(
     size: tuple[int, int], share: float, random: np.random.Generator
 ) -> tuple[float, float, float, float]:
-    """A part of the image's own shape with this share of its area: left, top, right, bottom.
+    """Random window with this share of the area: left, top, right, bottom.
 
-    Its place is random, but in the middle, where the subject usually is: in the corner of a photo
-    a block hides nothing and a crop shows nothing. Windows drawn alike lie inside each other.
+    It lies near the centre, where the subject usually is. With one seed, windows are nested.
     """
-    x, y = random.uniform(0.25, 0.75, size=2).tolist()  # of what is left over, how much is before
+    x, y = random.uniform(0.25, 0.75, size=2).tolist()
     width, height = (side * sqrt(share) for side in size)
     left, top = x * (size[0] - width), y * (size[1] - height)
     return left, top, left + width, top + height

@@ -1,4 +1,4 @@
-"""Decode images: RGB pixels or `ImageRejected`, whatever comes in; every image passes here."""
+"""Decode images to RGB pixels, or raise ImageRejected; every image is decoded here."""
 
 import io
 import re
@@ -26,12 +26,11 @@ from torch import Tensor
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.images._safety import Unfit, quiet_pillow, refuse_tiff_bombs
 from surefind.settings import check_fields
-from surefind.validation import check_choice
 
 ImageSource = str | Path | bytes | Image.Image | NDArray[np.uint8] | Tensor
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP")  # JPEG includes MPO, as phones write it
-_CONVERTED = ("1", "L", "P", "RGB", "RGBX", "CMYK", "YCbCr", "HSV")  # by Pillow, as one expects
+_CONVERTED = ("1", "L", "P", "RGB", "RGBX", "CMYK", "YCbCr", "HSV")  # by Pillow
 _SIXTEEN_BITS = ("I;16", "I;16L", "I;16B", "I;16N", "I")
 _PREMULTIPLIED = {"La": "LA", "RGBa": "RGBA"}
 _BITS_PER_SAMPLE = 258  # TIFF tag
@@ -47,23 +46,12 @@ _TURNS = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-_OTHER_FORMATS = {  # how they begin; only to name them in the reason
-    b"%!PS": "EPS",
-    b"\xc5\xd0\xd3\xc6": "EPS",
-    b"%PDF": "PDF",
-    b"PK\x03\x04": "ZIP",
-    b"8BPS": "PSD",
-    b"<!doctype html": "HTML",
-    b"<html": "HTML",
-    b"<svg": "SVG",
-    b"\0\0\0\x0cjp  ": "JPEG 2000",
-}
 
 PngImagePlugin.MAX_TEXT_MEMORY = 8 * 2**20  # bytes of unpacked text: 64 MB are a bomb
 
 
 class ImageRejected(SurefindError):
-    """An image that cannot be used: which one, why, and what to do."""
+    """Image that cannot be used: its name, the reason and a remedy."""
 
     def __init__(
         self, reason: str, *, source: str = "image", fix: str = "replace the image, or leave it out"
@@ -74,28 +62,33 @@ class ImageRejected(SurefindError):
 
 @dataclass(frozen=True)
 class DecodePolicy:
-    """What is let in; each limit is checked before memory is spent on what exceeds it."""
+    """Limits, checked before memory is allocated for the pixels."""
 
     max_bytes: PositiveInt = 100_000_000  # of the file
     max_pixels: PositiveInt = 50_000_000  # more than any phone's; Pillow itself ends at 178,956,970
     max_side: PositiveInt = 65_535  # JPEG's; resizing a longer side needs memory like a bomb
-    formats: tuple[str, ...] = FORMATS  # by content; the name of a file says nothing
 
     def __post_init__(self) -> None:
         check_fields(self)
-        for name in self.formats:
-            check_choice("formats", name, FORMATS)
 
 
 DEFAULT = DecodePolicy()
 
 
 def decode(source: ImageSource, policy: DecodePolicy = DEFAULT) -> Tensor:
-    """The pixels of one image, upright, uint8 (3, H, W), with channels last in memory.
+    """Decode one image to upright RGB pixels; alpha is composited over white.
 
-    Takes a path, the bytes of a file, a Pillow image, an array (H, W) or (H, W, 1, 3 or 4) of
-    uint8, or pixels as returned here. Only the first frame of an animation is used. Alpha is laid
-    over white. Raises `ImageRejected` for whatever is wrong with the image itself.
+    Args:
+        source: a path, the bytes of a file, a Pillow image, a uint8 array (H, W) or
+            (H, W, 1, 3 or 4), or pixels as returned here. Of an animation, the first frame.
+        policy: limits of bytes and pixels.
+
+    Returns:
+        uint8 tensor (3, H, W), with channels last in memory.
+
+    Raises:
+        ImageRejected: if the image cannot be read.
+        InvalidArgument: if `source` has a wrong type, dtype or shape.
 
     >>> decode(np.zeros((2, 5, 3), np.uint8)).shape
     torch.Size([3, 2, 5])
@@ -114,7 +107,7 @@ def decode(source: ImageSource, policy: DecodePolicy = DEFAULT) -> Tensor:
 
 
 def decode_picture(source: ImageSource, policy: DecodePolicy = DEFAULT) -> Image.Image:
-    """The same pixels as a Pillow image, to be shown or corrupted."""
+    """Decode one image to a Pillow image."""
     return Image.fromarray(decode(source, policy).permute(1, 2, 0).numpy())
 
 
@@ -134,9 +127,9 @@ def _open(source: ImageSource, policy: DecodePolicy) -> Image.Image:
     _check_bytes(len(source), policy.max_bytes)
     refuse_tiff_bombs(source, policy.max_pixels)
     try:
-        return Image.open(io.BytesIO(source), formats=policy.formats)
+        return Image.open(io.BytesIO(source), formats=FORMATS)
     except UnidentifiedImageError:
-        raise Unfit(_what_it_is(source, policy.formats)) from None
+        raise Unfit(_unidentified(source)) from None
 
 
 def _read(path: Path, max_bytes: int) -> bytes:
@@ -148,10 +141,10 @@ def _read(path: Path, max_bytes: int) -> bytes:
             raise Unfit("not a regular file")
         _check_bytes(found.st_size, max_bytes)
         with path.open("rb") as file:
-            return file.read(max_bytes + 1)  # no more, though it may have grown meanwhile
+            return file.read(max_bytes + 1)  # it may have grown meanwhile
     except FileNotFoundError:
         raise Unfit("no such file", fix="check the path") from None
-    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+    except (OSError, ValueError) as error:  # ValueError: an impossible file name
         reason = getattr(error, "strerror", None) or str(error)
         raise Unfit(
             f"cannot be read: {reason.lower()}", fix="check the path and its permissions"
@@ -183,7 +176,7 @@ def _check_size(width: int, height: int, policy: DecodePolicy) -> None:
 
 def _upright_pixels(image: Image.Image, policy: DecodePolicy) -> Tensor:
     _check_size(*image.size, policy)
-    image.load()  # all of it: half a JPEG fails here, and TIFF turns itself upright
+    image.load()  # a truncated file fails here, and TIFF turns itself upright
     turn = None
     with suppress(Exception):  # damaged EXIF says nothing about the pixels
         turn = _TURNS.get(image.getexif().get(_ORIENTATION, 1))
@@ -194,9 +187,9 @@ def _upright_pixels(image: Image.Image, policy: DecodePolicy) -> Tensor:
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:
-    """A loaded image as RGB: alpha over white, 16 bits scaled to 8, other colour spaces converted.
+    """Convert to RGB: alpha over white, 16 bits scaled to 8.
 
-    Floats and LAB are refused: their range or their white point is not known.
+    Floats and LAB are refused: their range or white point is not known.
     """
     if image.mode in _SIXTEEN_BITS:
         return Image.fromarray(_eight_bits(image)).convert("RGB")
@@ -212,10 +205,10 @@ def _to_rgb(image: Image.Image) -> Image.Image:
 
 
 def _eight_bits(image: Image.Image) -> NDArray[np.uint8]:
-    """The high bytes: Pillow's own conversion clips at 255, which turns most of it white."""
+    """Return the high bytes: Pillow's own conversion clips at 255."""
     values, depth, inverted = np.asarray(image), 16, False
     if isinstance(image, TiffImagePlugin.TiffImageFile) and image.mode != "I":
-        # Pillow leaves bits in use, and whether white is zero, to the reader of deep greys.
+        # Pillow does not apply bit depth and inversion to deep greys.
         depth = 12 if image.tag_v2.get(_BITS_PER_SAMPLE) == (12,) else 16
         inverted = image.tag_v2.get(_PHOTOMETRIC) == 0
     low, high = int(values.min()), int(values.max())
@@ -262,19 +255,15 @@ def _name(source: ImageSource) -> str:
     return str(getattr(source, "filename", "")) or "image"
 
 
-def _what_it_is(data: bytes, allowed: tuple[str, ...]) -> str:
-    """A reason that names the format, for bytes that no allowed plugin would open."""
+def _unidentified(data: bytes) -> str:
+    """Reason for bytes that no plugin opens."""
     for name in FORMATS:
         accept = Image.OPEN[name][1]
         if accept is not None and accept(data[:16]):
-            return f"damaged {name} header" if name in allowed else f"unsupported format {name}"
-    head = data[:1024].lstrip().lower()
-    if data[4:8] == b"ftyp":
+            return f"damaged {name} header"
+    if data[4:8] == b"ftyp":  # HEIC, AVIF
         return f"unsupported format {data[8:12].decode('ascii', 'replace').strip().upper()}"
-    for beginning, name in _OTHER_FORMATS.items():
-        if head.startswith(beginning.lower()):
-            return f"unsupported format {name}"
-    return "unsupported format SVG" if b"<svg" in head else "not an image"
+    return "unsupported format SVG" if b"<svg" in data[:1024].lower() else "not an image"
 
 
 def _reason(error: Exception, policy: DecodePolicy) -> str:

@@ -1,4 +1,4 @@
-"""Digests of images: equal content has equal digests."""
+"""Digests (sha256) of images, to find copies."""
 
 import hashlib
 from collections import Counter
@@ -14,7 +14,7 @@ _READ_AT_ONCE = 1 << 20
 
 
 def digest_of(source: ImageSource) -> str:
-    """sha256 of the content, in hex; "" for a file that cannot be read."""
+    """Return the sha256 of the content, in hex; "" for a file that cannot be read."""
     digest = hashlib.sha256()
     if isinstance(source, str | Path):
         try:
@@ -22,7 +22,7 @@ def digest_of(source: ImageSource) -> str:
                 while piece := file.read(_READ_AT_ONCE):
                     digest.update(piece)
         except (OSError, ValueError):
-            return ""  # decoding will say why
+            return ""  # decoding reports the reason
     elif isinstance(source, bytes):
         digest.update(source)
     else:
@@ -33,7 +33,7 @@ def digest_of(source: ImageSource) -> str:
 
 
 def file_digests(files: Sequence[Path]) -> list[str]:
-    """sha256 of each file that may have a copy among them; "" where no other has its size."""
+    """Return the sha256 of each file that may have a copy; "" if no other has its size."""
     sizes = [file.stat().st_size if file.is_file() else -1 for file in files]
     alike = Counter(sizes)
     return [

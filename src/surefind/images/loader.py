@@ -1,4 +1,4 @@
-"""Images in batches: decoded ahead in threads, bad ones left out and reported."""
+"""Loader: batches of images, decoded ahead in threads; bad images are skipped and reported."""
 
 import os
 from collections import deque
@@ -20,7 +20,7 @@ _SHOWN = 5  # rejected images named in an error
 
 
 class Rejection(NamedTuple):
-    """An image that was left out, and why."""
+    """Image that was skipped, and the reason."""
 
     row: int
     path: str  # "image" where the source had no name
@@ -28,14 +28,14 @@ class Rejection(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Images that were read, and which of the sources they are."""
+    """Images that were read, and their rows in the sources."""
 
     rows: Tensor  # (n,) int64, ascending
     pixels: Tensor  # (n, 3, S, S) uint8
 
 
 class TooManyRejected(SurefindError):
-    """So many images are bad that going on would hide a mistake."""
+    """More than the allowed share of images cannot be used."""
 
     def __init__(self, rejected: Sequence[Rejection], *, total: int, max_bad_share: float) -> None:
         shown = "".join(f"\n  {r.path}: {r.reason}" for r in rejected[:_SHOWN])
@@ -44,8 +44,7 @@ class TooManyRejected(SurefindError):
             f"{len(rejected)} of {total} images cannot be used, at most {max_bad_share:.2%} may be:"
             + shown
             + (f"\n  and {more} more" if more > 0 else ""),
-            fix="repair or remove them, or skip any number of them: max_bad_share=1 "
-            "(of a command, --max-bad-share 1)",
+            fix="repair or remove them, or skip them all: max_bad_share=1 (--max-bad-share 1)",
         )
         self.rejected = tuple(rejected)
 
@@ -53,10 +52,8 @@ class TooManyRejected(SurefindError):
 class Loader:
     """Batches in the order of the sources; a bad image is skipped and listed in `rejected`.
 
-    Stops with `TooManyRejected` as soon as more than `max_bad_share` of all sources were bad. By
-    default fewer than 20 images may hold no bad one: somebody is looking then, and should know.
-    Threads suffice, since decoding and resizing leave the interpreter to others.
-    At most `1 + prefetch` batches are held, whatever the number of sources.
+    Raises TooManyRejected as soon as more than `max_bad_share` of all sources were bad. At most
+    `1 + prefetch` batches are in memory. Decoding and resizing release the GIL.
     """
 
     def __init__(
@@ -71,12 +68,9 @@ class Loader:
         policy: DecodePolicy = DEFAULT,
     ) -> None:
         workers = usable_cores() if workers is None else workers
-        for name, value, least in (
-            ("batch_size", batch_size, 1),
-            ("workers", workers, 1),
-            ("prefetch", prefetch, 0),
-        ):
-            check_whole(name, value, smallest=least)
+        check_whole("batch_size", batch_size)
+        check_whole("workers", workers)
+        check_whole("prefetch", prefetch, smallest=0)
         check_number("max_bad_share", max_bad_share, "a share in [0, 1]", lambda x: 0 <= x <= 1)
         self.sources, self.preprocessing, self.policy = sources, preprocessing, policy
         self.batch_size, self.workers, self.prefetch = batch_size, workers, prefetch

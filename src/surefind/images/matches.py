@@ -1,7 +1,6 @@
-"""Which images match each other: by label, or by position."""
+"""Ground truth: which images match each other, by label or by position."""
 
 from abc import ABC, abstractmethod
-from math import isfinite
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -9,6 +8,7 @@ from scipy.spatial import cKDTree  # type: ignore[import-untyped]
 
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.images.catalog import Catalog
+from surefind.validation import check_number
 
 Rows = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -17,27 +17,28 @@ _QUERIES_AT_ONCE = 1024
 
 
 class Matches(ABC):
-    """Truth about the rows of a catalog; an image is neither match nor negative of itself."""
+    """Matches among the rows of a catalog; an image is neither match nor negative of itself."""
 
     @abstractmethod
     def positives(self, row: int) -> Rows:
-        """The other rows that match this one, ascending."""
+        """Return the other rows that match this one, ascending."""
 
     @abstractmethod
     def count(self, rows: Rows, among: Rows) -> Rows:
-        """How many of `among` each row matches, (len(rows),)."""
+        """Count the rows of `among` that each row matches, (len(rows),)."""
 
     @abstractmethod
     def match_pairs(self, rows: Rows, others: Rows) -> Mask:
-        """Whether each row matches the other beside it; shapes are broadcast."""
+        """Whether each row matches the corresponding other; shapes are broadcast."""
 
     def is_match(self, rows: Rows, others: Rows) -> Mask:
         """Which of the others each row matches, (len(rows), len(others))."""
         return self.match_pairs(np.asarray(rows)[:, None], np.asarray(others)[None, :])
 
-    @abstractmethod
     def is_negative(self, rows: Rows, others: Rows) -> Mask:
-        """Which of the others surely do not match each row, (len(rows), len(others))."""
+        """Which of the others do not match each row, (len(rows), len(others))."""
+        unlike: Mask = ~self.is_match(rows, others) & (rows[:, None] != others[None, :])
+        return unlike
 
 
 class ByLabel(Matches):
@@ -67,20 +68,11 @@ class ByLabel(Matches):
         alike: Mask = (self.codes[rows] == self.codes[others]) & (rows != others)
         return alike
 
-    def is_negative(self, rows: Rows, others: Rows) -> Mask:
-        unlike: Mask = self.codes[rows][:, None] != self.codes[others][None, :]
-        return unlike
-
 
 class ByPosition(Matches):
-    """Images taken within `radius` metres match, beyond `negative_radius` they do not.
+    """Images taken within `radius` metres match, all others are negatives."""
 
-    In between it is not known: such a pair is neither.
-    """
-
-    def __init__(
-        self, positions: ArrayLike, *, radius: float = 25.0, negative_radius: float = 25.0
-    ) -> None:
+    def __init__(self, positions: ArrayLike, *, radius: float = 25.0) -> None:
         self.metres = np.asarray(positions, dtype=np.float64)
         if self.metres.ndim != 2 or not np.isfinite(self.metres).all():
             raise InvalidArgument(
@@ -88,17 +80,12 @@ class ByPosition(Matches):
                 expected="finite metres, shape (N, 2) or (N, 3)",
                 got=f"shape {self.metres.shape}, or nan or infinity in it",
             )
-        if not (0 < radius <= negative_radius and isfinite(negative_radius)):
-            raise InvalidArgument(
-                "radius, negative_radius",
-                expected="0 < radius <= negative_radius",
-                got=f"{radius} and {negative_radius}",
-            )
-        self.radius, self.negative_radius = radius, negative_radius
+        check_number("radius", radius, "a distance above 0", lambda metres: metres > 0)
+        self.radius = radius
         self._tree = cKDTree(self.metres)
 
     def positives(self, row: int) -> Rows:
-        generous = self.radius * (1 + 1e-9)  # the comparison that counts is is_match's
+        generous = self.radius * (1 + 1e-9)  # is_match decides
         near = self._tree.query_ball_point(self.metres[row], generous, return_sorted=True)
         near = np.array(near, dtype=np.int64)
         others: Rows = near[self.is_match(np.array([row]), near)[0]]
@@ -118,27 +105,19 @@ class ByPosition(Matches):
         return counts
 
     def match_pairs(self, rows: Rows, others: Rows) -> Mask:
-        near: Mask = (self._squared_distance(rows, others) <= self.radius**2) & (rows != others)
-        return near
-
-    def is_negative(self, rows: Rows, others: Rows) -> Mask:
-        far: Mask = self._squared_distance(rows[:, None], others[None, :]) > self.negative_radius**2
-        return far
-
-    def _squared_distance(self, rows: Rows, others: Rows) -> NDArray[np.float64]:
-        """Axis by axis: less memory than a difference of all."""
         squared = np.zeros(np.broadcast_shapes(np.shape(rows), np.shape(others)))
-        for axis in self.metres.T:
+        for axis in self.metres.T:  # one by one: less memory
             squared += np.square(axis[rows] - axis[others])
-        return squared
+        near: Mask = (squared <= self.radius**2) & (rows != others)
+        return near
 
 
 def matches_of(catalog: Catalog, radius: float = 25.0) -> Matches:
-    """By label where the catalog has labels, else by position within `radius` metres."""
+    """Return matches by label if the catalog has labels, else by position."""
     if catalog.labels:
         return ByLabel(catalog.codes)
     if catalog.positions:
-        return ByPosition(catalog.positions, radius=radius, negative_radius=radius)
+        return ByPosition(catalog.positions, radius=radius)
     raise InvalidFile(
         f"{catalog.root}: its images have neither labels nor positions",
         fix="put each class in a folder of its own, or give a CSV with a label column",

@@ -1,4 +1,4 @@
-"""How pixels become what an encoder takes; saved with its weights, since they depend on it."""
+"""Preprocessing: resize and normalise pixels; saved with the weights of an encoder."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -19,12 +19,12 @@ RESIZES = ("squash", "crop", "pad")
 INTERPOLATIONS = ("bicubic", "bilinear")
 Colour = tuple[FiniteFloat, FiniteFloat, FiniteFloat]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-_LONGEST = 4  # times the shorter side; what is farther out cannot reach a centre crop
+_LONGEST = 4  # times the shorter side: what is farther out cannot reach a centre crop
 
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """Size and colours of the input; two encoders agree only if these do.
+    """Size and normalisation of the input.
 
     >>> Preprocessing(size=64, resize="pad").resize_image(torch.zeros(3, 20, 90).byte()).shape
     torch.Size([3, 64, 64])
@@ -32,7 +32,7 @@ class Preprocessing:
 
     # side of the square input
     size: Annotated[int, Field(ge=1, le=4096), "a whole number from 1 to 4096"] = 224
-    resize: str = "squash"  # ignore the aspect; "crop" the centre; "pad" with the mean colour
+    resize: str = "squash"  # ignores the aspect; or "crop" the centre, "pad" with the mean colour
     # of the shorter side that "crop" keeps
     crop_share: Annotated[float, Field(gt=0, le=1), "a share in (0, 1]"] = 1.0
     interpolation: str = "bicubic"  # or "bilinear"; both with antialiasing
@@ -49,7 +49,7 @@ class Preprocessing:
         check_fields(self)
 
     def resize_image(self, pixels: Tensor) -> Tensor:
-        """One image, uint8 (3, H, W), to (3, size, size)."""
+        """Resize one image, uint8 (3, H, W), to (3, size, size)."""
         height, width = pixels.shape[1:]
         if self.resize == "squash":
             return self._scale(pixels, self.size, self.size)
@@ -57,8 +57,8 @@ class Preprocessing:
             share = self.size / max(height, width)
             inner = self._scale(pixels, *(max(1, round(side * share)) for side in (height, width)))
             colour = np.clip(np.rint(np.array(self.mean) * 255), 0, 255).astype(np.uint8)
-            canvas = np.empty((3, self.size, self.size), np.uint8)  # torch copies in threads, which
-            canvas[:] = colour[:, None, None]  # costs far more than it gains beside the decoders
+            canvas = np.empty((3, self.size, self.size), np.uint8)  # numpy: torch starts threads
+            canvas[:] = colour[:, None, None]
             centre(torch.from_numpy(canvas), *inner.shape[1:]).numpy()[:] = inner.numpy()
             return torch.from_numpy(canvas)
         shorter = min(height, width)
@@ -68,7 +68,7 @@ class Preprocessing:
         return centre(scaled, self.size, self.size)
 
     def normalise(self, batch: Tensor) -> Tensor:
-        """uint8 (N, 3, S, S) to float32 with the mean and deviation taken out."""
+        """Normalise uint8 (N, 3, S, S) to float32 by mean and standard deviation."""
         std = torch.tensor(self.std, device=batch.device)[:, None, None]
         mean = torch.tensor(self.mean, device=batch.device)[:, None, None]
         return batch.float().mul_(1 / (255 * std)).sub_(mean / std)
@@ -79,7 +79,7 @@ class Preprocessing:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """What `as_dict` gave; a name it does not know is an error, not ignored."""
+        """Rebuild from `as_dict`; an unknown name raises InvalidArgument."""
         check_names(cls, values, argument="preprocessing")
         return cls(**values)
 
@@ -93,6 +93,6 @@ class Preprocessing:
 
 
 def centre(pixels: Tensor, height: int, width: int) -> Tensor:
-    """The middle of an image, as a view."""
+    """Return the centre of an image, as a view."""
     top, left = (pixels.shape[1] - height) // 2, (pixels.shape[2] - width) // 2
     return pixels[:, top : top + height, left : left + width]

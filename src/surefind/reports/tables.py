@@ -5,11 +5,12 @@ from math import isfinite, isnan, nan
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from surefind.encoders.model_card import TASK, Measured, markdown, plain
+from surefind.encoders.model_card import TASK, Measured, markdown
 from surefind.errors import InvalidFile
 from surefind.metrics.bootstrap import Estimate
 from surefind.reports.result import EvalResult, Ladder, Ranking, Signal
 from surefind.reports.signals import TRAINING_FREE, is_learned, ranking_name, signal_name
+from surefind.text import printable
 
 MISSING = "\N{EN DASH}"
 LOWER_IS_BETTER = ("AURC", "E-AURC", "ECE", "Brier", "NLL")
@@ -281,9 +282,9 @@ def read_measured(report: Path, *, fingerprint: str) -> Measured:
     results = [
         HubResult(
             task_type=TASK,
-            dataset_type=plain(about.data_name),
-            dataset_name=plain(about.data_name),
-            dataset_split=plain(about.split),
+            dataset_type=printable(about.data_name),
+            dataset_name=printable(about.data_name),
+            dataset_split=printable(about.split),
             metric_type=kind,
             metric_name=name,
             metric_value=round(value.value, 4),

@@ -1,1 +1,1 @@
-"""From splits and a recipe to a trained encoder."""
+"""Training of encoders: recipes, sampling, hard negatives, the training loop."""

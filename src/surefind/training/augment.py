@@ -1,4 +1,4 @@
-"""Random views of images: rotated, cropped, flipped, re-coloured; a whole batch at once."""
+"""Random augmentation of a batch of images: rotation, crop, flip, colour jitter."""
 
 import math
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Augmentation:
     flip: bool = True
 
     def __call__(self, pixels: Tensor, size: int, generator: torch.Generator) -> Tensor:
-        """(N, 3, H, W) uint8 -> (N, 3, size, size) uint8, each image with its own view."""
+        """Augment each image on its own: (N, 3, H, W) uint8 to (N, 3, size, size) uint8."""
         count = len(pixels)
         grid = functional.affine_grid(
             self._views(count, generator), [count, 3, size, size], align_corners=False
@@ -34,7 +34,7 @@ class Augmentation:
         return recoloured.round_().clamp_(0, 255).to(torch.uint8)
 
     def _views(self, count: int, generator: torch.Generator) -> Tensor:
-        """Where each corner of a view comes from: (N, 2, 3) affine maps of [-1, 1]^2."""
+        """Affine maps (N, 2, 3) of [-1, 1]^2 from views to images."""
         area = _uniform(self.scale, 1, count, generator)
         aspect = _uniform(-math.log(ASPECT), math.log(ASPECT), count, generator).exp()
         width, height = (area * aspect).sqrt().clamp(max=1), (area / aspect).sqrt().clamp(max=1)
@@ -47,7 +47,7 @@ class Augmentation:
         return torch.stack(rows, dim=1).view(count, 2, 3)
 
     def _recolour(self, views: Tensor, generator: torch.Generator) -> Tensor:
-        """Hue, saturation, brightness and contrast are one linear map of the colours."""
+        """Apply hue, saturation, brightness and contrast as one linear map of the colours."""
         count = len(views)
         brightness, contrast, saturation = (
             _uniform(1 - self.jitter, 1 + self.jitter, count, generator)[:, None, None]

@@ -1,7 +1,7 @@
-"""Network, images, loss and optimiser that a recipe asks for."""
+"""Build encoder, images, loss and optimiser from a recipe."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,27 +24,20 @@ from surefind.training.data import TrainingImages
 from surefind.training.recipe import LossPart, OptimiserPart, Recipe
 from surefind.training.sampling import Rows, Stream, rng
 
-PCA_IMAGES = 4000  # that the mean head is started from, at most
-LENGTH_IMAGES = 256  # that tell how long means are at the start
+PCA_IMAGES = 4000  # for the PCA that initialises the mean head, at most
+LENGTH_IMAGES = 256  # for the length of means at the start, at most
 
 
 def make_encoder(recipe: Recipe) -> Encoder:
     part = recipe.encoder
     dim = part.dim or backbone_channels(part.backbone)
+    own = {field.name for field in fields(EncoderConfig)}
+    shared = {name: value for name, value in vars(part).items() if name in own}
+    preprocessing = default_preprocessing(part.backbone)
     config = EncoderConfig(
-        backbone=part.backbone,
-        dim=dim,
-        family=part.family,
-        dropout=part.dropout,
-        head_dropout=part.head_dropout,
-        unit_pooling=part.unit_pooling,
-        unit_means=part.unit_means,
-        mean_scale=part.mean_scale,
-        variance_layer_norm=part.variance_layer_norm,
+        **shared | {"dim": dim},
         initial_var=part.initial_spread / dim,
-        preprocessing=replace(
-            default_preprocessing(part.backbone), size=part.size, resize=part.resize
-        ),
+        preprocessing=replace(preprocessing, size=part.size, resize=part.resize),
     )
     named = part.weights in ("pretrained", "none")
     return Encoder.create(
@@ -69,7 +62,7 @@ def make_images(recipe: Recipe, catalog: Catalog, encoder: Encoder) -> TrainingI
 
 
 def divide_classes(recipe: Recipe, catalog: Catalog) -> tuple[Rows, Rows]:
-    """Rows that the first phase trains on, and rows that the phase of the variance trains on."""
+    """Return the rows of the main phase and those of the variance phase."""
     everything = np.arange(len(catalog))
     if not (recipe.variance.steps and recipe.variance.held_out):
         return everything, everything
@@ -86,7 +79,7 @@ def divide_classes(recipe: Recipe, catalog: Catalog) -> tuple[Rows, Rows]:
 
 
 def start_from_images(recipe: Recipe, encoder: Encoder, images: TrainingImages, rows: Rows) -> None:
-    """Start the mean head where the recipe says, and free means at the length of the prior."""
+    """Initialise the mean head by PCA, and the scale of free means, if the recipe says so."""
     pca, free = recipe.encoder.start == "pca", not recipe.encoder.unit_means
     if not (pca or (free and encoder.log_scale is not None)):
         return
@@ -97,7 +90,7 @@ def start_from_images(recipe: Recipe, encoder: Encoder, images: TrainingImages, 
     with torch.inference_mode():
         pixels = (encoder.prepare(pixels) for _, pixels in images.plain(some))
         parts = [encoder.mean_head.pool(encoder.features(batch)) for batch in pixels]
-    together = torch.cat(parts).clone()  # no longer a tensor of inference mode
+    together = torch.cat(parts).clone()  # tensors of inference mode take no gradient
     if pca:
         encoder.mean_head.start_from_pca(together)
     encoder.start_at_length_one(together)
@@ -134,7 +127,7 @@ def make_optimiser(encoder: Encoder, part: OptimiserPart) -> torch.optim.Adam:
 
 
 def make_variance_optimiser(encoder: Encoder, *, lr: float) -> torch.optim.Adam:
-    """Adam over the variance head; everything else stands still."""
+    """Adam over the variance head; everything else is frozen."""
     assert encoder.variance_head is not None
     encoder.requires_grad_(False)
     encoder.variance_head.requires_grad_(True)
@@ -152,7 +145,7 @@ def _adam(
 
 
 def freeze_backbone(encoder: Encoder, part: OptimiserPart) -> None:
-    """Stop the gradient of the backbone, or of those of its parameters that the recipe names."""
+    """Freeze the backbone, or those of its parameters that the recipe names."""
     encoder.requires_grad_(True)
     if part.freeze == "backbone":
         encoder.backbone.requires_grad_(False)
@@ -165,14 +158,14 @@ def freeze_backbone(encoder: Encoder, part: OptimiserPart) -> None:
                 "optimiser.freeze_first",
                 expected=f"starts of parameter names of {encoder.config.backbone}",
                 got=repr(start),
-                fix="its parts are " + ", ".join(known),
+                fix="known: " + ", ".join(known),
             )
         for parameter in named:
             parameter.requires_grad_(False)
 
 
 def train_mode(encoder: Encoder, *, batch_norm: str) -> None:
-    """Dropout on; running statistics of batch norm stand still unless they are to be trained."""
+    """Set training mode; with "frozen", batch norm keeps its running statistics."""
     encoder.train()
     if batch_norm == "frozen":
         for module in encoder.modules():

@@ -1,4 +1,4 @@
-"""Training data: random views of images or stored feature maps, step by step."""
+"""Training data: augmented images or stored feature maps, batch by batch."""
 
 import math
 from abc import ABC, abstractmethod
@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import interpolate
 from torch.utils.data import DataLoader, Dataset
@@ -27,9 +28,9 @@ from surefind.training.recipe import Recipe
 from surefind.training.sampling import BalancedBatches, BatchPlan, Rows, Stream, rng
 
 MOST_MAP_BYTES = 8 << 30
-BATCH = 64  # images read at once where no step says how many
+BATCH = 64  # images read at once outside of training steps
 NOTHING_READ = "no image can be read; surefind check DATA names the reasons"
-LARGER = 8 / 7  # images before a random crop, relative to the size of training
+LARGER = 8 / 7  # size before a random crop, relative to the size of training
 
 
 class LoadRequest(NamedTuple):
@@ -40,7 +41,7 @@ class LoadRequest(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """The images of a request that could be read, and where in it they stood."""
+    """Images of a request that could be read, and their positions in it."""
 
     positions: Rows
     inputs: Tensor
@@ -48,7 +49,7 @@ class Loaded(NamedTuple):
 
 
 class TrainingImages(Dataset[Loaded]):
-    """Views of images; which ones is decided by the seed, the step and the place in the batch."""
+    """Augmented images; the views depend on the seed, the step and the position in the batch."""
 
     def __init__(
         self,
@@ -64,23 +65,23 @@ class TrainingImages(Dataset[Loaded]):
         self.seed, self.threads = seed, threads
         read_size = size if augmentation is None else round(LARGER * size)
         self.preprocessing = replace(preprocessing, size=read_size)
-        self.kept: Tensor | None = None
+        self.decoded: Tensor | None = None  # all images, with `keep_in_memory`
         self.unreadable: dict[int, Rejection] = {}
 
     def keep_in_memory(self) -> list[Rejection]:
-        """Decode everything once; later steps only augment."""
+        """Decode all images once; later steps only augment."""
         everything = np.arange(len(self.catalog))
         shape = (len(everything), 3, self.preprocessing.size, self.preprocessing.size)
-        kept = torch.zeros(shape, dtype=torch.uint8)
+        decoded = torch.zeros(shape, dtype=torch.uint8)
         for rows in np.array_split(everything, -(-len(everything) // BATCH)):
             loaded = self._read(rows)
-            kept[rows[loaded.positions]] = loaded.inputs
+            decoded[rows[loaded.positions]] = loaded.inputs
             self.unreadable |= {rejection.row: rejection for rejection in loaded.rejected}
-        self.kept = kept
+        self.decoded = decoded
         return list(self.unreadable.values())
 
     def __getitem__(self, request: LoadRequest) -> Loaded:
-        """Random views, (n, 3, size, size) uint8."""
+        """Load and augment, (n, 3, size, size) uint8."""
         loaded = self._read(request.rows)
         if self.augmentation is None or len(loaded.positions) == 0:
             return loaded
@@ -89,7 +90,7 @@ class TrainingImages(Dataset[Loaded]):
         return loaded._replace(inputs=views)
 
     def plain(self, rows: Rows) -> Iterator[tuple[Rows, Tensor]]:
-        """The rows that can be read and their pixels, not augmented, some at a time."""
+        """Yield batches of readable rows and their pixels, not augmented."""
         for start in range(0, len(rows), BATCH):
             some = rows[start : start + BATCH]
             loaded = self._read(some)
@@ -100,10 +101,10 @@ class TrainingImages(Dataset[Loaded]):
                 yield some[loaded.positions], pixels
 
     def _read(self, rows: Rows) -> Loaded:
-        if self.kept is not None:
+        if self.decoded is not None:
             readable = np.array([row not in self.unreadable for row in rows.tolist()], dtype=bool)
             rejected = [self.unreadable[row] for row in rows[~readable].tolist()]
-            return Loaded(np.flatnonzero(readable), self.kept[rows[readable]], rejected)
+            return Loaded(np.flatnonzero(readable), self.decoded[rows[readable]], rejected)
         loader = Loader(
             [self.catalog.file(int(row)) for row in rows],
             self.preprocessing,
@@ -120,36 +121,36 @@ class TrainingImages(Dataset[Loaded]):
 
 
 class Source(ABC):
-    """Where inputs come from, and how they become embeddings."""
+    """Inputs of the training steps, and how they are embedded."""
 
     encoder: Encoder
 
     @abstractmethod
     def load(self, requests: Iterator[LoadRequest]) -> Iterator[Loaded]:
-        """The inputs of one request after the other."""
+        """Load the inputs of each request."""
 
     @abstractmethod
     def embed(self, inputs: Tensor) -> Embeddings:
-        """With a graph, where one is wanted."""
+        """Embed inputs, with a graph if gradients are enabled."""
 
     @abstractmethod
     def plain(self, rows: Rows) -> Iterator[tuple[Rows, Tensor]]:
-        """The rows that can be read and their inputs, not augmented, some at a time."""
+        """Yield batches of readable rows and their inputs, not augmented."""
 
     @torch.no_grad()
-    def embed_rows(self, rows: Rows) -> tuple[Rows, Embeddings]:
-        """The rows that could be read and their embeddings, without augmentation or a graph."""
+    def embed_means(self, rows: Rows) -> tuple[Rows, NDArray[np.float32]]:
+        """Return the readable rows and their means (n, D), without augmentation."""
         self.encoder.eval()
-        done = [(some, self.embed(inputs)) for some, inputs in self.plain(rows)]
+        done = [(some, self.embed(inputs).mean) for some, inputs in self.plain(rows)]
         if not done:
             raise SurefindError(NOTHING_READ)
-        family = type(done[0][1])
-        return np.concatenate([some for some, _ in done]), family.cat([part for _, part in done])
+        readable, means = zip(*done, strict=True)
+        return np.concatenate(readable), torch.cat(means).float().cpu().numpy()
 
 
 @dataclass(frozen=True)
 class PixelSource(Source):
-    """Images, decoded and augmented in worker processes or in threads of this one."""
+    """Images, decoded and augmented in worker processes or in threads of this process."""
 
     encoder: Encoder
     images: TrainingImages
@@ -161,7 +162,7 @@ class PixelSource(Source):
             sampler=requests,
             batch_size=None,
             num_workers=self.workers,
-            collate_fn=_as_it_is,  # type: ignore[arg-type]  # one request at a time, not a list
+            collate_fn=_identity,  # type: ignore[arg-type]  # one request at a time, not a list
         )
         yield from loader
 
@@ -174,7 +175,7 @@ class PixelSource(Source):
 
 @dataclass(frozen=True)
 class FeatureSource(Source):
-    """Feature maps of a backbone that does not change, several random views of each image."""
+    """Stored feature maps of a frozen backbone, for several random views of each image."""
 
     encoder: Encoder
     maps: Tensor  # (rows, 1 + views, C, H, W) float16; the first is the plain image
@@ -186,7 +187,7 @@ class FeatureSource(Source):
     def compute(
         cls, encoder: Encoder, images: TrainingImages, rows: Rows, *, views: int
     ) -> "FeatureSource":
-        """Every image as it is and, where there is augmentation, `views` random views of it."""
+        """Compute the maps of each image and, with augmentation, of `views` random views."""
         encoder.eval()
         views = 0 if images.augmentation is None else views
         maps: Tensor | None = None
@@ -231,12 +232,12 @@ class FeatureSource(Source):
             yield some, self.maps[[self.numbers[int(row)] for row in some], 0]
 
 
-def _as_it_is(loaded: Loaded) -> Loaded:
+def _identity(loaded: Loaded) -> Loaded:
     return loaded
 
 
 class StepBatch(NamedTuple):
-    """One step: what all processes do, and what this one was given to embed."""
+    """One step: the plan of all processes, and the share that this one embeds."""
 
     plan: BatchPlan
     loaded: Loaded
@@ -245,7 +246,7 @@ class StepBatch(NamedTuple):
 
 @dataclass
 class Batches:
-    """The batches of a phase, from any step on; fills the cache of negatives when it is due."""
+    """Batches of a phase, from any step on; refills the cache of negatives when it is due."""
 
     recipe: Recipe
     matches: Matches
@@ -256,7 +257,7 @@ class Batches:
     cache: NegativeCache | None = None
 
     def between(self, start: int, end: int) -> Iterator[StepBatch]:
-        """Those of the steps start ... end - 1 of the phase."""
+        """Yield the batches of the steps start ... end - 1 of the phase."""
         mines = self.recipe.batch.kind == "tuples"
         every = self.recipe.mining.every if mines else end
         while start < end:
@@ -267,19 +268,18 @@ class Batches:
             start = stop
 
     def _fill(self, step: int) -> NegativeCache:
-        part, seed = self.recipe.mining, self.recipe.seed
         rows = choose_cached_rows(
-            self.matches, self.rows, size=part.cache, seed=seed, step=self.offset + step
+            self.matches,
+            self.rows,
+            size=self.recipe.mining.cache,
+            seed=self.recipe.seed,
+            step=self.offset + step,
         )
-        ours, embeddings = self.source.embed_rows(rows[self.group.share(len(rows))])
-        return NegativeCache(
-            self.group.gather_numbers(ours),
-            self.group.gather_embeddings(embeddings).to("cpu"),
-            step,
-        )
+        ours, means = self.source.embed_means(rows[self.group.share(len(rows))])
+        return NegativeCache(self.group.gather_array(ours), self.group.gather_array(means))
 
     def _plans(self) -> Callable[[int], BatchPlan]:
-        batch, mining, seed = self.recipe.batch, self.recipe.mining, self.recipe.seed
+        batch, seed = self.recipe.batch, self.recipe.seed
         if self.cache is None:
             return BalancedBatches(self.matches, self.rows, batch.classes, batch.images, seed).plan
         return TupleBatches(
@@ -288,11 +288,7 @@ class Batches:
             tuples=batch.tuples,
             negatives=batch.negatives,
             margin=self.recipe.loss.own_margin,
-            candidates=mining.candidates,
             seed=seed,
-            uncertainty=mining.uncertainty,
-            skip_share=mining.skip_share,
-            skip_above=mining.skip_above,
         ).plan
 
     def _load(

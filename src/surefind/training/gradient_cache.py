@@ -1,4 +1,4 @@
-"""Gradient caching: the gradient of a whole batch that is embedded in chunks, by any processes."""
+"""Gradient caching: the gradient of a whole batch that is embedded in chunks."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,12 +20,12 @@ def backward(
     group: ProcessGroup,
     module: nn.Module,
 ) -> tuple[Tensor, Embeddings]:
-    """Add the gradient of loss(embed(all inputs)) to the parameters; the loss and the embeddings.
+    """Add the gradient of loss(embed(batch)) to the parameters; return the loss and embeddings.
 
-    `inputs` are this process's share of the batch, embedded by `module`. When they are more than
-    one chunk, or there is more than one process, the batch is first embedded without a graph, the
-    loss is taken on all of it, and each chunk is embedded once more to pass its part of the
-    gradient on (gradient caching): memory is that of one chunk and the gradient is the same.
+    `inputs` are this process's share of the batch, embedded by `module`. If they are more than
+    one chunk, or there are several processes, the batch is first embedded without a graph; then
+    each chunk is embedded again to backpropagate its rows of the gradient. Memory is that of one
+    chunk, and the gradient is the same.
     """
     if group.size == 1 and (chunk == 0 or len(inputs) <= chunk):
         embeddings = embed(inputs)
@@ -35,7 +35,7 @@ def backward(
     chunks = inputs.split(chunk or max(1, len(inputs)))
     device = next(module.parameters()).device
     rng_states, parts = [], []
-    with torch.no_grad(), _statistics_kept(module):
+    with torch.no_grad(), _frozen_statistics(module):
         for piece in chunks:
             rng_states.append(_rng_states(device))
             parts.append(embed(piece))
@@ -47,7 +47,7 @@ def backward(
     first = sum(group.gather(len(ours))[: group.rank])
     after = _rng_states(device)
     for piece, states in zip(chunks, rng_states, strict=True):
-        _set_rng_states(device, states)  # the second pass uses the same dropout mask
+        _set_rng_states(device, states)  # so that the second pass uses the same dropout mask
         again = embed(piece)
         rows = slice(first, first + len(piece))
         pairs = ((again.mean, slopes[0][rows]), (again.spread, slopes[1][rows]))
@@ -59,7 +59,7 @@ def backward(
 
 
 def _rng_states(device: torch.device) -> tuple[Tensor, ...]:
-    """Of the CPU's generator and, elsewhere, of the device's own, which draws its dropout masks."""
+    """States of the CPU's generator and, on another device, of its own."""
     own = () if device.type == "cpu" else (torch.get_device_module(device).get_rng_state(device),)
     return torch.get_rng_state(), *own
 
@@ -71,8 +71,8 @@ def _set_rng_states(device: torch.device, states: tuple[Tensor, ...]) -> None:
 
 
 @contextmanager
-def _statistics_kept(module: nn.Module) -> Iterator[None]:
-    """Batch norm in training mode uses the batch's statistics but does not add them to its own."""
+def _frozen_statistics(module: nn.Module) -> Iterator[None]:
+    """Do not update the running statistics of batch norm."""
     norms = [part for part in module.modules() if isinstance(part, _BatchNorm)]
     tracked = [norm.track_running_stats for norm in norms]
     try:

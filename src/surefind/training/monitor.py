@@ -15,7 +15,7 @@ log = logging.getLogger("surefind")
 
 
 class TrainingStopped(SurefindError):
-    """Training cannot go on as it is; what was saved before is intact."""
+    """Training was stopped; the last saved model and state are intact."""
 
 
 ADVICE = {
@@ -28,12 +28,12 @@ ADVICE = {
     "no batch has a triplet": "check the labels: a class needs two images, and there must be two "
     "classes (surefind check)",
 }
-VAGUE = 100.0  # D times the variance, in squared lengths of a mean: nothing can be told apart
+MAX_SPREAD = 100.0  # D times the variance, in squared lengths of a mean
 AT_ONCE = ("the loss is not finite", "the gradient is not finite")
 
 
 class TrainingMonitor:
-    """Warns when a symptom lasts a few steps, stops training when it lasts `patience` steps."""
+    """Warn if a symptom lasts a few steps; stop training if it lasts `patience` steps."""
 
     def __init__(self, *, floor: float, patience: int = 10) -> None:
         self.floor, self.patience = floor, patience
@@ -42,7 +42,6 @@ class TrainingMonitor:
         self.lasting: Counter[str] = Counter()
 
     def state_dict(self) -> dict[str, Any]:
-        """What a resumed run must know to stop at the same step."""
         return {"first_loss": self.first_loss, "lasting": dict(self.lasting)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -51,14 +50,14 @@ class TrainingMonitor:
     def check_step(
         self, *, loss: Tensor, gradient: Tensor, embeddings: Embeddings, step: int
     ) -> None:
-        """Raises TrainingStopped before the optimiser makes a bad step."""
+        """Raise TrainingStopped if the loss, gradient or embeddings show a lasting problem."""
         value = float(loss)
         if self.first_loss is None and math.isfinite(value):
             self.first_loss = value
         self._count(self._symptoms(value, float(gradient), embeddings.detach()), step)
 
     def check_empty_batch(self, step: int) -> None:
-        """A step without a triplet."""
+        """Count a step without a triplet."""
         self._count(["no batch has a triplet"], step)
 
     def _count(self, seen: list[str], step: int) -> None:
@@ -73,7 +72,7 @@ class TrainingMonitor:
         mean, spread, first = embeddings.mean, embeddings.spread, self.first_loss
         unit = normalize(mean, dim=1)
         var = float((1 / spread if isinstance(embeddings, VonMisesFisher) else spread).median())
-        largest = VAGUE * max(1.0, float(mean.square().sum(1).mean()))
+        largest = MAX_SPREAD * max(1.0, float(mean.square().sum(1).mean()))
         found = {
             "the loss is not finite": not math.isfinite(loss),
             "the gradient is not finite": not math.isfinite(gradient),

@@ -1,4 +1,4 @@
-"""Everything that decides a training run, as one value that a TOML file can say."""
+"""Recipe: every setting of a training run, read from TOML."""
 
 import json
 import tomllib
@@ -21,7 +21,7 @@ ThreeOrMore = Annotated[int, Field(ge=3)]
 
 @dataclass(frozen=True)
 class EncoderPart:
-    """The network."""
+    """Network."""
 
     backbone: str = "resnet50.tv_in1k"  # any of timm's, or "tiny", "resnet50_v1"
     weights: str = "pretrained"  # "pretrained" (downloaded), "none", or a safetensors file
@@ -41,13 +41,13 @@ class EncoderPart:
 
 @dataclass(frozen=True)
 class LossPart:
-    """What is minimised."""
+    """Loss."""
 
     name: Literal["triplet", "triplet-regression", "bayesian"] = "bayesian"
     margin: float | None = None  # 0 for bayesian, 0.2 for the others
     kl_scale: float = 1e-6
     method: Literal["clt", "saddlepoint", "exact"] = "clt"
-    centred: bool = False  # the means alone say which image is nearer
+    centred: bool = False  # bias-corrected: the means alone decide which image is nearer
     floor: Share = 0.0  # added to the probability, which bounds the loss
     prior_var: float | None = None  # of the Gaussian prior; 1/D, unless given
     sphere: Literal["exact", "gaussian"] = "exact"  # gaussian: moments with variance 1/kappa
@@ -62,7 +62,7 @@ class LossPart:
 
 @dataclass(frozen=True)
 class BatchPart:
-    """Which images make one step."""
+    """Images of one step."""
 
     kind: Literal["tuples", "balanced"] = "tuples"
     tuples: PositiveInt = 25  # of an anchor, a positive and some negatives
@@ -74,7 +74,7 @@ class BatchPart:
 
 @dataclass(frozen=True)
 class MiningPart:
-    """The cache of hard negatives (tuples), and what uncertainty has to say there.
+    """Cache of hard negatives, for batches of tuples.
 
     A triplet is used if it violates d_ap - d_an + margin <= 0, with the model's own distances of
     means and the margin of the loss.
@@ -82,15 +82,11 @@ class MiningPart:
 
     cache: ThreeOrMore = 5000  # images
     every: PositiveInt = 1000  # steps between two fillings
-    candidates: PositiveInt = 50  # nearest negatives that a tuple's are taken from
-    uncertainty: Literal["ignore", "weight", "skip"] = "ignore"
-    skip_share: float = 0.1  # skip: of the vaguest images
-    skip_above: float = 0.95  # skip: triplets already right with this probability
 
 
 @dataclass(frozen=True)
 class OptimiserPart:
-    """Adam and who takes part."""
+    """Adam, learning rates and frozen parameters."""
 
     lr: PositiveFloat = 1e-5
     backbone_lr: float | None = None  # lr, unless given
@@ -119,7 +115,7 @@ class AugmentPart:
 
 @dataclass(frozen=True)
 class VariancePart:
-    """A second phase that trains only the variance; the best by validation is kept."""
+    """Second phase that trains only the variance; the best model by validation is saved."""
 
     steps: NonNegativeInt = 0  # 0: no such phase
     held_out: Share = 0.0  # share of the training classes that only this phase uses; 0: all
@@ -129,7 +125,7 @@ class VariancePart:
 
 @dataclass(frozen=True)
 class SchedulePart:
-    """How long."""
+    """Length of the run, validation and checkpoints."""
 
     steps: PositiveInt = 20_000
     validate_every: PositiveInt = 1000
@@ -141,7 +137,7 @@ class SchedulePart:
 
 @dataclass(frozen=True)
 class DataPart:
-    """How images reach the network."""
+    """Image loading and validation split."""
 
     workers: int = 0  # processes; 0: threads of this one
     memory: bool = False  # decode all training images once and keep them
@@ -152,7 +148,7 @@ class DataPart:
 
 @dataclass(frozen=True)
 class Recipe:
-    """One run."""
+    """Every setting of a training run."""
 
     seed: int = 0
     encoder: EncoderPart = field(default_factory=EncoderPart)
@@ -166,7 +162,7 @@ class Recipe:
     data: DataPart = field(default_factory=DataPart)
 
     def __post_init__(self) -> None:
-        """Check what no single key's type can say."""
+        """Check combinations of keys."""
         if self.encoder.family != "point":
             return
         if self.loss.name != "triplet":
@@ -181,13 +177,19 @@ class Recipe:
 
     @classmethod
     def read(cls, source: str | Path, overrides: Sequence[str] = ()) -> Self:
-        """A file, or the name of a recipe that comes with surefind; overrides are `a.b=c`.
+        """Read a recipe.
 
-        `one+other` puts the keys of the second over those of the first.
+        Args:
+            source: a TOML file, or the name of a built-in recipe; of `one+other` the keys of the
+                second override those of the first.
+            overrides: single keys, as `table.key=value`.
+
+        Raises:
+            InvalidFile: if there is no such recipe, or a key is unknown or has a wrong value.
         """
         values: dict[str, Any] = {}
         for layer in [source] if Path(source).is_file() else str(source).split("+"):
-            _put_over(values, _layers(find_recipe(layer), ()))
+            _merge(values, _layers(find_recipe(layer), ()))
         for override in overrides:
             _override(values, override)
         return cls.from_dict(values, where=Path(source).name)
@@ -200,7 +202,7 @@ class Recipe:
         return asdict(self)
 
     def to_toml(self) -> str:
-        """Every key, ready to be read again."""
+        """Every key, as TOML."""
         lines = [f"seed = {self.seed}"]
         for table, values in self.as_dict().items():
             if isinstance(values, dict):
@@ -210,7 +212,7 @@ class Recipe:
 
 
 def recipe_names() -> list[str]:
-    """Of the recipes that come with surefind."""
+    """Names of the built-in recipes."""
     return sorted(path.stem for path in _recipe_folder().glob("*.toml"))
 
 
@@ -223,13 +225,13 @@ def find_recipe(source: str | Path) -> Path:
         return ours
     near = get_close_matches(path.stem, recipe_names(), n=3, cutoff=0.4)
     raise InvalidFile(
-        f"there is no recipe {str(source)!r}",
+        f"no recipe {str(source)!r}",
         fix=("did you mean " + ", ".join(near) + "?") if near else "name a TOML file",
     )
 
 
 def _layers(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
-    """The keys of a recipe file over those of the recipes that it extends."""
+    """Merge the keys of a recipe file over those of the recipes that it extends."""
     try:
         values = tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -241,15 +243,15 @@ def _layers(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
         found = beside if beside.is_file() else find_recipe(base)
         if found in (*above, path):
             raise InvalidFile(f"{path.name} extends itself by way of {base!r}")
-        _put_over(merged, _layers(found, (*above, path)))
-    return _put_over(merged, values)
+        _merge(merged, _layers(found, (*above, path)))
+    return _merge(merged, values)
 
 
-def _put_over(values: dict[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
-    """Put `others` into `values`, table by table."""
+def _merge(values: dict[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge `others` into `values`, table by table."""
     for key, value in others.items():
         if isinstance(value, dict) and isinstance(values.get(key), dict):
-            _put_over(values[key], value)
+            _merge(values[key], value)
         else:
             values[key] = value
     return values

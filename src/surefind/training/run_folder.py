@@ -1,4 +1,4 @@
-"""Folder of a training run: the model, and beside it recipe, log and the state to resume."""
+"""Run folder: the model, its recipe, log and checkpoint."""
 
 import csv
 import hashlib
@@ -20,13 +20,13 @@ from surefind.storage import make_writable, write_whole
 from surefind.training.recipe import Recipe
 
 VERSION = 1
-ZIP = b"PK\x03\x04"  # how a file of torch.save begins
+ZIP = b"PK\x03\x04"  # magic bytes of torch.save's format
 NAN = float("nan")
 MAY_CHANGE = ("schedule.steps", "schedule.patience", "data.workers", "data.max_bad_share")
 
 
 class StepInfo(NamedTuple):
-    """One line of the log; NaN where nothing was measured."""
+    """One line of the log; NaN for what was not measured."""
 
     step: int
     loss: float = NAN
@@ -42,7 +42,7 @@ class StepInfo(NamedTuple):
 
 
 class RunLog:
-    """Appends to `log.csv`; what a killed run wrote after its last checkpoint is dropped."""
+    """Append to `log.csv`; rows that a killed run wrote after its last checkpoint are dropped."""
 
     def __init__(self, folder: Path, *, after: int) -> None:
         self.path = folder / "log.csv"
@@ -92,24 +92,24 @@ class RunFolder:
         self.state_path = self.run / "state.pt"
 
     def check_free(self) -> None:
-        """Refuse a folder that holds anything but a run that never came to its first state."""
+        """Raise InvalidFile if the folder holds more than a run without a checkpoint."""
         if not (self.is_main and self.output.is_dir()):
             return
         inside = {entry.name for entry in self.output.iterdir()}
         if inside - {self.run.name} or self.state_path.exists():
             raise InvalidFile(
                 f"{self.output} is not empty",
-                fix="choose another folder, or go on with what is there: --resume",
+                fix="choose another folder, or continue the run in it with --resume",
             )
 
     def start(self, recipe: Recipe) -> None:
-        """Make the folder of a new run."""
+        """Create the folder of a new run."""
         if self.is_main:
             make_writable(self.run)
             write_whole(self.run / "recipe.toml", recipe.to_toml().encode())
 
     def resume(self, recipe: Recipe, splits: Splits) -> dict[str, Any]:
-        """The saved state, if it is of this recipe and these images."""
+        """Load the checkpoint; raise InvalidFile if its recipe or images differ."""
         state = load_state(self.state_path)
         then = _flat(json.loads(state["recipe"]))
         now = _flat(recipe.as_dict())
@@ -133,7 +133,7 @@ class RunFolder:
             encoder.save(self.output, card=facts)
 
     def write_rejected(self, rejected: Iterable[Rejection]) -> None:
-        """Every image that was left out, with the reason."""
+        """List every rejected image with the reason."""
         with (self.run / "rejected.csv").open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(("path", "reason"))
@@ -141,15 +141,15 @@ class RunFolder:
 
 
 def save_state(path: Path, state: Mapping[str, Any]) -> None:
-    """Tensors and plain values only; the older file stays until the new one is on disk."""
+    """Write a checkpoint of tensors and plain values; the older one stays until that is done."""
     whole = io.BytesIO()
     torch.save({"version": VERSION, **state}, whole)
-    fix = "free some space or make the folder writable, then go on with --resume"
+    fix = "free some space or make the folder writable, then use --resume"
     write_whole(path, whole.getbuffer(), fix=fix)
 
 
 def load_state(path: Path) -> dict[str, Any]:
-    """A state written by `save_state`; pickled code is refused."""
+    """Read a checkpoint of `save_state`; pickled code is refused."""
     try:
         with path.open("rb") as file:
             if file.read(len(ZIP)) != ZIP:  # torch's older formats are plain pickles
@@ -157,23 +157,19 @@ def load_state(path: Path) -> dict[str, Any]:
             file.seek(0)
             state = torch.load(file, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:
-        raise InvalidFile(
-            f"there is nothing to resume: {path} does not exist", fix="train without --resume"
-        ) from error
+        raise InvalidFile(f"nothing to resume: {path} does not exist") from error
     except (OSError, RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError) as error:
         raise InvalidFile(
-            f"{path} is not a readable state of a training run",
-            fix="train anew without --resume; the last good model beside it is untouched",
+            f"{path} is not a readable checkpoint",
+            fix="train again without --resume; the saved model is not affected",
         ) from error
     if not isinstance(state, dict) or state.get("version") != VERSION:
-        raise InvalidFile(
-            f"{path} was written by another version", fix="train anew without --resume"
-        )
+        raise InvalidFile(f"{path} is a checkpoint of another version of surefind")
     return state
 
 
 def _images(splits: Splits) -> str:
-    """What the training images are called, and in which order."""
+    """Hash the ids and labels of the training images, in their order."""
     names = "\n".join((*splits.train.ids, "", *splits.train.labels, "", *splits.val.ids))
     return hashlib.sha256(names.encode()).hexdigest()
 

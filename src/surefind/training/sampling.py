@@ -1,4 +1,4 @@
-"""Which images make a step: decided by the seed and the step, so that any step can be redone."""
+"""Sampling of batches: a function of seed and step, so that any step can be repeated."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from surefind.images.matches import ByLabel, Matches
 
 Rows = NDArray[np.int64]
-MOST_TRIPLETS = 1 << 20  # of a batch of places
+MOST_TRIPLETS = 1 << 20  # in a batch of images with positions
 
 
 class Stream(IntEnum):
-    """What random numbers are for; each use has its own."""
+    """Independent streams of random numbers."""
 
     BATCH = 0
     CACHE = 1
@@ -29,14 +29,14 @@ def rng(seed: int, stream: Stream, step: int) -> np.random.Generator:
 
 
 class BatchPlan(NamedTuple):
-    """One step: rows of the catalog, and which triplets of them; None: all that labels allow."""
+    """Rows of the catalog for one step, with labels (all triplets) or explicit triplets."""
 
     rows: Rows
     labels: Rows | None = None
     triplets: Rows | None = None  # (3, T) positions in `rows`
 
     def keep(self, positions: Rows) -> Self:
-        """Without the images that could not be read, and their triplets."""
+        """Drop the images that could not be read, and their triplets."""
         if len(positions) == len(self.rows):
             return self
         labels = None if self.labels is None else self.labels[positions]
@@ -56,7 +56,7 @@ class BatchPlan(NamedTuple):
         return len(counts) > 1 and bool((counts > 1).any())
 
     def arguments(self, device: torch.device) -> dict[str, Any]:
-        """As a loss takes them."""
+        """Keyword arguments of the loss."""
         if self.triplets is not None:
             return {"triplets": tuple(torch.from_numpy(self.triplets).to(device))}
         return {"labels": torch.from_numpy(self.labels).to(device)}
@@ -64,7 +64,7 @@ class BatchPlan(NamedTuple):
 
 @dataclass(frozen=True)
 class BalancedBatches:
-    """Some images of each of some classes; every triplet among them is used."""
+    """`images` images of each of `classes` classes or places, with every triplet among them."""
 
     matches: Matches
     rows: Rows  # of the catalog, that may be drawn
@@ -75,19 +75,19 @@ class BalancedBatches:
     def plan(self, step: int) -> BatchPlan:
         random = rng(self.seed, Stream.BATCH, step)
         if isinstance(self.matches, ByLabel):
-            return self._of_classes(self.matches.codes, random)
-        return self._of_places(random)
+            return self._class_batch(self.matches.codes, random)
+        return self._place_batch(random)
 
     @cached_property
     def _members(self) -> list[Rows]:
-        """The rows of each class that has two or more."""
+        """Rows of each class that has two or more."""
         assert isinstance(self.matches, ByLabel)
         codes = self.matches.codes[self.rows]
         order = np.argsort(codes, kind="stable")
         starts = np.flatnonzero(np.diff(codes[order])) + 1
         return [rows for rows in np.split(self.rows[order], starts) if len(rows) > 1]
 
-    def _of_classes(self, codes: Rows, random: np.random.Generator) -> BatchPlan:
+    def _class_batch(self, codes: Rows, random: np.random.Generator) -> BatchPlan:
         count = len(self._members)
         rows = [
             random.choice(members, min(self.images, len(members)), replace=False)
@@ -99,7 +99,7 @@ class BalancedBatches:
         together = np.concatenate(rows)
         return BatchPlan(together, labels=codes[together])
 
-    def _of_places(self, random: np.random.Generator) -> BatchPlan:
+    def _place_batch(self, random: np.random.Generator) -> BatchPlan:
         allowed = np.zeros(int(self.rows.max()) + 1, dtype=bool)
         allowed[self.rows] = True
         rows: list[Rows] = []
@@ -117,7 +117,7 @@ class BalancedBatches:
 
 
 def all_triplets(matches: Matches, rows: Rows, random: np.random.Generator) -> Rows:
-    """(3, T) positions in `rows`: every anchor, positive and negative, or a random million."""
+    """Return all triplets as positions in `rows`, (3, T), or a random million of them."""
     same = matches.is_match(rows, rows)
     np.fill_diagonal(same, False)
     differs = matches.is_negative(rows, rows)

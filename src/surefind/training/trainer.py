@@ -1,4 +1,4 @@
-"""Training from splits and a recipe to a model folder, resumable at any step."""
+"""Train an encoder from splits and a recipe; resumable at any step."""
 
 import signal
 import threading
@@ -35,24 +35,25 @@ from surefind.training.build import (
 )
 from surefind.training.data import Batches, FeatureSource, PixelSource, Source, StepBatch
 from surefind.training.gradient_cache import backward
-from surefind.training.hard_negatives import NegativeCache, cache_as_dict, cache_from_dict
+from surefind.training.hard_negatives import NegativeCache
 from surefind.training.monitor import TrainingMonitor, TrainingStopped
 from surefind.training.recipe import Recipe
 from surefind.training.run_folder import NAN, RunFolder, RunLog, StepInfo
 from surefind.training.sampling import Rows
 
 QUERIES_AT_ONCE = 1024  # in validation
+ALL_STEPS = "every step was made"
 
 
 class TrainingResult(NamedTuple):
-    """How it went; the model itself is in the folder."""
+    """Outcome of a run; the model itself is in the folder."""
 
     folder: Path
     steps: int
-    recall: float  # R@1 on the validation classes of the model kept; NaN without such classes
+    recall: float  # R@1 of the saved model on the validation classes; NaN without such classes
     start_recall: float  # before the first step
     rejected: list[Rejection]
-    ended: str  # why
+    ended: str  # reason
 
 
 def train(
@@ -64,9 +65,25 @@ def train(
     on_step: Callable[[StepInfo], None] | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> TrainingResult:
-    """Train an encoder; `output` becomes its model folder, with state and log in `output/run`.
+    """Train an encoder and save the best model, by validation, to `output`.
 
-    `on_step` is called with every line of the log; `should_stop` is asked after every step.
+    Args:
+        splits: images to train on and to validate on.
+        recipe: every setting of the run.
+        output: model folder to write; state and log are in `output/run`.
+        resume: continue the interrupted run in `output`; the result is bit-identical to that of
+            a run without interruption.
+        on_step: called with every line of the log.
+        should_stop: called after every step; True saves the state and raises TrainingStopped.
+
+    Returns:
+        Steps, recall before and after training, and rejected images.
+
+    Raises:
+        SurefindError: if there is nothing to train on, or a worker process died.
+        TooManyRejected: if more images than `data.max_bad_share` cannot be read.
+        TrainingStopped: if training diverged, or `should_stop` returned True.
+        InvalidFile: if `output` cannot be written, is not empty, or cannot be resumed.
     """
     if not len(splits.train):
         raise SurefindError(
@@ -78,30 +95,29 @@ def train(
         with torch.random.fork_rng():
             run = _Run(splits, recipe, RunFolder(Path(output), is_main=group.is_main), group)
             run.on_step, run.should_stop = on_step, should_stop
-            return run.to_the_end(resume=resume)
+            return run.train(resume=resume)
     except (RuntimeError, ConnectionError, EOFError) as error:
-        # Torch notices a dead worker wherever it happens to be; or the pipe to it breaks first.
-        crashed = not isinstance(error, RuntimeError) or "DataLoader worker" in str(error)
-        if recipe.data.workers == 0 or not crashed:
+        # Either torch's signal handler reports a dead worker, or the pipe to it breaks first.
+        is_worker_crash = not isinstance(error, RuntimeError) or "DataLoader worker" in str(error)
+        if recipe.data.workers == 0 or not is_worker_crash:
             raise
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # torch would tell it again, anywhere
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # or torch's handler raises again
         raise SurefindError(
-            f"a process that loads images died: {error}",
-            fix="the machine may be out of memory: go on with --resume and fewer workers, "
-            "--set data.workers=0",
+            f"a worker process that loads images died: {error}",
+            fix="if memory ran out, use --resume with fewer workers: --set data.workers=0",
         ) from error
-    except OSError as error:  # images never raise it: this is the log or the folder
+    except OSError as error:  # of the log or the folder: images never raise it
         raise InvalidFile(
             f"cannot write {output}: {error.strerror or error}",
-            fix="free some space or make the folder writable, then go on with --resume",
+            fix="free some space or make the folder writable, then use --resume",
         ) from error
     finally:
         group.leave()
 
 
 class Validation(NamedTuple):
-    """Measures by the model's own distances of means; NaN where there is nothing to measure."""
+    """Measures by the distances of means; NaN if there is nothing to measure."""
 
     recall: float = NAN  # R@1
     map_at_r: float = NAN
@@ -111,9 +127,9 @@ class Validation(NamedTuple):
 def validate(
     embeddings: Embeddings, rows: Tensor, catalog: Catalog, matches: Matches
 ) -> Validation:
-    """Search each query among the other images; `rows` are the catalog's rows that were embedded.
+    """Search each query that has a match among the other images.
 
-    Queries without a match are left out.
+    `rows` are the rows of the catalog that `embeddings` belong to.
     """
     means = embeddings.mean
     asks = torch.tensor(catalog.queries, dtype=torch.bool)[rows] if catalog.queries else None
@@ -150,19 +166,18 @@ def validate(
 
 @dataclass
 class Progress:
-    """What changes from step to step, besides weights, optimiser and cache."""
+    """State of a run besides weights, optimiser and cache."""
 
     phase: str = "main"
     step: int = 0  # done in this phase
-    best: float = NAN  # of what models are kept by
+    best: float = NAN  # measure of the saved model
     best_step: int = 0
-    recall: float = NAN  # R@1 of the model kept
+    recall: float = NAN  # R@1 of the saved model
     start_recall: float = NAN
     empty_steps: int = 0  # in a row, without a triplet that violates its margin
     rejected: dict[str, Rejection] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for the state on disk."""
         rejected = [tuple(rejection) for rejection in self.rejected.values()]
         return {**vars(self), "rejected": rejected}
 
@@ -173,11 +188,11 @@ class Progress:
 
 
 class Phase(NamedTuple):
-    """Some steps with one set of classes and one set of parameters."""
+    """Consecutive steps with one set of classes and one set of parameters."""
 
     name: str
     rows: Rows
-    offset: int  # of its first step among all steps
+    offset: int  # steps of earlier phases
     steps: int
     source: Source
     optimiser: torch.optim.Adam
@@ -197,7 +212,7 @@ class _Run:
         self.log: RunLog | None = None
         self.started = time.perf_counter()
 
-    def to_the_end(self, *, resume: bool) -> TrainingResult:
+    def train(self, *, resume: bool) -> TrainingResult:
         recipe, state = self.recipe, None
         if resume:
             state = self.folder.resume(recipe, self.splits)
@@ -219,7 +234,7 @@ class _Run:
         if self.group.is_main:
             self.log = RunLog(self.folder.run, after=self._steps_done())
         try:
-            ended = self._phases(state)
+            ended = self._run_phases(state)
         finally:
             if self.log is not None:
                 self.log.close()
@@ -235,10 +250,10 @@ class _Run:
             ended,
         )
 
-    def _phases(self, state: dict[str, Any] | None) -> str:
+    def _run_phases(self, state: dict[str, Any] | None) -> str:
         recipe = self.recipe
         fitted, held_out = divide_classes(recipe, self.splits.train)
-        ended = "every step was made"
+        ended = ALL_STEPS
         if self.progress.phase == "main":
             if state is None:
                 start_from_images(recipe, self.encoder, self.images, fitted)
@@ -250,7 +265,7 @@ class _Run:
                 else PixelSource(self.encoder, self.images, recipe.data.workers)
             )
             phase = Phase("main", fitted, 0, recipe.schedule.steps, source, optimiser)
-            ended = self._run(phase, state)
+            ended = self._run_phase(phase, state)
             state = None
         if recipe.variance.steps:
             part = recipe.variance
@@ -265,27 +280,29 @@ class _Run:
                 self.loss = make_loss(replace(recipe.loss, margin=part.margin))
             source = self._features(held_out)
             offset = recipe.schedule.steps
-            self._run(Phase("variance", held_out, offset, part.steps, source, optimiser), state)
+            self._run_phase(
+                Phase("variance", held_out, offset, part.steps, source, optimiser), state
+            )
         return ended
 
     def _features(self, rows: Rows) -> FeatureSource:
         views = self.recipe.augment.views
         return FeatureSource.compute(self.encoder, self.images, rows, views=views)
 
-    def _run(self, phase: Phase, state: dict[str, Any] | None) -> str:
-        """All steps of a phase; why it ended."""
+    def _run_phase(self, phase: Phase, state: dict[str, Any] | None) -> str:
+        """Run the steps of a phase; return why it ended."""
         progress, schedule = self.progress, self.recipe.schedule
         batches = Batches(
             self.recipe, self.matches, phase.rows, phase.offset, phase.source, self.group
         )
         if state is not None:
             phase.optimiser.load_state_dict(state["optimiser"])
-            batches.cache = cache_from_dict(state["cache"])
+            batches.cache = state["cache"] and NegativeCache(*(t.numpy() for t in state["cache"]))
         elif phase.name == "main":
             self._validate(phase)
             progress.start_recall = progress.recall
             if self.encoder.has_variance and not self.recipe.variance.steps:
-                progress.best = NAN  # a variance that was never trained is not worth keeping
+                progress.best = NAN  # an untrained variance is no candidate for the best model
         for batch in batches.between(progress.step, phase.steps):
             trained = self._step(phase, batch)
             progress.step += 1
@@ -309,13 +326,13 @@ class _Run:
             if phase.name == "main" and 0 < most <= waited:
                 self._checkpoint(phase, batches.cache)
                 return f"no better validation for {waited} steps"
-        return "every step was made"
+        return ALL_STEPS
 
     def _step(self, phase: Phase, batch: StepBatch) -> bool:
-        """One step of the optimiser; False where the batch has no triplet."""
+        """Make one step of the optimiser; return False if the batch has no triplet."""
         number = phase.offset + self.progress.step
         self._reject(batch.loaded.rejected)
-        plan = batch.plan.keep(self.group.gather_numbers(batch.loaded.positions + batch.first))
+        plan = batch.plan.keep(self.group.gather_array(batch.loaded.positions + batch.first))
         if not plan.has_triplet():
             if self.recipe.batch.kind == "balanced":
                 self.monitor.check_empty_batch(number + 1)
@@ -335,7 +352,7 @@ class _Run:
             )
         except InvalidArgument as error:
             raise TrainingStopped(
-                f"step {number + 1}: the network's output is unusable: {error.problem}",
+                f"step {number + 1}: the network's output is not valid: {error.problem}",
                 fix="lower optimiser.lr, or set optimiser.clip = 1.0",
             ) from error
         parameters = [p for group in phase.optimiser.param_groups for p in group["params"]]
@@ -362,7 +379,7 @@ class _Run:
         return True
 
     def _set_learning_rates(self, phase: Phase) -> None:
-        """Less by a constant factor each epoch; a function of the step alone."""
+        """Decay the rates by a constant factor per epoch; a function of the step alone."""
         batch = self.recipe.batch
         per_step = batch.tuples if batch.kind == "tuples" else batch.classes * batch.images
         epoch = self.progress.step * per_step // len(phase.rows)
@@ -370,15 +387,15 @@ class _Run:
             group["lr"] = group["initial_lr"] * self.recipe.optimiser.decay**epoch
 
     def _validate(self, phase: Phase) -> None:
-        """Measure on the validation classes; the best model is the one that is kept.
+        """Measure on the validation classes; save the model if it is the best so far.
 
-        The variance is judged only where it is all that is trained, or where the recipe says so:
-        by AUROC, or by the sum of MAP@R and AUROC.
+        The best is that of recall; in the variance phase, of the AUROC of the variance; with
+        `schedule.keep_by = "both"`, of MAP@R plus that AUROC.
         """
         progress, val = self.progress, self.splits.val
         if len(val) == 0:
             progress.best_step = progress.step
-            self._keep_model()
+            self._save_model()
             return
         encoded = self.encoder.encode_all(val.files, max_bad_share=1.0)
         self._reject([r._replace(row=-1) for r in encoded.rejected])
@@ -394,9 +411,9 @@ class _Run:
         if not measure <= progress.best:
             progress.best, progress.best_step = measure, progress.step
             progress.recall = found.recall
-            self._keep_model()
+            self._save_model()
 
-    def _keep_model(self) -> None:
+    def _save_model(self) -> None:
         progress = self.progress
         facts = {
             "data set": self.splits.name,
@@ -415,7 +432,7 @@ class _Run:
                 self.on_step(info)
 
     def _reject(self, rejected: Iterable[Rejection]) -> None:
-        """Remember what could not be read; too much of it ends the run."""
+        """Record unreadable images; raise if there are too many."""
         known = self.progress.rejected
         known |= {rejection.path: rejection for rejection in rejected}
         total, share = len(self.splits.train) + len(self.splits.val), self.recipe.data.max_bad_share
@@ -427,6 +444,7 @@ class _Run:
         return self.progress.step + (0 if in_main else self.recipe.schedule.steps)
 
     def _checkpoint(self, phase: Phase, cache: NegativeCache | None) -> None:
+        cached = cache and (torch.from_numpy(cache.rows), torch.from_numpy(cache.means))
         self.folder.save_state(
             self.recipe,
             self.splits,
@@ -435,6 +453,6 @@ class _Run:
                 "monitor": self.monitor.state_dict(),
                 "model": self.encoder.state_dict(),
                 "optimiser": phase.optimiser.state_dict(),
-                "cache": cache_as_dict(cache),
+                "cache": cached,
             },
         )

@@ -15,11 +15,8 @@ from surefind.encoders.onnx.runtime import OnnxEncoder, open_encoder
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 
 
-def test_float32_has_the_fingerprint_of_its_model(exported: Path):
+def test_float32_has_the_fingerprint_of_its_model_and_int8_its_own(exported: Path):
     assert OnnxEncoder.load(exported).fingerprint == Encoder.load(exported).fingerprint
-
-
-def test_int8_has_a_fingerprint_of_its_own(exported: Path):
     own = OnnxEncoder.load(exported, "int8").fingerprint
     model, _, rest = own.partition("-int8-")
     assert model == Encoder.load(exported).fingerprint

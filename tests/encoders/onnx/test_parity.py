@@ -13,8 +13,8 @@ from surefind.encoders.onnx.export import (
     check_parity,
     evenly,
     export_onnx,
-    made_up_images,
     parity,
+    synthetic_images,
 )
 from surefind.encoders.onnx.runtime import OnnxEncoder
 from surefind.errors import SurefindError
@@ -34,7 +34,7 @@ def test_any_number_of_images_is_embedded_as_by_torch(exported_family: Path, cou
 
 def test_int8_is_near_the_model_but_not_the_same(exported_family: Path):
     model, small = Encoder.load(exported_family), OnnxEncoder.load(exported_family, "int8")
-    far = parity(model, small, [model.prepare(made_up_images(16, 8))])
+    far = parity(model, small, [model.prepare(synthetic_images(16, 8))])
     assert far.cosine_least > 0.95
     assert far.mean_largest > 1e-4
     assert far.var_largest < 0.2
@@ -61,7 +61,7 @@ def test_pictures_are_encoded_the_same_however_many_threads_ask(exported, home):
 
 def test_parity_measures_what_was_changed(model: Path):
     encoder, other = Encoder.load(model), Encoder.load(model)
-    batches = [encoder.prepare(made_up_images(16, 4))] * 2
+    batches = [encoder.prepare(synthetic_images(16, 4))] * 2
     same = parity(encoder, other, batches)
     assert same == Parity(8, 0, 0, pytest.approx(1), pytest.approx(1), 0, 0)
     with torch.no_grad():

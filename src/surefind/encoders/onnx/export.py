@@ -1,4 +1,4 @@
-"""Export a model to ONNX in float32 and int8, and compare the files with the model."""
+"""Export a model to ONNX in float32 and int8, and check parity with the model."""
 
 import logging
 import warnings
@@ -29,17 +29,17 @@ from surefind.errors import SurefindError
 from surefind.images.decode import ImageSource
 from surefind.images.loader import Loader
 
-IMAGES = 200  # that show the range of activations
-TOLERANCE = 1e-3  # of float32: other orders of adding differ by about 1e-6
+IMAGES = 200  # for the range of activations
+TOLERANCE = 1e-3  # of float32; rounding is about 1e-6
 _AT_ONCE = 8  # images in a batch
 _MOST_BYTES = 2_000_000_000  # of an ONNX file that holds its own weights
 _QUANTISED = ["Conv", "MatMul", "Gemm", "Add", "MaxPool", "Relu", "Clip"]
 
-Tell = Callable[[str, int, int], None]  # the stage, how much of it is done, out of how much
+Tell = Callable[[str, int, int], None]  # stage, done, total
 
 
 class Parity(NamedTuple):
-    """Differences as a share of what the model says, over some images."""
+    """Relative differences between an export and its model, over some images."""
 
     images: int
     mean_largest: float  # of the distance between two means, to the length of the model's
@@ -51,7 +51,7 @@ class Parity(NamedTuple):
 
 
 class ExportResult(NamedTuple):
-    """One file that was written."""
+    """Exported file, its size and parity."""
 
     path: Path
     megabytes: float
@@ -65,10 +65,10 @@ def export_onnx(
     source: str = "",
     tell: Tell = lambda *_: None,
 ) -> dict[str, ExportResult]:
-    """Write the ONNX files of a model, by precision: fp32, and int8 if images for it are given.
+    """Export a model folder to ONNX, in fp32, and in int8 if images are given.
 
-    The images also show how far the files are from the model; without any, made-up ones do.
-    `source` is where they came from, to be written down.
+    The images (else synthetic ones) also measure parity; `source` is their origin, recorded in
+    export.json. `tell` is called with the progress.
     """
     check_exporting()
     folder = Path(folder)
@@ -79,9 +79,9 @@ def export_onnx(
             tell("reading images", int(batch.rows[-1]) + 1, len(int8))
             batches.append(encoder.prepare(batch.pixels))
         if not batches:
-            raise SurefindError("none of the images could be read", fix="name others with --int8")
+            raise SurefindError("none of the images could be read", fix="use others with --int8")
     else:
-        pixels = encoder.prepare(made_up_images(encoder.preprocessing.size))
+        pixels = encoder.prepare(synthetic_images(encoder.preprocessing.size))
         batches.extend(pixels.split(_AT_ONCE))
     tell("exporting", 0, 1)
     contents = {"fp32": onnx_graph(encoder)}
@@ -95,7 +95,7 @@ def export_onnx(
         found[precision] = parity(encoder, exported, batches)
     check_parity(found["fp32"])
     tell("writing", 0, 1)
-    images = source if int8 else "made up"
+    images = source if int8 else "synthetic"
     made = {
         precision: (content, {"images": images, "parity": found[precision]._asdict()})
         for precision, content in contents.items()
@@ -112,27 +112,22 @@ def export_onnx(
 
 
 def evenly(count: int, most: int) -> list[int]:
-    """At most so many rows of a catalog, from its beginning to its end."""
+    """Return at most `most` evenly spaced rows of `count`."""
     rows = np.linspace(0, count - 1, min(count, most)).round()
     return [int(row) for row in np.unique(rows)]
 
 
 def onnx_graph(encoder: Encoder) -> bytes:
-    """Normalised pixels (N, 3, S, S), any N, to means (N, D) and variances (N,), as a file.
-
-    Of von Mises-Fisher distributions the variance is 1 / kappa. Batch norm becomes part of the
-    convolutions before it.
-    """
+    """Export the graph: pixels (N, 3, S, S) to means (N, D) and variances (N,), for any N."""
     weights = sum(t.numel() * t.element_size() for t in encoder.state_dict().values())
     if weights > _MOST_BYTES:
         raise SurefindError(
             f"the model has {weights / 1e9:.1f} GB of weights, an ONNX file holds 2",
-            fix="choose a smaller backbone, or stay with --runtime torch",
+            fix="use a smaller backbone, or --runtime torch",
         )
     size = encoder.preprocessing.size
-    pixels = torch.zeros(2, 3, size, size)  # one would be taken for a batch that is always one
+    pixels = torch.zeros(2, 3, size, size)  # a batch of 1 would be exported as a constant
     with encoder.evaluating(), torch.no_grad(), warnings.catch_warnings():
-        # torch warns of what it does itself
         warnings.filterwarnings("ignore", message=r".*LeafSpec.*", category=FutureWarning)
         program = torch.onnx.export(
             _Moments(encoder).eval(),
@@ -145,7 +140,7 @@ def onnx_graph(encoder: Encoder) -> bytes:
             external_data=False,
             verbose=False,
         )
-    assert program is not None  # of dynamo
+    assert program is not None
     content: bytes = program.model_proto.SerializeToString()
     return content
 
@@ -160,11 +155,10 @@ class _Moments(nn.Module):
 
 
 def quantised(graph: bytes, batches: Sequence[Tensor]) -> bytes:
-    """The graph in int8; normalised pixels (N, 3, S, S) show which range each activation has.
+    """Quantise a graph to int8, with ranges of activations from normalised pixels (N, 3, S, S).
 
-    Weights have 7 bits, one scale per channel, and activations 8: on processors without
-    instructions of their own for it, 8 and 8 would overflow 16 bits. The heads stay in float32:
-    their logarithms and exponentials, the mean and the variance.
+    Weights have 7 bits, per channel, and activations 8: without VNNI instructions, 8 and 8 would
+    overflow 16 bits. The heads stay in float32.
     """
     require("onnx")
     package: Any = require("onnxruntime.quantization")
@@ -202,10 +196,7 @@ def quantised(graph: bytes, batches: Sequence[Tensor]) -> bytes:
 
 
 def _heads(path: Path) -> list[str]:
-    """Names of the nodes from the floor under the features on, with which pooling begins.
-
-    In whole numbers that floor would be 0, which has no logarithm.
-    """
+    """Names of the nodes of the heads, from the clamp before the logarithm on."""
     nodes = require("onnx").load(path).graph.node
     makers = {name: node for node in nodes for name in node.output}
     starts = [node for node in nodes if node.op_type == "Log"]
@@ -215,7 +206,7 @@ def _heads(path: Path) -> list[str]:
             starts.append(node)
     made = {name for node in starts for name in node.output}
     names = {node.name for node in starts}
-    for node in nodes:  # in the order of their work
+    for node in nodes:  # in topological order
         if made & set(node.input):
             made |= set(node.output)
             names.add(node.name)
@@ -243,18 +234,18 @@ def parity(model: ImageEncoder, exported: ImageEncoder, batches: Sequence[Tensor
 
 
 def check_parity(found: Parity) -> None:
-    """Refuse an export in float32 that does not say what the model says."""
+    """Raise SurefindError if a float32 export differs from the model."""
     worst = max(found.mean_largest, found.var_largest)
     if not (found.mean_largest <= TOLERANCE and found.var_largest <= TOLERANCE):  # nor if NaN
         raise SurefindError(
             f"the exported model differs from the model by up to {worst:.2g}, "
-            f"at most {TOLERANCE:g} is rounding; nothing was written",
-            fix="use --runtime torch, and report it with the versions that surefind doctor prints",
+            f"at most {TOLERANCE:g} is allowed; nothing was written",
+            fix="use --runtime torch, and report it with the output of surefind doctor",
         )
 
 
-def made_up_images(size: int, count: int = 16) -> Tensor:
-    """Pictures of coloured clouds, uint8 (count, 3, size, size); always the same."""
+def synthetic_images(size: int, count: int = 16) -> Tensor:
+    """Deterministic images of coloured clouds, uint8 (count, 3, size, size)."""
     random = torch.Generator().manual_seed(0)
     coarse = torch.rand(count, 3, 4, 4, generator=random)
     fine = torch.rand(count, 3, size, size, generator=random)

@@ -1,4 +1,4 @@
-"""ONNX files of a model folder, onnx/export.json that names them, and the packages of the extra."""
+"""ONNX files of a model folder, and their index onnx/export.json."""
 
 import hashlib
 import json
@@ -18,31 +18,31 @@ from surefind.storage import make_writable, write_whole
 SCHEMA = 1
 FOLDER, FILE = "onnx", "export.json"
 PRECISIONS = ("fp32", "int8")
-PIXELS, MEAN, VAR = "pixels", "embedding_mean", "embedding_var"  # as the graph calls them
+PIXELS, MEAN, VAR = "pixels", "embedding_mean", "embedding_var"  # names in the graph
 
 
 @dataclass(frozen=True)
 class ExportedFile:
-    """One exported file, as it was when it was written."""
+    """Digest and facts of an exported file."""
 
     sha256: str
-    facts: dict[str, Any]  # how far it is from the model, and from which images that is known
+    facts: dict[str, Any]  # parity, and the images that measured it
 
     def name(self, precision: str) -> str:
-        """Name the file by its content: a new one never replaces one that is in use."""
+        """File name by content, so that a new export never replaces a file in use."""
         stem = "model" if precision == "fp32" else f"model_{precision}"
         return f"{stem}-{self.sha256[:16]}.onnx"
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What export.json tells."""
+    """Content of export.json."""
 
     fingerprint: str  # of the model that was exported
     files: dict[str, ExportedFile]  # by precision
 
     def fingerprint_of(self, precision: str) -> str:
-        """The model's own where the numbers are the same; whole numbers have another."""
+        """Fingerprint of the embeddings: the model's own for fp32, another for int8."""
         if precision == "fp32":
             return self.fingerprint
         return f"{self.fingerprint}-{precision}-{self.files[precision].sha256[:12]}"
@@ -51,10 +51,10 @@ class Exported:
 def write_export(
     model: Path, fingerprint: str, made: Mapping[str, tuple[bytes, dict[str, Any]]]
 ) -> Exported:
-    """Write files by precision; whenever this stops, the older export or the new one is whole.
+    """Write files by precision; an interruption at any point leaves the old or the new export.
 
-    export.json is replaced when the files that it names are there; then files that it does not
-    name are removed. What was exported before of the same model, and not now, stays.
+    export.json is replaced after the files are written; then files that it does not name are
+    removed. Other precisions of the same model stay.
     """
     folder = model / FOLDER
     make_writable(folder)
@@ -80,13 +80,13 @@ def write_export(
     named = {its.name(precision) for precision, its in files.items()}
     for left_over in folder.glob("model*-*.onnx"):
         if left_over.name not in named:
-            with suppress(OSError):  # it is in nobody's way, and goes with the next export
+            with suppress(OSError):  # the next export removes it
                 left_over.unlink()
     return Exported(fingerprint, files)
 
 
 def read_export(model: Path, precision: str) -> Exported:
-    """What was exported of a model, if this is of the weights that the folder holds now."""
+    """Read export.json; raise InvalidFile if it is missing or of other weights."""
     again = _command(model, precision)
     exported = _read(model / FOLDER / FILE, again)
     if exported is None or precision not in exported.files:
@@ -100,7 +100,7 @@ def read_export(model: Path, precision: str) -> Exported:
 
 
 def read_content(model: Path, precision: str, exported: Exported) -> bytes:
-    """The bytes of an exported file, which are those that were written."""
+    """Read an exported file and check its digest."""
     its = exported.files[precision]
     path, again = (
         model / FOLDER / its.name(precision),
@@ -111,7 +111,7 @@ def read_content(model: Path, precision: str, exported: Exported) -> bytes:
     except OSError as error:
         raise InvalidFile(f"cannot read {path}: {error.strerror}", fix=again) from error
     if hashlib.sha256(content).hexdigest() != its.sha256:
-        raise InvalidFile(f"{path} is damaged: it is not the file that was exported", fix=again)
+        raise InvalidFile(f"{path} is damaged", fix=again)
     return content
 
 
@@ -120,7 +120,6 @@ def _command(model: Path, precision: str) -> str:
 
 
 def _read(path: Path, again: str) -> Exported | None:
-    """None where nothing was exported."""
     try:
         facts = json.loads(path.read_bytes())
         if facts["checksum"] != checksum(facts):
@@ -141,7 +140,7 @@ def _read(path: Path, again: str) -> Exported | None:
 
 
 def require(name: str) -> ModuleType:
-    """Import a module of the extra `onnx`, or say how to install it."""
+    """Import a module of the extra `onnx`, or raise SurefindError."""
     try:
         return import_module(name)
     except ModuleNotFoundError as missing:
@@ -151,6 +150,6 @@ def require(name: str) -> ModuleType:
 
 
 def check_exporting() -> None:
-    """Raise SurefindError if a package is missing that exporting needs."""
+    """Raise SurefindError if a package for exporting is missing."""
     for name in ("onnx", "onnxscript", "onnxruntime"):
         require(name)

@@ -1,4 +1,4 @@
-"""Exported encoders run by ONNX Runtime, and the choice between it and torch."""
+"""OnnxEncoder: run an exported encoder with ONNX Runtime."""
 
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -26,14 +26,14 @@ from surefind.encoders.serialization import read_classes, read_config
 from surefind.errors import InvalidFile
 from surefind.validation import check_choice
 
-RUNTIMES = {"torch": "", "onnx": "fp32", "onnx-int8": "int8"}  # with the precision of the export
+RUNTIMES = {"torch": "", "onnx": "fp32", "onnx-int8": "int8"}  # precision of the export
 
 
 class OnnxEncoder(ImageEncoder):
-    """The encoder of a model folder, from its ONNX file; made by `load`.
+    """Encoder that runs the ONNX export of a model folder; made by `load`.
 
-    In float32 its embeddings are those of `Encoder`, and it has the same fingerprint. In int8
-    they are near them, and are only compared with their own kind.
+    In fp32, embeddings and fingerprint are those of `Encoder`. In int8 they differ, and are only
+    comparable with each other.
     """
 
     runtime = "onnx"
@@ -41,7 +41,7 @@ class OnnxEncoder(ImageEncoder):
     def __init__(
         self, content: bytes, config: EncoderConfig, *, fingerprint: str, threads: int = 1
     ) -> None:
-        assert config.preprocessing is not None  # of a saved model it is complete
+        assert config.preprocessing is not None  # always set in a saved model
         self.config, self.preprocessing = config, config.preprocessing
         self.precision = "fp32"
         self._fingerprint, self._session = fingerprint, _session(content, threads)
@@ -49,13 +49,13 @@ class OnnxEncoder(ImageEncoder):
 
     @classmethod
     def load(cls, model: str | Path, precision: str = "fp32", *, threads: int = 1) -> Self:
-        """What `surefind export` wrote to a model folder, as "fp32" or "int8".
+        """Load the export of a model, "fp32" or "int8".
 
-        The folder is on the disk or, as `owner/name`, on the Hugging Face hub. `threads` share the
-        layers of one batch; with one, `encode` and the service embed a batch on every core.
+        `model` is a folder or `owner/name` on the Hugging Face hub. `threads` share one batch;
+        with one, `encode` and the service embed a batch on every core.
         """
         check_choice("precision", precision, PRECISIONS)
-        require("onnxruntime")  # whether it is installed, before what takes longer
+        require("onnxruntime")
         folder = model_folder(model, onnx=True)
         saved, exported = read_config(folder), read_export(folder, precision)
         content = read_content(folder, precision, exported)
@@ -66,15 +66,15 @@ class OnnxEncoder(ImageEncoder):
         return encoder
 
     def save(self, folder: str | Path) -> None:
-        """Copy the model it was loaded from, and the export that it runs."""
+        """Copy the model and the export that it was loaded from."""
         folder = Path(folder)
-        assert self._folder is not None  # only `load` makes one for others
+        assert self._folder is not None  # made by `load`
         if folder.resolve() == self._folder.resolve():
             return
         exported = read_export(self._folder, self.precision)
         if exported.fingerprint_of(self.precision) != self.fingerprint:
             raise InvalidFile(
-                f"{self._folder} was exported anew since it was loaded", fix="load it again"
+                f"{self._folder} was exported again since it was loaded", fix="load it again"
             )
         content = read_content(self._folder, self.precision, exported)
         Encoder.load(self._folder).save(folder)
@@ -112,17 +112,17 @@ def _session(content: bytes, threads: int) -> Any:
     options.log_severity_level = 3  # errors, which are raised as well
     try:
         return package.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # it has kinds of its own, which all mean this
+    except Exception as error:  # of many kinds
         raise InvalidFile(
             f"this ONNX Runtime ({package.__version__}) cannot run the export: {error}",
-            fix="pip install -U onnxruntime, or export again with the version installed here",
+            fix="pip install -U onnxruntime, or export again",
         ) from error
 
 
 def open_encoder(
     folder: str | Path, runtime: str = "torch", *, device: str = "cpu"
 ) -> Encoder | OnnxEncoder:
-    """A saved model, ready to encode. `device` is torch's; ONNX Runtime uses the CPU."""
+    """Load a saved model by runtime; `device` is torch's, ONNX Runtime uses the CPU."""
     check_choice("runtime", runtime, tuple(RUNTIMES))
     if runtime == "torch":
         return Encoder.load(folder).to(device)
