@@ -10,7 +10,7 @@ from torch import Tensor
 
 from surefind.embeddings import FAMILIES, Embeddings, Gaussians
 from surefind.errors import InvalidArgument
-from surefind.functional.ranking import RANKINGS, asking_vectors, stored_vectors
+from surefind.functional.ranking import RANKINGS, gallery_vectors, query_vectors
 from surefind.validation import check_choice
 
 
@@ -45,17 +45,16 @@ class Space:
     def stored(self, embeddings: Embeddings) -> NDArray[np.float32]:
         """What is kept of a gallery, (M, width)."""
         self.check(embeddings)
-        return _array(stored_vectors(embeddings) if self.width > self.dim else embeddings.mean)
+        return _array(gallery_vectors(embeddings) if self.width > self.dim else embeddings.mean)
 
     def asking(self, query: Embeddings) -> NDArray[np.float32]:
         """What a query asks with, (Q, width)."""
         self.check(query)
-        return _array(asking_vectors(query) if self.width > self.dim else query.mean)
+        return _array(query_vectors(query) if self.width > self.dim else query.mean)
 
     def var(self, embeddings: Embeddings) -> NDArray[np.float64]:
         """The variance of each row; 1/kappa on the sphere. (M,)"""
-        spread = embeddings.spread.detach().cpu().double()
-        return np.asarray(spread if isinstance(embeddings, Gaussians) else 1 / spread)
+        return np.asarray(embeddings.detach().to("cpu").to(torch.float64).var)
 
     def means(self, vectors: NDArray[np.float32]) -> NDArray[np.floating[Any]]:
         """The means behind stored vectors, (..., width) to (..., D)."""

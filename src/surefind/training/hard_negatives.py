@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from surefind.embeddings import FAMILIES, Embeddings, VonMisesFisher
+from surefind.embeddings import FAMILIES, Embeddings
 from surefind.functional.triplet import triplet_log_prob
 from surefind.images.matches import Matches
 from surefind.training.sampling import BatchPlan, Rows, Stream, rng
@@ -46,8 +46,7 @@ class NegativeCache:
 
     @cached_property
     def var(self) -> NDArray[np.float64]:
-        spread = self.embeddings.spread.double().numpy()
-        return 1 / spread if isinstance(self.embeddings, VonMisesFisher) else spread
+        return self.embeddings.to(torch.float64).var.numpy()
 
     @cached_property
     def _index(self) -> Any:
