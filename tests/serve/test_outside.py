@@ -1,13 +1,14 @@
-"""No request makes the service open a file or a connection outside the index."""
+"""Whatever is asked, nothing but the index and its pictures is opened, and nobody is called."""
 
 import logging
 from pathlib import Path
 
 import numpy as np
 import pytest
-from audited_server import PATHS, SECRET, Observed, outside, traversals, watched
 from calibrations import make_calibrated_index
 from PIL import Image
+from traversals import SECRET, traversals
+from watching import PATHS, Neighbourhood, outside, watched
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +22,7 @@ def place(model, tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def seen(place) -> Observed:
+def seen(place) -> Neighbourhood:
     found, strangers = watched(place)
     assert strangers == 0, "somebody connected to a URL of a request"
     logging.getLogger(__name__).info("%d requests: %s", found.requests, found.statuses)
@@ -34,7 +35,7 @@ def test_there_are_many_ways_to_ask_for_what_is_outside():
 
 def test_no_file_outside_is_opened_nobody_is_called_and_no_process_started(seen, place):
     assert outside(seen.opened, place) == []
-    assert str(place / "photos" / "class00" / "0.png") in seen.opened  # the hook does record
+    assert str(place / "photos" / "class00" / "0.png") in seen.opened  # the watch does see
     assert seen.leaks == []  # no answer holds what is outside
     assert seen.connected == set() and seen.started == set()
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from surefind.embeddings import FAMILIES, Embeddings
+from surefind.embeddings import FAMILIES, Embeddings, VonMisesFisher
 from surefind.functional.triplet import triplet_log_prob
 from surefind.images.matches import Matches
 from surefind.training.sampling import BatchPlan, Rows, Stream, rng
@@ -46,7 +46,8 @@ class NegativeCache:
 
     @cached_property
     def var(self) -> NDArray[np.float64]:
-        return self.embeddings.to(torch.float64).var.numpy()
+        spread = self.embeddings.spread.double().numpy()
+        return 1 / spread if isinstance(self.embeddings, VonMisesFisher) else spread
 
     @cached_property
     def _index(self) -> Any:

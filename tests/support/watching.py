@@ -1,4 +1,4 @@
-"""A server in a child process whose files and connections are recorded by an audit hook."""
+"""A server in a child whose files and connections are watched by an audit hook."""
 
 import os
 import socket
@@ -16,6 +16,7 @@ import torch
 from children import received, start
 from raw_http import head_of, status_of, told
 from serving import served
+from traversals import SECRET, traversals
 
 import surefind
 from surefind.embeddings import Gaussians
@@ -37,34 +38,11 @@ QUERIES = (
 ODD_QUERIES = (
     "/v1/info?path={}", "/docs?url={}", "/v1/map?file={}", "/report/?file={}", "/page/page.js?f={}",
 )  # fmt: skip
-STEPS = (
-    "../", "..\\", "....//", "..;/", ".../", "..%2f", "%2e%2e/", "%2e%2e%2f", "%2e%2e%5c",
-    "..%5c", "%252e%252e%252f", "..%252f", "..%c0%af", "%c0%ae%c0%ae/", "..%ef%bc%8f",
-    "\u2025/", "\uff0e\uff0e/", "..\u2215", "..\u2044", "..\uff0f", "/..", "./../", "..//",
-    ".%00./", "..%00/", "%u002e%u002e/", "0x2e0x2e/", "..%0d%0a/", "..\t/",
-)  # fmt: skip
-SECRET = "secret.png"  # in the parent of the folder of pictures
-
-
-def traversals(secret: str, picture: str) -> list[str]:
-    """Ways to ask for a file by where it is; `picture` is one that may be shown."""
-    by_steps = [4 * step + "etc/passwd" for step in STEPS]
-    near = [step + SECRET for step in STEPS[:12]]
-    absolute = [
-        secret, f"/{secret}", f"//{secret}", f"file://{secret}", f"file:{secret}",
-        f"{secret}%00.png", f"{secret}\0.png", quote(secret, safe=""), secret.replace("/", "\\"),
-        f"{picture}/../../{SECRET}", f"{picture}/", f"{picture}%00", f"./{picture}/../../x",
-        "/etc/passwd", "//etc/passwd", "\\\\127.0.0.1\\share\\x", "C:\\Windows\\win.ini", "C:/x",
-        "/proc/self/environ", "/proc/self/cwd/pyproject.toml", "/dev/zero", "/dev/stdin", "~",
-        "~/.ssh/id_rsa", "$HOME", "`id`", "|id", "index.html%00", "..", ".", "%2e", "%00",
-        "CON", "a" * 5000, "http://127.0.0.1:9/x", "%", "%zz",
-    ]  # fmt: skip
-    return [*by_steps, *near, *absolute]
 
 
 @dataclass
-class Observed:
-    """Statuses of the responses, and what the process did meanwhile."""
+class Neighbourhood:
+    """What was answered, and what the process did meanwhile."""
 
     statuses: dict[str, Counter[int | None]] = field(default_factory=dict)
     opened: set[str] = field(default_factory=set)
@@ -74,45 +52,51 @@ class Observed:
     requests: int = 0
 
 
-class AuditHook:
-    """Records events while `active`; a hook cannot be removed."""
+class Watch:
+    """Listens from `begin` on; a hook can never be taken away."""
 
-    def __init__(self, observed: Observed, *, server: int) -> None:
-        self._observed, self._server, self.active = observed, server, False
-        sys.addaudithook(self._record)
+    def __init__(self, seen: Neighbourhood, *, server: int) -> None:
+        self._seen, self._server, self._on = seen, server, False
+        sys.addaudithook(self._hear)
 
-    def _record(self, event: str, given: tuple[Any, ...]) -> None:
-        if not self.active:
+    def begin(self) -> None:
+        self._on = True
+
+    def end(self) -> None:
+        self._on = False
+
+    def _hear(self, event: str, given: tuple[Any, ...]) -> None:
+        if not self._on:
             return
         if event in ("open", "os.listdir", "os.scandir") and isinstance(given[0], str | bytes):
-            self._observed.opened.add(os.fsdecode(given[0]))
+            self._seen.opened.add(os.fsdecode(given[0]))
         elif event in PROCESSES:
-            self._observed.started.add(f"{event} {given}")
+            self._seen.started.add(f"{event} {given}")
         elif event in NAMES or event == "socket.connect":
             place = given[1] if event == "socket.connect" else given[:2]
-            if place != ("127.0.0.1", self._server):  # the client is in this process too
-                self._observed.connected.add(f"{event} {given}")
+            if place != ("127.0.0.1", self._server):  # not a client, which is in this process too
+                self._seen.connected.add(f"{event} {given}")
 
 
 def exercise(home: str, decoy: int, pipe: Connection) -> None:
-    """Run in the child. `decoy` is a port that nobody should connect to."""
+    """What the child does. `decoy` is a port that nobody should connect to."""
     place = Path(home)
     secret = place / SECRET
     index = Index.open(place / "index")
     _add_rows_that_lie(index, secret)
     with served(index, samples=place / "queries" / "class00") as service:
-        seen = Observed()
-        hook = AuditHook(seen, server=int(service.url.rpartition(":")[2]))
+        seen = Neighbourhood()
+        watch = Watch(seen, server=int(service.url.rpartition(":")[2]))
         mark = secret.read_bytes()[-40:]
         photo = (place / "photos" / "class00" / "0.png").read_bytes()
-        hook.active = True
+        watch.begin()
         _ask_all(Asking(service.url, mark, seen), place, decoy=decoy, photo=photo)
-        hook.active = False
+        watch.end()
     pipe.send(seen)
 
 
-def watched(home: Path) -> tuple[Observed, int]:
-    """Return what was observed, and the number of connections to the decoy port."""
+def watched(home: Path) -> tuple[Neighbourhood, int]:
+    """What was seen, and how many connected to a port that was named in every question."""
     with socket.create_server(("127.0.0.1", 0)) as decoy:
         child, pipe = start(exercise, str(home), decoy.getsockname()[1])
         (seen,) = received(pipe)
@@ -126,7 +110,7 @@ def watched(home: Path) -> tuple[Observed, int]:
 
 
 def outside(paths: set[str], home: Path) -> list[str]:
-    """Return the paths that belong neither to the index nor to Python and the package."""
+    """Those that are neither of the index and its pictures nor of Python and the package."""
     fine = [home / "index", home / "photos", Path(surefind.__file__).parent, sys.prefix]
     fine += [sys.base_prefix, *sysconfig.get_paths().values()]
     fine += ["/proc/self/maps"]  # where numerical libraries look for one another
@@ -185,9 +169,9 @@ def _ask_by_url(asking: "Asking", url: str, photo: bytes) -> None:
 
 
 class Asking:
-    """Raw requests, without a client that would normalise them."""
+    """Requests as they are written, without a client that would tidy them up."""
 
-    def __init__(self, url: str, mark: bytes, seen: Observed) -> None:
+    def __init__(self, url: str, mark: bytes, seen: Neighbourhood) -> None:
         self._url, self._mark, self._seen = url, mark, seen
 
     def get(self, kind: str, path: str) -> None:
