@@ -148,9 +148,17 @@ class Embeddings(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Gaussians(Embeddings):
-    """Isotropic Gaussians: image i is N(mean[i], var[i] * I)."""
+    """Isotropic Gaussians: image i is N(mean[i], var[i] * I).
 
-    var: Tensor  # (N,)
+    Args:
+        mean: (N, D), float32 or float64.
+        var: Variances, (N,), positive.
+
+    Raises:
+        InvalidArgument: If type, shape or range is wrong.
+    """
+
+    var: Tensor
     family: ClassVar[str] = "gaussian"
 
     def __post_init__(self) -> None:
@@ -164,9 +172,17 @@ class Gaussians(Embeddings):
 
 @dataclass(frozen=True, eq=False)
 class VonMisesFisher(Embeddings):
-    """von Mises-Fisher on the unit sphere: image i is vMF(mean[i], kappa[i]); mean 1 long."""
+    """Distributions on the unit sphere: image i is von Mises-Fisher(mean[i], kappa[i]).
 
-    kappa: Tensor  # (N,)
+    Args:
+        mean: Unit vectors, (N, D), float32 or float64.
+        kappa: Concentrations, (N,), positive; larger is sharper.
+
+    Raises:
+        InvalidArgument: If type, shape or range is wrong.
+    """
+
+    kappa: Tensor
     family: ClassVar[str] = "von-mises-fisher"
 
     def __post_init__(self) -> None:
