@@ -398,7 +398,7 @@ PLACES = (
 ELSEWHERE = (
     "Guarantees that tests show and no stopwatch: the native ranking equals brute force "
     "(`pytest tests/engines/test_knn.py`), moments on the sphere to 1e-10 (`pytest "
-    "tests/functional/test_sphere.py`), no index lost by a kill (`make faults`). The paper's "
+    "tests/functional/test_vmf.py`), no index lost by a kill (`make faults`). The paper's "
     "tables take hours of training: `surefind reproduce`, [results](results.md)."
 )
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 import surefind as sf
-from surefind.functional import asking_vectors, stored_vectors
+from surefind.functional import gallery_vectors, query_vectors
 from surefind.images.catalog import Catalog
 from surefind.reports.protocol import Embedded
 from surefind.reports.rankings import evaluate_rankings
@@ -46,7 +46,7 @@ def made_up(images: int, dim: int, *, per_class: int = 50, queries: int = 0) -> 
 def contestants(own: Embedded) -> dict:
     mean = own.embeddings.mean.numpy()
     asking, stored = (
-        vectors(own.embeddings).numpy() for vectors in (asking_vectors, stored_vectors)
+        vectors(own.embeddings).numpy() for vectors in (query_vectors, gallery_vectors)
     )
     labels = torch.from_numpy(own.catalog.codes)
     calculator = AccuracyCalculator(include=("precision_at_1", "mean_average_precision"), k=K)

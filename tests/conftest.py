@@ -1,5 +1,6 @@
-"""Shared by all tests: embeddings, a model, a calibrated index, servers when first asked for."""
+"""Fixtures of all tests: embeddings, a model, a calibrated index, database servers."""
 
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,12 +9,12 @@ import pytest
 import torch
 from calibrations import make_calibrated_index
 from command import surefind  # noqa: F401 - a fixture
-from exports import exported, own_export  # noqa: F401 - fixtures
 from milvus_server import MilvusServer, milvus_server
 from postgres import PostgresServer, postgres_server
 from sampling import Draw
 
 from surefind.encoders import Encoder, EncoderConfig
+from surefind.encoders.onnx.export import export_onnx
 from surefind.images.preprocess import Preprocessing
 
 
@@ -28,7 +29,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def ctrl_c() -> None:
-    """As Python starts with; a command changes it, and in the background it is ignored."""
+    """Restore the default signal handlers, which commands change."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
@@ -51,6 +52,20 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def home(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With a calibrated `index`, its `photos`, and `queries`; not to be changed."""
     return make_calibrated_index(tmp_path_factory.mktemp("home"), model)
+
+
+@pytest.fixture(scope="session")
+def exported(model: Path, home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of `model` with both exports, int8 by some of the `queries`; not to be changed."""
+    folder = Path(shutil.copytree(model, tmp_path_factory.mktemp("exported") / "model"))
+    export_onnx(folder, int8=sorted((home / "queries").rglob("*.png"))[::6], source="queries")
+    return folder
+
+
+@pytest.fixture
+def own_export(exported: Path, tmp_path: Path) -> Path:
+    """A copy, to be changed."""
+    return Path(shutil.copytree(exported, tmp_path / "own"))
 
 
 @pytest.fixture(scope="session")

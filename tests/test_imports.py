@@ -1,8 +1,12 @@
-"""The house has a direction: what may import what, and what `import surefind` loads."""
+"""Architecture: direction of imports, no cycles, public names, and what `import surefind` loads."""
 
 import ast
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -10,7 +14,7 @@ import pytest
 import surefind
 
 PACKAGE = Path(surefind.__file__).parent
-# Each room with the rooms it may import from.
+# Each package with the packages it may import from.
 MAY_IMPORT = {
     "errors": set(),
     "text": set(),
@@ -38,45 +42,80 @@ MAY_IMPORT["demo"] = {*MAY_IMPORT["reports"], "reports", "serve"}
 MAY_IMPORT["doctor"] = {"errors", "datasets", "encoders", "engines"}
 MAY_IMPORT["cli"] = {*MAY_IMPORT}
 MAY_IMPORT["__main__"] = {"cli"}
-KNOWN_TO_MATHS = {
-    "torch",
-    "numpy",
-    "math",
-    "numbers",
-    "typing",
-    "collections",
-    "dataclasses",
-    "functools",
-}
+MATHS_MAY_IMPORT = {"surefind", "torch", "numpy"} | sys.stdlib_module_names
 
 
-def imports(path: Path) -> set[str]:
-    """Full names of the modules that a file imports, wherever in it."""
+def module_name(path: Path) -> str:
+    parts = ["surefind", *path.relative_to(PACKAGE).with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_name(path): ast.parse(path.read_text()) for path in PACKAGE.rglob("*.py")}
+PACKAGES = [module_name(path.parent / "__init__.py") for path in PACKAGE.rglob("__init__.py")]
+
+
+def nodes_of(node: ast.AST, *, typing: bool) -> Iterator[ast.AST]:
+    """All nodes below; with `typing=False` without those under TYPE_CHECKING."""
+    for child in ast.iter_child_nodes(node):
+        if typing or not (isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test)):
+            yield child
+            yield from nodes_of(child, typing=typing)
+
+
+def imports(module: str, *, typing: bool = True) -> set[str]:
+    """Full names of the modules that a module imports, also inside functions."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(MODULES[module], typing=typing):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module)
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+            full = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= (full & set(MODULES)) or {node.module}
+    return found - {module}
 
 
-FILES = [path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py"]
+def test_packages_import_only_what_they_may():
+    wrong = []
+    for module in set(MODULES) - {"surefind"}:
+        own = module.split(".")[1]
+        used = {name.split(".")[1] for name in imports(module) if name.startswith("surefind.")}
+        wrong += [f"{module} imports {name}" for name in used - {own} - MAY_IMPORT[own]]
+    assert wrong == []
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_imports_go_one_way(path: Path):
-    room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-    rooms = {name.split(".")[1] for name in imports(path) if name.startswith("surefind.")}
-    assert rooms - {room} <= MAY_IMPORT[room]
+def test_neither_modules_nor_packages_import_in_a_cycle():
+    graph = {name: imports(name, typing=False) & set(MODULES) for name in MODULES}
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the modules
+    TopologicalSorter(MAY_IMPORT).prepare()
 
 
-@pytest.mark.parametrize("room", ["functional", "metrics"])
-def test_maths_knows_torch_and_numpy_only(room: str):
-    for path in (PACKAGE / room).rglob("*.py"):
-        outside = {name.split(".")[0] for name in imports(path)} - {"surefind"}
-        assert outside <= KNOWN_TO_MATHS, path
+@pytest.mark.parametrize("package", ["functional", "metrics"])
+def test_maths_imports_torch_and_numpy_only(package: str):
+    for module in MODULES:
+        if module.startswith(f"surefind.{package}"):
+            assert {name.split(".")[0] for name in imports(module)} <= MATHS_MAY_IMPORT, module
+
+
+def test_no_public_class_name_is_used_twice():
+    classes = [
+        node.name
+        for tree in MODULES.values()
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
+    assert {name for name, count in Counter(classes).items() if count > 1} == set()
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_exported_names_can_be_imported_and_are_documented(package: str):
+    module = import_module(package)
+    for name in getattr(module, "__all__", ()):
+        value = getattr(module, name)
+        assert name in dir(module)
+        assert not callable(value) or (value.__doc__ or "").strip(), name
+        assert not (value.__doc__ or "").startswith(f"{name}("), f"{name} has a generated docstring"
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        module.nothing  # noqa: B018
 
 
 def loaded_by(code: str) -> set[str]:
@@ -97,7 +136,7 @@ def test_using_a_loss_loads_no_search_plotting_or_server():
     assert not heavy & loaded_by("import surefind as sf; sf.losses.BayesianTripletLoss()")
 
 
-ASK = """
+MAIN = """
 import contextlib, io
 from surefind.cli.main import main
 with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
@@ -105,23 +144,15 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 """
 
 
-@pytest.mark.parametrize("asked", ["--help", "--version", "search --help"])
-def test_asking_for_help_loads_nothing_heavy(asked: str):
+@pytest.mark.parametrize("arguments", ["--help", "--version", "search --help"])
+def test_help_loads_nothing_heavy(arguments: str):
     heavy = {
         "torch", "numpy", "scipy", "sklearn", "faiss", "matplotlib", "PIL", "timm", "torchvision",
         "psycopg", "pymilvus", "fastapi", "uvicorn", "jinja2", "onnx", "onnxruntime",
         "huggingface_hub", "pyarrow",
     }  # fmt: skip
-    loaded = loaded_by(f"sys.argv = ['surefind', *'{asked}'.split()]{ASK}")
+    loaded = loaded_by(f"sys.argv = ['surefind', *'{arguments}'.split()]{MAIN}")
     assert "surefind.cli.commands" in loaded
     assert not heavy & loaded
-    if "search" not in asked:  # typer checks values with it
+    if "search" not in arguments:  # typer checks values with it
         assert "pydantic" not in loaded
-
-
-def test_public_names_are_there_and_listed():
-    for name in surefind.__all__:
-        assert getattr(surefind, name) is not None
-        assert name in dir(surefind)
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        surefind.nothing  # noqa: B018

@@ -1,10 +1,10 @@
-"""Batches of embeddings in which every image is a distribution, not a point."""
+"""Batches of embeddings: one isotropic distribution per image."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -14,11 +14,11 @@ from torch import Tensor
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.storage import write_whole
 
-LARGEST = 1e6  # of an entry of a mean; beyond it products of distances overflow float32
-LARGEST_SPREAD = 1e9  # of a variance
-SMALLEST_SPREAD = 1e-12  # of a variance; below it float32 gradients overflow
-_ROUNDING = 1e-6  # the bounds themselves, rounded to float32, are within them
-UNIT_TOLERANCE = 1e-4  # how far from 1 the length of a mean on the sphere may be
+LARGEST = 1e6  # entry of a mean; beyond it products of distances overflow float32
+LARGEST_SPREAD = 1e9  # variance
+SMALLEST_SPREAD = 1e-12  # variance; below it float32 gradients overflow
+_ROUNDING = 1e-6  # tolerance for bounds that were rounded to float32
+UNIT_TOLERANCE = 1e-4  # largest deviation from 1 of the length of a mean on the sphere
 
 Rows = int | slice | Sequence[int] | Tensor
 
@@ -34,10 +34,17 @@ class Embeddings(ABC):
     @property
     @abstractmethod
     def spread(self) -> Tensor:
-        """The one number per image that says how wide it is, (N,)."""
+        """The family's own parameter of width, (N,): var of Gaussians, kappa on the sphere."""
+
+    if TYPE_CHECKING:  # a field of Gaussians, a property of VonMisesFisher
+
+        @property
+        def var(self) -> Tensor:
+            """Variance of each image, (N,); 1/kappa on the sphere."""
 
     @property
     def dim(self) -> int:
+        """Number of dimensions D."""
         return self.mean.shape[1]
 
     def __len__(self) -> int:
@@ -47,7 +54,7 @@ class Embeddings(ABC):
         return (self[row] for row in range(len(self)))
 
     def __getitem__(self, rows: Rows) -> Self:
-        """The given rows; a single integer gives a batch of one."""
+        """Return the given rows; a single integer gives a batch of one."""
         if isinstance(rows, int):
             if not -len(self) <= rows < len(self):
                 raise IndexError(f"row {rows} of a batch of {len(self)}")
@@ -55,33 +62,33 @@ class Embeddings(ABC):
         return self._map(lambda tensor: tensor[rows])
 
     def to(self, target: torch.device | torch.dtype | str) -> Self:
-        """The same batch on another device or in another floating-point type."""
+        """Return the batch on another device or in another floating-point type."""
         return self._map(lambda tensor: tensor.to(target))
 
     def replace(self, mean: Tensor, spread: Tensor) -> Self:
-        """The same family with these values."""
+        """Return a batch of the same family with these values."""
         return type(self)(*[mean, spread])
 
     def detach(self) -> Self:
+        """Return the batch without its gradient history."""
         return self._map(Tensor.detach)
 
     @classmethod
     def cat(cls, batches: Sequence[Self]) -> Self:
-        """One batch after the other; all of this family and of one dimension."""
-        if not batches:
-            raise InvalidArgument(
-                "batches",
-                expected="at least one batch",
-                got="none",
-                fix="pass a non-empty list",
-            )
+        """Concatenate batches.
+
+        Args:
+            batches: At least one, all of this family and of one dimension.
+
+        Returns:
+            One batch with all rows, in order.
+
+        Raises:
+            InvalidArgument: If there is none, or family or dimension differ.
+        """
+        _require(bool(batches), "batches", "at least one batch", "none")
         for batch in batches:
-            _require(
-                type(batch) is cls,
-                "batches",
-                f"only {cls.__name__}",
-                type(batch).__name__,
-            )
+            _require(type(batch) is cls, "batches", f"only {cls.__name__}", type(batch).__name__)
             _require(
                 batch.dim == batches[0].dim,
                 "batches",
@@ -91,16 +98,28 @@ class Embeddings(ABC):
         return cls(*(torch.cat([getattr(b, f.name) for b in batches]) for f in fields(cls)))
 
     def save(self, path: str | Path, *, about: Mapping[str, str] | None = None) -> None:
-        """Write one safetensors file; an older one of that name is replaced whole or not at all.
+        """Write one safetensors file, atomically.
 
-        `about` goes into its metadata, for other programs; `load` has no use for it.
+        Args:
+            path: The file; an existing one is replaced.
+            about: Further metadata for other programs; `load` ignores it.
         """
         tensors = {f.name: getattr(self, f.name).detach().cpu().contiguous() for f in fields(self)}
         write_whole(Path(path), to_safetensors(tensors, {**(about or {}), "family": self.family}))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a file written by `save`; called on `Embeddings`, it returns the family it finds."""
+        """Read a file written by `save`.
+
+        Args:
+            path: The file.
+
+        Returns:
+            Embeddings of the class it is called on; `Embeddings.load` takes any family.
+
+        Raises:
+            InvalidFile: If the file is missing, unreadable, or holds another family.
+        """
         family, tensors = _read(Path(path))
         found = FAMILIES.get(family)
         if found is None or not issubclass(found, cls):
@@ -110,10 +129,7 @@ class Embeddings(ABC):
             )
         names = [f.name for f in fields(found)]
         if set(names) != set(tensors):
-            raise InvalidFile(
-                f"{path} holds the tensors {sorted(tensors)}, expected {names}",
-                fix="write it again with Embeddings.save",
-            )
+            raise InvalidFile(f"{path} holds the tensors {sorted(tensors)}, expected {names}")
         loaded: Self = found(*(tensors[name] for name in names))
         return loaded
 
@@ -122,22 +138,27 @@ class Embeddings(ABC):
         after = [change(tensor) for tensor in before]
         if all(new is old for new, old in zip(after, before, strict=True)):
             return self
-        if after[0].ndim == 2 and after[0].dtype == before[0].dtype:
-            return self._unchecked(after)  # they were checked when this batch was made
-        return type(self)(*after)
-
-    def _unchecked(self, tensors: Sequence[Tensor]) -> Self:
-        made = object.__new__(type(self))
-        for field, tensor in zip(fields(self), tensors, strict=True):
+        if after[0].ndim != 2 or after[0].dtype != before[0].dtype:
+            return type(self)(*after)
+        made = object.__new__(type(self))  # unchecked: the values were checked before
+        for field, tensor in zip(fields(self), after, strict=True):
             object.__setattr__(made, field.name, tensor)
         return made
 
 
 @dataclass(frozen=True, eq=False)
 class Gaussians(Embeddings):
-    """Isotropic Gaussians: image i is N(mean[i], var[i] * I)."""
+    """Isotropic Gaussians: image i is N(mean[i], var[i] * I).
 
-    var: Tensor  # (N,)
+    Args:
+        mean: (N, D), float32 or float64.
+        var: Variances, (N,), positive.
+
+    Raises:
+        InvalidArgument: If type, shape or range is wrong.
+    """
+
+    var: Tensor
     family: ClassVar[str] = "gaussian"
 
     def __post_init__(self) -> None:
@@ -151,9 +172,17 @@ class Gaussians(Embeddings):
 
 @dataclass(frozen=True, eq=False)
 class VonMisesFisher(Embeddings):
-    """Distributions on the unit sphere: image i is vMF(mean[i], kappa[i]); large kappa is sharp."""
+    """Distributions on the unit sphere: image i is von Mises-Fisher(mean[i], kappa[i]).
 
-    kappa: Tensor  # (N,)
+    Args:
+        mean: Unit vectors, (N, D), float32 or float64.
+        kappa: Concentrations, (N,), positive; larger is sharper.
+
+    Raises:
+        InvalidArgument: If type, shape or range is wrong.
+    """
+
+    kappa: Tensor
     family: ClassVar[str] = "von-mises-fisher"
 
     def __post_init__(self) -> None:
@@ -175,20 +204,20 @@ class VonMisesFisher(Embeddings):
     def spread(self) -> Tensor:
         return self.kappa
 
+    @property
+    def var(self) -> Tensor:
+        return 1 / self.kappa
+
     def as_gaussians(self) -> Gaussians:
-        """The Gaussians with the same means and variance 1/kappa: how the paper treats vMF."""
-        return Gaussians(self.mean, 1 / self.kappa)
+        """Return Gaussians with the same means and variance 1/kappa, as the paper treats vMF."""
+        return Gaussians(self.mean, self.var)
 
 
 FAMILIES: dict[str, type[Embeddings]] = {c.family: c for c in (Gaussians, VonMisesFisher)}
 
 
 def _require(
-    condition: bool,
-    argument: str,
-    expected: str,
-    got: str,
-    fix: str = "pass what is expected",
+    condition: bool, argument: str, expected: str, got: str, fix: str | None = None
 ) -> None:
     if not condition:
         raise InvalidArgument(argument, expected=expected, got=got, fix=fix)
@@ -196,27 +225,11 @@ def _require(
 
 def _check_tensor(argument: str, value: object, ndim: int) -> None:
     if not isinstance(value, Tensor):
-        raise InvalidArgument(
-            argument,
-            expected="a torch.Tensor",
-            got=type(value).__name__,
-            fix="convert it with torch.as_tensor",
-        )
+        raise InvalidArgument(argument, expected="a torch.Tensor", got=type(value).__name__)
     shape = ("(N,)", "(N, D)")[ndim - 1]
-    _require(
-        value.ndim == ndim,
-        argument,
-        f"shape {shape}",
-        f"shape {tuple(value.shape)}",
-        fix="one row per image: reshape it",
-    )
-    _require(
-        value.dtype in (torch.float32, torch.float64),
-        argument,
-        "float32 or float64",
-        str(value.dtype).removeprefix("torch."),
-        fix=f"convert it: {argument}.float()",
-    )
+    _require(value.ndim == ndim, argument, f"shape {shape}", f"shape {tuple(value.shape)}")
+    got = str(value.dtype).removeprefix("torch.")
+    _require(got in ("float32", "float64"), argument, "float32 or float64", got)
 
 
 def _check_mean(mean: Tensor) -> None:
@@ -229,7 +242,7 @@ def _check_mean(mean: Tensor) -> None:
             "mean",
             f"finite numbers of at most {LARGEST:g}",
             f"values from {low:g} to {high:g}",
-            fix="look for a diverged model or a corrupt row: torch.isfinite(mean).all(dim=1)",
+            fix="check the model for divergence, or find the row: torch.isfinite(mean).all(dim=1)",
         )
 
 
@@ -237,22 +250,11 @@ def _check_spread(
     argument: str, spread: Tensor, mean: Tensor, smallest: float, largest: float
 ) -> None:
     _check_tensor(argument, spread, 1)
-    _require(
-        len(spread) == len(mean),
-        argument,
-        f"{len(mean)} values, one per mean",
-        str(len(spread)),
-        fix="embeddings are isotropic: one number per image",
-    )
+    expected = f"{len(mean)} values, one per mean"
+    _require(len(spread) == len(mean), argument, expected, str(len(spread)))
     for name in ("dtype", "device"):
         want, got = getattr(mean, name), getattr(spread, name)
-        _require(
-            want == got,
-            argument,
-            f"the {name} of mean, {want}",
-            str(got),
-            fix="use .to()",
-        )
+        _require(want == got, argument, f"the {name} of mean, {want}", str(got))
     if len(spread) > 0:
         low, high = (float(end) for end in spread.detach().aminmax())
         _require(
@@ -270,9 +272,6 @@ def _read(path: Path) -> tuple[str, dict[str, Tensor]]:
             family = (file.metadata() or {}).get("family", "unknown")
             return family, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except FileNotFoundError as error:
-        raise InvalidFile(f"{path} does not exist", fix="check the path") from error
+        raise InvalidFile(f"{path} does not exist") from error
     except (OSError, SafetensorError) as error:
-        raise InvalidFile(
-            f"{path} is not a readable safetensors file: {error}",
-            fix="write it again with Embeddings.save",
-        ) from error
+        raise InvalidFile(f"{path} is not a readable safetensors file: {error}") from error

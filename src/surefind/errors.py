@@ -1,8 +1,13 @@
-"""Errors that say what went wrong and, where there is more to say, what to do next."""
+"""Exceptions of the package."""
 
 
 class SurefindError(Exception):
-    """A problem the user can act on: what went wrong, and `fix` where there is more to say."""
+    """A problem the user can act on.
+
+    Args:
+        problem: What went wrong.
+        fix: What to do next, where that adds something.
+    """
 
     def __init__(self, problem: str, *, fix: str | None = None) -> None:
         super().__init__(f"{problem}\n  fix: {fix}" if fix else problem)
@@ -10,7 +15,14 @@ class SurefindError(Exception):
 
 
 class InvalidArgument(SurefindError, ValueError):
-    """An argument that cannot be used: its name, what was expected, what came."""
+    """An invalid argument.
+
+    Args:
+        argument: Its name.
+        expected: What was expected.
+        got: What was passed.
+        fix: What to do next, where that adds something.
+    """
 
     def __init__(self, argument: str, *, expected: str, got: str, fix: str | None = None) -> None:
         super().__init__(f"{argument}: expected {expected}, got {got}", fix=fix)
@@ -18,4 +30,4 @@ class InvalidArgument(SurefindError, ValueError):
 
 
 class InvalidFile(SurefindError):
-    """A file that is missing, unreadable, or not what its name guarantees."""
+    """A file that is missing, unreadable or of another kind."""

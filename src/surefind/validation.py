@@ -1,4 +1,4 @@
-"""Checks of arguments: numbers, whole numbers, and names out of a closed set."""
+"""Checks of arguments: numbers, integers, choices."""
 
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
@@ -9,13 +9,13 @@ from surefind.errors import InvalidArgument
 
 
 def nearest(value: object, choices: Iterable[str]) -> str | None:
-    """The choice that was probably meant."""
+    """Return the choice that was probably meant."""
     near = get_close_matches(str(value), list(choices), n=1, cutoff=0.4)
     return near[0] if near else None
 
 
 def check_choice(argument: str, value: object, choices: tuple[str, ...]) -> None:
-    """Refuse what is not one of the choices."""
+    """Raise InvalidArgument unless `value` is one of the choices."""
     if value not in choices:
         near = nearest(value, choices)
         raise InvalidArgument(
@@ -32,7 +32,7 @@ def check_number(
     expected: str = "a finite number",
     fits: Callable[[float], bool] = isfinite,
 ) -> None:
-    """Refuse what is not a finite number that fits."""
+    """Raise InvalidArgument unless `value` is a finite number for which `fits` holds."""
     if not isinstance(value, Real) or not isfinite(value) or not fits(float(value)):
         raise InvalidArgument(argument, expected=expected, got=repr(value))
 
@@ -42,7 +42,7 @@ def check_share(argument: str, value: object) -> None:
 
 
 def check_whole(argument: str, value: object, *, smallest: int = 1) -> None:
-    """Refuse what is not a whole number from `smallest` on."""
+    """Raise InvalidArgument unless `value` is an integer of at least `smallest`."""
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < smallest:
         raise InvalidArgument(
             argument, expected=f"a whole number of at least {smallest}", got=repr(value)

@@ -14,12 +14,15 @@ from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
 import small_surefind
 import yaml
+from calibrations import write_noisy_pictures
 from commands_walked import parse
 from documents_blocks import DOCUMENTS, ROOT, Block, blocks_of, name_of
-from documents_world import write_inputs
+from PIL import Image
+from vague_vectors import vague_vectors
 
 import surefind as sf
 from surefind.datasets import glyphs
@@ -32,6 +35,29 @@ make() {{ grep -q "^$1:" {ROOT}/Makefile; }}
 pip() {{ :; }}
 curl() {{ command curl -fsS --noproxy '*' "$@"; }}
 """  # 3 and 4 are what surefind thinks of a query
+
+
+def write_inputs(folder: Path) -> None:
+    """The inputs that README and tutorial name: photos, queries, vectors."""
+    write_noisy_pictures(folder / "photos", per_class=6, seed=0)
+    write_noisy_pictures(folder / "labelled", per_class=12, seed=1)
+    (folder / "other-photos").mkdir()
+    for number, row in enumerate(np.linspace(0, 1, 24)):  # gradients at several slopes
+        across, down = np.meshgrid(*[np.linspace(0, 255, 20)] * 2)
+        grey = Image.fromarray((row * across + (1 - row) * down).astype(np.uint8))
+        grey.convert("RGB").save(folder / "other-photos" / f"{number:02d}.png")
+    (folder / "queries").mkdir()
+    for number in range(4):
+        picture = Image.open(folder / "labelled" / f"class{number:02d}" / "0.png")
+        picture.save(folder / "queries" / f"{number}.jpg")
+    picture.save(folder / "query.jpg")
+    vectors, labels, _ = vague_vectors(classes=60, per_class=12)
+    known = labels < 30
+    asked = ~known & (np.arange(len(labels)) % 60 == 0)
+    gallery = ~known & ~asked
+    np.savez(folder / "vectors.npz", vectors=vectors[known], labels=labels[known])
+    np.savez(folder / "gallery.npz", vectors=vectors[gallery], labels=labels[gallery])
+    np.savez(folder / "asked.npz", vectors=vectors[asked])
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Distances between random points: expected, their spread, and the chance to be within a radius."""
+"""Expected distances, their variance, and match probabilities, for all pairs and for hits."""
 
 import pytest
 import torch
@@ -7,13 +7,14 @@ from scipy.stats import ncx2
 
 import surefind as sf
 from surefind.functional import (
-    asking_vectors,
+    distance,
     distance_variance,
     expected_distance,
+    hit_distances,
+    hit_match_probability,
     match_probability,
     paired_distance_variance,
     squared_distances,
-    stored_vectors,
 )
 from surefind.functional.distance import triplet_distances
 
@@ -35,16 +36,6 @@ def test_mean_and_variance_agree_with_sampling(family: str, dim: int, draw: Draw
 
 
 @pytest.mark.parametrize("family", ["gaussians", "spheres"])
-def test_pairs_agree_with_a_plain_loop(family: str, draw: Draw):
-    query, gallery = getattr(draw, family)(2, 4), getattr(draw, family)(3, 4)
-    for function in (expected_distance, distance_variance):
-        together = function(query, gallery)
-        for i in range(2):
-            for j in range(3):
-                torch.testing.assert_close(function(query[i], gallery[j])[0, 0], together[i, j])
-
-
-@pytest.mark.parametrize("family", ["gaussians", "spheres"])
 def test_variances_row_by_row_are_the_diagonal_of_all_pairs(family: str, draw: Draw):
     one, other = getattr(draw, family)(5, 4), getattr(draw, family)(5, 4)
     torch.testing.assert_close(
@@ -52,17 +43,6 @@ def test_variances_row_by_row_are_the_diagonal_of_all_pairs(family: str, draw: D
     )
     with pytest.raises(sf.InvalidArgument, match="other: expected 5 rows"):
         paired_distance_variance(one, other[:3])
-
-
-@pytest.mark.parametrize("family", ["gaussians", "spheres"])
-@pytest.mark.parametrize("dim", [2, 64])
-def test_search_vectors_order_a_gallery_by_the_expected_distance(family: str, dim: int, draw: Draw):
-    query, gallery = getattr(draw, family)(7, dim), getattr(draw, family)(40, dim)
-    by_index = squared_distances(asking_vectors(query), stored_vectors(gallery))
-    expected = expected_distance(query, gallery)
-    assert torch.equal(by_index.argsort(dim=1), expected.argsort(dim=1))
-    if family == "gaussians":
-        torch.testing.assert_close(by_index + dim * query.var[:, None], expected)
 
 
 @pytest.mark.parametrize("dim", [2, 16, 256])
@@ -104,15 +84,6 @@ def test_probability_grows_with_the_radius_and_stays_in_bounds(draw: Draw):
         assert (values.diff(dim=0) >= -1e-9).all()
 
 
-def test_one_more_dimension_ranks_by_expected_distance(draw: Draw):
-    """What a search engine does: |[mu_q, 0] - [mu_x, sqrt(D v_x)]|^2 + D v_q."""
-    query, gallery = draw.gaussians(3, 6), draw.gaussians(20, 6)
-    stored = torch.cat([gallery.mean, (6 * gallery.var).sqrt()[:, None]], dim=1)
-    asked = torch.cat([query.mean, torch.zeros(3, 1, dtype=torch.float64)], dim=1)
-    wanted = squared_distances(asked, stored) + 6 * query.var[:, None]
-    torch.testing.assert_close(expected_distance(query, gallery), wanted)
-
-
 def test_distances_of_close_points_keep_their_digits_in_single_precision():
     generator = torch.Generator().manual_seed(0)
     base = 10 + torch.randn(1, 64, generator=generator)
@@ -130,6 +101,45 @@ def test_row_by_row_distances_are_entries_of_the_matrix(draw: Draw):
     matrix = squared_distances(mean, mean)
     for ours, pair in zip(triplet_distances(mean, a, p, n), ((a, p), (a, n), (p, n)), strict=True):
         torch.testing.assert_close(ours, matrix[pair])
+
+
+@pytest.mark.parametrize("family", ["gaussians", "spheres"])
+def test_hit_distances_are_those_of_all_pairs(family: str, draw: Draw):
+    query, gallery = getattr(draw, family)(4, 5), getattr(draw, family)(12, 5)
+    ours = hit_distances(query, gallery, per_query=3)
+    for row in range(4):
+        one, its = query[row], gallery[3 * row : 3 * row + 3]
+        torch.testing.assert_close(ours.distance[row], squared_distances(one.mean, its.mean)[0])
+        torch.testing.assert_close(ours.expected[row], expected_distance(one, its)[0])
+        torch.testing.assert_close(ours.std[row].square(), distance_variance(one, its)[0])
+
+
+@pytest.mark.parametrize("family", ["gaussians", "spheres"])
+@pytest.mark.parametrize("method", ["clt", "saddlepoint"])
+def test_hit_match_probabilities_are_those_of_all_pairs(family: str, method: str, draw: Draw):
+    query, gallery = getattr(draw, family)(4, 5), getattr(draw, family)(12, 5)
+    ours = hit_match_probability(query, gallery, 1.5, per_query=3, method=method)
+    for row in range(4):
+        its = gallery[3 * row : 3 * row + 3]
+        wanted = match_probability(query[row], its, 1.5, method=method)
+        torch.testing.assert_close(ours[row], wanted[0])
+
+
+def test_blocks_of_any_size_give_the_same(draw: Draw, monkeypatch: pytest.MonkeyPatch):
+    query, gallery = draw.gaussians(7, 5), draw.gaussians(21, 5)
+    whole = hit_distances(query, gallery, per_query=3)
+    monkeypatch.setattr(distance, "BLOCK", 31)
+    for ours, wanted in zip(hit_distances(query, gallery, per_query=3), whole, strict=True):
+        torch.testing.assert_close(ours, wanted, rtol=0, atol=0)
+
+
+def test_close_hits_keep_their_digits_in_single_precision(draw: Draw):
+    mean = (100 + draw.gaussians(2, 64).mean * 1e-3).float()
+    batch = sf.Gaussians(mean, torch.full((2,), 1e-6))
+    ours = hit_distances(batch[0], batch[1], per_query=1)
+    wanted = sum((a - b) ** 2 for a, b in zip(*mean.tolist(), strict=True))
+    assert ours.distance.dtype == torch.float64
+    assert ours.distance.item() == pytest.approx(wanted, rel=1e-12)
 
 
 def test_gradcheck(draw: Draw):
@@ -173,3 +183,5 @@ def test_bad_input_is_refused_by_name(draw: Draw):
             match_probability(query, query, radius)  # type: ignore[arg-type]
     with pytest.raises(sf.InvalidArgument, match="method"):
         match_probability(sphere, sphere, 1.0, method="exact")
+    with pytest.raises(sf.InvalidArgument, match="gallery: expected 4 rows, 2 for each query"):
+        hit_distances(query, query, per_query=2)

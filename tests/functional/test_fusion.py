@@ -1,4 +1,4 @@
-"""Several views as one: the product of their densities, multiplied out on a grid."""
+"""Fusion against a product of densities on a grid; query expansion against a plain loop."""
 
 import math
 
@@ -7,7 +7,7 @@ import torch
 from sampling import Draw
 
 import surefind as sf
-from surefind.functional import fuse
+from surefind.functional import expand, fuse
 
 
 def normalised(log_density: torch.Tensor) -> torch.Tensor:
@@ -71,22 +71,14 @@ def test_neither_order_nor_grouping_matters(family: str, draw: Draw):
 def test_correlated_views_count_as_fewer(family: str, draw: Draw):
     one = getattr(draw, family)(1, 4)
     views = one[[0, 0, 0, 0]]
-    precision = lambda batch: (
-        (1 / batch.spread if family == "gaussians" else batch.spread).item()
-        / (1 / one.spread if family == "gaussians" else one.spread).item()
-    )
+    precision = lambda batch: (one.var / batch.var).item()
     assert precision(fuse(views)) == pytest.approx(4)
     assert precision(fuse(views, correlation=0.5)) == pytest.approx(4 / 2.5)
     assert precision(fuse(views, correlation=1.0)) == pytest.approx(1)
     assert torch.equal(fuse(views, correlation=0.5).mean, fuse(views).mean)
 
 
-def test_a_vague_view_hardly_moves_a_sharp_one(draw: Draw):
-    views = sf.Gaussians(torch.eye(2), torch.tensor([1e-4, 1.0]))
-    assert (fuse(views).mean[0] - views.mean[0]).norm() < 1e-3
-
-
-def test_views_that_cancel_out_know_nothing():
+def test_views_that_cancel_out_are_uniform():
     mean = torch.tensor([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]])
     ours = fuse(sf.VonMisesFisher(mean, torch.tensor([5.0, 5.0])))
     assert torch.equal(ours.mean, mean[:1])
@@ -100,8 +92,88 @@ def test_views_as_sharp_as_allowed_fuse_to_what_is_allowed():
     assert ours.spread.item() == pytest.approx(1e12)
 
 
-def test_the_type_of_numbers_is_kept(draw: Draw):
-    assert fuse(draw.spheres(3, 4).to(torch.float32)).mean.dtype == torch.float32
+def near(draw: Draw, family: str, dim: int, count: int) -> tuple[sf.Embeddings, sf.Embeddings]:
+    """A query and neighbours on its side of the origin."""
+    query, others = getattr(draw, family)(1, dim), getattr(draw, family)(count, dim)
+    mean = query.mean + 0.5 * others.mean
+    if family == "spheres":
+        mean = torch.nn.functional.normalize(mean, dim=1)
+    return query, others.replace(mean, others.spread)
+
+
+def by_hand(
+    query: sf.Embeddings, neighbours: sf.Embeddings, alpha: float, certainty: bool
+) -> tuple[list[float], float]:
+    """Mean and variance, number by number."""
+    var_of = lambda b, i: float(b.var[i])
+    q, q_var = query.mean[0].tolist(), var_of(query, 0)
+    length = math.sqrt(sum(x * x for x in q))
+    total, noise = list(q), q_var
+    for row in range(len(neighbours)):
+        x, var = neighbours.mean[row].tolist(), var_of(neighbours, row)
+        inner = sum(a * b for a, b in zip(q, x, strict=True))
+        cos = inner / length / math.sqrt(sum(a * a for a in x))
+        weight = max(0.0, cos) ** alpha
+        if certainty:
+            weight *= 2 * (1 / var) / (1 / q_var + 1 / var)
+        total = [t + weight * a for t, a in zip(total, x, strict=True)]
+        noise += weight**2 * var
+    scale = length / math.sqrt(sum(t * t for t in total))
+    return [scale * t for t in total], noise * scale**2
+
+
+@pytest.mark.parametrize("family", ["gaussians", "spheres"])
+@pytest.mark.parametrize("alpha", [0.0, 1.0, 3.0])
+@pytest.mark.parametrize("certainty", [False, True])
+def test_expansion_agrees_with_a_plain_loop(family: str, alpha: float, certainty: bool, draw: Draw):
+    query, neighbours = getattr(draw, family)(1, 5), getattr(draw, family)(6, 5)
+    ours = expand(query, neighbours, alpha=alpha, certainty=certainty)
+    mean, var = by_hand(query, neighbours, alpha, certainty)
+    assert ours.mean[0].tolist() == pytest.approx(mean, abs=1e-12)
+    assert ours.var.item() == pytest.approx(var)
+
+
+def test_the_variance_of_an_expanded_query_is_that_of_the_weighted_mean(draw: Draw):
+    query, neighbours = near(draw, "gaussians", 4, 3)
+    ours = expand(query, neighbours, alpha=0, certainty=False)  # weights of 1
+    together = sf.Gaussians.cat([query, neighbours])
+    scale = query.mean.norm() / together.mean.sum(0).norm()
+    sampled = scale * draw.samples(together, 100_000).sum(1)
+    torch.testing.assert_close(sampled.mean(0), ours.mean[0], rtol=0, atol=0.02)
+    assert sampled.var(0).mean().item() == pytest.approx(ours.spread.item(), rel=0.02)
+
+
+@pytest.mark.parametrize("family", ["gaussians", "spheres"])
+def test_an_uncertain_neighbour_has_no_weight(family: str, draw: Draw):
+    query, neighbours = near(draw, family, 5, 1)
+    vague = 1e8 if family == "gaussians" else 1e-8
+    outlier = neighbours.replace(neighbours.mean, torch.full_like(neighbours.spread, vague))
+    torch.testing.assert_close(expand(query, outlier).mean, query.mean, rtol=0, atol=1e-6)
+    assert (expand(query, outlier, certainty=False).mean - query.mean).norm() > 0.05
+
+
+@pytest.mark.parametrize("family", ["gaussians", "spheres"])
+def test_many_queries_are_expanded_as_one_by_one(family: str, draw: Draw):
+    query, neighbours = getattr(draw, family)(4, 5), getattr(draw, family)(12, 5)
+    together = expand(query, neighbours)
+    for row in range(4):
+        alone = expand(query[row], neighbours[3 * row : 3 * row + 3])
+        torch.testing.assert_close(alone.mean[0], together.mean[row])
+        torch.testing.assert_close(alone.spread[0], together.spread[row])
+
+
+def test_a_query_that_cancels_out_with_its_neighbours_is_unchanged(draw: Draw):
+    query = draw.spheres(1, 4)
+    opposite = sf.VonMisesFisher(-query.mean, query.kappa)
+    for before in (query, sf.Gaussians(torch.zeros(1, 4), torch.ones(1))):
+        after = expand(before, opposite if before is query else before, alpha=0, certainty=False)
+        assert torch.equal(after.mean, before.mean)
+        torch.testing.assert_close(after.spread, before.spread)
+
+
+def test_the_dtype_is_kept(draw: Draw):
+    batch = draw.spheres(3, 4).to(torch.float32)
+    assert fuse(batch).mean.dtype == expand(batch[0], batch).mean.dtype == torch.float32
 
 
 def test_bad_input_is_refused_by_name(draw: Draw):
@@ -113,3 +185,11 @@ def test_bad_input_is_refused_by_name(draw: Draw):
             fuse(views, correlation=wrong)  # type: ignore[arg-type]
     with pytest.raises(sf.InvalidArgument, match="views: expected Gaussians or VonMisesFisher"):
         fuse(views.mean)  # type: ignore[arg-type]
+    for count in (0, 3):
+        with pytest.raises(sf.InvalidArgument, match="neighbours: expected as many rows for each"):
+            expand(views, draw.gaussians(3, 3)[:count])
+    for wrong in (-1.0, float("inf"), "a"):
+        with pytest.raises(sf.InvalidArgument, match="alpha: expected a number from 0 on"):
+            expand(views, views, alpha=wrong)  # type: ignore[arg-type]
+    with pytest.raises(sf.InvalidArgument, match="query, neighbours: expected embeddings of one"):
+        expand(views, draw.spheres(2, 3))

@@ -1,22 +1,28 @@
-"""What candidates are ranked by, in either ranking."""
+"""Ranking keys and search vectors, in either ranking."""
 
 import itertools
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 from sampling import Draw
 
 import surefind as sf
-from surefind.functional import asking_vectors, ranking_keys, squared_distances, stored_vectors
+from surefind.functional import (
+    expected_distance,
+    gallery_vectors,
+    query_vectors,
+    ranking_keys,
+    squared_distances,
+)
 
 RANKINGS = ("expected", "mean")
 
 
 def keys_of(query: sf.Embeddings, gallery: sf.Embeddings, ranking: str) -> NDArray[np.float64]:
-    var = gallery.spread if gallery.family == "gaussian" else 1 / gallery.spread
     means = gallery.mean.numpy()[None].repeat(len(query), 0)
-    wide = var.numpy()[None].repeat(len(query), 0)
+    wide = gallery.var.numpy()[None].repeat(len(query), 0)
     return ranking_keys(query.mean.numpy(), means, wide, family=query.family, ranking=ranking)
 
 
@@ -26,12 +32,14 @@ def test_keys_are_what_an_engine_ranks_by(family: str, dim: int, draw: Draw):
     query, gallery = getattr(draw, family)(5, dim), getattr(draw, family)(30, dim)
     by_engine = {
         "mean": squared_distances(query.mean, gallery.mean),
-        "expected": squared_distances(asking_vectors(query), stored_vectors(gallery)),
+        "expected": squared_distances(query_vectors(query), gallery_vectors(gallery)),
     }
     for ranking, wanted in by_engine.items():
         np.testing.assert_allclose(
             keys_of(query, gallery, ranking), wanted.numpy(), rtol=1e-9, atol=1e-12
         )
+    order = expected_distance(query, gallery).argsort(dim=1)
+    assert torch.equal(by_engine["expected"].argsort(dim=1), order)
 
 
 def test_keys_agree_with_a_plain_loop(draw: Draw):
@@ -58,7 +66,7 @@ def test_keys_of_close_vectors_in_single_precision_keep_their_digits(draw: Draw)
     assert ours.dtype == np.float64
 
 
-def test_columns_where_nothing_was_found_do_no_harm():
+def test_columns_without_a_candidate_do_not_fail():
     """An engine leaves them as they are, with a variance of 0."""
     ours = ranking_keys(
         np.eye(2),

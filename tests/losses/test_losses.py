@@ -148,15 +148,6 @@ def test_gradcheck_on_the_sphere(method: str, draw: Draw):
     assert torch.autograd.gradcheck(function, leaves, eps=1e-5, atol=1e-6, rtol=1e-4)
 
 
-def test_a_good_batch_costs_less_than_a_bad_one(draw: Draw):
-    means = torch.eye(4, dtype=torch.float64).repeat_interleave(2, 0)
-    var = torch.full((8,), 1e-3, dtype=torch.float64)
-    good, bad = torch.arange(8) // 2, torch.arange(8) % 4
-    for loss in (sf.losses.BayesianTripletLoss(), sf.losses.TripletRegressionLoss()):
-        batch = sf.Gaussians(means, var)
-        assert loss(batch, good) < loss(batch, bad)
-
-
 def test_the_gradient_of_a_hard_triplet_is_alive_unless_a_floor_kills_it():
     """Ten standard deviations on the wrong side, the slope of -log P by z is ten."""
     number = lambda x: torch.tensor([x], dtype=torch.float64)
@@ -203,7 +194,7 @@ def test_a_module_shows_its_settings():
     assert repr(sf.losses.TripletLoss(0.3)) == "TripletLoss(margin=0.3)"
 
 
-def test_diagnose_says_what_a_log_wants_to_know(draw: Draw):
+def test_diagnose_agrees_with_the_moments_of_all_triplets(draw: Draw):
     batch = batch_of(draw, "gaussians")
     loss = sf.losses.BayesianTripletLoss(kl_scale=0.0)
     info = loss.diagnose(batch, LABELS)

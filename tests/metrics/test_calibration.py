@@ -75,17 +75,6 @@ def test_weights_are_rows_written_out(definition: str, queries):
             torch.testing.assert_close(ours[i], alone, equal_nan=True)
 
 
-@pytest.mark.parametrize("definition", DEFINITIONS)
-def test_the_order_of_rows_does_not_matter(definition: str, queries):
-    values = values_for(definition, queries)
-    shuffled = torch.randperm(len(values), generator=torch.Generator().manual_seed(1))
-    ours, wanted = (
-        expected_calibration_error(v, o, definition=definition)
-        for v, o in ((values[shuffled], queries.outcome[shuffled]), (values, queries.outcome))
-    )
-    assert ours == pytest.approx(wanted, abs=1e-12)
-
-
 def test_bins_of_a_hundred_different_variances():
     var, outcome = torch.arange(100.0) + 1, torch.linspace(1, 0, 100, dtype=torch.float64)
     mass = reliability_bins(var.square(), outcome, definition="equal_mass")

@@ -32,28 +32,6 @@ def test_false_positive_rates_agree_at_every_true_positive_rate(tpr: float, quer
     assert fpr_at_tpr(queries.signal, queries.positive, tpr=tpr) == pytest.approx(wanted)
 
 
-@pytest.mark.parametrize("metric", METRICS)
-def test_weights_are_rows_written_out(metric, queries):
-    before = queries.weights.clone()
-    together = metric(queries.signal, queries.positive, weights=queries.weights)
-    assert torch.equal(queries.weights, before)
-    assert together.shape == (5,)
-    for value, (signal, positive) in zip(
-        together.tolist(), queries.written_out(queries.signal, queries.positive), strict=True
-    ):
-        if positive.all() or not positive.any():
-            assert math.isnan(value)
-        else:
-            assert value == pytest.approx(metric(signal, positive), abs=1e-6)
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_the_order_of_rows_does_not_matter(metric, queries):
-    shuffled = torch.randperm(len(queries.signal), generator=torch.Generator().manual_seed(1))
-    ours = metric(queries.signal[shuffled], queries.positive[shuffled])
-    assert ours == metric(queries.signal, queries.positive)
-
-
 def test_a_signal_that_knows_nothing_is_a_coin():
     positive = torch.tensor([True, False, False, False])
     assert auroc(torch.zeros(4), positive) == 0.5

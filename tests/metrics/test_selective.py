@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import surefind as sf
-from surefind.metrics import aurc, excess_aurc, risk_at_coverage, risk_coverage
+from surefind.metrics import aurc, risk_coverage, risk_profile
 
-METRICS = [aurc, excess_aurc, lambda *x, **kw: risk_at_coverage(*x, 0.8, **kw)]
+COVERAGES = (0.01, 0.07, 0.5, 0.8, 0.9, 0.95, 1.0)
 
 
 def loop_risks(wrong: list[bool]) -> list[float]:
@@ -40,42 +40,26 @@ def test_a_tie_is_the_mean_over_all_orders_of_the_tied():
     curve = risk_coverage(confidence, correct)
     assert curve.risk.tolist() == pytest.approx(wanted)
     assert aurc(-confidence, ~correct) == pytest.approx(mean(wanted))
-    assert risk_at_coverage(-confidence, ~correct, 0.5) == pytest.approx(wanted[2])
 
 
-def test_areas_agree_with_the_curve(queries):
-    curve = risk_coverage(-queries.signal, ~queries.positive)
-    assert aurc(queries.signal, queries.positive) == pytest.approx(curve.area, abs=1e-12)
-    assert excess_aurc(queries.signal, queries.positive) == pytest.approx(curve.excess, abs=1e-12)
-    for coverage in (0.01, 0.07, 0.5, 0.8, 0.9, 0.95, 1.0):
-        ours = risk_at_coverage(queries.signal, queries.positive, coverage)
-        assert ours == pytest.approx(curve.risk_at(coverage), abs=1e-12)
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_weights_are_rows_written_out(metric, queries):
-    before = queries.weights.clone()
-    together = metric(queries.signal, queries.positive, weights=queries.weights)
-    assert torch.equal(queries.weights, before)
-    for value, rows in zip(
-        together.tolist(), queries.written_out(queries.signal, queries.positive), strict=True
-    ):
-        assert value == pytest.approx(metric(*rows), abs=1e-6)
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_the_order_of_rows_does_not_matter(metric, queries):
-    shuffled = torch.randperm(len(queries.signal), generator=torch.Generator().manual_seed(1))
-    ours = metric(queries.signal[shuffled], queries.positive[shuffled])
-    assert ours == pytest.approx(metric(queries.signal, queries.positive), abs=1e-12)
+def test_areas_and_risks_of_resamples_are_those_of_the_curve_of_rows_written_out(queries):
+    signal, wrong = queries.signal, queries.positive
+    assert aurc(signal, wrong) == pytest.approx(risk_coverage(-signal, ~wrong).area, abs=1e-12)
+    profile = risk_profile(signal, wrong, COVERAGES, weights=queries.weights.double())
+    for row, (its_signal, its_wrong) in enumerate(queries.written_out(signal, wrong)):
+        curve = risk_coverage(-its_signal, ~its_wrong)
+        assert profile.area[row].item() == pytest.approx(curve.area, abs=1e-12)
+        assert profile.excess[row].item() == pytest.approx(curve.excess, abs=1e-12)
+        for coverage, risk in zip(COVERAGES, profile.risks, strict=True):
+            assert risk[row].item() == pytest.approx(curve.risk_at(coverage), abs=1e-12)
 
 
 def test_the_best_order_has_no_excess_and_the_worst_the_most():
-    wrong = torch.tensor([False] * 7 + [True] * 3)
+    right = torch.tensor([True] * 7 + [False] * 3)
     rank = torch.arange(10)
-    assert excess_aurc(rank, wrong) == pytest.approx(0, abs=1e-12)
-    assert risk_coverage(-rank, ~wrong).excess == pytest.approx(0, abs=1e-12)
-    assert excess_aurc(-rank, wrong) > excess_aurc(torch.zeros(10), wrong) > 0
+    best, equal, worst = (risk_coverage(x, right).excess for x in (-rank, torch.zeros(10), rank))
+    assert best == pytest.approx(0, abs=1e-12)
+    assert worst > equal > 0
 
 
 def test_without_knowledge_the_risk_is_the_error_rate_at_every_coverage():
@@ -84,18 +68,10 @@ def test_without_knowledge_the_risk_is_the_error_rate_at_every_coverage():
     assert aurc(torch.zeros(4), wrong) == pytest.approx(0.25)
 
 
-@pytest.mark.parametrize("flag", [True, False])
-def test_a_single_query(flag: bool):
-    wrong = torch.tensor([flag])
-    assert (
-        aurc(torch.tensor([0.3]), wrong) == risk_coverage(torch.tensor([0.7]), ~wrong).area == flag
-    )
-    assert excess_aurc(torch.tensor([0.3]), wrong) == 0
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_a_resample_of_nothing_is_nan(metric):
-    assert metric(torch.ones(2), torch.tensor([True, False]), weights=torch.zeros(1, 2)).isnan()
+def test_a_resample_of_nothing_is_nan():
+    nothing = torch.zeros(1, 2)
+    found = risk_profile(torch.ones(2), torch.tensor([True, False]), (0.8,), weights=nothing)
+    assert all(value.isnan().all() for value in (found.area, found.excess, *found.risks))
 
 
 def test_bad_input_is_refused_by_name():
@@ -107,18 +83,9 @@ def test_bad_input_is_refused_by_name():
         aurc(torch.ones(2), torch.tensor([True]))
     with pytest.raises(sf.InvalidArgument, match="uncertainty: "):
         aurc(torch.ones(0), torch.ones(0).bool())
+    one = torch.ones(1)
     for coverage in (0.0, 1.5, math.nan):
         with pytest.raises(sf.InvalidArgument, match="coverage: expected"):
-            risk_at_coverage(torch.ones(1), torch.tensor([True]), coverage)
+            risk_profile(one, one.bool(), (coverage,), weights=one[None])
         with pytest.raises(sf.InvalidArgument, match="coverage: expected"):
-            risk_coverage(torch.ones(1), torch.tensor([True])).risk_at(coverage)
-
-
-def test_a_profile_is_all_of_it_at_once(distinct):
-    weights = sf.metrics.resample_counts(97, 5, seed=0)
-    signal, wrong = distinct.signal, distinct.positive
-    profile = sf.metrics.risk_profile(signal, wrong, (0.5, 0.8), weights=weights)
-    torch.testing.assert_close(profile.area, aurc(signal, wrong, weights=weights))
-    torch.testing.assert_close(profile.excess, excess_aurc(signal, wrong, weights=weights))
-    for coverage, risk in zip((0.5, 0.8), profile.risks, strict=True):
-        torch.testing.assert_close(risk, risk_at_coverage(signal, wrong, coverage, weights=weights))
+            risk_coverage(one, one.bool()).risk_at(coverage)

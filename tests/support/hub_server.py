@@ -1,4 +1,4 @@
-"""A hub on this machine: the little of the Hugging Face API that a model's way needs."""
+"""A local fake of the part of the Hugging Face Hub API that models need."""
 
 import base64
 import hashlib
@@ -40,7 +40,6 @@ class Hub:
         self.commits: dict[str, Files] = {}
         self.large: dict[str, bytes] = {}
         self.asked: list[str] = []  # "GET /api/models/...", in their order
-        self.gated: set[str] = set()
         self.failing: dict[str, int] = {}  # status by a part of the path
         self.shorten = 0  # bytes that are missing at the end of every file
 
@@ -161,12 +160,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def _check(self, repo: str | None = None) -> None:
-        """A token must be the right one; what is private or gated needs it."""
+        """Check the token; private repositories need one."""
         token = self.headers.get("Authorization")
         if token not in (None, f"Bearer {TOKEN}"):
             raise Refusal(401, "", "Invalid credentials in Authorization header")
-        if repo in self.hub.gated:
-            raise Refusal(403, "GatedRepo", "Access is restricted")
         if token is None and (repo is None or repo in self.hub.private):
             raise Refusal(401, "RepoNotFound", "Repository not found")
 
@@ -206,27 +203,21 @@ class _Handler(BaseHTTPRequestHandler):
     def tree(self, repo: str, revision: str) -> None:
         self._check(repo)
         files = self.hub.files(repo, revision)
-        self._json(
-            [
-                {"type": "file", "path": path, "size": len(content), "oid": _digest(content)}
-                for path, content in files.items()
-            ]
-        )
+        found = [
+            {"type": "file", "path": path, "size": len(content), "oid": _digest(content)}
+            for path, content in files.items()
+        ]
+        self._json(found)
 
     def preupload(self, repo: str, revision: str) -> None:
         self._check()
         self.hub.files(repo, revision)
         large = (".safetensors", ".onnx")
-        named = [entry["path"] for entry in json.loads(self.body)["files"]]
-        modes = {path: "lfs" if path.endswith(large) else "regular" for path in named}
-        self._json(
-            {
-                "files": [
-                    {"path": path, "uploadMode": mode, "shouldIgnore": False, "oid": None}
-                    for path, mode in modes.items()
-                ]
-            }
-        )
+        files = []
+        for path in (entry["path"] for entry in json.loads(self.body)["files"]):
+            mode = "lfs" if path.endswith(large) else "regular"
+            files.append({"path": path, "uploadMode": mode, "shouldIgnore": False, "oid": None})
+        self._json({"files": files})
 
     def batch(self, repo: str) -> None:
         self._check()

@@ -25,9 +25,9 @@ import pytest
 
 ATTEMPTS = 3  # to find ports that stay free until the server takes them
 SECONDS_TO_START = 90
-SPLITS = ("rootCoord", "proxy", "queryCoord", "queryNode", "indexNode", "dataCoord", "dataNode")
+COMPONENTS = ("rootCoord", "proxy", "queryCoord", "queryNode", "indexNode", "dataCoord", "dataNode")
 SETTINGS = {
-    **{f"{part}.ip": "127.0.0.1" for part in SPLITS},
+    **{f"{part}.ip": "127.0.0.1" for part in COMPONENTS},
     "log.level": "warn",
     "proxy.timeTickInterval": 50,  # from here on: look more often, so that tests wait less
     "queryCoord.checkInterval": 100,
@@ -39,7 +39,7 @@ PORTS = (
     *("query_node_port", "index_coord_port", "index_node_port", "data_coord_port"),
     *("data_node_port", "peer", "health"),
 )
-LAST_WISH = """
+DIE_WITH_PARENT = """
 import ctypes, os, sys
 if sys.platform == "linux":  # the server is killed when whoever started it is gone
     ctypes.CDLL(None).prctl(1, 9)
@@ -102,7 +102,7 @@ class MilvusServer:
         milvus = str(self.programs / "bin" / "milvus")
         with (self.folder / "out.log").open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-ISc", LAST_WISH, milvus, "run", "standalone"],
+                [sys.executable, "-ISc", DIE_WITH_PARENT, milvus, "run", "standalone"],
                 cwd=self.folder,
                 env=environment,
                 stdin=subprocess.DEVNULL,

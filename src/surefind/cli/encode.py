@@ -87,7 +87,6 @@ def _write(
     """One row per image of the catalog; an older file is replaced whole or not at all."""
     import numpy as np
 
-    from surefind.embeddings import VonMisesFisher
     from surefind.storage import whole_file
 
     embeddings = encoded.embeddings
@@ -104,9 +103,7 @@ def _write(
         "fingerprint": np.array(encoder.fingerprint),
     }
     if encoder.has_variance:
-        spread = embeddings.spread
-        var = 1 / spread if isinstance(embeddings, VonMisesFisher) else spread
-        arrays["var"] = var.numpy()
+        arrays["var"] = embeddings.var.numpy()
     if catalog.labels:
         arrays["labels"] = np.array(catalog.labels)
     with whole_file(output) as file:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from surefind.embeddings import FAMILIES, Embeddings, Gaussians
 from surefind.errors import InvalidArgument
-from surefind.functional.ranking import RANKINGS, asking_vectors, stored_vectors
+from surefind.functional.ranking import RANKINGS, gallery_vectors, query_vectors
 from surefind.validation import check_choice
 
 
@@ -54,17 +54,16 @@ class Space:
     def gallery_vectors(self, embeddings: Embeddings) -> NDArray[np.float32]:
         """Return the vectors to store, (M, width)."""
         self.check(embeddings)
-        return _array(stored_vectors(embeddings) if self.width > self.dim else embeddings.mean)
+        return _array(gallery_vectors(embeddings) if self.width > self.dim else embeddings.mean)
 
     def query_vectors(self, query: Embeddings) -> NDArray[np.float32]:
         """Return the vectors to search with, (Q, width)."""
         self.check(query)
-        return _array(asking_vectors(query) if self.width > self.dim else query.mean)
+        return _array(query_vectors(query) if self.width > self.dim else query.mean)
 
     def var(self, embeddings: Embeddings) -> NDArray[np.float64]:
         """Return the variance of each row (1/kappa on the sphere), (M,)."""
-        spread = embeddings.spread.detach().cpu().double()
-        return np.asarray(spread if isinstance(embeddings, Gaussians) else 1 / spread)
+        return np.asarray(embeddings.detach().to("cpu").to(torch.float64).var)
 
     def means(self, vectors: NDArray[np.float32]) -> NDArray[np.floating[Any]]:
         """Return the means of stored vectors, (..., width) to (..., D)."""

@@ -1,4 +1,7 @@
-"""Pure functions on embeddings: the triplet likelihood, distances and divergences."""
+"""Pure functions on embeddings: the triplet likelihood, distances, divergences, fusion.
+
+They raise InvalidArgument for arguments of the wrong type, family, shape or range.
+"""
 
 from surefind.functional.distance import (
     HitDistances,
@@ -12,39 +15,31 @@ from surefind.functional.distance import (
 )
 from surefind.functional.divergence import kl_to_prior
 from surefind.functional.fusion import expand, fuse
-from surefind.functional.ranking import asking_vectors, ranking_keys, stored_vectors
+from surefind.functional.ranking import gallery_vectors, query_vectors, ranking_keys
 from surefind.functional.triplet import (
-    GaussianTriplets,
     Moments,
-    SphereTriplets,
-    log_prob,
-    moments,
     nearer_probability,
     triplet_log_prob,
     triplet_moments,
 )
 
 __all__ = [
-    "GaussianTriplets",
     "HitDistances",
     "Moments",
-    "SphereTriplets",
-    "asking_vectors",
     "distance_variance",
     "expand",
     "expected_distance",
     "fuse",
+    "gallery_vectors",
     "hit_distances",
     "hit_match_probability",
     "kl_to_prior",
-    "log_prob",
     "match_probability",
-    "moments",
     "nearer_probability",
     "paired_distance_variance",
+    "query_vectors",
     "ranking_keys",
     "squared_distances",
-    "stored_vectors",
     "triplet_log_prob",
     "triplet_moments",
 ]

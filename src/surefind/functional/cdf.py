@@ -5,10 +5,10 @@ import math
 import torch
 from torch import Tensor
 
+from surefind.functional._saddlepoint_solver import terms_at_saddlepoint
 from surefind.functional.normal import log_normal_cdf
-from surefind.functional.quadratic import QuadraticForm, chi_squares
+from surefind.functional.quadratic_form import QuadraticForm, chi_squares
 from surefind.functional.saddlepoint import log_cdf_saddlepoint
-from surefind.functional.saddlepoint_solver import terms_at_saddlepoint
 
 
 def log_cdf(form: QuadraticForm, gap: Tensor, method: str) -> Tensor:

@@ -7,21 +7,30 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from surefind.embeddings import Embeddings, Gaussians, VonMisesFisher
+from surefind.embeddings import Embeddings, Gaussians
 from surefind.errors import InvalidArgument
-from surefind.functional.autograd import call
+from surefind.functional._autograd import call
+from surefind.functional._checks import check_method, check_pair
 from surefind.functional.cdf import log_cdf
-from surefind.functional.checks import check_method, check_pair
-from surefind.functional.quadratic import QuadraticForm
+from surefind.functional.quadratic_form import QuadraticForm
 from surefind.functional.vmf import InnerProduct, Partner, sphere_terms
-from surefind.validation import check_number
+from surefind.validation import check_number, check_whole
+
+BLOCK = 1_000_000  # entries of means at once: 8 MB
 
 
 def squared_distances(x: Tensor, y: Tensor) -> Tensor:
-    r"""|x_i - y_j|^2 for all pairs, (N, M), never negative.
+    r"""|x_i - y_j|^2 for all pairs, never negative.
 
     One matrix product, |x|^2 + |y|^2 - 2 x'y, in float64: in float32 it has no digits left for
-    pairs that are close, and those are the ones that matter.
+    close pairs.
+
+    Args:
+        x: Points, (N, D).
+        y: Points, (M, D).
+
+    Returns:
+        Squared distances, (N, M), in the type of `x`.
     """
     if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
         raise InvalidArgument(
@@ -86,113 +95,88 @@ class _TripletDistances(torch.autograd.Function):
         by_p = (pn * by_pn).addcmul_(ap, by_ap, value=-1)
         total = ap.new_zeros(ctx.rows, ap.shape[1])
         total.index_add_(0, anchor, by_a).index_add_(0, positive, by_p)
-        return (
-            total.index_add_(0, negative, by_a.add_(by_p), alpha=-1),
-            None,
-            None,
-            None,
-        )
+        return total.index_add_(0, negative, by_a.add_(by_p), alpha=-1), None, None, None
 
 
 def expected_distance(query: Embeddings, gallery: Embeddings) -> Tensor:
-    r"""E|q - x|^2 for all pairs, (N, M).
+    r"""E|q - x|^2 for all pairs.
 
     Gaussians:       |mu_q - mu_x|^2 + D (v_q + v_x)
     von Mises-Fisher: 2 - 2 A_q A_x cos(q, x)
+
+    Args:
+        query: N embeddings.
+        gallery: M embeddings.
+
+    Returns:
+        Expected squared distances, (N, M).
     """
     check_pair(query, gallery)
     between = squared_distances(query.mean, gallery.mean)
-    return expected_from(query.spread[:, None], gallery, between)
+    return _expected(query.spread[:, None], gallery, between)
 
 
 def distance_variance(query: Embeddings, gallery: Embeddings) -> Tensor:
-    r"""Var|q - x|^2 for all pairs, (N, M).
+    r"""Var|q - x|^2 for all pairs.
 
     Gaussians:       2 D (v_q + v_x)^2 + 4 (v_q + v_x) |mu_q - mu_x|^2
     von Mises-Fisher: 4 Var[q'x]
+
+    Args:
+        query: N embeddings.
+        gallery: M embeddings.
+
+    Returns:
+        Variances of the squared distance, (N, M).
     """
     check_pair(query, gallery)
     between = squared_distances(query.mean, gallery.mean)
-    return variance_from(query.spread[:, None], gallery, between)
+    return _variance(query.spread[:, None], gallery, between)
 
 
 def paired_distance_variance(query: Embeddings, other: Embeddings) -> Tensor:
-    """Var|q - x|^2 row by row, (N,), with the formulas of `distance_variance`."""
+    """Var|q - x|^2 row by row, with the formulas of `distance_variance`.
+
+    Args:
+        query: N embeddings.
+        other: N embeddings.
+
+    Returns:
+        Variances of the squared distance, (N,).
+    """
     check_pair(query, other, "query, other")
     if len(query) != len(other):
         raise InvalidArgument(
-            "other",
-            expected=f"{len(query)} rows, one per query",
-            got=str(len(other)),
-            fix="for all pairs use distance_variance",
+            "other", expected=f"{len(query)} rows, one per query", got=str(len(other))
         )
     between = (query.mean - other.mean).square().sum(1)
-    return variance_from(query.spread, other, between)
+    return _variance(query.spread, other, between)
 
 
 def match_probability(
-    query: Embeddings,
-    gallery: Embeddings,
-    radius: float,
-    *,
-    method: str = "saddlepoint",
+    query: Embeddings, gallery: Embeddings, radius: float, *, method: str = "saddlepoint"
 ) -> Tensor:
-    r"""P(|q - x| < radius) for all pairs, (N, M); `radius` is a distance, not squared.
+    r"""P(|q - x| < radius) for all pairs.
 
     Between Gaussians |q - x|^2 is a scaled non-central chi-square. On the sphere its first three
-    cumulants are exact and the rest of its shape is that of a quadratic form; there is no
-    `exact` there.
+    cumulants are exact and the rest of its shape is that of a quadratic form.
+
+    Args:
+        query: N embeddings.
+        gallery: M embeddings.
+        radius: A distance, not squared.
+        method: As in `triplet_log_prob`; there is no "exact" on the sphere.
+
+    Returns:
+        Probabilities, (N, M).
     """
     check_pair(query, gallery)
-    check_method(method, on_sphere=isinstance(query, VonMisesFisher))
-    check_number("radius", radius, "a positive number", lambda x: 0 < x < math.inf)
     between = squared_distances(query.mean, gallery.mean)
-    return match_from(query.spread[:, None], gallery, between, radius=radius, method=method)
-
-
-def expected_from(query_spread: Tensor, gallery: Embeddings, between: Tensor) -> Tensor:
-    """`expected_distance` from squared distances of means; the three arguments broadcast."""
-    if isinstance(gallery, Gaussians):
-        return between + gallery.dim * (query_spread + gallery.spread)
-    return 2 - 2 * _inner_product(query_spread, gallery, between).mean
-
-
-def variance_from(query_spread: Tensor, gallery: Embeddings, between: Tensor) -> Tensor:
-    """`distance_variance` from squared distances of means."""
-    if isinstance(gallery, Gaussians):
-        var = query_spread + gallery.spread
-        return 2 * gallery.dim * var * var + 4 * var * between
-    return 4 * _inner_product(query_spread, gallery, between).var
-
-
-def match_from(
-    query_spread: Tensor, gallery: Embeddings, between: Tensor, *, radius: float, method: str
-) -> Tensor:
-    """`match_probability` from squared distances of means."""
-    if isinstance(gallery, Gaussians):
-        var = query_spread + gallery.spread
-        form = QuadraticForm(between, torch.zeros_like(between), var, None, gallery.dim)
-        gap = radius**2 - form.mean
-    else:
-        inner = _inner_product(query_spread, gallery, between)
-        form = inner.form(scale=-2)
-        gap = radius**2 - 2 + 2 * inner.mean
-    return log_cdf(form, gap, method).exp()
-
-
-def _inner_product(kappa: Tensor, gallery: Embeddings, between: Tensor) -> InnerProduct:
-    assert isinstance(gallery, VonMisesFisher)
-    q, x = sphere_terms(kappa, gallery.dim), sphere_terms(gallery.spread, gallery.dim)
-    partner = Partner(1, x, between, x.length)
-    along = x.length * (1 - between / 2)
-    return InnerProduct(q, [partner], x.length**2, along, gallery.dim)
-
-
-NUMBERS_AT_ONCE = 1_000_000  # of means: 8 MB
+    return _match(query.spread[:, None], gallery, between, radius=radius, method=method)
 
 
 class HitDistances(NamedTuple):
-    """How far the hits of each query are, (N, K) each; all of the squared distance."""
+    """Squared distances from each query to its hits, (N, K) each."""
 
     distance: Tensor  # between the means
     expected: Tensor  # E|q - x|^2
@@ -200,13 +184,22 @@ class HitDistances(NamedTuple):
 
 
 def hit_distances(query: Embeddings, gallery: Embeddings, *, per_query: int) -> HitDistances:
-    """From N queries to their hits, in float64, from differences."""
-    query, gallery = check_hits(query, gallery, per_query)
-    spread, between = _pairs(query, gallery, per_query)
+    """Squared distances from N queries to their hits, from differences in float64.
+
+    Args:
+        query: N embeddings.
+        gallery: The hits: N K embeddings, K in a row for each query.
+        per_query: K.
+
+    Returns:
+        Distances, (N, K) each.
+    """
+    query, gallery = _hits(query, gallery, per_query)
+    spread, between = _hit_pairs(query, gallery, per_query)
     of_pairs = (
         between,
-        expected_from(spread, gallery, between),
-        variance_from(spread, gallery, between).sqrt(),
+        _expected(spread, gallery, between),
+        _variance(spread, gallery, between).sqrt(),
     )
     return HitDistances(*(value.reshape(len(query), per_query) for value in of_pairs))
 
@@ -219,23 +212,66 @@ def hit_match_probability(
     per_query: int,
     method: str = "saddlepoint",
 ) -> Tensor:
-    """P(|q - x| < radius) for each query's hits, (N, K); as `match_probability`, in float64."""
-    query, gallery = check_hits(query, gallery, per_query)
-    check_method(method, on_sphere=not isinstance(query, Gaussians))
+    """P(|q - x| < radius) for each query's hits, in float64.
+
+    Args:
+        query: N embeddings.
+        gallery: The hits: N K embeddings, K in a row for each query.
+        radius: A distance, not squared.
+        per_query: K.
+        method: As in `match_probability`.
+
+    Returns:
+        Probabilities, (N, K).
+    """
+    query, gallery = _hits(query, gallery, per_query)
+    spread, between = _hit_pairs(query, gallery, per_query)
+    probability = _match(spread, gallery, between, radius=radius, method=method)
+    return probability.reshape(len(query), per_query)
+
+
+# The following take squared distances of means; spread, gallery and distances broadcast.
+
+
+def _expected(query_spread: Tensor, gallery: Embeddings, between: Tensor) -> Tensor:
+    if isinstance(gallery, Gaussians):
+        return between + gallery.dim * (query_spread + gallery.spread)
+    return 2 - 2 * _inner_product(query_spread, gallery, between).mean
+
+
+def _variance(query_spread: Tensor, gallery: Embeddings, between: Tensor) -> Tensor:
+    if isinstance(gallery, Gaussians):
+        var = query_spread + gallery.spread
+        return 2 * gallery.dim * var * var + 4 * var * between
+    return 4 * _inner_product(query_spread, gallery, between).var
+
+
+def _match(
+    query_spread: Tensor, gallery: Embeddings, between: Tensor, *, radius: float, method: str
+) -> Tensor:
+    check_method(method, on_sphere=not isinstance(gallery, Gaussians))
     check_number("radius", radius, "a positive number", lambda x: 0 < x < math.inf)
-    spread, between = _pairs(query, gallery, per_query)
-    chance = match_from(spread, gallery, between, radius=radius, method=method)
-    return chance.reshape(len(query), per_query)
+    if isinstance(gallery, Gaussians):
+        var = query_spread + gallery.spread
+        form = QuadraticForm(between, torch.zeros_like(between), var, None, gallery.dim)
+        gap = radius**2 - form.mean
+    else:
+        inner = _inner_product(query_spread, gallery, between)
+        form = inner.form(scale=-2)
+        gap = radius**2 - 2 + 2 * inner.mean
+    return log_cdf(form, gap, method).exp()
 
 
-def check_hits(
-    query: Embeddings, gallery: Embeddings, per_query: int
-) -> tuple[Embeddings, Embeddings]:
-    """Both in float64, if there are as many hits as there should be."""
+def _inner_product(kappa: Tensor, gallery: Embeddings, between: Tensor) -> InnerProduct:
+    q, x = sphere_terms(kappa, gallery.dim), sphere_terms(gallery.spread, gallery.dim)
+    partner = Partner(1, x, between, x.length)
+    along = x.length * (1 - between / 2)
+    return InnerProduct(q, [partner], x.length**2, along, gallery.dim)
+
+
+def _hits(query: Embeddings, gallery: Embeddings, per_query: int) -> tuple[Embeddings, Embeddings]:
     check_pair(query, gallery)
-    check_number(
-        "per_query", per_query, "a whole number from 1 on", lambda x: x >= 1 and x % 1 == 0
-    )
+    check_whole("per_query", per_query)
     if len(gallery) != len(query) * per_query:
         raise InvalidArgument(
             "gallery",
@@ -245,10 +281,10 @@ def check_hits(
     return query.detach().to(torch.float64), gallery.detach().to(torch.float64)
 
 
-def _pairs(query: Embeddings, gallery: Embeddings, per_query: int) -> tuple[Tensor, Tensor]:
+def _hit_pairs(query: Embeddings, gallery: Embeddings, per_query: int) -> tuple[Tensor, Tensor]:
     """The query's spread and the squared distance of means, for each of the N K hits."""
     between = [query.mean.new_empty(0)]
-    size = max(1, NUMBERS_AT_ONCE // (per_query * query.dim))
+    size = max(1, BLOCK // (per_query * query.dim))
     for start in range(0, len(query), size):
         hits = gallery.mean[start * per_query : (start + size) * per_query]
         away = hits.reshape(-1, per_query, query.dim) - query.mean[start : start + size, None]

@@ -1,4 +1,4 @@
-"""Several embeddings as one: views of one thing, and a query with its neighbours."""
+"""Fusion of several views of one thing, and query expansion."""
 
 import torch
 from torch import Tensor
@@ -6,21 +6,27 @@ from torch.nn.functional import normalize
 
 from surefind.embeddings import LARGEST_SPREAD, SMALLEST_SPREAD, Embeddings, Gaussians
 from surefind.errors import InvalidArgument
-from surefind.functional.checks import check_embeddings, check_pair
+from surefind.functional._checks import check_embeddings, check_pair
 from surefind.validation import check_number
 
 
 def fuse(views: Embeddings, *, correlation: float = 0.0) -> Embeddings:
-    r"""One row that knows what K rows know.
+    r"""Fuse K views of one thing into one embedding.
 
-    The product of their densities, normalised, is of the same family:
+    The normalised product of their densities, which is of the same family:
 
         Gaussians:        var = 1 / sum(1 / v_i),   mean = var * sum(mu_i / v_i)
         von Mises-Fisher: kappa mean = sum(kappa_i mu_i)
 
-    That is right for independent views. Views of one photo err together: with a `correlation`
-    between 0 and 1, K of them count as K / (1 + (K - 1) correlation), and the precision falls by
-    that factor; at 1 they are no more precise than one of them. The mean stays as it is.
+    That is right for independent views. Correlated ones count as K / (1 + (K - 1) correlation):
+    at 1 they are no more precise than one of them. The mean does not depend on it.
+
+    Args:
+        views: K embeddings, at least one.
+        correlation: Correlation of the errors of the views, from 0 to 1.
+
+    Returns:
+        One embedding.
 
     >>> view = Gaussians(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([0.1, 0.3]))
     >>> fuse(view)
@@ -31,20 +37,23 @@ def fuse(views: Embeddings, *, correlation: float = 0.0) -> Embeddings:
     if not len(views):
         raise InvalidArgument("views", expected="at least one row", got="none")
     wide = views.to(torch.float64)
-    repeated = 1 + (len(views) - 1) * correlation
+    dependence = 1 + (len(views) - 1) * correlation
     if isinstance(wide, Gaussians):
         precision = 1 / wide.var
         mean = (precision / precision.sum()) @ wide.mean
-        spread = repeated / precision.sum()
+        spread = dependence / precision.sum()
     else:
         mean, length = _direction(wide)
-        spread = length / repeated
-    spread = _within_bounds(spread, on_sphere=not isinstance(wide, Gaussians))
+        spread = length / dependence
+    # The sharpest views that embeddings may hold fuse to something sharper.
+    low, high = SMALLEST_SPREAD, LARGEST_SPREAD
+    bounds = (low, high) if isinstance(wide, Gaussians) else (1 / high, 1 / low)
+    spread = spread.clamp(*bounds)
     return views.replace(*(x[None].to(views.mean.dtype) for x in (mean, spread)))
 
 
 def _direction(views: Embeddings) -> tuple[Tensor, Tensor]:
-    """Of the sum of kappa_i mu_i, and its length; views that cancel out keep the first's."""
+    """Direction and length of sum(kappa_i mu_i); the first view's direction if they cancel out."""
     total = views.spread @ views.mean
     length = total.norm()
     if length <= 1e-12 * views.spread.sum():
@@ -52,27 +61,29 @@ def _direction(views: Embeddings) -> tuple[Tensor, Tensor]:
     return total / length, length
 
 
-def _within_bounds(spread: Tensor, *, on_sphere: bool) -> Tensor:
-    """What embeddings may hold: views as sharp as allowed would fuse to something sharper."""
-    bounds = SMALLEST_SPREAD, LARGEST_SPREAD
-    low, high = (1 / bounds[1], 1 / bounds[0]) if on_sphere else bounds
-    return spread.clamp(low, high)
-
-
 def expand(
     query: Embeddings, neighbours: Embeddings, *, alpha: float = 3.0, certainty: bool = True
 ) -> Embeddings:
-    r"""Each of N queries averaged with its K neighbours, which follow each other in N K rows.
+    r"""Expand each query: average it with its K neighbours.
 
         w_q = 1,   w_i = max(0, cos(q, i))^alpha  [* 2 p_i / (p_q + p_i)],   p = 1/v or kappa
 
-    Without the factor in brackets (`certainty=False`) this is alpha query expansion (Radenovic
-    et al. 2018), and with alpha = 0 the average of all. The factor is 1 for a neighbour as precise
-    as the query and falls to 0 for a vague one: the outliers that Warburg et al. hope to avoid.
+    Without the factor in brackets this is alpha query expansion (Radenovic et al. 2018), and with
+    alpha = 0 the average of all. The factor is 1 for a neighbour as precise as the query and falls
+    to 0 for an uncertain one: the outliers that Warburg et al. hope to avoid.
 
     The mean sum(w mu) is scaled to the query's length. The variance is that of a weighted mean of
-    independent embeddings, scaled alike: sum(w^2 v) |mu_q|^2 / |sum(w mu)|^2. On the sphere 1/kappa
-    is taken for v.
+    independent embeddings, scaled alike: sum(w^2 v) |mu_q|^2 / |sum(w mu)|^2; v is 1/kappa on the
+    sphere.
+
+    Args:
+        query: N embeddings.
+        neighbours: N K embeddings, K in a row for each query.
+        alpha: Exponent of the cosine.
+        certainty: Whether to weight by relative precision.
+
+    Returns:
+        N embeddings.
     """
     check_pair(query, neighbours, "query, neighbours")
     check_number("alpha", alpha, "a number from 0 on", lambda x: 0 <= x < 1e6)
@@ -84,9 +95,7 @@ def expand(
         )
     q, x = query.to(torch.float64), neighbours.to(torch.float64)
     means = torch.cat([q.mean[:, None], x.mean.reshape(len(q), -1, q.dim)], dim=1)
-    var = torch.cat([q.spread[:, None], x.spread.reshape(len(q), -1)], dim=1)
-    if not isinstance(q, Gaussians):
-        var = 1 / var
+    var = torch.cat([q.var[:, None], x.var.reshape(len(q), -1)], dim=1)
     unit = normalize(means, dim=2)
     weight = (unit @ unit[:, 0, :, None])[..., 0].clamp(min=0) ** alpha
     if certainty:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from surefind.functional.autograd import LARGEST_SLOPE, call
+from surefind.functional._autograd import LARGEST_SLOPE, call
 
 LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 

@@ -1,4 +1,4 @@
-"""The two rankings of a gallery: vectors that an L2 index ranks by them, and keys in float64."""
+"""Rankings of a gallery: vectors for an L2 index, and keys in float64."""
 
 from math import prod
 
@@ -8,26 +8,31 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from surefind.embeddings import FAMILIES, Embeddings, Gaussians
-from surefind.functional.checks import check_embeddings
+from surefind.functional._checks import check_embeddings
 from surefind.functional.vmf import sphere_terms
 from surefind.validation import check_choice
 
 Array = NDArray[np.float64]
 
 RANKINGS = ("expected", "mean")
-_NUMBERS_AT_ONCE = 65_536  # of differences, so that they stay in a core's cache
+_BLOCK = 65_536  # differences at once, so that they stay in a core's cache
 
 
-def stored_vectors(gallery: Embeddings) -> Tensor:
-    r"""What a gallery is stored as, (M, D + 1).
+def gallery_vectors(gallery: Embeddings) -> Tensor:
+    r"""Vectors to index a gallery by, so that an L2 search ranks by the expected distance.
 
-    Squared distances from `asking_vectors` to these order it as E|q - x|^2 does:
+    Squared distances from `query_vectors` to these have the order of E|q - x|^2:
 
     Gaussians:        [mu, sqrt(D v)],          |.|^2 = E|q - x|^2 - D v_q
     von Mises-Fisher: [A mu, sqrt(1 - A^2)],    |.|^2 = 2 - 2 A_x cos(q, x)
 
-    On the sphere E|q - x|^2 = 2 - 2 A_q A_x cos(q, x), and A_q > 0 is the same for all of a
-    query's gallery.
+    On the sphere E|q - x|^2 = 2 - 2 A_q A_x cos(q, x), and A_q > 0 does not change the order.
+
+    Args:
+        gallery: M embeddings.
+
+    Returns:
+        Vectors, (M, D + 1).
     """
     check_embeddings("gallery", gallery)
     if isinstance(gallery, Gaussians):
@@ -37,8 +42,15 @@ def stored_vectors(gallery: Embeddings) -> Tensor:
     return torch.cat([length * gallery.mean, beyond], dim=1)
 
 
-def asking_vectors(query: Embeddings) -> Tensor:
-    """What a query asks with, (N, D + 1): [mu, 0]."""
+def query_vectors(query: Embeddings) -> Tensor:
+    """Vectors to search an index of `gallery_vectors` with: [mu, 0].
+
+    Args:
+        query: N embeddings.
+
+    Returns:
+        Vectors, (N, D + 1).
+    """
     check_embeddings("query", query)
     return torch.cat([query.mean, query.mean.new_zeros(len(query), 1)], dim=1)
 
@@ -46,19 +58,29 @@ def asking_vectors(query: Embeddings) -> Tensor:
 def ranking_keys(
     query: Array, means: NDArray[np.floating], var: Array, *, family: str, ranking: str
 ) -> Array:
-    r"""What candidates (Q, K, D) are ranked by for queries (Q, D); (Q, K), lower is nearer.
+    r"""Keys by which the candidates of each query are ranked, in float64; lower is nearer.
 
         mean:                        |mu_q - mu_x|^2
         expected, Gaussians:         |mu_q - mu_x|^2 + D v_x
         expected, von Mises-Fisher:  2 - 2 A_x cos = 2 - 2 A_x + A_x |mu_q - mu_x|^2
 
-    The query's own variance is left out: it does not change the order. `var` (Q, K) is 1/kappa on
-    the sphere. From differences, in float64: |x|^2 + |y|^2 - 2 x'y has no digits for what is close.
+    The query's own variance is left out: it does not change the order. Distances are computed from
+    differences: |x|^2 + |y|^2 - 2 x'y has no digits left for close pairs.
+
+    Args:
+        query: Means of the queries, (Q, D).
+        means: Means of the candidates, (Q, K, D).
+        var: Their variances, (Q, K); 1/kappa on the sphere.
+        family: Family of the embeddings.
+        ranking: "expected" or "mean".
+
+    Returns:
+        Keys, (Q, K).
     """
     check_choice("family", family, tuple(FAMILIES))
     check_choice("ranking", ranking, RANKINGS)
     between = np.empty(means.shape[:2])
-    step = max(1, _NUMBERS_AT_ONCE // max(1, prod(means.shape[1:])))
+    step = max(1, _BLOCK // max(1, prod(means.shape[1:])))
     for start in range(0, len(query), step):
         rows = slice(start, start + step)
         away = query[rows, None] - means[rows]
@@ -68,7 +90,7 @@ def ranking_keys(
     dim = means.shape[-1]
     if family == Gaussians.family:
         return np.asarray(between + dim * var)
-    with np.errstate(divide="ignore"):  # where an engine found nothing, var means nothing
+    with np.errstate(divide="ignore"):  # var is undefined where an engine found nothing
         kappa = torch.from_numpy(1 / np.asarray(var, dtype=np.float64))
     length = np.asarray(sphere_terms(kappa, dim).length)  # A(1/v), between 0 and 1
     return np.asarray(2 - 2 * length + length * between)

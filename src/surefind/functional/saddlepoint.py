@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from surefind.functional.autograd import LARGEST_SLOPE, call
+from surefind.functional._autograd import LARGEST_SLOPE, call
+from surefind.functional._saddlepoint_solver import Term, finite, terms_at_saddlepoint
 from surefind.functional.normal import hazard, log_tail, share_below
-from surefind.functional.quadratic import ChiSquares, QuadraticForm, chi_squares
-from surefind.functional.saddlepoint_solver import Term, finite, terms_at_saddlepoint
+from surefind.functional.quadratic_form import ChiSquares, QuadraticForm, chi_squares
 
 # Standard deviations within which the terms 1/r - 1/u lose too many digits.
 _NEAR = {torch.float32: 0.5, torch.float64: 0.2}

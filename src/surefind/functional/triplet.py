@@ -1,19 +1,19 @@
 """The triplet likelihood: P(tau < -margin) for tau = |a - p|^2 - |a - n|^2.
 
-Everything depends on three squared distances between means and three spreads, so there are two
-doors: rows of embeddings, or those scalars, precomputed for all triplets of a batch.
+It depends only on three squared distances between means and three spreads. Functions take rows of
+embeddings, or those scalars, precomputed for all triplets of a batch.
 """
 
 from typing import NamedTuple
 
 from torch import Tensor
 
-from surefind.embeddings import Embeddings, Gaussians, VonMisesFisher
+from surefind.embeddings import Embeddings, VonMisesFisher
 from surefind.errors import InvalidArgument
+from surefind.functional._checks import check_method, check_pair
 from surefind.functional.cdf import log_cdf
-from surefind.functional.checks import check_method, check_pair
 from surefind.functional.normal import log_normal_cdf
-from surefind.functional.quadratic import QuadraticForm
+from surefind.functional.quadratic_form import QuadraticForm
 from surefind.functional.vmf import InnerProduct, Partner, SphereTerms, sphere_terms
 from surefind.validation import check_choice, check_number
 
@@ -21,7 +21,7 @@ SPHERE_MOMENTS = ("exact", "gaussian")
 
 
 class Moments(NamedTuple):
-    """Of tau, one pair per triplet."""
+    """Mean and variance of tau, one pair per triplet."""
 
     mean: Tensor
     var: Tensor
@@ -62,7 +62,7 @@ def triplet_moments(
     centred: bool = False,
     sphere: str = "exact",
 ) -> Moments:
-    r"""Mean and variance of tau, row by row.
+    r"""Mean and variance of tau = |a - p|^2 - |a - n|^2, row by row.
 
     Gaussians (Warburg et al. 2021, supplement, regrouped so that no term is negative: the expanded
     polynomial loses all its digits in float32 once embeddings are sharp):
@@ -73,9 +73,18 @@ def triplet_moments(
     von Mises-Fisher: tau = 2 a'(n - p), exact moments; `sphere="gaussian"` takes the Gaussian ones
     with variance 1/kappa instead, as the paper does.
 
-    `centred` leaves out what in the mean rewards a negative for being vague, D (v_p - v_n);
-    on the sphere, the part that changes sign when the spreads of p and n are swapped. Triplets
-    are then ranked by their means, and the spreads only say how sure that is.
+    `centred` leaves out the term of the mean that rewards uncertain negatives, D (v_p - v_n); on
+    the sphere, the part that changes sign when the spreads of p and n are swapped.
+
+    Args:
+        anchor: T embeddings, or one.
+        positive: T embeddings, or one.
+        negative: T embeddings, or one.
+        centred: Whether to use the bias-corrected mean.
+        sphere: Moments of von Mises-Fisher embeddings, "exact" or "gaussian".
+
+    Returns:
+        Mean and variance, (T,) each.
     """
     return moments(triplets_of(anchor, positive, negative, sphere=sphere), centred=centred)
 
@@ -90,10 +99,20 @@ def triplet_log_prob(
     centred: bool = False,
     sphere: str = "exact",
 ) -> Tensor:
-    r"""log P(tau < -margin), row by row.
+    r"""log P(tau < -margin) with tau = |a - p|^2 - |a - n|^2, row by row.
 
-    `clt`: tau is taken as normal (the paper). `saddlepoint`: second order, error 2e-7 at D = 128.
-    `exact`: by an integral, slow, the reference; Gaussians only (or `sphere="gaussian"`).
+    Args:
+        anchor: T embeddings, or one.
+        positive: T embeddings, or one.
+        negative: T embeddings, or one.
+        margin: Margin between the squared distances.
+        method: "clt" takes tau as normal, as the paper does; "saddlepoint" is of second order, with
+            an error of 2e-7 at D = 128; "exact" integrates, slowly, for Gaussian moments only.
+        centred: As in `triplet_moments`.
+        sphere: As in `triplet_moments`.
+
+    Returns:
+        Log-probabilities, (T,).
     """
     triplets = triplets_of(anchor, positive, negative, sphere=sphere)
     return log_prob(triplets, margin=margin, method=method, centred=centred)
@@ -102,7 +121,17 @@ def triplet_log_prob(
 def nearer_probability(
     query: Embeddings, near: Embeddings, far: Embeddings, *, method: str = "saddlepoint"
 ) -> Tensor:
-    """P(near is nearer to the query than far), row by row."""
+    """P(near is nearer to the query than far), row by row.
+
+    Args:
+        query: T embeddings, or one.
+        near: T embeddings, or one.
+        far: T embeddings, or one.
+        method: As in `triplet_log_prob`.
+
+    Returns:
+        Probabilities, (T,).
+    """
     return triplet_log_prob(query, near, far, method=method).exp()
 
 
@@ -113,7 +142,7 @@ def triplets_of(
     *,
     sphere: str = "exact",
 ) -> Triplets:
-    """Reduce rows of embeddings to the scalars that everything depends on."""
+    """Reduce rows of embeddings to squared distances and spread terms."""
     check_pair(anchor, positive, "anchor, positive")
     check_pair(anchor, negative, "anchor, negative")
     sizes = {len(anchor), len(positive), len(negative)}
@@ -130,16 +159,15 @@ def triplets_of(
 
 
 def spread_terms(batch: Embeddings, *, sphere: str = "exact") -> Tensor | SphereTerms:
-    """What `pack` needs of each image besides distances: variance, or terms on the sphere."""
+    """Return the variance of each image, or its terms on the sphere."""
     check_choice("sphere", sphere, SPHERE_MOMENTS)
-    if isinstance(batch, VonMisesFisher):
-        return 1 / batch.kappa if sphere == "gaussian" else sphere_terms(batch.kappa, batch.dim)
-    assert isinstance(batch, Gaussians)
+    if isinstance(batch, VonMisesFisher) and sphere == "exact":
+        return sphere_terms(batch.kappa, batch.dim)
     return batch.var
 
 
 def pack(distances: tuple[Tensor, ...], spreads: list[Tensor | SphereTerms], dim: int) -> Triplets:
-    """Squared distances (ap, an, pn) and spread terms (a, p, n), of shapes that broadcast."""
+    """Combine squared distances (ap, an, pn) and spread terms (a, p, n) that broadcast."""
     d_ap, d_an, d_pn = distances
     a, p, n = spreads
     if isinstance(a, SphereTerms):

@@ -15,8 +15,8 @@ from numpy.polynomial import Polynomial
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from surefind.functional.autograd import widen
-from surefind.functional.quadratic import QuadraticForm
+from surefind.functional._autograd import widen
+from surefind.functional.quadratic_form import QuadraticForm
 
 _DEBYE_TERMS = 7
 _DEBYE_ORDER = 50.0  # from which on that many terms give 14 digits

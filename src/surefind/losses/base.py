@@ -1,7 +1,8 @@
-"""What all triplet losses share: which triplets, in which chunks, and their average."""
+"""Base of the triplet losses: selection of triplets, and their mean in chunks."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -9,24 +10,19 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from surefind.embeddings import Embeddings
-from surefind.functional.autograd import call
-from surefind.functional.checks import check_embeddings
+from surefind.errors import InvalidArgument
+from surefind.functional._autograd import call
+from surefind.functional._checks import check_embeddings
 from surefind.functional.distance import squared_distances, triplet_distances
-from surefind.losses.selection import (
-    Chunk,
-    GivenTriplets,
-    Selection,
-    select_triplets,
-)
 
 Term = Callable[..., Tensor]  # (chunk, *inputs) -> scalar
 
 
 def sum_over_chunks(term: Term, chunks: Iterator[Any], *inputs: Tensor) -> Tensor:
-    """The sum of term(chunk, *inputs) over all chunks, a float64 scalar.
+    """Sum term(chunk, *inputs) over all chunks, as a float64 scalar.
 
-    The gradient of a chunk is taken at once and added up, so that memory is that of one chunk and
-    nothing is computed twice.
+    The gradient of each chunk is computed in the forward pass and added up, so that memory is that
+    of one chunk and nothing is computed twice.
     """
     return call(_SumOverChunks, term, chunks, *inputs)
 
@@ -59,12 +55,146 @@ class _SumOverChunks(torch.autograd.Function):
         return None, None, *(slope * grad.to(slope.dtype) for slope in ctx.saved_tensors)
 
 
-_DIAGNOSED = 1 << 20  # triplets that `diagnose` looks at, evenly spaced, when there are more
-_FEW = 16  # rows one by one cost less than a distance matrix this many times larger
+class Chunk(NamedTuple):
+    """Triplets as index tensors that broadcast against each other, and a mask."""
+
+    anchor: Tensor
+    positive: Tensor
+    negative: Tensor
+    counts: Tensor | None  # (pairs, batch) of 0 and 1; None: all of them do
+
+
+@dataclass(frozen=True)
+class AllTriplets:
+    """Every (anchor, positive, negative) that the labels allow: pairs times the whole batch."""
+
+    pairs: Tensor  # (2, pairs), anchor and positive
+    differs: Tensor  # (batch, batch) of 0 and 1: the labels differ
+
+    @classmethod
+    def of(cls, labels: Tensor) -> "AllTriplets":
+        same = labels[:, None] == labels
+        differs = (~same).float()
+        pairs = torch.nonzero(same.fill_diagonal_(False))
+        usable = differs.sum(1) > 0
+        return cls(pairs[usable[pairs[:, 0]]].T.contiguous(), differs)
+
+    def __len__(self) -> int:
+        return int(self.differs.sum(1, dtype=torch.float64)[self.pairs[0]].sum())
+
+    def appearances(self) -> Tensor:
+        """Number of triplets that each image is in, (batch,)."""
+        batch = len(self.differs)
+        as_anchor = torch.bincount(self.pairs[0], minlength=batch).double()
+        negatives = self.differs.sum(1, dtype=torch.float64)
+        as_negative = self.differs.double() @ as_anchor
+        return 2 * as_anchor * negatives + as_negative
+
+    def chunks(self, size: int) -> Iterator[Chunk]:
+        rows = max(1, size // max(1, len(self.differs)))
+        everyone = torch.arange(len(self.differs), device=self.differs.device)
+        for anchor, positive in zip(*(side.split(rows) for side in self.pairs), strict=True):
+            mask = self.differs.index_select(0, anchor)
+            yield Chunk(anchor[:, None], positive[:, None], everyone, mask)
+
+
+@dataclass(frozen=True)
+class GivenTriplets:
+    """Triplets given by their indices."""
+
+    anchor: Tensor
+    positive: Tensor
+    negative: Tensor
+    batch: int
+
+    def __len__(self) -> int:
+        return len(self.anchor)
+
+    def appearances(self) -> Tensor:
+        together = torch.cat([self.anchor, self.positive, self.negative])
+        return torch.bincount(together, minlength=self.batch).double()
+
+    def chunks(self, size: int) -> Iterator[Chunk]:
+        sides = (side.split(size) for side in (self.anchor, self.positive, self.negative))
+        for anchor, positive, negative in zip(*sides, strict=True):
+            yield Chunk(anchor, positive, negative, None)
+
+
+Selection = AllTriplets | GivenTriplets
+
+
+def select_triplets(
+    batch: int,
+    labels: Tensor | None,
+    indices_tuple: Sequence[Tensor] | None,
+    triplets: Sequence[Tensor] | None,
+) -> Selection:
+    """Return the given triplets, or those of a miner's tuple, or all that the labels allow."""
+    if labels is not None:
+        _check_labels(labels, batch)
+    if triplets is not None:
+        return _given("triplets", triplets, batch, lengths=(3,))
+    if indices_tuple is not None:
+        return _given("indices_tuple", indices_tuple, batch, lengths=(3, 4))
+    if labels is None:
+        raise InvalidArgument("labels", expected="labels or triplets", got="neither")
+    return AllTriplets.of(labels)
+
+
+def _check_labels(labels: object, batch: int) -> None:
+    if not isinstance(labels, Tensor) or labels.ndim != 1 or len(labels) != batch:
+        got = (
+            f"shape {tuple(labels.shape)}" if isinstance(labels, Tensor) else type(labels).__name__
+        )
+        raise InvalidArgument(
+            "labels",
+            expected=f"a tensor of {batch} labels, one per embedding",
+            got=got,
+        )
+    if labels.is_floating_point() or labels.is_complex():
+        raise InvalidArgument("labels", expected="integers", got=str(labels.dtype))
+
+
+def _given(
+    name: str, indices: Sequence[Tensor], batch: int, *, lengths: tuple[int, ...]
+) -> GivenTriplets:
+    wanted = " or ".join(str(length) for length in lengths)
+    if not isinstance(indices, tuple | list) or len(indices) not in lengths:
+        got = f"{len(indices)}" if isinstance(indices, tuple | list) else type(indices).__name__
+        raise InvalidArgument(name, expected=f"a tuple of {wanted} index tensors", got=got)
+    for side in indices:
+        integral = isinstance(side, Tensor) and side.dtype in (torch.int64, torch.int32)
+        if not integral or side.ndim != 1:
+            got = f"{side.dtype} {tuple(side.shape)}" if isinstance(side, Tensor) else repr(side)
+            raise InvalidArgument(name, expected="one-dimensional integer tensors", got=got)
+        if len(side) and not (int(side.min()) >= 0 and int(side.max()) < batch):
+            raise InvalidArgument(
+                name,
+                expected=f"indices from 0 to {batch - 1}",
+                got=f"{int(side.min())} to {int(side.max())}",
+            )
+    sides = [side.long() for side in indices]
+    pairs = [(0, 1), (2, 3)] if len(sides) == 4 else [(0, 1), (0, 2)]
+    for left, right in pairs:
+        if len(sides[left]) != len(sides[right]):
+            raise InvalidArgument(
+                name,
+                expected="index tensors of one length",
+                got=f"{len(sides[left])} and {len(sides[right])}",
+            )
+    if len(sides) == 4:  # a pair miner: positives (a, p) and negatives (a, n), joined on a
+        anchor, positive, other_anchor, negative = sides
+        joined = torch.nonzero(anchor[:, None] == other_anchor)
+        sides = [anchor[joined[:, 0]], positive[joined[:, 0]], negative[joined[:, 1]]]
+    return GivenTriplets(sides[0], sides[1], sides[2], batch)
+
+
+_DIAGNOSED = 1 << 20  # largest number of triplets that `diagnose` uses, evenly spaced
+_FEW = 16  # row-by-row distances cost less than a matrix this many times larger
 
 
 class LossInfo(NamedTuple):
-    """What the log wants to know; nothing here feeds the gradient."""
+    """Diagnostics of a batch for the training log; without gradient."""
 
     win_rate: float  # share of triplets whose means are already in the right order
     median_std: float  # of tau; falling to the floor means variance collapse
@@ -85,10 +215,18 @@ class Scalars(NamedTuple):
 
 
 class TripletCriterion(nn.Module, ABC):
-    """A mean over triplets of a cost that depends on distances and spreads only.
+    """Base class: mean over triplets of a cost that depends on distances and spreads only.
 
-    `forward(embeddings, labels)` takes every triplet of the batch; `triplets=(a, p, n)` the given
-    index triplets; `indices_tuple` what a miner of pytorch-metric-learning returns.
+    `forward` and `diagnose` take the same arguments.
+
+    Args:
+        embeddings: N embeddings.
+        labels: Class of each, (N,) integers; without the following, every triplet is used.
+        indices_tuple: Output of a miner of pytorch-metric-learning.
+        triplets: Indices (anchors, positives, negatives), (T,) each.
+
+    Raises:
+        InvalidArgument: If labels or indices do not fit the embeddings.
     """
 
     chunk = 1 << 18  # triplets at once
@@ -96,24 +234,24 @@ class TripletCriterion(nn.Module, ABC):
 
     @abstractmethod
     def cost(self, scalars: Scalars, dim: int) -> Tensor:
-        """Of each triplet."""
+        """Return the cost of each triplet."""
 
     @abstractmethod
     def std(self, scalars: Scalars, dim: int) -> Tensor:
-        """Of tau, for the log."""
+        """Return the standard deviation of tau, for the log."""
 
     @abstractmethod
     def kl(self, embeddings: Embeddings) -> Tensor | None:
-        """The divergence of each image from its prior, if this loss has a prior."""
+        """Return the divergence of each image from its prior, if this loss has a prior."""
 
     def as_batch(self, embeddings: Embeddings | Tensor) -> Embeddings:
-        """What was passed, if this loss can use it."""
+        """Return the embeddings; raise InvalidArgument if this loss cannot use them."""
         check_embeddings("embeddings", embeddings)
         assert isinstance(embeddings, Embeddings)
         return embeddings
 
     def spread_parts(self, embeddings: Embeddings) -> tuple[Tensor, ...]:
-        """What `cost` needs of each image besides distances, each (N,)."""
+        """Return what `cost` needs of each image besides distances, each (N,)."""
         return (embeddings.spread,)
 
     def forward(
@@ -144,7 +282,7 @@ class TripletCriterion(nn.Module, ABC):
         *,
         triplets: Sequence[Tensor] | None = None,
     ) -> LossInfo:
-        """Numbers for the log, from at most a million of the triplets."""
+        """Return diagnostics for the log, from at most a million of the triplets."""
         embeddings = self.as_batch(embeddings)
         selection = select_triplets(len(embeddings), labels, indices_tuple, triplets)
         count = len(selection)
@@ -189,7 +327,10 @@ class TripletCriterion(nn.Module, ABC):
 
         few = min(len(embeddings) ** 2 / _FEW, self.chunk)
         if isinstance(selection, GivenTriplets) and len(selection) <= few:
-            return self.cost(_row_by_row(selection, embeddings.mean, parts), dim).sum()
+            sides = (selection.anchor, selection.positive, selection.negative)
+            spreads = [tuple(part.index_select(0, side) for part in parts) for side in sides]
+            scalars = Scalars(*triplet_distances(embeddings.mean, *sides), *spreads)
+            return self.cost(scalars, dim).sum()
         distances = squared_distances(embeddings.mean, embeddings.mean)
         return sum_over_chunks(term, selection.chunks(self.chunk), distances, *parts)
 
@@ -214,9 +355,3 @@ def _gather(chunk: Chunk, distances: Tensor, *spreads: Tensor) -> Scalars:
         tuple(s.index_select(0, columns)[:, None] for s in spreads),
         spreads,
     )
-
-
-def _row_by_row(selection: GivenTriplets, mean: Tensor, parts: tuple[Tensor, ...]) -> Scalars:
-    sides = (selection.anchor, selection.positive, selection.negative)
-    spreads = [tuple(part.index_select(0, side) for part in parts) for side in sides]
-    return Scalars(*triplet_distances(mean, *sides), *spreads)

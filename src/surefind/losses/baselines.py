@@ -1,9 +1,9 @@
-"""The baselines: the plain triplet loss, and triplet regression with a learned noise."""
+"""Baselines: the plain triplet loss, and triplet regression with a learned noise."""
 
 import torch
 from torch import Tensor
 
-from surefind.embeddings import Embeddings, Gaussians, VonMisesFisher
+from surefind.embeddings import Embeddings, Gaussians
 from surefind.losses.base import Scalars, TripletCriterion
 from surefind.validation import check_choice, check_number
 
@@ -11,8 +11,10 @@ from surefind.validation import check_choice, check_number
 class TripletLoss(TripletCriterion):
     r"""max(0, |a - p|^2 - |a - n|^2 + margin), averaged over the triplets.
 
-    Looks at the means only, so a plain (N, D) tensor will do as well as embeddings; normalise it
-    first, as the default margin expects unit vectors.
+    It uses the means only, so it also takes a plain (N, D) tensor.
+
+    Args:
+        margin: Margin between squared distances; the default is for unit vectors.
     """
 
     def __init__(self, margin: float = 0.2) -> None:
@@ -24,7 +26,7 @@ class TripletLoss(TripletCriterion):
         return f"margin={self.margin!r}"
 
     def as_batch(self, embeddings: Embeddings | Tensor) -> Embeddings:
-        """Points are Gaussians whose variance nobody looks at."""
+        """Wrap a plain tensor as Gaussians; their variance is not used."""
         if isinstance(embeddings, Tensor) and embeddings.ndim == 2:
             return Gaussians(embeddings, embeddings.new_ones(len(embeddings)))
         return super().as_batch(embeddings)
@@ -48,9 +50,10 @@ POOLING = ("sum", "image")
 class TripletRegressionLoss(TripletCriterion):
     r"""L / (2 s^2) + log(s^2) / 2 with L the triplet loss and s^2 a learned noise.
 
-    `pooling="sum"`: s^2 is the sum of the three variances. `pooling="image"`: one such term per
-    image, averaged over the three. The original does not say clearly how it pools them; both are
-    readings of it. Of von Mises-Fisher embeddings the variance is 1/kappa.
+    Args:
+        margin: Margin between squared distances; the default is for unit vectors.
+        pooling: "sum": s^2 is the sum of the three variances. "image": one such term per image,
+            averaged over the three. Both are readings of the original, which does not say.
     """
 
     def __init__(self, margin: float = 0.2, *, pooling: str = "sum") -> None:
@@ -63,8 +66,7 @@ class TripletRegressionLoss(TripletCriterion):
         return f"margin={self.margin!r}, pooling={self.pooling!r}"
 
     def spread_parts(self, embeddings: Embeddings) -> tuple[Tensor, ...]:
-        on_sphere = isinstance(embeddings, VonMisesFisher)
-        return (1 / embeddings.spread if on_sphere else embeddings.spread,)
+        return (embeddings.var,)
 
     def cost(self, scalars: Scalars, dim: int) -> Tensor:
         hinge = (scalars.d_ap - scalars.d_an + self.margin).clamp(min=0)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from surefind.embeddings import Embeddings
-from surefind.functional.checks import METHODS
+from surefind.functional._checks import METHODS
 from surefind.functional.divergence import kl_to_prior
 from surefind.functional.triplet import (
     SPHERE_MOMENTS,
@@ -24,16 +24,22 @@ _CHUNK = {"clt": 1 << 18, "saddlepoint": 1 << 17, "exact": 1 << 10}  # triplets 
 
 
 class BayesianTripletLoss(TripletCriterion):
-    r"""-log P(|a - p|^2 - |a - n|^2 < -margin), plus a little divergence to the prior.
+    r"""-log P(|a - p|^2 - |a - n|^2 < -margin), plus the divergence to the prior.
 
         loss = mean over triplets of  -log(P + floor) + kl_scale [KL(a) + KL(p) + KL(n)]
 
     A regularised likelihood (the paper calls it a lower bound, but the logarithm stands outside
-    the expectation). `method` is how P is computed: "clt", "saddlepoint" or "exact". `centred` lets
-    the means alone say which of p and n is nearer. `floor` bounds the loss as the paper's code
-    does with 1e-8, at the price of the gradient of hard triplets. `prior_var` is the variance of
-    the Gaussian prior, 1/D unless given. `sphere="gaussian"` gives
-    von Mises-Fisher embeddings the Gaussian moments with variance 1/kappa, as the paper does.
+    the expectation).
+
+    Args:
+        margin: Margin between squared distances.
+        kl_scale: Weight of the divergences.
+        method: How P is computed: "clt", "saddlepoint" or "exact".
+        centred: Whether to use the bias-corrected mean, as in `triplet_moments`.
+        floor: Added to P to bound the loss, 1e-8 in the paper's code; hard triplets then have no
+            gradient.
+        prior_var: Variance of the Gaussian prior; 1/D by default.
+        sphere: Moments of von Mises-Fisher embeddings: "exact", or "gaussian" as in the paper.
     """
 
     def __init__(

@@ -1,4 +1,8 @@
-"""Pure functions that say how good a retrieval is, and how honest its uncertainty."""
+"""Metrics of retrieval, calibration, detection and selective prediction; bootstrap intervals.
+
+Functions take (Q,) tensors, one value per query, and raise InvalidArgument otherwise. With
+`weights`, resample counts of shape (B, Q), they return one value per resample, (B,).
+"""
 
 from surefind.metrics.bootstrap import (
     Estimate,
@@ -33,8 +37,6 @@ from surefind.metrics.selective import (
     RiskCoverage,
     RiskProfile,
     aurc,
-    excess_aurc,
-    risk_at_coverage,
     risk_coverage,
     risk_profile,
 )
@@ -58,7 +60,6 @@ __all__ = [
     "brier_score",
     "calibration_floor",
     "debiased_calibration_error",
-    "excess_aurc",
     "expected_calibration_error",
     "fpr_at_tpr",
     "hit_at_k",
@@ -70,7 +71,6 @@ __all__ = [
     "recall_at_k",
     "reliability_bins",
     "resample_counts",
-    "risk_at_coverage",
     "risk_coverage",
     "risk_profile",
     "spearman",

@@ -1,4 +1,4 @@
-"""What every metric does with its arguments: check, shape, sort."""
+"""Checks of the arguments of metrics, and sorted order with ties."""
 
 from typing import NamedTuple
 
@@ -48,14 +48,13 @@ def as_shares(name: str, values: object, length: int | None = None) -> Tensor:
 
 
 def as_flags(name: str, values: object, length: int) -> Tensor:
-    """One yes or no per query, (Q,)."""
+    """One bool per query, (Q,)."""
     tensor = check_tensor(name, values, "(Q,)")
     if tensor.dtype != torch.bool or len(tensor) != length:
         raise InvalidArgument(
             name,
             expected=f"{length} values of bool, one per query",
             got=f"{len(tensor)} of {str(tensor.dtype).removeprefix('torch.')}",
-            fix=f"say yes or no for each query: {name}.bool()",
         )
     return tensor
 
@@ -67,10 +66,7 @@ def as_rows(weights: object, length: int) -> Tensor:
     tensor = check_tensor("weights", weights, "(B, Q)")
     if tensor.shape[1] != length:
         raise InvalidArgument(
-            "weights",
-            expected=f"{length} columns, one per query",
-            got=str(tensor.shape[1]),
-            fix="draw them with resample_counts(len(queries), resamples, seed=0)",
+            "weights", expected=f"{length} columns, one per query", got=str(tensor.shape[1])
         )
     wide = tensor if tensor.is_floating_point() else tensor.double()
     total = wide.sum(1)
@@ -92,12 +88,7 @@ def as_result(per_row: Tensor, weights: Tensor | None) -> float | Tensor:
 def check_tensor(name: str, value: object, shape: str) -> Tensor:
     """A tensor with as many dimensions as `shape` has letters, and something in it."""
     if not isinstance(value, Tensor):
-        raise InvalidArgument(
-            name,
-            expected="a torch.Tensor",
-            got=type(value).__name__,
-            fix="convert it with torch.as_tensor",
-        )
+        raise InvalidArgument(name, expected="a torch.Tensor", got=type(value).__name__)
     ndim = shape.strip("(,)").count(",") + 1
     if value.ndim != ndim or value.numel() == 0:
         raise InvalidArgument(
@@ -131,7 +122,7 @@ class Order(NamedTuple):
 
 
 def order(values: Tensor) -> Order:
-    """Who comes after whom, and who stands beside whom.
+    """Sort values and find runs of equal ones.
 
     >>> order(torch.tensor([3.0, 1.0, 3.0])).place()
     tensor([1, 0, 1])

@@ -203,7 +203,7 @@ def _check_level(level: object) -> None:
 
 
 class PairedTest(NamedTuple):
-    """The mean of first - second over queries, and how often luck alone does as much."""
+    """Mean of first - second over queries, and its two-sided p-value."""
 
     difference: Estimate
     p_value: float
@@ -239,22 +239,10 @@ def paired_test(
         difference[:, None], groups=groups, resamples=resamples, level=level, seed=seed
     )
     rounding = 1e-12 * float(difference.abs().sum())
-    return PairedTest(
-        estimate[0], _p_value(_sums(difference, groups), resamples, seed, rounding=rounding)
-    )
-
-
-def _sums(difference: Tensor, groups: Tensor | None) -> Tensor:
-    """The sum of each group: to flip all its queries is to flip its sum."""
-    if groups is None:
-        return difference
-    found, of_query = groups.unique(return_inverse=True)
-    return difference.new_zeros(len(found)).index_add_(0, of_query, difference)
-
-
-def _p_value(difference: Tensor, resamples: int, seed: int, *, rounding: float) -> float:
-    check_whole("resamples", resamples)
-    generator = torch.Generator().manual_seed(seed)
+    number, of_query = _units(len(a), groups)
+    if of_query is not None:  # flipping all queries of a group flips their sum
+        difference = difference.new_zeros(number).index_add_(0, of_query, difference)
+    generator = _generator(seed)
     changed = difference[difference != 0]  # the others have no sign
     observed = changed.sum().abs() - rounding  # sums that are equal but for rounding are equal
     rows = max(1, BLOCK // max(1, len(changed)))
@@ -263,4 +251,4 @@ def _p_value(difference: Tensor, resamples: int, seed: int, *, rounding: float) 
         shape = (min(rows, resamples - start), len(changed))
         signs = torch.randint(2, shape, generator=generator, dtype=torch.int8) * 2 - 1
         as_large += int(((signs.double() @ changed).abs() >= observed).sum())
-    return (1 + as_large) / (1 + resamples)
+    return PairedTest(estimate[0], (1 + as_large) / (1 + resamples))

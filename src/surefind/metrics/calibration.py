@@ -1,10 +1,10 @@
 """The bins of a reliability diagram, in the three definitions that are in use.
 
 `equal_width`  bins of equal width over [min, max] of the query variance; bin i (0 = surest)
-               guarantees (bins - i) / bins. If all variances are equal, all queries are in bin 0.
-`equal_mass`   bins of equal count by variance; bin i guarantees (bins - i - 1/2) / bins.
-`probability`  bins of equal count by a real, calibrated confidence, from the lowest to the
-               highest; a bin guarantees its mean confidence. This is the one to trust.
+               has confidence (bins - i) / bins. If all variances are equal, all are in bin 0.
+`equal_mass`   bins of equal count by variance; bin i has confidence (bins - i - 1/2) / bins.
+`probability`  bins of equal count by a calibrated confidence, from the lowest to the highest; a
+               bin has its mean confidence. This is the one to use.
 
 The last bin is closed. Equal values stay together, so nothing depends on the order of the rows:
 in bins of equal count, a run of equal values belongs to the bin that holds its middle.
@@ -33,9 +33,9 @@ DEFINITIONS = ("equal_width", "equal_mass", "probability")
 
 
 class ReliabilityBins(NamedTuple):
-    """What each bin guarantees and what happened; (bins,), or (B, bins) with weights."""
+    """Confidence and outcome of each bin; (bins,), or (B, bins) with weights."""
 
-    confidence: Tensor  # guaranteed; nan in an empty bin of `probability`
+    confidence: Tensor  # stated; nan in an empty bin of `probability`
     outcome: Tensor  # mean of what happened; nan in an empty bin
     weight: Tensor  # how many queries are in the bin
 
@@ -75,15 +75,10 @@ def reliability_bins(
     if definition == "probability":
         confidence = _sums(arranged * ordered, cuts) / weight
     else:
-        confidence = _guaranteed(definition, bins).expand_as(mean)
+        highest = bins - 0.5 if definition == "equal_mass" else bins  # from the surest
+        confidence = ((highest - torch.arange(bins, dtype=torch.float64)) / bins).expand_as(mean)
     found = ReliabilityBins(confidence, mean, weight)
     return found if weights is not None else ReliabilityBins(*(part[0] for part in found))
-
-
-def _guaranteed(definition: str, bins: int) -> Tensor:
-    """Confidence of each bin of variances, from the surest."""
-    highest = bins - 0.5 if definition == "equal_mass" else bins
-    return (highest - torch.arange(bins, dtype=torch.float64)) / bins
 
 
 def _cut_by_width(ordered: Tensor, arranged: Tensor, bins: int) -> Tensor:
@@ -138,7 +133,7 @@ def expected_calibration_error(
     bins: int = 10,
     weights: Tensor | None = None,
 ) -> float | Tensor:
-    r"""Mean distance of guarantee and outcome over the bins of `definition`, weighted by size.
+    r"""Mean gap of confidence and outcome over the bins of `definition`, weighted by size.
 
         ECE = sum_b n_b / n |confidence_b - outcome_b|
 
@@ -195,8 +190,8 @@ def calibration_floor(confidence: Tensor, *, bins: int = 10) -> float:
         s_b^2 = mean_b[confidence (1 - confidence)] / n_b
 
     With gaps g ~ N(0, s^2) the plain error has the mean s sqrt(2 / pi), and what is subtracted from
-    twice of it the mean 2 s / sqrt pi. A model whose error is not above the floor cannot be told
-    from a perfect one. Queries that err together (classes) have a higher one.
+    twice of it the mean 2 s / sqrt pi. A model whose error is not above the floor cannot be
+    distinguished from a perfect one. Queries that err together (classes) have a higher one.
 
     Args:
         confidence: Probability that each query's answer is correct, (Q,).
@@ -219,18 +214,18 @@ def brier_score(confidence: Tensor, correct: Tensor) -> Tensor:
     >>> brier_score(torch.tensor([0.5, 1.0]), torch.tensor([True, True]))
     tensor([0.2500, 0.0000], dtype=torch.float64)
     """
-    guaranteed = as_shares("confidence", confidence)
-    return (guaranteed - as_flags("correct", correct, len(guaranteed)).double()).square()
+    stated = as_shares("confidence", confidence)
+    return (stated - as_flags("correct", correct, len(stated)).double()).square()
 
 
 def negative_log_likelihood(confidence: Tensor, correct: Tensor) -> Tensor:
     """-log of the probability given to what happened, (Q,).
 
-    Nothing is clipped: who calls something impossible that happens, pays infinity.
+    Nothing is clipped: an event of probability 0 that happens costs infinity.
 
     >>> negative_log_likelihood(torch.tensor([1.0, 1.0]), torch.tensor([True, False]))
     tensor([0., inf], dtype=torch.float64)
     """
-    guaranteed = as_shares("confidence", confidence)
-    right = as_flags("correct", correct, len(guaranteed))
-    return torch.where(right, guaranteed.log(), torch.log1p(-guaranteed)).neg().add(0.0)  # no -0
+    stated = as_shares("confidence", confidence)
+    right = as_flags("correct", correct, len(stated))
+    return torch.where(right, stated.log(), torch.log1p(-stated)).neg().add(0.0)  # no -0

@@ -1,4 +1,4 @@
-"""Does uncertainty rise with the error: correlations of ranks."""
+"""Rank correlation of uncertainty and error."""
 
 from math import nan, sqrt
 from typing import overload

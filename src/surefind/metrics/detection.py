@@ -1,4 +1,4 @@
-"""Can a signal tell two kinds of queries apart: wrong from right, foreign from own (OOD)?
+"""Detection metrics: does a signal separate wrong from right, or foreign from own queries (OOD)?
 
 `signal` is higher for what should be detected: an uncertainty, or cov[q - x] for foreign queries.
 Only its order counts. `weights` are resample counts, (B, Q); a resample without one of the two

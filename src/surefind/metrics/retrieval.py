@@ -1,6 +1,6 @@
-"""How good the order of the neighbours is, per query; `hits` is (Q, K), nearest first.
+"""Retrieval metrics per query; `hits` is (Q, K) bool, nearest first.
 
-A query whose gallery holds no match has no value here: count such queries and leave them out.
+They are not defined for queries without a match in the gallery: leave those out.
 """
 
 import torch
@@ -34,7 +34,7 @@ def recall_at_k(hits: Tensor, k: int) -> float:
 def precision_at_k(hits: Tensor, k: int) -> Tensor:
     """Matches among the k nearest, divided by k, (Q,).
 
-    The divisor is k also when the gallery holds fewer than k images: what is not there is no hit.
+    The divisor is k also when the gallery holds fewer than k images.
 
     >>> precision_at_k(torch.tensor([[True, True, False]]), 4)
     tensor([0.5000], dtype=torch.float64)
@@ -105,7 +105,6 @@ def _check_hits(hits: object) -> None:
             "hits",
             expected="a bool for each neighbour",
             got=str(getattr(hits, "dtype", "")).removeprefix("torch."),
-            fix="say which neighbours match: labels[neighbours] == labels[:, None]",
         )
 
 
@@ -122,7 +121,7 @@ def _check_matches(n_matches: object, hits: Tensor) -> None:
             "n_matches",
             expected="at least 1 for every query",
             got=f"{int((counts < 1).sum())} queries without a match",
-            fix="queries without a match are counted apart: leave them out",
+            fix="leave out queries without a match",
         )
     if (hits.sum(dim=1) > counts).any():
         raise InvalidArgument(

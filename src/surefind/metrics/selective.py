@@ -1,4 +1,4 @@
-"""How wrong the answers are when the least sure queries are not answered."""
+"""Selective prediction: risk when the least confident queries are not answered."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, overload
@@ -27,8 +27,7 @@ class RiskCoverage(NamedTuple):
 def risk_coverage(confidence: Tensor, correct: Tensor) -> RiskCoverage:
     """Error rate when only the most confident share of queries is answered.
 
-    Equal confidence says nothing about who comes first: errors are spread evenly within a tie,
-    which is the mean over all orders of the tied.
+    Errors are spread evenly within a tie, which is the mean over all orders of the tied.
 
     >>> curve = risk_coverage(torch.tensor([0.9, 0.8, 0.3]), torch.tensor([True, True, False]))
     >>> round(curve.area, 4)
@@ -71,47 +70,6 @@ def aurc(uncertainty: Tensor, wrong: Tensor, *, weights: Tensor | None = None) -
     return as_result(_area(answers), weights)
 
 
-@overload
-def excess_aurc(uncertainty: Tensor, wrong: Tensor, *, weights: None = None) -> float: ...
-@overload
-def excess_aurc(uncertainty: Tensor, wrong: Tensor, *, weights: Tensor) -> Tensor: ...
-def excess_aurc(
-    uncertainty: Tensor, wrong: Tensor, *, weights: Tensor | None = None
-) -> float | Tensor:
-    r"""E-AURC: the area above that of the best order, in which all errors come last.
-
-        best = 1/n sum_{j=1..e} j / (n - e + j) = 1/n [e - (n - e) (H(n) - H(n - e))]
-
-    >>> excess_aurc(torch.tensor([0.1, 0.2, 0.7]), torch.tensor([False, False, True]))
-    0.0
-    """
-    answers = _answers(uncertainty, wrong, weights)
-    return as_result(_excess(answers, _area(answers)), weights)
-
-
-@overload
-def risk_at_coverage(
-    uncertainty: Tensor, wrong: Tensor, coverage: float, *, weights: None = None
-) -> float: ...
-@overload
-def risk_at_coverage(
-    uncertainty: Tensor, wrong: Tensor, coverage: float, *, weights: Tensor
-) -> Tensor: ...
-def risk_at_coverage(
-    uncertainty: Tensor, wrong: Tensor, coverage: float, *, weights: Tensor | None = None
-) -> float | Tensor:
-    r"""Error rate of the surest t answers, t the fewest with t/n >= coverage.
-
-        risk = [E_g - e_g / m_g (C_g - t)] / t,   g the tie that holds place t
-
-    >>> wrong = torch.tensor([False, False, True, True])
-    >>> risk_at_coverage(torch.tensor([0.1, 0.2, 0.3, 0.4]), wrong, 0.75)
-    0.3333333333333333
-    """
-    _check_coverage(coverage)
-    return as_result(_risk(_answers(uncertainty, wrong, weights), coverage), weights)
-
-
 class RiskProfile(NamedTuple):
     """One value for each resample, (B,)."""
 
@@ -123,11 +81,30 @@ class RiskProfile(NamedTuple):
 def risk_profile(
     uncertainty: Tensor, wrong: Tensor, coverages: Sequence[float], *, weights: Tensor
 ) -> RiskProfile:
-    """`aurc`, `excess_aurc` and `risk_at_coverage` of the same resamples for the price of one."""
+    r"""AURC, excess AURC and risk at each coverage, for many resamples at once.
+
+        excess = AURC - 1/n [e - (n - e) (H(n) - H(n - e))]
+        risk   = [E_g - e_g / m_g (C_g - t)] / t,   t the fewest answers with t/n >= coverage
+
+    g: the tie that holds place t; e: all errors; other letters as in `aurc`.
+
+    Args:
+        uncertainty: Higher for queries that are answered last, (Q,).
+        wrong: Whether the answer is wrong, (Q,) bool.
+        coverages: Shares of the queries to answer.
+        weights: Resample counts, (B, Q).
+
+    Returns:
+        One value for each resample.
+    """
+    for coverage in coverages:
+        _check_coverage(coverage)
     answers = _answers(uncertainty, wrong, weights)
-    area = _area(answers)
+    area, n, e = _area(answers), answers.queries, answers.errors
+    harmonic, right = _harmonic(int(n.max())), n - e
+    best = (e - right * (harmonic[n.long()] - harmonic[right.long()])) / n
     risks = tuple(_risk(answers, coverage) for coverage in coverages)
-    return RiskProfile(area, _excess(answers, area), risks)
+    return RiskProfile(area, (area - best).clamp(min=0), risks)
 
 
 class _Answers(NamedTuple):
@@ -170,14 +147,6 @@ def _area(answers: _Answers) -> Tensor:
     fall[:, :-1] -= answers.share[:, 1:]
     lost = places.mul_(fall).sum(1)
     return (e * harmonic[n.long()] - lost) / n
-
-
-def _excess(answers: _Answers, area: Tensor) -> Tensor:
-    n, e = answers.queries, answers.errors
-    harmonic = _harmonic(int(n.max()))
-    right = n - e
-    best = (e - right * (harmonic[n.long()] - harmonic[right.long()])) / n
-    return (area - best).clamp(min=0)
 
 
 def _risk(answers: _Answers, coverage: float) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from surefind.embeddings import Embeddings, Gaussians
 from surefind.engines.brute_force import Neighbours, nearest
-from surefind.functional import asking_vectors, paired_distance_variance, stored_vectors
+from surefind.functional import gallery_vectors, paired_distance_variance, query_vectors
 from surefind.functional.vmf import sphere_terms
 from surefind.images.matches import Rows
 
@@ -64,7 +64,7 @@ def neighbours(
     own = None if itself is None else torch.from_numpy(itself)
     if ranking == "means":
         return nearest(query.mean, gallery.mean, k, itself=own)
-    rows, distance = nearest(asking_vectors(query), stored_vectors(gallery), k, itself=own)
+    rows, distance = nearest(query_vectors(query), gallery_vectors(gallery), k, itself=own)
     if isinstance(query, Gaussians):
         return Neighbours(rows, distance + query.dim * query.var.float()[:, None])
     length = sphere_terms(query.spread, query.dim).length.float()[:, None]
@@ -95,8 +95,8 @@ def uncertainty_signals(
     signals: Signals = {}
     if learned:
         top = gallery[found.rows[:, 0]]
-        signals["query_var"] = _variance(query)
-        signals["pair_var"] = signals["query_var"] + _variance(top)
+        signals["query_var"] = query.var
+        signals["pair_var"] = signals["query_var"] + top.var
         signals["distance_std"] = paired_distance_variance(query, top).clamp(min=0).sqrt()
     distance = by_means.distance.double()
     signals["nearest_distance"] = distance[:, 0]
@@ -109,10 +109,6 @@ def uncertainty_signals(
     beyond = distance[:, 0] - (length - of_nearest).square()
     signals[COSINE] = (beyond.clamp(min=0) / (2 * length * of_nearest)).nan_to_num(1.0)
     return {name: signal.to(torch.float64) for name, signal in signals.items()}
-
-
-def _variance(batch: Embeddings) -> Tensor:
-    return batch.spread if isinstance(batch, Gaussians) else 1 / batch.spread
 
 
 def crossfit_probability(

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from surefind.embeddings import Embeddings, VonMisesFisher
+from surefind.embeddings import Embeddings
 from surefind.errors import SurefindError
 
 log = logging.getLogger("surefind")
@@ -69,9 +69,9 @@ class TrainingMonitor:
                 log.warning("step %d: %s; %s", step, symptom, ADVICE[symptom])
 
     def _symptoms(self, loss: float, gradient: float, embeddings: Embeddings) -> list[str]:
-        mean, spread, first = embeddings.mean, embeddings.spread, self.first_loss
+        mean, first = embeddings.mean, self.first_loss
         unit = normalize(mean, dim=1)
-        var = float((1 / spread if isinstance(embeddings, VonMisesFisher) else spread).median())
+        var = float(embeddings.var.median())
         largest = MAX_SPREAD * max(1.0, float(mean.square().sum(1).mean()))
         found = {
             "the loss is not finite": not math.isfinite(loss),

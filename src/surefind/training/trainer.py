@@ -13,7 +13,7 @@ from torch import Tensor
 
 from surefind.datasets.splits import Splits
 from surefind.distributed import ProcessGroup, own_device
-from surefind.embeddings import Embeddings, VonMisesFisher
+from surefind.embeddings import Embeddings
 from surefind.encoders.encoder import Encoder
 from surefind.encoders.serialization import class_hashes
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
@@ -154,8 +154,7 @@ def validate(
     if not right:
         return Validation()
     correct = torch.cat(right)
-    spread = embeddings.spread[torch.cat(answered)].double()
-    var = 1 / spread if isinstance(embeddings, VonMisesFisher) else spread
+    var = embeddings[torch.cat(answered)].to(torch.float64).var
     both = 0 < int(correct.sum()) < len(correct)
     return Validation(
         float(correct.double().mean()),

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from surefind.embeddings import VonMisesFisher
 from surefind.encoders.encoder import Encoder
 from surefind.encoders.image_encoder import ImageEncoder
 from surefind.encoders.onnx.files import (
@@ -256,5 +255,7 @@ def synthetic_images(size: int, count: int = 16) -> Tensor:
 def _moments(encoder: ImageEncoder, batches: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """Means and variances, in float64."""
     parts = [encoder.embed_pixels(pixels) for pixels in batches]
-    var = [1 / part.kappa if isinstance(part, VonMisesFisher) else part.spread for part in parts]
-    return torch.cat([part.mean for part in parts]).double(), torch.cat(var).double()
+    return (
+        torch.cat([part.mean for part in parts]).double(),
+        torch.cat([part.var for part in parts]).double(),
+    )

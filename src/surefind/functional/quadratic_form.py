@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from torch import Size, Tensor, broadcast_shapes
 
-from surefind.functional.autograd import widen
+from surefind.functional._autograd import widen
 
 
 class QuadraticForm(NamedTuple):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from surefind.functional.normal import share_below
-from surefind.functional.quadratic import ChiSquares
+from surefind.functional.quadratic_form import ChiSquares
 
 _TOLERANCE = 1e-4  # of the last step towards the saddlepoint; what is left is about its square
 _MOST_STEPS = 60

@@ -10,7 +10,7 @@ from sampling import Draw
 import surefind as sf
 from surefind.functional.vmf import kl_to_uniform, sphere_terms
 
-DIMS = (2, 3, 4, 5, 8, 16, 33, 64, 100, 128, 511, 1024, 2047, 2048)
+DIMS = (2, 3, 4, 8, 33, 128, 511, 2048)
 KAPPAS = (1e-3, 1e-2, 0.1, 1, 3, 10, 30, 100, 300, 1e3, 1e4, 1e5, 1e6)
 
 
@@ -26,38 +26,14 @@ def reference(dim: int, kappa: float) -> list[float]:
 
 
 @pytest.mark.parametrize("dim", DIMS)
-def test_terms_and_divergence_agree_with_fifty_digits(dim: int):
-    kappa = torch.tensor(KAPPAS, dtype=torch.float64)
-    terms = sphere_terms(kappa, dim)
-    ours = torch.stack([terms.length, terms.along, terms.bend, kl_to_uniform(kappa, dim)], dim=1)
+def test_terms_divergence_and_its_slope_agree_with_fifty_digits(dim: int):
+    kappa = torch.tensor(KAPPAS, dtype=torch.float64).requires_grad_()
+    terms, divergence = sphere_terms(kappa, dim), kl_to_uniform(kappa, dim)
+    divergence.sum().backward()
+    ours = torch.stack([terms.length, terms.along, terms.bend, divergence], dim=1).detach()
     wanted = torch.tensor([reference(dim, k) for k in KAPPAS], dtype=torch.float64)
     torch.testing.assert_close(ours, wanted, rtol=1e-11, atol=0)
-
-
-@pytest.mark.parametrize("dim", DIMS)
-def test_the_slope_of_the_divergence_is_kappa_times_that_of_the_length(dim: int):
-    kappa = torch.tensor(KAPPAS, dtype=torch.float64).requires_grad_()
-    kl_to_uniform(kappa, dim).sum().backward()
-    wanted = torch.tensor([k * reference(dim, k)[1] for k in KAPPAS], dtype=torch.float64)
-    torch.testing.assert_close(kappa.grad, wanted, rtol=1e-11, atol=0)
-
-
-@pytest.mark.parametrize(
-    ("dim", "kappa", "length", "divergence"),
-    [
-        (3, 10, 0.900000004122307, 1.99573231683822),
-        (8, 0.1, 0.0124984378254453, 0.000624882839620126),
-        (128, 10, 0.0776609763821284, 0.387149354523333),
-        (128, 1000, 0.938484389510941, 135.352910186275),
-        (511, 100, 0.188748245658015, 9.2678824793778),
-        (2047, 1000, 0.407467588054278, 185.810287356789),
-        (2047, 100000, 0.989822274456424, 3989.53860993863),
-    ],
-)
-def test_published_values(dim: int, kappa: float, length: float, divergence: float):
-    k = torch.tensor([kappa], dtype=torch.float64)
-    assert sphere_terms(k, dim).length.item() == pytest.approx(length, rel=1e-13)
-    assert kl_to_uniform(k, dim).item() == pytest.approx(divergence, rel=1e-13)
+    torch.testing.assert_close(kappa.grad, kappa.detach() * wanted[:, 1], rtol=1e-11, atol=0)
 
 
 def test_in_three_dimensions_the_length_is_coth_minus_one_over_kappa():

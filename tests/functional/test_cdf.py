@@ -1,4 +1,4 @@
-"""The law of tau: exact against sixty digits, the saddlepoint against exact."""
+"""Distribution of tau: exact against sixty digits, the saddlepoint against exact."""
 
 import json
 import math
@@ -9,10 +9,12 @@ import torch
 from sampling import Draw, tau
 
 import surefind as sf
-from surefind.functional import GaussianTriplets, log_prob, moments, triplet_log_prob
-from surefind.functional.cdf import log_cdf_exact
-from surefind.functional.quadratic import QuadraticForm
-from surefind.functional.saddlepoint import log_cdf_saddlepoint
+from surefind.functional import triplet_log_prob
+from surefind.functional.cdf import log_cdf, log_cdf_exact
+from surefind.functional.quadratic_form import QuadraticForm
+from surefind.functional.saddlepoint import _RULE, log_cdf_saddlepoint
+from surefind.functional.triplet import GaussianTriplets, log_prob, moments, triplets_of
+from surefind.functional.triplet import _form as form_of
 
 REFERENCE = json.loads((Path(__file__).parent / "exact_reference.json").read_text())
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
@@ -36,25 +38,13 @@ def test_exact_agrees_with_sixty_digits(dim, distances, variances, x: float, val
      (2048, 5e-10, 1e-7)],
 )  # fmt: skip
 def test_the_saddlepoint_is_near_exact_in_the_papers_simulation(dim, error, log_error, draw: Draw):
-    triplets = [draw.gaussians(40, dim) for _ in range(3)]
-    mean, var = sf.functional.triplet_moments(*triplets)
-    worst = worst_log = worst_clt = 0.0
-    for quantile in QUANTILES:
-        z = torch.special.ndtri(torch.tensor(quantile, dtype=torch.float64))
-        x = mean + z * var.sqrt()
-        values = {}
-        for method in ("clt", "saddlepoint", "exact"):
-            rows = [
-                triplet_log_prob(*(t[i] for t in triplets), margin=-float(x[i]), method=method)
-                for i in range(40)
-            ]
-            values[method] = torch.cat(rows)
-        gap = (values["saddlepoint"].exp() - values["exact"].exp()).abs().max().item()
-        worst = max(worst, gap)
-        worst_log = max(worst_log, (values["saddlepoint"] - values["exact"]).abs().max().item())
-        worst_clt = max(worst_clt, (values["clt"].exp() - values["exact"].exp()).abs().max().item())
+    form = _form(*(draw.gaussians(40, dim) for _ in range(3)))
+    z = torch.special.ndtri(torch.tensor(QUANTILES, dtype=torch.float64))
+    gap = z[:, None] * form.var.sqrt()
+    clt, ours, exact = (log_cdf(form, gap, method) for method in ("clt", "saddlepoint", "exact"))
+    worst, worst_clt = ((log.exp() - exact.exp()).abs().max().item() for log in (ours, clt))
     assert worst <= error
-    assert worst_log <= log_error
+    assert (ours - exact).abs().max().item() <= log_error
     assert worst < worst_clt / 3
 
 
@@ -116,10 +106,10 @@ def test_the_saddlepoint_is_smooth_through_the_mean(dim: int, draw: Draw):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("method", ["clt", "saddlepoint"])
 def test_tails_are_finite_and_monotone_down_to_minus_ten_thousand(method, dtype, dim, draw: Draw):
-    triplets = [draw.gaussians(1, dim).to(dtype) for _ in range(3)]
-    std = sf.functional.triplet_moments(*triplets).var.sqrt().item()
-    margins = [std * m for m in [*torch.linspace(-300, 300, 241).tolist(), 1e3, 2e3, 4e3, 8e3, 2e4]]
-    values = torch.cat([triplet_log_prob(*triplets, margin=m, method=method) for m in margins])
+    form = _form(*(draw.gaussians(1, dim).to(dtype) for _ in range(3)))
+    far = torch.tensor([1e3, 2e3, 4e3, 8e3, 2e4], dtype=dtype)
+    margins = form.var.sqrt() * torch.cat([torch.linspace(-300, 300, 241, dtype=dtype), far])
+    values = log_cdf(form, -margins - form.mean, method)
     assert values.isfinite().all()
     assert (values.diff() <= 1e-6 * values[1:].abs()).all()
     assert (values <= 0).all()
@@ -150,23 +140,18 @@ def test_gradcheck_by_the_law(function, dim: int, draw: Draw):
 
 
 def _form(anchor: sf.Gaussians, positive: sf.Gaussians, negative: sf.Gaussians) -> QuadraticForm:
-    from surefind.functional.triplet import _form as form_of
-    from surefind.functional.triplet import triplets_of
-
     return form_of(triplets_of(anchor, positive, negative))
 
 
 def test_the_law_has_the_moments_of_tau(draw: Draw):
     triplets = [draw.gaussians(20, 9) for _ in range(3)]
     form = _form(*triplets)
-    mean, var = moments(sf.functional.triplet.triplets_of(*triplets))
+    mean, var = moments(triplets_of(*triplets))
     torch.testing.assert_close(form.mean, mean)
     torch.testing.assert_close(form.var, var)
 
 
 def test_the_nodes_near_zero_are_those_of_gauss():
-    from surefind.functional.saddlepoint import _RULE
-
     for degree in range(12):
         integral = math.fsum(weight * node**degree for node, weight in _RULE)
         assert integral == pytest.approx(1 / (degree + 5), rel=1e-13)

@@ -1,4 +1,4 @@
-"""The few checks that every public function of this folder makes on its arguments."""
+"""Checks of embeddings and methods passed as arguments."""
 
 from surefind.embeddings import Embeddings
 from surefind.errors import InvalidArgument
@@ -23,7 +23,6 @@ def check_pair(first: Embeddings, second: Embeddings, names: str = "query, galle
             names,
             expected="embeddings of one dimension",
             got=f"{first.dim} and {second.dim} dimensions",
-            fix="encode both with the same model",
         )
 
 
@@ -44,5 +43,5 @@ def check_method(method: str, *, on_sphere: bool) -> None:
             "method",
             expected="'clt' or 'saddlepoint' for von Mises-Fisher embeddings",
             got="'exact'",
-            fix="use 'saddlepoint', or the Gaussians of .as_gaussians(), whose law is known",
+            fix="use 'saddlepoint', or the approximation of .as_gaussians()",
         )

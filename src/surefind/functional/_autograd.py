@@ -1,11 +1,11 @@
-"""What custom gradients share: a typed door to them, and a bound on how large they get."""
+"""Typed `apply` for custom gradients, and a bound on their size."""
 
 from typing import Any
 
 import torch
 from torch import Tensor
 
-LARGEST_SLOPE = 1e20  # beyond it a gradient says nothing, and float32 overflows soon
+LARGEST_SLOPE = 1e20  # larger gradients carry no information, and float32 overflows soon
 
 
 def call(function: type[torch.autograd.Function], *inputs: Any) -> Tensor:
@@ -15,7 +15,7 @@ def call(function: type[torch.autograd.Function], *inputs: Any) -> Tensor:
 
 
 def widen(tensor: Tensor) -> Tensor:
-    """In float64, with a gradient that still fits the type it came from."""
+    """Convert to float64; the gradient is clamped to fit the original type."""
     return tensor if tensor.dtype == torch.float64 else call(_Widen, tensor)
 
 

@@ -1,6 +1,6 @@
 """Write tests/functional/exact_reference.json: log P(tau < x) by mpmath at 60 digits.
 
-    python tests/support/make_exact_reference.py
+    python tools/exact_reference.py
 
 The law is taken from its definition, the generating function of a Gaussian vector's quadratic form
 with 2 x 2 matrices, and inverted along a straight line through the saddlepoint. For D = 1 the
@@ -36,8 +36,7 @@ def main() -> None:
         else:
             x, value = by_inversion(distances, variances, dim, z)
         rows.append([dim, distances, variances, float(x), mp.nstr(value, 20)])
-        print(dim, z, mp.nstr(value, 12))
-    path = Path(__file__).parents[1] / "functional" / "exact_reference.json"
+    path = Path(__file__).parents[1] / "tests" / "functional" / "exact_reference.json"
     path.write_text(json.dumps(rows).replace("], [", "],\n[") + "\n")
 
 
