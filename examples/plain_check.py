@@ -12,36 +12,32 @@ from math import erf, exp, inf, pi, sqrt
 from pathlib import Path
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GroupKFold
 
 import surefind as sf
 
 
-def figures(vectors, labels, confidence, var=None):
-    """R@1, AUROC and calibration error by each quantity; every vector searches the others."""
+def figures(vectors, labels, curve):
+    """R@1, AUROC and calibration error of each signal; every vector is searched in the others."""
     squares = (vectors**2).sum(1)
     distance = squares[:, None] + squares - 2 * vectors @ vectors.T
     np.fill_diagonal(distance, inf)
     nearest, d = distance.argmin(1), np.sort(distance)[:, :20]
     right = labels[nearest] == labels
-    folds = list(GroupKFold(5).split(labels, groups=labels))
-    cosine = (vectors * vectors[nearest]).sum(1) / np.sqrt(squares * squares[nearest])
-    platt = np.empty(len(labels))
-    for fitted, judged in folds:
-        scaled = ((cosine - cosine[fitted].mean()) / cosine[fitted].std())[:, None]
-        model = LogisticRegression(C=1e3).fit(scaled[fitted], right[fitted])
-        platt[judged] = model.predict_proba(scaled[judged])[:, 1]
+    folds = [judged for _, judged in GroupKFold(5).split(labels, groups=labels)]
 
     def row(uncertainty, probability=None):
-        both = [judged for _, judged in folds if 0 < right[judged].sum() < len(judged)]
+        both = [judged for judged in folds if 0 < right[judged].sum() < len(judged)]
         within = [roc_auc_score(~right[judged], uncertainty[judged]) for judged in both]
         return [right.mean(), np.mean(within), *calibration_error(probability, right)]
 
-    rows = {"nearest distance": row(d[:, 0]), "cosine + Platt": row(-cosine, platt)}
-    rows |= {"d₁/d₂₀": row(d[:, 0] / d[:, 19]), "confidence": row(-confidence, confidence)}
-    return rows if var is None else rows | {"learned variance": row(var)}
+    confidence = np.array(curve.confidence)
+    return {
+        "nearest distance": row(d[:, 0], np.array(curve.baseline)),
+        "d₁/d₂₀": row(d[:, 0] / d[:, 19]),
+        "confidence": row(-confidence, confidence),
+    }
 
 
 def calibration_error(probability, right):
@@ -64,24 +60,20 @@ def calibration_error(probability, right):
 def main(folder: Path, table: Path) -> None:
     stored = np.load(folder / "vectors.npz")
     with sf.Index.open(folder / "index") as index:
-        own, ours = index.items(stored["ids"].tolist()).embeddings, index.calibration
+        own, ours = index.items(stored["ids"].tolist()).embeddings.mean, index.calibration
     theirs = sf.Upgrade.load(folder / "vectors-model").calibration
     plain, compared = {}, []
-    for encoder, vectors, var, calibration in (
-        ("triplet baseline", stored["vectors"], None, theirs),
-        ("Bayesian encoder", own.mean.numpy(), own.spread.numpy(), ours),
+    for encoder, name, vectors, calibration in (
+        ("triplet baseline", "your own vectors + upgrade", stored["vectors"], theirs),
+        ("Bayesian encoder", "surefind's confidence", own.numpy(), ours),
     ):
-        confidence = np.array(calibration.curve.confidence)
-        rows = figures(vectors.astype(float), stored["labels"], confidence, var)
-        names = "your own vectors + upgrade", "surefind's confidence"
-        plain[encoder] = rows | dict.fromkeys(names, rows["confidence"])
+        rows = figures(vectors.astype(float), stored["labels"], calibration.curve)
+        plain[encoder] = rows | {name: rows["confidence"]}
         q = calibration.quality
-        compared += [(encoder, "nearest distance", [q.right, q.baseline_auroc, None, None])]
-        compared += [(encoder, "d₁/d₂₀", [q.right, q.ratio_auroc, None, None])]
         compared += [(encoder, "confidence", [q.right, q.auroc, q.ece, q.floor])]
     for row in json.loads(table.read_text())["table"]:
         values = [row[name] for name in ("recall", "auroc", "ece", "floor")]
-        compared += [(row["encoder"], row["told_by"], values)]
+        compared += [(row["encoder"], row["signal"], values)]
     print(f"{'R@1, AUROC, ECE, floor:':46s} {'plain':30s} surefind")
     worst = 0.0
     for encoder, name, theirs in compared:

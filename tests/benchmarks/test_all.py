@@ -9,7 +9,7 @@ from pathlib import Path
 import all as command
 import all_rows
 import pytest
-from all import SIZES, SPLITS, Part, Size, main
+from all import BENCHMARKS, SIZES, Part, Size, main
 from all_rows import Row
 
 EXAMPLES = Path(__file__).parent / "examples"
@@ -109,15 +109,7 @@ def test_resume_measures_again_what_failed_or_other_code_has_measured(
     assert bench.runs == [3, 2]
 
 
-def test_a_quick_run_judges_nothing_and_is_not_taken_for_a_real_one(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, one=SUCCEEDS)
-    bench.run("--quick")
-    assert f"| >= 2 | {command.DASH} |" in bench.line("ratio of one")
-    bench.run("--resume")
-    assert bench.runs == [2]
-
-
-@pytest.mark.parametrize("part", SPLITS, ids=lambda part: part.name)
+@pytest.mark.parametrize("part", BENCHMARKS, ids=lambda part: part.name)
 def test_every_benchmark_gives_rows_with_figures_and_a_command_to_show(part: Part) -> None:
     rows = part.rows(json.loads((EXAMPLES / f"{part.name}.json").read_text()))
     assert rows

@@ -11,7 +11,7 @@ def test_files_that_are_copies_of_another_are_counted(surefind, photos: Path):
         shutil.copy(photos / "class03" / "1.png", photos / "class03" / f"z{number}.png")
     done = surefind("check", photos)
     assert done.code == 0
-    assert "2 files are copies of another, such as class03/z0.png of class03/1.png" in done.out
+    assert "duplicate files: 2, such as class03/z0.png of class03/1.png" in done.out
     found = json.loads(surefind("check", photos, "--json").out)
     assert found["copies"] == {f"class03/z{n}.png": "class03/1.png" for n in range(2)}
 

@@ -55,12 +55,6 @@ def test_the_result_as_json_and_an_index_by_its_name(
     OnnxEncoder.load(tmp_path / "index" / "model")
 
 
-def test_a_format_must_be_named(surefind, model: Path):
-    done = surefind("export", model)
-    assert done.code == 1
-    assert f"fix: surefind export {model} --onnx" in done.err
-
-
 def test_float32_and_torch_share_an_index(surefind, exported: Path, gallery: Path):
     assert surefind("index", exported, gallery, "-o", "a", "--runtime", "onnx").code == 0
     done = surefind("index", exported, gallery, "-o", "a", "--json")
@@ -70,18 +64,14 @@ def test_float32_and_torch_share_an_index(surefind, exported: Path, gallery: Pat
         assert index.search(gallery / "class01" / "2.png").hits[0].id == "class01/2.png"
 
 
-def test_an_index_of_int8_opens_with_int8(int8_index: Path, gallery: Path):
+def test_an_index_of_int8_opens_with_int8_and_continues_with_nothing_else(
+    surefind, exported: Path, int8_index: Path, finished: Path, gallery: Path
+):
     with Index.open(int8_index) as index:
         assert isinstance(index.encoder, OnnxEncoder)
         assert index.encoder.precision == "int8"
         hit = index.search(gallery / "class01" / "2.png").hits[0]
         assert (hit.id, hit.distance) == ("class01/2.png", pytest.approx(0, abs=1e-6))
-        assert index.verify() == []
-
-
-def test_int8_continues_its_own_index_and_no_other(
-    surefind, exported: Path, int8_index: Path, finished: Path, gallery: Path
-):
     shutil.copytree(int8_index, "own")
     again = surefind("index", exported, gallery, "-o", "own", "--runtime", "onnx-int8", "--json")
     assert json.loads(again.out)["known"] == 20

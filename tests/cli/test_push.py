@@ -56,7 +56,7 @@ def test_a_dry_run_shows_everything_and_uploads_nothing(surefind, copied, hub, m
     assert done.code == 0, done.err
     assert "bytes  model.safetensors" in done.out
     assert f'Encoder.load("{NAME}")' in done.out
-    assert "nothing was uploaded" in done.err and "names no license" in done.err
+    assert "nothing was uploaded" in done.err and "has no license" in done.err
     assert hub.asked == []
 
 

@@ -1,24 +1,23 @@
-"""A demo that is small enough for tests, and what it tells of itself."""
+"""A demo that is small enough for tests, and ways to watch and to interrupt it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from surefind.demo import DemoResult, DemoSize, run_demo
-from surefind.demo.run import Stage, Tell
+from surefind.demo import DemoResult, DemoSize, Progress, Stage
 
 TINY = DemoSize(classes=48, per_class=12, foreign=20, steps=6, batch_classes=8, ladder=2)
 
 
 @dataclass
 class Heard:
-    """What a demo told of itself while it ran."""
+    """The stages that a demo reported while it ran."""
 
     events: list[tuple[str, str]] = field(default_factory=list)  # began or ended, and the title
 
     @contextmanager
-    def watch(self, title: str) -> Iterator[Tell]:
+    def watch(self, title: str) -> Iterator[Progress]:
         self.events.append(("began", title))
         yield lambda *_: None
 
@@ -32,20 +31,17 @@ class Finished:
     result: DemoResult
     heard: Heard
 
-    def again(self) -> DemoResult:
-        return run_demo(self.folder, size=TINY)
-
 
 class Interrupting:
-    """Ctrl-C in a stage, when it has told of so much."""
+    """Raise KeyboardInterrupt in a stage, at a given progress."""
 
-    def __init__(self, stage: str, part: int) -> None:
-        self.stage, self.split = stage, part
+    def __init__(self, stage: str, step: int) -> None:
+        self.stage, self.step = stage, step
 
     @contextmanager
-    def watch(self, title: str) -> Iterator[Tell]:
-        def tell(part: str, done: int, total: int) -> None:
-            if title.startswith(self.stage) and done >= self.split:
+    def watch(self, title: str) -> Iterator[Progress]:
+        def progress(part: str, done: int, total: int) -> None:
+            if title.startswith(self.stage) and done >= self.step:
                 raise KeyboardInterrupt
 
-        yield tell
+        yield progress
