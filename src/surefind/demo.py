@@ -36,18 +36,9 @@ HELD_OUT = 3  # images per class used as queries
 K = 3  # hits per query
 NEW_FOLDER = "name a new folder: surefind demo -o FOLDER"
 STAGES = 8
-PATHS = {  # by their names in JSON
-    "model": "model",
-    "baseline": "baseline",
-    "index": "index",
-    "report": "report/report.html",
-    "queries": "queries",
-    "vectors": "vectors.npz",
-    "vectors_model": "vectors-model",
-}
 
 Progress = Callable[[str, int, int], None]  # part of the stage, done, total
-Watch = Callable[[str], AbstractContextManager[Progress]]  # shows a stage while it runs
+Watch = Callable[["Stage"], AbstractContextManager[Progress]]  # shows a stage while it runs
 
 
 @dataclass(frozen=True)
@@ -175,7 +166,6 @@ class DemoResult:
             "table": self.table,
             "queries": [query.as_dict() for query in self.queries],
             "verdicts": self.verdicts,
-            "paths": {name: str(self.folder / inside) for name, inside in PATHS.items()},
             "next": [self.serve_command, "surefind train photos/ -o model"],
         }
 
@@ -186,7 +176,6 @@ def run_demo(
     size: DemoSize | None = None,
     seed: int = 0,
     watch: Watch = lambda _: nullcontext(lambda *_: None),
-    ended: Callable[[Stage], None] = lambda _: None,
 ) -> DemoResult:
     """Draw glyphs, train two encoders, index, calibrate, evaluate and search.
 
@@ -195,8 +184,7 @@ def run_demo(
             reused.
         size: Amount of data and training.
         seed: Seed of training and sampling.
-        watch: Context manager that shows a stage, given its title, while it runs.
-        ended: Called with each stage that has ended.
+        watch: Returns a context manager that shows a stage; it has a summary at the end.
 
     Returns:
         The table, the example queries and the paths of the files.
@@ -206,7 +194,7 @@ def run_demo(
     """
     size, folder = size or DemoSize(), Path(output)
     claim(folder, size, seed=seed)
-    demo = _Demo(folder, size, seed, watch, ended)
+    demo = _Demo(folder, size, seed, watch)
     glyphs = demo.draw()
     encoder = demo.train(glyphs, BAYESIAN, "bayes-centred", folder / "model")
     baseline = demo.train(glyphs, BASELINE, "triplet", folder / "baseline")
@@ -259,7 +247,6 @@ class _Demo:
     size: DemoSize
     seed: int
     watch: Watch
-    ended: Callable[[Stage], None]
     stages: list[Stage] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -270,13 +257,12 @@ class _Demo:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[tuple[Stage, Progress]]:
-        """Time a stage, and report it when it has ended."""
+        """Show and time a stage."""
         began, stage = perf_counter(), Stage(len(self.stages) + 1, name)
-        with self.watch(stage.title) as progress:
+        with self.watch(stage) as progress:
             yield stage, progress
-        stage.seconds = round(perf_counter() - began, 3)
+            stage.seconds = round(perf_counter() - began, 3)
         self.stages.append(stage)
-        self.ended(stage)
 
     def draw(self) -> Splits:
         """Draw the glyphs; those of the default size go to the cache that all commands use."""

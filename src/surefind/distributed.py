@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import numpy as np
@@ -32,13 +33,13 @@ class ProcessGroup:
     made_group: bool = False  # by `join`; the caller's own stays when this one leaves
 
     @classmethod
-    def join(cls) -> "ProcessGroup":
+    def join(cls, timeout: timedelta | None = None) -> "ProcessGroup":
         """The group that torchrun's environment describes, or this process alone."""
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
             return cls()
         made = not dist.is_initialized()
         if made:  # embeddings travel, not images: little to gain from nccl
-            dist.init_process_group("gloo")
+            dist.init_process_group("gloo", timeout=timeout)
         return cls(dist.get_rank(), dist.get_world_size(), made)
 
     def leave(self) -> None:

@@ -48,9 +48,7 @@ def fit(surefind: Callable, *options: str):
     )
 
 
-def test_a_calibration_says_what_it_was_made_with_and_what_it_guarantees(
-    surefind, place: Path, monkeypatch
-):
+def test_a_calibration_prints_its_origin_quality_and_guarantee(surefind, place: Path, monkeypatch):
     monkeypatch.setattr(calibrating, "STEPS", 5)
     done = surefind("calibrate", "index", "queries", "--precision", "0.8")
     assert done.code == 0, done.err
@@ -68,22 +66,22 @@ def test_a_calibration_says_what_it_was_made_with_and_what_it_guarantees(
 
 
 def test_json_is_the_summary_of_what_is_kept(surefind, place: Path):
-    told = json.loads(fit(surefind, "--json").out)
+    facts = json.loads(fit(surefind, "--json").out)
     with Index.open(place / "index") as index:
         assert index.calibration is not None
         kept = json.loads(json.dumps(index.calibration.summary()))
-    assert told == kept
-    assert told["guarantee"]["precision"] == 0.8
-    assert told["origin"]["queries"] == 288
+    assert facts == kept
+    assert facts["guarantee"]["precision"] == 0.8
+    assert facts["origin"]["queries"] == 288
 
 
 def test_options_reach_the_fit(surefind, place: Path):
     options = ("--probability", "0.8", "--ahead", "900", "--miss", "0.3", "--novelty-level", "0.05")
-    told = json.loads(fit(surefind, *options, "--json").out)
-    assert (told["guarantee"]["probability"], told["guarantee"]["ahead"]) == (0.8, 900)
-    assert told["showing"]["miss"] == 0.3
-    assert told["novelty_level"] == 0.05
-    assert "log_var" not in told["columns"]
+    facts = json.loads(fit(surefind, *options, "--json").out)
+    assert (facts["guarantee"]["probability"], facts["guarantee"]["ahead"]) == (0.8, 900)
+    assert facts["showing"]["miss"] == 0.3
+    assert facts["novelty_level"] == 0.05
+    assert "log_var" not in facts["columns"]
 
 
 def test_a_precision_that_cannot_be_guaranteed_exits_with_3_and_confidence_is_kept(
@@ -102,11 +100,11 @@ def test_a_precision_that_cannot_be_guaranteed_exits_with_3_and_confidence_is_ke
 
 def test_without_data_the_indexed_images_are_the_queries(surefind, place: Path):
     done = surefind("calibrate", "index", "--no-variance", "--precision", "0.5", "--json")
-    told = json.loads(done.out)["origin"]
-    assert (told["source"], told["queries"], told["gallery"]) == ("the index itself", 144, 144)
+    facts = json.loads(done.out)["origin"]
+    assert (facts["source"], facts["queries"], facts["gallery"]) == ("the index itself", 144, 144)
 
 
-def test_copies_are_left_out_and_their_number_is_told(surefind, place: Path):
+def test_copies_are_left_out_and_counted(surefind, place: Path):
     plain = surefind("calibrate", "index", "--no-variance", "--precision", "0.5")
     assert "copies" not in plain.out
     with Index.open(place / "index") as index:
@@ -115,12 +113,12 @@ def test_copies_are_left_out_and_their_number_is_told(surefind, place: Path):
         index.add(files, ids=names, metadata=facts, duplicates="keep")
     done = surefind("calibrate", "index", "--no-variance", "--precision", "0.5")
     right = "first hits are right"
-    told = "Left out: 6 images that are copies of a query, by content or by an equal vector."
-    assert done.out.splitlines()[1] == told
+    sentence = "Left out: 6 images that are copies of a query, by content or by an equal vector."
+    assert done.out.splitlines()[1] == sentence
     assert [line for line in done.out.splitlines() if right in line] == [
         line for line in plain.out.splitlines() if right in line
     ]
-    assert f"copies       {told}" in surefind("info", "index").out
+    assert sentence in surefind("info", "index").out
     kept = json.loads(surefind("info", "index", "--json").out)["calibration"]["origin"]
     assert kept["copies"] == 6
 
@@ -142,9 +140,9 @@ def test_drift_is_reported_with_what_changed(surefind, calibrated: Path):
     assert done.code == 3
     assert "these 144 queries differ from those of the calibration" in done.out
     assert "distance: values are smaller than when calibrated" in done.out
-    told = json.loads(surefind("calibrate", "index", "photos", "--check", "--json").out)
-    assert told["queries"] == 144
-    assert "distance" in {drift["name"] for drift in told["drifts"]}
+    facts = json.loads(surefind("calibrate", "index", "photos", "--check", "--json").out)
+    assert facts["queries"] == 144
+    assert "distance" in {drift["name"] for drift in facts["drifts"]}
 
 
 def test_a_check_needs_no_labels_and_skips_unreadable_images(surefind, calibrated: Path):

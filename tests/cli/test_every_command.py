@@ -10,12 +10,8 @@ from pathlib import Path
 import pytest
 from commands_walked import COMMANDS, examples_of, help_of, options, parse
 
-WITHOUT_RESULT = {"serve"}  # it runs until it is ended
 
-each = pytest.mark.parametrize("name", COMMANDS)
-
-
-@each
+@pytest.mark.parametrize("name", COMMANDS)
 def test_help_shows_examples_that_can_be_typed_and_what_each_option_means(name: str):
     examples = examples_of(COMMANDS[name])
     assert any(f"{example} ".startswith(f"surefind {name} ") for example in examples)
@@ -25,27 +21,20 @@ def test_help_shows_examples_that_can_be_typed_and_what_each_option_means(name: 
         assert example in shown
     assert all(parameter.help for parameter in COMMANDS[name].params)
 
-
-@each
-def test_a_command_can_be_quiet_and_debugged_and_prints_its_result_as_json(name: str):
     assert {"--quiet", "-q", "--debug"} <= options(COMMANDS[name])
-    assert ("--json" in options(COMMANDS[name])) == (name not in WITHOUT_RESULT)
+    assert ("--json" in options(COMMANDS[name])) == (name != "serve")  # which has no result
 
 
-def test_commands_are_grouped_by_what_they_are_for():
+def test_help_groups_the_commands_and_explains_the_exit_codes():
     shown = help_of()
     for panel in ("First steps", "Build", "Search", "Evaluate", "Share"):
         assert f"─ {panel} ─" in shown
     assert "─ Commands ─" not in shown
-
-
-def test_help_explains_the_exit_codes():
-    shown = help_of()
     for line in ("0  success", "2  wrong usage", "70  internal error", "130  interrupted"):
         assert line in shown
 
 
-def test_the_version_is_told(surefind):
+def test_the_version_is_printed(surefind):
     from surefind import __version__
 
     done = surefind("--version")
@@ -61,7 +50,7 @@ def test_recipes_are_listed_and_printed_as_toml_or_json(surefind):
     assert whole["encoder"] == one["encoder"]
 
 
-def test_figures_tell_what_was_drawn_as_json(surefind, tmp_path):
+def test_figures_print_what_was_drawn_as_json(surefind, tmp_path):
     done = surefind("figures", "loss", "-o", "out", "--format", "svg", "--json")
     assert json.loads(done.out) == {"drawn": ["out/loss.svg"], "left_out": {}, "measured": {}}
     assert (tmp_path / "out" / "loss.svg").is_file()

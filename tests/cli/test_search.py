@@ -54,7 +54,7 @@ def test_the_first_minute(finished: Path, gallery: Path, tmp_path: Path):
     assert "▀" not in done.stdout
 
 
-def test_json_holds_everything(surefind, finished: Path, gallery: Path):
+def test_json_has_the_fields_of_a_hit(surefind, finished: Path, gallery: Path):
     query = gallery / "class01" / "2.png"
     done = surefind("search", finished, query, "-k", "3", "--radius", "1", "--json")
     assert json.loads(done.out)["index"] == str(finished)
@@ -223,7 +223,7 @@ def test_a_verdict_is_a_word_and_an_exit_code(
     assert "at least 80 %" in lines[-1]
 
 
-def test_of_several_queries_the_worst_verdict_counts(surefind, calibrated: Path):
+def test_the_exit_code_is_that_of_the_worst_verdict(surefind, calibrated: Path):
     match, unsure, foreign = (
         query_with(verdict, calibrated) for verdict in ("match", "unsure", "no_match")
     )

@@ -71,9 +71,9 @@ def test_arrays_can_be_named_and_without_a_variance_vectors_stay_points(surefind
     np.savez("odd.npz", a=KNOWN.vectors, b=KNOWN.vectors, c=KNOWN.labels)
     options = ("-o", "new", "--no-variance", "--precision", "0.8", "--json")
     done = surefind("upgrade", "odd.npz", "--vectors", "b", "--labels", "c", *options)
-    told = json.loads(done.out)
-    assert (done.code, told["origin"]["classes"]) == (0, 30)
-    assert "log_var" not in told["columns"] and "learning" not in done.err
+    facts = json.loads(done.out)
+    assert (done.code, facts["origin"]["classes"]) == (0, 30)
+    assert "log_var" not in facts["columns"] and "learning" not in done.err
     assert sf.Upgrade.load("new").heads is None
     assert surefind("upgrade", "odd.npz", *options).code == 1
 
@@ -107,16 +107,16 @@ def test_unusable_vectors_are_one_error(surefind, place: Path, name: str, messag
 def test_running_index_twice_adds_nothing(surefind, place: Path):
     before = sf.Index.open("index").calibration
     done = surefind("index", "model", "gallery.npz", "-o", "index", "--json")
-    told = json.loads(done.out)
-    assert (done.code, told["added"], told["known"], told["images"]) == (0, 0, 180, 180)
+    facts = json.loads(done.out)
+    assert (done.code, facts["added"], facts["known"], facts["images"]) == (0, 0, 180, 180)
     with sf.Index.open("index") as index:
         assert (len(index), index.calibration) == (180, before)
 
 
 def test_new_vectors_are_added_and_found(surefind, place: Path):
     words = ("index", "model", "match.npz", "-o", "index", "--prefix", "new/", "--json")
-    told = json.loads(surefind(*words, "--remove", "item 3").out)
-    assert (told["added"], told["known"], told["removed"], told["images"]) == (5, 0, 1, 184)
+    facts = json.loads(surefind(*words, "--remove", "item 3").out)
+    assert (facts["added"], facts["known"], facts["removed"], facts["images"]) == (5, 0, 1, 184)
     found = json.loads(surefind("search", "index", "match.npz", "-k", "1", "--json").out)
     assert [result["hits"][0]["id"] for result in found["results"]] == [
         f"new/row {row}" for row in range(5)
@@ -189,7 +189,7 @@ def test_an_index_of_vectors_is_calibrated_with_labelled_vectors(surefind, place
         "calibrate", "index", "asked.npz", "--no-variance", "--precision", "0.7", "--json"
     )
     assert done.code == 0, done.err
-    told = json.loads(done.out)["origin"]
-    assert (told["queries"], told["gallery"]) == (180, 180)
+    facts = json.loads(done.out)["origin"]
+    assert (facts["queries"], facts["gallery"]) == (180, 180)
     assert surefind("calibrate", "index", "asked.npz", "--check").code == 0
     assert surefind("calibrate", "index", "foreign.npz", "--check").code == 1  # only three

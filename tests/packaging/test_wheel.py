@@ -117,12 +117,9 @@ def alone(installed: Path, *arguments: str, cwd: Path) -> str:
     return done.stdout
 
 
-def test_the_wheel_alone_tells_its_version_and_its_recipes(installed, tmp_path):
+def test_the_wheel_alone_has_its_version_and_recipes_and_trains(installed, tmp_path):
     assert surefind.__version__ in alone(installed, "--version", cwd=tmp_path)
     assert "bayes-centred" in alone(installed, "recipes", cwd=tmp_path)
-
-
-def test_the_wheel_alone_trains(installed, tmp_path):
     few = ("schedule.steps=2", "batch.classes=4", "batch.images=2")
     settings = [part for setting in few for part in ("--set", setting)]
     alone(installed, "train", "glyphs", "-o", "model", *settings, cwd=tmp_path)

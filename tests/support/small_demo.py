@@ -17,11 +17,9 @@ class Heard:
     events: list[tuple[str, str]] = field(default_factory=list)  # began or ended, and the title
 
     @contextmanager
-    def watch(self, title: str) -> Iterator[Progress]:
-        self.events.append(("began", title))
+    def watch(self, stage: Stage) -> Iterator[Progress]:
+        self.events.append(("began", stage.title))
         yield lambda *_: None
-
-    def ended(self, stage: Stage) -> None:
         self.events.append(("ended", stage.title))
 
 
@@ -39,9 +37,9 @@ class Interrupting:
         self.stage, self.step = stage, step
 
     @contextmanager
-    def watch(self, title: str) -> Iterator[Progress]:
+    def watch(self, stage: Stage) -> Iterator[Progress]:
         def progress(part: str, done: int, total: int) -> None:
-            if title.startswith(self.stage) and done >= self.step:
+            if stage.title.startswith(self.stage) and done >= self.step:
                 raise KeyboardInterrupt
 
         yield progress

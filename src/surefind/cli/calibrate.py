@@ -48,7 +48,7 @@ def calibrate(
         float, Option(help="Allowed share of queries whose recommended hits contain no match.")
     ] = 0.1,
     novelty_level: Annotated[
-        float, Option(help="Allowed share of genuine queries flagged as foreign.")
+        float, Option(help="Allowed share of genuine queries flagged as not in the catalogue.")
     ] = 0.01,
     split: Annotated[
         Split, Option(help="Split of the data to use; best one the model was not trained on.")

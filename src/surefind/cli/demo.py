@@ -47,7 +47,7 @@ def demo(
     installed = all(find_spec(package) is not None for package in PACKAGES)
     if serve and not installed:  # checked before the work
         raise SurefindError("the service is not installed", fix=f"{INSTALL}, or omit --serve")
-    result = run_demo(output, seed=seed, watch=_watched, ended=_print_stage)
+    result = run_demo(output, seed=seed, watch=_watched)
     if as_json:
         print(json.dumps(result.as_dict(), allow_nan=False), flush=True)
     else:
@@ -65,21 +65,18 @@ def demo(
 
 
 @contextmanager
-def _watched(title: str) -> Iterator[Progressed]:
-    """Show a bar that disappears at the end; without a terminal, a line at the start."""
+def _watched(stage: "Stage") -> Iterator[Progressed]:
+    """Show a bar (without a terminal, a line), and the summary at the end."""
     with bars() as bar:
         bar.live.transient = True
-        line(bar, f"{title} ...")
-        task = bar.add_task(title, total=None)
+        line(bar, f"{stage.title} ...")
+        task = bar.add_task(stage.title, total=None)
 
         def progress(part: str, done: int, total: int) -> None:
-            what = f"{title}: {part}" if part else title
+            what = f"{stage.title}: {part}" if part else stage.title
             bar.update(task, description=what, completed=done, total=total)
 
         yield progress
-
-
-def _print_stage(stage: "Stage") -> None:
     again = ", from an earlier run" if stage.reused else ""
     note(f"{stage.title}: {stage.summary} ({stage.seconds:.1f} s{again})")
 

@@ -72,7 +72,7 @@ def index(
         Option(help="Order of hits in a new index: mean distance (default) or expected distance."),
     ] = None,
     duplicates: Annotated[
-        Literal["skip", "keep"], Option(help="Files with the same content as another.")
+        Literal["skip", "keep"], Option(help="Skip or keep files with the content of another.")
     ] = "skip",
     replace: Annotated[
         bool, Option("--replace", help="Replace images whose file has changed.")
@@ -124,12 +124,12 @@ def index(
         return catalog, open_index(open_encoder(model, runtime, device=own_device()))
 
     stop = StopRequest()
-    world = ProcessGroup.join()
+    world = ProcessGroup.join(TIMEOUT)
     policy = {"duplicates": duplicates, "replace": replace, "max_bad_share": max_bad_share}
     try:
         set_verbosity(quiet=not world.is_main)
         done = _index_images(
-            _Collective(world), prepare, images, remove=gone, compact=compact,
+            world, prepare, images, remove=gone, compact=compact,
             options=policy | {"should_stop": stop},
         )  # fmt: skip
     finally:
@@ -140,49 +140,35 @@ def index(
         raise Exit(130)
 
 
-class _Collective:
-    """Run work on all ranks; if one rank fails, all fail."""
+def _gather(world: "ProcessGroup", ours: T) -> list[T]:
+    """Return the value of every rank, in their order."""
+    try:
+        return world.gather(ours)
+    except RuntimeError as error:  # gloo, when another process has ended
+        raise sf.SurefindError(
+            "another process of this run ended early",
+            fix="see its messages, then run the same command again: added images are kept",
+        ) from error
 
-    def __init__(self, world: "ProcessGroup") -> None:
-        import torch.distributed as dist
 
-        self.world = world
-        self._group = dist.new_group(timeout=TIMEOUT) if world.size > 1 else None
-
-    def gather(self, ours: T) -> list[T]:
-        """Return the value of every rank, in their order."""
-        import torch.distributed as dist
-
-        if self.world.size == 1:
-            return [ours]
-        received: list[Any] = [None] * self.world.size
-        try:
-            dist.all_gather_object(received, ours, group=self._group)
-        except RuntimeError as error:  # gloo, when another process has ended
-            raise sf.SurefindError(
-                "another process of this run ended early",
-                fix="see its messages, then run the same command again: added images are kept",
-            ) from error
-        return received
-
-    def run(self, work: Callable[[], T]) -> T:
-        """Return the result of `work`; on an error of any rank, rank 0 raises it."""
-        made: list[T] = []
-        error: sf.SurefindError | None = None
-        try:
-            made.append(work())
-        except sf.SurefindError as caught:
-            error = caught
-        for failure in self.gather(error and (error.problem, error.fix)):
-            if failure:
-                if not self.world.is_main:
-                    raise Exit(1)
-                raise error or sf.SurefindError(failure[0], fix=failure[1])
-        return made[0]
+def _run_on_all(world: "ProcessGroup", work: Callable[[], T]) -> T:
+    """Run work on all ranks; if one rank fails, all fail, and rank 0 raises the error."""
+    made: list[T] = []
+    error: sf.SurefindError | None = None
+    try:
+        made.append(work())
+    except sf.SurefindError as caught:
+        error = caught
+    for failure in _gather(world, error and (error.problem, error.fix)):
+        if failure:
+            if not world.is_main:
+                raise Exit(1)
+            raise error or sf.SurefindError(failure[0], fix=failure[1])
+    return made[0]
 
 
 def _index_images(
-    collective: _Collective,
+    world: "ProcessGroup",
     prepare: "Callable[[], tuple[Catalog, sf.Index]]",
     images: str,
     *,
@@ -193,9 +179,8 @@ def _index_images(
     """Create the index on rank 0, add a share of the images on every rank, finish on rank 0."""
     from surefind.search.ingest import Added
 
-    world = collective.world
-    first = collective.run(lambda: prepare() if world.is_main else None)
-    catalog, index = collective.run(lambda: first or prepare())
+    first = _run_on_all(world, lambda: prepare() if world.is_main else None)
+    catalog, index = _run_on_all(world, lambda: first or prepare())
     started = perf_counter()
     with index:
         share = catalog.select(range(len(catalog))[world.share(len(catalog))])
@@ -205,7 +190,7 @@ def _index_images(
                 options["progress"] = lambda done: progress("indexing", done, len(share))
                 return index.add(share, **options) if len(share) else Added()
 
-        added = reduce(Added.plus, collective.gather(collective.run(add)))
+        added = reduce(Added.plus, _gather(world, _run_on_all(world, add)))
         if len(catalog) and len(added.rejected) == len(catalog):
             if not world.is_main:
                 raise Exit(1)

@@ -83,7 +83,9 @@ def search(
         surefind search photos.index queries/ --csv
         surefind search photos.index front.jpg back.jpg --views
     """
-    from surefind.cli.rendering import COLUMNS, result_as_dict, results_as_csv
+    from rich.console import Console
+
+    from surefind.cli.rendering import COLUMNS, print_result, result_as_dict, results_as_csv
     from surefind.text import printable_lines
 
     if as_json and as_csv:
@@ -119,7 +121,10 @@ def search(
             for result, _ in found:
                 print(show(results_as_csv([result])), end="")
         else:
-            _print_tables(index, found, pictures=pictures)
+            console, calibration = Console(), index.calibration
+            for result, source in found:
+                print_result(console, result, source, calibration=calibration, pictures=pictures)
+                console.print()
             _print_footer(index, results)
     worst = max((EXIT_CODES[result.verdict] for result in results if result.verdict), default=0)
     if unread or worst:
@@ -212,18 +217,6 @@ def _skip(problem: str, unread: list[str]) -> None:
     print(printable(problem), file=sys.stderr, flush=True)
 
 
-def _print_tables(index: "sf.Index", found: "Iterator[Answer]", *, pictures: bool) -> None:
-    from rich.console import Console
-
-    from surefind.cli.rendering import print_result
-
-    console, calibration = Console(), index.calibration
-    for number, (result, source) in enumerate(found):
-        if number:
-            console.print()
-        print_result(console, result, source, calibration=calibration, pictures=pictures)
-
-
 def _print_footer(index: "sf.Index", results: "Sequence[sf.SearchResult]") -> None:
     """Print the calibration behind the verdicts, or why there are none."""
     from surefind.search.sentences import gallery_change, guaranteed, made_with
@@ -232,8 +225,6 @@ def _print_footer(index: "sf.Index", results: "Sequence[sf.SearchResult]") -> No
     calibration = index.calibration
     judged = any(result.verdict is not None for result in results)
     reasons = dict.fromkeys(result.uncalibrated for result in results if result.uncalibrated)
-    if judged or reasons:
-        print()
     for reason in reasons:
         print(printable(reason))
     if calibration is None or not judged:

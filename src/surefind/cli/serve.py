@@ -29,7 +29,7 @@ def serve(
     ] = None,
     pictures: Annotated[
         list[Path] | None,
-        Option(help="Show pictures from this folder too, if they have moved. Repeatable."),
+        Option(help="Another folder to show pictures from, beside the indexed ones. Repeatable."),
     ] = None,
     samples: Annotated[
         Path | None,
