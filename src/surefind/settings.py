@@ -1,4 +1,4 @@
-"""Frozen dataclasses whose keys are known and whose values fit their annotated types."""
+"""Validate dataclasses by their type annotations; unknown keys are errors."""
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def parse(kind: type[T], values: Mapping[str, Any], *, where: str) -> T:
-    """An instance of the dataclass `kind`; `where` names the file or option in errors."""
+    """Return a dataclass of `kind`; `where` names the file or option in errors."""
     _refuse_unknown_keys(kind, values, where, ())
     try:
         return TypeAdapter(kind).validate_python(dict(values))
@@ -49,7 +49,7 @@ def _refuse_unknown_keys(
 
 
 def check_names(kind: type, values: Mapping[str, Any], *, argument: str) -> None:
-    """Raise InvalidArgument, with the nearest name, for a name that is no field of `kind`."""
+    """Raise InvalidArgument for a name that is not a field of `kind`."""
     for name in values:
         check_choice(argument, name, tuple(field.name for field in fields(kind)))
 
@@ -57,8 +57,8 @@ def check_names(kind: type, values: Mapping[str, Any], *, argument: str) -> None
 def check_fields(settings: Any) -> None:
     """Raise InvalidArgument if a field does not fit its type, in pydantic's strict mode.
 
-    Whole numbers become floats where those are wanted. A string among the metadata of
-    `Annotated` says what is expected, in place of pydantic.
+    Integers become floats where the field is a float. A string in the metadata of `Annotated`
+    replaces pydantic's description of the expected value.
     """
     kind: Any = type(settings)
     for name, (adapter, expected) in _adapters(kind).items():
@@ -72,9 +72,9 @@ def check_fields(settings: Any) -> None:
 
 @cache
 def _adapters(kind: Any) -> dict[str, tuple[TypeAdapter[Any], str]]:
-    """By field: what validates it, and what is said to be expected."""
+    """Return the validator and the expected value of each field."""
     found = {}
     for name, hint in get_type_hints(kind, include_extras=True).items():
-        said = [text for text in getattr(hint, "__metadata__", ()) if isinstance(text, str)]
-        found[name] = TypeAdapter(hint), "".join(said)
+        described = [text for text in getattr(hint, "__metadata__", ()) if isinstance(text, str)]
+        found[name] = TypeAdapter(hint), "".join(described)
     return found

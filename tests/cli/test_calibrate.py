@@ -65,19 +65,12 @@ def test_a_calibration_prints_its_origin_quality_and_guarantee(surefind, place: 
         assert stage in done.err.splitlines()
 
 
-def test_json_is_the_summary_of_what_is_kept(surefind, place: Path):
-    facts = json.loads(fit(surefind, "--json").out)
-    with Index.open(place / "index") as index:
-        assert index.calibration is not None
-        kept = json.loads(json.dumps(index.calibration.summary()))
-    assert facts == kept
-    assert facts["guarantee"]["precision"] == 0.8
-    assert facts["origin"]["queries"] == 288
-
-
-def test_options_reach_the_fit(surefind, place: Path):
+def test_options_reach_the_fit_and_json_is_the_stored_summary(surefind, place: Path):
     options = ("--probability", "0.8", "--ahead", "900", "--miss", "0.3", "--novelty-level", "0.05")
     facts = json.loads(fit(surefind, *options, "--json").out)
+    with Index.open(place / "index") as index:
+        assert index.calibration is not None
+        assert facts == json.loads(json.dumps(index.calibration.summary()))
     assert (facts["guarantee"]["probability"], facts["guarantee"]["ahead"]) == (0.8, 900)
     assert facts["showing"]["miss"] == 0.3
     assert facts["novelty_level"] == 0.05

@@ -164,15 +164,11 @@ def test_bad_options_are_one_message_before_anything_is_encoded(
     assert message in done.err
 
 
-@pytest.fixture
-def true_colour(monkeypatch) -> None:
-    for name, value in (("FORCE_COLOR", "1"), ("COLORTERM", "truecolor"), ("COLUMNS", "100")):
+def test_a_terminal_with_true_colour_shows_previews(surefind, finished, gallery, monkeypatch):
+    terminal = {"FORCE_COLOR": "1", "COLORTERM": "truecolor", "TERM": "xterm-256color"}
+    for name, value in (terminal | {"COLUMNS": "100"}).items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
-
-
-def test_a_terminal_with_true_colour_shows_pictures(surefind, finished, gallery, true_colour):
     query = gallery / "class00" / "0.png"
     shown = surefind("search", finished, query, "-k", "2").out
     assert shown.count("▀") == 3 * 12 * 6  # the query and two hits

@@ -25,9 +25,7 @@ def demo(
     output: Annotated[
         Path, Option("--output", "-o", help="A new folder, or that of an earlier demo to continue.")
     ] = Path("demo"),
-    serve: Annotated[
-        bool, Option("--serve", help="At the end, serve the web page until Ctrl-C.")
-    ] = False,
+    serve: Annotated[bool, Option("--serve", help="Then serve the page until Ctrl-C.")] = False,
     port: PortOption = 8000,
     seed: Annotated[int, Option(min=0, help="Seed of training and sampling.")] = 0,
     as_json: JsonOption = False,

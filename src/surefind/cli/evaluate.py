@@ -30,15 +30,9 @@ def evaluate(
     ood: OodOption = None,
     split: SplitOption = "test",
     ks: Annotated[str, Option("--k", help="Numbers of neighbours, for R@k and mAP@k.")] = "1,5,10",
-    radius: Annotated[
-        float, Option(help="For data with positions: distance in metres within which images match.")
-    ] = 25.0,
-    passes: Annotated[
-        int | None, Option("--mc-passes", help="Also evaluate MC dropout with this many passes.")
-    ] = None,
-    ladder: Annotated[
-        int, Option(help="Number of queries to corrupt step by step (blur, noise, ...); 0: none.")
-    ] = 200,
+    radius: Annotated[float, Option(help="Metres within which images of places match.")] = 25.0,
+    passes: Annotated[int | None, Option("--mc-passes", help="Passes of MC dropout.")] = None,
+    ladder: Annotated[int, Option(help="Queries to corrupt step by step; 0: none.")] = 200,
     rows: Annotated[str, Option(help="Format of the table of queries: csv or parquet.")] = "csv",
     seed: Annotated[int, Option(help="Seed of resampling and corruption.")] = 0,
     runtime: RuntimeOption = "torch",

@@ -24,9 +24,7 @@ def export(
             "your queries: a folder, a CSV file or DATASET:FOLDER.",
         ),
     ] = None,
-    count: Annotated[
-        int, Option("--images", min=1, max=5000, help="Number of images for --int8.")
-    ] = 200,
+    count: Annotated[int, Option("--images", min=1, max=5000, help="Images for --int8.")] = 200,
     split: SplitOption = "all",
     as_json: JsonOption = False,
 ) -> None:

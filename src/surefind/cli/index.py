@@ -52,9 +52,7 @@ def index(
         Path, Argument(help="A model folder written by surefind train, or by surefind upgrade.")
     ],
     images: Annotated[str, Argument(help=f"{IMAGES}; with an upgrade, a file of vectors.")],
-    output: Annotated[
-        Path, Option("--output", "-o", help="Index folder: a new one, or one to add to.")
-    ],
+    output: Annotated[Path, Option("--output", "-o", help="A new index, or one to add to.")],
     split: SplitOption = "all",
     engine: Annotated[
         str | None,
@@ -72,7 +70,7 @@ def index(
         Option(help="Order of hits in a new index: mean distance (default) or expected distance."),
     ] = None,
     duplicates: Annotated[
-        Literal["skip", "keep"], Option(help="Skip or keep files with the content of another.")
+        Literal["skip", "keep"], Option(help="Files with equal content.")
     ] = "skip",
     replace: Annotated[
         bool, Option("--replace", help="Replace images whose file has changed.")

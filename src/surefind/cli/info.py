@@ -50,9 +50,7 @@ def info(folder: IndexArgument, as_json: JsonOption = False, engine: EngineOptio
 
 def verify(
     folder: IndexArgument,
-    repair: Annotated[
-        bool, Option("--repair", help="Rebuild the search graph and lookup tables if damaged.")
-    ] = False,
+    repair: Annotated[bool, Option("--repair", help="Rebuild graph and lookup tables.")] = False,
     as_json: JsonOption = False,
     engine: EngineOption = None,
 ) -> None:

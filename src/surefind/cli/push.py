@@ -24,9 +24,7 @@ def push(
     message: Annotated[
         str, Option("--message", "-m", help="Commit message.")
     ] = "Upload a surefind encoder",
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Print files and model card without uploading.")
-    ] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Print files and card; no upload.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Upload a model and its card in one commit.

@@ -34,20 +34,12 @@ def reproduce(
     backbone: Annotated[str, Option(help="resnet50 or densenet161.")] = "resnet50",
     scale: Annotated[str, Option(help="paper, or cpu (small backbone, +cpu recipes).")] = "paper",
     seeds: Annotated[int, Option(help="Number of trainings per row.")] = 1,
-    once: Annotated[
-        str | None, Option(help="Rows to train only once, e.g. tripreg,mc-dropout")
-    ] = None,
-    rows: Annotated[
-        str | None, Option(help="Only these rows of the table, e.g. triplet,bayes-gauss")
-    ] = None,
+    once: Annotated[str | None, Option(help="Rows to train once: tripreg,mc-dropout")] = None,
+    rows: Annotated[str | None, Option(help="Only these rows: triplet,bayes-gauss")] = None,
     ood: OodOption = None,
-    zero_shot: Annotated[
-        list[str] | None, Option(help="Further data to test every model on. Repeatable.")
-    ] = None,
+    zero_shot: Annotated[list[str] | None, Option(help="More data to test every model on.")] = None,
     settings: SetOption = None,
-    document: Annotated[
-        Path | None, Option("--into", help="Markdown file to insert the table into.")
-    ] = None,
+    document: Annotated[Path | None, Option("--into", help="Markdown file for the table.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Train and evaluate every row of the paper's table; run it again to continue.

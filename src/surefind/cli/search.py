@@ -67,9 +67,7 @@ def search(
     ] = False,
     as_json: JsonOption = False,
     as_csv: Annotated[bool, Option("--csv", help="Print a line per hit as CSV.")] = False,
-    pictures: Annotated[
-        bool, Option("--preview/--no-preview", help="Show small pictures in the terminal.")
-    ] = True,
+    pictures: Annotated[bool, Option("--preview/--no-preview", help="Show small images.")] = True,
     engine: EngineOption = None,
 ) -> None:
     """Find the nearest images, with confidence and a verdict if the index is calibrated.

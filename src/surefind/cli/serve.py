@@ -36,18 +36,10 @@ def serve(
         Option(help="Folder of images offered as sample queries. Default: indexed images."),
     ] = None,
     report: Annotated[Path | None, Option(help="A report of surefind evaluate to show.")] = None,
-    queue: Annotated[
-        int, Option(min=1, help="Concurrent requests; further ones get status 503.")
-    ] = 64,
-    workers: Annotated[
-        int | None, Option(min=1, help="Encoding threads. Default: number of cores.")
-    ] = None,
-    batch: Annotated[
-        int | None, Option(min=1, help="Images encoded together. Default: by model.")
-    ] = None,
-    max_megabytes: Annotated[
-        float | None, Option(min=0.001, help="Largest uploaded image, in MB.")
-    ] = None,
+    queue: Annotated[int, Option(min=1, help="Concurrent requests; more get status 503.")] = 64,
+    workers: Annotated[int | None, Option(min=1, help="Encoding threads; default: cores.")] = None,
+    batch: Annotated[int | None, Option(min=1, help="Images per batch; default: by model.")] = None,
+    max_megabytes: Annotated[float | None, Option(min=0.001, help="Limit of an upload.")] = None,
     reload_seconds: Annotated[
         float, Option(min=0, help="Check for a newer version of the index this often; 0: never.")
     ] = 2.0,

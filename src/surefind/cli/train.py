@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
 
 def train(
-    data: Annotated[
-        str,
-        Argument(help=f"{IMAGES}. A folder has one sub-folder per class."),
-    ],
+    data: Annotated[str, Argument(help=f"{IMAGES}. A folder has a sub-folder per class.")],
     output: Annotated[Path, Option("--output", "-o", help="Folder for the model.")],
     recipe: Annotated[
         str | None,
@@ -32,9 +29,7 @@ def train(
             "Default: bayes-centred+cpu (glyphs: +glyphs)."
         ),
     ] = None,
-    backbone: Annotated[
-        str | None, Option(help="Name of a timm model, e.g. densenet161.tv_in1k")
-    ] = None,
+    backbone: Annotated[str | None, Option(help="A timm model, e.g. densenet161.tv_in1k")] = None,
     settings: SetOption = None,
     resume: Annotated[bool, Option("--resume", help="Continue an interrupted run.")] = False,
     as_json: JsonOption = False,
