@@ -77,6 +77,17 @@ def test_an_error_of_the_system_is_one_message(surefind, fails, error, told):
 
 
 HERE = "__import__('signal').raise_signal(2)"
+BEGIN = """
+import sys, time
+import surefind.cli.info, surefind.errors
+from surefind.cli.main import main
+class Index:  # in place of the real one, which takes seconds to import
+    def open(*given, **named):
+        raise surefind.errors.SurefindError("nowhere")
+class surefind_stub:
+    Index = Index
+surefind.cli.info.sf = surefind_stub
+"""
 MOMENTS = {
     "while the commands load": f"""
 class Interrupting:
@@ -117,10 +128,8 @@ Index.open = open
 
 
 def interrupted(moment: str, tmp_path: Path) -> tuple[int, str]:
-    """The exit code and stderr of `surefind info nowhere` that meets Ctrl-C."""
-    begin = "import sys, time\nfrom surefind.cli.main import main\n"
-    needed = "from surefind.search.index import Index\n" if "Index" in moment else ""
-    command = [sys.executable, "-c", f"{begin}{needed}{moment}\nmain()", "info", "nowhere"]
+    """Return the exit code and stderr of `surefind verify nowhere` that meets Ctrl-C."""
+    command = [sys.executable, "-c", f"{BEGIN}{moment}\nmain()", "verify", "nowhere"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=50)
     return done.returncode, done.stderr
 

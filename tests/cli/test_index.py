@@ -216,6 +216,7 @@ def test_two_processes_share_the_images(model: Path, gallery: Path, tmp_path: Pa
             assert index.search(gallery / picture).hits[0].id == picture
 
 
+@pytest.mark.slow
 def test_a_renamed_image_stays_if_another_process_replaces_its_file(model: Path, photos: Path):
     surefind = ("index", model, "photos", "-o", "made", "--replace", "--json")
     started(photos.parent, *surefind).communicate(timeout=100)

@@ -91,13 +91,13 @@ class StopRequest:
     """Flag set by Ctrl-C or SIGTERM: end after the current step. A second Ctrl-C ends at once."""
 
     def __init__(self) -> None:
-        self.asked = False
-        self._before = signal.signal(signal.SIGINT, self._ask)
-        signal.signal(signal.SIGTERM, self._ask)
+        self.requested = False
+        self._before = signal.signal(signal.SIGINT, self._request)
+        signal.signal(signal.SIGTERM, self._request)
 
     def __call__(self) -> bool:
-        return self.asked
+        return self.requested
 
-    def _ask(self, number: int, frame: Any) -> None:
-        self.asked = True
+    def _request(self, number: int, frame: Any) -> None:
+        self.requested = True
         signal.signal(signal.SIGINT, self._before)

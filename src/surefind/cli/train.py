@@ -63,7 +63,7 @@ def train(
                 should_stop=stop,
             )
         except TrainingStopped as stopped:
-            if stop.asked:
+            if stop.requested:
                 raise GracefulStop(stopped.problem, fix=stopped.fix) from stopped
             raise
     if os.environ.get("RANK", "0") != "0":
