@@ -1,4 +1,4 @@
-"""Every benchmark, one after the other, and one table of all that was guaranteed.
+"""Every benchmark, one after the other, and one table of their results and targets.
 
 python benchmarks/all.py [--quick | --full] [--only NAME ...] [--resume] [-o docs/benchmarks.md]
 
@@ -101,7 +101,7 @@ def part(
     return Part(name, group, about, HERE / f"{script or name}.py", rows, sizes, needs)
 
 
-SPLITS = (
+BENCHMARKS = (
     part(
         "accuracy", "mathematics", "error of the approximations of P(τ < x)",
         rows=rows.accuracy, quick=("--triplets 2", 0.1), usual=("", 0.4),
@@ -516,7 +516,7 @@ NOT_CHOSEN = Record("not measured", "not among those that were chosen")
 RECIPE = "bayes-centred+glyphs"
 
 
-def main(words: Sequence[str] | None = None, *, parts: Sequence[Part] = SPLITS) -> int:
+def main(words: Sequence[str] | None = None, *, parts: Sequence[Part] = BENCHMARKS) -> int:
     """0, or 1 if a benchmark failed, or 130 if stopped; a missed target is no failure."""
     options = parse(words, parts)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -643,13 +643,13 @@ def parse(words: Sequence[str] | None, parts: Sequence[Part]) -> argparse.Namesp
 def summary(parts: Sequence[Part], records: Mapping[str, Record]) -> str:
     """
     >>> summary([], {})
-    '0 guarantees kept, 0 missed, 0 benchmarks without figures'
+    '0 targets met, 0 missed, 0 benchmarks without figures'
     """
     told = [record for record in records.values() if record.result is not None]
     rows = [row for part in parts for row in rows_of(part, records[part.name])]
     kept, missed = (sum(row.met is wanted for row in rows) for wanted in (True, False))
     without = len(records) - len(told)
-    return f"{kept} guarantees kept, {missed} missed, {without} benchmarks without figures"
+    return f"{kept} targets met, {missed} missed, {without} benchmarks without figures"
 
 
 def _command(part: Part, size: str, places: Mapping[str, Sequence[str]]) -> list[str] | None:

@@ -1,4 +1,4 @@
-"""Rows of the table: each figure that a benchmark wrote beside what was guaranteed of it."""
+"""Rows of the table: each figure of a benchmark beside its target."""
 
 from collections.abc import Mapping
 from statistics import mean, median
@@ -9,16 +9,16 @@ FUSED, RATIO = "surefind's confidence", "d₁/d₂₀ + Platt"
 AUROC, ECE = 0.80, 0.05
 MARGIN = "pml TripletMarginLoss"
 FLOATS = 268.0  # MB: one float32 for each of 67 million triplets
-FASTER = {"onnx": ("fp32", 1.8), "onnx-int8": ("int8", 3.0)}  # guaranteed of ResNet-50
+FASTER = {"onnx": ("fp32", 1.8), "onnx-int8": ("int8", 3.0)}  # targets for ResNet-50
 NEAR = 0.01
 
 
 class Row(NamedTuple):
-    """One figure beside what was guaranteed of it."""
+    """One figure beside its target."""
 
     what: str
     figure: str
-    target: str = ""  # none: nothing was guaranteed
+    target: str = ""  # empty: no target
     met: bool | None = None
 
 
@@ -325,9 +325,9 @@ def export_speed(result: Result) -> list[Row]:
             ratio = ratios[f"{runtime}, batches of 8"]
             what = f"ONNX {precision}, {name}, batches of 8: images/s to those of eager PyTorch"
             figure = f"{ratio:.2f} x"
-            guaranteed = name == "ResNet-50"
+            targeted = name == "ResNet-50"
             rows.append(
-                at_least(what, ratio, least, shown=figure) if guaranteed else Row(what, figure)
+                at_least(what, ratio, least, shown=figure) if targeted else Row(what, figure)
             )
             ours = ratios[f"{runtime}, shared out"] / ratios["torch, shared out"]
             rows.append(

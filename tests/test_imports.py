@@ -39,7 +39,6 @@ MAY_IMPORT["vectors"] = {*MAY_IMPORT["search"], "search"}
 MAY_IMPORT["reports"] = {*MAY_IMPORT["vectors"], "vectors", "training"}
 MAY_IMPORT["serve"] = MAY_IMPORT["reports"] - {"training", "losses"} | {"reports"}
 MAY_IMPORT["demo"] = {*MAY_IMPORT["reports"], "reports", "serve"}
-MAY_IMPORT["doctor"] = {"errors", "datasets", "encoders", "engines"}
 MAY_IMPORT["cli"] = {*MAY_IMPORT}
 MAY_IMPORT["__main__"] = {"cli"}
 MATHS_MAY_IMPORT = {"surefind", "torch", "numpy"} | sys.stdlib_module_names

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import numpy as np
@@ -33,13 +34,13 @@ class ProcessGroup:
     made_group: bool = False  # by `join`, so that `leave` destroys it
 
     @classmethod
-    def join(cls) -> "ProcessGroup":
+    def join(cls, timeout: timedelta | None = None) -> "ProcessGroup":
         """Join the group that torchrun's environment variables describe, or run alone."""
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
             return cls()
         made = not dist.is_initialized()
         if made:  # only embeddings are exchanged: little to gain from nccl
-            dist.init_process_group("gloo")
+            dist.init_process_group("gloo", timeout=timeout)
         return cls(dist.get_rank(), dist.get_world_size(), made)
 
     def leave(self) -> None:

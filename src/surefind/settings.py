@@ -49,7 +49,7 @@ def _refuse_unknown_keys(
 
 
 def check_names(kind: type, values: Mapping[str, Any], *, argument: str) -> None:
-    """Raise InvalidArgument, with the nearest name, for a name that is no field of `kind`."""
+    """Raise InvalidArgument for a name that is not a field of `kind`."""
     for name in values:
         check_choice(argument, name, tuple(field.name for field in fields(kind)))
 

@@ -1,4 +1,4 @@
-"""The one command, with benchmarks that take no time, and the rows that benchmarks become."""
+"""benchmarks/all.py with stubs of benchmarks, and the rows of the table."""
 
 import doctest
 import json
@@ -9,7 +9,7 @@ from pathlib import Path
 import all as command
 import all_rows
 import pytest
-from all import SIZES, SPLITS, Part, Size, main
+from all import BENCHMARKS, SIZES, Part, Size, main
 from all_rows import Row
 
 EXAMPLES = Path(__file__).parent / "examples"
@@ -36,24 +36,23 @@ def _as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 class Bench:
-    """The command in a folder of its own, with stubs in the place of benchmarks."""
+    """The command in its own folder, with stubs of benchmarks."""
 
     def __init__(self, folder: Path, **does: str) -> None:
         self.folder, self.page = folder, folder / "page.md"
         self.parts = [self.stub(name, text) for name, text in does.items()]
 
-    def stub(self, name: str, does: str, *needs: str) -> Part:
+    def stub(self, name: str, does: str) -> Part:
         script = self.folder / f"{name}.py"
         script.write_text(OPENING + does + "\n")
-        words = "--here {data}" if "data" in needs else "--size 5"
         return Part(
             name=name,
             group="speed",
             about=f"what {name} is about",
             script=script,
             rows=lambda found: [Row(f"ratio of {name}", f"{found['ratio']:.1f} x", ">= 2", True)],
-            sizes={size: Size(words, 0.1) for size in SIZES},
-            needs=needs,
+            sizes={size: Size("--size 5", 0.1) for size in SIZES},
+            needs=(),
         )
 
     def run(self, *words: str) -> int:
@@ -86,7 +85,9 @@ def test_one_that_fails_or_hangs_is_a_row_with_the_reason_and_the_rest_goes_on(
     assert {line.count("|") for line in table} == {6}
 
 
-def test_resume_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+def test_resume_continues_a_stopped_run_and_repeats_what_other_code_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bench = Bench(tmp_path, done=SUCCEEDS, stops=STOPS_ALL, never=SUCCEEDS)
     assert bench.run() == 130
     assert "2.5" in bench.line("ratio of done")
@@ -95,29 +96,12 @@ def test_resume_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     bench.parts[1] = bench.stub("stops", SUCCEEDS)
     assert bench.run("--resume") == 0
     assert bench.runs == [1, 2, 1]
-
-
-def test_resume_measures_again_what_failed_or_other_code_has_measured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bench = Bench(tmp_path, bad=FAILS, good=SUCCEEDS)
-    bench.run()
-    bench.run("--resume")
-    assert bench.runs == [2, 1]
     monkeypatch.setattr(command, "code", lambda: "other code")
     bench.run("--resume")
-    assert bench.runs == [3, 2]
+    assert bench.runs == [2, 3, 2]
 
 
-def test_a_quick_run_judges_nothing_and_is_not_taken_for_a_real_one(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, one=SUCCEEDS)
-    bench.run("--quick")
-    assert f"| >= 2 | {command.DASH} |" in bench.line("ratio of one")
-    bench.run("--resume")
-    assert bench.runs == [2]
-
-
-@pytest.mark.parametrize("part", SPLITS, ids=lambda part: part.name)
+@pytest.mark.parametrize("part", BENCHMARKS, ids=lambda part: part.name)
 def test_every_benchmark_gives_rows_with_figures_and_a_command_to_show(part: Part) -> None:
     rows = part.rows(json.loads((EXAMPLES / f"{part.name}.json").read_text()))
     assert rows

@@ -11,12 +11,12 @@ def test_files_that_are_copies_of_another_are_counted(surefind, photos: Path):
         shutil.copy(photos / "class03" / "1.png", photos / "class03" / f"z{number}.png")
     done = surefind("check", photos)
     assert done.code == 0
-    assert "2 files are copies of another, such as class03/z0.png of class03/1.png" in done.out
+    assert "duplicate files: 2, such as class03/z0.png of class03/1.png" in done.out
     found = json.loads(surefind("check", photos, "--json").out)
     assert found["copies"] == {f"class03/z{n}.png": "class03/1.png" for n in range(2)}
 
 
-def test_copies_of_what_is_rejected_are_not_told(surefind, photos: Path):
+def test_copies_of_rejected_files_are_not_counted(surefind, photos: Path):
     for name in ("one", "two"):
         (photos / "class00" / f"{name}.png").write_bytes(b"<html>")
     done = surefind("check", photos, "--json")

@@ -2,16 +2,16 @@
 
 import json
 import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 from commands_walked import COMMANDS, examples_of, help_of, options, parse
 
-WITHOUT_RESULT = {"serve"}  # it runs until it is ended
 
-each = pytest.mark.parametrize("name", COMMANDS)
-
-
-@each
+@pytest.mark.parametrize("name", COMMANDS)
 def test_help_shows_examples_that_can_be_typed_and_what_each_option_means(name: str):
     examples = examples_of(COMMANDS[name])
     assert any(f"{example} ".startswith(f"surefind {name} ") for example in examples)
@@ -21,41 +21,66 @@ def test_help_shows_examples_that_can_be_typed_and_what_each_option_means(name: 
         assert example in shown
     assert all(parameter.help for parameter in COMMANDS[name].params)
 
-
-@each
-def test_a_command_can_be_quiet_and_debugged_and_prints_its_result_as_json(name: str):
     assert {"--quiet", "-q", "--debug"} <= options(COMMANDS[name])
-    assert ("--json" in options(COMMANDS[name])) == (name not in WITHOUT_RESULT)
+    assert ("--json" in options(COMMANDS[name])) == (name != "serve")  # which has no result
 
 
-def test_commands_are_grouped_by_what_they_are_for():
+def test_help_groups_the_commands_and_explains_the_exit_codes():
     shown = help_of()
-    for panel in ("First steps", "Build", "Ask", "Judge"):
+    for panel in ("First steps", "Build", "Search", "Evaluate", "Share"):
         assert f"─ {panel} ─" in shown
     assert "─ Commands ─" not in shown
-
-
-def test_help_explains_the_exit_codes():
-    shown = help_of()
-    for line in ("0  fine", "2  wrong usage", "4  foreign", "70  a defect", "130  interrupted"):
+    for line in ("0  success", "2  wrong usage", "70  internal error", "130  interrupted"):
         assert line in shown
 
 
-def test_the_version_is_told(surefind):
+def test_the_version_is_printed(surefind):
     from surefind import __version__
 
     done = surefind("--version")
     assert (done.code, done.out) == (0, f"surefind {__version__}\n")
 
 
-def test_recipes_are_json_as_a_list_and_one_by_one(surefind):
-    known = json.loads(surefind("recipes", "--json").out)
-    assert "triplet" in known
+def test_recipes_are_listed_and_printed_as_toml_or_json(surefind):
+    assert "triplet" in json.loads(surefind("recipes", "--json").out)
     one = json.loads(surefind("recipes", "triplet+glyphs", "--json").out)
     assert one["encoder"]["backbone"] == "tiny"
+    assert "triplet" in surefind("recipes").out
+    whole = tomllib.loads(surefind("recipes", "triplet+glyphs").out)
+    assert whole["encoder"] == one["encoder"]
 
 
-def test_figures_tell_what_was_drawn_as_json(surefind, tmp_path):
+def test_figures_print_what_was_drawn_as_json(surefind, tmp_path):
     done = surefind("figures", "loss", "-o", "out", "--format", "svg", "--json")
     assert json.loads(done.out) == {"drawn": ["out/loss.svg"], "left_out": {}, "measured": {}}
     assert (tmp_path / "out" / "loss.svg").is_file()
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("figure.png", "choose the file type by --format"),
+        ("taken/deeper", "cannot write taken/deeper: Not a directory"),
+    ],
+)
+def test_a_folder_that_cannot_be_written_is_one_error(surefind, tmp_path, output, message):
+    (tmp_path / "taken").touch()
+    done = surefind("figures", "approximation", "-o", output)
+    assert done.code == 1
+    assert message in done.err
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+
+
+def test_an_unknown_recipe_is_one_error_with_the_nearest_name(surefind, tmp_path):
+    done = surefind("train", "glyphs", "-o", "model", "--recipe", "triplett+glyphs")
+    assert done.code == 1
+    assert "did you mean triplet" in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_installed_command_runs_and_doctor_finds_what_is_required(tmp_path):
+    command = [Path(sys.executable).with_name("surefind"), "doctor", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert {finding["state"] for finding in json.loads(done.stdout)["packages"]} == {"ok"}
+    assert list(tmp_path.iterdir()) == []

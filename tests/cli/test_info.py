@@ -1,6 +1,7 @@
-"""surefind info as a user calls it."""
+"""surefind info and surefind verify as a user calls them."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ def calibrated(model: Path, tmp_path_factory) -> Path:
     return make_calibrated_index(tmp_path_factory.mktemp("calibrated"), model) / "index"
 
 
-def test_info_tells_what_is_in_an_index(surefind, finished: Path, model: Path):
+def test_info_shows_what_is_in_an_index(surefind, finished: Path, model: Path):
     done = surefind("info", finished)
     assert done.code == 0
     told = dict(line.split(maxsplit=1) for line in done.out.splitlines())
@@ -32,12 +33,7 @@ def test_info_tells_what_is_in_an_index(surefind, finished: Path, model: Path):
     assert isinstance(facts["bytes"], int) and facts["calibration"] is None
 
 
-def test_warnings_are_told(surefind, finished: Path, monkeypatch):
-    monkeypatch.setattr(Index, "warnings", ("version 7\x1b[2J is damaged",))
-    assert "warning: version 7�[2J is damaged" in surefind("info", finished).out
-
-
-def test_a_calibration_is_told_with_its_date_and_its_guarantee(surefind, calibrated: Path):
+def test_a_calibration_is_shown_with_its_date_and_guarantee(surefind, calibrated: Path):
     told = dict(line.split(maxsplit=1) for line in surefind("info", calibrated).out.splitlines())
     with Index.open(calibrated) as index:
         assert index.calibration is not None
@@ -60,3 +56,54 @@ def test_what_weakens_a_guarantee_is_a_warning(surefind, calibrated: Path, monke
         object.__setattr__(index.calibration.origin, "remarks", ("only 4\x1b classes",))
         monkeypatch.setattr(Index, "calibrated", index.calibrated)
     assert "warning: only 4� classes" in surefind("info", calibrated).out
+
+
+def damage(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.fixture
+def made(finished: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(finished, tmp_path / "made"))
+
+
+def test_an_intact_index_passes(surefind, finished: Path):
+    done = surefind("verify", finished, "--repair")
+    assert done.code == 0
+    assert done.out == "20 images, no corruption found\n"
+
+
+def test_a_flipped_bit_in_the_vectors_is_found(surefind, made: Path):
+    damage(*(made / "store").glob("*.vectors"))
+    done = surefind("verify", made)
+    assert done.code == 1
+    assert "fix: restore the folder from a copy" in done.err
+    assert "no corruption" not in done.out
+
+
+def test_a_damaged_row_is_found_and_stays_a_failure(surefind, made: Path):
+    content = (made / "store" / "index.db").read_bytes()
+    (made / "store" / "index.db").write_bytes(content.replace(b'"label"', b'"lebal"', 1))
+    done = surefind("verify", made, "--repair")
+    assert done.code == 1
+    assert "is not as it was written\n" in done.out
+    assert done.out.splitlines()[-1].startswith("  fix: restore the folder")
+
+
+@pytest.mark.parametrize("left", [[], ["rows 3\x1b are damaged"]])
+def test_what_was_repaired_is_checked_again(surefind, finished: Path, monkeypatch, left):
+    found = [["rows 3\x1b are damaged"], left] * 2
+    monkeypatch.setattr(Index, "verify", lambda index: found.pop(0))
+    monkeypatch.setattr(Index, "repair", lambda index: "the graph was built again")
+    done = surefind("verify", finished, "--repair")
+    assert done.code == (1 if left else 0)
+    whole = "20 images, no corruption found\n"
+    told = "rows 3� are damaged\n  fix: restore the folder" if left else whole
+    assert done.out.startswith(f"repaired: the graph was built again\n{told}")
+    facts = json.loads(surefind("verify", finished, "--repair", "--json").out)
+    assert (facts["problems"], facts["repaired"]) == (left, "the graph was built again")
+
+    monkeypatch.setattr(Index, "verify", lambda index: ["rows are damaged"])
+    assert f"surefind verify {finished} --repair" in surefind("verify", finished).out

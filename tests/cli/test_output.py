@@ -1,11 +1,18 @@
-"""--quiet and --debug: what is said beside the result."""
+"""--quiet, --debug and progress."""
 
 import logging
 import warnings
 
 import pytest
 
-from surefind.cli.output import is_debugging, is_quiet, own_verbosity, speak
+from surefind.cli.output import (
+    bars,
+    is_debugging,
+    is_quiet,
+    line,
+    scoped_verbosity,
+    set_verbosity,
+)
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["before the command", "after it"])
@@ -17,40 +24,28 @@ def test_a_quiet_index_prints_its_result_and_nothing_else(surefind, model, galle
     assert done.err == ""
 
 
-def test_an_error_is_told_even_if_quiet(surefind):
+def test_an_error_is_printed_even_if_quiet(surefind):
     assert "error: " in surefind("info", "nowhere", "--quiet").err
 
 
-def test_warnings_of_other_packages_are_silent_if_quiet():
-    with own_verbosity():
-        speak(quiet=True)
-        warnings.warn("in the way", stacklevel=1)
-    with pytest.raises(UserWarning):
-        warnings.warn("in the way", stacklevel=1)
-
-
-def test_what_was_asked_for_ends_with_the_command():
-    with own_verbosity():
-        speak(quiet=True, debug=True)
+def test_quiet_and_debug_end_with_the_command(capsys):
+    with scoped_verbosity():
+        set_verbosity(quiet=True, debug=True)
         assert is_quiet() and is_debugging()
+        warnings.warn("ignored if quiet", stacklevel=1)
+        logging.getLogger("surefind.x").debug("a detail")
+    assert "DEBUG surefind.x: a detail" in capsys.readouterr().err
     assert not is_quiet() and not is_debugging()
     assert logging.getLogger("surefind").level == logging.NOTSET
-
-
-def test_debug_shows_the_log_of_surefind(capsys):
-    with own_verbosity():
-        speak(debug=True)
-        logging.getLogger("surefind.split").debug("a detail")
-    assert "DEBUG surefind.split: a detail" in capsys.readouterr().err
+    with pytest.raises(UserWarning):
+        warnings.warn("an error in tests", stacklevel=1)
 
 
 def test_progress_is_a_line_now_and_then_and_nothing_if_quiet(capsys):
-    from surefind.cli.output import bars, line
-
-    with own_verbosity():
+    with scoped_verbosity():
         with bars() as bar:
             line(bar, "step 1")
-        speak(quiet=True)
+        set_verbosity(quiet=True)
         with bars() as bar:
             line(bar, "step 2")
             assert bar.disable

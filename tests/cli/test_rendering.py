@@ -58,19 +58,15 @@ def drawn(renderable: object, width: int = 100, **options) -> str:
     return console.file.getvalue()
 
 
-def test_a_row_tells_everything_about_a_hit():
+def test_a_row_shows_what_is_known_about_a_hit():
     lines = drawn(hits_table(result(hit(), hit("b.jpg")))).splitlines()
     words = [" ".join(line.split()) for line in lines]
     assert words[0] == "# id label distance expected ± std"
     assert words[2] == "1 a.jpg cat 0.01230 1.500 ± 0.25"
     assert lines[3].split()[:2] == ["2", "b.jpg"]
-
-
-def test_columns_of_which_nothing_is_known_are_left_out():
-    plain = drawn(hits_table(result(hit(metadata={}))))
-    assert "label" not in plain and "P(within)" not in plain and "confidence" not in plain
+    assert "label" not in drawn(hits_table(result(hit(metadata={}))))
     whole = drawn(hits_table(result(hit(p_within=0.5), hit(confidence=0.9))))
-    assert "label" in whole and "P(within)" in whole and "confidence" in whole
+    assert "P(within)" in whole and "confidence" in whole
 
 
 def test_markup_emoji_codes_and_escapes_in_names_mean_nothing():
@@ -82,9 +78,7 @@ def test_markup_emoji_codes_and_escapes_in_names_mean_nothing():
     assert "[link=x]q" in drawn(query_heading(found))
 
 
-@pytest.mark.parametrize(
-    ("previews", "width"), [(False, 70), (False, 200), (True, 72), (True, 80), (True, 200)]
-)
+@pytest.mark.parametrize(("previews", "width"), [(False, 70), (True, 72), (True, 200)])
 def test_a_long_id_is_cut_in_the_middle_and_the_table_fits(previews: bool, width: int):
     found = result(hit(LONG, p_within=0.5), hit("写真/" * 50), hit())
     pictures = [Text("▀" * 12 + "\n" + "▀" * 12, no_wrap=True)] * 3 if previews else None
@@ -94,16 +88,8 @@ def test_a_long_id_is_cut_in_the_middle_and_the_table_fits(previews: bool, width
     assert cut.split("…")[1].split()[0].endswith(".jpg")
 
 
-def test_previews_stand_beside_stacked_columns():
-    found = result(hit(), hit("b.jpg"))
-    shown = drawn(hits_table(found, [Text("PICTURE\n" * 3), Text("")]), 80)
-    assert shown.count("PICTURE") == 3
-    assert "id, label" in shown
-    assert "± 0.25" in shown
-
-
 @pytest.mark.parametrize("verdict", VERDICTS)
-def test_the_heading_tells_the_verdict_in_a_word_and_in_colour(verdict: str):
+def test_the_heading_shows_the_verdict_in_colour(verdict: str):
     found = result(hit(), verdict=verdict, confidence=0.4, novelty_p_value=0.003, show=1)
     word = verdict.replace("_", " ")
     plain = drawn(query_heading(found)).splitlines()
@@ -123,7 +109,7 @@ def test_no_confidence_is_shown_as_certain():
     assert [line.split()[-1] for line in lines[2:5]] == [">0.999", "<0.001", "0.500"]
 
 
-def test_the_heading_tells_how_many_hits_to_look_at():
+def test_the_heading_shows_how_many_hits_to_check():
     found = result(hit(), hit("b.jpg"), verdict="unsure", confidence=0.4, show=2)
     told = drawn(query_heading(found, calibration=make_calibration()))
     assert "check the first 2 hits: they contain a match for at least 90 %" in told
@@ -157,8 +143,8 @@ def test_what_a_terminal_obeys_or_cannot_write_is_replaced(char: str):
     assert printable(f"a{char}b 写真 ñ 👩‍👧 [red]") == "a�b 写真 ñ 👩‍👧 [red]"
 
 
-@pytest.mark.parametrize("text", ["a.jpg", LONG, "写真" * 30, ""])
-@pytest.mark.parametrize("width", [1, 2, 13, 40])
+@pytest.mark.parametrize("text", ["a.jpg", LONG, "写真" * 30])
+@pytest.mark.parametrize("width", [1, 13, 40])
 def test_shortened_text_fits_and_keeps_both_ends(text: str, width: int):
     short = shortened(text, width)
     assert cell_len(short) <= width
@@ -177,14 +163,6 @@ def picture(width: int, height: int) -> Image.Image:
     return Image.fromarray(pixels)
 
 
-def drawn_preview(source: object) -> str:
-    console = Console(
-        file=io.StringIO(), force_terminal=True, color_system="truecolor", width=40, _environ={}
-    )
-    console.print(preview(source))
-    return console.file.getvalue()
-
-
 @pytest.mark.parametrize(
     ("size", "columns", "lines"),
     [
@@ -201,16 +179,13 @@ def test_a_picture_keeps_its_proportions_and_fits(size, columns: int, lines: int
     assert all(line == "▀" * columns for line in shown)
 
 
-def test_a_character_shows_two_pixels():
-    first, *_, last = drawn_preview(picture(12, 12)).splitlines()
+def test_a_character_shows_two_pixels_and_one_in_an_odd_last_row():
+    shown = drawn(
+        preview(picture(12, 9)), 40, force_terminal=True, color_system="truecolor", _environ={}
+    )
+    first, *_, last = shown.splitlines()
     assert "38;2;255;0;0;48;2;255;0;0" in first
-    assert "38;2;0;0;255;48;2;0;0;255" in last
-
-
-def test_an_odd_last_row_has_nothing_below():
-    last = drawn_preview(picture(12, 9)).splitlines()[-1]
-    assert "38;2;0;0;255m" in last
-    assert "48;2" not in last
+    assert "38;2;0;0;255m" in last and "48;2" not in last
 
 
 @pytest.mark.parametrize("source", [None, "nowhere.jpg", b"no picture"])
@@ -218,18 +193,15 @@ def test_what_cannot_be_read_is_shown_as_nothing(source):
     assert preview(source).plain == ""
 
 
-@pytest.mark.parametrize(
-    ("changed", "shown"),
-    [
-        ({}, True),
-        ({"force_terminal": False}, False),
-        ({"color_system": "256"}, False),
-        ({"no_color": True}, False),
-        ({"width": 60}, False),
-        ({"file": io.TextIOWrapper(io.BytesIO(), "ascii")}, False),
-    ],
-)
-def test_pictures_are_for_wide_terminals_with_true_colour_and_unicode(changed: dict, shown: bool):
+def test_previews_are_for_wide_terminals_with_true_colour_and_unicode():
     options = {"force_terminal": True, "color_system": "truecolor", "width": 80, "_environ": {}}
     options |= {"file": io.TextIOWrapper(io.BytesIO(), "utf-8")}
-    assert can_show(Console(**options | changed)) is shown
+    assert can_show(Console(**options))
+    for change in (
+        {"force_terminal": False},
+        {"color_system": "256"},
+        {"no_color": True},
+        {"width": 60},
+        {"file": io.TextIOWrapper(io.BytesIO(), "ascii")},
+    ):
+        assert not can_show(Console(**options | change)), change

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from calibrations import make_calibrated_index, write_foreign_picture
 
+from surefind.encoders import Encoder
 from surefind.search.index import Index
 
 
@@ -53,7 +54,7 @@ def test_the_first_minute(finished: Path, gallery: Path, tmp_path: Path):
     assert "▀" not in done.stdout
 
 
-def test_json_holds_everything(surefind, finished: Path, gallery: Path):
+def test_json_has_the_fields_of_a_hit(surefind, finished: Path, gallery: Path):
     query = gallery / "class01" / "2.png"
     done = surefind("search", finished, query, "-k", "3", "--radius", "1", "--json")
     assert json.loads(done.out)["index"] == str(finished)
@@ -79,7 +80,7 @@ def test_many_queries_are_answered_in_order(surefind, finished: Path, gallery: P
     assert all(one["query"].endswith(one["hits"][0]["id"]) for one in found)
 
 
-def test_an_image_on_stdin_asks(surefind, finished: Path, gallery: Path, monkeypatch):
+def test_an_image_on_stdin_is_a_query(surefind, finished: Path, gallery: Path, monkeypatch):
     content = (gallery / "class01" / "4.png").read_bytes()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
     (found,) = results(surefind("search", finished, "-", "--json").out)
@@ -88,7 +89,7 @@ def test_an_image_on_stdin_asks(surefind, finished: Path, gallery: Path, monkeyp
 
 
 @pytest.mark.parametrize("form", [[], ["--csv"]])
-def test_an_unreadable_query_is_told_and_the_others_are_answered(
+def test_an_unreadable_query_is_reported_and_the_others_are_answered(
     surefind, finished: Path, photos: Path, form: list[str]
 ):
     bad = photos / "bad\x1b.png"
@@ -153,21 +154,21 @@ def test_options_reach_the_index(surefind, finished: Path, gallery: Path):
         (1, ["--json", "--csv"], "--json, --csv: expected one of them"),
     ],
 )
-def test_bad_options_are_one_message(surefind, finished, gallery, code, options, message):
-    done = surefind("search", finished, gallery / "class00" / "0.png", *options)
+@pytest.mark.parametrize("more", [[], ["--views"]])
+def test_bad_options_are_one_message_before_anything_is_encoded(
+    surefind, finished, monkeypatch, code, options, message, more
+):
+    monkeypatch.setattr(Encoder, "encode_all", lambda *_, **__: pytest.fail("encoded"))
+    done = surefind("search", finished, "query.png", *options, *more)
     assert (done.code, done.out) == (code, "")
     assert message in done.err
 
 
-@pytest.fixture
-def true_colour(monkeypatch) -> None:
-    for name, value in (("FORCE_COLOR", "1"), ("COLORTERM", "truecolor"), ("COLUMNS", "100")):
+def test_a_terminal_with_true_colour_shows_previews(surefind, finished, gallery, monkeypatch):
+    terminal = {"FORCE_COLOR": "1", "COLORTERM": "truecolor", "TERM": "xterm-256color"}
+    for name, value in (terminal | {"COLUMNS": "100"}).items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
-
-
-def test_a_terminal_with_true_colour_shows_pictures(surefind, finished, gallery, true_colour):
     query = gallery / "class00" / "0.png"
     shown = surefind("search", finished, query, "-k", "2").out
     assert shown.count("▀") == 3 * 12 * 6  # the query and two hits
@@ -175,7 +176,9 @@ def test_a_terminal_with_true_colour_shows_pictures(surefind, finished, gallery,
     assert "▀" not in surefind("search", finished, query, "-k", "2", "--csv").out
 
 
-def test_a_name_that_is_no_unicode_is_told(surefind, finished: Path, gallery: Path, tmp_path: Path):
+def test_a_file_name_that_is_not_unicode_works(
+    surefind, finished: Path, gallery: Path, tmp_path: Path
+):
     name = "caf\udce9.png"  # as Python reads the bytes of another encoding
     shutil.copy(gallery / "class00" / "0.png", tmp_path / name)
     for form in ([], ["--csv"], ["--json"]):
@@ -216,7 +219,7 @@ def test_a_verdict_is_a_word_and_an_exit_code(
     assert "Guarantee (90 % probability): at least 80 % of results" in lines[-1]
 
 
-def test_of_several_queries_the_worst_verdict_counts(surefind, calibrated: Path):
+def test_the_exit_code_is_that_of_the_worst_verdict(surefind, calibrated: Path):
     match, unsure, foreign = (
         query_with(verdict, calibrated) for verdict in ("match", "unsure", "no_match")
     )
@@ -227,7 +230,7 @@ def test_of_several_queries_the_worst_verdict_counts(surefind, calibrated: Path)
     assert surefind(*search, foreign, "gone.png").code == 1
 
 
-def test_json_and_csv_tell_the_verdict(surefind, calibrated: Path):
+def test_json_and_csv_hold_the_verdict(surefind, calibrated: Path):
     search = ("search", calibrated / "index", calibrated / "foreign.png", "-k", "2")
     (found,) = results(surefind(*search, "--json").out)
     assert found["verdict"] == "no_match"
@@ -236,7 +239,6 @@ def test_json_and_csv_tell_the_verdict(surefind, calibrated: Path):
     assert found["uncalibrated"] is None
     for row in csv.DictReader(io.StringIO(surefind(*search, "--csv").out)):
         assert (row["verdict"], row["show"]) == ("no_match", str(found["show"]))
-        assert float(row["novelty_p_value"]) == found["novelty_p_value"]
 
 
 def test_a_gallery_that_has_grown_is_a_warning(

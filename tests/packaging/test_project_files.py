@@ -17,9 +17,6 @@ def test_the_citation_has_what_its_format_demands_and_names_this_version():
     assert CITATION["type"] == "software"
     assert all(author.keys() == {"name"} for author in CITATION["authors"])
     assert str(CITATION["version"]) == surefind.__version__
-
-
-def test_the_citation_leads_to_the_paper():
     (paper,) = CITATION["references"]
     assert {"type", "title", "authors", "year"} <= paper.keys()
     assert paper["title"].startswith("Bayesian Triplet Loss") and paper["year"] == 2021

@@ -1,4 +1,4 @@
-"""What is shipped: everything that runs, nothing else, and it runs from there alone."""
+"""The wheel and the sdist: complete, nothing else, and the wheel runs on its own."""
 
 import os
 import subprocess
@@ -8,6 +8,8 @@ import tomllib
 import zipfile
 from email import message_from_string
 from pathlib import Path
+
+import pytest
 
 import surefind
 
@@ -24,6 +26,38 @@ sys.addaudithook(look)
 sys.argv[0] = "surefind"
 runpy.run_module("surefind", run_name="__main__")
 """
+
+
+def run(*arguments: object, cwd: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", *map(str, arguments)], cwd=cwd, capture_output=True
+    )
+    assert done.returncode == 0, (done.stdout + done.stderr).decode()
+
+
+@pytest.fixture(scope="session")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An sdist, and the wheel that was built from it."""
+    folder = tmp_path_factory.mktemp("dist")
+    run("build", "--no-isolation", "--outdir", folder, ROOT, cwd=folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from the tree itself."""
+    folder = tmp_path_factory.mktemp("wheel")
+    run("build", "--no-isolation", "--wheel", "--outdir", folder, ROOT, cwd=folder)
+    return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="session")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with nothing but the wheel; the environment has what it depends on."""
+    folder = tmp_path_factory.mktemp("installed")
+    options = ("--quiet", "--disable-pip-version-check", "--no-index", "--no-deps")
+    run("pip", "install", *options, "--target", folder, wheel, cwd=folder)
+    return folder
 
 
 def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel):
@@ -83,12 +117,9 @@ def alone(installed: Path, *arguments: str, cwd: Path) -> str:
     return done.stdout
 
 
-def test_the_wheel_alone_tells_its_version_and_its_recipes(installed, tmp_path):
+def test_the_wheel_alone_has_its_version_and_recipes_and_trains(installed, tmp_path):
     assert surefind.__version__ in alone(installed, "--version", cwd=tmp_path)
     assert "bayes-centred" in alone(installed, "recipes", cwd=tmp_path)
-
-
-def test_the_wheel_alone_trains(installed, tmp_path):
     few = ("schedule.steps=2", "batch.classes=4", "batch.images=2")
     settings = [part for setting in few for part in ("--set", setting)]
     alone(installed, "train", "glyphs", "-o", "model", *settings, cwd=tmp_path)

@@ -96,8 +96,8 @@ def test_all_without_a_report_is_the_theory(small):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("loss", "-o", "loss.svg"), "choose the kind by --format"),
-        (("calibration",), "name one, e.g. --report report"),
+        (("loss", "-o", "loss.svg"), "choose the file type by --format"),
+        (("calibration",), "a report of surefind evaluate"),
         (("calibration", "--report", "nowhere"), "surefind evaluate"),
         (("calibration", "--report", "../x=REPORT"), "LABEL=FOLDER"),
         (("calibration", "--report", "REPORT", "--report", "REPORT"), "'model' twice"),

@@ -1,7 +1,6 @@
-"""surefind calibrate: from labelled queries to hits that say how sure they are."""
+"""surefind calibrate: fit the confidence of hits to labelled queries."""
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,20 +9,23 @@ from typer import Argument, Exit, Option
 
 import surefind as sf
 from surefind.cli.options import (
+    IMAGES,
     EngineOption,
     IndexArgument,
     JsonOption,
     PrecisionOption,
+    ProbabilityOption,
     Split,
+    VarianceOption,
     split_of,
 )
 
 if TYPE_CHECKING:
     from surefind.confidence.calibration import Calibration
     from surefind.images.catalog import Catalog
+    from surefind.images.loader import Rejection
 
-NOT_KEPT = 3  # exit code: the precision cannot be guaranteed, or the queries have changed
-LISTED = 5  # ways in which queries have changed
+NO_GUARANTEE = 3  # exit code, also if the queries have drifted
 
 
 def calibrate(
@@ -32,35 +34,41 @@ def calibrate(
         str | None,
         Argument(
             metavar="DATA",
-            help="Labelled queries: a folder, a CSV, NAME:FOLDER, or 'glyphs'; "
-            "of an index of vectors, a file of them. Without any the images of the index are "
-            "asked, each of the others.",
+            help=f"Labelled queries: {IMAGES[0].lower()}{IMAGES[1:]}; for an index of vectors, a "
+            "file of vectors. Default: the indexed images, each searched among the others.",
         ),
     ] = None,
     precision: PrecisionOption = 0.95,
-    probability: Annotated[float, Option(help="with this probability,")] = 0.9,
+    probability: ProbabilityOption = 0.9,
     ahead: Annotated[
-        int | None, Option(min=1, help="of so many queries to come; else in the long run.")
+        int | None,
+        Option(min=1, help="Guarantee the next N queries instead of the long-run average."),
     ] = None,
-    miss: Annotated[float, Option(help="How often the hits to look at may hold no match.")] = 0.1,
-    novelty_level: Annotated[float, Option(help="Share of genuine queries called foreign.")] = 0.01,
-    split: Annotated[Split, Option(help="Which split of the data; best not trained on.")] = "all",
-    log_var: Annotated[
-        bool, Option("--variance/--no-variance", help="Learn a variance per image.")
-    ] = True,
+    miss: Annotated[
+        float, Option(help="Allowed share of queries whose recommended hits contain no match.")
+    ] = 0.1,
+    novelty_level: Annotated[
+        float, Option(help="Allowed share of genuine queries flagged as not in the catalogue.")
+    ] = 0.01,
+    split: Annotated[
+        Split, Option(help="Split of the data to use; best one the model was not trained on.")
+    ] = "all",
+    variance: VarianceOption = True,
     plot: Annotated[Path | None, Option(help="Draw the calibration as PNG, SVG or PDF.")] = None,
     check: Annotated[
         bool,
         Option(
-            "--check", help="Fit nothing: are DATA, which need no labels, like the calibration's?"
+            "--check",
+            help="Fit nothing; test whether DATA (labels not needed) have drifted from the "
+            "queries of the calibration.",
         ),
     ] = False,
     as_json: JsonOption = False,
     engine: EngineOption = None,
 ) -> None:
-    """Learn from labelled queries how sure a hit is; from then on every search says so.
+    """Calibrate the confidence of hits with labelled queries; every search then reports it.
 
-    Exits with 3 when the precision cannot be guaranteed: confidence is then shown, but nothing is
+    Exit code 3 if the data cannot support the guarantee: confidence is then shown, but nothing is
     called a match.
 
     Examples:
@@ -82,7 +90,7 @@ def calibrate(
         miss_rate=miss,
         novelty_level=novelty_level,
     )
-    if plot is not None:  # before the work, not after it
+    if plot is not None:  # checked before the work
         from surefind.reports.figures.curves import draw_confidence
         from surefind.reports.figures.style import check_ending, save
 
@@ -92,9 +100,9 @@ def calibrate(
         _check(folder, data, split, engine, as_json=as_json)
         return
     labelled, labels = _labelled(folder, data, split)
-    with stages() as tell, sf.Index.open(folder, engine=engine) as index:
+    with stages() as progress, sf.Index.open(folder, engine=engine) as index:
         calibration = index.calibrate(
-            labelled, labels=labels, targets=targets, learn_variance=log_var, progress=tell
+            labelled, labels=labels, targets=targets, learn_variance=variance, progress=progress
         )
     if as_json:
         print(json.dumps(calibration.summary()))
@@ -105,7 +113,7 @@ def calibrate(
         if not as_json:
             print(f"drawn in {plot}")
     if calibration.guarantee.threshold is None:
-        raise Exit(NOT_KEPT)
+        raise Exit(NO_GUARANTEE)
 
 
 def _labelled(
@@ -118,24 +126,22 @@ def _labelled(
         given = read_vectors(data)
         return upgrade.embed(given.values), given.labels
     if data is None or split == "all":
-        return data, None  # a name is written down
+        return data, None  # a name is stored with the calibration
     return split_of(data, split), None
 
 
 def _check(folder: Path, data: str, split: Split, engine: str | None, *, as_json: bool) -> None:
-    """Compare queries, which need no labels, with those of the calibration."""
+    """Compare queries with those of the calibration."""
     from dataclasses import asdict
 
     import numpy as np
 
-    from surefind.cli.output import rejected_as_json, stages
-    from surefind.images.loader import Rejection
-    from surefind.text import printable
+    from surefind.cli.output import note, print_some, rejected_as_json, stages
     from surefind.vectors.reader import read_vectors
 
     rejected: Sequence[Rejection] = ()
-    asking: sf.Embeddings
-    with stages() as tell, sf.Index.open(folder, engine=engine) as index:
+    queries: sf.Embeddings
+    with stages() as progress, sf.Index.open(folder, engine=engine) as index:
         if index.calibration is None:
             raise sf.SurefindError(
                 f"{folder} is not calibrated",
@@ -143,20 +149,19 @@ def _check(folder: Path, data: str, split: Split, engine: str | None, *, as_json
             )
         created = index.calibration.origin.created
         if (upgrade := sf.Upgrade.of_index(folder)) is not None:
-            asking = upgrade.embed(read_vectors(data).values)
+            queries = upgrade.embed(read_vectors(data).values)
         else:
             catalog = split_of(data, split)
             if any(catalog.queries):
                 catalog = catalog.select(np.flatnonzero(catalog.queries))
-            files = catalog.files
-            asking, _, rejected = index.encoder.encode_all(
-                files, progress=lambda done: tell("encoding", done, len(files))
+            queries, _, rejected = index.encoder.encode_all(
+                catalog.files, progress=lambda done: progress("encoding", done, len(catalog))
             )
-        drifts = index.drift(asking)
+        drifts = index.drift(queries)
     if as_json:
         facts = {
             "index": str(folder),
-            "queries": len(asking),
+            "queries": len(queries),
             "drifts": [asdict(drift) for drift in drifts],
             "rejected": rejected_as_json(rejected),
             "calibrated": created,
@@ -164,28 +169,22 @@ def _check(folder: Path, data: str, split: Split, engine: str | None, *, as_json
         print(json.dumps(facts))
     else:
         for bad in rejected:
-            print(printable(f"{bad.path}: {bad.reason}"), file=sys.stderr)
-        are = (
-            "are unlike those of the calibration:"
-            if drifts
-            else "look like those of the calibration"
-        )
-        print(f"these {len(asking):,} queries {are}")
-        for drift in drifts[:LISTED]:
-            print(f"  {printable(drift.message)}")
-        if len(drifts) > LISTED:
-            print(f"  and {len(drifts) - LISTED} more, less so (all with --json)")
-        if drifts:
-            print("the guarantee may not hold for them: calibrate with some of them")
+            note(f"{bad.path}: {bad.reason}")
+        if not drifts:
+            print(f"no drift: these {len(queries):,} queries resemble those of the calibration")
+        else:
+            print(f"drift: these {len(queries):,} queries differ from those of the calibration")
+            print_some("differences", [drift.message for drift in drifts])
+            print("The guarantee may not hold for them: calibrate again with queries like these.")
     if drifts:
-        raise Exit(NOT_KEPT)
+        raise Exit(NO_GUARANTEE)
 
 
 def print_calibration(folder: Path, calibration: "Calibration") -> None:
-    """Print facts first, then what follows from them; what weakens it goes to stderr."""
+    """Print facts, quality and guarantees; warnings go to stderr."""
     from rich.console import Console
 
-    from surefind.cli.output import remark
+    from surefind.cli.output import note
     from surefind.cli.rendering import plain_table
     from surefind.confidence import explain
     from surefind.text import printable
@@ -205,10 +204,10 @@ def print_calibration(folder: Path, calibration: "Calibration") -> None:
     ):
         table.add_row(name, *(explain.digits(value) for value in values))
     Console().print(table)
-    print("each query judged by a fit to other classes, both calibrated in the same way;")
-    print("AUROC: mean within the folds; ECE: debiased, and what a perfect model would show\n")
+    print("Cross-validated over classes; AUROC: mean within folds; ECE: debiased, beside that of")
+    print("a perfectly calibrated model with as many queries.\n")
     print(explain.guaranteed(calibration.guarantee))
     print(explain.shown(calibration.prediction_set))
     print(explain.no_match_rule(calibration))
     for weakness in origin.remarks:
-        remark(f"warning: {weakness}")
+        note(f"warning: {weakness}")

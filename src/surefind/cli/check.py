@@ -1,27 +1,23 @@
-"""surefind check: are these images fit to be used?"""
+"""surefind check: find images that cannot be used."""
 
 import json
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Exit, Option
 
 from surefind.cli.options import DataArgument, JsonOption
 from surefind.cli.output import bars, rejected_as_json
 
-if TYPE_CHECKING:
-    from surefind.images.loader import Rejection
-
 
 def check(
     data: DataArgument,
     as_json: JsonOption = False,
-    shown: Annotated[int, Option(help="Rejected images to list.")] = 20,
+    shown: Annotated[int, Option(help="Number of rejected images to list.")] = 20,
 ) -> None:
-    """Decode every image and count: what is rejected, copies of files, classes that are too small.
+    """Decode every image; count rejected images, duplicate files, and classes that are too small.
 
-    Exits with 1 when an image is rejected.
+    Exit code 1 if an image is rejected.
 
     Examples:
         surefind check photos/
@@ -60,32 +56,24 @@ def check(
             "rejected": rejected_as_json(rejected),
         }
         print(json.dumps(findings))
-    else:
-        print(f"{len(catalog)} images, {len(usable)} usable")
-        if sizes:
-            counts = sorted(sizes.values())
-            spread = f"{counts[0]} to {counts[-1]} images, median {counts[len(counts) // 2]}"
-            print(f"{len(sizes)} classes of {spread}")
-        if small:
-            names = ", ".join(small[:10]) + (", ..." if len(small) > 10 else "")
-            print(
-                f"{len(small)} classes with fewer than two usable images, never an anchor: {names}"
-            )
-        if copies:
-            path, original = next(iter(copies.items()))
-            are = "file is a copy" if len(copies) == 1 else "files are copies"
-            print(f"{len(copies)} {are} of another, such as {path} of {original}")
+        raise Exit(int(bool(rejected)))
+    print(f"{len(catalog)} images, {len(usable)} usable")
+    if sizes:
+        counts = sorted(sizes.values())
+        spread = f"{counts[0]} to {counts[-1]} images, median {counts[len(counts) // 2]}"
+        print(f"{len(sizes)} classes of {spread}")
+    if small:
+        names = ", ".join(small[:10]) + (", ..." if len(small) > 10 else "")
+        print(f"{len(small)} classes have fewer than two usable images: {names}")
+    if copies:
+        path, original = next(iter(copies.items()))
+        print(f"duplicate files: {len(copies)}, such as {path} of {original}")
     if rejected:
-        if not as_json:
-            _print_rejected(rejected, shown)
+        print(f"{len(rejected)} rejected:")
+        for reason, count in Counter(one.reason for one in rejected).most_common(10):
+            print(f"  {count:6d}  {reason}")
+        for one in rejected[:shown]:
+            print(f"  {one.path}: {one.reason}")
+        if len(rejected) > shown:
+            print(f"  and {len(rejected) - shown} more (--shown {len(rejected)})")
         raise Exit(1)
-
-
-def _print_rejected(rejected: "Sequence[Rejection]", shown: int) -> None:
-    print(f"{len(rejected)} rejected:")
-    for reason, count in Counter(one.reason for one in rejected).most_common(10):
-        print(f"  {count:6d}  {reason}")
-    for one in rejected[:shown]:
-        print(f"  {one.path}: {one.reason}")
-    if len(rejected) > shown:
-        print(f"  and {len(rejected) - shown} more (--shown {len(rejected)})")

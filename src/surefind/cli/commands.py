@@ -17,7 +17,7 @@ from surefind.cli.figures import figures
 from surefind.cli.index import index
 from surefind.cli.info import info, verify
 from surefind.cli.options import Command, Debug, Quiet, register
-from surefind.cli.output import speak
+from surefind.cli.output import set_verbosity
 from surefind.cli.push import push
 from surefind.cli.recipes import recipes
 from surefind.cli.reproduce import reproduce
@@ -26,17 +26,17 @@ from surefind.cli.serve import serve
 from surefind.cli.train import train
 from surefind.cli.upgrade import upgrade
 
-PANELS: dict[str, tuple[Command, ...]] = {  # a new command needs its name here, and nothing else
+PANELS: dict[str, tuple[Command, ...]] = {
     "First steps": (demo, doctor, check, recipes),
     "Build": (train, index, encode, calibrate, upgrade),
-    "Ask": (search, serve, info, verify),
-    "Judge": (evaluate, reproduce, figures),
+    "Search": (search, serve, info, verify),
+    "Evaluate": (evaluate, reproduce, figures),
     "Share": (export, push),
 }
 
 app = Typer(
     name="surefind",
-    help="Image retrieval that knows how sure it is.",
+    help="Image search that tells you when to trust it.",
     epilog="\n".join(["Exit codes:", *(f"{n:>3}  {text}" for n, text in EXIT_CODES.items())]),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -46,8 +46,8 @@ for panel, commands in PANELS.items():
         register(app, command, panel=panel)
 
 
-def _tell_version(asked: bool) -> None:  # as typer calls it
-    if asked:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         print(f"surefind {surefind.__version__}")
         raise Exit
 
@@ -56,14 +56,9 @@ def _tell_version(asked: bool) -> None:  # as typer calls it
 def before_any_command(
     quiet: Quiet = False,
     debug: Debug = False,
-    version: Annotated[  # noqa: ARG001  # told before anything else
+    version: Annotated[  # noqa: ARG001  # handled by its callback
         bool,
-        Option(
-            "--version",
-            help="Tell the version of surefind.",
-            is_eager=True,
-            callback=_tell_version,
-        ),
+        Option("--version", help="Print the version.", is_eager=True, callback=_print_version),
     ] = False,
 ) -> None:
-    speak(quiet=quiet, debug=debug)
+    set_verbosity(quiet=quiet, debug=debug)

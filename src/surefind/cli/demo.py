@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from surefind.cli.options import JsonOption, PortOption
-from surefind.cli.output import Tell, bars, line, remark
+from surefind.cli.output import Progressed, bars, line, note
 from surefind.errors import SurefindError
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def demo(
 
 
 @contextmanager
-def _watched(title: str) -> Iterator[Tell]:
+def _watched(title: str) -> Iterator[Progressed]:
     """A bar on a terminal, which its last line replaces; elsewhere a line when it begins."""
     with bars() as bar:
         bar.live.transient = True
@@ -82,7 +82,7 @@ def _watched(title: str) -> Iterator[Tell]:
 
 def _tell(stage: "Stage") -> None:
     again = ", from an earlier run" if stage.reused else ""
-    remark(f"{stage.title}: {stage.figure} ({stage.seconds:.1f} s{again})")
+    note(f"{stage.title}: {stage.figure} ({stage.seconds:.1f} s{again})")
 
 
 def _print(result: "DemoResult") -> None:

@@ -1,4 +1,4 @@
-"""surefind encode: embeddings of images, in a file."""
+"""surefind encode: write embeddings of images to a file."""
 
 import json
 from pathlib import Path
@@ -33,10 +33,10 @@ def encode(
     max_bad_share: MaxBadShareOption = 0.05,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the embeddings of images to a file, whole or not at all.
+    """Write the embeddings of images to a file.
 
-    A .npz has the arrays ids, vectors (the means), var and labels, as far as they are known, and
-    is what surefind upgrade reads; a .safetensors is what Embeddings.load reads.
+    A .npz file has the arrays ids, vectors (the means), var and labels, if known; surefind upgrade
+    reads it. A .safetensors file is read by Embeddings.load.
 
     Examples:
         surefind encode model photos/ -o photos.npz
@@ -53,12 +53,12 @@ def encode(
     catalog = split_of(images, split)
     encoder = open_encoder(model, runtime, device=own_device())
     started = perf_counter()
-    with stages() as tell:
-        tell("encoding images", 0, len(catalog))
+    with stages() as progress:
+        progress("encoding images", 0, len(catalog))
         encoded = encoder.encode_all(
             catalog.files,
             max_bad_share=max_bad_share,
-            progress=lambda done: tell("encoding images", done, len(catalog)),
+            progress=lambda done: progress("encoding images", done, len(catalog)),
         )
     if not len(encoded.embeddings):
         raise SurefindError(f"none of the {len(catalog)} images could be read")
@@ -84,13 +84,13 @@ def encode(
 def _write(
     output: Path, encoded: "EncodedImages", catalog: "Catalog", encoder: "ImageEncoder"
 ) -> None:
-    """One row per image of the catalog; an older file is replaced whole or not at all."""
+    """Write one row per image of the catalog, atomically."""
     import numpy as np
 
     from surefind.storage import whole_file
 
     embeddings = encoded.embeddings
-    if output.suffix.lower() == ".safetensors":  # which has room for text only
+    if output.suffix.lower() == ".safetensors":  # its metadata are text
         about = {"fingerprint": encoder.fingerprint, "ids": json.dumps(catalog.ids)}
         if catalog.labels:
             about["labels"] = json.dumps(catalog.labels)

@@ -1,4 +1,4 @@
-"""Error messages, exit codes and Ctrl-C."""
+"""Error messages, exit codes and stop requests."""
 
 import errno
 import os
@@ -11,26 +11,25 @@ from surefind.cli.output import is_debugging
 from surefind.errors import SurefindError
 
 EXIT_CODES = {
-    0: "fine; of a search, a match",
-    1: "an error, told in one message; of check, verify and doctor, something is wrong",
+    0: "success; for `search`: match",
+    1: "error; for `check`, `verify` and `doctor`: a problem was found",
     2: "wrong usage",
-    3: "unsure, or a guarantee that cannot be made",
-    4: "foreign: the query belongs to nothing in the index",
-    70: "a defect in surefind",
-    130: "interrupted: Ctrl-C",
-    141: "whoever read the output went away",
+    3: "for `search`: unsure; for `calibrate` and `upgrade`: no guarantee, or the queries drifted",
+    4: "for `search`: not in the catalogue (no_match)",
+    70: "internal error, please report",
+    130: "interrupted (Ctrl-C)",
+    141: "output pipe closed",
 }
-FAILED, DEFECT, INTERRUPTED, UNREAD = 1, 70, 130, 141
-_OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "bad_alloc")  # as torch and faiss say
+_OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "bad_alloc")  # of torch and faiss
 
 
-class StoppedAsAsked(SurefindError):
-    """Ctrl-C was a request, and has been met: everything is saved."""
+class GracefulStop(SurefindError):
+    """A run that ended on request (Ctrl-C), with everything saved."""
 
 
-def tell(failure: BaseException) -> int:
-    """Print one message, with a traceback before it if --debug; return the exit code."""
-    if isinstance(failure, SystemExit):  # typer has told it, but for a closed pipe
+def report_error(failure: BaseException) -> int:
+    """Print one message, after a traceback if --debug, and return the exit code."""
+    if isinstance(failure, SystemExit):  # typer has printed it, except for a closed pipe
         error: BaseException | None = failure
         while error is not None and not isinstance(error, BrokenPipeError):
             error = error.__cause__ or error.__context__
@@ -38,34 +37,33 @@ def tell(failure: BaseException) -> int:
             return failure.code if isinstance(failure.code, int) else int(bool(failure.code))
         failure = error
     if isinstance(failure, BrokenPipeError):
-        # What is still to be written goes nowhere, so that Python does not try it again at its end.
-        with suppress(OSError, ValueError, AttributeError):
+        with suppress(OSError, ValueError, AttributeError):  # or Python flushes it at its end
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, sys.stdout.fileno())
             os.close(nowhere)
-        return UNREAD
+        return 141
     if is_debugging():
         from traceback import print_exception
 
         print_exception(failure)
     from surefind.text import printable_lines
 
-    known = _known(failure)
-    if isinstance(failure, StoppedAsAsked):
-        code, text = INTERRUPTED, f"{failure.problem}; {failure.fix}"
+    known = _as_surefind_error(failure)
+    if isinstance(failure, GracefulStop):
+        code, text = 130, f"{failure.problem}; {failure.fix}"
     elif known is not None:
-        code, text = FAILED, f"error: {known}"
+        code, text = 1, f"error: {known}"
     else:
         kind, message = type(failure).__name__, " ".join(str(failure).split())
-        code, text = DEFECT, f"this is a defect in surefind: {kind}: {message}".removesuffix(": ")
+        code, text = 70, f"internal error: {kind}: {message}".removesuffix(": ")
         if not is_debugging():
-            text += " (run again with --debug for the details, and report it)"
+            text += " (please report it, with the output of the same command with --debug)"
     print(printable_lines(text), file=sys.stderr)
     return code
 
 
-def _known(failure: BaseException) -> SurefindError | None:
-    """Return the failure as a problem the user can act on, if it is one."""
+def _as_surefind_error(failure: BaseException) -> SurefindError | None:
+    """Return the failure as an error the user can act on; None for an internal error."""
     if isinstance(failure, SurefindError):
         return failure
     exhausted = isinstance(failure, RuntimeError) and any(
@@ -74,32 +72,32 @@ def _known(failure: BaseException) -> SurefindError | None:
     if isinstance(failure, MemoryError) or exhausted:
         return SurefindError(
             f"out of memory: {failure}".removesuffix(": "),
-            fix="end other programs, or use less at once; surefind doctor tells what there is",
+            fix="end other programs, or use smaller batches; surefind doctor shows the memory",
         )
     if isinstance(failure, OSError):
         place = "" if failure.filename is None else f"{os.fsdecode(failure.filename)}: "
-        said = failure.strerror or str(failure) or type(failure).__name__
+        message = failure.strerror or str(failure) or type(failure).__name__
         more_files = "allow more open files: ulimit -n 4096"
         fix = more_files if failure.errno == errno.EMFILE else None
-        return SurefindError(f"{place}{said}", fix=fix)
+        return SurefindError(f"{place}{message}", fix=fix)
     if isinstance(failure, ModuleNotFoundError) and not (failure.name or "").startswith("surefind"):
         return SurefindError(
-            f"{failure.name} is not installed", fix="surefind doctor tells what is missing"
+            f"{failure.name} is not installed", fix="surefind doctor lists what is missing"
         )
     return None
 
 
 class StopRequest:
-    """Ctrl-C or SIGTERM ends the run after the step it is in; a second Ctrl-C ends it now."""
+    """Flag set by Ctrl-C or SIGTERM: end after the current step. A second Ctrl-C ends at once."""
 
     def __init__(self) -> None:
-        self.asked = False
-        self._before = signal.signal(signal.SIGINT, self._ask)
-        signal.signal(signal.SIGTERM, self._ask)
+        self.requested = False
+        self._before = signal.signal(signal.SIGINT, self._request)
+        signal.signal(signal.SIGTERM, self._request)
 
     def __call__(self) -> bool:
-        return self.asked
+        return self.requested
 
-    def _ask(self, number: int, frame: Any) -> None:
-        self.asked = True
+    def _request(self, number: int, frame: Any) -> None:
+        self.requested = True
         signal.signal(signal.SIGINT, self._before)

@@ -27,21 +27,21 @@ if TYPE_CHECKING:
 def evaluate(
     model: ModelArgument,
     data: DataArgument,
-    output: Annotated[Path, Option("--output", "-o", help="Report folder.")],
+    output: Annotated[Path, Option("--output", "-o", help="Folder for the report.")],
     ood: OodOption = None,
     split: SplitOption = "test",
-    ks: Annotated[str, Option("--k", help="Cut-offs k, e.g. 1,5,10.")] = "1,5,10",
-    radius: Annotated[float, Option(help="Metres within which places match.")] = 25.0,
-    passes: Annotated[int | None, Option("--mc-passes", help="MC dropout passes.")] = None,
+    ks: Annotated[str, Option("--k", help="Numbers of neighbours, for R@k and mAP@k.")] = "1,5,10",
+    radius: Annotated[float, Option(help="Metres within which images of places match.")] = 25.0,
+    passes: Annotated[int | None, Option("--mc-passes", help="Passes of MC dropout.")] = None,
     ladder: Annotated[int, Option(help="Queries to corrupt step by step; 0: none.")] = 200,
     seed: Annotated[int, Option(help="Seed of resampling and corruption.")] = 0,
     runtime: RuntimeOption = "torch",
     as_json: JsonOption = False,
 ) -> None:
-    """Measure retrieval, calibration, selective risk and out-of-distribution, with intervals.
+    """Measure retrieval, calibration, selective risk and OOD detection, with intervals.
 
-    Writes results.json, queries.csv, figures and report.html. Embeddings are kept in the report
-    folder, so that a second run only measures.
+    Writes results.json, queries.csv, figures and report.html. Embeddings are cached in the report
+    folder, so that a second run is fast.
 
     Examples:
         surefind evaluate model glyphs -o report
@@ -54,7 +54,7 @@ def evaluate(
     from surefind.reports.report import ReportFolder
 
     try:
-        numbers = tuple(sorted({int(split) for split in ks.split(",")}))
+        numbers = tuple(sorted({int(k) for k in ks.split(",")}))
     except ValueError as error:
         raise InvalidArgument("--k", expected="numbers such as 1,5,10", got=repr(ks)) from error
     folder = ReportFolder(output)
@@ -72,9 +72,9 @@ def evaluate(
         runtime=runtime,
         command=shlex.join(["surefind", *sys.argv[1:]]),
     )
-    with stages() as tell:
-        evaluation = run(request, kept_in=folder.embeddings, progress=tell)
-        tell("writing the report", 0, 1)
+    with stages() as progress:
+        evaluation = run(request, kept_in=folder.embeddings, progress=progress)
+        progress("writing the report", 0, 1)
         folder.write(evaluation)
     if as_json:
         print(json.dumps(asdict(evaluation.result)))
@@ -84,7 +84,7 @@ def evaluate(
 
 
 def _print(result: "EvalResult") -> None:
-    """Print retrieval in every ranking, and every signal of the first, with 95 % intervals."""
+    """Print retrieval for every ranking and all uncertainty signals, with 95 % intervals."""
     from rich.console import Console
 
     from surefind.cli.rendering import plain_table
@@ -103,20 +103,19 @@ def _print(result: "EvalResult") -> None:
         for ranking in rankings.values()
     ]
     for name in values[0]:
-        retrieval.add_row(name, *(_written(each[name], half=False) for each in values))
+        retrieval.add_row(name, *(_interval(each[name], half=False) for each in values))
     signals = plain_table("signal", "AUROC wrong", "AURC", "ECE, fitted", "AUROC foreign")
     for name, signal in rankings["means"].signals.items():
         shown = (signal_values(signal)[title] for title in ("AUROC", "AURC", "ECE", "OOD AUROC"))
-        signals.add_row(signal_name(name), *(_written(value, half=True) for value in shown))
+        signals.add_row(signal_name(name), *(_interval(value, half=True) for value in shown))
     console.print("", retrieval, "", signals, "", sep="\n")
     if about.bars_auroc is not None:
-        console.print(
-            f"baseline: black bars alone separate foreign images with AUROC {about.bars_auroc:.3f}"
-        )
+        alone = "baseline: black bars alone separate foreign images with AUROC"
+        console.print(f"{alone} {about.bars_auroc:.3f}")
 
 
-def _written(value: "Value", *, half: bool) -> str:
-    """Format a value with its interval, or with half its width."""
+def _interval(value: "Value", *, half: bool) -> str:
+    """Format a value with its interval, or with half the width of it."""
     if value is None or isinstance(value, float):
         return "-"
     if half:

@@ -1,4 +1,4 @@
-"""surefind export: a model for other programs to run."""
+"""surefind export: write a model as ONNX."""
 
 import json
 from pathlib import Path
@@ -7,10 +7,10 @@ from typing import Annotated
 from typer import Argument, Option
 
 from surefind.cli.options import JsonOption, SplitOption, split_of
-from surefind.cli.output import remark
+from surefind.cli.output import note
 from surefind.errors import InvalidArgument
 
-VAGUE = 0.95  # a usual cosine below it: int8 costs this model more than a little
+LOW_COSINE = 0.95  # of median embeddings: below it, a warning
 
 
 def export(
@@ -20,17 +20,18 @@ def export(
         str | None,
         Option(
             metavar="IMAGES",
-            help="Also in int8; images like those to come: a folder, a CSV, NAME:FOLDER.",
+            help="Also write an int8 model, quantised with these images, which should resemble "
+            "your queries: a folder, a CSV file or DATASET:FOLDER.",
         ),
     ] = None,
-    count: Annotated[int, Option("--images", min=1, max=5000, help="How many to use.")] = 200,
+    count: Annotated[int, Option("--images", min=1, max=5000, help="Images for --int8.")] = 200,
     split: SplitOption = "all",
     as_json: JsonOption = False,
 ) -> None:
-    """Write a model as ONNX, and say how far the export is from it.
+    """Write a model as ONNX, and measure how much its embeddings differ from PyTorch's.
 
-    Encode, index, evaluate and serve take it with --runtime onnx or onnx-int8. In float32 it is
-    the same model; int8 is quicker still and a little less exact, and needs an index of its own.
+    Use it with --runtime onnx or onnx-int8 in encode, index, evaluate and serve. The float32 model
+    is equivalent; int8 is faster and less exact, and needs its own index.
 
     Examples:
         surefind export model --onnx
@@ -46,15 +47,15 @@ def export(
         raise InvalidArgument(
             "export", expected="a format", got="none", fix=f"surefind export {model} --onnx"
         )
-    check_exporting()  # before images are looked for
+    check_exporting()  # before images are read
     folder = IndexFolder(model).model if IndexFolder(model).exists() else model
     files = []
     if int8 is not None:
         catalog = split_of(int8, split)
         files = [catalog.file(row) for row in evenly(len(catalog), count)]
-    with stages() as tell:
-        source = Path(int8 or "").name  # it may be shared, and with it no path of this machine
-        made = export_onnx(folder, int8=files, source=source, tell=tell)
+    with stages() as progress:
+        source = Path(int8 or "").name  # no full path: the export may be shared
+        made = export_onnx(folder, int8=files, source=source, tell=progress)
     if as_json:
         facts = {
             precision: {"path": str(its.path), "megabytes": its.megabytes, **its.parity._asdict()}
@@ -65,12 +66,12 @@ def export(
     for precision, its in made.items():
         far = its.parity
         print(f"{printable(str(its.path))}: {its.megabytes:.1f} MB, {precision}")
-        print(f"  beside the model, on {far.images} images:   usually     at most")
+        print(f"  difference on {far.images} images:            median       worst")
         for what, typical, extreme, digits in (
-            ("mean, as a share of its length", far.mean_typical, far.mean_largest, ".2g"),
-            ("variance, as a share of it", far.var_typical, far.var_largest, ".2g"),
+            ("mean, relative", far.mean_typical, far.mean_largest, ".2g"),
+            ("variance, relative", far.var_typical, far.var_largest, ".2g"),
             ("cosine of the means", far.cosine_typical, far.cosine_least, ".6f"),
         ):
             print(f"  {what:31}  {typical:10{digits}}  {extreme:10{digits}}")
-        if far.cosine_typical < VAGUE:
-            remark(f"warning: {precision} changes the model much; compare with surefind evaluate")
+        if far.cosine_typical < LOW_COSINE:
+            note(f"warning: {precision} changes the model a lot; compare with surefind evaluate")

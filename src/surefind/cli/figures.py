@@ -1,4 +1,4 @@
-"""surefind figures: draw the theory and reports."""
+"""surefind figures: figures of the theory and of reports."""
 
 import json
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from surefind.errors import InvalidArgument
 if TYPE_CHECKING:
     from surefind.reports.result import Report
 
-# Written down again: where they are at home, matplotlib is loaded with them.
+# Repeated here because their own modules import matplotlib.
 THEORY = ("loss", "scenarios", "variance-gradients", "approximation")
 OF_REPORTS = (
     "calibration", "risk-coverage", "ood", "ladder", "surest", "least-sure",
@@ -32,26 +32,33 @@ def figures(
     names: Annotated[list[FigureName], Argument(metavar="NAME", help="Figures to draw, or all.")],
     report: Annotated[
         list[str] | None,
-        Option(help="A report folder of surefind evaluate, or LABEL=FOLDER to compare several."),
+        Option(
+            help="Report folder of surefind evaluate, or LABEL=FOLDER. Repeat to compare reports."
+        ),
     ] = None,
-    output: Annotated[Path, Option("--output", "-o", help="Output folder.")] = Path("figures"),
+    output: Annotated[Path, Option("--output", "-o", help="Folder for the figures.")] = Path(
+        "figures"
+    ),
     file_format: Annotated[
         Literal["png", "svg", "pdf"], Option("--format", help="File type.")
     ] = "png",
-    ranking: Annotated[Literal["means", "expected"], Option(help="Order of hits.")] = "means",
+    ranking: Annotated[
+        Literal["means", "expected"],
+        Option(help="Evaluated order of hits: distance of means, or expected distance."),
+    ] = "means",
     as_json: JsonOption = False,
 ) -> None:
-    """Draw figures of the theory and of reports.
+    """Draw figures of the theory and of the reports of surefind evaluate.
 
-    Theory: loss, scenarios, variance-gradients, approximation. all without --report is these.
+    Theory: loss, scenarios, variance-gradients, approximation (all of these without --report).
 
-    Reports: calibration, risk-coverage, ood, ladder. Queries beside their hits: surest, least-sure,
+    Reports: calibration, risk-coverage, ood, ladder. Queries with their hits: surest, least-sure,
     confident-but-wrong. extremes: the twelve surest and the twelve least sure queries. pairs:
     queries with a right nearest hit, by cov[Δ]. own-and-foreign: the least sure of in-catalogue and
     foreign queries together.
 
-    Of several reports, calibration, ood and own-and-foreign are one figure; each of the others is
-    drawn once per report, in a folder of its label.
+    With several reports, calibration, ood and own-and-foreign are one figure; the others are drawn
+    once per report, in a folder named by its label.
 
     Examples:
         surefind figures loss scenarios --format svg
@@ -69,7 +76,7 @@ def figures(
 
     if output.suffix in ENDINGS:
         raise InvalidArgument(
-            "--output", expected="a folder", got=str(output), fix="choose the kind by --format"
+            "--output", expected="a folder", got=str(output), fix="choose the file type by --format"
         )
     reports = _read(report or [], ranking)
     chosen = _chosen(names, reports)
@@ -111,7 +118,7 @@ def figures(
 
 
 def _chosen(names: "Sequence[FigureName]", reports: "Sequence[Report]") -> list[str]:
-    """Return each name once, in the order of the help; all is what can be drawn."""
+    """Return each name once, in the order of the help; `all` is what can be drawn."""
     known = [*THEORY, *OF_REPORTS]
     if "all" in names:
         return known if reports else list(THEORY)
@@ -119,15 +126,14 @@ def _chosen(names: "Sequence[FigureName]", reports: "Sequence[Report]") -> list[
     if not reports and (without := [name for name in chosen if name in OF_REPORTS]):
         raise InvalidArgument(
             "--report",
-            expected=f"a folder of surefind evaluate to draw {without[0]} of",
+            expected=f"a report of surefind evaluate to draw {without[0]}",
             got="none",
-            fix="name one, e.g. --report report",
         )
     return chosen
 
 
 def _read(given: list[str], ranking: str) -> "list[Report]":
-    """Read reports, each with a label of its own."""
+    """Read reports, each with its own label."""
     from surefind.reports.result import read_report
     from surefind.validation import check_choice
 
@@ -141,9 +147,8 @@ def _read(given: list[str], ranking: str) -> "list[Report]":
         if report.label in [other.label for other in reports]:
             raise InvalidArgument(
                 "--report",
-                expected="a label of its own for each",
+                expected="different labels (LABEL=FOLDER)",
                 got=f"{report.label!r} twice",
-                fix="write --report LABEL=FOLDER",
             )
         reports.append(report)
     return reports

@@ -1,4 +1,4 @@
-"""surefind index: make images, or vectors of an upgrade, searchable."""
+"""surefind index: build an index of images, or of vectors of an upgrade."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -15,6 +15,7 @@ from typer import Argument, Exit, Option
 import surefind as sf
 from surefind.cli.errors import StopRequest
 from surefind.cli.options import (
+    IMAGES,
     JsonOption,
     Kind,
     MaxBadShareOption,
@@ -23,7 +24,7 @@ from surefind.cli.options import (
     SplitOption,
     split_of,
 )
-from surefind.cli.output import print_some, rejected_as_json, remark, speak, stages
+from surefind.cli.output import note, print_some, rejected_as_json, set_verbosity, stages
 
 if TYPE_CHECKING:
     from surefind.distributed import ProcessGroup
@@ -31,13 +32,13 @@ if TYPE_CHECKING:
     from surefind.images.catalog import Catalog
     from surefind.search.ingest import Added
 
-PATIENCE = timedelta(days=7)  # of processes that share images: shares take unequal time
+TIMEOUT = timedelta(days=7)  # of torchrun's processes, whose shares take unequal time
 
 T = TypeVar("T")
 
 
-class _Done(NamedTuple):
-    """What became of the images, in all processes."""
+class _Indexed(NamedTuple):
+    """Counts over all processes."""
 
     images: int  # in the index now
     added: "Added"
@@ -47,38 +48,46 @@ class _Done(NamedTuple):
 
 
 def index(
-    model: Annotated[Path, Argument(help="A model of surefind train, or of surefind upgrade.")],
-    images: Annotated[
-        str,
-        Argument(help="A folder, a CSV, NAME:FOLDER, or 'glyphs'; of an upgrade, vectors."),
+    model: Annotated[
+        Path, Argument(help="A model folder written by surefind train, or by surefind upgrade.")
     ],
+    images: Annotated[str, Argument(help=f"{IMAGES}; with an upgrade, a file of vectors.")],
     output: Annotated[Path, Option("--output", "-o", help="A new index, or one to add to.")],
     split: SplitOption = "all",
     engine: Annotated[
         str | None,
         Option(
-            help="Where the vectors live: faiss (in the folder), pgvector://... or milvus://..."
+            help="Vector store: faiss (default, in the folder), pgvector://USER@HOST/DATABASE or "
+            "milvus://HOST:PORT."
         ),
     ] = None,
     kind: Annotated[
-        Kind, Option(help="For a new index: flat (exact), hnsw or ivf (quicker).")
+        Kind,
+        Option(help="Kind of a new index: flat (exact), hnsw or ivf (faster), auto (by size)."),
     ] = "auto",
-    ranking: Annotated[Ranking | None, Option(help="Native distance of a new index.")] = None,
-    duplicates: Annotated[Literal["skip", "keep"], Option(help="Copies of other images.")] = "skip",
-    replace: Annotated[bool, Option("--replace", help="Replace images that have changed.")] = False,
-    prefix: Annotated[str, Option(help="Put before ids, if two folders share file names.")] = "",
+    ranking: Annotated[
+        Ranking | None,
+        Option(help="Order of hits in a new index: mean distance (default) or expected distance."),
+    ] = None,
+    duplicates: Annotated[
+        Literal["skip", "keep"], Option(help="Files with equal content.")
+    ] = "skip",
+    replace: Annotated[
+        bool, Option("--replace", help="Replace images whose file has changed.")
+    ] = False,
+    prefix: Annotated[str, Option(help="Prefix of the ids, if two folders share file names.")] = "",
     remove: Annotated[
-        list[str] | None, Option(help="An id to leave out, and delete. Repeatable.")
+        list[str] | None, Option(help="Id of an image to delete and not add. Repeatable.")
     ] = None,
     max_bad_share: MaxBadShareOption = 0.05,
     compact: Annotated[bool, Option(help="Optimise the index for searching at the end.")] = True,
     runtime: RuntimeOption = "torch",
     as_json: JsonOption = False,
 ) -> None:
-    """Make images searchable; run it again to add what is new.
+    """Build an index of images; run it again to add new ones.
 
-    Interrupt it at any time: the same command goes on where it was. Under torchrun the processes
-    share the images.
+    Interrupt it at any time: the same command continues. With torchrun, the processes share the
+    images.
 
     Examples:
         surefind index model photos/ -o photos.index
@@ -113,12 +122,12 @@ def index(
         return catalog, open_index(open_encoder(model, runtime, device=own_device()))
 
     stop = StopRequest()
-    world = ProcessGroup.join()
+    world = ProcessGroup.join(TIMEOUT)
     policy = {"duplicates": duplicates, "replace": replace, "max_bad_share": max_bad_share}
     try:
-        speak(quiet=not world.is_main)  # of torchrun's processes one tells
+        set_verbosity(quiet=not world.is_main)
         done = _index_images(
-            _Processes(world), prepare, images, remove=gone, compact=compact,
+            world, prepare, images, remove=gone, compact=compact,
             options=policy | {"should_stop": stop},
         )  # fmt: skip
     finally:
@@ -129,72 +138,57 @@ def index(
         raise Exit(130)
 
 
-class _Processes:
-    """The processes of torchrun, or this one alone: an error of one is an error of all."""
+def _gather(world: "ProcessGroup", ours: T) -> list[T]:
+    """Return the value of every rank, in their order."""
+    try:
+        return world.gather(ours)
+    except RuntimeError as error:  # gloo, when another process has ended
+        raise sf.SurefindError(
+            "another process of this run ended early",
+            fix="see its messages, then run the same command again: added images are kept",
+        ) from error
 
-    def __init__(self, world: "ProcessGroup") -> None:
-        import torch.distributed as dist
 
-        self.world = world
-        self._group = dist.new_group(timeout=PATIENCE) if world.size > 1 else None
-
-    def gather(self, ours: T) -> list[T]:
-        """Return what every process has, in the order of their ranks."""
-        import torch.distributed as dist
-
-        if self.world.size == 1:
-            return [ours]
-        received: list[Any] = [None] * self.world.size
-        try:
-            dist.all_gather_object(received, ours, group=self._group)
-        except RuntimeError as error:  # gloo, when a peer has gone
-            raise sf.SurefindError(
-                "another process of this run ended early",
-                fix="see what it said, and run the same command again: what was added is kept",
-            ) from error
-        return received
-
-    def attempt(self, work: Callable[[], T]) -> T:
-        """Do the work; the first process raises an error of any, the others end silently."""
-        made: list[T] = []
-        error: sf.SurefindError | None = None
-        try:
-            made.append(work())
-        except sf.SurefindError as caught:
-            error = caught
-        for failure in self.gather(error and (error.problem, error.fix)):
-            if failure:
-                if not self.world.is_main:
-                    raise Exit(1)
-                raise error or sf.SurefindError(failure[0], fix=failure[1])
-        return made[0]
+def _run_on_all(world: "ProcessGroup", work: Callable[[], T]) -> T:
+    """Run work on all ranks; if one rank fails, all fail, and rank 0 raises the error."""
+    made: list[T] = []
+    error: sf.SurefindError | None = None
+    try:
+        made.append(work())
+    except sf.SurefindError as caught:
+        error = caught
+    for failure in _gather(world, error and (error.problem, error.fix)):
+        if failure:
+            if not world.is_main:
+                raise Exit(1)
+            raise error or sf.SurefindError(failure[0], fix=failure[1])
+    return made[0]
 
 
 def _index_images(
-    processes: _Processes,
+    world: "ProcessGroup",
     prepare: "Callable[[], tuple[Catalog, sf.Index]]",
     images: str,
     *,
     remove: Sequence[str],
     compact: bool,
     options: dict[str, Any],
-) -> _Done:
-    """The first process makes the index, every process adds its share, the first finishes it."""
+) -> _Indexed:
+    """Create the index on rank 0, add a share of the images on every rank, finish on rank 0."""
     from surefind.search.ingest import Added
 
-    world = processes.world
-    first = processes.attempt(lambda: prepare() if world.is_main else None)
-    catalog, index = processes.attempt(lambda: first or prepare())
+    first = _run_on_all(world, lambda: prepare() if world.is_main else None)
+    catalog, index = _run_on_all(world, lambda: first or prepare())
     started = perf_counter()
     with index:
         share = catalog.select(range(len(catalog))[world.share(len(catalog))])
 
         def add() -> Added:
-            with stages() as tell:
-                options["progress"] = lambda done: tell("indexing", done, len(share))
+            with stages() as progress:
+                options["progress"] = lambda done: progress("indexing", done, len(share))
                 return index.add(share, **options) if len(share) else Added()
 
-        added = reduce(Added.plus, processes.gather(processes.attempt(add)))
+        added = reduce(Added.plus, _gather(world, _run_on_all(world, add)))
         if len(catalog) and len(added.rejected) == len(catalog):
             if not world.is_main:
                 raise Exit(1)
@@ -208,14 +202,14 @@ def _index_images(
             index.refresh()
             removed = index.remove(remove) if remove else 0
             if added.duplicates and (removed or added.replaced) and not added.stopped:
-                # Another process may have replaced the original, or it was removed.
+                # The original of a duplicate may be gone: replaced by another rank, or removed.
                 names = dict(added.duplicates)
                 rows = [row for row, name in enumerate(catalog.ids) if name in names]
                 again = index.add(catalog.select(rows), max_bad_share=options["max_bad_share"])
                 added = added._replace(duplicates=()).plus(again)
             if compact and not added.stopped:
                 index.compact()
-        return _Done(len(index), added, removed, perf_counter() - started, index.warnings)
+        return _Indexed(len(index), added, removed, perf_counter() - started, index.warnings)
 
 
 def _index_vectors(
@@ -227,13 +221,13 @@ def _index_vectors(
     remove: Sequence[str],
     replace: bool,
     compact: bool,
-) -> _Done:
-    """Make an index of a file of vectors, or add those that are new."""
+) -> _Indexed:
+    """Add the vectors of a file to an index; known ids are left out unless `replace`."""
     from surefind.search.ingest import Added
     from surefind.vectors.reader import read_vectors
 
     upgrade, given = sf.Upgrade.load(model), read_vectors(file)
-    embeddings = upgrade.embed(given.values)  # before anything is made
+    embeddings = upgrade.embed(given.values)  # raises before an index is made
     started = perf_counter()
     with open_index(upgrade) as index:
         names = [prefix + name for name in given.ids]
@@ -253,7 +247,7 @@ def _index_vectors(
         if index.calibration is None:
             index.adopt(upgrade.calibrated)
         added = Added(added=len(rows), known=len(known))
-        return _Done(len(index), added, removed, perf_counter() - started, index.warnings)
+        return _Indexed(len(index), added, removed, perf_counter() - started, index.warnings)
 
 
 def _open(
@@ -264,36 +258,41 @@ def _open(
     kind: Kind,
     ranking: Ranking | None,
 ) -> "sf.Index":
-    """Make the index, or open the one that is there, also where a run was killed making it."""
+    """Create an index, or open an existing one, including one that a killed run began."""
     from surefind.engines.registry import without_password
     from surefind.search.folder import EMBEDDED, IndexFolder
     from surefind.search.index import DEFAULT_RANKING
     from surefind.vectors.upgrade import RANKING, is_upgrade
 
+    def check_ranking(own: str) -> None:
+        if ranking not in (None, own):
+            expected = f"{own}, the ranking of {output}"
+            raise sf.InvalidArgument("--ranking", expected=expected, got=str(ranking))
+
     folder = IndexFolder(output)
     if not folder.exists():
-        made = RANKING if isinstance(made_by, sf.Upgrade) else ranking or DEFAULT_RANKING
-        _check_ranking(ranking, made, output)
-        begun = {folder.model.name, Path(folder.place(EMBEDDED)).name}  # by a run that was killed
-        with suppress(OSError):  # what else may be wrong is told when the folder is made
+        own = RANKING if isinstance(made_by, sf.Upgrade) else ranking or DEFAULT_RANKING
+        check_ranking(own)
+        begun = {folder.model.name, Path(folder.place(EMBEDDED)).name}  # by a killed run
+        with suppress(OSError):  # reported when the folder is made
             if any(path.name[0] != "." and path.name not in begun for path in output.iterdir()):
                 raise sf.InvalidFile(
-                    f"{output} is no index, and is not empty", fix="name a new folder with -o"
+                    f"{output} is neither an index nor empty", fix="name a new folder with -o"
                 )
         if isinstance(made_by, sf.Upgrade):
             return made_by.make_index(output, engine=engine or EMBEDDED, kind=kind)
-        return sf.Index.create(output, made_by, engine=engine or EMBEDDED, kind=kind, ranking=made)
+        return sf.Index.create(output, made_by, engine=engine or EMBEDDED, kind=kind, ranking=own)
     written = folder.read()
     if engine is not None and without_password(engine) != written:
         raise sf.InvalidArgument(
             "--engine",
-            expected=f"{written}, where {output} has its vectors",
+            expected=f"{written}, the vector store of {output}",
             got=without_password(engine),
         )
     encoder = None if isinstance(made_by, sf.Upgrade) else made_by
     index = sf.Index.open(output, engine=engine, encoder=encoder)
     try:
-        _check_ranking(ranking, index.space.ranking, output)
+        check_ranking(index.space.ranking)
         if isinstance(made_by, sf.Upgrade):
             index.check_model(made_by.fingerprint, "the upgrade")
             if not is_upgrade(folder.upgrade):
@@ -304,13 +303,7 @@ def _open(
     return index
 
 
-def _check_ranking(ranking: Ranking | None, made: str, output: Path) -> None:
-    if ranking not in (None, made):
-        expected = f"{made}, as {output} is made"
-        raise sf.InvalidArgument("--ranking", expected=expected, got=str(ranking))
-
-
-def _print(output: Path, done: _Done, *, as_json: bool) -> None:
+def _print(output: Path, done: _Indexed, *, as_json: bool) -> None:
     added, seconds = done.added, done.seconds
     if as_json:
         facts = {
@@ -328,16 +321,17 @@ def _print(output: Path, done: _Done, *, as_json: bool) -> None:
     rate = f" ({added.added / seconds:,.0f} images/s)" if added.added else ""
     print(f"{added.added:,} images added in {seconds:.1f} s{rate}")
     for count, what in (
-        (added.known, "were there already"),
-        (added.replaced, "of those added took the place of an older picture"),
+        (added.known, "already in the index"),
+        (added.replaced, "of those added replaced an older image"),
         (done.removed, "removed"),
     ):
         if count:
             print(f"{count:,} {what}")
-    print_some("left out as copies of others", [f"{name} is {by}" for name, by in added.duplicates])
+    copies = [f"{name} is a copy of {original}" for name, original in added.duplicates]
+    print_some("left out as duplicates", copies)
     print_some("could not be read", [f"{bad.path}: {bad.reason}" for bad in added.rejected])
     if added.stopped:
-        print("stopped; run the same command again to go on")
+        print("stopped; run the same command again to continue")
     print(f"{output}: {done.images:,} images")
     for warning in done.warnings:
-        remark(f"warning: {warning}")
+        note(f"warning: {warning}")

@@ -1,4 +1,4 @@
-"""surefind info and surefind verify: what is in an index, and is it still what was written?"""
+"""surefind info and surefind verify: facts and integrity of an index."""
 
 import json
 from typing import Annotated
@@ -10,7 +10,7 @@ from surefind.cli.options import EngineOption, IndexArgument, JsonOption
 
 
 def info(folder: IndexArgument, as_json: JsonOption = False, engine: EngineOption = None) -> None:
-    """Show the size of an index, the model that made it, and what its calibration guarantees.
+    """Show the size, the model, the calibration and the guarantees of an index.
 
     Examples:
         surefind info photos.index
@@ -50,11 +50,11 @@ def info(folder: IndexArgument, as_json: JsonOption = False, engine: EngineOptio
 
 def verify(
     folder: IndexArgument,
-    repair: Annotated[bool, Option("--repair", help="Rebuild the graph and lookups.")] = False,
+    repair: Annotated[bool, Option("--repair", help="Rebuild graph and lookup tables.")] = False,
     as_json: JsonOption = False,
     engine: EngineOption = None,
 ) -> None:
-    """Read all of an index and check it; exit with 1 if anything is wrong.
+    """Read the whole index and check it for corruption. Exit code 1 if a problem remains.
 
     Examples:
         surefind verify photos.index
@@ -76,7 +76,7 @@ def verify(
     else:
         if repaired is not None:
             print(f"repaired: {printable(repaired)}")
-        for problem in problems or [f"{images:,} images, everything as it was written"]:
+        for problem in problems or [f"{images:,} images, no corruption found"]:
             print(printable(problem))
     if problems:
         if not as_json:
@@ -90,11 +90,11 @@ def _remedy(index: "sf.Index", problems: list[str], *, repaired: bool) -> str | 
 
     try:
         index.calibration  # noqa: B018
-    except sf.SurefindError as error:  # which no repair of the rows mends
+    except sf.SurefindError as error:  # not repaired with the rows
         if problems == [error.problem]:
             return error.fix
     if is_url(IndexFolder(index.folder).read()):
         return "restore the server's data from a backup, or make the index again"
     if repaired:
         return "restore the folder from a copy, or make the index again"
-    return f"surefind verify {index.folder} --repair builds graph and lookups again"
+    return f"surefind verify {index.folder} --repair rebuilds graph and lookup tables"

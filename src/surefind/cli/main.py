@@ -1,4 +1,4 @@
-"""The command `surefind`."""
+"""Entry point of the command `surefind`, with Ctrl-C handled from the first statement on."""
 
 import os
 import signal
@@ -9,15 +9,15 @@ from typing import NoReturn
 
 
 class _CtrlC(BaseException):
-    """Not a KeyboardInterrupt, which typer would answer itself."""
+    """Not a KeyboardInterrupt, which typer would catch."""
 
 
 def main() -> None:
-    """Run a command; a problem the user can act on is one message, not a traceback.
+    """Run a command and exit; an error is one message, not a traceback.
 
-    Ctrl-C ends it with one line and exit code 130 from the first statement on: the first one is
-    raised, so that a command cleans up; the second ends the process at once. When the work is done,
-    it is ignored, since Python cannot be interrupted cleanly in its last moments.
+    The first Ctrl-C is raised, so that the command cleans up, and ends in one line and exit code
+    130; the second ends the process at once. It is ignored once the work is done, because Python
+    cannot be interrupted cleanly while it shuts down.
     """
     pressed = False
 
@@ -31,19 +31,19 @@ def main() -> None:
         raise _CtrlC
 
     try:
-        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as in the background
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # ignored in the background
             signal.signal(signal.SIGINT, interrupt)
-        from surefind.cli.errors import tell
-        from surefind.cli.output import is_debugging, own_verbosity
+        from surefind.cli.errors import report_error
+        from surefind.cli.output import is_debugging, scoped_verbosity
 
-        with own_verbosity():
+        with scoped_verbosity():
             try:
                 _run()
                 code = 0
-            except BaseException as end:  # noqa: BLE001  # the last place to tell it
+            except BaseException as end:  # noqa: BLE001  # the outermost handler
                 if not pressed:
-                    code = tell(end)
-                else:  # a library may have made another error of it
+                    code = report_error(end)
+                else:  # a library may have replaced the exception
                     if is_debugging():
                         sys.excepthook(type(end), end, end.__traceback__)
                     _leave()
@@ -56,19 +56,19 @@ def main() -> None:
 def _run() -> None:
     from io import TextIOWrapper
 
-    for stream in (sys.stdout, sys.stderr):  # a name that cannot be written is no reason to stop
+    for stream in (sys.stdout, sys.stderr):  # file names may not be encodable
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        from surefind.cli.commands import app  # here, so that Ctrl-C while it loads is answered
+        from surefind.cli.commands import app  # here, so that Ctrl-C is handled while it loads
 
         app()
     finally:
         if sys.stdout is not None:
-            sys.stdout.flush()  # here, where a closed pipe can still be answered
+            sys.stdout.flush()  # here, where a closed pipe can still be reported
 
 
 def _leave() -> NoReturn:
-    """End at once: every file is written such that nothing breaks."""
+    """End the process without cleanup; files are written atomically, so none is damaged."""
     os.write(2, b"interrupted; nothing is broken: run the same command again\n")
     os._exit(130)

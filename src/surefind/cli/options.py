@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, Option, Typer
 
-from surefind.cli.output import speak
+from surefind.cli.output import set_verbosity
 
 if TYPE_CHECKING:
     from surefind.images.catalog import Catalog
 
-# Written down here as well as where they are at home, which would load torch.
+# Repeated here because their own modules import torch; a test compares them.
 Split = Literal["all", "train", "val", "test"]
 Kind = Literal["auto", "flat", "hnsw", "ivf"]
 Ranking = Literal["expected", "mean"]
@@ -30,47 +30,61 @@ def complete_recipe(incomplete: str) -> list[str]:
 
 
 def _one_of(*names: str) -> Callable[[str], list[str]]:
-    """Offer what begins so; where nothing does, the shell offers files."""
+    """Complete one of the names; if none begins so, the shell completes files."""
     return lambda incomplete: [name for name in names if name.startswith(incomplete)]
 
 
-COMPLETIONS = {  # by the name of a parameter, for what is neither a choice nor a path
+COMPLETIONS = {  # by parameter name; choices and paths are completed by typer
     **dict.fromkeys(("data", "images", "ood", "train_data", "int8"), _one_of(*DATASETS)),
     "engine": _one_of(*ENGINES),
     "recipe": complete_recipe,
 }
 
-IndexArgument = Annotated[Path, Argument(metavar="INDEX", help="A folder of surefind index.")]
-ModelArgument = Annotated[Path, Argument(help="A model folder of surefind train.")]
-DataArgument = Annotated[str, Argument(help="A folder, a CSV, NAME:FOLDER, or 'glyphs'.")]
-SplitOption = Annotated[Split, Option(help="Which split of the data.")]
-RuntimeOption = Annotated[Runtime, Option(help="torch, or what surefind export wrote.")]
+IMAGES = "A folder, a CSV file, DATASET:FOLDER (such as cub200:data/CUB), or 'glyphs'"
+IndexArgument = Annotated[Path, Argument(metavar="INDEX", help="An index folder.")]
+ModelArgument = Annotated[Path, Argument(help="A model folder written by surefind train.")]
+DataArgument = Annotated[str, Argument(help=f"{IMAGES}.")]
+SplitOption = Annotated[Split, Option(help="Split of the data to use.")]
+RuntimeOption = Annotated[
+    Runtime, Option(help="Run the model with PyTorch, or as written by surefind export.")
+]
 EngineOption = Annotated[
     str | None,
-    Option(help="The engine's URL, where it needs a password or has moved."),
+    Option(help="URL of the vector store, if it needs a password or has moved."),
 ]
 MaxBadShareOption = Annotated[
     float,
-    Option(min=0, max=1, help="Stop when more than this share of images cannot be read."),
+    Option(min=0, max=1, help="Stop if more than this share of images cannot be read."),
 ]
-PrecisionOption = Annotated[float, Option(help="Share of matches that must be correct,")]
+PrecisionOption = Annotated[
+    float, Option(help="Guaranteed share of correct results among those called match.")
+]
+ProbabilityOption = Annotated[
+    float, Option(help="Probability with which the guarantee holds (over calibration sets).")
+]
+VarianceOption = Annotated[
+    bool, Option("--variance/--no-variance", help="Learn an uncertainty of each image or vector.")
+]
 OodOption = Annotated[
     str | None,
     Option(
-        help="Images that do not belong to the data: the test split of data that has splits "
-        "(cars196: classes 99-196), else all of it."
+        help="Out-of-distribution images: the test split of data with splits (cars196: classes "
+        "99-196), else all of it."
     ),
 ]
-PortOption = Annotated[int, Option(min=0, max=65535, help="0: any that is free.")]
-SetOption = Annotated[list[str] | None, Option("--set", help="Change the recipe: loss.margin=0.1")]
+PortOption = Annotated[int, Option(min=0, max=65535, help="Port; 0: any free one.")]
+SetOption = Annotated[
+    list[str] | None,
+    Option("--set", help="Change a key of the recipe, e.g. loss.margin=0.1. Repeatable."),
+]
 JsonOption = Annotated[bool, Option("--json", help="Print the result as JSON.")]
-Quiet = Annotated[bool, Option("--quiet", "-q", help="Print results and errors only.")]
-Debug = Annotated[bool, Option("--debug", help="Errors with all their details, and a log.")]
+Quiet = Annotated[bool, Option("--quiet", "-q", help="Print only results and errors.")]
+Debug = Annotated[bool, Option("--debug", help="Print a log, and tracebacks of errors.")]
 Command = Callable[..., None]
 
 
 def split_of(data: str, split: Split) -> "Catalog":
-    """Return all images of the data, or those to train, validate or test with."""
+    """Return all images of the data, or those of one split."""
     from surefind.datasets import open_dataset, read_catalog
     from surefind.errors import InvalidArgument
 
@@ -91,7 +105,7 @@ def register(app: Typer, command: Command, *, panel: str | None = None) -> None:
 
     @wraps(command)
     def run(*given: Any, quiet: bool = False, debug: bool = False, **named: Any) -> None:
-        speak(quiet=quiet, debug=debug)
+        set_verbosity(quiet=quiet, debug=debug)
         command(*given, **named)
 
     own = inspect.signature(command, eval_str=True)
@@ -100,12 +114,12 @@ def register(app: Typer, command: Command, *, panel: str | None = None) -> None:
         for name, hint in (("quiet", Quiet), ("debug", Debug))
     ]
     signature = own.replace(parameters=[*own.parameters.values(), *common])
-    run.__signature__ = signature  # type: ignore[attr-defined]  # where inspect looks
+    run.__signature__ = signature  # type: ignore[attr-defined]  # read by inspect.signature
     app.command(help=text, epilog="\n".join(["Examples:", *examples]), rich_help_panel=panel)(run)
 
 
 def explained(docstring: str) -> tuple[str, list[str]]:
-    r"""Return a docstring without the line breaks of its source, and the examples at its end.
+    r"""Return a docstring with its lines joined, and the examples at its end.
 
     >>> explained("Look around.\n\nAt all\nof it. Examples: surefind look here")
     ('Look around.\n\nAt all of it.', ['surefind look here'])

@@ -1,4 +1,4 @@
-"""Verbosity (--quiet, --debug), remarks, and progress on stderr."""
+"""Verbosity (--quiet, --debug), notes, and progress on stderr."""
 
 import sys
 import warnings
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
     from surefind.images.loader import Rejection
 
-NARROWEST = 72  # terminal in which there is room for pictures beside the rest
+PREVIEW_WIDTH = 72  # columns of a terminal in which previews fit beside the table
 SHOWN = 5  # lines of a list, such as rejected images
-SECONDS_BETWEEN_LINES = 10.0  # of progress, where there is no terminal
+SECONDS_BETWEEN_LINES = 10.0  # of progress, where stderr is not a terminal
 
-Tell = Callable[[str, int, int], None]  # what is done, how much of it, out of how much
+Progressed = Callable[[str, int, int], None]  # stage, done, total
 
 
 class _Verbosity:
@@ -31,18 +31,17 @@ class _Verbosity:
 _verbosity = _Verbosity()
 
 
-def speak(*, quiet: bool = False, debug: bool = False) -> None:
-    """Be quiet or show details from here on; what was asked for earlier stays."""
+def set_verbosity(*, quiet: bool = False, debug: bool = False) -> None:
+    """Switch --quiet or --debug on; False leaves it as it is."""
     if quiet:
         warnings.simplefilter("ignore")
     if debug and not _verbosity.debug:
         import logging
 
-        # All that surefind logs; of other packages, which log every file they read, warnings.
         _verbosity.log = logging.StreamHandler(sys.stderr)
         _verbosity.log.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
         logging.getLogger().addHandler(_verbosity.log)
-        logging.getLogger("surefind").setLevel(logging.DEBUG)
+        logging.getLogger("surefind").setLevel(logging.DEBUG)  # other packages: warnings
     _verbosity.quiet |= quiet
     _verbosity.debug |= debug
 
@@ -56,8 +55,8 @@ def is_debugging() -> bool:
 
 
 @contextmanager
-def own_verbosity() -> Iterator[None]:
-    """Undo at the end what `speak` changed inside: a process may run several commands."""
+def scoped_verbosity() -> Iterator[None]:
+    """Undo `set_verbosity` at the end: a process may run several commands."""
     global _verbosity
     before, _verbosity = _verbosity, _Verbosity()
     try:
@@ -72,8 +71,8 @@ def own_verbosity() -> Iterator[None]:
         _verbosity = before
 
 
-def remark(text: str) -> None:
-    """Print a line on stderr that is neither the result nor an error, unless --quiet."""
+def note(text: str) -> None:
+    """Print a line on stderr, unless --quiet."""
     from surefind.text import printable
 
     if not _verbosity.quiet:
@@ -81,7 +80,7 @@ def remark(text: str) -> None:
 
 
 def print_some(what: str, lines: Sequence[str]) -> None:
-    """Print how many lines there are, and the first of them; nothing if there are none."""
+    """Print the number of lines and the first of them; nothing if there are none."""
     from surefind.text import printable
 
     if lines:
@@ -97,7 +96,7 @@ def rejected_as_json(rejected: "Sequence[Rejection]") -> list[dict[str, str]]:
 
 
 def bars(*columns: "str | ProgressColumn") -> "Progress":
-    """Bars on stderr, seen only where that is a terminal."""
+    """Return progress bars on stderr, shown only in a terminal."""
     from rich.console import Console
     from rich.progress import Progress
 
@@ -106,40 +105,40 @@ def bars(*columns: "str | ProgressColumn") -> "Progress":
 
 
 def line(of: "Progress", text: str) -> None:
-    """Print a line in place of a bar, where stderr is no terminal."""
+    """Print a line instead of a bar, where stderr is not a terminal."""
     if not of.console.is_terminal:
-        remark(text)
+        note(text)
 
 
 @contextmanager
-def stages() -> Iterator[Tell]:
-    """Show one bar after the other; a line now and then where stderr is no terminal."""
+def stages() -> Iterator[Progressed]:
+    """Show a bar per stage; without a terminal, a line per stage and every ten seconds."""
     from rich.progress import TaskID
 
     tasks: dict[str, TaskID] = {}
-    told = monotonic()
+    printed = monotonic()
     with bars() as shown:
 
-        def tell(what: str, done: int, total: int) -> None:
-            nonlocal told
-            if what not in tasks:
+        def progress(stage: str, done: int, total: int) -> None:
+            nonlocal printed
+            if stage not in tasks:
                 for task in tasks.values():
                     shown.update(task, completed=shown.tasks[task].total)
-                tasks[what] = shown.add_task(what, total=total)
-                line(shown, what)
-            elif monotonic() - told > SECONDS_BETWEEN_LINES:
-                told = monotonic()
-                line(shown, f"{what}: {done:,} of {total:,}")
-            shown.update(tasks[what], completed=done)
+                tasks[stage] = shown.add_task(stage, total=total)
+                line(shown, stage)
+            elif monotonic() - printed > SECONDS_BETWEEN_LINES:
+                printed = monotonic()
+                line(shown, f"{stage}: {done:,} of {total:,}")
+            shown.update(tasks[stage], completed=done)
 
-        yield tell
+        yield progress
 
 
 def can_show(console: "Console") -> bool:
-    """Whether pictures would be seen: a terminal that is wide, in true colour, with Unicode."""
+    """Whether the terminal can show previews: wide, in true colour, with Unicode."""
     return (
         console.is_terminal
-        and console.width >= NARROWEST
+        and console.width >= PREVIEW_WIDTH
         and console.color_system == "truecolor"
         and not console.no_color
         and console.encoding.lower().startswith("utf")

@@ -1,4 +1,4 @@
-"""surefind push: a model to the Hugging Face hub."""
+"""surefind push: upload a model to the Hugging Face hub."""
 
 import json
 from pathlib import Path
@@ -12,22 +12,24 @@ from surefind.cli.options import JsonOption, ModelArgument
 
 def push(
     model: ModelArgument,
-    name: Annotated[str, Argument(metavar="OWNER/NAME", help="On the hub; @BRANCH may follow.")],
+    name: Annotated[
+        str, Argument(metavar="OWNER/NAME", help="Repository on the hub; OWNER/NAME@BRANCH works.")
+    ],
     report: Annotated[
         Path | None,
-        Option(help="A report of surefind evaluate, whose metrics go into the card."),
+        Option(help="A report of surefind evaluate; its metrics go into the model card."),
     ] = None,
     private: Annotated[bool, Option("--private", help="Make a new repository private.")] = False,
     onnx: Annotated[bool, Option("--onnx", help="Upload MODEL/onnx as well.")] = False,
     message: Annotated[
-        str, Option("--message", "-m", help="Of the commit.")
-    ] = "Upload an encoder of surefind",
-    dry_run: Annotated[bool, Option("--dry-run", help="Show files and card; no upload.")] = False,
+        str, Option("--message", "-m", help="Commit message.")
+    ] = "Upload a surefind encoder",
+    dry_run: Annotated[bool, Option("--dry-run", help="Print files and card; no upload.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Upload a model with its card: all of it in one commit, or nothing.
+    """Upload a model and its card in one commit.
 
-    The card is the README.md of the folder, with what you have added to it. The token is that of
+    The model card is the README.md of the folder, including your changes. The token is that of
     `hf auth login`, or HF_TOKEN.
 
     Examples:
@@ -36,14 +38,14 @@ def push(
     """
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
-    from surefind.cli.output import is_quiet, remark
+    from surefind.cli.output import is_quiet, note
     from surefind.encoders.hub import check_hub_id, pack, upload
     from surefind.encoders.serialization import CARD
     from surefind.reports.tables import read_measured
     from surefind.text import printable, printable_lines
 
     hub_id = check_hub_id(name)
-    fingerprint = sf.Encoder.load(model).fingerprint  # what is damaged is not shared
+    fingerprint = sf.Encoder.load(model).fingerprint  # raises if the model is damaged
     measured = None if report is None else read_measured(report, fingerprint=fingerprint)
     files, licensed = pack(model, hub_id, measured=measured, onnx=onnx)
     card = bytes(files[CARD]).decode()
@@ -53,7 +55,7 @@ def push(
     }
     facts = {"repo": hub_id.repo, "revision": hub_id.revision, "fingerprint": fingerprint}
     if not licensed:
-        remark(f"the card names no license: add `license: apache-2.0` or such to {model / CARD}")
+        note(f"the card has no license: add a line such as `license: mit` to {model / CARD}")
     url: str | None = None
     if not dry_run:
         if is_quiet():
@@ -67,6 +69,6 @@ def push(
         print(f"{count:>14,} bytes  {printable(file)}")
     if dry_run:
         print(f"\n{printable_lines(card)}")
-        remark(f"nothing was uploaded to {hub_id.repo}: without --dry-run it is")
+        note(f"dry run: nothing was uploaded to {hub_id.repo}")
     else:
         print(f"uploaded: {url}")

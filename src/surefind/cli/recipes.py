@@ -1,4 +1,4 @@
-"""surefind recipes: the recipes that come with surefind."""
+"""surefind recipes: list the built-in training recipes."""
 
 import json
 from typing import Annotated
@@ -12,11 +12,11 @@ from surefind.cli.options import JsonOption, complete_recipe
 def recipes(
     name: Annotated[
         str | None,
-        Argument(help="Print this one with every key.", autocompletion=complete_recipe),
+        Argument(help="Recipe to print with all its keys.", autocompletion=complete_recipe),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the recipes that come with surefind, or print one with every key and its value.
+    """List the built-in training recipes, or print one with all keys and values.
 
     Examples:
         surefind recipes

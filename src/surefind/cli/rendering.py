@@ -1,4 +1,4 @@
-"""Search results as terminal tables with small pictures, as CSV and as JSON."""
+"""Search results as terminal tables with previews, as CSV and as JSON."""
 
 import csv
 import io
@@ -25,10 +25,17 @@ from surefind.search.hits import SearchResult
 from surefind.text import printable, shortened
 
 PREVIEW_COLUMNS, PREVIEW_LINES = 12, 6  # of characters, which are twice as high as wide
+COLUMNS = (
+    "query", "query_var", "ranking", "reranked", "verdict", "novelty_p_value", "show",
+    "uncalibrated", "rank", "id", "path", "distance", "expected_distance", "std", "var",
+    "p_within", "confidence", "metadata",
+)  # fmt: skip
+VERDICT_STYLES = {MATCH: "bold green", UNSURE: "bold yellow", NO_MATCH: "bold magenta"}
+NARROWEST = 12  # cells of an id in a narrow terminal
 
 
 def preview(source: ImageSource | None) -> Text:
-    """A picture in half blocks; nothing where there is none, or none that can be read."""
+    """Draw a picture in half blocks; empty if there is none or it cannot be read."""
     text = Text(no_wrap=True, end="")
     try:
         if source is None:
@@ -49,22 +56,13 @@ def preview(source: ImageSource | None) -> Text:
     return text
 
 
-COLUMNS = (
-    "query", "query_var", "ranking", "reranked", "verdict", "novelty_p_value", "show",
-    "uncalibrated", "rank", "id", "path", "distance", "expected_distance", "std", "var",
-    "p_within", "confidence", "metadata",
-)  # fmt: skip
-VERDICT_STYLES = {MATCH: "bold green", UNSURE: "bold yellow", NO_MATCH: "bold magenta"}
-NARROWEST = 12  # cells left of an id when the terminal is small
-
-
 def result_as_dict(result: SearchResult) -> dict[str, Any]:
-    """Everything that is known, fit for JSON: a number that is none becomes null."""
-    return {name: _plain(value) for name, value in result.as_dict().items()}
+    """Return a result for JSON; infinite and NaN numbers become None."""
+    return {name: _finite(value) for name, value in result.as_dict().items()}
 
 
 def results_as_csv(results: Iterable[SearchResult]) -> str:
-    """A line per hit, without a header; empty where nothing is known."""
+    """Return a line per hit, without a header; unknown values are empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for result in results:
@@ -76,7 +74,7 @@ def results_as_csv(results: Iterable[SearchResult]) -> str:
 
 
 def plain_table(first: str, *others: str, title: str | None = None) -> Table:
-    """A table without edges: the first column is text, the others are numbers."""
+    """Return an empty table without edges: a column of text, then columns of numbers."""
     table = Table(
         title=title,
         title_justify="left",
@@ -98,7 +96,7 @@ def print_result(
     calibration: Calibration | None,
     pictures: bool = True,
 ) -> None:
-    """Print the heading and the hits, with small pictures where the terminal can show them."""
+    """Print the heading and the hits, with previews if the terminal can show them."""
     pictures = pictures and can_show(console)
     shown = preview(source) if pictures and source is not None else None
     console.print(query_heading(result, shown, calibration=calibration))
@@ -109,10 +107,7 @@ def print_result(
 
 
 def hits_table(result: SearchResult, previews: Sequence[RenderableType] | None = None) -> Table:
-    """A row per hit; with `previews`, one per hit, the rows are high enough to stack columns.
-
-    No probability is shown that is not calibrated, unless it was asked for by a radius.
-    """
+    """Return a table with a row per hit; with `previews` (one per hit), cells are stacked."""
     hits, stacked = result.hits, previews is not None
     labels = None
     if any("label" in hit.metadata for hit in hits):
@@ -154,7 +149,7 @@ def query_heading(
     *,
     calibration: Calibration | None = None,
 ) -> RenderableType:
-    """What was asked, the verdict, and how sure that is."""
+    """Return the query, the verdict and its confidence."""
     text = Text.assemble(
         (printable(result.query), "bold"),
         f"\nvar {_digits(result.query_var, 3)} · by {result.ranking} distance",
@@ -177,7 +172,7 @@ def query_heading(
 
 
 class Shortened:
-    """Text that is cut in the middle where a table has no room for it; markup means nothing."""
+    """Plain text that is cut in the middle to fit its column."""
 
     def __init__(self, text: str, *, style: str = "") -> None:
         self.text, self.style = printable(text), style
@@ -191,15 +186,15 @@ class Shortened:
 
 
 def _digits(value: float, count: int) -> str:
-    """So many digits, whatever the size."""
+    """Format with `count` significant digits."""
     return f"{value:#.{count}g}".rstrip(".")
 
 
-def _plain(value: Any) -> Any:
+def _finite(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):
-        return {name: _plain(inner) for name, inner in value.items()}
+        return {name: _finite(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
+        return [_finite(inner) for inner in value]
     return value

@@ -1,4 +1,4 @@
-"""surefind search: which images of an index are nearest to these?"""
+"""surefind search: find the nearest images of an index."""
 
 import json
 import os
@@ -13,17 +13,16 @@ from typer import Argument, Exit, Option
 
 import surefind as sf
 from surefind.cli.options import EngineOption, IndexArgument, JsonOption, Ranking
-from surefind.cli.output import remark
+from surefind.cli.output import note
 
 if TYPE_CHECKING:
     from surefind.images.decode import ImageSource
 
-    Asked = tuple[Sequence[str], Sequence[ImageSource | None], sf.Embeddings]  # names, pictures
+    Batch = tuple[Sequence[str], Sequence[ImageSource | None], sf.Embeddings]  # names, pictures
     Answer = tuple[sf.SearchResult, ImageSource | None]
 
-EXIT_CODES = {"match": 0, "unsure": 3, "no_match": 4}  # of several queries the worst counts
-AT_ONCE = 32  # images encoded together
-VECTORS_AT_ONCE = 1024
+EXIT_CODES = {"match": 0, "unsure": 3, "no_match": 4}  # the highest of all queries counts
+BATCH_IMAGES, BATCH_VECTORS = 32, 1024
 
 
 def search(
@@ -33,29 +32,48 @@ def search(
         Argument(
             metavar="QUERY",
             help="Image files, folders of images, or - for an image on stdin; "
-            "of an index of vectors, files of them.",
+            "for an index of vectors, files of vectors.",
         ),
     ],
-    k: Annotated[int, Option("-k", min=1, help="Hits per query; all if there are fewer.")] = 5,
-    ranking: Annotated[Ranking | None, Option(help="Distance; default: the index's own.")] = None,
+    k: Annotated[int, Option("-k", min=1, help="Number of hits per query.")] = 5,
+    ranking: Annotated[
+        Ranking | None,
+        Option(
+            help="Order of hits: distance of the means, or expected distance under the "
+            "uncertainties. Default: that of the index."
+        ),
+    ] = None,
     where: Annotated[
         list[str] | None,
-        Option(help="Only such images: label=cat, 'year >= 2020', var<0.1. Repeatable."),
+        Option(help="Filter: label=cat, 'year >= 2020', var<0.1. Repeatable; all must hold."),
     ] = None,
     radius: Annotated[
-        float | None, Option(help="Show P(within this distance) of each hit.")
+        float | None,
+        Option(
+            help="Also show P(within), the model's probability that the squared distance is below "
+            "this (not calibrated)."
+        ),
     ] = None,
-    expand: Annotated[int, Option(min=0, help="Neighbours for query expansion.")] = 0,
-    views: Annotated[bool, Option("--views", help="All queries show one item.")] = False,
+    expand: Annotated[
+        int,
+        Option(
+            min=0,
+            help="Query expansion: search again with the mean of the query and its nearest N "
+            "images, weighted by certainty. Gives no confidence.",
+        ),
+    ] = 0,
+    views: Annotated[
+        bool, Option("--views", help="All queries are pictures of one item: fuse them into one.")
+    ] = False,
     as_json: JsonOption = False,
     as_csv: Annotated[bool, Option("--csv", help="Print a line per hit as CSV.")] = False,
-    pictures: Annotated[bool, Option("--preview/--no-preview", help="Small pictures.")] = True,
+    pictures: Annotated[bool, Option("--preview/--no-preview", help="Show small images.")] = True,
     engine: EngineOption = None,
 ) -> None:
-    """Find the nearest images, and say how sure that is once the index is calibrated.
+    """Find the nearest images, with confidence and a verdict if the index is calibrated.
 
-    Exits with 0 for a match, 3 if a query is unsure, 4 if one is foreign; with 1 when a query
-    could not be read, the others are answered. Without a calibration there is no verdict.
+    Exit code 0 for a match, 3 if a query is unsure, 4 if one is not in the catalogue (no_match); 1
+    if a query could not be read (the others are answered). Without a calibration: 0.
 
     Examples:
         surefind search photos.index query.jpg
@@ -63,12 +81,14 @@ def search(
         surefind search photos.index queries/ --csv
         surefind search photos.index front.jpg back.jpg --views
     """
-    from surefind.cli.rendering import COLUMNS, result_as_dict, results_as_csv
+    from rich.console import Console
+
+    from surefind.cli.rendering import COLUMNS, print_result, result_as_dict, results_as_csv
     from surefind.text import printable_lines
 
     if as_json and as_csv:
         raise sf.InvalidArgument("--json, --csv", expected="one of them", got="both")
-    options = {
+    options: dict[str, Any] = {
         "k": k, "ranking": ranking, "where": where or None, "radius": radius, "expand": expand
     }  # fmt: skip
     upgrade = sf.Upgrade.of_index(folder)
@@ -82,23 +102,27 @@ def search(
     unread: list[str] = []
     results: list[sf.SearchResult] = []
     with sf.Index.open(folder, engine=engine) as index:
+        index.search(index.items(()).embeddings, **options)  # checks options before any encoding
         for warning in index.warnings:
-            remark(f"warning: {warning}")
+            note(f"warning: {warning}")
         if upgrade is not None:
-            asked = _embed_vectors(upgrade, queries, unread)
+            batches = _embed_vectors(upgrade, queries, unread)
         else:
-            asked = _embed_images(index, queries, unread)
-        found = _search(index, asked, options, results, views=views)
+            batches = _embed_images(index, queries, unread)
+        found = _search(index, batches, options, results, views=views)
         if as_json:
-            told = [result_as_dict(result) for result, _ in found]
-            print(json.dumps({"index": str(folder), "results": told}, allow_nan=False))
+            facts = [result_as_dict(result) for result, _ in found]
+            print(json.dumps({"index": str(folder), "results": facts}, allow_nan=False))
         elif as_csv:
             show = printable_lines if sys.stdout.isatty() else str
             print(",".join(COLUMNS))
             for result, _ in found:
                 print(show(results_as_csv([result])), end="")
         else:
-            _print_tables(index, found, pictures=pictures)
+            console, calibration = Console(), index.calibration
+            for result, source in found:
+                print_result(console, result, source, calibration=calibration, pictures=pictures)
+                console.print()
             _print_footer(index, results)
     worst = max((EXIT_CODES[result.verdict] for result in results if result.verdict), default=0)
     if unread or worst:
@@ -107,22 +131,24 @@ def search(
 
 def _search(
     index: "sf.Index",
-    asked: "Iterator[Asked]",
+    batches: "Iterator[Batch]",
     options: dict[str, Any],
     results: "list[sf.SearchResult]",
     *,
     views: bool,
 ) -> "Iterator[Answer]":
-    """Search batch by batch, or once with all views; results are kept without their hits."""
+    """Search batch by batch, or once with all views; `results` collects them without hits."""
     answers: Iterable[Answer]
     if views:
-        batches = [embeddings for _, _, embeddings in asked]
-        found = [index.search_views(type(batches[0]).cat(batches), **options)] if batches else []
-        answers = ((result, None) for result in found)
+        all_views = [embeddings for _, _, embeddings in batches]
+        answers = []
+        if all_views:
+            fused = type(all_views[0]).cat(all_views)
+            answers = [(index.search_views(fused, **options), None)]
     else:
         answers = (
             (replace(result, query=name), source)
-            for names, sources, embeddings in asked
+            for names, sources, embeddings in batches
             for name, source, result in zip(
                 names, sources, index.search(embeddings, **options), strict=True
             )
@@ -134,13 +160,13 @@ def _search(
 
 def _embed_images(
     index: "sf.Index", queries: Sequence[str], unread: list[str]
-) -> "Iterator[Asked]":
-    """Yield images that can be read; the others are told and counted."""
+) -> "Iterator[Batch]":
+    """Yield the images that can be read; the others are printed and counted."""
     sources = _sources(queries, unread)
-    while some := list(islice(sources, AT_ONCE)):
+    while some := list(islice(sources, BATCH_IMAGES)):
         encoded = index.encoder.encode_all([source for _, source in some], max_bad_share=1.0)
         for bad in encoded.rejected:
-            _pass_over(f"{some[bad.row][0]}: {bad.reason}", unread)
+            _skip(f"{some[bad.row][0]}: {bad.reason}", unread)
         if len(encoded.rows):
             names, images = zip(*(some[row] for row in encoded.rows.tolist()), strict=True)
             yield names, images, encoded.embeddings
@@ -148,8 +174,8 @@ def _embed_images(
 
 def _embed_vectors(
     upgrade: "sf.Upgrade", files: Sequence[str], unread: list[str]
-) -> "Iterator[Asked]":
-    """Yield the vectors of files that can be read; the others are told and counted."""
+) -> "Iterator[Batch]":
+    """Yield the vectors of files that can be read; the others are printed and counted."""
     from surefind.vectors.reader import read_vectors
 
     for file in files:
@@ -157,60 +183,46 @@ def _embed_vectors(
             given = read_vectors(file)
             embeddings = upgrade.embed(given.values)
         except sf.SurefindError as error:
-            _pass_over(f"{file}: {error.problem}", unread)
+            _skip(f"{file}: {error.problem}", unread)
             continue
         names = [f"{Path(file).name}: {name}" for name in given.ids]
-        for start in range(0, len(given), VECTORS_AT_ONCE):
-            some = slice(start, start + VECTORS_AT_ONCE)
+        for start in range(0, len(given), BATCH_VECTORS):
+            some = slice(start, start + BATCH_VECTORS)
             yield names[some], [None] * len(names[some]), embeddings[some]
 
 
 def _sources(queries: Sequence[str], unread: list[str]) -> "Iterator[tuple[str, ImageSource]]":
-    """Yield images with their names: files, those in folders, - for one on stdin."""
+    """Yield images with their names: files, images in folders, - for stdin."""
     from surefind.datasets.folder import find_images
     from surefind.images.decode import DEFAULT
 
     for name in queries:
         if name == "-":
-            yield name, sys.stdin.buffer.read(DEFAULT.max_bytes + 1)  # one more is refused later
+            yield name, sys.stdin.buffer.read(DEFAULT.max_bytes + 1)  # a larger one is rejected
         elif os.path.isdir(name):  # noqa: PTH112  # no error where the name is too long
             try:
                 yield from ((str(Path(name, path)),) * 2 for path in find_images(Path(name)))
             except sf.InvalidFile as error:
-                _pass_over(error.problem, unread)
+                _skip(error.problem, unread)
         else:
             yield name, name
 
 
-def _pass_over(problem: str, unread: list[str]) -> None:
+def _skip(problem: str, unread: list[str]) -> None:
     from surefind.text import printable
 
     unread.append(problem)
     print(printable(problem), file=sys.stderr, flush=True)
 
 
-def _print_tables(index: "sf.Index", found: "Iterator[Answer]", *, pictures: bool) -> None:
-    from rich.console import Console
-
-    from surefind.cli.rendering import print_result
-
-    console, calibration = Console(), index.calibration
-    for number, (result, source) in enumerate(found):
-        if number:
-            console.print()
-        print_result(console, result, source, calibration=calibration, pictures=pictures)
-
-
 def _print_footer(index: "sf.Index", results: "Sequence[sf.SearchResult]") -> None:
-    """Print what the verdicts rest on, or why there are none."""
+    """Print the calibration behind the verdicts, or why there are none."""
     from surefind.confidence.explain import gallery_change, guaranteed, made_with
     from surefind.text import printable
 
     calibration = index.calibration
     judged = any(result.verdict is not None for result in results)
     reasons = dict.fromkeys(result.uncalibrated for result in results if result.uncalibrated)
-    if judged or reasons:
-        print()
     for reason in reasons:
         print(printable(reason))
     if calibration is None or not judged:
@@ -219,4 +231,4 @@ def _print_footer(index: "sf.Index", results: "Sequence[sf.SearchResult]") -> No
     if calibration.guarantee.threshold is not None:
         print(guaranteed(calibration.guarantee))
     if (change := gallery_change(calibration, len(index))) is not None:
-        remark(f"warning: {change}")
+        note(f"warning: {change}")

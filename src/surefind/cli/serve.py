@@ -1,4 +1,4 @@
-"""surefind serve: an index behind HTTP, with a page."""
+"""surefind serve: serve an index over HTTP, with a web page."""
 
 import os
 import sys
@@ -15,35 +15,41 @@ from surefind.errors import SurefindError
 
 def serve(
     folder: IndexArgument,
-    host: Annotated[str, Option(help="Address; beyond this machine, set a token.")] = "127.0.0.1",
+    host: Annotated[
+        str, Option(help="Address to listen on; other than localhost only with a token.")
+    ] = "127.0.0.1",
     port: PortOption = 8000,
     token_file: Annotated[
         Path | None,
-        Option(help="A file with the token that clients must know; or SUREFIND_TOKEN."),
+        Option(help="File with the token that clients must send; or set SUREFIND_TOKEN."),
     ] = None,
-    host_name: Annotated[list[str] | None, Option(help="Name of the server. Repeatable.")] = None,
+    host_name: Annotated[
+        list[str] | None,
+        Option(help="Allowed host name of requests, e.g. behind a proxy. Repeatable."),
+    ] = None,
     pictures: Annotated[
         list[Path] | None,
-        Option(help="A folder to show pictures from, beside those indexed. Repeatable."),
+        Option(help="Another folder to show pictures from, beside the indexed ones. Repeatable."),
     ] = None,
     samples: Annotated[
-        Path | None, Option(help="Folder of sample queries; default: indexed.")
+        Path | None,
+        Option(help="Folder of images offered as sample queries. Default: indexed images."),
     ] = None,
     report: Annotated[Path | None, Option(help="A report of surefind evaluate to show.")] = None,
-    queue: Annotated[int, Option(min=1, help="Requests at a time; more get status 503.")] = 64,
+    queue: Annotated[int, Option(min=1, help="Concurrent requests; more get status 503.")] = 64,
     workers: Annotated[int | None, Option(min=1, help="Encoding threads; default: cores.")] = None,
     batch: Annotated[int | None, Option(min=1, help="Images per batch; default: by model.")] = None,
-    max_megabytes: Annotated[float | None, Option(min=0.001, help="Of an uploaded image.")] = None,
+    max_megabytes: Annotated[float | None, Option(min=0.001, help="Limit of an upload.")] = None,
     reload_seconds: Annotated[
-        float, Option(min=0, help="Seconds between checks for a newer version; 0: never.")
+        float, Option(min=0, help="Check for a newer version of the index this often; 0: never.")
     ] = 2.0,
-    access_log: Annotated[bool, Option("--access-log", help="A line per request.")] = False,
+    access_log: Annotated[bool, Option("--access-log", help="Log every request.")] = False,
     engine: EngineOption = None,
     runtime: Annotated[
-        Runtime | None, Option(help="Encoder runtime; default: the index's.")
+        Runtime | None, Option(help="Runtime of the encoder. Default: that of the index.")
     ] = None,
 ) -> None:
-    """Serve an index: a page to drop photos on, and a JSON API. Ctrl-C ends it.
+    """Serve a web page where you drop photos, and a JSON API. Ctrl-C ends it.
 
     Examples:
         surefind serve photos.index
@@ -67,7 +73,7 @@ def serve(
     level = logging.ERROR if is_quiet() else logging.INFO
     logging.basicConfig(format="%(levelname)s %(message)s", level=level, stream=sys.stderr)
     token = read_token(token_file, os.environ)
-    check_bind(host, token)  # before the index is opened, which may take a while
+    check_bind(host, token)  # before the index is opened, which may take long
     limits = {} if max_megabytes is None else {"max_bytes": round(max_megabytes * 2**20)}
     settings = Settings(
         host=host,

@@ -1,4 +1,4 @@
-"""surefind train: from images to a model folder."""
+"""surefind train: train an encoder on labelled images."""
 
 import json
 import math
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 import surefind as sf
-from surefind.cli.errors import StoppedAsAsked, StopRequest
-from surefind.cli.options import JsonOption, SetOption
+from surefind.cli.errors import GracefulStop, StopRequest
+from surefind.cli.options import IMAGES, JsonOption, SetOption
 from surefind.cli.output import bars, line
 
 if TYPE_CHECKING:
@@ -20,18 +20,21 @@ if TYPE_CHECKING:
 
 
 def train(
-    data: Annotated[str, Argument(help="Class folders, a CSV, NAME:FOLDER, or 'glyphs'.")],
-    output: Annotated[Path, Option("--output", "-o", help="The model folder to make.")],
+    data: Annotated[str, Argument(help=f"{IMAGES}. A folder has a sub-folder per class.")],
+    output: Annotated[Path, Option("--output", "-o", help="Folder for the model.")],
     recipe: Annotated[
         str | None,
-        Option(help="A TOML file or a name (surefind recipes); A+B puts B over A."),
+        Option(
+            help="A recipe (surefind recipes lists them) or a TOML file; A+B: B overrides A. "
+            "Default: bayes-centred+cpu (glyphs: +glyphs)."
+        ),
     ] = None,
-    backbone: Annotated[str | None, Option(help="A timm name, e.g. densenet161.tv_in1k")] = None,
+    backbone: Annotated[str | None, Option(help="A timm model, e.g. densenet161.tv_in1k")] = None,
     settings: SetOption = None,
-    resume: Annotated[bool, Option(help="Go on where the run in the folder stopped.")] = False,
+    resume: Annotated[bool, Option("--resume", help="Continue an interrupted run.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Train an encoder; interrupt it at any time and go on with --resume.
+    """Train an encoder. Interrupt at any time; --resume gives a bit-identical result.
 
     Examples:
         surefind train glyphs -o model
@@ -60,11 +63,11 @@ def train(
                 should_stop=stop,
             )
         except TrainingStopped as stopped:
-            if stop.asked:
-                raise StoppedAsAsked(stopped.problem, fix=stopped.fix) from stopped
+            if stop.requested:
+                raise GracefulStop(stopped.problem, fix=stopped.fix) from stopped
             raise
     if os.environ.get("RANK", "0") != "0":
-        return  # torchrun: one process tells
+        return  # of torchrun's processes, one prints
     save(training_figure(read_log(output / "run" / "log.csv")), output / "run" / "curve.png")
     if as_json:
         facts = result._asdict() | {
@@ -73,16 +76,17 @@ def train(
         }
         print(json.dumps({k: None if v != v else v for k, v in facts.items()}))
         return
-    print(f"{result.folder}: {result.steps} steps; {result.ended}")
+    steps = "1 step" if result.steps == 1 else f"{result.steps:,} steps"
+    print(f"{result.folder}: trained for {steps}; {result.ended}")
     if not math.isnan(result.recall):
         print(f"R@1 on validation classes: {result.start_recall:.3f} -> {result.recall:.3f}")
     if result.rejected:
-        print(f"{len(result.rejected)} images were left out: {result.folder}/run/rejected.csv")
+        print(f"{len(result.rejected)} images were skipped: {result.folder}/run/rejected.csv")
 
 
 @contextmanager
 def _bar(total: int) -> "Iterator[Callable[[StepInfo], None]]":
-    """Show rate, time left, loss, win rate and spread; without a terminal, a line per log entry."""
+    """Show progress, loss, win rate and std; without a terminal, a line per log entry."""
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
     recall = ""

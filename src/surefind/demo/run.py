@@ -31,9 +31,8 @@ from surefind.training.trainer import train
 from surefind.vectors.reader import read_vectors
 from surefind.vectors.upgrade import calibrate
 
-TARGETS = sf.CalibrationTargets(
-    precision=0.75, novelty_level=0.05
-)  # what so short a training can guarantee
+# What so short a training can guarantee.
+TARGETS = sf.CalibrationTargets(precision=0.75, novelty_level=0.05)
 KEPT_OUT = 3  # of each class: with one, too few are called a match to see how many rightly
 TRY_YOURS = "surefind train photos/ -o model"
 NEW_FOLDER = "name a new folder: surefind demo -o FOLDER"
@@ -297,7 +296,11 @@ class _Demo:
         """Calibrate by the index's own images, each searched among the others."""
         with self.stage("calibrating") as (stage, tell):
             calibration = index.calibration
-            if calibration is not None and calibration.guarantee.precision == TARGETS.precision:
+            if calibration is not None and (
+                calibration.origin.gallery,
+                calibration.guarantee.precision,
+                calibration.novelty_level,
+            ) == (len(index), TARGETS.precision, TARGETS.novelty_level):
                 stage.reused = True
             else:
                 calibration = index.calibrate(targets=TARGETS, seed=self.seed, progress=tell)
@@ -373,7 +376,7 @@ class _Demo:
             stage.figure = (
                 f"of {len(kept_out)} glyphs kept out, {counts['match']} match "
                 f"({asked['right_matches']} rightly), {counts['unsure']} unsure, "
-                f"{counts['foreign']} foreign; of {asked['symbols']} symbols "
-                f"{asked['foreign_symbols']} foreign"
+                f"{counts['no_match']} no match; of {asked['symbols']} symbols "
+                f"{asked['foreign_symbols']} no match"
             )
         return questions, asked
