@@ -17,6 +17,7 @@ PACKAGE = Path(surefind.__file__).parent
 # Each package with the packages it may import from.
 MAY_IMPORT = {
     "errors": set(),
+    "_lazy": set(),
     "text": set(),
     "validation": {"errors"},
     "settings": {"errors", "validation"},
@@ -31,9 +32,9 @@ MAY_IMPORT = {
     "encoders": {"errors", "text", "validation", "settings", "storage", "embeddings", "images"},
 }
 MAY_IMPORT["training"] = {*MAY_IMPORT, "encoders"}
-MAY_IMPORT["engines"] = {"errors", "validation", "storage", "embeddings", "functional"}
+MAY_IMPORT["engines"] = {"_lazy", "errors", "validation", "storage", "embeddings", "functional"}
 MAY_IMPORT["confidence"] = {*MAY_IMPORT["encoders"], "functional", "metrics", "datasets", "losses"}
-MAY_IMPORT["confidence"] |= {"encoders", "engines", "text"}
+MAY_IMPORT["confidence"] |= {"_lazy", "encoders", "engines"}
 MAY_IMPORT["search"] = {*MAY_IMPORT["confidence"], "confidence"}
 MAY_IMPORT["vectors"] = {*MAY_IMPORT["search"], "search"}
 MAY_IMPORT["reports"] = {*MAY_IMPORT["vectors"], "vectors", "training"}

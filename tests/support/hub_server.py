@@ -40,6 +40,7 @@ class Hub:
         self.commits: dict[str, Files] = {}
         self.large: dict[str, bytes] = {}
         self.asked: list[str] = []  # "GET /api/models/...", in their order
+        self.gated: set[str] = set()
         self.failing: dict[str, int] = {}  # status by a part of the path
         self.shorten = 0  # bytes that are missing at the end of every file
 
@@ -164,6 +165,8 @@ class _Handler(BaseHTTPRequestHandler):
         token = self.headers.get("Authorization")
         if token not in (None, f"Bearer {TOKEN}"):
             raise Refusal(401, "", "Invalid credentials in Authorization header")
+        if repo in self.hub.gated:
+            raise Refusal(403, "GatedRepo", "Access is restricted")
         if token is None and (repo is None or repo in self.hub.private):
             raise Refusal(401, "RepoNotFound", "Repository not found")
 

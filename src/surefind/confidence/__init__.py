@@ -13,8 +13,9 @@ Modules, in reading order:
 - `storage`, `drift`, `explain`: documents on disk, change of queries, sentences for people
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from surefind._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from surefind.confidence.calibrate import CalibrationTargets
@@ -41,8 +42,4 @@ __all__ = [
     "Quality",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+__getattr__, __dir__ = lazy_exports(__name__, _HOME)

@@ -3,8 +3,9 @@
 Names are loaded when they are first used.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from surefind._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from surefind.engines.base import Engine, EngineError, Rows
@@ -34,8 +35,4 @@ __all__ = [
     "open_engine",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'surefind.engines' has no attribute {name!r}")
-    return getattr(import_module(f"surefind.engines.{_HOME[name]}"), name)
+__getattr__, __dir__ = lazy_exports(__name__, _HOME)

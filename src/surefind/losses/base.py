@@ -217,16 +217,9 @@ class Scalars(NamedTuple):
 class TripletCriterion(nn.Module, ABC):
     """Base class: mean over triplets of a cost that depends on distances and spreads only.
 
-    `forward` and `diagnose` take the same arguments.
-
-    Args:
-        embeddings: N embeddings.
-        labels: Class of each, (N,) integers; without the following, every triplet is used.
-        indices_tuple: Output of a miner of pytorch-metric-learning.
-        triplets: Indices (anchors, positives, negatives), (T,) each.
-
-    Raises:
-        InvalidArgument: If labels or indices do not fit the embeddings.
+    `forward` and `diagnose` take N embeddings and either `labels`, the class of each, (N,)
+    integers; `indices_tuple`, the output of a miner of pytorch-metric-learning; or `triplets`,
+    indices (anchors, positives, negatives), (T,) each.
     """
 
     chunk = 1 << 18  # triplets at once

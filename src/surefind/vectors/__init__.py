@@ -1,7 +1,8 @@
 """Calibrated confidence for existing vectors, of any model."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from surefind._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from surefind.vectors.reader import Vectors, read_vectors
@@ -11,8 +12,4 @@ _HOME = {"Upgrade": "upgrade", "Vectors": "reader", "read_vectors": "reader"}
 
 __all__ = ["Upgrade", "Vectors", "read_vectors"]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+__getattr__, __dir__ = lazy_exports(__name__, _HOME)
