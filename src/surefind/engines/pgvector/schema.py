@@ -173,22 +173,6 @@ def count(session: Session, number: int | str, *, lock: bool = False) -> int:
     return session.number(statement, [session.table.name, number])
 
 
-def recount(session: Session, number: int | str) -> None:
-    """Correct the noted number of rows, inside a transaction."""
-    noted = count(session, number, lock=True)
-    found = session.number(COUNT)
-    if found != noted:
-        note_change(session, number, more=found - noted)
-
-
-def drop(session: Session, number: int | str) -> None:
-    lock_tables(session)
-    note_change(session, number, more=0)  # fails if it is another one of that name
-    session.run(SHORT_WAIT)
-    session.run("DROP TABLE IF EXISTS {table}")
-    session.run("DELETE FROM {registry} WHERE name = %s", [session.table.name])
-
-
 def vector_index(session: Session, kind: str) -> VectorIndex | None:
     """Return the index that searches of an engine of this kind use."""
     if kind != "flat":
