@@ -60,15 +60,17 @@ class Nearest(NamedTuple):
         if len(parts) == 1:
             return parts[0]
         wide = max(part.keys.shape[1] for part in parts)
-        widened = []
-        for part in parts:
-            around = [(0, 0), (0, wide - part.keys.shape[1])]
-            ranked_by = np.pad(part.ranked_by, around, constant_values=np.inf)
-            vectors = np.pad(part.vectors, [*around, (0, 0)])
-            widened.append(
-                (np.pad(part.keys, around), ranked_by, vectors, np.pad(part.var, around))
-            )
-        return Nearest(*map(np.concatenate, zip(*widened, strict=True)))
+        columns = zip(*(part._widened(wide) for part in parts), strict=True)
+        return Nearest(*map(np.concatenate, columns))
+
+    def _widened(self, width: int) -> "Nearest":
+        around = [(0, 0), (0, width - self.keys.shape[1])]
+        return Nearest(
+            np.pad(self.keys, around),
+            np.pad(self.ranked_by, around, constant_values=np.inf),
+            np.pad(self.vectors, [*around, (0, 0)]),
+            np.pad(self.var, around),
+        )
 
 
 def nearest(

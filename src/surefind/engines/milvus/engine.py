@@ -32,6 +32,7 @@ TYPES: dict[str, tuple[str, Mapping[str, Any]]] = {  # Milvus's name and how to 
 
 
 def create(place: str, space: Space, facts: Mapping[str, Any], *, kind: str) -> "MilvusEngine":
+    """Create the collection; Milvus refuses a second with another description."""
     description = json.dumps(
         {
             "surefind": FORMAT,
@@ -43,7 +44,27 @@ def create(place: str, space: Space, facts: Mapping[str, Any], *, kind: str) -> 
         allow_nan=False,
     )
     with closing(Collection(parse(place))) as collection:
-        _make(collection, description, space.width)
+        there = EngineError(
+            f"there is a collection at {collection.place.shown} already",
+            fix="open it to add to it, or name another collection in the URL",
+        )
+        if collection.call("has_collection"):
+            raise there
+        types = collection.pymilvus.DataType
+        schema = collection.pymilvus.MilvusClient.create_schema(
+            description=description, enable_dynamic_field=False
+        )
+        schema.add_field("id", types.VARCHAR, max_length=LONGEST_ID, is_primary=True)
+        schema.add_field("vector", types.FLOAT_VECTOR, dim=space.width)
+        schema.add_field("var", types.DOUBLE)
+        schema.add_field("digest", types.VARCHAR, max_length=64)
+        schema.add_field("metadata", types.JSON)
+        try:
+            collection.call("create_collection", schema=schema, consistency_level="Strong")
+        except EngineError as error:
+            if collection.call("has_collection"):  # someone was quicker
+                raise there from error
+            raise
     return open_place(place)
 
 
@@ -259,31 +280,6 @@ class MilvusEngine(ServerEngine):
                 f"the collection at {self._shown} was dropped, and another made",
                 fix="open the index again",
             )
-
-
-def _make(collection: Collection, description: str, width: int) -> None:
-    """Create the collection, without an index; Milvus refuses a second with another description."""
-    there = EngineError(
-        f"there is a collection at {collection.place.shown} already",
-        fix="open it to add to it, or name another collection in the URL",
-    )
-    if collection.call("has_collection"):
-        raise there
-    types = collection.pymilvus.DataType
-    schema = collection.pymilvus.MilvusClient.create_schema(
-        description=description, enable_dynamic_field=False
-    )
-    schema.add_field("id", types.VARCHAR, max_length=LONGEST_ID, is_primary=True)
-    schema.add_field("vector", types.FLOAT_VECTOR, dim=width)
-    schema.add_field("var", types.DOUBLE)
-    schema.add_field("digest", types.VARCHAR, max_length=64)
-    schema.add_field("metadata", types.JSON)
-    try:
-        collection.call("create_collection", schema=schema, consistency_level="Strong")
-    except EngineError as error:
-        if collection.call("has_collection"):  # someone was quicker
-            raise there from error
-        raise
 
 
 def _read_record(collection: Collection) -> IndexRecord:

@@ -203,7 +203,7 @@ class PgvectorEngine(ServerEngine):
     def drop(self) -> None:
         """Remove the index and all its rows from the database."""
         with self._connections.transaction() as session:
-            schema.lock_tables(session)
+            session.run(schema.ONE_MAKER)
             schema.note_change(session, self._record.number, more=0)  # fails if it was replaced
             session.run(schema.SHORT_WAIT)
             session.run("DROP TABLE IF EXISTS {table}")

@@ -71,8 +71,6 @@ SELECT set_config('synchronous_commit', 'on', true)
 WHERE current_setting('synchronous_commit') = 'off'
 """
 
-Hits = NDArray[np.void]  # (n,) of what `_layout` says, for all queries, in no order
-
 
 class Clause(NamedTuple):
     """SQL after WHERE, and its named parameters."""
@@ -159,8 +157,8 @@ def search_hits(
     k: int,
     clause: Clause,
     index: VectorIndex | None,
-) -> Hits:
-    """Return the hits of these queries among the vectors, block by block."""
+) -> NDArray[np.void]:
+    """Return the hits of these queries among the vectors, in no order."""
     names = {"where": clause.text, "order": BY_INDEX if index else BY_LOOKING_AT_ALL}
     lists = index.lists if index else 1
     effort = {
