@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.embeddings import Embeddings
-from surefind.engines.filters import Metadata, Where, check_metadata, check_value
+from surefind.engines.filters import VAR, Metadata, Where, check_name, check_value
 from surefind.engines.space import Space
 from surefind.errors import InvalidArgument, SurefindError
 
@@ -66,7 +66,12 @@ class Rows:
                 raise InvalidArgument(
                     "digests", expected="a sha256 in hex, or nothing", got=repr(digest[:80])
                 )
-        check_metadata(self.metadata)
+        for row in self.metadata:
+            for name, value in row.items():
+                check_name(name)
+                check_value(name, value)
+                if name == VAR:
+                    raise InvalidArgument("metadata", expected="no field 'var'", got=repr(row))
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -6,7 +6,7 @@ A row that lacks a field, or has a value of another kind there, satisfies no con
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,7 +108,20 @@ class Where:
         >>> Where.parse(["year >= 2020", 'label = "7"']).conditions[1]
         Condition(field='label', op='=', value='7')
         """
-        return cls(tuple(_parse(text) for text in written))
+        conditions = []
+        for text in written:
+            found = _WRITTEN.fullmatch(text)
+            if found is None or not found[3]:
+                raise InvalidArgument(
+                    "where",
+                    expected="FIELD OP VALUE with one of " + " ".join(COMPARE),
+                    got=repr(text),
+                    fix="e.g. label=cat, year>=2020, var<0.1, label in cat,dog",
+                )
+            name, op, right = found.groups()
+            several = tuple(_value(part.strip()) for part in right.split(","))
+            conditions.append(Condition(name, op, several if op == "in" else _value(right)))
+        return cls(tuple(conditions))
 
     def holds(self, metadata: Metadata, var: float) -> bool:
         return all(condition.holds(metadata, var) for condition in self.conditions)
@@ -143,30 +156,6 @@ def check_value(name: str, value: object) -> None:
         expected="a text, a finite number, true or false",
         got=repr(value),
     )
-
-
-def check_metadata(metadata: Sequence[Metadata]) -> None:
-    for row in metadata:
-        for name, value in row.items():
-            check_name(name)
-            check_value(name, value)
-            if name == VAR:
-                raise InvalidArgument("metadata", expected="no field 'var'", got=repr(row))
-
-
-def _parse(text: str) -> Condition:
-    found = _WRITTEN.fullmatch(text)
-    if found is None or not found[3]:
-        raise InvalidArgument(
-            "where",
-            expected="FIELD OP VALUE with one of " + " ".join(COMPARE),
-            got=repr(text),
-            fix="e.g. label=cat, year>=2020, var<0.1, label in cat,dog",
-        )
-    name, op, written = found.groups()
-    if op == "in":
-        return Condition(name, op, tuple(_value(part.strip()) for part in written.split(",")))
-    return Condition(name, op, _value(written))
 
 
 def _value(written: str) -> Value:

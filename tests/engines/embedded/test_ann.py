@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from surefind.embeddings import Embeddings
 from surefind.engines.base import Found, Rows
-from surefind.engines.embedded import ann, view
+from surefind.engines.embedded import ann
 from surefind.engines.embedded.engine import EmbeddedEngine, create, open_place
 from surefind.engines.filters import Where
 from surefind.engines.space import Space
@@ -58,7 +58,7 @@ def engine(built: Path, tmp_path: Path) -> EmbeddedEngine:
 @pytest.fixture
 def graph_always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even where looking at every vector would be quicker."""
-    monkeypatch.setattr(view, "cost_of_rows", lambda *_: np.inf)
+    monkeypatch.setattr(ann.AnnIndex, "pays", lambda *_: True)
 
 
 def exactly(engine: EmbeddedEngine, k: int, where: Where | None = None) -> np.ndarray:
@@ -107,9 +107,9 @@ def graph_path(engine: EmbeddedEngine) -> Path:
 
 
 def test_the_graph_is_used_and_so_are_the_rows_behind_it(engine, graph_always, monkeypatch):
-    looked, real = [], view.search_rows
+    looked, real = [], ann.search_rows
     monkeypatch.setattr(
-        view,
+        ann,
         "search_rows",
         lambda *given, first=0: (looked.append(first), real(*given, first=first))[1],
     )

@@ -13,7 +13,6 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from surefind import storage
 from surefind.engines.embedded.vectors import (
@@ -23,6 +22,8 @@ from surefind.engines.embedded.vectors import (
     Vectors,
     faiss,
     marked_missing,
+    nearest_of,
+    search_rows,
 )
 from surefind.storage import CorruptFile
 
@@ -64,7 +65,15 @@ class AnnIndex:
                 mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             self._content = content = np.frombuffer(mapped, np.uint8)
             hnsw, width = kept.kind == "hnsw", vectors.shape[1]
-            self.index = _read(content, hnsw=hnsw)
+            reader = faiss.ZeroCopyIOReader(faiss.swig_ptr(content), content.nbytes)
+            flags = faiss.IO_FLAG_MMAP_IFC | (faiss.IO_FLAG_SKIP_STORAGE if hnsw else 0)
+            with _READ_LOCK:  # the limit is global; it refuses sizes that exceed the file
+                before = faiss.get_deserialization_vector_byte_limit()
+                faiss.set_deserialization_vector_byte_limit(content.nbytes)
+                try:
+                    self.index = faiss.read_index(reader, flags)
+                finally:
+                    faiss.set_deserialization_vector_byte_limit(before)
             if not _fits(self.index, rows=len(covered), width=width, hnsw=hnsw):
                 raise ValueError("other vectors")
         except OSError as error:
@@ -79,14 +88,17 @@ class AnnIndex:
             self._vectors, self._storage = covered, flat
             self.index.storage, self.index.own_fields = flat, False
 
-    def cost(self, k: int, count: int, rows: int) -> float:
-        """Return the cost of a query among `count` selected of `rows`, in rows of a product."""
+    def pays(self, queries: int, k: int, count: int, rows: int) -> bool:
+        """Return whether exhaustive search costs more, among `count` selected of `rows`."""
         steps = self._steps(k, count, rows)
-        share = 1 if self.kept.kind == "hnsw" else count / self.index.nlist
-        return steps * share * (STEP if self.kept.kind == "hnsw" else ONE_BY_ONE)
+        each = STEP if self.kept.kind == "hnsw" else count / self.index.nlist * ONE_BY_ONE
+        row = ONE_BY_ONE if queries < GATHERED_FROM else 1 + READING / queries
+        return bool(steps * each <= count * row)
 
-    def search(self, query: Vectors, k: int, chosen: Selection | None) -> NearestRows:
-        """Search the covered rows."""
+    def search(
+        self, vectors: Vectors, query: Vectors, k: int, chosen: Selection | None
+    ) -> NearestRows:
+        """Search the covered rows, and exhaustively those that follow them."""
         covered, selector = self.kept.covered, None
         steps = self._steps(k, covered, covered)
         if chosen is not None:
@@ -96,7 +108,10 @@ class AnnIndex:
             how = faiss.SearchParametersHNSW(efSearch=steps, sel=selector)
         else:
             how = faiss.SearchParametersIVF(nprobe=steps, sel=selector)
-        return marked_missing(*self.index.search(query, min(k, covered), params=how))
+        near = marked_missing(*self.index.search(query, min(k, covered), params=how))
+        if covered == len(vectors):
+            return near
+        return nearest_of([near, search_rows(vectors, query, k, chosen, first=covered)], k)
 
     def _steps(self, k: int, count: int, rows: int) -> int:
         """Return efSearch or nprobe: the fewer rows are selected, the further away they are."""
@@ -107,16 +122,9 @@ class AnnIndex:
         return int(min(1.0, probed) * cells)
 
 
-def cost_of_rows(queries: int, rows: int) -> float:
-    """Return the cost of one query in exhaustive search."""
-    return rows * (ONE_BY_ONE if queries < GATHERED_FROM else 1 + READING / queries)
-
-
 def kind_wanted(kind: str, rows: int, covered: int, *, compact: bool = False) -> str | None:
     """Return the kind of index to build or extend now, if any."""
-    if kind == "flat" or rows <= covered:
-        return None
-    if kind == "auto" and not (covered or compact):
+    if kind == "flat" or rows <= covered or (kind == "auto" and not (covered or compact)):
         return None
     grown = compact or rows - covered >= max(GRAPH_FROM, covered // GROWS_BY)
     enough = rows >= (AUTO_FROM if kind == "auto" else GRAPH_FROM)
@@ -157,19 +165,6 @@ def write_index(folder: Path, vectors: Vectors, kind: str, old: AnnIndex | None)
         os.fsync(file.fileno())
     storage.sync_folder(folder)
     return AnnFile(path.name, rows, digest.hexdigest())
-
-
-def _read(content: NDArray[np.uint8], *, hnsw: bool) -> Any:
-    """Read a mapped index; sizes in it that exceed the file are refused."""
-    reader = faiss.ZeroCopyIOReader(faiss.swig_ptr(content), content.nbytes)
-    flags = faiss.IO_FLAG_MMAP_IFC | (faiss.IO_FLAG_SKIP_STORAGE if hnsw else 0)
-    with _READ_LOCK:  # the limit is global
-        before = faiss.get_deserialization_vector_byte_limit()
-        faiss.set_deserialization_vector_byte_limit(content.nbytes)
-        try:
-            return faiss.read_index(reader, flags)
-        finally:
-            faiss.set_deserialization_vector_byte_limit(before)
 
 
 def _fits(index: Any, *, rows: int, width: int, hnsw: bool) -> bool:

@@ -14,6 +14,7 @@ from surefind.engines.filters import VAR, Where
 from surefind.errors import InvalidFile
 from surefind.storage import DOCUMENTS, CorruptFile, sqlite_file
 
+_HAS_TABLES = "SELECT 1 FROM sqlite_master WHERE name = 'meta'"
 FORMAT = 2
 FILE = "index.db"
 PATIENCE = 60.0  # seconds to wait for the lock
@@ -44,7 +45,7 @@ def create_tables(folder: Path, meta: Meta) -> None:
     """Create the database of an empty index in one transaction."""
     with sqlite_file(folder / FILE, "write", create=True) as db:
         db.execute("BEGIN IMMEDIATE")
-        if _has_tables(db):
+        if db.execute(_HAS_TABLES).fetchone():
             raise InvalidFile(
                 f"there is an index in {folder} already", fix="open it, or choose another folder"
             )
@@ -62,7 +63,7 @@ def transaction(folder: Path, doing: str) -> Iterator[sqlite3.Connection]:
         raise InvalidFile(f"{folder} holds no index", fix="check the path, or create the index")
     with sqlite_file(path, doing, refusal=EngineError, patience=PATIENCE) as db:
         db.execute("BEGIN" if doing == "read" else "BEGIN IMMEDIATE")
-        if not _has_tables(db):
+        if not db.execute(_HAS_TABLES).fetchone():
             raise InvalidFile(f"{folder} holds no index: its making was stopped", fix="create it")
         yield db
 
@@ -70,9 +71,8 @@ def transaction(folder: Path, doing: str) -> Iterator[sqlite3.Connection]:
 def read_meta(folder: Path, db: sqlite3.Connection) -> tuple[Meta, list[Head]]:
     """Read the description of the version and verify its checksum."""
     meta: Meta = dict(db.execute("SELECT key, value FROM meta"))
-    heads = db.execute(
-        "SELECT first, count, vectors_crc, columns_crc FROM blocks ORDER BY first"
-    ).fetchall()
+    query = "SELECT first, count, vectors_crc, columns_crc FROM blocks ORDER BY first"
+    heads = db.execute(query).fetchall()
     if meta.get("seal") != _seal(meta, heads):
         raise CorruptFile(folder / FILE, "its checksum is wrong")
     if meta.get("format") != FORMAT:
@@ -104,27 +104,21 @@ def sql_of(where: Where) -> tuple[str, list[str]]:
     for condition in where.conditions:
         if condition.field == VAR:
             continue
-        field = f"(metadata, '$.{condition.field}')"
+        field, op = f"(metadata, '$.{condition.field}')", condition.op
         if condition.kind == "bool":
             wanted = {bool(value) for value in condition.values}
-            wanted = {True, False} - wanted if condition.op == "!=" else wanted
+            wanted = {True, False} - wanted if op == "!=" else wanted
             names = ",".join(f"'{str(value).lower()}'" for value in sorted(wanted))
             terms.append(f"json_type{field} IN ({names})")
             continue
-        right = (
-            "(SELECT value FROM json_each(?))" if condition.op == "in" else "json_extract(?,'$')"
-        )
+        right = "(SELECT value FROM json_each(?))" if op == "in" else "json_extract(?,'$')"
         values.append(json.dumps(condition.value))
-        terms.append(f"json_extract{field} {condition.op} {right}")
+        terms.append(f"json_extract{field} {op} {right}")
         if condition.kind == "number":  # true is 1 to json_extract
             terms.append(f"json_type{field} IN ('integer', 'real')")
-        elif condition.op not in ("=", "in"):  # SQLite orders numbers before texts
+        elif op not in ("=", "in"):  # SQLite orders numbers before texts
             terms.append(f"typeof(json_extract{field}) = 'text'")
     return " AND ".join(terms), values
-
-
-def _has_tables(db: sqlite3.Connection) -> bool:
-    return bool(db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'meta'").fetchone()[0])
 
 
 def _seal(meta: Mapping[str, Any], heads: list[Head]) -> str:

@@ -61,8 +61,7 @@ class EmbeddedEngine:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        found: dict[str, Any] = json.loads(self._now.meta["facts"])
-        return found
+        return dict(json.loads(self._now.meta["facts"]))
 
     @property
     def exact(self) -> bool:
@@ -123,8 +122,7 @@ class EmbeddedEngine:
     def scan(self, where: Where | None = None) -> Iterator[Block]:
         view = self._now
         step, places = max(1, _SCANNED // (4 * self.space.width)), view.places(where)
-        starts = range(0, len(places), step)
-        blocks = (places[start : start + step] for start in starts)
+        blocks = (places[start : start + step] for start in range(0, len(places), step))
         return (Block(view.keys[some], view.vectors[some], view.var[some]) for some in blocks)
 
     def digests_of(self, ids: Sequence[str]) -> dict[str, str]:
@@ -156,10 +154,11 @@ class EmbeddedEngine:
 
     def describe(self) -> dict[str, Any]:
         view = self._now
-        sizes = []
-        for path in _own_files(self._folder):
-            with suppress(FileNotFoundError):  # files come and go beside a writer
-                sizes.append(path.stat().st_size)
+        size, own = 0, (database.FILE, f"{database.FILE}-journal")
+        for path in self._folder.iterdir():
+            if path.name in own or OWN_FILE.fullmatch(path.name):
+                with suppress(FileNotFoundError):  # files come and go beside a writer
+                    size += path.stat().st_size
         return {
             "engine": "faiss",
             "place": str(self._folder),
@@ -168,15 +167,15 @@ class EmbeddedEngine:
             "version": view.version,
             "rows": view.count(),
             "removed": len(view.keys) - view.count(),
-            "bytes": sum(sizes),
+            "bytes": size,
         }
 
     def verify(self) -> list[str]:
         """Read and check everything again, in one transaction."""
-        self._now  # noqa: B018 - it must be open
+        folder = self._now.folder
         try:
-            with database.transaction(self._folder, "read") as db:
-                view = View(self._folder, db)
+            with database.transaction(folder, "read") as db:
+                view = View(folder, db)
                 return [*view.warnings, *view.problems(db)]
         except InvalidFile as error:
             return [error.problem]
@@ -278,9 +277,8 @@ class Transaction:
         if len(places) < len(base.keys):
             check_free_space(base.folder, 4 * len(places) * base.space.width)
             self.db.execute("DELETE FROM blocks")
-            self._heads = []
-            self._meta |= {"vectors": f"{secrets.token_hex(16)}.vectors", "removed": b""}
-            self._meta["graph"] = "null"
+            self._heads, vectors = [], f"{secrets.token_hex(16)}.vectors"
+            self._meta |= {"vectors": vectors, "removed": b"", "graph": "null"}
             keys, var = base.keys[places], base.var[places]
             self._append(keys, var, lambda some: base.vectors[places[some]])
             before, since = json.loads(self._meta["compacted"])
@@ -300,9 +298,7 @@ class Transaction:
         kind = kind_wanted(base.meta["kind"], rows, covered, compact=compact)
         if kind:
             check_free_space(folder, rows * (4 * width + 32 if kind == "ivf" else 8 * LINKS + 32))
-            vectors = base.vectors
-            if moved:
-                vectors = map_vectors(folder / self._meta["vectors"], rows=rows, width=width)
+            vectors = map_vectors(folder / self._meta["vectors"], rows=rows, width=width)
             kept = write_index(folder, vectors, kind, None if moved else base.graph)
             self._meta["graph"] = json.dumps(kept)
             self.changed = True
@@ -320,40 +316,33 @@ class Transaction:
     ) -> None:
         """Append rows block by block and flush them; no version refers to these bytes yet."""
         base, done = self.base, sum(head[1] for head in self._heads)
-        at, end, width = done, done + len(keys), base.space.width
-        columns = np.empty(len(keys), COLUMNS)
-        columns["key"], columns["var"] = keys, var
+        start, end = done // BLOCK * BLOCK, done + len(keys)
+        columns = np.empty(end - start, COLUMNS)
+        columns["key"] = np.concatenate([base.keys[start:done], keys])
+        columns["var"] = np.concatenate([base.var[start:done], var])
         self.changed = True
         if not len(keys):
             return
-        with appended(base.folder / self._meta["vectors"], rows=done, width=width) as file:
-            while at < end:
-                first, stop = at // BLOCK * BLOCK, min(at // BLOCK * BLOCK + BLOCK, end)
-                some = slice(at - done, stop - done)
-                vectors, content, crc = vectors_at(some), columns[some].tobytes(), 0
-                if at > first:  # the last block is continued, and its checksum
-                    crc, old = self._heads.pop()[2], np.empty(at - first, COLUMNS)
-                    old["key"], old["var"] = base.keys[first:], base.var[first:]
-                    content = old.tobytes() + content
+        path = base.folder / self._meta["vectors"]
+        with appended(path, rows=done, width=base.space.width) as file:
+            for first in range(start, end, BLOCK):
+                at, stop = max(first, done), min(first + BLOCK, end)
+                vectors = vectors_at(slice(at - done, stop - done))
+                content = columns[first - start : stop - start].tobytes()
+                crc = self._heads.pop()[2] if at > first else 0  # the last block is continued
                 file.write(vectors.data)
                 head = (first, stop - first, zlib.crc32(vectors.data, crc), zlib.crc32(content))
                 self.db.execute(
                     "INSERT OR REPLACE INTO blocks VALUES(?, ?, ?, ?, ?)", (*head, content)
                 )
                 self._heads.append(head)
-                at = stop
 
 
 def _collect_garbage(folder: Path, view: View) -> None:
     """Remove files that the newest version does not use; open ones stay readable."""
     graph = json.loads(view.meta["graph"])
     needed = {view.meta["vectors"], graph and graph[0]}
-    for path in _own_files(folder):
+    for path in folder.iterdir():
         if OWN_FILE.fullmatch(path.name) and path.name not in needed:
             with suppress(OSError):
                 path.unlink()
-
-
-def _own_files(folder: Path) -> list[Path]:
-    own = (database.FILE, f"{database.FILE}-journal")
-    return [path for path in folder.iterdir() if path.name in own or OWN_FILE.fullmatch(path.name)]

@@ -93,10 +93,9 @@ def appended(path: Path, *, rows: int, width: int) -> Iterator[Any]:
 
 def check_free_space(folder: Path, size: int) -> None:
     """Raise EngineError if the disk cannot hold `size` more bytes."""
-    free = shutil.disk_usage(folder).free
-    if size + RESERVE > free:
-        need = (size + RESERVE) / 2**20
-        why = f"{free / 2**20:.0f} MB are free, {need:.0f} MB are needed"
+    free, need = shutil.disk_usage(folder).free, size + RESERVE
+    if need > free:
+        why = f"{free / 2**20:.0f} MB are free, {need / 2**20:.0f} MB are needed"
         raise disk_error(folder, "write", why, EngineError)
 
 
@@ -121,11 +120,9 @@ def search_rows(
 
 def nearest_of(found: list[NearestRows], k: int) -> NearestRows:
     """Return the k nearest of several; equal ones in the order given."""
-    if len(found) == 1:
-        return found[0]
     distance, rows = (np.concatenate(column, axis=1) for column in zip(*found, strict=True))
     order = np.argsort(distance, axis=1, kind="stable")[:, :k]
-    return _taken(distance, rows, order)
+    return NearestRows(np.take_along_axis(distance, order, 1), np.take_along_axis(rows, order, 1))
 
 
 def marked_missing(distance: NDArray[np.float32], rows: Ints) -> NearestRows:
@@ -150,10 +147,9 @@ def _knn(query: Vectors, rows: Vectors, k: int, selector: Any = None) -> Nearest
 def _among_most(query: Vectors, rows: Vectors, k: int, mask: Mask) -> NearestRows:
     """Search all rows and drop the few unselected; again for queries with too few hits."""
     near = _knn(query, rows, min(k + SPARE, len(rows)))
-    good = mask[near.rows] & np.isfinite(near.distance)
-    order = np.argsort(~good, axis=1, kind="stable")[:, :k]
-    found = _taken(near.distance, near.rows, order)
-    short = np.flatnonzero(good.sum(axis=1) < k)
+    near.distance[~mask[near.rows]] = np.inf
+    found = nearest_of([near], k)
+    short = np.flatnonzero(np.isinf(found.distance).any(axis=1))
     if len(short):
         again = _gathered(query[short], rows, k, np.flatnonzero(mask))
         found.distance[short], found.rows[short] = again
@@ -169,7 +165,3 @@ def _gathered(query: Vectors, rows: Vectors, k: int, places: Ints) -> NearestRow
         near = _knn(query, rows[some], min(k, len(some)))
         found.append(near._replace(rows=some[near.rows]))
     return nearest_of(found, k)
-
-
-def _taken(distance: NDArray[np.float32], rows: Ints, order: Ints) -> NearestRows:
-    return NearestRows(np.take_along_axis(distance, order, 1), np.take_along_axis(rows, order, 1))

@@ -16,17 +16,8 @@ from numpy.typing import NDArray
 
 from surefind.engines.base import EngineError, Found, Rows
 from surefind.engines.embedded import database
-from surefind.engines.embedded.ann import AnnFile, AnnIndex, cost_of_rows
-from surefind.engines.embedded.vectors import (
-    Ints,
-    Mask,
-    NearestRows,
-    Selection,
-    Vectors,
-    map_vectors,
-    nearest_of,
-    search_rows,
-)
+from surefind.engines.embedded.ann import AnnFile, AnnIndex
+from surefind.engines.embedded.vectors import Ints, Mask, Selection, map_vectors, search_rows
 from surefind.engines.filters import COMPARE, VAR, Where
 from surefind.engines.space import Space
 from surefind.storage import CorruptFile
@@ -40,10 +31,9 @@ MOST_SELECTIONS = 32
 def load(folder: Path, known: "View | None" = None) -> "View":
     """Return the newest version: `known` itself if nothing changed, else what it lacks is read."""
     with database.transaction(folder, "read") as db:
-        if known is not None and not known.warnings:
-            newest = db.execute("SELECT value FROM meta WHERE key = 'seal'").fetchone()
-            if newest == (known.meta["seal"],):
-                return known
+        newest = db.execute("SELECT value FROM meta WHERE key = 'seal'").fetchone()
+        if known is not None and not known.warnings and newest == (known.meta["seal"],):
+            return known
         view = View(folder, db, known)
     if known is not None and (view.meta, view.warnings) == (known.meta, known.warnings):
         return known
@@ -154,18 +144,17 @@ class View:
             with self._rows_of_version() as db:
                 query = "SELECT id, digest, metadata, crc FROM rows WHERE key = ?"
                 for key in self.keys[places].tolist():
-                    row = db.execute(query, (key,)).fetchone()
-                    name, digest, text = self._checked(key, row)
+                    name, digest, text = self._checked(key, db.execute(query, (key,)).fetchone())
                     ids.append(name)
                     digests.append(digest.hex())
                     metadata.append(json.loads(text))
         embeddings = self.space.embeddings(self.vectors[places], self.var[places])
         return Rows(tuple(ids), embeddings, tuple(digests), tuple(metadata))
 
-    def search(self, query: Vectors, k: int, where: Where | None) -> Found:
+    def search(self, query: NDArray[np.float32], k: int, where: Where | None) -> Found:
         """Return the k nearest rows of each query, or all there are."""
-        chosen = self.selection(where)
-        k = min(k, self.count(where))
+        chosen, count, graph = self.selection(where), self.count(where), self.graph
+        k = min(k, count)
         found = Found(
             keys=np.full((len(query), k), -1, dtype=np.int64),
             distance=np.full((len(query), k), np.inf, dtype=np.float32),
@@ -175,12 +164,15 @@ class View:
         step = max(1, min(QUERIES_AT_ONCE, CANDIDATES_AT_ONCE // max(1, k)))
         for start in range(0, len(query) if k else 0, step):
             block = slice(start, start + step)
-            near = self._nearest(query[block], k, chosen)
+            asked = query[block]
+            if graph is not None and graph.pays(len(asked), k, count, len(self.keys)):
+                near = graph.search(self.vectors, asked, k, chosen)
+            else:
+                near = search_rows(self.vectors, asked, k, chosen)
             found.distance[block] = near.distance
-            kept = ((found.keys, self.keys), (found.vectors, self.vectors))
-            for column, values in (*kept, (found.var, self.var)):
-                # mode="clip" skips the bounds check
-                np.take(values, near.rows, axis=0, out=column[block], mode="clip")
+            for name in ("keys", "vectors", "var"):  # mode="clip" skips the bounds check
+                column = getattr(found, name)[block]
+                np.take(getattr(self, name), near.rows, axis=0, out=column, mode="clip")
         return found
 
     def problems(self, db: sqlite3.Connection) -> Iterator[str]:
@@ -223,28 +215,14 @@ class View:
             blobs.append(blob)
             rows += count
         columns = np.frombuffer(b"".join(blobs), COLUMNS)
-        self.keys: Ints = np.ascontiguousarray(columns["key"])
-        self.var: NDArray[np.float64] = np.ascontiguousarray(columns["var"])
-        if known is not None and kept:
-            self.keys = np.concatenate([known.keys[:kept], self.keys])
-            self.var = np.concatenate([known.var[:kept], self.var])
+        keys, var = (known.keys, known.var) if known else (columns["key"], columns["var"])
+        self.keys: Ints = np.concatenate([keys[:kept], columns["key"]])
+        self.var: NDArray[np.float64] = np.concatenate([var[:kept], columns["var"]])
         self.alive: Mask | None = None
         removed = np.unpackbits(np.frombuffer(self.meta["removed"], np.uint8), bitorder="little")
         if removed.any():
             self.alive = np.ones(len(self.keys), bool)
             self.alive[: len(removed)] = removed[: len(self.keys)] == 0
-
-    def _nearest(self, query: Vectors, k: int, chosen: Selection | None) -> NearestRows:
-        vectors = self.vectors
-        if self.graph is not None:
-            count = len(vectors) if chosen is None else chosen.count
-            if self.graph.cost(k, count, len(vectors)) <= cost_of_rows(len(query), count):
-                near = self.graph.search(query, k, chosen)
-                if self.covered == len(vectors):
-                    return near
-                rest = search_rows(vectors, query, k, chosen, first=self.covered)
-                return nearest_of([near, rest], k)
-        return search_rows(vectors, query, k, chosen)
 
     def _satisfying(self, where: Where) -> Mask:
         mask = np.ones(len(self.keys), bool)

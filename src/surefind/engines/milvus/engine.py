@@ -4,6 +4,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -15,8 +16,8 @@ from numpy.typing import NDArray
 from surefind.engines.base import LONGEST_ID, Block, EngineError, Found, Rows
 from surefind.engines.filters import Where
 from surefind.engines.milvus import queries
-from surefind.engines.milvus.client import LOADING, Collection, parse
-from surefind.engines.milvus.queries import expression
+from surefind.engines.milvus.client import LOADING, Collection, Hits, parse
+from surefind.engines.milvus.queries import FIELDS, expression
 from surefind.engines.server import IndexRecord, ServerEngine, StoredRow
 from surefind.engines.space import Space
 
@@ -31,6 +32,7 @@ TYPES: dict[str, tuple[str, Mapping[str, Any]]] = {  # Milvus's name and how to 
 
 
 def create(place: str, space: Space, facts: Mapping[str, Any], *, kind: str) -> "MilvusEngine":
+    """Create the collection; Milvus refuses a second with another description."""
     description = json.dumps(
         {
             "surefind": FORMAT,
@@ -41,13 +43,29 @@ def create(place: str, space: Space, facts: Mapping[str, Any], *, kind: str) -> 
         },
         allow_nan=False,
     )
-    collection = Collection(parse(place))
-    try:
-        _make(collection, description, space.width)
-        return MilvusEngine(collection)
-    except BaseException:
-        collection.close()
-        raise
+    with closing(Collection(parse(place))) as collection:
+        there = EngineError(
+            f"there is a collection at {collection.place.shown} already",
+            fix="open it to add to it, or name another collection in the URL",
+        )
+        if collection.call("has_collection"):
+            raise there
+        types = collection.pymilvus.DataType
+        schema = collection.pymilvus.MilvusClient.create_schema(
+            description=description, enable_dynamic_field=False
+        )
+        schema.add_field("id", types.VARCHAR, max_length=LONGEST_ID, is_primary=True)
+        schema.add_field("vector", types.FLOAT_VECTOR, dim=space.width)
+        schema.add_field("var", types.DOUBLE)
+        schema.add_field("digest", types.VARCHAR, max_length=64)
+        schema.add_field("metadata", types.JSON)
+        try:
+            collection.call("create_collection", schema=schema, consistency_level="Strong")
+        except EngineError as error:
+            if collection.call("has_collection"):  # someone was quicker
+                raise there from error
+            raise
+    return open_place(place)
 
 
 def open_place(place: str) -> "MilvusEngine":
@@ -61,11 +79,8 @@ def open_place(place: str) -> "MilvusEngine":
 
 def describe_server(place: str, *, seconds: float) -> str:
     """Return the version of a server; an index need not be there."""
-    collection = Collection(replace(parse(place), timeout=float(seconds)))
-    try:
+    with closing(Collection(replace(parse(place), timeout=float(seconds)))) as collection:
         return f"Milvus {collection.server_version().removeprefix('v')}"
-    finally:
-        collection.close()
 
 
 class MilvusEngine(ServerEngine):
@@ -123,14 +138,54 @@ class MilvusEngine(ServerEngine):
         return removed
 
     def search(self, vectors: NDArray[np.float32], k: int, where: Where | None = None) -> Found:
-        return queries.search(self._collection, vectors, k, expression=expression(where))
+        """Return the k nearest, in as many requests as their answers need.
+
+        Milvus ignores ef (HNSW) or nprobe (IVF) if its index has no use for it.
+        """
+        width, wanted = vectors.shape[1], expression(where)
+        size = k * queries.bytes_per_hit(width)
+        at_once = max(1, min(queries.AT_ONCE, queries.EASY_ANSWER // size))
+        effort = {"ef": min(max(100, 2 * k), queries.FARTHEST), "nprobe": 128}
+        hits: list[Hits] = []
+        for start in range(0, len(vectors), at_once):
+            some = vectors[start : start + at_once]
+            hits += self._collection.search(some, k, expression=wanted, effort=effort)
+        shape = (len(hits), max((len(one[0]) for one in hits), default=0))
+        found = Found(
+            keys=np.full(shape, "", dtype=object),
+            distance=np.full(shape, np.inf, dtype=np.float32),
+            vectors=np.zeros((*shape, width), dtype=np.float32),
+            var=np.ones(shape, dtype=np.float64),
+        )
+        for row, (ids, distance, near, var) in enumerate(hits):
+            count = len(ids)
+            found.keys[row, :count], found.distance[row, :count] = ids, distance
+            found.vectors[row, :count], found.var[row, :count] = near, var
+        return found
 
     def _read(self, column: str, values: list[Any]) -> dict[Any, StoredRow]:
-        return queries.read_rows(self._collection, values, self.space.width)  # keys are ids
+        at_once = queries.LONGEST_ANSWER // (4 * self.space.width + queries.LARGEST_REST)
+        return {
+            row["id"]: StoredRow(*(row[name] for name in FIELDS))
+            for some in queries.portions(values, at_once)  # keys are ids
+            for row in self._collection.query(queries.among("id", some), FIELDS, len(some))
+        }
 
     def scan(self, where: Where | None = None) -> Iterator[Block]:
-        """Yield rows that are there all the while once; concurrent writes may be missing."""
-        return queries.scan(self._collection, where, self.space)
+        """Yield rows that are there all the while once; concurrent writes may be missing.
+
+        They come by ascending id: Milvus has no pages beyond 16,384 rows.
+        """
+        size = 4 * self.space.width + LONGEST_ID
+        at_once, last = min(queries.AT_ONCE, queries.EASY_ANSWER // size), ""
+        while found := self._collection.query(
+            f"id > {queries.literal(last)} and {expression(where)}", FIELDS[:3], at_once
+        ):
+            keys = np.empty(len(found), dtype=object)
+            keys[:] = [row["id"] for row in found]
+            vectors = np.array([row["vector"] for row in found], dtype=np.float32)
+            yield Block(keys, vectors, np.array([row["var"] for row in found], dtype=np.float64))
+            last = found[-1]["id"]
 
     def digests_of(self, ids: Sequence[str]) -> dict[str, str]:
         return {
@@ -142,7 +197,14 @@ class MilvusEngine(ServerEngine):
         }
 
     def ids_of(self, digests: Sequence[str]) -> dict[str, str]:
-        return queries.ids_of(self._collection, digests)
+        found: dict[str, str] = {}
+        for rest in queries.portions(digests):
+            while rest:  # again for those beyond the limit
+                asked, limit = queries.among("digest", rest), queries.AT_ONCE
+                answer = self._collection.query(asked, ["id", "digest"], limit)
+                found |= {row["digest"]: row["id"] for row in answer}
+                rest = [one for one in rest if one not in found] if len(answer) == limit else []
+        return found
 
     def count(self, where: Where | None = None) -> int:
         return self._collection.count(expression(where))
@@ -218,31 +280,6 @@ class MilvusEngine(ServerEngine):
                 f"the collection at {self._shown} was dropped, and another made",
                 fix="open the index again",
             )
-
-
-def _make(collection: Collection, description: str, width: int) -> None:
-    """Create the collection, without an index; Milvus refuses a second with another description."""
-    there = EngineError(
-        f"there is a collection at {collection.place.shown} already",
-        fix="open it to add to it, or name another collection in the URL",
-    )
-    if collection.call("has_collection"):
-        raise there
-    types = collection.pymilvus.DataType
-    schema = collection.pymilvus.MilvusClient.create_schema(
-        description=description, enable_dynamic_field=False
-    )
-    schema.add_field("id", types.VARCHAR, max_length=LONGEST_ID, is_primary=True)
-    schema.add_field("vector", types.FLOAT_VECTOR, dim=width)
-    schema.add_field("var", types.DOUBLE)
-    schema.add_field("digest", types.VARCHAR, max_length=64)
-    schema.add_field("metadata", types.JSON)
-    try:
-        collection.call("create_collection", schema=schema, consistency_level="Strong")
-    except EngineError as error:
-        if collection.call("has_collection"):  # someone was quicker
-            raise there from error
-        raise
 
 
 def _read_record(collection: Collection) -> IndexRecord:

@@ -1,20 +1,16 @@
-"""Rows of a collection: search, read, write; conditions as Milvus expressions.
+"""Rows of a collection in batches, and conditions as Milvus expressions.
 
 In Milvus 2.3 `!=` holds for rows without the field, and lists must not mix integers and floats;
 other comparisons agree with `Condition.holds`.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from surefind.engines.base import LONGEST_ID, Block, Found, Rows
+from surefind.engines.base import LONGEST_ID, Rows
 from surefind.engines.filters import VAR, Condition, Value, Where
-from surefind.engines.milvus.client import Collection, Hits
-from surefind.engines.server import StoredRow, storable
+from surefind.engines.server import storable
 from surefind.engines.space import Space
 from surefind.errors import InvalidArgument
 
@@ -81,70 +77,6 @@ def _condition(condition: Condition) -> str:
 
 def bytes_per_hit(width: int) -> int:
     return 4 * width + LONGEST_ID + 32
-
-
-def search(
-    collection: Collection, vectors: NDArray[np.float32], k: int, *, expression: str
-) -> Found:
-    """Return the k nearest, in as many requests as their answers need.
-
-    Milvus ignores ef (HNSW) or nprobe (IVF) if its index has no use for it.
-    """
-    width = vectors.shape[1]
-    at_once = max(1, min(AT_ONCE, EASY_ANSWER // (k * bytes_per_hit(width))))
-    effort = {"ef": min(max(100, 2 * k), FARTHEST), "nprobe": 128}
-    hits: list[Hits] = []
-    for start in range(0, len(vectors), at_once):
-        some = vectors[start : start + at_once]
-        hits += collection.search(some, k, expression=expression, effort=effort)
-    shape = (len(hits), max((len(one[0]) for one in hits), default=0))
-    found = Found(
-        keys=np.full(shape, "", dtype=object),
-        distance=np.full(shape, np.inf, dtype=np.float32),
-        vectors=np.zeros((*shape, width), dtype=np.float32),
-        var=np.ones(shape, dtype=np.float64),
-    )
-    for row, (ids, distance, near, var) in enumerate(hits):
-        count = len(ids)
-        found.keys[row, :count], found.distance[row, :count] = ids, distance
-        found.vectors[row, :count], found.var[row, :count] = near, var
-    return found
-
-
-def scan(collection: Collection, where: Where | None, space: Space) -> Iterator[Block]:
-    """Yield rows by ascending id: Milvus has no pages beyond 16,384 rows."""
-    at_once = min(AT_ONCE, EASY_ANSWER // (4 * space.width + LONGEST_ID))
-    last = ""
-    while found := collection.query(
-        f"id > {literal(last)} and {expression(where)}", FIELDS[:3], at_once
-    ):
-        keys = np.empty(len(found), dtype=object)
-        keys[:] = [row["id"] for row in found]
-        vectors = np.array([row["vector"] for row in found], dtype=np.float32)
-        yield Block(keys, vectors, np.array([row["var"] for row in found], dtype=np.float64))
-        last = found[-1]["id"]
-
-
-def read_rows(collection: Collection, ids: Sequence[str], width: int) -> dict[str, StoredRow]:
-    """Return known rows by id."""
-    at_once = LONGEST_ANSWER // (4 * width + LARGEST_REST)
-    return {
-        row["id"]: StoredRow(*(row[name] for name in FIELDS))
-        for some in portions(ids, at_once)
-        for row in collection.query(among("id", some), FIELDS, len(some))
-    }
-
-
-def ids_of(collection: Collection, digests: Sequence[str]) -> dict[str, str]:
-    """Return an id for each known digest; repeats the query for those beyond the limit."""
-    found: dict[str, str] = {}
-    for some in portions(digests):
-        rest = some
-        while rest:
-            answer = collection.query(among("digest", rest), ["id", "digest"], AT_ONCE)
-            found |= {row["digest"]: row["id"] for row in answer}
-            rest = [one for one in rest if one not in found] if len(answer) == AT_ONCE else []
-    return found
 
 
 def batches(rows: Rows, space: Space) -> list[list[dict[str, Any]]]:

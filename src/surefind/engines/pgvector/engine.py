@@ -1,7 +1,8 @@
 """Engine in a PostgreSQL table with the extension pgvector."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, LiteralString
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from surefind.engines.filters import Where
 from surefind.engines.pgvector import queries, schema
 from surefind.engines.pgvector.connection import (
     Connections,
+    Identifier,
     connect,
     from_sent,
     parse,
@@ -102,7 +104,18 @@ class PgvectorEngine(ServerEngine):
         return queries.search(self._connections, vectors, k=k, clause=clause, index=self._index)
 
     def _read(self, column: str, values: list[Any]) -> dict[Any, StoredRow]:
-        return queries.read_rows(self._connections, column, values, self.space.width)
+        statement: LiteralString = (
+            "SELECT {column}, id, vector, var, coalesce(digest, ''), metadata"
+            " FROM {table} WHERE {column} = ANY(%s)"
+        )
+        with self._connections.borrowed() as session:
+            found = session.run(statement, [values], binary=True, column=Identifier(column))
+        return {
+            key: StoredRow(
+                name, from_sent([sent], self.space.width)[0], var, digest, json.loads(text)
+            )
+            for key, name, sent, var, digest, text in found
+        }
 
     def scan(self, where: Where | None = None) -> Iterator[Block]:
         """Yield blocks from a connection that is given back even if not all are taken."""
@@ -149,11 +162,14 @@ class PgvectorEngine(ServerEngine):
 
     def compact(self) -> None:
         """Build the vector index if it is missing or outgrown; searches go on, writers wait."""
-        kind = self._record.kind
+        kind, number = self._record.kind, self._record.number
         with self._connections.transaction() as session:
             schema.ensure_vector_index(session, kind=kind, width=self.space.width)
         with self._connections.transaction() as session:
-            schema.recount(session, self._record.number)
+            noted = schema.count(session, number, lock=True)
+            found = session.number(schema.COUNT)
+            if found != noted:
+                schema.note_change(session, number, more=found - noted)
         with self._connections.borrowed() as session:
             session.run("VACUUM (ANALYZE) {table}")
             self._index = schema.vector_index(session, kind)
@@ -187,7 +203,11 @@ class PgvectorEngine(ServerEngine):
     def drop(self) -> None:
         """Remove the index and all its rows from the database."""
         with self._connections.transaction() as session:
-            schema.drop(session, self._record.number)
+            session.run(schema.ONE_MAKER)
+            schema.note_change(session, self._record.number, more=0)  # fails if it was replaced
+            session.run(schema.SHORT_WAIT)
+            session.run("DROP TABLE IF EXISTS {table}")
+            session.run("DELETE FROM {registry} WHERE name = %s", [session.table.name])
         self.close()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Statements over the rows of an index: search, read, write, and conditions as SQL."""
+"""Statements over the rows of an index: search, write, and conditions as SQL."""
 
 import json
 import math
@@ -14,13 +14,11 @@ from surefind.engines.pgvector.connection import (
     SQL,
     Composable,
     Connections,
-    Identifier,
     Placeholder,
     from_sent,
     to_sent,
 )
 from surefind.engines.pgvector.schema import VectorIndex
-from surefind.engines.server import StoredRow
 from surefind.engines.space import Space
 
 NUMBERS_AT_ONCE = 2**21  # of the vectors in one statement that writes or reads: 8 MB
@@ -72,8 +70,6 @@ DURABLE: LiteralString = """
 SELECT set_config('synchronous_commit', 'on', true)
 WHERE current_setting('synchronous_commit') = 'off'
 """
-
-Hits = NDArray[np.void]  # (n,) of what `_layout` says, for all queries, in no order
 
 
 class Clause(NamedTuple):
@@ -161,8 +157,8 @@ def search_hits(
     k: int,
     clause: Clause,
     index: VectorIndex | None,
-) -> Hits:
-    """Return the hits of these queries among the vectors, block by block."""
+) -> NDArray[np.void]:
+    """Return the hits of these queries among the vectors, in no order."""
     names = {"where": clause.text, "order": BY_INDEX if index else BY_LOOKING_AT_ALL}
     lists = index.lists if index else 1
     effort = {
@@ -206,19 +202,3 @@ def put_blocks(rows: Rows, space: Space) -> Iterator[dict[str, Any]]:
             "digests": [rows.digests[row] or None for row in chosen],
             "metadata": [json.dumps(one, ensure_ascii=False, allow_nan=False) for one in metadata],
         }
-
-
-def read_rows(
-    connections: Connections, column: str, values: list[Any], width: int
-) -> dict[Any, StoredRow]:
-    """Return rows by their key or id."""
-    statement: LiteralString = (
-        "SELECT {column}, id, vector, var, coalesce(digest, ''), metadata"
-        " FROM {table} WHERE {column} = ANY(%s)"
-    )
-    with connections.borrowed() as session:
-        found = session.run(statement, [values], binary=True, column=Identifier(column))
-    return {
-        key: StoredRow(name, from_sent([vector], width)[0], var, digest, json.loads(metadata))
-        for key, name, vector, var, digest, metadata in found
-    }

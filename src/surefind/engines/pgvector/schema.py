@@ -22,7 +22,8 @@ from surefind.errors import InvalidArgument
 SCHEMA = 1  # layout of the tables
 OLDEST = (0, 8)  # pgvector with iterative scans
 SHORT_WAIT: LiteralString = "SELECT set_config('lock_timeout', '30s', true)"
-ONE_MAKER = 7_309_453_628_123_457  # advisory lock for creating and dropping tables
+# Only one at a time creates or drops tables, until its transaction ends.
+ONE_MAKER: LiteralString = "SELECT pg_advisory_xact_lock(7309453628123457)"
 WIDEST_INDEXED = 2_000  # numbers in a vector
 MANY = 100_000  # rows from which `auto` has a graph
 SLOW = 10_000  # rows from which a missing vector index is worth a warning
@@ -85,11 +86,6 @@ class VectorIndex(NamedTuple):
     lists: int  # cells of ivf
 
 
-def lock_tables(session: Session) -> None:
-    """Be the only one to create or drop tables until the transaction ends."""
-    session.run("SELECT pg_advisory_xact_lock(%s)", [ONE_MAKER])
-
-
 def create_tables(session: Session, space: Space, facts: Mapping[str, Any], kind: str) -> None:
     """Create the tables, inside a transaction."""
     if kind in BUILD and space.width > WIDEST_INDEXED:
@@ -98,7 +94,7 @@ def create_tables(session: Session, space: Space, facts: Mapping[str, Any], kind
             expected=f"flat or auto, as {kind} takes vectors of at most {WIDEST_INDEXED} numbers",
             got=f"{kind} with {space.width}",
         )
-    lock_tables(session)
+    session.run(ONE_MAKER)
     session.run("CREATE EXTENSION IF NOT EXISTS vector")
     check_extension(session)
     name = session.table.name
@@ -171,22 +167,6 @@ def count(session: Session, number: int | str, *, lock: bool = False) -> int:
     statement: LiteralString = "SELECT rows FROM {registry} WHERE name = %s AND number = %s"
     statement += " FOR NO KEY UPDATE" if lock else ""
     return session.number(statement, [session.table.name, number])
-
-
-def recount(session: Session, number: int | str) -> None:
-    """Correct the noted number of rows, inside a transaction."""
-    noted = count(session, number, lock=True)
-    found = session.number(COUNT)
-    if found != noted:
-        note_change(session, number, more=found - noted)
-
-
-def drop(session: Session, number: int | str) -> None:
-    lock_tables(session)
-    note_change(session, number, more=0)  # fails if it is another one of that name
-    session.run(SHORT_WAIT)
-    session.run("DROP TABLE IF EXISTS {table}")
-    session.run("DELETE FROM {registry} WHERE name = %s", [session.table.name])
 
 
 def vector_index(session: Session, kind: str) -> VectorIndex | None:
