@@ -15,7 +15,7 @@ from surefind.confidence.storage import (
     calibration_documents,
     read_calibration,
 )
-from surefind.confidence.variance_fit import fit_variance_heads
+from surefind.confidence.variance_heads import fit_variance_heads
 from surefind.storage import Documents
 
 

@@ -8,7 +8,7 @@ Modules, in reading order:
 - `guarantee`: threshold with a guaranteed precision (learn then test, design effect)
 - `conformal`: prediction set, novelty p-value, verdict
 - `calibration`: all of these fitted, their quality, and how they judge a query
-- `variance_heads`, `variance_fit`: learned variance of fixed vectors
+- `variance_heads`: learned variance of fixed vectors
 - `labelled_queries`, `calibrate`: labelled queries are searched, and a calibration is fitted
 - `storage`, `drift`, `explain`: documents on disk, change of queries, sentences for people
 """

@@ -39,7 +39,7 @@ from surefind.confidence.labelled_queries import (
     is_missing,
 )
 from surefind.confidence.match_model import fit_confidence, folds_of
-from surefind.confidence.variance_fit import FEWEST_CLASSES, fit_variance_heads
+from surefind.confidence.variance_heads import FEWEST_CLASSES, fit_variance_heads
 from surefind.datasets import read_catalog
 from surefind.embeddings import Embeddings
 from surefind.encoders.image_encoder import ImageEncoder

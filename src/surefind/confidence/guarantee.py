@@ -65,7 +65,7 @@ def guarantee_precision(
     delta = 1 - probability
     n, wrong = _selection_sizes(confidence[order]), ~right[order]
     deff = steady_design_effect(wrong, codes[order], selected=n)
-    classes = classes_within(codes[order], n)
+    classes = np.searchsorted(np.sort(np.unique(codes[order], return_index=True)[1]), n)
     size = effective_size(n, classes, deff=deff, level=delta / STARTS)
     weight = 1.0 if horizon is None else horizon / (int(n[-1]) + horizon)
     path = _RiskPath(n, np.cumsum(wrong)[n - 1] / n, size, deff, weight)
@@ -197,13 +197,6 @@ def _within_class(wrong: Flags, groups: NDArray[np.generic]) -> tuple[Values, Va
     total = np.r_[0.0, np.cumsum(wrong[order])]
     errors[order] = total[1:] - total[begin]
     return place, errors
-
-
-def classes_within(groups: NDArray[np.generic], selected: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number of classes among the first n rows, for every n in `selected`."""
-    new = np.zeros(len(groups), np.int64)
-    new[np.unique(groups, return_index=True)[1]] = 1
-    return np.asarray(np.cumsum(new)[selected - 1])
 
 
 def design_effect(
