@@ -7,11 +7,11 @@ from stores import change_documents
 
 import surefind as sf
 from surefind.confidence.calibrate import CalibrationTargets, calibrate_engine, own_queries
-from surefind.confidence.calibration import Calibrated
-from surefind.confidence.storage import (
+from surefind.confidence.calibration import (
     DENSITY,
     FACTS,
     HEADS,
+    Calibrated,
     calibration_documents,
     read_calibration,
 )

@@ -71,6 +71,8 @@ def guarantee_precision(
     path = _RiskPath(n, np.cumsum(wrong)[n - 1] / n, size, deff, weight)
     step = _fallback_test(path, precision, delta)
     selected = 0 if step is None else int(path.n[step])
+    others = [float(p) for p in GRID[::-1] if (p > precision) == (step is not None)]
+    supported = (p for p in others if _fallback_test(path, p, delta) is not None)
     return PrecisionGuarantee(
         precision=float(precision),
         probability=float(probability),
@@ -83,7 +85,7 @@ def guarantee_precision(
         design_effect=float(path.deff[-1 if step is None else step]),
         horizon=horizon,
         queries_needed=_queries_needed(path, precision, delta) if step is None else None,
-        best=_best(path, precision, delta, guaranteed=step is not None),
+        best=next(supported, 0.0 if step is None else float(precision)),
     )
 
 
@@ -137,13 +139,6 @@ def _fallback_test(path: _RiskPath, precision: float, delta: float) -> int | Non
         else:
             allowed = 0.0
     return last
-
-
-def _best(path: _RiskPath, precision: float, delta: float, *, guaranteed: bool) -> float:
-    """Return the highest precision on the grid that these data support."""
-    others = [float(p) for p in GRID[::-1] if (p > precision) == guaranteed]
-    found = (p for p in others if _fallback_test(path, p, delta) is not None)
-    return next(found, float(precision) if guaranteed else 0.0)
 
 
 def _queries_needed(path: _RiskPath, precision: float, delta: float) -> int | None:

@@ -22,15 +22,16 @@ from surefind.confidence.calibrate import (
     learned_variance,
     load_labelled_queries,
 )
-from surefind.confidence.calibration import Calibrated, Calibration
-from surefind.confidence.density import LocalDensity
-from surefind.confidence.drift import Drift
-from surefind.confidence.storage import (
+from surefind.confidence.calibration import (
     CALIBRATION,
+    Calibrated,
+    Calibration,
     calibration_documents,
     check_origin,
     read_calibration,
 )
+from surefind.confidence.density import LocalDensity
+from surefind.confidence.drift import Drift
 from surefind.embeddings import Embeddings
 from surefind.encoders.encoder import Encoder
 from surefind.encoders.image_encoder import ImageEncoder
@@ -75,7 +76,6 @@ from surefind.validation import check_choice
 
 T = TypeVar("T")
 
-DUPLICATES = ("skip", "keep")
 DEFAULT_RANKING = "mean"  # expected distance retrieved better with no model measured
 
 
@@ -292,7 +292,7 @@ class Index:
             InvalidArgument: An id is known with other content, or an argument is invalid.
             TooManyRejected: More unreadable images than `max_bad_share`.
         """
-        check_choice("duplicates", duplicates, DUPLICATES)
+        check_choice("duplicates", duplicates, ("skip", "keep"))
         pictures = pictures_of(images, ids, metadata)
         if not len(pictures):
             raise SurefindError("no images to add")
@@ -648,13 +648,11 @@ class Index:
 
         If it is replaced between the two reads, the checksums are outdated and `newest` reloads.
         """
-        documents = self._folder.documents
+        documents, ranking = self._folder.documents, self.space.ranking
         digests = documents.digests(CALIBRATION)
         if not digests:
             return digests, None
-        return digests, read_calibration(
-            documents, fingerprint=self.fingerprint, ranking=self.space.ranking
-        )
+        return digests, read_calibration(documents, fingerprint=self.fingerprint, ranking=ranking)
 
     def _answer(
         self, query: Embeddings, names: Sequence[str], request: SearchRequest

@@ -96,7 +96,7 @@ class Added(NamedTuple):
     stopped: bool = False  # before all were processed
 
     def plus(self, other: "Added") -> "Added":
-        return Added(*map(add, self[:-1], other[:-1]), self.stopped or other.stopped)
+        return Added(*map(add, self, other))._replace(stopped=self.stopped or other.stopped)
 
 
 def add_pictures(

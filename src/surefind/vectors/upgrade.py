@@ -18,10 +18,14 @@ from surefind.confidence.calibrate import (
     own_queries,
     rows_without_copies,
 )
-from surefind.confidence.calibration import Calibrated, Calibration
+from surefind.confidence.calibration import (
+    Calibrated,
+    Calibration,
+    calibration_documents,
+    read_calibration,
+)
 from surefind.confidence.density import LocalDensity
 from surefind.confidence.labelled_queries import QueryVariance, check_queries
-from surefind.confidence.storage import calibration_documents, read_calibration
 from surefind.confidence.variance_heads import VarianceHeads
 from surefind.embeddings import Gaussians
 from surefind.encoders.encoder import POINT_VAR
