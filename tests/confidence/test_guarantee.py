@@ -10,7 +10,6 @@ from scipy.stats import binom, t
 from surefind.confidence.guarantee import (
     GROWTH,
     STARTS,
-    classes_within,
     design_effect,
     effective_size,
     guarantee_precision,
@@ -262,7 +261,6 @@ def test_the_design_effect_agrees_with_a_plain_loop_for_every_number_selected():
     ours = design_effect(wrong, groups, selected=counts)
     wanted = [loop_design_effect(wrong[:n], groups[:n]) for n in counts]
     assert ours == pytest.approx(wanted) and ours[-1] > 2
-    assert classes_within(groups, counts).tolist() == [len(set(groups[:n])) for n in counts]
 
 
 def test_errors_of_whole_classes_have_the_design_effect_of_their_size():

@@ -7,15 +7,15 @@ from stores import change_documents
 
 import surefind as sf
 from surefind.confidence.calibrate import CalibrationTargets, calibrate_engine, own_queries
-from surefind.confidence.calibration import Calibrated
-from surefind.confidence.storage import (
+from surefind.confidence.calibration import (
     DENSITY,
     FACTS,
     HEADS,
+    Calibrated,
     calibration_documents,
     read_calibration,
 )
-from surefind.confidence.variance_fit import fit_variance_heads
+from surefind.confidence.variance_heads import fit_variance_heads
 from surefind.storage import Documents
 
 

@@ -9,7 +9,7 @@ import torch
 from scipy.stats import spearmanr
 from torch import Tensor
 
-from surefind.confidence.variance_fit import (
+from surefind.confidence.variance_heads import (
     MATCHES,
     OTHERS,
     Fitted,
@@ -178,7 +178,7 @@ def test_a_class_of_one_is_never_an_anchor_and_two_have_one_match():
 
 
 def test_too_many_vectors_are_thinned_to_pairs_of_all_classes(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("surefind.confidence.variance_fit.MOST", 24)
+    monkeypatch.setattr("surefind.confidence.variance_heads.MOST", 24)
     pool = hard_triplets(MEANS, CODES, ROWS, generator=generator())
     assert len(pool.anchors) == 24 and set(pool.anchors.tolist()) <= set(ROWS.tolist())
     assert sorted(CODES[pool.anchors].bincount().tolist()) == [2] * 8 + [4] * 2

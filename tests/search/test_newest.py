@@ -11,7 +11,7 @@ from pictures import write_pictures
 from stores import change_documents, flip_last_bit
 
 import surefind as sf
-from surefind.confidence.storage import DENSITY
+from surefind.confidence.calibration import DENSITY
 from surefind.search.index import Index
 
 (GALLERY, LABELS), (KNOWN, KNOWN_LABELS), (FRESH, _) = thirds(classes=12, seed=3)

@@ -10,7 +10,7 @@ from surefind.confidence import calibrate as calibrating
 from surefind.confidence.evidence import COLUMNS
 from surefind.confidence.labelled_queries import QueryVariance
 from surefind.confidence.match_model import FOLDS, folds_of
-from surefind.confidence.variance_fit import fit_variance_heads
+from surefind.confidence.variance_heads import fit_variance_heads
 from surefind.vectors import upgrade as upgrade_module
 
 

@@ -9,7 +9,7 @@ import torch
 from stores import change_documents
 
 import surefind as sf
-from surefind.confidence.storage import HEADS
+from surefind.confidence.calibration import HEADS
 from surefind.encoders.encoder import POINT_VAR
 from surefind.storage import Documents
 from surefind.vectors.upgrade import FACTS, FILE

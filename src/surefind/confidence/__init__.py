@@ -7,10 +7,10 @@ Modules, in reading order:
 - `match_model`: probability that a hit is a match, from evidence, cross-fitted by class
 - `guarantee`: threshold with a guaranteed precision (learn then test, design effect)
 - `conformal`: prediction set, novelty p-value, verdict
-- `calibration`: all of these fitted, their quality, and how they judge a query
-- `variance_heads`, `variance_fit`: learned variance of fixed vectors
+- `calibration`: all of these fitted, their quality, how they judge a query, documents on disk
+- `variance_heads`: learned variance of fixed vectors
 - `labelled_queries`, `calibrate`: labelled queries are searched, and a calibration is fitted
-- `storage`, `drift`, `explain`: documents on disk, change of queries, sentences for people
+- `drift`, `explain`: change of queries, sentences for people
 """
 
 from typing import TYPE_CHECKING

@@ -39,7 +39,7 @@ from surefind.confidence.labelled_queries import (
     is_missing,
 )
 from surefind.confidence.match_model import fit_confidence, folds_of
-from surefind.confidence.variance_fit import FEWEST_CLASSES, fit_variance_heads
+from surefind.confidence.variance_heads import FEWEST_CLASSES, fit_variance_heads
 from surefind.datasets import read_catalog
 from surefind.embeddings import Embeddings
 from surefind.encoders.image_encoder import ImageEncoder
@@ -76,12 +76,8 @@ class CalibrationTargets:
     def __post_init__(self) -> None:
         for name in ("precision", "probability", "miss_rate"):
             check_share(name, getattr(self, name))
-        check_number(
-            "novelty_level",
-            self.novelty_level,
-            "a share from 0 to below 1",
-            lambda share: 0 <= share < 1,
-        )
+        level = self.novelty_level
+        check_number("novelty_level", level, "a share from 0 to below 1", lambda x: 0 <= x < 1)
         if self.horizon is not None:
             check_whole("horizon", self.horizon)
 

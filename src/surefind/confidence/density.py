@@ -40,24 +40,21 @@ class LocalDensity:
         return cls(np.empty(0, np.uint64), np.empty((0, WIDTH), np.float32))
 
     @classmethod
-    def of(cls, engine: Engine, *, progress: Callable[[int], None] | None = None) -> "LocalDensity":
+    def of(
+        cls, engine: Engine, *, progress: Callable[[int], None] = lambda _: None
+    ) -> "LocalDensity":
         """Measure all rows of an engine, block by block."""
-        key_hashes, distances, done = (
-            [np.empty(0, np.uint64)],
-            [np.empty((0, WIDTH), np.float32)],
-            0,
-        )
+        key_hashes, distances = [np.empty(0, np.uint64)], [np.empty((0, WIDTH), np.float32)]
+        done = 0
         for block in engine.scan():
             for start in range(0, len(block.keys), ROWS_AT_ONCE):
                 keys = block.keys[start : start + ROWS_AT_ONCE]
                 key_hashes.append(hash_vectors(block.vectors[start : start + ROWS_AT_ONCE]))
                 distances.append(knn_distances_of(engine, keys))
                 done += len(keys)
-                if progress is not None:
-                    progress(done)
-        return cls(
-            np.concatenate(key_hashes), np.concatenate(distances), gallery=_gallery_of(engine)
-        )
+                progress(done)
+        gallery = str(engine.facts.get("gallery", ""))
+        return cls(np.concatenate(key_hashes), np.concatenate(distances), gallery=gallery)
 
     def knn_distances(self, vectors: NDArray[np.float32]) -> Distances:
         """Distances for rows with these stored vectors, (n, WIDTH); NaN for unknown rows."""
@@ -84,7 +81,7 @@ class LocalDensity:
 def known_density(engine: Engine, density: LocalDensity, near: Nearest) -> NDArray[np.float64]:
     """Distances for hits, (Q, K, WIDTH); rows unknown to `density` are measured now."""
     keys, first, place = np.unique(near.keys, return_index=True, return_inverse=True)
-    if density.gallery != _gallery_of(engine):
+    if density.gallery != str(engine.facts.get("gallery", "")):
         density = LocalDensity.empty()
     found = density.knn_distances(near.vectors.reshape(-1, engine.space.width)[first])
     new = np.isnan(found[:, 0])
@@ -128,10 +125,6 @@ def distances_to_others(
         mode="edge",
     )
     return padded.astype(np.float32)
-
-
-def _gallery_of(engine: Engine) -> str:
-    return str(engine.facts.get("gallery", ""))
 
 
 def hash_vectors(vectors: NDArray[np.float32]) -> NDArray[np.uint64]:

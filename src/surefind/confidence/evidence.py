@@ -90,9 +90,8 @@ def collect_neighbourhood(
     means = space.means(near.vectors)
     knn_distances = hit_knn_distances[..., :NEIGHBOURS]
     if inside is not None:
-        without = without_query(hit_knn_distances[inside], distance[inside])
-        knn_distances = knn_distances.copy()
-        knn_distances[inside] = without
+        without = without_query(hit_knn_distances, distance)
+        knn_distances = np.where(inside[:, None, None], without, knn_distances)
     away = means - means.mean(axis=1, keepdims=True)  # centred: the products keep their digits
     products = (away @ away.transpose(0, 2, 1)).astype(np.float64)
     squares = np.einsum("qkk->qk", products)

@@ -65,12 +65,14 @@ def guarantee_precision(
     delta = 1 - probability
     n, wrong = _selection_sizes(confidence[order]), ~right[order]
     deff = steady_design_effect(wrong, codes[order], selected=n)
-    classes = classes_within(codes[order], n)
+    classes = np.searchsorted(np.sort(np.unique(codes[order], return_index=True)[1]), n)
     size = effective_size(n, classes, deff=deff, level=delta / STARTS)
     weight = 1.0 if horizon is None else horizon / (int(n[-1]) + horizon)
     path = _RiskPath(n, np.cumsum(wrong)[n - 1] / n, size, deff, weight)
     step = _fallback_test(path, precision, delta)
     selected = 0 if step is None else int(path.n[step])
+    others = [float(p) for p in GRID[::-1] if (p > precision) == (step is not None)]
+    supported = (p for p in others if _fallback_test(path, p, delta) is not None)
     return PrecisionGuarantee(
         precision=float(precision),
         probability=float(probability),
@@ -83,7 +85,7 @@ def guarantee_precision(
         design_effect=float(path.deff[-1 if step is None else step]),
         horizon=horizon,
         queries_needed=_queries_needed(path, precision, delta) if step is None else None,
-        best=_best(path, precision, delta, guaranteed=step is not None),
+        best=next(supported, 0.0 if step is None else float(precision)),
     )
 
 
@@ -139,13 +141,6 @@ def _fallback_test(path: _RiskPath, precision: float, delta: float) -> int | Non
     return last
 
 
-def _best(path: _RiskPath, precision: float, delta: float, *, guaranteed: bool) -> float:
-    """Return the highest precision on the grid that these data support."""
-    others = [float(p) for p in GRID[::-1] if (p > precision) == guaranteed]
-    found = (p for p in others if _fallback_test(path, p, delta) is not None)
-    return next(found, float(precision) if guaranteed else 0.0)
-
-
 def _queries_needed(path: _RiskPath, precision: float, delta: float) -> int | None:
     """Number of queries that would be enough at the same error rates, to two digits."""
     most = int(path.n[-1])
@@ -197,13 +192,6 @@ def _within_class(wrong: Flags, groups: NDArray[np.generic]) -> tuple[Values, Va
     total = np.r_[0.0, np.cumsum(wrong[order])]
     errors[order] = total[1:] - total[begin]
     return place, errors
-
-
-def classes_within(groups: NDArray[np.generic], selected: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number of classes among the first n rows, for every n in `selected`."""
-    new = np.zeros(len(groups), np.int64)
-    new[np.unique(groups, return_index=True)[1]] = 1
-    return np.asarray(np.cumsum(new)[selected - 1])
 
 
 def design_effect(

@@ -55,11 +55,6 @@ def matching(query: Metadata, rows: Sequence[Metadata]) -> Flags:
     return np.array([np.linalg.norm(_place(row) - here) <= RADIUS for row in rows], dtype=bool)
 
 
-def labels_differ(query: Metadata, row: Metadata) -> bool:
-    """Whether both have labels that differ."""
-    return "label" in query and "label" in row and _label(query) != _label(row)
-
-
 def queries_with_match(
     queries: Sequence[Metadata], gallery: Sequence[Metadata], *, left_out: NDArray[np.int64]
 ) -> Flags:
@@ -203,7 +198,7 @@ def collect_calibration_data(
     *,
     query_variance: QueryVariance,
     gallery: Sequence[Metadata],
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> CalibrationData:
     """Search for each query; the query itself and its copies are not hits.
 
@@ -218,8 +213,7 @@ def collect_calibration_data(
     for start in range(0, len(queries.facts), QUERIES_AT_ONCE):
         rows = np.arange(start, min(start + QUERIES_AT_ONCE, len(queries.facts)))
         parts += _collect_batch(engine, queries, rows, density, query_variance, log_var_by_id)
-        if progress is not None:
-            progress(int(rows[-1]) + 1)
+        progress(int(rows[-1]) + 1)
     if not parts:
         raise InvalidArgument(
             "labelled",
@@ -271,7 +265,12 @@ def _collect_batch(
     near, batch, copies = near.at(enough), batch[enough], [copies[row] for row in enough]
     queries = every.at(batch)
     inside = np.array([name != "" for name in queries.self_ids])
-    found, one = _hit_knn_distances(engine, density, near, copies)
+    found = known_density(engine, density, near)
+    count = np.array([len(its) for its in copies])  # one is removed later, by its distance
+    if len(many := np.flatnonzero(count > 1)):  # neighbours are searched again, without the copies
+        but = [copies[row] for row in many for _ in range(NEIGHBOURS)]
+        anew = distances_to_others(engine, embeddings_of(engine.space, near.at(many)), but=but)
+        found[many] = anew.reshape(found[many].shape)
     log_vars = np.stack(
         [
             np.c_[its.log_var[batch], _neighbour_log_var(engine, near, rows, its.heads, of_rows)]
@@ -287,7 +286,7 @@ def _collect_batch(
         hit_knn_distances=found,
         log_var=log_vars[0, :, 0],
         neighbour_log_var=log_vars[0, :, 1],
-        inside=one | (inside & (np.array([len(its) for its in copies]) == 0)),
+        inside=(count == 1) | (inside & (count == 0)),
     )
     match, left_out, others = [], [], 0
     for facts, name, hits, its in zip(
@@ -314,31 +313,11 @@ def _nearest_without_copies(
             hits = rows.read(near.keys[number, : near.found[number]])
             for place, (name, digest, facts) in enumerate(hits):
                 same = out[number, place] or (digest == own != "")
-                out[number, place] = name == queries.self_ids[query] or (
-                    same and not labels_differ(queries.facts[query], facts)
-                )
+                labels = {_label(queries.facts[query]), _label(facts)} - {None}
+                out[number, place] = name == queries.self_ids[query] or (same and len(labels) < 2)
         return out
 
     return nearest_others(engine, queries.embeddings, NEIGHBOURS, left_out)
-
-
-def _hit_knn_distances(
-    engine: Engine, density: LocalDensity, near: Nearest, copies: list[Keys]
-) -> tuple[Numbers, NDArray[np.bool_]]:
-    """Return distances from hits to their neighbours, (Q, H, WIDTH); and queries with one copy.
-
-    One copy is removed later, by its distance; for queries with more copies the neighbours are
-    searched again without them.
-    """
-    found = known_density(engine, density, near)
-    count = np.array([len(its) for its in copies])
-    many = np.flatnonzero(count > 1)
-    if len(many):
-        rows = embeddings_of(engine.space, near.at(many))
-        but = [copies[row] for row in many for _ in range(NEIGHBOURS)]
-        anew = distances_to_others(engine, rows, but=but)
-        found[many] = anew.reshape(found[many].shape)
-    return found, count == 1
 
 
 def _neighbour_log_var(

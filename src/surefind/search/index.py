@@ -1,6 +1,6 @@
 """Index of images: create, open, add, search, calibrate."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,15 +22,16 @@ from surefind.confidence.calibrate import (
     learned_variance,
     load_labelled_queries,
 )
-from surefind.confidence.calibration import Calibrated, Calibration
-from surefind.confidence.density import LocalDensity
-from surefind.confidence.drift import Drift
-from surefind.confidence.storage import (
+from surefind.confidence.calibration import (
     CALIBRATION,
+    Calibrated,
+    Calibration,
     calibration_documents,
     check_origin,
     read_calibration,
 )
+from surefind.confidence.density import LocalDensity
+from surefind.confidence.drift import Drift
 from surefind.embeddings import Embeddings
 from surefind.encoders.encoder import Encoder
 from surefind.encoders.image_encoder import ImageEncoder
@@ -69,14 +70,12 @@ from surefind.search.query import (
     answer,
     drift_of,
     search_request,
-    uncalibrated_reason,
 )
 from surefind.storage import make_writable
 from surefind.validation import check_choice
 
 T = TypeVar("T")
 
-DUPLICATES = ("skip", "keep")
 DEFAULT_RANKING = "mean"  # expected distance retrieved better with no model measured
 
 
@@ -106,9 +105,7 @@ class Index:
         self, folder: IndexFolder, engine: Engine, encoder: ImageEncoder | None = None
     ) -> None:
         self._folder, self._engine, self._given_encoder = folder, engine, encoder
-        fingerprint = (
-            self.fingerprint
-        )  # not `self`: indexes share the encoder and outlive each other
+        fingerprint = self.fingerprint  # indexes share the encoder: it must not refer to `self`
         self._encoder = _Lazy[ImageEncoder](
             lambda: load_encoder(folder, fingerprint) if encoder is None else encoder
         )
@@ -186,7 +183,18 @@ class Index:
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "surefind": surefind.__version__,
         }
-        opened = _join_or_create(place.place(engine), space, facts, kind)
+        store = place.place(engine)
+        try:
+            opened = open_engine(store)
+        except SurefindError:
+            opened = create_engine(store, space, facts, kind=kind)
+        if opened.facts.get("fingerprint") != fingerprint or opened.space != space:
+            opened.close()
+            raise InvalidArgument(
+                "engine",
+                expected="a place that is new, or holds rows of the same model and ranking",
+                got=f"{without_password(store)}, made with another",
+            )
         if isinstance(encoder, Encoder | OnnxEncoder):
             encoder.save(place.model)
         place.write(engine)  # last: without it the folder counts as unfinished
@@ -213,8 +221,7 @@ class Index:
         """
         place = IndexFolder(Path(folder))
         written = place.read()
-        opened = open_engine(place.place(engine or written))
-        index = cls(place, opened, encoder)
+        index = cls(place, open_engine(place.place(engine or written)), encoder)
         if encoder is not None:
             index.check_model(encoder.fingerprint, "the given encoder")
         elif place.model.exists():
@@ -285,7 +292,7 @@ class Index:
             InvalidArgument: An id is known with other content, or an argument is invalid.
             TooManyRejected: More unreadable images than `max_bad_share`.
         """
-        check_choice("duplicates", duplicates, DUPLICATES)
+        check_choice("duplicates", duplicates, ("skip", "keep"))
         pictures = pictures_of(images, ids, metadata)
         if not len(pictures):
             raise SurefindError("no images to add")
@@ -370,10 +377,7 @@ class Index:
     def verify(self) -> list[str]:
         """Read everything; return the problems found."""
         problems = [*self._engine.verify(), *self._folder.documents.problems()]
-        for read in (
-            lambda: self.encoder if self.has_model else None,
-            lambda: self.calibrated,
-        ):
+        for read in (lambda: self.has_model and self.encoder, lambda: self.calibrated):
             try:
                 read()
             except SurefindError as error:
@@ -501,10 +505,12 @@ class Index:
         """
         if not len(views):
             raise InvalidArgument("views", expected="at least one", got="none")
-        request = search_request(self._engine, k, ranking, where, radius=radius, expand=expand)
+        request = search_request(
+            self._engine, k, ranking, where, radius=radius, expand=expand, views=len(views)
+        )
         encoded = views if isinstance(views, Embeddings) else self.encoder.encode(views)
         fused = fuse(encoded, correlation=correlation)
-        return self._answer(fused, [f"{len(encoded)} views"], request, views=len(encoded))[0]
+        return self._answer(fused, [f"{len(views)} views"], request)[0]
 
     def neighbours(
         self,
@@ -523,7 +529,7 @@ class Index:
         query = self._engine.find([id]).embeddings
         if not len(query):
             raise UnknownItem(f"no image of the index has the id {id[:80]!r}")
-        return self._answer(query, [id], request, inside=True)[0]
+        return self._answer(query, [id], request)[0]
 
     def nearest(
         self,
@@ -642,44 +648,18 @@ class Index:
 
         If it is replaced between the two reads, the checksums are outdated and `newest` reloads.
         """
-        documents = self._folder.documents
+        documents, ranking = self._folder.documents, self.space.ranking
         digests = documents.digests(CALIBRATION)
         if not digests:
             return digests, None
-        return digests, read_calibration(
-            documents, fingerprint=self.fingerprint, ranking=self.space.ranking
-        )
+        return digests, read_calibration(documents, fingerprint=self.fingerprint, ranking=ranking)
 
     def _answer(
-        self,
-        query: Embeddings,
-        names: Sequence[str],
-        request: SearchRequest,
-        *,
-        views: int = 1,
-        inside: bool = False,
+        self, query: Embeddings, names: Sequence[str], request: SearchRequest
     ) -> list[SearchResult]:
         calibrated: Calibrated | str | None = self.calibrated
         if calibrated is None:
             calibrated = f"not calibrated yet: surefind calibrate {self._folder.path} DATA"
-        else:
-            calibrated = uncalibrated_reason(self._engine, request, views) or calibrated
-        return answer(self._engine, query, names, request, calibrated, inside=inside)
-
-
-def _join_or_create(place: str, space: Space, facts: Mapping[str, Any], kind: str) -> Engine:
-    try:
-        engine = open_engine(place)
-    except SurefindError as missing:
-        try:
-            return create_engine(place, space, facts, kind=kind)
-        except SurefindError as error:
-            raise error from missing
-    if engine.facts.get("fingerprint") != facts["fingerprint"] or engine.space != space:
-        engine.close()
-        raise InvalidArgument(
-            "engine",
-            expected="a place that is new, or holds rows of the same model and ranking",
-            got=f"{without_password(place)}, made with another",
-        )
-    return engine
+        elif request.uncalibrated is not None:
+            calibrated = request.uncalibrated
+        return answer(self._engine, query, names, request, calibrated)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import add
 from pathlib import Path
 from typing import NamedTuple
 
@@ -95,14 +96,7 @@ class Added(NamedTuple):
     stopped: bool = False  # before all were processed
 
     def plus(self, other: "Added") -> "Added":
-        return Added(
-            self.added + other.added,
-            self.known + other.known,
-            self.replaced + other.replaced,
-            self.duplicates + other.duplicates,
-            self.rejected + other.rejected,
-            self.stopped or other.stopped,
-        )
+        return Added(*map(add, self, other))._replace(stopped=self.stopped or other.stopped)
 
 
 def add_pictures(

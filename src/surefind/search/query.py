@@ -39,6 +39,8 @@ class SearchRequest(NamedTuple):
     where: Where | None
     radius: float | None  # a distance, not squared
     expand: int  # neighbours for query expansion
+    inside: bool  # queries are rows of the index, left out of hits and neighbours
+    uncalibrated: str | None  # why a calibrated index gives no confidence, if so
 
 
 def search_request(
@@ -50,11 +52,11 @@ def search_request(
     radius: float | None = None,
     expand: int = 0,
     inside: bool = False,
+    views: int = 1,
 ) -> SearchRequest:
     """Check the options of a search; `ranking` defaults to the engine's own.
 
-    k may exceed the engine's limit only if the index has fewer rows. With `inside`, the query is a
-    row of the index, which takes one of the hits.
+    k may exceed the engine's limit, less a query inside, only if the index has fewer rows.
     """
     ranking = engine.space.ranking if ranking is None else ranking
     check_choice("ranking", ranking, RANKINGS)
@@ -71,21 +73,15 @@ def search_request(
             expected=f"at most {most:,}, the limit of this index's engine",
             got=f"{requested:,}",
         )
-    return SearchRequest(int(k), ranking, where, radius, int(expand))
-
-
-def uncalibrated_reason(engine: Engine, request: SearchRequest, views: int) -> str | None:
-    """Reason why a calibrated index gives no confidence for this search, if any."""
     reasons = {
-        "where": request.where is not None,
-        "expand": request.expand > 0,
-        f"ranking={request.ranking}": request.ranking != engine.space.ranking,
+        "where": where is not None,
+        "expand": expand > 0,
+        f"ranking={ranking}": ranking != engine.space.ranking,
         "several views": views > 1,
     }
-    for what, applies in reasons.items():
-        if applies:
-            return f"no confidence with {what}: the calibration holds for plain searches"
-    return None
+    what = next((what for what, applies in reasons.items() if applies), None)
+    why = what and f"no confidence with {what}: the calibration holds for plain searches"
+    return SearchRequest(int(k), ranking, where, radius, int(expand), inside, why)
 
 
 def answer(
@@ -94,13 +90,10 @@ def answer(
     names: Sequence[str],
     request: SearchRequest,
     calibrated: Calibrated | str,
-    *,
-    inside: bool = False,
 ) -> list[SearchResult]:
-    """Return one result per query.
+    """Return one result per query; their names are ids if they are inside the index.
 
-    `calibrated` is a calibration, or the reason why there is no confidence. With `inside`, queries
-    are rows of the index, with these names as ids; they are left out of hits and neighbours.
+    `calibrated` is a calibration, or the reason why there is no confidence.
     """
     engine.space.check(query)
     k = request.k if isinstance(calibrated, str) else max(request.k, NEIGHBOURS)
@@ -108,10 +101,11 @@ def answer(
     for start in range(0, len(query), QUERIES_AT_ONCE):
         rows = slice(start, start + QUERIES_AT_ONCE)
         some = _expanded(engine, query[rows], request) if request.expand else query[rows]
-        near = nearest(engine, some, k + inside, ranking=request.ranking, where=request.where)
-        if inside:
+        count = k + request.inside
+        near = nearest(engine, some, count, ranking=request.ranking, where=request.where)
+        if request.inside:
             near = near.besides(names_of(engine, near), names[rows], k)
-        results += _describe(engine, some, near, names[rows], request, calibrated, inside=inside)
+        results += _describe(engine, some, near, names[rows], request, calibrated)
     return results
 
 
@@ -152,8 +146,6 @@ def _describe(
     names: Sequence[str],
     request: SearchRequest,
     calibrated: Calibrated | str,
-    *,
-    inside: bool,
 ) -> list[SearchResult]:
     """Make one result per query; for a calibrated one `near` has more rows than hits."""
     query = query.detach().to("cpu").to(torch.float32)
@@ -186,7 +178,7 @@ def _describe(
             ).tolist()
         if not isinstance(calibrated, str) and count >= NEIGHBOURS:
             neighbourhood = calibrated.collect_neighbourhood(
-                engine, some, its, distances=distances, inside=inside
+                engine, some, its, distances=distances, inside=request.inside
             )
             judged = calibrated.calibration.judge(neighbourhood)
             beyond = [None] * max(0, hits - NEIGHBOURS)  # not calibrated

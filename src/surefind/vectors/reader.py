@@ -63,9 +63,6 @@ def read_vectors(
         ids: Name of that of ids.
         vectors: Name of that of vectors.
 
-    Returns:
-        The vectors.
-
     Raises:
         InvalidFile: The file cannot be read or holds no usable vectors.
     """

@@ -18,10 +18,14 @@ from surefind.confidence.calibrate import (
     own_queries,
     rows_without_copies,
 )
-from surefind.confidence.calibration import Calibrated, Calibration
+from surefind.confidence.calibration import (
+    Calibrated,
+    Calibration,
+    calibration_documents,
+    read_calibration,
+)
 from surefind.confidence.density import LocalDensity
-from surefind.confidence.labelled_queries import check_queries
-from surefind.confidence.storage import calibration_documents, read_calibration
+from surefind.confidence.labelled_queries import QueryVariance, check_queries
 from surefind.confidence.variance_heads import VarianceHeads
 from surefind.embeddings import Gaussians
 from surefind.encoders.encoder import POINT_VAR
@@ -106,9 +110,8 @@ class Upgrade:
         texts = [""] * count if labels is None else as_texts(labels, count)
         for its, text in zip(facts, texts, strict=False):
             its |= {"label": text} if text else {}
-        Rows(
-            tuple(names), embeddings, ("",) * len(names), tuple(facts)
-        )  # checks lengths and ids before the folder is created
+        # Checks lengths and ids before the folder is created.
+        Rows(tuple(names), embeddings, ("",) * len(names), tuple(facts))
         index = self.make_index(folder, engine=engine, kind=kind)
         index.add_embeddings(embeddings, names, metadata=facts)
         index.adopt(self.calibrated)
@@ -216,17 +219,13 @@ def calibrate(
     once = rows_without_copies(given, names)
     mean, names = given[once], [names[row] for row in once]
     groups = np.unique(names, return_inverse=True)[1]
-    dim, query_variance = mean.shape[1], None
+    dim, query_variance = mean.shape[1], QueryVariance(None, np.zeros(len(mean)))
     if learn_variance:
         query_variance = fit_query_variance(
             mean, groups, what="vectors", seed=seed, progress=progress
         )
     with TemporaryDirectory(prefix="surefind-") as folder:
-        facts = {
-            "fingerprint": fingerprint_of(
-                dim, None if query_variance is None else query_variance.heads
-            )
-        }
+        facts = {"fingerprint": fingerprint_of(dim, query_variance.heads)}
         space = Space(Gaussians.family, dim, RANKING)
         engine = create_engine(str(Path(folder) / "gallery"), space, facts, kind="auto")
         engine.add(
@@ -244,7 +243,7 @@ def calibrate(
             queries,
             targets or CalibrationTargets(),
             source=f"{len(given)} labelled vectors",
-            query_variance=None if query_variance is None else query_variance.at(rows),
+            query_variance=query_variance.at(rows),
             progress=progress,
         )
         engine.close()
