@@ -11,13 +11,12 @@ from surefind.cli.demo import demo
 from surefind.cli.doctor import doctor
 from surefind.cli.encode import encode
 from surefind.cli.errors import EXIT_CODES
-from surefind.cli.evaluate import evaluate
+from surefind.cli.evaluate import evaluate, reproduce
 from surefind.cli.figures import figures
 from surefind.cli.index import index
 from surefind.cli.info import info, verify
 from surefind.cli.options import Command, Debug, Quiet, register
 from surefind.cli.output import set_verbosity
-from surefind.cli.reproduce import reproduce
 from surefind.cli.search import search
 from surefind.cli.serve import serve
 from surefind.cli.share import export, push
