@@ -20,11 +20,11 @@ from surefind.cli.rendering import (
     COLUMNS,
     PREVIEW_COLUMNS,
     PREVIEW_LINES,
+    finite,
     hits_table,
     preview,
     query_heading,
-    result_as_dict,
-    results_as_csv,
+    result_as_csv,
 )
 from surefind.confidence.conformal import VERDICTS
 from surefind.search.hits import Hit, SearchResult
@@ -118,7 +118,9 @@ def test_the_heading_shows_how_many_hits_to_check():
 def test_csv_has_a_line_per_hit_that_reads_back():
     name = 'comma, "quote"\nline.jpg'
     found = [result(hit(name, p_within=0.5)), result(query="nothing"), result(hit("b"), hit("c"))]
-    rows = list(csv.DictReader(io.StringIO(",".join(COLUMNS) + "\n" + results_as_csv(found))))
+    rows = list(
+        csv.DictReader(io.StringIO(",".join(COLUMNS) + "\n" + "".join(map(result_as_csv, found))))
+    )
     assert [row["id"] for row in rows] == [name, "b", "c"]
     assert [row["rank"] for row in rows] == ["1", "1", "2"]
     assert float(rows[0]["expected_distance"]) == 1.5
@@ -130,7 +132,7 @@ def test_csv_has_a_line_per_hit_that_reads_back():
 
 def test_json_holds_everything_and_only_numbers_that_json_knows():
     found = result(hit(std=math.inf, metadata={"year": 2020, "seen": True}))
-    facts = json.loads(json.dumps(result_as_dict(found), allow_nan=False))
+    facts = json.loads(json.dumps(finite(found.as_dict()), allow_nan=False))
     assert facts["hits"][0].pop("std") is None
     assert facts["hits"][0] == {
         name: value for name, value in found.hits[0].as_dict().items() if name != "std"

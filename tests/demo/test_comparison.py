@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from surefind.demo.comparison import HitConfidence, Row, compared, lead
+from surefind.demo.results import HitConfidence, Row, compared, lead
 from surefind.metrics.bootstrap import Estimate
 
 CLASSES, EACH = 40, 25

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from surefind.demo.queries import best_with, count_verdicts, foreign_question
+from surefind.demo.results import best_with, count_verdicts, foreign_question
 from surefind.images.catalog import Catalog
 from surefind.search.hits import Hit, SearchResult
 

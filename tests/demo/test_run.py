@@ -10,7 +10,7 @@ from small_demo import TINY, Finished, Interrupting
 from surefind import Index, Upgrade
 from surefind.confidence.match_model import folds_of
 from surefind.demo import run_demo
-from surefind.demo.comparison import by_signals
+from surefind.demo.results import by_signals
 from surefind.demo.run import KEPT_OUT
 from surefind.images.catalog import Catalog
 from surefind.reports.result import EvalResult

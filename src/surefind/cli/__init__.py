@@ -1,1 +1,1 @@
-"""One file per command: parse, call the library, print."""
+"""The commands: parse, call the library, print."""

@@ -1,4 +1,4 @@
-"""surefind calibrate: fit the confidence of hits to labelled queries."""
+"""surefind calibrate and surefind upgrade: confidence for an index, or for any vectors."""
 
 import json
 from collections.abc import Sequence
@@ -19,6 +19,7 @@ from surefind.cli.options import (
     VarianceOption,
     split_of,
 )
+from surefind.cli.output import note, print_some, rejected_as_json, stages
 
 if TYPE_CHECKING:
     from surefind.confidence.calibration import Calibration
@@ -76,7 +77,6 @@ def calibrate(
         surefind calibrate photos.index labelled/ --precision 0.99 --plot fit.png
         surefind calibrate photos.index new-queries/ --check
     """
-    from surefind.cli.output import stages
     from surefind.storage import make_writable
 
     if check and plot is not None:
@@ -107,7 +107,7 @@ def calibrate(
     if as_json:
         print(json.dumps(calibration.summary()))
     else:
-        print_calibration(folder, calibration)
+        _print(folder, calibration)
     if plot is not None:
         save(draw_confidence(calibration), plot)
         if not as_json:
@@ -136,7 +136,6 @@ def _check(folder: Path, data: str, split: Split, engine: str | None, *, as_json
 
     import numpy as np
 
-    from surefind.cli.output import note, print_some, rejected_as_json, stages
     from surefind.vectors.reader import read_vectors
 
     rejected: Sequence[Rejection] = ()
@@ -180,11 +179,63 @@ def _check(folder: Path, data: str, split: Split, engine: str | None, *, as_json
         raise Exit(NO_GUARANTEE)
 
 
-def print_calibration(folder: Path, calibration: "Calibration") -> None:
+def upgrade(
+    vectors: Annotated[
+        Path,
+        Argument(metavar="VECTORS", help="Labelled vectors: a .npz, .npy or .parquet file."),
+    ],
+    output: Annotated[Path, Option("--output", "-o", help="Folder for the upgrade.")],
+    precision: PrecisionOption = 0.95,
+    probability: ProbabilityOption = 0.9,
+    vectors_name: Annotated[
+        str | None, Option("--vectors", help="Array or column of vectors.")
+    ] = None,
+    labels_name: Annotated[
+        str | None, Option("--labels", help="Array or column of labels.")
+    ] = None,
+    variance: VarianceOption = True,
+    as_json: JsonOption = False,
+) -> None:
+    """Add uncertainty and calibrated confidence to the vectors of any model, unchanged.
+
+    Exit code 3 if the data cannot support the guarantee. Then build an index of vectors with the
+    upgrade as its model, and search it with vectors.
+
+    Examples:
+        surefind upgrade vectors.npz -o clip.upgrade
+        surefind upgrade clip.parquet -o clip.upgrade --vectors vector --labels kind
+        surefind index clip.upgrade gallery.npz -o clip.index
+        surefind search clip.index queries.npz
+    """
+    from surefind.storage import make_writable
+    from surefind.vectors.reader import read_vectors
+    from surefind.vectors.upgrade import calibrate
+
+    targets = sf.CalibrationTargets(precision=precision, probability=probability)
+    given = read_vectors(vectors, vectors=vectors_name, labels=labels_name)
+    if not given.labels:
+        raise sf.InvalidFile(
+            f"{vectors} has no labels",
+            fix="add an array of labels, one per vector, or name it: --labels NAME",
+        )
+    make_writable(output)
+    with stages() as progress:
+        made = calibrate(
+            given.values, given.labels, targets=targets, learn_variance=variance, progress=progress
+        )
+    made.save(output)
+    if as_json:
+        print(json.dumps({"model": str(output), **made.calibration.summary()}))
+    else:
+        _print(output, made.calibration)
+    if made.calibration.guarantee.threshold is None:
+        raise Exit(NO_GUARANTEE)
+
+
+def _print(folder: Path, calibration: "Calibration") -> None:
     """Print facts, quality and guarantees; warnings go to stderr."""
     from rich.console import Console
 
-    from surefind.cli.output import note
     from surefind.cli.rendering import plain_table
     from surefind.confidence import explain
     from surefind.text import printable

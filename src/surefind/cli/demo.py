@@ -15,8 +15,6 @@ from surefind.cli.output import Progressed, bars, line, note
 from surefind.errors import SurefindError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from surefind.demo import DemoResult
     from surefind.demo.run import Stage
 
@@ -86,28 +84,17 @@ def _tell(stage: "Stage") -> None:
 
 
 def _print(result: "DemoResult") -> None:
-    """Print the queries, the table, and how to read it."""
+    """Print the queries, a line for each quantity by its encoder, and how to read them."""
     from rich.console import Console
     from rich.text import Text
 
-    from surefind.cli.rendering import print_result
+    from surefind.cli.rendering import plain_table, print_result
 
     console = Console()
     for question in result.questions:
         console.print(Text.assemble((question.kind, "bold"), f": {question.about}"))
         print_result(console, question.result, question.path, calibration=result.calibration)
         console.print()
-    console.print(_table(result))
-    console.print()
-    for sentence in result.reading:
-        console.print(sentence, highlight=False)
-    print()
-
-
-def _table(result: "DemoResult") -> "Table":
-    """A line for each quantity, below the name of its encoder."""
-    from surefind.cli.rendering import plain_table
-
     table = plain_table(
         "",
         "right first\nhits (R@1)",
@@ -126,4 +113,8 @@ def _table(result: "DemoResult") -> "Table":
                 "-" if row.ece is None else f"{row.ece:.3f} ({row.floor:.3f})",
                 f"{100 * row.answered:.0f} %",
             )
-    return table
+    console.print(table)
+    console.print()
+    for sentence in result.reading:
+        console.print(sentence, highlight=False)
+    print()

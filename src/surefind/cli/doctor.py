@@ -274,27 +274,24 @@ def engines(urls: Sequence[str] = ()) -> list[Finding]:
     """Load faiss and connect to each given server."""
     reinstall = "pip install --force-reinstall faiss-cpu numpy"
     found = [attempt("faiss", partial(_imported, "faiss-cpu"), fix=reinstall)]
-    schemes = [url.partition("://")[0] for url in urls]
-    for scheme, url in zip(schemes, urls, strict=True):
+    for url in urls:
+        scheme = url.partition("://")[0]
         name = scheme if scheme in SERVERS else "engine"
-        found.append(attempt(name, partial(_server, url), fix="see the server's log"))
+        found.append(attempt(name, partial(_server, scheme, url), fix="see the server's log"))
+    named = {finding.name for finding in found}
     return found + [
         Finding(scheme, "absent", f"not tested: surefind doctor --engine {form}")
         for scheme, form in SERVERS.items()
-        if scheme not in schemes
+        if scheme not in named
     ]
 
 
-def _server(url: str) -> str:
-    from surefind.engines.registry import without_password
+def _server(scheme: str, url: str) -> str:
+    from surefind.engines.registry import is_url, without_password
 
-    scheme, separator, _ = url.partition("://")
-    if not separator or scheme not in SERVERS:
-        raise InvalidArgument(
-            "--engine",
-            expected=" or ".join(SERVERS.values()),
-            got=repr(without_password(url)),
-        )
+    shown = without_password(url)
+    if not is_url(url) or scheme not in SERVERS:
+        expected = " or ".join(SERVERS.values())
+        raise InvalidArgument("--engine", expected=expected, got=repr(shown))
     engine = import_module(f"surefind.engines.{scheme}.engine")
-    detail = engine.describe_server(url, seconds=TIMEOUT_SECONDS)
-    return f"{without_password(url)} answers: {detail}"
+    return f"{shown} answers: {engine.describe_server(url, seconds=TIMEOUT_SECONDS)}"

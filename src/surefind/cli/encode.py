@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from typer import Option
 
@@ -18,10 +18,6 @@ from surefind.cli.options import (
 )
 from surefind.cli.output import print_some, rejected_as_json, stages
 from surefind.errors import InvalidArgument, SurefindError
-
-if TYPE_CHECKING:
-    from surefind.encoders.image_encoder import EncodedImages, ImageEncoder
-    from surefind.images.catalog import Catalog
 
 
 def encode(
@@ -42,9 +38,11 @@ def encode(
         surefind encode model photos/ -o photos.npz
         surefind encode model photos/ -o photos.safetensors --runtime onnx
     """
+    import numpy as np
+
     from surefind.distributed import own_device
     from surefind.encoders.onnx.runtime import open_encoder
-    from surefind.storage import make_writable
+    from surefind.storage import make_writable, whole_file
     from surefind.text import printable
 
     if output.suffix.lower() not in (".safetensors", ".npz"):
@@ -60,11 +58,29 @@ def encode(
             max_bad_share=max_bad_share,
             progress=lambda done: progress("encoding images", done, len(catalog)),
         )
-    if not len(encoded.embeddings):
+    embeddings, rejected = encoded.embeddings, encoded.rejected
+    count, seconds = len(embeddings), perf_counter() - started
+    if not count:
         raise SurefindError(f"none of the {len(catalog)} images could be read")
-    seconds = perf_counter() - started
-    _write(output, encoded, catalog.select(encoded.rows.numpy()), encoder)
-    count, rejected = len(encoded.embeddings), encoded.rejected
+    catalog = catalog.select(encoded.rows.numpy())
+    if output.suffix.lower() == ".safetensors":  # its metadata are text
+        about = {"fingerprint": encoder.fingerprint, "ids": json.dumps(catalog.ids)}
+        if catalog.labels:
+            about["labels"] = json.dumps(catalog.labels)
+        embeddings.save(output, about=about)
+    else:
+        arrays: dict[str, Any] = {
+            "ids": np.array(catalog.ids),
+            "vectors": embeddings.mean.numpy(),
+            "family": np.array(embeddings.family),
+            "fingerprint": np.array(encoder.fingerprint),
+        }
+        if encoder.has_variance:
+            arrays["var"] = embeddings.var.numpy()
+        if catalog.labels:
+            arrays["labels"] = np.array(catalog.labels)
+        with whole_file(output) as file:
+            np.savez(file, **arrays)
     if as_json:
         facts = {
             "file": str(output),
@@ -79,32 +95,3 @@ def encode(
     rate = f"{count / seconds:,.0f} images/s"
     print(f"{printable(str(output))}: {count:,} images in {seconds:.1f} s ({rate})")
     print_some("could not be read", [f"{bad.path}: {bad.reason}" for bad in rejected])
-
-
-def _write(
-    output: Path, encoded: "EncodedImages", catalog: "Catalog", encoder: "ImageEncoder"
-) -> None:
-    """Write one row per image of the catalog, atomically."""
-    import numpy as np
-
-    from surefind.storage import whole_file
-
-    embeddings = encoded.embeddings
-    if output.suffix.lower() == ".safetensors":  # its metadata are text
-        about = {"fingerprint": encoder.fingerprint, "ids": json.dumps(catalog.ids)}
-        if catalog.labels:
-            about["labels"] = json.dumps(catalog.labels)
-        embeddings.save(output, about=about)
-        return
-    arrays: dict[str, Any] = {
-        "ids": np.array(catalog.ids),
-        "vectors": embeddings.mean.numpy(),
-        "family": np.array(embeddings.family),
-        "fingerprint": np.array(encoder.fingerprint),
-    }
-    if encoder.has_variance:
-        arrays["var"] = embeddings.var.numpy()
-    if catalog.labels:
-        arrays["labels"] = np.array(catalog.labels)
-    with whole_file(output) as file:
-        np.savez(file, **arrays)

@@ -121,15 +121,12 @@ def index(
         catalog = changed(catalog, ids=names).select(rows)
         return catalog, open_index(open_encoder(model, runtime, device=own_device()))
 
-    stop = StopRequest()
-    world = ProcessGroup.join(TIMEOUT)
     policy = {"duplicates": duplicates, "replace": replace, "max_bad_share": max_bad_share}
+    options = policy | {"should_stop": StopRequest()}
+    world = ProcessGroup.join(TIMEOUT)
     try:
         set_verbosity(quiet=not world.is_main)
-        done = _index_images(
-            world, prepare, images, remove=gone, compact=compact,
-            options=policy | {"should_stop": stop},
-        )  # fmt: skip
+        done = _index_images(world, prepare, images, remove=gone, compact=compact, options=options)
     finally:
         world.leave()
     if world.is_main:
@@ -284,11 +281,8 @@ def _open(
         return sf.Index.create(output, made_by, engine=engine or EMBEDDED, kind=kind, ranking=own)
     written = folder.read()
     if engine is not None and without_password(engine) != written:
-        raise sf.InvalidArgument(
-            "--engine",
-            expected=f"{written}, the vector store of {output}",
-            got=without_password(engine),
-        )
+        expected = f"{written}, the vector store of {output}"
+        raise sf.InvalidArgument("--engine", expected=expected, got=without_password(engine))
     encoder = None if isinstance(made_by, sf.Upgrade) else made_by
     index = sf.Index.open(output, engine=engine, encoder=encoder)
     try:

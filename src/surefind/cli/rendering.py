@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,20 +56,24 @@ def preview(source: ImageSource | None) -> Text:
     return text
 
 
-def result_as_dict(result: SearchResult) -> dict[str, Any]:
-    """Return a result for JSON; infinite and NaN numbers become None."""
-    return {name: _finite(value) for name, value in result.as_dict().items()}
+def finite(value: Any) -> Any:
+    """Return a value for JSON; infinite and NaN numbers become None."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {name: finite(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(inner) for inner in value]
+    return value
 
 
-def results_as_csv(results: Iterable[SearchResult]) -> str:
+def result_as_csv(result: SearchResult) -> str:
     """Return a line per hit, without a header; unknown values are empty."""
-    text = io.StringIO()
+    text, facts = io.StringIO(), finite(result.as_dict())
     writer = csv.writer(text, lineterminator="\n")
-    for result in results:
-        facts = result_as_dict(result)
-        for rank, hit in enumerate(facts["hits"]):
-            row = facts | hit | {"rank": rank + 1, "metadata": json.dumps(hit["metadata"])}
-            writer.writerow([row[name] for name in COLUMNS])
+    for rank, hit in enumerate(facts["hits"]):
+        row = facts | hit | {"rank": rank + 1, "metadata": json.dumps(hit["metadata"])}
+        writer.writerow([row[name] for name in COLUMNS])
     return text.getvalue()
 
 
@@ -188,13 +192,3 @@ class Shortened:
 def _digits(value: float, count: int) -> str:
     """Format with `count` significant digits."""
     return f"{value:#.{count}g}".rstrip(".")
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {name: _finite(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(inner) for inner in value]
-    return value

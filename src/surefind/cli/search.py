@@ -83,7 +83,7 @@ def search(
     """
     from rich.console import Console
 
-    from surefind.cli.rendering import COLUMNS, print_result, result_as_dict, results_as_csv
+    from surefind.cli.rendering import COLUMNS, finite, print_result, result_as_csv
     from surefind.text import printable_lines
 
     if as_json and as_csv:
@@ -111,13 +111,13 @@ def search(
             batches = _embed_images(index, queries, unread)
         found = _search(index, batches, options, results, views=views)
         if as_json:
-            facts = [result_as_dict(result) for result, _ in found]
+            facts = [finite(result.as_dict()) for result, _ in found]
             print(json.dumps({"index": str(folder), "results": facts}, allow_nan=False))
         elif as_csv:
             show = printable_lines if sys.stdout.isatty() else str
             print(",".join(COLUMNS))
             for result, _ in found:
-                print(show(results_as_csv([result])), end="")
+                print(show(result_as_csv(result)), end="")
         else:
             console, calibration = Console(), index.calibration
             for result, source in found:

@@ -17,8 +17,7 @@ from surefind.confidence.calibration import Calibration
 from surefind.confidence.explain import digits, guaranteed
 from surefind.datasets.glyphs import TABLE, GlyphSettings, draw_glyphs, glyphs_folder
 from surefind.datasets.splits import Splits
-from surefind.demo.comparison import BASELINE, BAYESIAN, Row, compare
-from surefind.demo.queries import Question, ask
+from surefind.demo.results import BASELINE, BAYESIAN, Question, Row, ask, compare
 from surefind.images.catalog import Catalog
 from surefind.reports.evaluate import Request, evaluate
 from surefind.reports.protocol import embed_catalog
@@ -34,7 +33,6 @@ from surefind.vectors.upgrade import calibrate
 # What so short a training can guarantee.
 TARGETS = sf.CalibrationTargets(precision=0.75, novelty_level=0.05)
 KEPT_OUT = 3  # of each class: with one, too few are called a match to see how many rightly
-TRY_YOURS = "surefind train photos/ -o model"
 NEW_FOLDER = "name a new folder: surefind demo -o FOLDER"
 STAGES = 8
 PATHS = {  # in the folder, by their names in JSON
@@ -61,18 +59,6 @@ class DemoSize:
     steps: int = 400  # of training, of either encoder
     batch_classes: int = 32
     ladder: int = 40  # queries that the report corrupts step by step
-
-    def recipe(self, name: str, *, seed: int) -> sf.Recipe:
-        """Return a recipe for glyphs with fewer steps."""
-        changes = {
-            "seed": seed,
-            "batch.classes": self.batch_classes,
-            "schedule.steps": self.steps,
-            "schedule.validate_every": max(1, self.steps // 5),
-            "schedule.checkpoint_every": max(1, self.steps // 10),  # lost by an interruption
-        }
-        settings = [f"{key}={value}" for key, value in changes.items()]
-        return sf.Recipe.read(f"{name}+glyphs", settings)
 
 
 @dataclass
@@ -129,7 +115,7 @@ class DemoResult:
             "queries": [question.as_dict() for question in self.questions],
             "asked": self.asked,
             "paths": {name: str(self.folder / inside) for name, inside in PATHS.items()},
-            "next": [self.open_page, TRY_YOURS],
+            "next": [self.open_page, "surefind train photos/ -o model"],
         }
 
 
@@ -168,7 +154,18 @@ def run_demo(
         calibration = demo.calibrate(index)
         demo.evaluate()
         rows, reading = demo.upgrade(baseline, gallery, index, calibration)
-        questions, asked = demo.ask(index, kept_out, glyphs)
+        with demo.stage("asking three queries") as (stage, _):
+            assert glyphs.foreign is not None, "glyphs come with symbols"
+            kept_in = ReportFolder(folder / "report").embeddings
+            symbols = embed_catalog(encoder, glyphs.foreign, kept_in=kept_in)
+            questions, asked = ask(index, kept_out, symbols, folder / "queries")
+            counts = asked["kept_out"]
+            stage.figure = (
+                f"of {len(kept_out)} glyphs kept out, {counts['match']} match "
+                f"({asked['right_matches']} rightly), {counts['unsure']} unsure, "
+                f"{counts['no_match']} no match; of {asked['symbols']} symbols "
+                f"{asked['foreign_symbols']} no match"
+            )
     return DemoResult(
         folder, seed, TARGETS.precision, tuple(demo.stages), rows, reading, questions, asked,
         calibration,
@@ -201,11 +198,9 @@ def claim(folder: Path, size: DemoSize, *, seed: int) -> None:
 def divide(test: Catalog, *, seed: int) -> tuple[Catalog, Catalog]:
     """Return the images to search, and of each class KEPT_OUT drawn at random to ask with."""
     draw = np.random.default_rng(seed)
-    codes = range(len(test.classes))
-    drawn = (draw.choice(np.flatnonzero(test.codes == c), KEPT_OUT, replace=False) for c in codes)
-    outside = {int(row) for its in drawn for row in its}
-    inside = [row for row in range(len(test)) if row not in outside]
-    return test.select(inside), test.select(sorted(outside))
+    rows = (np.flatnonzero(test.codes == code) for code in range(len(test.classes)))
+    outside = np.sort([draw.choice(its, KEPT_OUT, replace=False) for its in rows], axis=None)
+    return test.select(np.delete(np.arange(len(test)), outside)), test.select(outside)
 
 
 @dataclass
@@ -249,8 +244,16 @@ class _Demo:
 
     def train(self, glyphs: Splits, kind: str, recipe_name: str, folder: Path) -> sf.Encoder:
         """Train a model; a finished one is used as it is, an unfinished one goes on."""
-        recipe = self.size.recipe(recipe_name, seed=self.seed)
-        steps = recipe.schedule.steps
+        steps = self.size.steps
+        changes = {
+            "seed": self.seed,
+            "batch.classes": self.size.batch_classes,
+            "schedule.steps": steps,
+            "schedule.validate_every": max(1, steps // 5),
+            "schedule.checkpoint_every": max(1, steps // 10),  # lost by an interruption
+        }
+        settings = [f"{key}={value}" for key, value in changes.items()]
+        recipe = sf.Recipe.read(f"{recipe_name}+glyphs", settings)
         with self.stage(f"training the {kind}") as (stage, tell):
             begun = (folder / "run" / "recipe.toml").is_file()
             stage.reused = begun and is_trained(folder, recipe)
@@ -357,26 +360,8 @@ class _Demo:
             return compare(
                 gallery,
                 points=torch.from_numpy(read_vectors(file).values),
-                upgrade=upgrade.curve,
+                upgrade=upgrade,
                 embeddings=index.items(gallery.ids).embeddings,
-                confidence=calibration.curve,
-                precision=TARGETS.precision,
+                calibration=calibration,
                 seed=self.seed,
             )
-
-    def ask(
-        self, index: sf.Index, kept_out: Catalog, glyphs: Splits
-    ) -> tuple[tuple[Question, ...], dict[str, Any]]:
-        with self.stage("asking three queries") as (stage, _):
-            assert glyphs.foreign is not None, "glyphs come with symbols"
-            kept_in = ReportFolder(self.folder / "report").embeddings
-            symbols = embed_catalog(index.encoder, glyphs.foreign, kept_in=kept_in)
-            questions, asked = ask(index, kept_out, symbols, self.folder / "queries")
-            counts = asked["kept_out"]
-            stage.figure = (
-                f"of {len(kept_out)} glyphs kept out, {counts['match']} match "
-                f"({asked['right_matches']} rightly), {counts['unsure']} unsure, "
-                f"{counts['no_match']} no match; of {asked['symbols']} symbols "
-                f"{asked['foreign_symbols']} no match"
-            )
-        return questions, asked

@@ -1,19 +1,27 @@
-"""Who knows when the first hit is wrong? Both encoders: distances, variance, confidence."""
+"""The table of who knows when the first hit is wrong, and three queries: easy, hard, foreign."""
 
-from typing import NamedTuple
+import io
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 from scipy.stats import rankdata  # type: ignore[import-untyped]
 
 from surefind import metrics
-from surefind.confidence.calibration import Curve
+from surefind.confidence.calibration import Calibration
+from surefind.confidence.conformal import MATCH, NO_MATCH, UNSURE
 from surefind.confidence.guarantee import guarantee_precision
 from surefind.confidence.match_model import folds_of
 from surefind.embeddings import Embeddings, Gaussians
 from surefind.images.catalog import Catalog
 from surefind.metrics.bootstrap import Estimate
+from surefind.reports.protocol import Embedded
 from surefind.reports.signals import (
     COSINE,
     DEPTH,
@@ -22,10 +30,14 @@ from surefind.reports.signals import (
     signal_name,
     uncertainty_signals,
 )
+from surefind.search.hits import SearchResult
+from surefind.search.index import Index
+from surefind.storage import make_writable, write_whole
 
 RATIO = "ratio_1_20"  # the best signal that needs no training
 BASELINE, BAYESIAN = "triplet baseline", "Bayesian encoder"
 RESAMPLES = 500
+SHOWN = 3  # hits of each query
 
 Values = NDArray[np.float64]
 Groups = NDArray[np.int64]
@@ -81,12 +93,6 @@ def by_signals(
     return sure | {COSINE: sure[COSINE]._replace(probability=platt)}
 
 
-def by_curve(curve: Curve) -> HitConfidence:
-    """Take the cross-fitted confidences of a calibration."""
-    confidence = np.array(curve.confidence)
-    return HitConfidence(confidence, np.array(curve.right), confidence)
-
-
 def lead(first: HitConfidence, second: HitConfidence, groups: Groups, *, seed: int) -> Estimate:
     """By how much the first AUROC is above the second; the interval resamples whole classes."""
     one, other = first.wrong_hits(groups), second.wrong_hits(groups)
@@ -106,21 +112,22 @@ def compare(
     gallery: Catalog,
     *,
     points: torch.Tensor,
-    upgrade: Curve,
+    upgrade: Calibration,
     embeddings: Embeddings,
-    confidence: Curve,
-    precision: float,
+    calibration: Calibration,
     seed: int,
 ) -> tuple[tuple[Row, ...], tuple[str, ...]]:
     """Return the rows of the table, and sentences on how to read it.
 
-    Everything is about the same queries: the images of the gallery, in its order. `points` are
-    the baseline's vectors, `embeddings` those of the Bayesian encoder.
+    The queries are the images of the gallery, in its order; `points` are the baseline's vectors.
     """
-    groups = gallery.codes
+    groups, precision = gallery.codes, calibration.guarantee.precision
     plain = by_signals(Gaussians(points, torch.ones(len(points))), gallery, learned=False)
     bayes = by_signals(embeddings, gallery, learned=True)
-    upgraded, sure = by_curve(upgrade), by_curve(confidence)
+    upgraded, sure = (
+        HitConfidence(np.array(curve.confidence), np.array(curve.right), np.array(curve.confidence))
+        for curve in (upgrade.curve, calibration.curve)
+    )
     rows = tuple(
         quantity.row(encoder, name, groups=groups, precision=precision)
         for encoder, name, quantity in (
@@ -156,3 +163,89 @@ def compared(first: Row, second: Row, ahead: Estimate) -> str:
         f"{second.told_by} ({second.auroc:.3f}); the difference is {ahead.value:+.3f}, over "
         f"classes {ahead.low:+.3f} to {ahead.high:+.3f}."
     )
+
+
+@dataclass(frozen=True)
+class Question:
+    """A query, what it truly shows, and what was answered."""
+
+    kind: str  # easy, hard or foreign
+    about: str
+    label: str | None  # none where nothing in the index can be right
+    path: Path
+    result: SearchResult
+
+    def as_dict(self) -> dict[str, Any]:
+        first = self.result.hits[0]
+        label = first.metadata.get("label")
+        return {
+            "kind": self.kind,
+            "about": self.about,
+            "path": str(self.path),
+            "label": self.label,
+            "verdict": self.result.verdict,
+            "confidence": self.result.confidence,
+            "novelty_p_value": self.result.novelty_p_value,
+            "first_hit": first.id,
+            "first_label": label,
+            "right": self.label is not None and label == self.label,
+        }
+
+
+def ask(
+    index: Index, kept_out: Catalog, symbols: Embedded, folder: Path
+) -> tuple[tuple[Question, ...], dict[str, Any]]:
+    """Search all of them; of each verdict one is written to the folder and searched again."""
+    own = index.search(index.encoder.encode(kept_out.files), SHOWN)
+    foreign = index.search(symbols.embeddings, SHOWN)
+    easy = best_with(own, MATCH, by=[result.confidence or 0.0 for result in own])
+    hard = best_with(own, UNSURE, by=kept_out.difficulty)
+    make_writable(folder)
+    questions = []
+    for kind, about, row in (
+        ("easy", "the glyph, of those kept out, that it is surest of", easy),
+        ("hard", "the most spoilt of those it is unsure of", hard),
+    ):
+        path = folder / f"{kind}.png"
+        write_whole(path, kept_out.file(row).read_bytes())
+        answer = index.search(path, SHOWN)
+        questions.append(Question(kind, about, kept_out.labels[row], path, answer))
+    questions.append(foreign_question(index, symbols.catalog, foreign, folder / "foreign.png"))
+    return tuple(questions), count_verdicts(own, kept_out, foreign)
+
+
+def foreign_question(
+    index: Index, symbols: Catalog, theirs: list[SearchResult], path: Path
+) -> Question:
+    """Ask with a chess board; if that passes for a glyph, with the strangest of the symbols."""
+    squares = (np.indices((64, 64)) // 8).sum(axis=0) % 2
+    file = io.BytesIO()
+    Image.fromarray((255 * squares).astype(np.uint8)).save(file, "PNG")
+    about, picture = "a chess board, which is no glyph at all", file.getvalue()
+    if index.search(picture, SHOWN).verdict != NO_MATCH:
+        strange = [-(result.novelty_p_value or 0.0) for result in theirs]
+        about = "the strangest of the symbols, which are no letters"
+        picture = symbols.file(best_with(theirs, NO_MATCH, by=strange)).read_bytes()
+    write_whole(path, picture)
+    return Question("foreign", about, None, path, index.search(path, SHOWN))
+
+
+def best_with(results: Sequence[SearchResult], verdict: str, *, by: Sequence[float]) -> int:
+    """Return the highest of those with the verdict; of all, if none has it."""
+    return max(range(len(results)), key=lambda row: (results[row].verdict == verdict, by[row]))
+
+
+def count_verdicts(
+    own: Sequence[SearchResult], kept_out: Catalog, theirs: Sequence[SearchResult]
+) -> dict[str, Any]:
+    """Count verdicts of glyphs, matches among them that are right, and symbols called foreign."""
+    counts = Counter(result.verdict for result in own)
+    return {
+        "kept_out": {verdict: counts[verdict] for verdict in (MATCH, UNSURE, NO_MATCH)},
+        "right_matches": sum(
+            result.verdict == MATCH and result.hits[0].metadata.get("label") == label
+            for result, label in zip(own, kept_out.labels, strict=True)
+        ),
+        "symbols": len(theirs),
+        "foreign_symbols": sum(result.verdict == NO_MATCH for result in theirs),
+    }
