@@ -12,6 +12,7 @@ from PIL import Image
 
 import surefind as sf
 from surefind.encoders.config import EncoderConfig
+from surefind.engines.filters import Where
 from surefind.engines.space import Space
 from surefind.images.loader import TooManyRejected
 from surefind.search import ingest
@@ -114,7 +115,7 @@ def test_conditions_choose_rows(index, photos):
     label = files(photos)[0].parent.name
     hits = index.search(files(photos)[10], k=20, where=f"label={label}").hits
     assert {hit.metadata["label"] for hit in hits} == {label}
-    assert len(hits) == index.count(sf.engines.Where.parse([f"label={label}"])) == 5
+    assert len(hits) == index.count(Where.parse([f"label={label}"])) == 5
 
 
 @pytest.mark.parametrize("k", [0, -1, 2.5, "a", True, None])
