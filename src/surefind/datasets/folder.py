@@ -1,7 +1,6 @@
 """Class folders, or train, val and test folders of class folders."""
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +9,6 @@ from surefind.errors import InvalidFile
 from surefind.images.catalog import Catalog
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".tif", ".tiff", ".bmp")
-NUMBERED = re.compile(r"\d{1,4}(\.|$)")
 
 
 def read_folder(folder: Path) -> Listing:
@@ -69,33 +67,3 @@ def _walk(folder: str, below: str, root: str) -> Iterator[str]:
                 and entry.is_file()
             ):
                 yield path
-
-
-def read_numbered(name: str, folder: Path, last_training: int) -> Listing:
-    """List class folders named NNN.Name, in `images/` if it exists, else in the folder."""
-    images = folder / "images"
-    catalog = read_folder(images if images.is_dir() else folder).catalog
-    wrong = [label for label in catalog.classes if not NUMBERED.match(label)]
-    if wrong or not catalog.labels:
-        raise InvalidFile(
-            f"{catalog.root}: {f'{wrong[0]!r} is' if wrong else 'its images are in'} no class "
-            "folder named by number, as 001.Name",
-            fix="name the folder of the data set as it was published, or read it as folder:FOLDER",
-        )
-    return list_by_number(name, catalog, last_training)
-
-
-def numbered_label(number: int, name: str = "") -> str:
-    """Label with a padded number, so that labels sort by number.
-
-    >>> numbered_label(7, "Parakeet_Auklet")
-    '007.Parakeet_Auklet'
-    """
-    return f"{number:03d}.{name}" if name else f"{number:03d}"
-
-
-def list_by_number(name: str, catalog: Catalog, last_training: int) -> Listing:
-    """Split by class number: up to `last_training` to train on, the others to test on."""
-    numbers = (int(label.split(".")[0]) for label in catalog.labels)
-    splits = tuple("train" if number <= last_training else "test" for number in numbers)
-    return Listing(name, catalog, splits)

@@ -4,11 +4,10 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
 
-from surefind.datasets.cars196 import is_cars196, read_cars196
-from surefind.datasets.cub200 import is_cub200, read_cub200
 from surefind.datasets.folder import read_folder
 from surefind.datasets.glyphs import glyphs_folder, read_glyphs
 from surefind.datasets.msls import is_msls, read_msls, split_msls
+from surefind.datasets.numbered import is_cars196, is_cub200, read_cars196, read_cub200
 from surefind.datasets.splits import HoldOut, Listing, Splits, divide
 from surefind.datasets.table import read_places, read_rows
 from surefind.errors import InvalidArgument, InvalidFile
