@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from surefind.images.matches import ByLabel
-from surefind.training.hard_negatives import NegativeCache, TupleBatches, choose_cached_rows
+from surefind.training.sampling import NegativeCache, TupleBatches, choose_cached_rows
 
 LABELS = np.repeat(np.arange(20), 5)
 

@@ -301,8 +301,16 @@ def _refuse_tiff_bombs(data: bytes, max_pixels: int) -> None:
         return
     if 0x2B in data[2:4]:
         raise ImageRejected("unsupported format BigTIFF", fix="save it as PNG or as a classic TIFF")
+    if len(data) < 8:
+        return
+    (start,) = struct.unpack_from(order + "L", data, 4)  # of the first page
+    if start + 2 > len(data):
+        return
+    (entries,) = struct.unpack_from(order + "H", data, start)
+    last = min(start + 2 + 12 * entries, len(data) - 11)  # the file may be truncated
     sides = dict.fromkeys(_TILE_SIDES, 1)
-    for tag, kind, count, value in _directory(data, order):
+    for entry in range(start + 2, last, 12):
+        tag, kind, count, value = struct.unpack_from(order + "HHL4s", data, entry)
         if tag in _OFFSETS and count > _MAX_TILES:
             raise ImageRejected(f"too many strips or tiles: {count:,}, at most {_MAX_TILES:,}")
         if tag in _TILE_SIDES:
@@ -313,20 +321,6 @@ def _refuse_tiff_bombs(data: bytes, max_pixels: int) -> None:
         raise ImageRejected(
             f"too many pixels in a tile: {width * height:,}, at most {max_pixels:,}"
         )
-
-
-def _directory(data: bytes, order: str) -> list[tuple[int, int, int, bytes]]:
-    """Tag, type, count and value of each entry of the first page, as far as the file goes."""
-    if len(data) < 8:
-        return []
-    (start,) = struct.unpack_from(order + "L", data, 4)
-    if start + 2 > len(data):
-        return []
-    (count,) = struct.unpack_from(order + "H", data, start)
-    last = min(start + 2 + 12 * count, len(data) - 11)
-    return [
-        struct.unpack_from(order + "HHL4s", data, entry) for entry in range(start + 2, last, 12)
-    ]
 
 
 class _QuietPillow:
