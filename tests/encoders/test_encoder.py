@@ -8,6 +8,7 @@ import torch
 from surefind.embeddings import Gaussians, VonMisesFisher
 from surefind.encoders import Encoder, EncoderConfig
 from surefind.encoders.encoder import POINT_VAR
+from surefind.encoders.heads import log_map
 from surefind.errors import InvalidArgument
 from surefind.images.preprocess import Preprocessing
 
@@ -46,7 +47,7 @@ def test_the_variance_head_gives_one_over_kappa_on_the_sphere(tiny, pixels):
     embeddings = encoder(pixels)
     assert isinstance(embeddings, VonMisesFisher) and encoder.scale is None
     torch.testing.assert_close(
-        1 / embeddings.kappa, encoder.variance_head(encoder.features(pixels))
+        1 / embeddings.kappa, encoder.variance_head(log_map(encoder.features(pixels)))
     )
 
 

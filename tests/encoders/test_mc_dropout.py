@@ -8,6 +8,7 @@ from torch import nn
 
 from surefind.embeddings import Gaussians
 from surefind.encoders import Encoder, EncoderConfig, McDropoutEncoder
+from surefind.encoders.heads import log_map
 from surefind.encoders.mc_dropout import _SharedDropout
 from surefind.errors import InvalidArgument
 from surefind.images.preprocess import Preprocessing
@@ -48,11 +49,11 @@ def naive(encoder: Encoder, pixels: torch.Tensor, *, passes: int, seed: int) -> 
         other = copy.deepcopy(encoder.variance_head)
         other.dropout = ByHand(encoder.config.head_dropout, generator)
         with torch.no_grad():
-            features = encoder.eval().features(pixel[None])
+            logs = log_map(encoder.eval().features(pixel[None]))
             means = []
             for _ in range(passes):
-                mean = head(features)
-                other(features)  # draws, too
+                mean = head(logs)
+                other(logs)  # draws, too
                 means.append((mean / mean.norm(dim=1, keepdim=True)).double())
         centre = sum(means) / passes
         per_dimension = sum((mean - centre) ** 2 for mean in means) / (passes - 1)

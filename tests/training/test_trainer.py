@@ -13,6 +13,7 @@ from surefind.errors import InvalidFile, SurefindError
 from surefind.images.loader import TooManyRejected
 from surefind.training.build import make_encoder
 from surefind.training.data import Batches
+from surefind.training.hard_negatives import choose_cached_rows
 from surefind.training.monitor import TrainingStopped
 from surefind.training.run_folder import read_log
 from surefind.training.trainer import Validation, train
@@ -66,19 +67,19 @@ def test_the_cache_is_filled_at_its_cadence_and_only_violating_triplets_are_used
     splits, recipe, tmp_path, monkeypatch
 ):
     filled, plans = [], []
-    fill, load = Batches._fill, Batches._load
+    load = Batches._load
 
-    def count_fill(self, step):
+    def count_fill(matches, rows, *, size, seed, step):
         filled.append(step)
-        return fill(self, step)
+        return choose_cached_rows(matches, rows, size=size, seed=seed, step=step)
 
-    def record_plans(self, plan_of, start, end):
+    def record_plans(self, start, end):
         cache = self.cache
-        for batch in load(self, plan_of, start, end):
+        for batch in load(self, start, end):
             plans.append((cache, batch.plan))
             yield batch
 
-    monkeypatch.setattr(Batches, "_fill", count_fill)
+    monkeypatch.setattr("surefind.training.data.choose_cached_rows", count_fill)
     monkeypatch.setattr(Batches, "_load", record_plans)
     mined = recipe(
         batch={"kind": "tuples", "tuples": 5, "negatives": 3},

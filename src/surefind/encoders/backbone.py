@@ -137,7 +137,14 @@ def build_backbone(
         download = pretrained and weights is None
         model = _timm_model(name, pretrained=download, drop_rate=drop_rate, size=size)
     if weights is not None:
-        load_weights(model, Path(weights), ignore=_is_unused(model))
+        classifier = getattr(model, "pretrained_cfg", {}).get("classifier") or ()
+        named = [classifier] if isinstance(classifier, str) else classifier
+        unused = tuple(f"{part}." for part in named)
+        load_weights(
+            model,
+            Path(weights),
+            ignore=lambda name: name.startswith(unused) or name.endswith("num_batches_tracked"),
+        )
     return Backbone(model, name=name, default_preprocessing=default_preprocessing(name))
 
 
@@ -251,13 +258,6 @@ def _offline_if_unreachable() -> Iterator[None]:
         constants.HF_HUB_OFFLINE = before
 
 
-def _is_unused(model: nn.Module) -> Callable[[str], bool]:
-    """Predicate for names of a classifier's tensors, and of counters of training steps."""
-    named = getattr(model, "pretrained_cfg", {}).get("classifier") or ()
-    starts = tuple(f"{name}." for name in ([named] if isinstance(named, str) else named))
-    return lambda name: name.startswith(starts) or name.endswith("num_batches_tracked")
-
-
 def load_weights(
     module: nn.Module, path: Path, *, ignore: Callable[[str], bool] = lambda _: False
 ) -> None:
@@ -281,7 +281,24 @@ def read_tensors(
                 if not ignore(name)
             }
             needed = {name: tuple(t.shape) for name, t in wanted.items() if not ignore(name)}
-            _check_shapes(path, shapes, needed)
+            kinds = {
+                "missing": [name for name in needed if name not in shapes],
+                "unknown": [name for name in shapes if name not in needed],
+                "of another shape": [
+                    f"{name}: {shape}, expected {needed[name]}"
+                    for name, shape in shapes.items()
+                    if needed.get(name, shape) != shape
+                ],
+            }
+            odd = [
+                f"{len(some)} {kind} (such as {some[0]})" for kind, some in kinds.items() if some
+            ]
+            if odd:
+                raise InvalidFile(
+                    f"{path} has weights of another architecture: of {len(needed)} tensors "
+                    + ", ".join(odd),
+                    fix="use the backbone of these weights, with timm's tensor names",
+                )
             tensors = {name: file.get_tensor(name) for name in shapes}
     except (FileNotFoundError, IsADirectoryError) as error:
         raise InvalidFile(f"{path} does not exist or is not a file") from error
@@ -295,26 +312,6 @@ def read_tensors(
         if not torch.isfinite(tensor).all():
             raise InvalidFile(f"{path} has values that are not finite, in {name}")
     return tensors
-
-
-def _check_shapes(
-    path: Path, found: dict[str, tuple[int, ...]], wanted: dict[str, tuple[int, ...]]
-) -> None:
-    missing = [name for name in wanted if name not in found]
-    unknown = [name for name in found if name not in wanted]
-    other = [
-        f"{name}: {found[name]}, expected {wanted[name]}"
-        for name in found
-        if name in wanted and found[name] != wanted[name]
-    ]
-    kinds = {"missing": missing, "unknown": unknown, "of another shape": other}
-    parts = [f"{len(some)} {kind} (such as {some[0]})" for kind, some in kinds.items() if some]
-    if parts:
-        raise InvalidFile(
-            f"{path} has weights of another architecture: of {len(wanted)} tensors "
-            + ", ".join(parts),
-            fix="use the backbone of these weights, with timm's tensor names",
-        )
 
 
 def import_torchvision() -> ModuleType:

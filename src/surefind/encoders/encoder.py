@@ -20,8 +20,6 @@ from surefind.encoders.hub import check_hub_id, model_folder, pack, upload, whol
 from surefind.encoders.image_encoder import ImageEncoder, evaluating
 from surefind.encoders.model_card import model_card
 
-__all__ = ["POINT_VAR", "Encoder", "EncoderConfig"]
-
 POINT_VAR = 1e-8  # of embeddings without variance: far below any distance between images
 
 
@@ -207,12 +205,12 @@ class Encoder(ImageEncoder, nn.Module):
     def moments(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Means (N, D) and variances (N,) of a feature map; on the sphere, 1 / kappa."""
         logs = log_map(features)
-        mean = self.mean_head.read(logs).float()
+        mean: Tensor = self.mean_head(logs).float()
         if self.config.unit_means or self.config.family != "gaussian":
             mean = functional.normalize(mean, dim=1)
         if self.variance_head is None:
             return mean, mean.new_full(mean.shape[:1], POINT_VAR)
-        var = self.variance_head.read(logs).float()
+        var = self.variance_head(logs).float()
         return (mean if self.scale is None else self.scale * mean), var
 
     def empty(self) -> Embeddings:

@@ -34,18 +34,12 @@ def pool(logs: LogMap, p: Tensor | float) -> Tensor:
 
     Relative to the largest value nothing overflows (1000^20 would). One logarithm serves every
     head: 2^(p log x) measures 10 times as fast as x^p, and twice as fast as with base e.
+
+    >>> pool(log_map(torch.tensor([3.0, 4.0]).reshape(1, 1, 1, 2)), 2.0)  # sqrt((9 + 16) / 2)
+    tensor([[3.5355]])
     """
     mean_power = (p * logs.relative).exp2_().mean(dim=2)
     return (logs.largest + mean_power.log2() / p).exp2()
-
-
-def gem(features: Tensor, p: Tensor | float) -> Tensor:
-    """Generalised mean of the positive part of a map (N, C, H, W), (N, C).
-
-    >>> gem(torch.tensor([3.0, 4.0]).reshape(1, 1, 1, 2), 2.0)  # sqrt((9 + 16) / 2)
-    tensor([[3.5355]])
-    """
-    return pool(log_map(features), p)
 
 
 def inverse_softplus(value: float) -> float:
@@ -68,10 +62,7 @@ class GeM(nn.Module):
     def p(self) -> Tensor:
         return 1 + functional.softplus(self.raw_p)
 
-    def forward(self, features: Tensor) -> Tensor:
-        return self.pool(log_map(features))
-
-    def pool(self, logs: LogMap) -> Tensor:
+    def forward(self, logs: LogMap) -> Tensor:
         return pool(logs, self.p)
 
     def extra_repr(self) -> str:
@@ -79,7 +70,7 @@ class GeM(nn.Module):
 
 
 class MeanHead(nn.Module):
-    """GeM, dropout, one linear layer: (N, C, H, W) -> (N, dim).
+    """GeM, dropout, one linear layer: the logarithms of a map -> (N, dim).
 
     With `unit_pooling` the pooled features have length 1, so that a step of the optimiser means
     the same for every backbone.
@@ -94,19 +85,13 @@ class MeanHead(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.linear = nn.Linear(channels, dim)
 
-    def forward(self, features: Tensor) -> Tensor:
-        return self.read(log_map(features))
-
-    def pool(self, features: Tensor) -> Tensor:
-        """Input of the linear layer, (N, C)."""
-        return self._pool(log_map(features))
-
-    def read(self, logs: LogMap) -> Tensor:
-        mean: Tensor = self.linear(self.dropout(self._pool(logs)))
+    def forward(self, logs: LogMap) -> Tensor:
+        mean: Tensor = self.linear(self.dropout(self.pool(logs)))
         return mean
 
-    def _pool(self, logs: LogMap) -> Tensor:
-        pooled = self.gem.pool(logs)
+    def pool(self, logs: LogMap) -> Tensor:
+        """Input of the linear layer, (N, C)."""
+        pooled: Tensor = self.gem(logs)
         return functional.normalize(pooled, dim=1) if self.unit_pooling else pooled
 
     @torch.no_grad()
@@ -132,7 +117,7 @@ class MeanHead(nn.Module):
 
 
 class VarianceHead(nn.Module):
-    """GeM, dropout, two linear layers with ReLU, softplus plus a floor: (N, C, H, W) -> (N,).
+    """GeM, dropout, two linear layers with ReLU, softplus plus a floor: logarithms -> (N,).
 
     The floor keeps variances positive. The last layer starts small, so that every variance begins
     near `initial`. `layer_norm` standardises the pooled features, which are positive and nearly
@@ -160,11 +145,8 @@ class VarianceHead(nn.Module):
             self.last.weight.mul_(0.1)
             self.last.bias.fill_(inverse_softplus(initial - floor))
 
-    def forward(self, features: Tensor) -> Tensor:
-        return self.read(log_map(features))
-
-    def read(self, logs: LogMap) -> Tensor:
-        pooled = self.gem.pool(logs)
+    def forward(self, logs: LogMap) -> Tensor:
+        pooled = self.gem(logs)
         if self.layer_norm:
             pooled = functional.layer_norm(pooled, pooled.shape[1:])
         hidden = functional.relu(self.hidden(self.dropout(pooled)))

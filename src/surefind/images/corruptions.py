@@ -1,6 +1,6 @@
 """Corruptions of images (blur, occlusion, crop, noise) in five levels, for any image size."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import sqrt
 
 import numpy as np
@@ -33,11 +33,15 @@ def corrupt(image: Image.Image, kind: str, level: int, *, seed: Seed) -> Image.I
     check_choice("level", str(level), tuple(str(known) for known in range(LEVELS + 1)))
     if level == 0:
         return image
-    return _CORRUPTIONS[kind](image, level, np.random.default_rng(seed))
-
-
-def _blur(image: Image.Image, level: int, _random: np.random.Generator) -> Image.Image:
-    return image.filter(ImageFilter.GaussianBlur(BLUR[level] * min(image.size)))
+    random = np.random.default_rng(seed)
+    if kind == "blur":
+        return image.filter(ImageFilter.GaussianBlur(BLUR[level] * min(image.size)))
+    if kind == "occlusion":
+        return _occlude(image, level, random)
+    if kind == "crop":
+        window = _window(image.size, KEPT[level], random)
+        return image.resize(image.size, Image.Resampling.BICUBIC, box=window)
+    return _add_noise(image, level, random)
 
 
 def _occlude(image: Image.Image, level: int, random: np.random.Generator) -> Image.Image:
@@ -47,11 +51,6 @@ def _occlude(image: Image.Image, level: int, random: np.random.Generator) -> Ima
     hidden = image.copy()
     hidden.paste((red, green, blue), (left, top, right, bottom))
     return hidden
-
-
-def _crop(image: Image.Image, level: int, random: np.random.Generator) -> Image.Image:
-    window = _window(image.size, KEPT[level], random)
-    return image.resize(image.size, Image.Resampling.BICUBIC, box=window)
 
 
 def _add_noise(image: Image.Image, level: int, random: np.random.Generator) -> Image.Image:
@@ -79,11 +78,3 @@ def _window(
     width, height = (side * sqrt(share) for side in size)
     left, top = x * (size[0] - width), y * (size[1] - height)
     return left, top, left + width, top + height
-
-
-_CORRUPTIONS: dict[str, Callable[[Image.Image, int, np.random.Generator], Image.Image]] = {
-    "blur": _blur,
-    "occlusion": _occlude,
-    "crop": _crop,
-    "noise": _add_noise,
-}

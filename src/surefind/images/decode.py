@@ -1,11 +1,16 @@
 """Decode images to RGB pixels, or raise ImageRejected; every image is decoded here."""
 
 import io
+import os
 import re
 import stat
+import struct
+import warnings
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -24,7 +29,6 @@ from pydantic import PositiveInt
 from torch import Tensor
 
 from surefind.errors import InvalidArgument, SurefindError
-from surefind.images._safety import Unfit, quiet_pillow, refuse_tiff_bombs
 from surefind.settings import check_fields
 
 ImageSource = str | Path | bytes | Image.Image | NDArray[np.uint8] | Tensor
@@ -33,6 +37,10 @@ FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP")  # JPEG includes MPO, as
 _CONVERTED = ("1", "L", "P", "RGB", "RGBX", "CMYK", "YCbCr", "HSV")  # by Pillow
 _SIXTEEN_BITS = ("I;16", "I;16L", "I;16B", "I;16N", "I")
 _PREMULTIPLIED = {"La": "LA", "RGBa": "RGBA"}
+_MAX_TILES = 65_535  # or strips, of a TIFF; Pillow creates an object for each before it reads one
+_OFFSETS = (273, 324)  # TIFF tags StripOffsets, TileOffsets
+_TILE_SIDES = (322, 323)  # TIFF tags TileWidth, TileLength
+_SHORT = 3  # TIFF type
 _BITS_PER_SAMPLE = 258  # TIFF tag
 _PHOTOMETRIC = 262  # TIFF tag; 0 means that white is stored as zero
 _ORIENTATION = 0x0112  # EXIF tag
@@ -54,7 +62,11 @@ class ImageRejected(SurefindError):
     """Image that cannot be used: its name, the reason and a remedy."""
 
     def __init__(
-        self, reason: str, *, source: str = "image", fix: str = "replace the image, or leave it out"
+        self,
+        reason: str,
+        *,
+        source: str = "image",
+        fix: str | None = "replace the image, or leave it out",
     ) -> None:
         super().__init__(f"{source}: {reason}", fix=fix)
         self.reason, self.source = reason, source
@@ -94,14 +106,14 @@ def decode(source: ImageSource, policy: DecodePolicy = DEFAULT) -> Tensor:
     torch.Size([3, 2, 5])
     """
     try:
-        with quiet_pillow:
+        with _quiet_pillow:
             if isinstance(source, Tensor):
                 return _given_pixels(source, policy)
             return _upright_pixels(_open(source, policy), policy)
     except InvalidArgument:
         raise
-    except Unfit as unfit:
-        raise ImageRejected(unfit.reason, source=_name(source), fix=unfit.fix) from None
+    except ImageRejected as error:
+        raise ImageRejected(error.reason, source=_name(source), fix=error.fix) from None
     except Exception as error:  # on hostile bytes Pillow raises nearly anything
         raise ImageRejected(_reason(error, policy), source=_name(source)) from error
 
@@ -125,37 +137,37 @@ def _open(source: ImageSource, policy: DecodePolicy) -> Image.Image:
             got=type(source).__name__,
         )
     _check_bytes(len(source), policy.max_bytes)
-    refuse_tiff_bombs(source, policy.max_pixels)
+    _refuse_tiff_bombs(source, policy.max_pixels)
     try:
         return Image.open(io.BytesIO(source), formats=FORMATS)
     except UnidentifiedImageError:
-        raise Unfit(_unidentified(source)) from None
+        raise ImageRejected(_unidentified(source)) from None
 
 
 def _read(path: Path, max_bytes: int) -> bytes:
     try:
         found = path.stat()
         if stat.S_ISDIR(found.st_mode):
-            raise Unfit("a folder, not an image", fix="name the images in it")
+            raise ImageRejected("a folder, not an image", fix="name the images in it")
         if not stat.S_ISREG(found.st_mode):
-            raise Unfit("not a regular file")
+            raise ImageRejected("not a regular file")
         _check_bytes(found.st_size, max_bytes)
         with path.open("rb") as file:
             return file.read(max_bytes + 1)  # it may have grown meanwhile
     except FileNotFoundError:
-        raise Unfit("no such file", fix="check the path") from None
+        raise ImageRejected("no such file", fix="check the path") from None
     except (OSError, ValueError) as error:  # ValueError: an impossible file name
         reason = getattr(error, "strerror", None) or str(error)
-        raise Unfit(
+        raise ImageRejected(
             f"cannot be read: {reason.lower()}", fix="check the path and its permissions"
         ) from None
 
 
 def _check_bytes(size: int, max_bytes: int) -> None:
     if size == 0:
-        raise Unfit("empty file")
+        raise ImageRejected("empty file")
     if size > max_bytes:
-        raise Unfit(
+        raise ImageRejected(
             f"too many bytes: {size:,}, at most {max_bytes:,}",
             fix="shrink the image, or allow more: DecodePolicy(max_bytes=...)",
         )
@@ -163,12 +175,12 @@ def _check_bytes(size: int, max_bytes: int) -> None:
 
 def _check_size(width: int, height: int, policy: DecodePolicy) -> None:
     if width < 1 or height < 1:
-        raise Unfit(f"no pixels: {width} x {height}")
+        raise ImageRejected(f"no pixels: {width} x {height}")
     fix = "shrink the image, or allow more: DecodePolicy({}=...)"
     if width * height > policy.max_pixels:
-        raise Unfit(_too_many(width * height, policy), fix=fix.format("max_pixels"))
+        raise ImageRejected(_too_many(width * height, policy), fix=fix.format("max_pixels"))
     if max(width, height) > policy.max_side:
-        raise Unfit(
+        raise ImageRejected(
             f"too long a side: {max(width, height):,}, at most {policy.max_side:,}",
             fix=fix.format("max_side"),
         )
@@ -200,7 +212,7 @@ def _to_rgb(image: Image.Image) -> Image.Image:
         white = Image.new("RGBA", image.size, "white")
         return Image.alpha_composite(white, image).convert("RGB")
     if image.mode not in _CONVERTED:
-        raise Unfit(f"unsupported mode {image.mode}", fix="save it as an 8-bit RGB image")
+        raise ImageRejected(f"unsupported mode {image.mode}", fix="save it as an 8-bit RGB image")
     return image.convert("RGB")
 
 
@@ -213,7 +225,7 @@ def _eight_bits(image: Image.Image) -> NDArray[np.uint8]:
         inverted = image.tag_v2.get(_PHOTOMETRIC) == 0
     low, high = int(values.min()), int(values.max())
     if low < 0 or high >= 1 << depth:
-        raise Unfit(
+        raise ImageRejected(
             f"unsupported grey values from {low} to {high}, expected {depth} bits",
             fix="save it as an 8-bit or 16-bit grey image",
         )
@@ -280,3 +292,67 @@ def _reason(error: Exception, policy: DecodePolicy) -> str:
 
 def _too_many(pixels: int, policy: DecodePolicy) -> str:
     return f"too many pixels: {pixels:,}, at most {policy.max_pixels:,}"
+
+
+def _refuse_tiff_bombs(data: bytes, max_pixels: int) -> None:
+    """Reject a TIFF with huge or too many tiles; of repeated tags the largest counts."""
+    order = {b"II": "<", b"MM": ">"}.get(data[:2])
+    if order is None or data[2:4] not in (b"\x2a\0", b"\0\x2a", b"\x2b\0", b"\0\x2b"):
+        return
+    if 0x2B in data[2:4]:
+        raise ImageRejected("unsupported format BigTIFF", fix="save it as PNG or as a classic TIFF")
+    if len(data) < 8:
+        return
+    (start,) = struct.unpack_from(order + "L", data, 4)  # of the first page
+    if start + 2 > len(data):
+        return
+    (entries,) = struct.unpack_from(order + "H", data, start)
+    last = min(start + 2 + 12 * entries, len(data) - 11)  # the file may be truncated
+    sides = dict.fromkeys(_TILE_SIDES, 1)
+    for entry in range(start + 2, last, 12):
+        tag, kind, count, value = struct.unpack_from(order + "HHL4s", data, entry)
+        if tag in _OFFSETS and count > _MAX_TILES:
+            raise ImageRejected(f"too many strips or tiles: {count:,}, at most {_MAX_TILES:,}")
+        if tag in _TILE_SIDES:
+            (side,) = struct.unpack(order + ("H2x" if kind == _SHORT else "L"), value)
+            sides[tag] = max(sides[tag], side)
+    width, height = sides.values()
+    if width * height > max_pixels:
+        raise ImageRejected(
+            f"too many pixels in a tile: {width * height:,}, at most {max_pixels:,}"
+        )
+
+
+class _QuietPillow:
+    """Ignore Pillow's warnings, in any number of threads.
+
+    `warnings.catch_warnings` swaps the filters of the whole process, so overlapping threads
+    restore them wrongly. Here the first thread adds one filter and the last one removes it.
+    """
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        self._lock = Lock()
+        self._inside = 0
+        self._filter: object = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                warnings.filterwarnings("ignore", module=r"PIL\.")
+                self._filter = warnings.filters[0]
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                with suppress(ValueError):  # a catch_warnings of the caller ended meanwhile
+                    cast("list[Any]", warnings.filters).remove(self._filter)
+
+
+_quiet_pillow = _QuietPillow()
+if hasattr(os, "register_at_fork"):  # a lost thread may hold the lock
+    os.register_at_fork(after_in_child=_quiet_pillow.reset)

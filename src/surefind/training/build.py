@@ -1,6 +1,5 @@
 """Build encoder, images, loss and optimiser from a recipe."""
 
-from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from torch import nn
 from surefind.encoders.backbone import backbone_channels, default_preprocessing
 from surefind.encoders.config import EncoderConfig
 from surefind.encoders.encoder import Encoder
+from surefind.encoders.heads import log_map
 from surefind.errors import InvalidArgument
 from surefind.images.catalog import Catalog
 from surefind.losses import (
@@ -19,7 +19,6 @@ from surefind.losses import (
     TripletLoss,
     TripletRegressionLoss,
 )
-from surefind.training.augment import Augmentation
 from surefind.training.data import TrainingImages
 from surefind.training.recipe import LossPart, OptimiserPart, Recipe
 from surefind.training.sampling import Rows, Stream, rng
@@ -50,12 +49,11 @@ def make_encoder(recipe: Recipe) -> Encoder:
 
 def make_images(recipe: Recipe, catalog: Catalog, encoder: Encoder) -> TrainingImages:
     part = recipe.augment
-    augmentation = Augmentation(part.rotation, part.scale, part.jitter, part.hue, part.flip)
     return TrainingImages(
         catalog,
         encoder.preprocessing,
         size=part.size or recipe.encoder.size,
-        augmentation=augmentation if part.use else None,
+        augmentation=part if part.use else None,
         seed=recipe.seed,
         threads=1 if recipe.data.workers else max(1, torch.get_num_threads()),
     )
@@ -89,7 +87,8 @@ def start_from_images(recipe: Recipe, encoder: Encoder, images: TrainingImages, 
     encoder.eval()
     with torch.inference_mode():
         pixels = (encoder.prepare(pixels) for _, pixels in images.plain(some))
-        parts = [encoder.mean_head.pool(encoder.features(batch)) for batch in pixels]
+        maps = (log_map(encoder.features(batch)) for batch in pixels)
+        parts = [encoder.mean_head.pool(logs) for logs in maps]
     together = torch.cat(parts).clone()  # tensors of inference mode take no gradient
     if pca:
         encoder.mean_head.start_from_pca(together)
@@ -113,39 +112,7 @@ def make_loss(part: LossPart) -> TripletCriterion:
 
 
 def make_optimiser(encoder: Encoder, part: OptimiserPart) -> torch.optim.Adam:
-    """Adam over backbone, mean head and variance head, each with its learning rate."""
-    freeze_backbone(encoder, part)
-    variance = [] if encoder.variance_head is None else list(encoder.variance_head.parameters())
-    backbone = list(encoder.backbone.parameters())
-    apart = {id(parameter) for parameter in [*variance, *backbone]}
-    groups = (
-        ([p for p in encoder.parameters() if id(p) not in apart], part.lr),
-        (backbone, part.lr if part.backbone_lr is None else part.backbone_lr),
-        (variance, part.lr if part.variance_lr is None else part.variance_lr),
-    )
-    return _adam(groups, part.weight_decay)
-
-
-def make_variance_optimiser(encoder: Encoder, *, lr: float) -> torch.optim.Adam:
-    """Adam over the variance head; everything else is frozen."""
-    assert encoder.variance_head is not None
-    encoder.requires_grad_(False)
-    encoder.variance_head.requires_grad_(True)
-    return _adam([(list(encoder.variance_head.parameters()), lr)], weight_decay=0.0)
-
-
-def _adam(
-    groups: Sequence[tuple[list[nn.Parameter], float]], weight_decay: float
-) -> torch.optim.Adam:
-    trained = [([p for p in parameters if p.requires_grad], lr) for parameters, lr in groups]
-    return torch.optim.Adam(
-        [{"params": some, "lr": lr, "initial_lr": lr} for some, lr in trained if some],
-        weight_decay=weight_decay,
-    )
-
-
-def freeze_backbone(encoder: Encoder, part: OptimiserPart) -> None:
-    """Freeze the backbone, or those of its parameters that the recipe names."""
+    """Adam over what the recipe does not freeze; backbone and heads have their own rates."""
     encoder.requires_grad_(True)
     if part.freeze == "backbone":
         encoder.backbone.requires_grad_(False)
@@ -162,6 +129,28 @@ def freeze_backbone(encoder: Encoder, part: OptimiserPart) -> None:
             )
         for parameter in named:
             parameter.requires_grad_(False)
+    variance = [] if encoder.variance_head is None else list(encoder.variance_head.parameters())
+    backbone = list(encoder.backbone.parameters())
+    apart = {id(parameter) for parameter in [*variance, *backbone]}
+    groups = (
+        ([p for p in encoder.parameters() if id(p) not in apart], part.lr),
+        (backbone, part.lr if part.backbone_lr is None else part.backbone_lr),
+        (variance, part.lr if part.variance_lr is None else part.variance_lr),
+    )
+    trained = [([p for p in some if p.requires_grad], lr) for some, lr in groups]
+    return torch.optim.Adam(
+        [{"params": some, "lr": lr, "initial_lr": lr} for some, lr in trained if some],
+        weight_decay=part.weight_decay,
+    )
+
+
+def make_variance_optimiser(encoder: Encoder, *, lr: float) -> torch.optim.Adam:
+    """Adam over the variance head; everything else is frozen."""
+    assert encoder.variance_head is not None
+    encoder.requires_grad_(False)
+    encoder.variance_head.requires_grad_(True)
+    parameters = list(encoder.variance_head.parameters())
+    return torch.optim.Adam([{"params": parameters, "lr": lr, "initial_lr": lr}], weight_decay=0.0)
 
 
 def train_mode(encoder: Encoder, *, batch_norm: str) -> None:

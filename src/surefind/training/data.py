@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -22,9 +22,9 @@ from surefind.images.catalog import Catalog
 from surefind.images.loader import Loader, Rejection
 from surefind.images.matches import Matches
 from surefind.images.preprocess import Preprocessing
-from surefind.training.augment import Augmentation
+from surefind.training.augment import augment
 from surefind.training.hard_negatives import NegativeCache, TupleBatches, choose_cached_rows
-from surefind.training.recipe import Recipe
+from surefind.training.recipe import AugmentPart, Recipe
 from surefind.training.sampling import BalancedBatches, BatchPlan, Rows, Stream, rng
 
 MOST_MAP_BYTES = 8 << 30
@@ -57,7 +57,7 @@ class TrainingImages(Dataset[Loaded]):
         preprocessing: Preprocessing,
         *,
         size: int,
-        augmentation: Augmentation | None,
+        augmentation: AugmentPart | None,
         seed: int,
         threads: int,
     ) -> None:
@@ -86,7 +86,8 @@ class TrainingImages(Dataset[Loaded]):
         if self.augmentation is None or len(loaded.positions) == 0:
             return loaded
         seed = int(rng(self.seed, Stream.VIEW, request.step).integers(1 << 62))
-        views = self.augmentation(loaded.inputs, self.size, torch.Generator().manual_seed(seed))
+        generator = torch.Generator().manual_seed(seed)
+        views = augment(self.augmentation, loaded.inputs, self.size, generator)
         return loaded._replace(inputs=views)
 
     def plain(self, rows: Rows) -> Iterator[tuple[Rows, Tensor]]:
@@ -263,42 +264,38 @@ class Batches:
         while start < end:
             stop = min(end, (start // every + 1) * every)
             if mines and (self.cache is None or start % every == 0):
-                self.cache = self._fill(start)
-            yield from self._load(self._plans(), start, stop)
+                rows = choose_cached_rows(
+                    self.matches,
+                    self.rows,
+                    size=self.recipe.mining.cache,
+                    seed=self.recipe.seed,
+                    step=self.offset + start,
+                )
+                ours, means = self.source.embed_means(rows[self.group.share(len(rows))])
+                gather = self.group.gather_array
+                self.cache = NegativeCache(gather(ours), gather(means))
+            yield from self._load(start, stop)
             start = stop
 
-    def _fill(self, step: int) -> NegativeCache:
-        rows = choose_cached_rows(
-            self.matches,
-            self.rows,
-            size=self.recipe.mining.cache,
-            seed=self.recipe.seed,
-            step=self.offset + step,
-        )
-        ours, means = self.source.embed_means(rows[self.group.share(len(rows))])
-        return NegativeCache(self.group.gather_array(ours), self.group.gather_array(means))
-
-    def _plans(self) -> Callable[[int], BatchPlan]:
+    def _load(self, start: int, end: int) -> Iterator[StepBatch]:
         batch, seed = self.recipe.batch, self.recipe.seed
+        batches: BalancedBatches | TupleBatches
         if self.cache is None:
-            return BalancedBatches(self.matches, self.rows, batch.classes, batch.images, seed).plan
-        return TupleBatches(
-            self.matches,
-            self.cache,
-            tuples=batch.tuples,
-            negatives=batch.negatives,
-            margin=self.recipe.loss.own_margin,
-            seed=seed,
-        ).plan
-
-    def _load(
-        self, plan_of: Callable[[int], BatchPlan], start: int, end: int
-    ) -> Iterator[StepBatch]:
+            batches = BalancedBatches(self.matches, self.rows, batch.classes, batch.images, seed)
+        else:
+            batches = TupleBatches(
+                self.matches,
+                self.cache,
+                tuples=batch.tuples,
+                negatives=batch.negatives,
+                margin=self.recipe.loss.own_margin,
+                seed=seed,
+            )
         plans: deque[BatchPlan] = deque()  # loading runs ahead of training
 
         def requests() -> Iterator[LoadRequest]:
             for step in range(self.offset + start, self.offset + end):
-                plan = plan_of(step)
+                plan = batches.plan(step)
                 plans.append(plan)
                 yield LoadRequest(step, plan.rows[self.group.share(len(plan.rows))])
 

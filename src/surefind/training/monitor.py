@@ -54,7 +54,21 @@ class TrainingMonitor:
         value = float(loss)
         if self.first_loss is None and math.isfinite(value):
             self.first_loss = value
-        self._count(self._symptoms(value, float(gradient), embeddings.detach()), step)
+        mean, first = embeddings.mean.detach(), self.first_loss
+        unit = normalize(mean, dim=1)
+        var = float(embeddings.var.median())
+        largest = MAX_SPREAD * max(1.0, float(mean.square().sum(1).mean()))
+        found = {
+            "the loss is not finite": not math.isfinite(value),
+            "the gradient is not finite": not math.isfinite(float(gradient)),
+            "all images are embedded at one point": len(unit) > 1
+            and float(unit.var(dim=0).sum()) < 1e-4,
+            "the loss is far above where it started": first is not None
+            and value > 1 + 5 * abs(first),
+            "the variance has collapsed to its floor": self.floor > 0 and var < 1.01 * self.floor,
+            "the variance explodes": var * embeddings.dim > largest,
+        }
+        self._count([symptom for symptom, is_there in found.items() if is_there], step)
 
     def check_empty_batch(self, step: int) -> None:
         """Count a step without a triplet."""
@@ -67,20 +81,3 @@ class TrainingMonitor:
                 raise TrainingStopped(f"step {step}: {symptom}", fix=ADVICE[symptom])
             if steps == self.warns_after:
                 log.warning("step %d: %s; %s", step, symptom, ADVICE[symptom])
-
-    def _symptoms(self, loss: float, gradient: float, embeddings: Embeddings) -> list[str]:
-        mean, first = embeddings.mean, self.first_loss
-        unit = normalize(mean, dim=1)
-        var = float(embeddings.var.median())
-        largest = MAX_SPREAD * max(1.0, float(mean.square().sum(1).mean()))
-        found = {
-            "the loss is not finite": not math.isfinite(loss),
-            "the gradient is not finite": not math.isfinite(gradient),
-            "all images are embedded at one point": len(unit) > 1
-            and float(unit.var(dim=0).sum()) < 1e-4,
-            "the loss is far above where it started": first is not None
-            and loss > 1 + 5 * abs(first),
-            "the variance has collapsed to its floor": self.floor > 0 and var < 1.01 * self.floor,
-            "the variance explodes": var * embeddings.dim > largest,
-        }
-        return [symptom for symptom, is_there in found.items() if is_there]

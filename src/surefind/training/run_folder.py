@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, TextIO
 import torch
 
 from surefind.datasets.splits import Splits
-from surefind.encoders.encoder import Encoder
 from surefind.errors import InvalidFile
 from surefind.images.loader import Rejection
 from surefind.storage import make_writable, write_whole
@@ -127,10 +126,6 @@ class RunFolder:
         if self.is_main:
             facts = {"recipe": json.dumps(recipe.as_dict()), "images": _images(splits)}
             save_state(self.state_path, {**state, **facts})
-
-    def save_model(self, encoder: Encoder, facts: Mapping[str, Any]) -> None:
-        if self.is_main:
-            encoder.save(self.output, card=facts)
 
     def write_rejected(self, rejected: Iterable[Rejection]) -> None:
         """List every rejected image with the reason."""

@@ -74,9 +74,14 @@ class BalancedBatches:
 
     def plan(self, step: int) -> BatchPlan:
         random = rng(self.seed, Stream.BATCH, step)
-        if isinstance(self.matches, ByLabel):
-            return self._class_batch(self.matches.codes, random)
-        return self._place_batch(random)
+        if not isinstance(self.matches, ByLabel):
+            return self._place_batch(random)
+        count = len(self._members)
+        chosen = random.choice(count, min(self.classes, count), replace=False)
+        classes = [self._members[number] for number in chosen]
+        rows = [random.choice(some, min(self.images, len(some)), replace=False) for some in classes]
+        together = np.concatenate(rows)
+        return BatchPlan(together, labels=self.matches.codes[together])
 
     @cached_property
     def _members(self) -> list[Rows]:
@@ -86,18 +91,6 @@ class BalancedBatches:
         order = np.argsort(codes, kind="stable")
         starts = np.flatnonzero(np.diff(codes[order])) + 1
         return [rows for rows in np.split(self.rows[order], starts) if len(rows) > 1]
-
-    def _class_batch(self, codes: Rows, random: np.random.Generator) -> BatchPlan:
-        count = len(self._members)
-        rows = [
-            random.choice(members, min(self.images, len(members)), replace=False)
-            for members in (
-                self._members[i]
-                for i in random.choice(count, min(self.classes, count), replace=False)
-            )
-        ]
-        together = np.concatenate(rows)
-        return BatchPlan(together, labels=codes[together])
 
     def _place_batch(self, random: np.random.Generator) -> BatchPlan:
         allowed = np.zeros(int(self.rows.max()) + 1, dtype=bool)

@@ -250,19 +250,17 @@ class _Run:
         )
 
     def _run_phases(self, state: dict[str, Any] | None) -> str:
-        recipe = self.recipe
+        recipe, encoder, images = self.recipe, self.encoder, self.images
+        views = recipe.augment.views
         fitted, held_out = divide_classes(recipe, self.splits.train)
         ended = ALL_STEPS
         if self.progress.phase == "main":
             if state is None:
-                start_from_images(recipe, self.encoder, self.images, fitted)
-            optimiser = make_optimiser(self.encoder, recipe.optimiser)
-            frozen = recipe.optimiser.freeze == "backbone"
-            source = (
-                self._features(fitted)
-                if frozen
-                else PixelSource(self.encoder, self.images, recipe.data.workers)
-            )
+                start_from_images(recipe, encoder, images, fitted)
+            optimiser = make_optimiser(encoder, recipe.optimiser)
+            source: Source = PixelSource(encoder, images, recipe.data.workers)
+            if recipe.optimiser.freeze == "backbone":
+                source = FeatureSource.compute(encoder, images, fitted, views=views)
             phase = Phase("main", fitted, 0, recipe.schedule.steps, source, optimiser)
             ended = self._run_phase(phase, state)
             state = None
@@ -270,23 +268,19 @@ class _Run:
             part = recipe.variance
             if self.progress.phase == "main":
                 if self.progress.best == self.progress.best:
-                    self.encoder.load_state_dict(Encoder.load(self.folder.output).state_dict())
+                    encoder.load_state_dict(Encoder.load(self.folder.output).state_dict())
                 self.progress.phase, self.progress.step = "variance", 0
                 self.progress.best, self.progress.best_step = NAN, 0
                 self.monitor.first_loss = None
-            optimiser = make_variance_optimiser(self.encoder, lr=part.lr)
+            optimiser = make_variance_optimiser(encoder, lr=part.lr)
             if part.margin is not None:
                 self.loss = make_loss(replace(recipe.loss, margin=part.margin))
-            source = self._features(held_out)
+            source = FeatureSource.compute(encoder, images, held_out, views=views)
             offset = recipe.schedule.steps
             self._run_phase(
                 Phase("variance", held_out, offset, part.steps, source, optimiser), state
             )
         return ended
-
-    def _features(self, rows: Rows) -> FeatureSource:
-        views = self.recipe.augment.views
-        return FeatureSource.compute(self.encoder, self.images, rows, views=views)
 
     def _run_phase(self, phase: Phase, state: dict[str, Any] | None) -> str:
         """Run the steps of a phase; return why it ended."""
@@ -313,17 +307,29 @@ class _Run:
             if last or progress.step % schedule.validate_every == 0:
                 self._validate(phase)
             stopping = self.should_stop()
-            if last or stopping or progress.step % schedule.checkpoint_every == 0:
-                self._checkpoint(phase, batches.cache)
+            waited = progress.step - progress.best_step
+            most = schedule.patience * schedule.validate_every
+            exhausted = phase.name == "main" and 0 < most <= waited
+            if last or stopping or exhausted or progress.step % schedule.checkpoint_every == 0:
+                cache = batches.cache
+                self.folder.save_state(
+                    self.recipe,
+                    self.splits,
+                    {
+                        "progress": progress.as_dict(),
+                        "monitor": self.monitor.state_dict(),
+                        "model": self.encoder.state_dict(),
+                        "optimiser": phase.optimiser.state_dict(),
+                        "cache": cache
+                        and (torch.from_numpy(cache.rows), torch.from_numpy(cache.means)),
+                    },
+                )
             if stopping:
                 raise TrainingStopped(
                     f"stopped after step {self._steps_done()}; everything is saved",
                     fix="go on with --resume",
                 )
-            waited = progress.step - progress.best_step
-            most = schedule.patience * schedule.validate_every
-            if phase.name == "main" and 0 < most <= waited:
-                self._checkpoint(phase, batches.cache)
+            if exhausted:
                 return f"no better validation for {waited} steps"
         return ALL_STEPS
 
@@ -360,7 +366,12 @@ class _Run:
         self.monitor.check_step(loss=value, gradient=norm, embeddings=embeddings, step=number + 1)
         if self.recipe.optimiser.clip is not None:
             torch.nn.utils.clip_grads_with_norm_(parameters, self.recipe.optimiser.clip, norm)
-        self._set_learning_rates(phase)
+        # The rates decay by a constant factor per epoch: a function of the step alone.
+        part = self.recipe.batch
+        per_step = part.tuples if part.kind == "tuples" else part.classes * part.images
+        epoch = self.progress.step * per_step // len(phase.rows)
+        for rates in phase.optimiser.param_groups:
+            rates["lr"] = rates["initial_lr"] * self.recipe.optimiser.decay**epoch
         phase.optimiser.step()
         if (number + 1) % self.recipe.schedule.log_every == 0 or number == 0:
             info = self.loss.diagnose(embeddings, **arguments)
@@ -376,14 +387,6 @@ class _Run:
                 )
             )
         return True
-
-    def _set_learning_rates(self, phase: Phase) -> None:
-        """Decay the rates by a constant factor per epoch; a function of the step alone."""
-        batch = self.recipe.batch
-        per_step = batch.tuples if batch.kind == "tuples" else batch.classes * batch.images
-        epoch = self.progress.step * per_step // len(phase.rows)
-        for group in phase.optimiser.param_groups:
-            group["lr"] = group["initial_lr"] * self.recipe.optimiser.decay**epoch
 
     def _validate(self, phase: Phase) -> None:
         """Measure on the validation classes; save the model if it is the best so far.
@@ -421,7 +424,8 @@ class _Run:
             "steps": progress.step,
             "R@1 on validation classes": f"{progress.recall:.4f}",
         }
-        self.folder.save_model(self.encoder, facts)
+        if self.group.is_main:
+            self.encoder.save(self.folder.output, card=facts)
 
     def _log(self, info: StepInfo) -> None:
         if self.log is not None:
@@ -441,17 +445,3 @@ class _Run:
     def _steps_done(self) -> int:
         in_main = self.progress.phase == "main"
         return self.progress.step + (0 if in_main else self.recipe.schedule.steps)
-
-    def _checkpoint(self, phase: Phase, cache: NegativeCache | None) -> None:
-        cached = cache and (torch.from_numpy(cache.rows), torch.from_numpy(cache.means))
-        self.folder.save_state(
-            self.recipe,
-            self.splits,
-            {
-                "progress": self.progress.as_dict(),
-                "monitor": self.monitor.state_dict(),
-                "model": self.encoder.state_dict(),
-                "optimiser": phase.optimiser.state_dict(),
-                "cache": cached,
-            },
-        )

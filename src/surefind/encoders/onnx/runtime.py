@@ -2,7 +2,7 @@
 
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -44,8 +44,21 @@ class OnnxEncoder(ImageEncoder):
         assert config.preprocessing is not None  # always set in a saved model
         self.config, self.preprocessing = config, config.preprocessing
         self.precision = "fp32"
-        self._fingerprint, self._session = fingerprint, _session(content, threads)
+        self._fingerprint = fingerprint
         self._folder: Path | None = None  # that it was loaded from
+        package = require("onnxruntime")
+        options = package.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+        options.log_severity_level = 3  # errors, which are raised as well
+        try:
+            self._session = package.InferenceSession(
+                content, options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:  # of many kinds
+            raise InvalidFile(
+                f"this ONNX Runtime ({package.__version__}) cannot run the export: {error}",
+                fix="pip install -U onnxruntime, or export again",
+            ) from error
 
     @classmethod
     def load(cls, model: str | Path, precision: str = "fp32", *, threads: int = 1) -> Self:
@@ -103,20 +116,6 @@ class OnnxEncoder(ImageEncoder):
 
     def empty(self) -> Embeddings:
         return self.config.distributions(torch.empty(0, self.config.mean_dim), torch.empty(0))
-
-
-def _session(content: bytes, threads: int) -> Any:
-    package = require("onnxruntime")
-    options = package.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    options.log_severity_level = 3  # errors, which are raised as well
-    try:
-        return package.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # of many kinds
-        raise InvalidFile(
-            f"this ONNX Runtime ({package.__version__}) cannot run the export: {error}",
-            fix="pip install -U onnxruntime, or export again",
-        ) from error
 
 
 def open_encoder(
