@@ -40,7 +40,7 @@ class FakeWork:
         self.trained_on |= {*splits.train.classes, *splits.val.classes}
         run = RunFolder(output)
         run.start(recipe)
-        run.save_model(make_encoder(recipe), {})
+        make_encoder(recipe).save(run.output, card={})
         run.write_rejected([])
 
     def evaluate(self, request: Request, *, output: Path, kept_in: Path) -> EvalResult:
