@@ -8,6 +8,7 @@ import math
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -75,8 +76,9 @@ def serve(index: Index, settings: Settings, *, on_ready: Callable[[str], None]) 
     with listen(settings) as listening:  # before any thread is started
         app = make_app(AppState(index, settings))
         host = f"[{settings.host}]" if ":" in settings.host else settings.host or "0.0.0.0"  # noqa: S104 - only shown
-        on_ready(f"http://{host}:{listening.getsockname()[1]}")
-        make_server(app, settings).run(sockets=[listening])
+        server = make_server(app, settings)
+        server.on_ready = partial(on_ready, f"http://{host}:{listening.getsockname()[1]}")
+        server.run(sockets=[listening])
 
 
 def make_app(state: AppState) -> ASGIApp:
@@ -165,7 +167,7 @@ def _refused(error: Exception, served: ServedVersion) -> Refused:
     return Refused(status, served.public_message(error), fix=fix)
 
 
-def make_server(app: ASGIApp, settings: Settings) -> uvicorn.Server:
+def make_server(app: ASGIApp, settings: Settings) -> "_Server":
     """Return uvicorn with limits on what a client can use."""
     protocol = limited_protocol(
         header_seconds=settings.header_seconds, max_connections=settings.connections
@@ -188,6 +190,12 @@ def make_server(app: ASGIApp, settings: Settings) -> uvicorn.Server:
 
 class _Server(uvicorn.Server):
     """uvicorn that returns normally after a signal instead of raising it again."""
+
+    on_ready: Callable[[], None] = staticmethod(lambda: None)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        self.on_ready()  # from here on a signal ends it in order
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         super().handle_exit(sig, frame)
