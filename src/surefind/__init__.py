@@ -1,10 +1,11 @@
-"""Image retrieval that knows how sure it is.
+"""Image search that tells you when to trust it.
 
 Names are loaded when they are first used, so that `import surefind` costs nothing.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from surefind._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from surefind import functional, losses, metrics
@@ -24,27 +25,27 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
-    "Embeddings": "surefind.embeddings",
-    "Encoder": "surefind.encoders.encoder",
-    "EncoderConfig": "surefind.encoders.config",
-    "ImageRejected": "surefind.images.decode",
-    "Hit": "surefind.search.hits",
-    "Index": "surefind.search.index",
-    "Recipe": "surefind.training.recipe",
-    "SearchResult": "surefind.search.hits",
-    "Upgrade": "surefind.vectors.upgrade",
-    "CalibrationTargets": "surefind.confidence.calibrate",
-    "calibrate": "surefind.vectors.upgrade",
-    "open_dataset": "surefind.datasets",
-    "train": "surefind.training.trainer",
-    "Gaussians": "surefind.embeddings",
-    "InvalidArgument": "surefind.errors",
-    "InvalidFile": "surefind.errors",
-    "SurefindError": "surefind.errors",
-    "VonMisesFisher": "surefind.embeddings",
-    "functional": "surefind",
-    "losses": "surefind",
-    "metrics": "surefind",
+    "Embeddings": "embeddings",
+    "Encoder": "encoders.encoder",
+    "EncoderConfig": "encoders.config",
+    "ImageRejected": "images.decode",
+    "Hit": "search.hits",
+    "Index": "search.index",
+    "Recipe": "training.recipe",
+    "SearchResult": "search.hits",
+    "Upgrade": "vectors.upgrade",
+    "CalibrationTargets": "confidence.calibrate",
+    "calibrate": "vectors.upgrade",
+    "open_dataset": "datasets",
+    "train": "training.trainer",
+    "Gaussians": "embeddings",
+    "InvalidArgument": "errors",
+    "InvalidFile": "errors",
+    "SurefindError": "errors",
+    "VonMisesFisher": "embeddings",
+    "functional": "",
+    "losses": "",
+    "metrics": "",
 }
 
 __all__ = [
@@ -71,15 +72,4 @@ __all__ = [
     "train",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module 'surefind' has no attribute {name!r}")
-    if home == "surefind":
-        return import_module(f"surefind.{name}")
-    return getattr(import_module(home), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME])
+__getattr__, __dir__ = lazy_exports(__name__, _HOME)
