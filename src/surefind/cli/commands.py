@@ -5,22 +5,26 @@ from typing import Annotated
 from typer import Exit, Option, Typer
 
 import surefind
-from surefind.cli.calibrate import calibrate, upgrade
+from surefind.cli.calibrate import calibrate
 from surefind.cli.check import check
 from surefind.cli.demo import demo
 from surefind.cli.doctor import doctor
 from surefind.cli.encode import encode
 from surefind.cli.errors import EXIT_CODES
-from surefind.cli.evaluate import evaluate, reproduce
+from surefind.cli.evaluate import evaluate
+from surefind.cli.export import export
 from surefind.cli.figures import figures
 from surefind.cli.index import index
 from surefind.cli.info import info, verify
 from surefind.cli.options import Command, Debug, Quiet, register
 from surefind.cli.output import set_verbosity
+from surefind.cli.push import push
+from surefind.cli.recipes import recipes
+from surefind.cli.reproduce import reproduce
 from surefind.cli.search import search
 from surefind.cli.serve import serve
-from surefind.cli.share import export, push
-from surefind.cli.train import recipes, train
+from surefind.cli.train import train
+from surefind.cli.upgrade import upgrade
 
 PANELS: dict[str, tuple[Command, ...]] = {
     "First steps": (demo, doctor, check, recipes),

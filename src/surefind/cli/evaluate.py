@@ -1,4 +1,4 @@
-"""surefind evaluate and surefind reproduce: measure one model, or all of the paper's tables."""
+"""surefind evaluate: measure a model and write a report."""
 
 import json
 import shlex
@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option
+from typer import Option
 
 from surefind.cli.options import (
     DataArgument,
@@ -15,16 +15,14 @@ from surefind.cli.options import (
     ModelArgument,
     OodOption,
     RuntimeOption,
-    SetOption,
     SplitOption,
 )
-from surefind.cli.output import note, stages
+from surefind.cli.output import stages
 from surefind.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from surefind.reports.result import EvalResult
     from surefind.reports.tables import Value
-    from surefind.training.run_folder import StepInfo
 
 
 def evaluate(
@@ -124,94 +122,3 @@ def _interval(value: "Value", *, half: bool) -> str:
         widest = max(value.high - value.value, value.value - value.low)
         return f"{value.value:.3f}[dim]±{widest:.3f}[/]"
     return f"{value.value:.3f} [dim]{value.low:.3f} to {value.high:.3f}[/]"
-
-
-def reproduce(
-    dataset: Annotated[str, Argument(help="cub200, cars196, msls, or glyphs.")],
-    output: Annotated[Path, Option("--output", "-o", help="Folder for models, results and table.")],
-    data: Annotated[
-        str | None,
-        Option(help="The data: a folder or DATASET:FOLDER. Default: found in $SUREFIND_DATA."),
-    ] = None,
-    train_data: Annotated[
-        str | None,
-        Option(
-            help="For cars196, whose models are trained on CUB-200: the CUB-200 data. Default: "
-            "found in $SUREFIND_DATA. Not needed if the models exist."
-        ),
-    ] = None,
-    backbone: Annotated[str, Option(help="resnet50 or densenet161.")] = "resnet50",
-    scale: Annotated[str, Option(help="paper, or cpu (small backbone, +cpu recipes).")] = "paper",
-    seeds: Annotated[int, Option(help="Number of trainings per row.")] = 1,
-    rows: Annotated[str | None, Option(help="Only these rows: triplet,bayes-gauss")] = None,
-    ood: OodOption = None,
-    settings: SetOption = None,
-    document: Annotated[Path | None, Option("--into", help="Markdown file for the table.")] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Train and evaluate every row of the paper's table; run it again to continue.
-
-    The paper tests the models of cub200 on cars196 (table 2). With the same output folder, both
-    tables share the models; the second table is written to the subfolder cars196.
-
-    Examples:
-        surefind reproduce glyphs -o out --rows triplet,bayes-centred
-        surefind reproduce cub200 -o out --data data/CUB_200_2011 --scale cpu
-        surefind reproduce cars196 -o out --data cars196 --train-data CUB_200_2011
-    """
-    from surefind.cli.errors import GracefulStop, StopRequest
-    from surefind.reports.reproduce.compare import compare, find_place, into, to_markdown
-    from surefind.reports.reproduce.paper import TRAINED_ON
-    from surefind.reports.reproduce.run import (
-        DATASETS,
-        ROWS,
-        Interrupted,
-        Plan,
-        Reporter,
-        choose_rows,
-        claimed,
-        find_source,
-        look_for,
-    )
-    from surefind.reports.reproduce.run import reproduce as run
-    from surefind.storage import write_whole
-    from surefind.validation import check_choice
-
-    check_choice("dataset", dataset, DATASETS)
-    if (other := TRAINED_ON.get(dataset)) and train_data is None:
-        train_data = claimed(output).get("data")
-    plan = Plan(
-        dataset,
-        find_source(dataset, data),
-        output,
-        train_data=look_for(other, train_data) if other else train_data,
-        backbone=backbone,
-        scale=scale,
-        seeds=seeds,
-        rows=ROWS if rows is None else choose_rows([name.strip() for name in rows.split(",")]),
-        settings=tuple(settings or ()),
-        foreign=ood,
-        command=shlex.join(["surefind", *sys.argv[1:]]),
-    )
-    place = f"reproduce-{plan.name}"
-    if document is not None:
-        find_place(document, place)  # checked before the work
-    reporter = Reporter(say=note, on_step=_note_validation, should_stop=StopRequest())
-    try:
-        comparison = compare(plan, run(plan, reporter=reporter))
-    except Interrupted as stopped:
-        raise GracefulStop(stopped.problem, fix=stopped.fix) from stopped
-    text, facts = to_markdown(comparison), comparison.as_dict()
-    write_whole(plan.results_folder / "table.md", text.encode())
-    write_whole(plan.results_folder / "table.json", (json.dumps(facts, indent=1) + "\n").encode())
-    if document is not None:
-        into(document, place, text)
-    if as_json:
-        print(json.dumps(facts))
-    else:
-        print(text, end="")
-
-
-def _note_validation(info: "StepInfo") -> None:
-    if info.recall == info.recall:
-        note(f"    step {info.step}: R@1 on validation classes {info.recall:.3f}")

@@ -8,7 +8,7 @@ import typer
 from typer.testing import CliRunner
 
 import surefind.cli.errors
-from surefind.cli.evaluate import reproduce
+from surefind.cli.reproduce import reproduce
 from surefind.reports.reproduce.run import reproduce as run_rows
 
 app = typer.Typer()
