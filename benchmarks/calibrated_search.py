@@ -13,7 +13,7 @@ from galleries import made_up, made_up_classes
 from measure import interleaved, write
 
 import surefind as sf
-from surefind.engines.space import Space
+from surefind.engines.base import Space
 
 RESULTS = Path(__file__).parent / "results"
 BATCHES = (1, 16, 256)

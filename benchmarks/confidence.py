@@ -36,7 +36,7 @@ from surefind.confidence.labelled_queries import (
 )
 from surefind.confidence.match_model import fit_confidence
 from surefind.confidence.variance_heads import VarianceHeads
-from surefind.engines.space import Space
+from surefind.engines.base import Space
 from surefind.reports.reproduce.compare import into
 
 RESULTS = Path(__file__).parent / "results"

@@ -17,6 +17,7 @@ from rich.table import Table
 from torch.nn.functional import normalize
 
 import surefind as sf
+from surefind.encoders.heads import log_map
 from surefind.images.catalog import Catalog
 from surefind.images.matches import matches_of
 from surefind.training.trainer import validate
@@ -51,7 +52,7 @@ class Untrained(sf.Encoder):
     """Pooled features of the backbone as they are, without a head."""
 
     def embed(self, features: torch.Tensor) -> sf.Embeddings:
-        mean = normalize(self.mean_head.gem(features), dim=1)
+        mean = normalize(self.mean_head.gem(log_map(features)), dim=1)
         return sf.Gaussians(mean, mean.new_full((len(mean),), 1e-8))
 
     def empty(self) -> sf.Embeddings:

@@ -20,8 +20,8 @@ from rich.console import Console
 from rich.table import Table
 
 import surefind as sf
+from surefind.engines.base import Space
 from surefind.engines.embedded.ann import LINKS, LOOK, LOOK_BUILDING
-from surefind.engines.space import Space
 
 K, QUERIES, PACKETS, ONES = 10, 1000, 320, 100
 WAYS = {"16 at a time": PACKETS, "one by one": ONES}  # others ask all at once

@@ -73,12 +73,9 @@ def test_rows_are_taken_by_number_slice_list_and_mask(draw: Draw):
         wanted = batch.mean[[rows]] if isinstance(rows, int) else batch.mean[rows]
         assert torch.equal(part.mean, wanted)
     assert len(batch[[]]) == 0
+    assert [len(row) for row in batch] == [1] * 5  # iterating ends
     with pytest.raises(IndexError):
         batch[5]
-
-
-def test_iterating_a_batch_ends(draw: Draw):
-    assert [len(row) for row in draw.gaussians(3, 2)] == [1, 1, 1]
 
 
 def test_to_changes_the_type_of_all_parts(draw: Draw):

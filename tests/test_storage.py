@@ -206,7 +206,7 @@ def test_a_place_that_cannot_be_written_to_is_named(tmp_path):
 
 
 def write_with_limit(path: str, limit: int, pipe: Connection) -> None:
-    """What a child does: a write on a disk that takes no file longer than `limit`."""
+    """In a child: write to a disk that takes no file longer than `limit`."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
     try:
@@ -217,22 +217,22 @@ def write_with_limit(path: str, limit: int, pipe: Connection) -> None:
 
 
 def test_wherever_a_write_fails_the_old_ones_or_the_new_ones_are_whole(documents):
-    told = []
+    results = []
     for limit in range(0, 400_000, 40_000):
         child, pipe = start(write_with_limit, str(documents.path), limit)
-        told += received(pipe)
+        results += received(pipe)
         child.join()
         new = CONTENT | {"a.large": bytes(200_000)}
         del new["b"]
-        assert documents.read("") == (new if told[-1] == "done" else CONTENT)
-        assert told[-1] == "done" or "cannot write" in told[-1]
+        assert documents.read("") == (new if results[-1] == "done" else CONTENT)
+        assert results[-1] == "done" or "cannot write" in results[-1]
         assert documents.problems() == []
         documents.write(CONTENT)
-    assert told[0] != "done" and told[-1] == "done"
+    assert results[0] != "done" and results[-1] == "done"
 
 
 def write_on(path: str, pipe: Connection) -> None:
-    """What a child does until it is killed."""
+    """In a child: write until it is killed."""
     documents, number = Documents(Path(path)), 0
     while True:
         number += 1

@@ -18,7 +18,7 @@ from surefind.errors import InvalidFile, SurefindError
 
 LARGEST = 64 * 2**20  # bytes of a JSON file; nothing of that size is ever written
 PATIENCE = 600.0  # seconds; while an index is compacted its file is locked
-ROOM = "choose a folder that exists, is writable and has free space"
+CHOOSE_WRITABLE = "choose a folder that exists, is writable and has free space"
 DOCUMENTS = (
     "CREATE TABLE IF NOT EXISTS documents(name TEXT, part INTEGER, content BLOB NOT NULL,"
     " sha256 BLOB NOT NULL, PRIMARY KEY(name, part)) WITHOUT ROWID"
@@ -40,7 +40,7 @@ class CorruptFile(InvalidFile):
         super().__init__(f"{path} is damaged: {why}", fix=fix)
 
 
-def write_whole(path: Path, content: bytes | memoryview, *, fix: str = ROOM) -> None:
+def write_whole(path: Path, content: bytes | memoryview, *, fix: str = CHOOSE_WRITABLE) -> None:
     """Write a file atomically: an older one stays until the new one is on the disk."""
     try:
         with whole_file(path) as file:

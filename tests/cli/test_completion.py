@@ -19,8 +19,8 @@ from surefind.functional.ranking import RANKINGS
 SUREFIND = Path(sys.executable).with_name("surefind")
 
 
-def asked(shell: str, typed: str) -> str:
-    """What surefind tells a shell when Tab is pressed after what was typed."""
+def completions(shell: str, typed: str) -> str:
+    """Return what a shell gets when Tab is pressed after `typed`."""
     words = typed.split(" ")
     known = {
         "_SUREFIND_COMPLETE": f"complete_{shell}",
@@ -36,16 +36,18 @@ def asked(shell: str, typed: str) -> str:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_commands_are_offered(shell: str):
-    offered = asked(shell, "surefind ")
+    offered = completions(shell, "surefind ")
     assert all(name in offered for name in ("train", "search", "figures", "doctor"))
 
 
 def test_options_and_their_values_are_offered():
-    assert {"--quiet", "--debug", "--recipe"} <= set(asked("bash", "surefind train --").split())
-    assert asked("bash", "surefind index m p --kind h").split() == ["hnsw"]
-    assert asked("bash", "surefind check cu").split() == ["cub200:"]
-    assert asked("bash", "surefind figures loss ca").split() == ["calibration"]
-    assert asked("bash", "surefind figures loss --format s").split() == ["svg"]
+    assert {"--quiet", "--debug", "--recipe"} <= set(
+        completions("bash", "surefind train --").split()
+    )
+    assert completions("bash", "surefind index m p --kind h").split() == ["hnsw"]
+    assert completions("bash", "surefind check cu").split() == ["cub200:"]
+    assert completions("bash", "surefind figures loss ca").split() == ["calibration"]
+    assert completions("bash", "surefind figures loss --format s").split() == ["svg"]
 
 
 def test_names_that_are_offered_are_those_that_are_known():

@@ -38,10 +38,10 @@ def test_a_safetensors_file_is_read_as_embeddings(surefind, model: Path, gallery
     surefind("encode", model, gallery, "-o", "images.safetensors")
     found = sf.Embeddings.load("images.safetensors")
     with safe_open("images.safetensors", "pt") as file:
-        told = file.metadata()
-    files = [gallery / name for name in json.loads(told["ids"])]
+        metadata = file.metadata()
+    files = [gallery / name for name in json.loads(metadata["ids"])]
     assert torch.equal(found.mean, Encoder.load(model).encode(files).mean)
-    assert len(json.loads(told["labels"])) == len(found) == IMAGES
+    assert len(json.loads(metadata["labels"])) == len(found) == IMAGES
 
 
 def test_on_the_sphere_the_variance_is_that_of_the_paper(surefind, gallery: Path):

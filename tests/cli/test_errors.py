@@ -60,7 +60,7 @@ def test_debug_prints_the_traceback_before_or_after_the_command(
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "message"),
     [
         (OSError(errno.ENOSPC, "No space left on device", "/a/b"), "/a/b: No space left on device"),
         (OSError(errno.EMFILE, "Too many open files"), "Too many open files\n  fix: allow more"),
@@ -69,11 +69,11 @@ def test_debug_prints_the_traceback_before_or_after_the_command(
         (ModuleNotFoundError("no", name="timm"), "timm is not installed\n  fix: surefind doctor"),
     ],
 )
-def test_an_error_of_the_system_is_one_message(surefind, fails, error, told):
+def test_an_error_of_the_system_is_one_message(surefind, fails, error, message):
     fails(error)
     done = surefind("info", "x")
     assert done.code == 1
-    assert done.err.startswith(f"error: {told}")
+    assert done.err.startswith(f"error: {message}")
 
 
 HERE = "__import__('signal').raise_signal(2)"

@@ -19,33 +19,33 @@ def calibrated(model: Path, tmp_path_factory) -> Path:
 def test_info_shows_what_is_in_an_index(surefind, finished: Path, model: Path):
     done = surefind("info", finished)
     assert done.code == 0
-    told = dict(line.split(maxsplit=1) for line in done.out.splitlines())
-    assert told["images"] == "20"
-    assert told["fingerprint"] == Encoder.load(model).fingerprint
-    assert (told["family"], told["dim"], told["ranking"]) == ("gaussian", "15", "mean")
-    assert (told["engine"], told["kind"]) == ("faiss", "flat")
-    assert "created" in told and "version" in told
-    assert told["bytes"].endswith(("kB", "MB"))
-    assert told["calibration"] == f"not calibrated: surefind calibrate {finished} DATA"
-    assert "guarantee" not in told
+    shown = dict(line.split(maxsplit=1) for line in done.out.splitlines())
+    assert shown["images"] == "20"
+    assert shown["fingerprint"] == Encoder.load(model).fingerprint
+    assert (shown["family"], shown["dim"], shown["ranking"]) == ("gaussian", "15", "mean")
+    assert (shown["engine"], shown["kind"]) == ("faiss", "flat")
+    assert "created" in shown and "version" in shown
+    assert shown["bytes"].endswith(("kB", "MB"))
+    assert shown["calibration"] == f"not calibrated: surefind calibrate {finished} DATA"
+    assert "guarantee" not in shown
     facts = json.loads(surefind("info", finished, "--json").out)
     assert (facts["images"], facts["dim"], facts["warnings"]) == (20, 15, [])
     assert isinstance(facts["bytes"], int) and facts["calibration"] is None
 
 
 def test_a_calibration_is_shown_with_its_date_and_guarantee(surefind, calibrated: Path):
-    told = dict(line.split(maxsplit=1) for line in surefind("info", calibrated).out.splitlines())
+    shown = dict(line.split(maxsplit=1) for line in surefind("info", calibrated).out.splitlines())
     with Index.open(calibrated) as index:
         assert index.calibration is not None
         origin, quality = index.calibration.origin, index.calibration.quality
     queries = calibrated.with_name("queries")
-    assert told["calibration"] == f"{origin.created[:10]}, 288 queries of 24 classes ({queries})"
+    assert shown["calibration"] == f"{origin.created[:10]}, 288 queries of 24 classes ({queries})"
     for value in (quality.auroc, quality.baseline_auroc, quality.ratio_auroc):
-        assert f"{value:.3f}" in told["quality"]
-    assert f"ECE {quality.ece:.3f} (of a perfect model {quality.floor:.3f})" in told["quality"]
-    assert told["guarantee"].startswith("Guarantee (90 % probability): at least 80 % of results")
-    assert "of queries" in told["prediction_set"] and "not in the catalogue" in told["no_match"]
-    assert "warning:" not in told
+        assert f"{value:.3f}" in shown["quality"]
+    assert f"ECE {quality.ece:.3f} (of a perfect model {quality.floor:.3f})" in shown["quality"]
+    assert shown["guarantee"].startswith("Guarantee (90 % probability): at least 80 % of results")
+    assert "of queries" in shown["prediction_set"] and "not in the catalogue" in shown["no_match"]
+    assert "warning:" not in shown
     facts = json.loads(surefind("info", calibrated, "--json").out)
     assert facts["calibration"]["origin"]["queries"] == 288
 
@@ -100,8 +100,8 @@ def test_what_was_repaired_is_checked_again(surefind, finished: Path, monkeypatc
     done = surefind("verify", finished, "--repair")
     assert done.code == (1 if left else 0)
     whole = "20 images, no corruption found\n"
-    told = "rows 3� are damaged\n  fix: restore the folder" if left else whole
-    assert done.out.startswith(f"repaired: the graph was built again\n{told}")
+    shown = "rows 3� are damaged\n  fix: restore the folder" if left else whole
+    assert done.out.startswith(f"repaired: the graph was built again\n{shown}")
     facts = json.loads(surefind("verify", finished, "--repair", "--json").out)
     assert (facts["problems"], facts["repaired"]) == (left, "the graph was built again")
 

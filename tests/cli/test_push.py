@@ -61,12 +61,12 @@ def test_a_dry_run_shows_everything_and_uploads_nothing(surefind, copied, hub, m
 
 
 def test_the_result_is_printed_as_json(surefind, copied, hub):
-    told = json.loads(surefind("push", copied, f"{NAME}@v2", "--dry-run", "--json").out)
-    assert told["url"] is None and told["card"].startswith("---\n")
+    facts = json.loads(surefind("push", copied, f"{NAME}@v2", "--dry-run", "--json").out)
+    assert facts["url"] is None and facts["card"].startswith("---\n")
     size = (copied / "model.safetensors").stat().st_size
-    assert told["files"]["model.safetensors"] == size
-    told = json.loads(surefind("push", copied, f"{NAME}@v2", "--private", "--json").out)
-    assert told["url"] == f"{hub.address}/{NAME}/tree/v2" and told["revision"] == "v2"
+    assert facts["files"]["model.safetensors"] == size
+    facts = json.loads(surefind("push", copied, f"{NAME}@v2", "--private", "--json").out)
+    assert facts["url"] == f"{hub.address}/{NAME}/tree/v2" and facts["revision"] == "v2"
     assert NAME in hub.private
 
 

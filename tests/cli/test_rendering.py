@@ -111,8 +111,8 @@ def test_no_confidence_is_shown_as_certain():
 
 def test_the_heading_shows_how_many_hits_to_check():
     found = result(hit(), hit("b.jpg"), verdict="unsure", confidence=0.4, show=2)
-    told = drawn(query_heading(found, calibration=make_calibration()))
-    assert "check the first 2 hits: they contain a match for at least 90 %" in told
+    text = drawn(query_heading(found, calibration=make_calibration()))
+    assert "check the first 2 hits: they contain a match for at least 90 %" in text
 
 
 def test_csv_has_a_line_per_hit_that_reads_back():

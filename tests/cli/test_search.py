@@ -99,8 +99,8 @@ def test_an_unreadable_query_is_reported_and_the_others_are_answered(
     queries = (photos / "class00/0.png", bad, "gone.png", photos / "none", long, photos / "class01")
     done = surefind("search", finished, *queries, "-k", "1", *form)
     assert done.code == 1
-    told = sorted(Path(line).name for line in done.err.splitlines())
-    assert told == sorted(
+    messages = sorted(Path(line).name for line in done.err.splitlines())
+    assert messages == sorted(
         [
             f"{long}: cannot be read: file name too long",
             "bad�.png: not an image",

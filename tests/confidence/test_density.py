@@ -9,10 +9,9 @@ from stores import made
 
 from surefind.confidence import density as module
 from surefind.confidence.density import WIDTH, LocalDensity, known_density
-from surefind.engines.base import Rows
+from surefind.engines.base import Rows, Space
 from surefind.engines.embedded.engine import create
 from surefind.engines.knn import nearest
-from surefind.engines.space import Space
 
 DIM = 4
 

@@ -19,8 +19,8 @@ from surefind.confidence.evidence import (
     without_query,
 )
 from surefind.embeddings import Gaussians
+from surefind.engines.base import Space
 from surefind.engines.knn import nearest
-from surefind.engines.space import Space
 
 GALLERY, QUERY = random_embeddings(70, 5, seed=1), random_embeddings(5, 5, seed=2)
 

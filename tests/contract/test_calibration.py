@@ -1,6 +1,7 @@
 """A calibrated index on every engine: the same confidence as the plainest engine gives."""
 
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 from clusters import FINGERPRINT, SPACE, cluster_index, rows_of, thirds
@@ -17,9 +18,8 @@ from surefind.search.query import answer, search_request
 GALLERY, (KNOWN, LABELS), (FRESH, _) = thirds(classes=24, per_class=18, seed=6)
 LATE = rows_of(FRESH[60:90], ["late"] * 30, prefix="late")
 REPLACED = replace(LATE, ids=rows_of(*GALLERY).ids[::4][: len(LATE)])
-TARGETS = CalibrationTargets(
-    precision=0.7, probability=0.5, novelty_level=0.05
-)  # all verdicts occur
+# All verdicts occur with these.
+TARGETS = CalibrationTargets(precision=0.7, probability=0.5, novelty_level=0.05)
 
 
 def plain_answers(*, then: Rows | None = None) -> list[SearchResult]:
@@ -54,41 +54,26 @@ def test_confidence_and_verdict_are_those_of_the_plainest_engine(tmp_path, engin
         assert_alike(again.search(FRESH[:60], k=25), wanted)
 
 
-def test_rows_that_come_later_are_judged_alike(tmp_path, engine):
+@pytest.mark.parametrize("then", [LATE, REPLACED], ids=["added", "replaced"])
+def test_rows_that_come_later_are_judged_alike(tmp_path, engine, then):
+    """The new image of an id has another density around it than the one calibrated with."""
     with cluster_index(tmp_path / "index", *GALLERY, engine=engine) as index:
         index.calibrate(KNOWN, labels=LABELS, targets=TARGETS, learn_variance=False)
-        index.add_embeddings(LATE.embeddings, LATE.ids, metadata=LATE.metadata)
+        index.add_embeddings(then.embeddings, then.ids, metadata=then.metadata, replace=True)
         found = index.search(FRESH[:60], k=25)
-    assert any(hit.id.startswith("late") for result in found for hit in result.hits)
-    assert_alike(found, plain_answers(then=LATE))
-
-
-def test_rows_that_were_replaced_are_judged_anew(tmp_path, engine):
-    """The other picture of an id has another density around it than the one calibrated with."""
-    with cluster_index(tmp_path / "index", *GALLERY, engine=engine) as index:
-        index.calibrate(KNOWN, labels=LABELS, targets=TARGETS, learn_variance=False)
-        index.add_embeddings(
-            REPLACED.embeddings, REPLACED.ids, metadata=REPLACED.metadata, replace=True
-        )
-        found = index.search(FRESH[:60], k=25)
-    assert {hit.id for result in found for hit in result.hits} & {*REPLACED.ids}
-    assert_alike(found, plain_answers(then=REPLACED))
+    assert {hit.id for result in found for hit in result.hits} & {*then.ids}
+    assert_alike(found, plain_answers(then=then))
 
 
 def test_rows_that_stay_are_not_looked_at_again(tmp_path, engine, monkeypatch):
-    looked: list[int] = []
-    look = density.knn_distances_of
-
-    def counting(engine, keys):
-        looked.append(len(keys))
-        return look(engine, keys)
-
-    monkeypatch.setattr(density, "knn_distances_of", counting)
+    computed = Mock(wraps=density.knn_distances_of)
+    monkeypatch.setattr(density, "knn_distances_of", computed)
     with cluster_index(tmp_path / "index", *GALLERY, engine=engine) as index:
         index.calibrate(KNOWN, labels=LABELS, targets=TARGETS, learn_variance=False)
-        assert sum(looked) == len(index)
+        assert sum(len(call.args[1]) for call in computed.call_args_list) == len(index)
+        computed.reset_mock()
         index.search(FRESH[:60], k=25)
-        assert sum(looked) == len(index)
+        computed.assert_not_called()
 
 
 def test_own_rows_are_asked_alike(tmp_path, engine):

@@ -11,10 +11,9 @@ from galleries import FAMILIES, random_embeddings, random_rows
 from memory_engine import MemoryEngine
 
 from surefind.embeddings import Gaussians
-from surefind.engines.base import EngineError, Rows
+from surefind.engines.base import EngineError, Rows, Space
 from surefind.engines.filters import COMPARE, Condition, Where
-from surefind.engines.space import Space
-from surefind.errors import InvalidArgument
+from surefind.errors import InvalidArgument, SurefindError
 
 DIM = 12
 ODD_IDS = (
@@ -132,7 +131,8 @@ def test_distances_are_squared_and_ascend(make):
     want = twin(rows, engine.space).search(engine.space.query_vectors(query), 40)
     assert np.allclose(found.distance, want.distance, atol=1e-5)
     assert np.all(np.diff(found.distance, axis=1) >= 0)
-    assert np.allclose(np.sort(found.var), np.sort(want.var), rtol=1e-6)
+    assert np.allclose(found.var, want.var, rtol=1e-6)
+    assert np.array_equal(found.vectors, want.vectors)
     apart = ((found.vectors - engine.space.query_vectors(query)[:, None]) ** 2).sum(axis=2)
     assert np.allclose(apart, found.distance, atol=1e-5)
 
@@ -193,6 +193,15 @@ def test_removed_rows_are_never_found(make):
     assert engine.ids_of([d for n, d in enumerate(rows.digests) if n % 2 == 0 and d]) == {}
     engine.add(rows)  # removed ids can be added again
     assert engine.count() == 60 and engine.find(gone).ids == tuple(gone)
+
+
+def test_keys_of_rows_that_were_removed_meanwhile_are_an_error(make):
+    make().add(random_rows(3, DIM, 0))
+    engine = make.again()
+    (block,) = engine.scan()
+    engine.remove(["row-1"])
+    with pytest.raises(SurefindError, match="search again"):
+        engine.rows(block.keys)
 
 
 def test_digests_find_ids(make):

@@ -5,8 +5,8 @@ from galleries import random_embeddings
 from pictures import write_pictures
 
 import surefind as sf
+from surefind.engines.base import Space
 from surefind.engines.registry import without_password
-from surefind.engines.space import Space
 from surefind.search.index import Index
 
 

@@ -1,17 +1,17 @@
 """One demo for all tests of it."""
 
 import pytest
-from small_demo import TINY, Finished, Heard
+from small_demo import TINY, Finished, Reported
 
 from surefind.demo import run_demo
 
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    """Run to its end; whoever runs it again leaves it as it is."""
-    folder, heard = tmp_path_factory.mktemp("demo") / "demo", Heard()
-    result = run_demo(folder, size=TINY, watch=heard.watch, ended=heard.ended)
-    return Finished(folder, result, heard)
+    """A complete demo; running it again does not change it."""
+    folder, reported = tmp_path_factory.mktemp("demo") / "demo", Reported()
+    result = run_demo(folder, size=TINY, watch=reported.watch, ended=reported.ended)
+    return Finished(folder, result, reported)
 
 
 @pytest.fixture

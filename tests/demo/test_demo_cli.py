@@ -26,14 +26,19 @@ def test_stages_go_to_stderr_and_the_table_to_stdout(surefind: Surefind, finishe
 
 
 def test_json_is_all_of_stdout(surefind: Surefind, finished: Finished):
-    done = surefind("demo", "-o", finished.folder, "--json")
-    told = json.loads(done.out)
-    assert {"output", "seed", "seconds", "stages", "table", "queries", "paths", "next"} <= set(told)
-    assert told["table"] == finished.result.as_dict()["table"]
-    assert len(told["stages"]) == 8
+    facts = json.loads(surefind("demo", "-o", finished.folder, "--json").out)
+    assert {"output", "seed", "seconds", "paths"} <= set(facts)
+    assert facts["table"] == finished.result.as_dict()["table"]
+    assert list(facts["table"][0]) == [
+        "encoder", "told_by", "recall", "auroc", "ece", "floor", "answered",
+    ]  # fmt: skip
+    assert len(facts["stages"]) == 8
+    assert set(facts["stages"][0]) == {"number", "name", "figure", "seconds", "reused"}
+    assert {query["verdict"] for query in facts["queries"]} <= {"match", "unsure", "no_match"}
+    assert facts["next"][0].startswith(f"surefind serve {finished.folder}/index --samples ")
 
 
-def test_without_the_service_a_remark_says_how_to_install_it(
+def test_without_the_service_a_line_says_how_to_install_it(
     surefind: Surefind, finished: Finished, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("surefind.cli.demo.PACKAGES", ("no_such_package",))

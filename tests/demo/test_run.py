@@ -1,17 +1,16 @@
 """All stages, as a caller of the library sees them."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from small_demo import TINY, Finished, Interrupting
 
-from surefind import Index, Upgrade
+from surefind import Index, InvalidFile, Upgrade
 from surefind.confidence.match_model import folds_of
 from surefind.demo import run_demo
 from surefind.demo.results import by_signals
-from surefind.demo.run import KEPT_OUT
+from surefind.demo.run import KEPT_OUT, claim
 from surefind.images.catalog import Catalog
 from surefind.reports.result import EvalResult
 from surefind.vectors.reader import read_vectors
@@ -19,11 +18,11 @@ from surefind.vectors.reader import read_vectors
 REUSED = 7  # stages whose work is kept
 
 
-def test_the_stages_are_told_in_order(finished: Finished):
+def test_stages_are_reported_in_order(finished: Finished):
     titles = [stage.title for stage in finished.result.stages]
     assert [title.split()[0] for title in titles] == [f"{number}/8" for number in range(1, 9)]
     expected = [(what, title) for title in titles for what in ("began", "ended")]
-    assert finished.heard.events == expected
+    assert finished.reported.events == expected
 
 
 def test_everything_that_is_named_is_there(finished: Finished):
@@ -80,14 +79,14 @@ def test_confidence_and_signals_are_about_the_same_queries(finished: Finished):
         curve = index.calibration.curve
     assert tuple(labels) == vectors.labels
     catalog = Catalog(Path(), vectors.ids, labels=vectors.labels)
-    told = by_signals(rows.embeddings, catalog, learned=True)
-    assert np.array_equal(told["query_var"].right, np.array(curve.right))
+    signals = by_signals(rows.embeddings, catalog, learned=True)
+    assert np.array_equal(signals["query_var"].right, np.array(curve.right))
     assert np.array_equal(folds_of(catalog.codes), np.array(curve.fold))
 
 
 def test_a_second_run_uses_what_is_there_and_says_the_same(finished: Finished):
     before = {path: path.stat().st_mtime_ns for path in (finished.folder / "model").rglob("*.*")}
-    again = finished.again()
+    again = run_demo(finished.folder, size=TINY)
     assert [stage.reused for stage in again.stages] == [True] * REUSED + [False]
     assert again.rows == finished.result.rows
     assert again.reading == finished.result.reading
@@ -95,16 +94,6 @@ def test_a_second_run_uses_what_is_there_and_says_the_same(finished: Finished):
         q.as_dict() for q in finished.result.questions
     ]
     assert before == {path: path.stat().st_mtime_ns for path in before}
-
-
-def test_the_result_is_json(finished: Finished):
-    told = json.loads(json.dumps(finished.result.as_dict(), allow_nan=False))
-    assert len(told["stages"]) == 8
-    assert set(told["stages"][0]) == {"number", "name", "figure", "seconds", "reused"}
-    columns = {"encoder", "told_by", "recall", "auroc", "ece", "floor", "answered"}
-    assert set(told["table"][0]) == columns
-    assert {query["verdict"] for query in told["queries"]} <= {"match", "unsure", "no_match"}
-    assert told["next"][0].startswith(f"surefind serve {finished.folder}/index --samples ")
 
 
 def test_an_interrupted_demo_is_completed_with_the_same_result(
@@ -121,3 +110,37 @@ def test_an_interrupted_demo_is_completed_with_the_same_result(
     assert [q.result.verdict for q in completed.questions] == [
         q.result.verdict for q in finished.result.questions
     ]
+
+
+# the folder
+
+
+def test_a_folder_of_somebody_else_is_refused_and_left_alone(tmp_path: Path):
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "cat.jpg").write_bytes(b"meow")
+    with pytest.raises(InvalidFile, match=r"is no demo, and is not empty\n  fix: name a new"):
+        run_demo(tmp_path, size=TINY)
+    assert [path.name for path in tmp_path.rglob("*")] == ["photos", "cat.jpg"]
+
+
+def test_an_empty_folder_and_one_with_hidden_files_are_taken(tmp_path: Path):
+    (tmp_path / ".DS_Store").touch()
+    claim(tmp_path, TINY, seed=0)
+    assert (tmp_path / "demo.json").is_file()
+
+
+def test_a_demo_is_taken_again_with_the_same_settings_only(tmp_path: Path):
+    folder = tmp_path / "demo"
+    claim(folder, TINY, seed=0)
+    claim(folder, TINY, seed=0)
+    with pytest.raises(InvalidFile, match="another seed: 0, not 1"):
+        claim(folder, TINY, seed=1)
+    with pytest.raises(InvalidFile, match="another size"):
+        claim(folder, type(TINY)(), seed=0)
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"seed": '])
+def test_a_damaged_demo_json_is_an_error(tmp_path: Path, content: str):
+    (tmp_path / "demo.json").write_text(content)
+    with pytest.raises(InvalidFile, match="cannot read"):
+        claim(tmp_path, TINY, seed=0)

@@ -3,24 +3,18 @@
 import numpy as np
 import pytest
 import torch
-from galleries import FAMILIES, random_embeddings
+from galleries import FAMILIES, plain_rows, random_embeddings
 from memory_engine import MemoryEngine
 
 from surefind.embeddings import Embeddings, Gaussians, VonMisesFisher
 from surefind.engines import knn
-from surefind.engines.base import Engine, Found, Rows
+from surefind.engines.base import Engine, Found, Space
 from surefind.engines.embedded.engine import create
 from surefind.engines.filters import Where
 from surefind.engines.knn import nearest
-from surefind.engines.space import Space
 from surefind.functional import expected_distance, squared_distances
 
 RANKINGS = ("expected", "mean")
-
-
-def rows_of(embeddings: Embeddings) -> Rows:
-    count = len(embeddings)
-    return Rows(tuple(map(str, range(count))), embeddings, ("",) * count, ({},) * count)
 
 
 def brute_force(query: Embeddings, gallery: Embeddings, ranking: str) -> np.ndarray:
@@ -51,7 +45,7 @@ def test_the_native_ranking_equals_brute_force(native, family, tmp_path):
         gallery = random_embeddings(count, dim, number, family=family, spread=spread)
         query = random_embeddings(20, dim, 1000 + number, family=family)
         engine = create(str(tmp_path / str(number)), Space(family, dim, native), {}, kind="flat")
-        engine.add(rows_of(gallery))
+        engine.add(plain_rows(gallery))
         k = int(draw.integers(1, 30))
         near = nearest(engine, query, k, ranking=native)
         assert_nearest(engine, near, query, gallery, k, native)
@@ -64,7 +58,7 @@ def test_close_calls_are_ordered_in_float64(tmp_path):
     gallery = Gaussians(100 + 1e-3 * torch.randn(8, 16, generator=draw), torch.full((8,), 1e-4))
     query = Gaussians(100 + 1e-3 * torch.randn(20, 16, generator=draw), torch.full((20,), 1e-4))
     engine = create(str(tmp_path / "store"), Space("gaussian", 16, "mean"), {}, kind="flat")
-    engine.add(rows_of(gallery))
+    engine.add(plain_rows(gallery))
     near = nearest(engine, query, 5, ranking="mean")
     assert_nearest(engine, near, query, gallery, 5, "mean")
 
@@ -84,7 +78,7 @@ class Counting(MemoryEngine):
 def counting(spread: float, count: int = 600) -> tuple[Counting, Embeddings]:
     gallery = random_embeddings(count, 8, 0, spread=spread)
     engine = Counting(Space("gaussian", 8))
-    engine.add(rows_of(gallery))
+    engine.add(plain_rows(gallery))
     return engine, gallery
 
 
@@ -130,6 +124,6 @@ def test_fewer_rows_than_asked_for_are_all_there_is():
 def test_ties_are_returned_once_each():
     gallery = Gaussians(torch.ones(50, 4), torch.ones(50))
     engine = Counting(Space("gaussian", 4))
-    engine.add(rows_of(gallery))
+    engine.add(plain_rows(gallery))
     near = nearest(engine, gallery[:2], 10, ranking="expected")
     assert all(len(set(keys.tolist())) == 10 for keys in near.keys)

@@ -65,27 +65,26 @@ def start(
 
 
 def run(arguments: Sequence[str], cwd: Path) -> Ended:
-    """To its end."""
     child = start(arguments, cwd)
     said = child.communicate(timeout=PATIENCE)[1]
     return Ended(child.returncode, said)
 
 
 def interrupted_when(line: str, arguments: Sequence[str], cwd: Path) -> Ended:
-    """As soon as it says a line that begins so."""
+    """Interrupt when a line on stderr begins with `line`."""
     child = start(arguments, cwd)
-    heard = []
+    lines = []
     for said in child.stderr:
-        heard.append(said)
+        lines.append(said)
         if said.startswith(line):
             child.send_signal(signal.SIGINT)
             break
-    heard.append(child.communicate(timeout=PATIENCE)[1])
-    return Ended(child.returncode, "".join(heard))
+    lines.append(child.communicate(timeout=PATIENCE)[1])
+    return Ended(child.returncode, "".join(lines))
 
 
 def interrupted_after(seconds: float, arguments: Sequence[str], cwd: Path) -> Ended:
-    """So long after the command begins: before, Ctrl-C is Python's own affair."""
+    """Interrupt so long after the handler is set; before, Python itself handles Ctrl-C."""
     child = start(arguments, cwd, command=(sys.executable, "-c", BEGUN))
     child.stderr.readline()
     time.sleep(seconds)

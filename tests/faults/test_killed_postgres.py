@@ -11,10 +11,9 @@ import torch
 from postgres import PostgresServer, postgres_server
 
 import surefind as sf
-from surefind.engines.base import EngineError, Rows
+from surefind.engines.base import EngineError, Rows, Space
 from surefind.engines.pgvector.engine import PgvectorEngine
 from surefind.engines.registry import create_engine, open_engine
-from surefind.engines.space import Space
 
 DIM, EACH = 16, 25
 
@@ -50,7 +49,7 @@ class Writer:
                 except EngineError as error:
                     self.errors.append(error)
                     time.sleep(0.02)
-        except BaseException as error:  # noqa: BLE001 - anything else is told by the test
+        except BaseException as error:  # noqa: BLE001 - reported by the test
             self.surprise = error
 
 
@@ -98,7 +97,8 @@ def check_all_is_there(url: str, writer: Writer) -> None:
         engine.close()
 
 
-def run(kills: int) -> None:
+@pytest.mark.parametrize("kills", [10, pytest.param(100, marks=pytest.mark.faults)])
+def test_kills_during_adds_lose_nothing_that_was_acknowledged(kills: int):
     with postgres_server() as server:
         url = server.url() + "&options=-c%20enable_seqscan%3Doff"
         engine = create_engine(url, Space("gaussian", DIM), {}, kind="hnsw")
@@ -114,12 +114,3 @@ def run(kills: int) -> None:
         assert sum("call again" in error.fix for error in writer.errors) > 0
         assert writer.acknowledged >= kills
         check_all_is_there(url, writer)
-
-
-def test_ten_kills_during_adds_lose_nothing_that_was_acknowledged():
-    run(10)
-
-
-@pytest.mark.faults
-def test_a_hundred_kills_during_adds_lose_nothing_that_was_acknowledged():
-    run(100)

@@ -10,7 +10,7 @@ from clusters import DIM, FINGERPRINT, SPACE, cluster_index, gaussians, thirds
 import surefind as sf
 from surefind.confidence.calibrate import CalibrationTargets
 from surefind.confidence.conformal import VERDICTS
-from surefind.engines.space import Space
+from surefind.engines.base import Space
 from surefind.search.index import Index
 
 (GALLERY, LABELS), (KNOWN, KNOWN_LABELS), (FRESH, FRESH_LABELS) = thirds(classes=40, seed=3)

@@ -13,7 +13,7 @@ from pictures import write_pictures
 import surefind as sf
 from surefind.confidence import calibrate as calibrating
 from surefind.confidence.calibrate import CalibrationTargets
-from surefind.engines.space import Space
+from surefind.engines.base import Space
 from surefind.images.catalog import Catalog
 from surefind.search.folder import IndexFolder
 from surefind.search.index import Index

@@ -12,8 +12,8 @@ from PIL import Image
 
 import surefind as sf
 from surefind.encoders.config import EncoderConfig
+from surefind.engines.base import Space
 from surefind.engines.filters import Where
-from surefind.engines.space import Space
 from surefind.images.loader import TooManyRejected
 from surefind.search import ingest
 from surefind.search.index import Index

@@ -10,7 +10,7 @@ from galleries import FAMILIES, random_embeddings
 
 from surefind.confidence.conformal import VERDICTS
 from surefind.embeddings import Embeddings, Gaussians, VonMisesFisher
-from surefind.engines.space import Space
+from surefind.engines.base import Space
 from surefind.search.hits import SearchResult
 from surefind.search.index import Index
 from surefind.search.query import UnknownItem

@@ -122,9 +122,9 @@ def ask() -> Callable[..., Answered]:
             sent.append(message)
 
         asyncio.run(app(scope, receive, send))
-        told = {name.decode().lower(): value.decode() for name, value in sent[0]["headers"]}
-        assert len(told) == len(sent[0]["headers"]), "duplicate header"
-        return Answered(sent[0]["status"], told, b"".join(one["body"] for one in sent[1:]))
+        got = {name.decode().lower(): value.decode() for name, value in sent[0]["headers"]}
+        assert len(got) == len(sent[0]["headers"]), "duplicate header"
+        return Answered(sent[0]["status"], got, b"".join(one["body"] for one in sent[1:]))
 
     return one_request
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from surefind.serve.batching import Batcher
+from surefind.serve.service import Batcher
 
 PATIENCE = 30
 
@@ -129,9 +129,9 @@ def test_an_error_reaches_exactly_the_items_of_its_batch():
         return await asyncio.gather(*tasks, return_exceptions=True)
 
     with batcher(work, most=3) as made:
-        told = asyncio.run(ask(made))
-    assert [type(one) for one in told[1:4]] == [ValueError] * 3
-    assert [one.result for one in (told[0], *told[4:])] == [0, 8, 10, 12]
+        outcomes = asyncio.run(ask(made))
+    assert [type(one) for one in outcomes[1:4]] == [ValueError] * 3
+    assert [one.result for one in (outcomes[0], *outcomes[4:])] == [0, 8, 10, 12]
 
 
 def test_items_submitted_before_close_are_processed_and_none_after():

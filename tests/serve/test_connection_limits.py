@@ -13,6 +13,8 @@ from contextlib import ExitStack, closing, suppress
 from http.client import HTTPConnection
 
 import pytest
+from raw_http import head_of, status_of
+from serving import wait_until
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -21,8 +23,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from surefind.serve import server as module
 from surefind.serve.errors import Refused, error_response
-from surefind.serve.limits import UploadBudget
 from surefind.serve.server import limited_protocol
+from surefind.serve.state import UploadBudget
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
 LAST = REQUEST + b"Connection: close\r\n\r\n"
@@ -45,13 +47,6 @@ def read_chunks(client: socket.socket) -> bytes:
     while not read.endswith(b"\r\n0\r\n\r\n"):
         read += client.recv(2**16)
     return read
-
-
-def wait_until(happened) -> None:
-    deadline = time.monotonic() + 20
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -189,8 +184,8 @@ def test_a_client_that_reads_nothing_is_disconnected(serve):
             await send({"type": "http.response.body", "body": bytes(2**20), "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
-    limits = {"header_seconds": 20, "max_connections": 10}
-    server = serve(large, limited_protocol(**limits, stalled_seconds=0.3))
+    protocol = limited_protocol(header_seconds=20, max_connections=10, stalled_seconds=0.3)
+    server = serve(large, protocol)
     with server.connect() as client:
         client.sendall(LAST)
         wait_until(lambda: server.connections == 1)
@@ -200,12 +195,8 @@ def test_a_client_that_reads_nothing_is_disconnected(serve):
 def test_a_client_that_reads_slowly_is_not_disconnected(serve, monkeypatch):
     monkeypatch.setattr(module, "DRAIN_SECONDS", 0.2)
 
-    async def large(scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": bytes(24 * 2**20)})
-
-    limits = {"header_seconds": 20, "max_connections": 10}
-    server = serve(large, limited_protocol(**limits, stalled_seconds=1))
+    protocol = limited_protocol(header_seconds=20, max_connections=10, stalled_seconds=1)
+    server = serve(Response(bytes(24 * 2**20)), protocol)
     with socket.socket() as client:
         # A small buffer, or the kernel would accept everything.
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**18)
@@ -251,35 +242,18 @@ def protocol():
     return limited_protocol(header_seconds=20, max_connections=100)
 
 
-def head(*lines: str) -> bytes:
-    return "\r\n".join(["POST / HTTP/1.1", "Host: localhost", *lines, "", ""]).encode()
-
-
-def read_answer(client: socket.socket) -> tuple[int, bytes]:
-    """Status and bytes, read until the server closes."""
-    read = b""
-    while part := client.recv(2**16):
-        read += part
-    return int(read.split(b" ")[1]), read
-
-
 def test_expect_100_continue_is_refused_before_the_body_is_sent(serve, protocol):
     server = serve(MEASURE, protocol)
-    with server.connect() as client:
-        client.sendall(head("Content-Length: 1048577", "Expect: 100-continue"))
-        status, answer = read_answer(client)
-    assert status == 413 and b"100 Continue" not in answer
+    answer = server.ask(head_of("POST", "/", "Content-Length: 1048577", "Expect: 100-continue"))
+    assert status_of(answer) == 413 and b"100 Continue" not in answer
 
 
 def test_a_client_that_sends_everything_first_gets_its_refusal(serve, protocol):
-    server = serve(MEASURE, protocol)
+    server, size = serve(MEASURE, protocol), 64 * MEGABYTE
+    sent = head_of("POST", "/", f"Content-Length: {size}") + bytes(size)
     tracemalloc.start()
     try:
-        with server.connect() as client:
-            client.sendall(head(f"Content-Length: {64 * MEGABYTE}"))
-            for _ in range(64 * MEGABYTE // len(PIECE)):
-                client.sendall(PIECE)
-            assert read_answer(client)[0] == 413
+        assert status_of(server.ask(sent)) == 413
         assert tracemalloc.get_traced_memory()[1] < 6 * MEGABYTE
     finally:
         tracemalloc.stop()
@@ -287,10 +261,7 @@ def test_a_client_that_sends_everything_first_gets_its_refusal(serve, protocol):
 
 def test_a_client_that_sends_no_http_gets_400(serve, protocol):
     server = serve(MEASURE, protocol)
-    with server.connect() as client:
-        for _ in range(64):
-            client.sendall(b"\0\r\n\r\n" + PIECE)
-        assert read_answer(client)[0] == 400
+    assert status_of(server.ask(64 * (b"\0\r\n\r\n" + PIECE))) == 400
 
 
 def send_without_end(client: socket.socket) -> None:
@@ -302,7 +273,7 @@ def test_a_client_that_never_stops_sending_is_disconnected(serve, protocol, monk
     monkeypatch.setattr(module, "DRAIN_SECONDS", 0.2)
     server = serve(MEASURE, protocol)
     with server.connect() as client:
-        client.sendall(head("Transfer-Encoding: chunked"))
+        client.sendall(head_of("POST", "/", "Transfer-Encoding: chunked"))
         with pytest.raises(ConnectionError):
             send_without_end(client)
 

@@ -1,7 +1,18 @@
 """Generated requests against the OpenAPI document: no internal error, only documented responses."""
 
 import pytest
-from exploring import explore, operations_of
+import requests
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from schemathesis.checks import not_a_server_error
+from schemathesis.generation import GenerationMode
+from schemathesis.generation.case import Case
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
 
 from surefind.serve.gallery import item_of
 
@@ -23,6 +34,66 @@ OPERATIONS = [
     ("GET", "/metrics"),
     ("POST", "/v1/session"),
 ]
+
+
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+]
+
+
+def description_of(url: str) -> schemathesis.schemas.BaseSchema:
+    """Load the OpenAPI document, ignoring proxies."""
+    session = requests.Session()
+    session.trust_env = False
+    with session:
+        document = session.get(f"{url}/openapi.json").json()
+    schema = schemathesis.openapi.from_dict(document)
+    schema.config.update(base_url=url)
+    return schema
+
+
+def operations_of(url: str) -> list[tuple[str, str]]:
+    """Return method and path of each operation."""
+    found = description_of(url).get_all_operations()
+    return [(one.ok().method.upper(), one.ok().path) for one in found]
+
+
+def explore(
+    url: str,
+    operation: tuple[str, str],
+    *,
+    examples: int,
+    images: list[bytes],
+    items: list[str],
+) -> None:
+    """Send valid and invalid requests to one operation, some with real images and items."""
+    method, path = operation
+    described = description_of(url)[path][method]
+    asked = st.one_of(*(described.as_strategy(generation_mode=mode) for mode in GenerationMode))
+
+    @given(
+        case=asked, image=st.sampled_from(images), item=st.sampled_from(items), real=st.booleans()
+    )
+    @settings(
+        max_examples=examples,
+        database=None,
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
+    )
+    def ask(case: Case, image: bytes, item: str, real: bool) -> None:
+        if real and isinstance(case.body, bytes):
+            case.body = image
+        if real and "item" in case.path_parameters:
+            case.path_parameters["item"] = item
+        case.call_and_validate(session=session, checks=CHECKS)
+
+    with requests.Session() as session:
+        session.trust_env = False
+        ask()
 
 
 def test_every_documented_operation_is_tested(service):

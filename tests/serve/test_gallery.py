@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from memory_engine import MemoryEngine
 from serving import ON_PURPOSE
 
-from surefind.engines.base import LONGEST_ID, EngineError
-from surefind.engines.space import Space
+from surefind.engines.base import LONGEST_ID, EngineError, Space
 from surefind.errors import SurefindError
 from surefind.serve import gallery as module
 from surefind.serve.gallery import (
@@ -210,11 +209,11 @@ def test_a_map_is_computed_once_on_first_use_and_pending_meanwhile(monkeypatch):
     monkeypatch.setattr(module, "project", held)
     drawing = GalleryMap(sample_of("a" * 30))
     assert projected == []
-    assert drawing.answer() is None and drawing.answer() is None
-    assert drawing.pending == "projecting 30 images"
+    for _ in range(2):
+        assert drawing.answer() == {"ready": False, "sentence": "projecting 30 images"}
     go_on.set()
     drawing._thread.join(PATIENCE)
-    assert drawing.answer() is drawing.answer() is not None
+    assert drawing.answer()["ready"] and drawing.answer() is drawing.answer()
     assert projected == [30]
 
 
@@ -258,7 +257,7 @@ means = np.random.default_rng(0).normal(size=(n, 4)).astype(np.float32)
 drawing = GalleryMap(GallerySample(names, (None,) * n, numbers, means, numbers, n))
 drawing.answer()
 drawing._thread.join(0.5)
-assert drawing.answer() is None
+assert not drawing.answer()["ready"]
 """
 
 

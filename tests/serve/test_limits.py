@@ -10,7 +10,7 @@ import pytest
 from starlette.requests import ClientDisconnect, Request
 
 from surefind.serve.errors import Refused
-from surefind.serve.limits import Admission, UploadBudget
+from surefind.serve.state import Admission, UploadBudget
 
 MEGABYTE = 2**20
 

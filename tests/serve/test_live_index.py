@@ -1,20 +1,25 @@
 """Newer versions of the index replace the served one; damaged ones do not."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event, Thread
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from reloading import reload_under_load
-from serving import served
+from serving import PATIENCE, Served, client_of, served, wait_until
 from stores import change_documents, flip_last_bit
 
+from surefind.confidence.calibrate import CalibrationTargets
 from surefind.embeddings import Gaussians
 from surefind.errors import SurefindError
 from surefind.search.index import Index
 from surefind.serve.service import LiveIndex
 
-CLIENTS = 8
+CLIENTS, K = 8, 5
 
 
 @pytest.fixture
@@ -79,6 +84,147 @@ def test_a_damaged_version_is_not_served_and_readyz_says_so_without_the_folder(o
         assert ready.json()["reload"] and ready.json()["version"] == 1
         for path in ("/readyz", "/v1/info"):
             assert str(own.parent) not in service.client.get(path).text
+
+
+# reloads under load
+
+
+@dataclass
+class Changes:
+    """Ids of each version, and removed ids."""
+
+    ids: dict[int, frozenset[str]] = field(default_factory=dict)
+    removed: set[str] = field(default_factory=set)
+
+
+@dataclass
+class Client:
+    """Searches, and requests the neighbours of its hits, until stopped."""
+
+    url: str
+    photo: bytes
+    changes: Changes
+    enough: Event
+    versions: set[int] = field(default_factory=set)
+    wrong: list[str] = field(default_factory=list)
+
+    def work(self) -> None:
+        newest = 0
+        with client_of(self.url) as client:
+            while not self.enough.is_set():
+                try:
+                    found = self._answer(client.post(f"/v1/search?k={K}", content=self.photo))
+                    newest = self._check(found, newest)
+                    for hit in found["hits"][:2]:
+                        newest = self._look_around(client, hit, newest)
+                except Exception as error:  # noqa: BLE001 - reported by the test
+                    self.wrong.append(repr(error))
+
+    def _look_around(self, client: Any, hit: dict[str, Any], newest: int) -> int:
+        response = client.get(hit["links"]["neighbours"], params={"k": K})
+        if response.status_code == 404 and hit["id"] in self.changes.removed:
+            return newest
+        found = self._answer(response)
+        if hit["id"] in [other["id"] for other in found["hits"]]:
+            self.wrong.append(f"{hit['id']} is its own neighbour")
+        return self._check(found, newest)
+
+    def _answer(self, response: Any) -> dict[str, Any]:
+        if response.status_code != 200:
+            raise AssertionError(f"{response.status_code}: {response.text}")
+        return dict(response.json())
+
+    def _check(self, found: dict[str, Any], newest: int) -> int:
+        """Check that a result is complete, of one version, and not older than the last."""
+        version, hits = found["index"]["version"], found["hits"]
+        names, distances = [hit["id"] for hit in hits], [hit["distance"] for hit in hits]
+        self.versions.add(version)
+        if version < newest:
+            self.wrong.append(f"version {version} after {newest}")
+        if len(set(names)) != K or distances != sorted(distances):
+            self.wrong.append(f"version {version}: hits {names} at {distances}")
+        if not self.changes.ids[version].issuperset(names):
+            self.wrong.append(f"version {version} has not all of {names}")
+        if found["index"]["images"] != len(self.changes.ids[version]):
+            self.wrong.append(f"version {version} has not {found['index']['images']} images")
+        if found["verdict"] is None or any(hit["confidence"] is None for hit in hits):
+            self.wrong.append(f"version {version}: no confidence")
+        return max(version, newest)
+
+
+@contextmanager
+def searching(url: str, photos: list[bytes], changes: Changes) -> Iterator[list[Client]]:
+    """Run a client for each photo in a thread."""
+    enough = Event()
+    clients = [Client(url, photo, changes, enough) for photo in photos]
+    threads = [Thread(target=client.work, daemon=True) for client in clients]
+    for thread in threads:
+        thread.start()
+    try:
+        yield clients
+    finally:
+        enough.set()
+        for thread in threads:
+            thread.join(PATIENCE)
+
+
+def change(index: Index, queries: Path, step: int, changes: Changes) -> None:
+    """Add rows near existing ones, remove older ones, or calibrate again."""
+    names = set(changes.ids[max(changes.ids)])
+    if step % 7 == 6:
+        precision = 0.7 + 0.01 * (step % 10)
+        index.calibrate(
+            queries, targets=CalibrationTargets(precision=precision), learn_variance=False
+        )
+        return
+    if step % 3 == 2:
+        going = sorted(name for name in names if name.startswith("new"))[:4]
+        changes.removed.update(going)
+        names -= set(going)
+        changes.ids[_version(index) + 1] = frozenset(names)
+        index.remove(going)
+    else:
+        new, rows = _beside(index, step)
+        names |= set(new)
+        changes.ids[_version(index) + 1] = frozenset(names)
+        index.add_embeddings(rows, new)
+    assert _version(index) == max(changes.ids)
+
+
+def reload_under_load(
+    service: Served, folder: Path, queries: Path, photos: list[bytes], *, reloads: int
+) -> list[Client]:
+    """Return the clients after the service has loaded `reloads` newer versions."""
+    with Index.open(folder) as index:
+        every = frozenset(name for block in index._engine.scan() for name in _names(index, block))
+        changes = Changes({_version(index): every})
+        live = service.state.service.live
+        with searching(service.url, photos, changes) as clients:
+            for step in range(reloads):
+                before = live.reloads
+                change(index, queries, step, changes)
+                wait_until(lambda: live.reloads > before)
+            final = max(changes.ids)
+            wait_until(lambda: all(final in client.versions for client in clients))
+    return clients
+
+
+def _names(index: Index, block: Any) -> tuple[str, ...]:
+    return index._engine.rows(block.keys).ids
+
+
+def _version(index: Index) -> int:
+    return int(index.describe()["version"])
+
+
+def _beside(index: Index, step: int) -> tuple[list[str], Gaussians]:
+    """Rows close to existing ones, so that they become hits."""
+    random = np.random.default_rng(step)
+    known = next(iter(index._engine.scan()))
+    rows = index._engine.rows(random.choice(known.keys, 6, replace=False)).embeddings
+    moved = rows.mean + 1e-3 * torch.from_numpy(random.normal(size=rows.mean.shape)).float()
+    mean = torch.nn.functional.normalize(moved, dim=1)
+    return [f"new/{step:03}-{row}" for row in range(6)], Gaussians(mean, rows.spread.clone())
 
 
 @pytest.mark.parametrize("reloads", [20, pytest.param(120, marks=pytest.mark.faults)])

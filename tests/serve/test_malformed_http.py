@@ -1,7 +1,7 @@
 """Malformed HTTP is refused, and the next client is served."""
 
 import pytest
-from raw_http import head_of, status_of, told
+from raw_http import exchange, head_of, status_of
 
 HOST = b"Host: 127.0.0.1\r\n"
 CHUNKED = head_of("POST", "/v1/search", "Transfer-Encoding: chunked")
@@ -60,14 +60,16 @@ UNFINISHED = {
 
 @pytest.mark.parametrize("name", [*MALFORMED, *UNFINISHED, *ODD])
 def test_malformed_requests_are_refused_and_hold_no_slot(service, name):
-    status = status_of(told(service.url, {**MALFORMED, **UNFINISHED, **ODD}[name], leaving=True))
+    status = status_of(
+        exchange(service.url, {**MALFORMED, **UNFINISHED, **ODD}[name], leaving=True)
+    )
     assert status is None or (200 if name in ODD else 400) <= status < 500
     assert service.client.get("/healthz").status_code == 200
     assert service.state.admission.in_flight == 0
 
 
 def test_pipelined_requests_are_answered_in_order(service):
-    said = told(
+    said = exchange(
         service.url, head_of("GET", "/healthz") * 20 + head_of("GET", "/nowhere"), leaving=True
     )
     assert said.count(b"HTTP/1.1 200") == 20 and said.count(b"HTTP/1.1 404") == 1
@@ -75,5 +77,5 @@ def test_pipelined_requests_are_answered_in_order(service):
 
 def test_a_websocket_is_not_opened(service):
     lines = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13")
-    status = status_of(told(service.url, head_of("GET", "/v1/info", *lines), leaving=True))
+    status = status_of(exchange(service.url, head_of("GET", "/v1/info", *lines), leaving=True))
     assert status is not None and status != 101 and status < 500

@@ -1,10 +1,8 @@
 """The database fails: 503 meanwhile, and recovery when it is back."""
 
-from time import monotonic, sleep
-
 import pytest
 from postgres import postgres_server
-from serving import PATIENCE, Served, served
+from serving import served, wait_until
 
 from surefind.encoders import Encoder
 from surefind.engines.pgvector.connection import parse
@@ -28,23 +26,14 @@ def service(server, model, home, tmp_path):
         yield shared
 
 
-def wait_for(service: Served, path: str, status: int) -> None:
-    ends = monotonic() + PATIENCE
-    while service.client.get(path).status_code != status:
-        assert monotonic() < ends, f"{path} does not become {status}"
-        sleep(0.1)
-
-
 def test_readyz_does_not_reveal_the_database(server, service, caplog):
     """It needs no token; the log has the details."""
     place = parse(server.url(table="surefind"))
     server.kill()
     try:
-        wait_for(service, "/readyz", 503)
-        ends = monotonic() + PATIENCE
-        while (ready := service.client.get("/readyz")).json()["reload"] is None:
-            assert monotonic() < ends, "no reload"
-            sleep(0.1)
+        wait_until(lambda: service.client.get("/readyz").status_code == 503)
+        wait_until(lambda: service.client.get("/readyz").json()["reload"] is not None)
+        ready = service.client.get("/readyz")
         assert ready.json()["warnings"]
         for name in ("user", "host", "port", "dbname"):
             assert place.parameters[name] not in ready.text, name
@@ -73,6 +62,6 @@ def test_requests_get_503_until_the_database_is_back(server, service, photo):
         assert service.client.post("/v1/embed", content=photo).status_code == 200
     finally:
         server.start()
-    wait_for(service, "/readyz", 200)
+    wait_until(lambda: service.client.get("/readyz").status_code == 200)
     assert len(service.client.post("/v1/search?k=5", content=photo).json()["hits"]) == 5
-    wait_for(service, f"/v1/items/{ITEM}/neighbours", 200)
+    wait_until(lambda: service.client.get(f"/v1/items/{ITEM}/neighbours").status_code == 200)

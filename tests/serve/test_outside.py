@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from calibrations import make_calibrated_index
 from PIL import Image
-from traversals import SECRET
-from watching import PATHS, Audit, outside, watched
+from watching import PATHS, SECRET, Audit, outside, watched
 
 
 @pytest.fixture(scope="module")

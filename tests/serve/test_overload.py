@@ -3,11 +3,10 @@
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
-from time import monotonic, sleep
 
 import pytest
 from raw_http import connected, head_of
-from serving import PATIENCE, client_of, served
+from serving import PATIENCE, client_of, served, wait_until
 
 from surefind.search.index import Index
 from surefind.serve.service import EncoderPool
@@ -34,13 +33,6 @@ def door(monkeypatch) -> Door:
     return made
 
 
-def wait_until(condition) -> None:
-    ends = monotonic() + PATIENCE
-    while not condition():
-        assert monotonic() < ends, "timeout"
-        sleep(0.005)
-
-
 def test_at_four_times_the_limit_admitted_requests_are_answered_and_the_others_refused(
     home, photo, door
 ):
@@ -50,13 +42,13 @@ def test_at_four_times_the_limit_admitted_requests_are_answered_and_the_others_r
             accepted = [pool.submit(ask, n) for n in range(QUEUE)]
             wait_until(lambda: service.state.admission.in_flight == QUEUE)
             refused = [pool.submit(ask, n) for n in range(3 * QUEUE)]
-            told = [one.result(PATIENCE) for one in refused]
+            refusals = [one.result(PATIENCE) for one in refused]
             assert service.client.get("/healthz").status_code == 200
             assert not any(one.done() for one in accepted)
             door.open.set()
             answers = [one.result(PATIENCE) for one in accepted]
-        assert Counter(one.status_code for one in told) == {503: 3 * QUEUE}
-        assert all(int(one.headers["retry-after"]) >= 1 for one in told)
+        assert Counter(one.status_code for one in refusals) == {503: 3 * QUEUE}
+        assert all(int(one.headers["retry-after"]) >= 1 for one in refusals)
         assert Counter(one.status_code for one in answers) == {200: QUEUE}
         rejects = 'surefind_rejected_requests_total{reason="busy"} 24.0'
         assert rejects in service.client.get("/metrics").text

@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any
 
 import pytest
-from serving import PATIENCE, Served, served
+from serving import Served, served, wait_until
 from stores import forget_calibration
 
 from surefind.confidence.calibrate import CalibrationTargets
@@ -25,7 +24,7 @@ def plain(own) -> Path:
     return own
 
 
-def asked(service: Served, photo: bytes) -> list[dict[str, Any]]:
+def search_answers(service: Served, photo: bytes) -> list[dict[str, Any]]:
     found = service.client.post("/v1/search", content=photo)
     near = service.client.get(f"/v1/items/{ITEM}/neighbours")
     return [found.json(), near.json()]
@@ -43,7 +42,7 @@ def values_of(name: str, answer: Any) -> Iterator[Any]:
 
 def test_without_a_calibration_no_response_contains_a_probability(plain, photo):
     with served(Index.open(plain)) as service:
-        for answer in asked(service, photo):
+        for answer in search_answers(service, photo):
             assert len(answer["hits"]) == 12
             for name in PROBABILITIES:
                 assert set(values_of(name, answer)) == {None}
@@ -63,7 +62,7 @@ def test_a_search_that_was_not_calibrated_has_no_probability(service, photo, how
 
 
 def test_with_a_calibration_every_response_names_it(service, photo):
-    for answer in asked(service, photo):
+    for answer in search_answers(service, photo):
         assert answer["verdict"] in ("match", "unsure", "no_match")
         assert all(0 <= hit["confidence"] <= 1 for hit in answer["hits"])
         assert answer["uncalibrated"] is None
@@ -72,17 +71,14 @@ def test_with_a_calibration_every_response_names_it(service, photo):
 
 def test_a_calibration_made_while_serving_is_loaded(home, plain, photo):
     with served(Index.open(plain), reload_seconds=0.05) as service:
-        assert asked(service, photo)[0]["confidence"] is None
+        assert search_answers(service, photo)[0]["confidence"] is None
         with Index.open(plain) as index:
             index.calibrate(
                 home / "queries", targets=CalibrationTargets(precision=0.8), learn_variance=False
             )
-        ends = monotonic() + PATIENCE
-        while service.client.get("/v1/info").json()["calibration"] is None:
-            assert monotonic() < ends, "the calibration is not taken"
-            sleep(0.05)
+        wait_until(lambda: service.client.get("/v1/info").json()["calibration"] is not None)
         info = service.client.get("/v1/info").json()
-        for answer in asked(service, photo):
+        for answer in search_answers(service, photo):
             assert answer["confidence"] is not None
             assert answer["calibrated"] == info["calibration"]["made_with"]
     made = datetime.fromisoformat(info["calibration"]["created"])

@@ -61,6 +61,7 @@ def test_accepted_requests_are_answered_before_the_stop(home, large_picture, num
         (("{index}", "--samples", "nowhere"), "nowhere"),
         (("{index}", "--report", "nowhere"), "report"),
         (("{index}", "--host-name", "https://a.example"), "host name"),
+        (("{index}", "--host", "0.0.0.0"), "no token"),
         (("{index}", "--host", "256.256.256.256", "--token-file", "{token}"), "cannot listen"),
         (("{index}", "--port", "{port}"), "another --port"),
     ],

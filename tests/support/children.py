@@ -22,12 +22,12 @@ def start(work: Callable[..., None], *given: Any) -> tuple[BaseProcess, Connecti
 
 
 def received(pipe: Connection) -> list[Any]:
-    """All that a child has said, until it ended."""
-    said = []
+    """Return all that a child sends until it ends."""
+    sent = []
     try:
         while True:
-            said.append(pipe.recv())
+            sent.append(pipe.recv())
     except (EOFError, ConnectionResetError):
-        return said
+        return sent
     finally:
         pipe.close()

@@ -16,8 +16,7 @@ from surefind.confidence.labelled_queries import (
 )
 from surefind.confidence.match_model import folds_of
 from surefind.embeddings import Gaussians
-from surefind.engines.base import Engine, Rows
-from surefind.engines.space import Space
+from surefind.engines.base import Engine, Rows, Space
 from surefind.search.index import Index
 
 DIM = 6

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from surefind.metrics.bootstrap import Estimate
+from surefind.metrics.intervals import Estimate
 from surefind.reports.result import (
     SHOWN,
     About,

@@ -1,11 +1,14 @@
 """Random rows to put into engines and indexes."""
 
 import hashlib
+from collections.abc import Sequence
 
+import numpy as np
 import torch
 
 from surefind.embeddings import Embeddings, Gaussians, VonMisesFisher
 from surefind.engines.base import Rows
+from surefind.engines.filters import Metadata
 
 FAMILIES = (Gaussians.family, VonMisesFisher.family)
 
@@ -20,6 +23,37 @@ def random_embeddings(
     if family == VonMisesFisher.family:
         return VonMisesFisher(mean, 1 / var)
     return Gaussians(mean, var)
+
+
+def clustered_embeddings(count: int, dim: int, seed: int, *, classes: int = 50) -> Gaussians:
+    """Embeddings of these classes in turn; the classes are the same for every seed."""
+    centres = torch.randn(classes, dim, generator=torch.Generator().manual_seed(1000))
+    draw = torch.Generator().manual_seed(seed)
+    mean = centres[torch.arange(count) % classes] + 0.4 * torch.randn(count, dim, generator=draw)
+    return Gaussians(mean, 0.01 + 0.1 * torch.rand(count, generator=draw))
+
+
+def plain_rows(
+    embeddings: Embeddings,
+    *,
+    ids: Sequence[str] | None = None,
+    digests: Sequence[str] | None = None,
+    metadata: Sequence[Metadata] | None = None,
+) -> Rows:
+    """Rows with these columns; ids are row numbers, other columns empty by default."""
+    count = len(embeddings)
+    return Rows(
+        tuple(map(str, range(count)) if ids is None else ids),
+        embeddings,
+        tuple(digests or ("",) * count),
+        tuple(metadata or ({},) * count),
+    )
+
+
+def recall(found: np.ndarray, wanted: np.ndarray) -> float:
+    """Share of the wanted rows of each query that were found, both (Q, K)."""
+    pairs = zip(found.tolist(), wanted.tolist(), strict=True)
+    return sum(len({*ours} & {*theirs}) for ours, theirs in pairs) / wanted.size
 
 
 def random_rows(

@@ -6,9 +6,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.base import Block, Found, Keys, Rows
+from surefind.engines.base import Block, Found, Keys, Rows, Space
 from surefind.engines.filters import Where
-from surefind.engines.space import Space
 
 
 class MemoryEngine:

@@ -1,7 +1,7 @@
 """A real Milvus server for tests: the PyPI package `milvus`, on free ports, gone at exit.
 
 Its parts talk over 127.0.0.1 and a password is asked for, as version 2.3 listens on every
-interface and cannot be told otherwise.
+interface and cannot be configured otherwise.
 """
 
 import os
@@ -53,7 +53,7 @@ class NotStarted(RuntimeError):
 
 @dataclass
 class MilvusServer:
-    """A server process; what it was told stays in its folder when it is killed."""
+    """A server process; its data stay in its folder when it is killed."""
 
     folder: Path
     programs: Path  # where the server was unpacked; can be shared

@@ -34,15 +34,15 @@ def prepared(root: Path) -> list[Path]:
 
 
 def seen(place: Path) -> tuple[Any, ...]:
-    """All that an index tells."""
+    """Contents and answers of an index."""
     engine = opened(place)
     return contents(engine), answers(engine), engine.count(WHERE)
 
 
-def mutated(content: bytes, other: bytes, random: np.random.Generator) -> bytes:
+def mutated(content: bytes, other: bytes, random: np.random.Generator, *, head: int = 512) -> bytes:
     """One of seven kinds of damage; several aim at the beginning, where sizes are."""
     changed = bytearray(content)
-    size, head = len(content), min(512, len(content))
+    size, head = len(content), min(head, len(content))
     kind = random.integers(7)
     if kind == 0:  # a few bits anywhere
         for place in random.integers(0, size, random.integers(1, 6)):
@@ -93,7 +93,7 @@ def outcome(place: Path, right: tuple[Any, ...] | None) -> str:
 
 
 def try_some(root: str, seeds: range, flips: bool, pipe: Connection) -> None:
-    """What a child does: damage, open, tell."""
+    """In a child: damage, open, send the outcome."""
     places = prepared(Path(root))
     right = [seen(place) for place in places]
     for seed in seeds:
@@ -123,7 +123,7 @@ def outcomes(root: Path, seeds: range, *, flips: bool = False) -> Counter[tuple[
     With `flips` one bit of each file in turn is flipped, else files are damaged in many ways.
     """
     child, pipe = start(try_some, str(root), seeds, flips)
-    said = received(pipe)
+    sent = received(pipe)
     child.join()
-    assert child.exitcode == 0, f"exit code {child.exitcode} after {said[-1]}"
-    return Counter(said[1:-1:2])
+    assert child.exitcode == 0, f"exit code {child.exitcode} after {sent[-1]}"
+    return Counter(sent[1:-1:2])

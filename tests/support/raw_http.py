@@ -21,7 +21,7 @@ def head_of(method: str, path: str, *lines: str) -> bytes:
     return "\r\n".join([f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", *lines, "", ""]).encode()
 
 
-def told(url: str, sent: bytes, *, leaving: bool = False) -> bytes:
+def exchange(url: str, sent: bytes, *, leaving: bool = False) -> bytes:
     """Return everything until the connection ends; `leaving` half-closes it after sending."""
     with connected(url) as client:
         with suppress(OSError):

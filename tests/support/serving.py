@@ -8,11 +8,11 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from time import sleep
+from time import monotonic, sleep
 from typing import IO, Any
 
 import httpx
@@ -21,7 +21,7 @@ from vague_vectors import vague_vectors
 import surefind as sf
 from surefind.search.index import Index
 from surefind.serve.server import listen, make_app, make_server
-from surefind.serve.settings import Settings
+from surefind.serve.service import Settings
 from surefind.serve.state import AppState
 
 PATIENCE = 60.0  # seconds for a server to start or stop
@@ -80,7 +80,7 @@ def served(index: Index, **settings: Any) -> Iterator[Served]:
     with _heard_failures() as failures:
         try:
             with client_of(url) as client:
-                _wait_until_ready(client)
+                wait_until(lambda: _is_ready(client))
                 yield Served(url, client, state)
         finally:
             server.should_exit = True
@@ -108,7 +108,7 @@ def running(folder: Path, *options: object, **environment: str) -> Iterator[Runn
             assert found, f"no address in {line!r}"
             url = found[0].replace("0.0.0.0", "127.0.0.1")
             with client_of(url) as client:
-                _wait_until_ready(client)
+                wait_until(lambda: _is_ready(client))
                 yield Running(url, client, process, stderr)
         finally:
             process.send_signal(signal.SIGTERM)
@@ -124,6 +124,13 @@ def make_vector_index(folder: Path) -> Path:
     metadata = [{"label": str(label)} for label in known.labels]
     upgrade.index(folder / "index", known.vectors, metadata=metadata).close()
     return folder / "index"
+
+
+def wait_until(happened: Callable[[], bool]) -> None:
+    ends = monotonic() + PATIENCE
+    while not happened():
+        assert monotonic() < ends, "timeout"
+        sleep(0.01)
 
 
 def client_of(url: str, **options: Any) -> httpx.Client:
@@ -153,12 +160,8 @@ def _heard_failures() -> Iterator[list[str]]:
             logger.removeHandler(handler)
 
 
-def _wait_until_ready(client: httpx.Client) -> None:
-    for _ in range(int(PATIENCE / 0.05)):
-        try:
-            if client.get("/readyz").status_code == 200:
-                return
-        except httpx.TransportError:
-            pass
-        sleep(0.05)
-    raise AssertionError("the server does not answer")
+def _is_ready(client: httpx.Client) -> bool:
+    try:
+        return client.get("/readyz").status_code == 200
+    except httpx.TransportError:
+        return False

@@ -1,24 +1,24 @@
-"""A demo that is small enough for tests, and what it tells of itself."""
+"""A demo that is small enough for tests, and the progress it reports."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from surefind.demo import DemoResult, DemoSize, run_demo
-from surefind.demo.run import Stage, Tell
+from surefind.demo import DemoResult, DemoSize
+from surefind.demo.run import Progress, Stage
 
 TINY = DemoSize(classes=48, per_class=12, foreign=20, steps=6, batch_classes=8, ladder=2)
 
 
 @dataclass
-class Heard:
-    """What a demo told of itself while it ran."""
+class Reported:
+    """Stages that began and ended."""
 
     events: list[tuple[str, str]] = field(default_factory=list)  # began or ended, and the title
 
     @contextmanager
-    def watch(self, title: str) -> Iterator[Tell]:
+    def watch(self, title: str) -> Iterator[Progress]:
         self.events.append(("began", title))
         yield lambda *_: None
 
@@ -30,22 +30,19 @@ class Heard:
 class Finished:
     folder: Path
     result: DemoResult
-    heard: Heard
-
-    def again(self) -> DemoResult:
-        return run_demo(self.folder, size=TINY)
+    reported: Reported
 
 
 class Interrupting:
-    """Ctrl-C in a stage, when it has told of so much."""
+    """Ctrl-C in a stage, at that much progress."""
 
-    def __init__(self, stage: str, part: int) -> None:
-        self.stage, self.split = stage, part
+    def __init__(self, stage: str, done: int) -> None:
+        self.stage, self.done = stage, done
 
     @contextmanager
-    def watch(self, title: str) -> Iterator[Tell]:
-        def tell(part: str, done: int, total: int) -> None:
-            if title.startswith(self.stage) and done >= self.split:
+    def watch(self, title: str) -> Iterator[Progress]:
+        def progress(part: str, done: int, total: int) -> None:
+            if title.startswith(self.stage) and done >= self.done:
                 raise KeyboardInterrupt
 
-        yield tell
+        yield progress

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from galleries import random_embeddings, random_rows
 
-from surefind.engines.base import Engine, Rows
+from surefind.engines.base import Engine, Rows, Space
 from surefind.engines.embedded.engine import EmbeddedEngine, create, open_place
-from surefind.engines.space import Space
 
 DIM = 6
 SPACE = Space("gaussian", DIM)

@@ -5,6 +5,8 @@ import socket
 import sys
 import sysconfig
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -14,15 +16,21 @@ from urllib.parse import quote
 import numpy as np
 import torch
 from children import received, start
-from raw_http import head_of, status_of, told
+from raw_http import exchange, head_of, status_of
 from serving import served
-from traversals import SECRET, traversals
 
 import surefind
 from surefind.embeddings import Gaussians
 from surefind.search.index import Index
 from surefind.serve.gallery import item_of
 
+STEPS = (
+    "../", "..\\", "....//", "..;/", ".../", "..%2f", "%2e%2e/", "%2e%2e%2f", "%2e%2e%5c",
+    "..%5c", "%252e%252e%252f", "..%252f", "..%c0%af", "%c0%ae%c0%ae/", "..%ef%bc%8f",
+    "\u2025/", "\uff0e\uff0e/", "..\u2215", "..\u2044", "..\uff0f", "/..", "./../", "..//",
+    ".%00./", "..%00/", "%u002e%u002e/", "0x2e0x2e/", "..%0d%0a/", "..\t/",
+)  # fmt: skip
+SECRET = "secret.png"  # in the parent of the folder of pictures
 ITEM = item_of("class00/0.png")
 PROCESSES = ("subprocess.Popen", "os.system", "os.exec", "os.fork", "os.posix_spawn")
 NAMES = ("socket.getaddrinfo", "socket.gethostbyname", "urllib.Request")
@@ -40,6 +48,22 @@ ODD_QUERIES = (
 )  # fmt: skip
 
 
+def traversals(secret: str, picture: str) -> list[str]:
+    """Traversals to `secret`; `picture` is an image that may be shown."""
+    by_steps = [4 * step + "etc/passwd" for step in STEPS]
+    near = [step + SECRET for step in STEPS[:12]]
+    absolute = [
+        secret, f"/{secret}", f"//{secret}", f"file://{secret}", f"file:{secret}",
+        f"{secret}%00.png", f"{secret}\0.png", quote(secret, safe=""), secret.replace("/", "\\"),
+        f"{picture}/../../{SECRET}", f"{picture}/", f"{picture}%00", f"./{picture}/../../x",
+        "/etc/passwd", "//etc/passwd", "\\\\127.0.0.1\\share\\x", "C:\\Windows\\win.ini", "C:/x",
+        "/proc/self/environ", "/proc/self/cwd/pyproject.toml", "/dev/zero", "/dev/stdin", "~",
+        "~/.ssh/id_rsa", "$HOME", "`id`", "|id", "index.html%00", "..", ".", "%2e", "%00",
+        "CON", "a" * 5000, "http://127.0.0.1:9/x", "%", "%zz",
+    ]  # fmt: skip
+    return [*by_steps, *near, *absolute]
+
+
 @dataclass
 class Audit:
     """Responses, and what the process opened, connected to and started."""
@@ -51,30 +75,28 @@ class Audit:
     leaks: list[str] = field(default_factory=list)  # requests answered with the secret
 
 
-class Watch:
-    """Audit hook, active between `begin` and `end`; hooks cannot be removed."""
+@contextmanager
+def recorded(audit: Audit, *, server: int) -> Iterator[None]:
+    """Record what the process does; a hook cannot be removed, so it is switched off."""
+    active = True
 
-    def __init__(self, seen: Audit, *, server: int) -> None:
-        self._seen, self._server, self._on = seen, server, False
-        sys.addaudithook(self._hear)
-
-    def begin(self) -> None:
-        self._on = True
-
-    def end(self) -> None:
-        self._on = False
-
-    def _hear(self, event: str, given: tuple[Any, ...]) -> None:
-        if not self._on:
+    def hear(event: str, given: tuple[Any, ...]) -> None:
+        if not active:
             return
         if event in ("open", "os.listdir", "os.scandir") and isinstance(given[0], str | bytes):
-            self._seen.opened.add(os.fsdecode(given[0]))
+            audit.opened.add(os.fsdecode(given[0]))
         elif event in PROCESSES:
-            self._seen.started.add(f"{event} {given}")
+            audit.started.add(f"{event} {given}")
         elif event in NAMES or event == "socket.connect":
             place = given[1] if event == "socket.connect" else given[:2]
-            if place != ("127.0.0.1", self._server):  # not a client, which is in this process too
-                self._seen.connected.add(f"{event} {given}")
+            if place != ("127.0.0.1", server):  # not a client, which is in this process too
+                audit.connected.add(f"{event} {given}")
+
+    sys.addaudithook(hear)
+    try:
+        yield
+    finally:
+        active = False
 
 
 def exercise(home: str, decoy: int, pipe: Connection) -> None:
@@ -82,15 +104,14 @@ def exercise(home: str, decoy: int, pipe: Connection) -> None:
     place = Path(home)
     secret = place / SECRET
     index = Index.open(place / "index")
-    _add_rows_that_lie(index, secret)
+    _add_hostile_rows(index, secret)
     with served(index, samples=place / "queries" / "class00") as service:
         seen = Audit()
-        watch = Watch(seen, server=int(service.url.rpartition(":")[2]))
         mark = secret.read_bytes()[-40:]
         photo = (place / "photos" / "class00" / "0.png").read_bytes()
-        watch.begin()
-        _ask_all(Asking(service.url, mark, seen), place, decoy=decoy, photo=photo)
-        watch.end()
+        requests = Requests(service.url, mark, seen)
+        with recorded(seen, server=int(service.url.rpartition(":")[2])):
+            _send_all(requests, place, decoy=decoy, photo=photo)
     pipe.send(seen)
 
 
@@ -121,67 +142,67 @@ def outside(paths: set[str], home: Path) -> list[str]:
     )
 
 
-def _add_rows_that_lie(index: Index, secret: Path) -> None:
+def _add_hostile_rows(index: Index, secret: Path) -> None:
     """Add rows with hostile ids and paths."""
-    names = _lies(secret)
+    names = _hostile_ids(secret)
     paths = ["x", "y", "/etc/passwd", "class00/linked.png", str(secret)]
     mean = np.random.default_rng(0).normal(size=(len(names), index.space.dim)).astype("f4")
     mean = torch.nn.functional.normalize(torch.from_numpy(mean), dim=1)
-    facts = [{"path": path, "label": "lies"} for path in paths]
+    facts = [{"path": path, "label": "hostile"} for path in paths]
     rows = Gaussians(mean, torch.full((len(names),), 0.01))
     index.add_embeddings(rows, names, metadata=facts)
 
 
-def _lies(secret: Path) -> list[str]:
+def _hostile_ids(secret: Path) -> list[str]:
     return ["../" + SECRET, str(secret), "/etc/passwd", "class00/linked.png", "a/../../" + SECRET]
 
 
-def _ask_all(asking: "Asking", place: Path, *, decoy: int, photo: bytes) -> None:
-    lies = _lies(place / SECRET)
+def _send_all(requests: "Requests", place: Path, *, decoy: int, photo: bytes) -> None:
+    hostile = _hostile_ids(place / SECRET)
     for text in traversals(str(place / SECRET), "class00/0.png"):
-        _ask_by_path(asking, text, by_name=text not in lies)
+        _send_paths(requests, text, by_name=text not in hostile)
     for url in (f"http://127.0.0.1:{decoy}/a.png", f"//127.0.0.1:{decoy}", "file:///etc/passwd"):
-        _ask_by_url(asking, url, photo)
+        _send_urls(requests, url, photo)
     for path in ("/", "/v1/info", "/v1/map", "/v1/uncertainty", "/v1/samples/0", "/docs"):
-        asking.get("plain", path)
-    for name in ("class00/0.png", *lies):
-        asking.get(f"thumbnail of {Path(name).name}", f"/v1/items/{item_of(name)}/thumbnail")
+        requests.get("plain", path)
+    for name in ("class00/0.png", *hostile):
+        requests.get(f"thumbnail of {Path(name).name}", f"/v1/items/{item_of(name)}/thumbnail")
 
 
-def _ask_by_path(asking: "Asking", text: str, *, by_name: bool) -> None:
+def _send_paths(requests: "Requests", text: str, *, by_name: bool) -> None:
     raw = quote(text, safe="/%\\;:~$`|&()+,@!*'")
     for path in PATHS:
-        asking.get(path, path.format(raw))
+        requests.get(path, path.format(raw))
     for path in PATHS[:3] if by_name else ():
-        asking.get(f"{path} by name", path.format(item_of(text)))
+        requests.get(f"{path} by name", path.format(item_of(text)))
     for path in QUERIES:
-        asking.get(path, path.format(quote(text, safe=""), item=ITEM))
+        requests.get(path, path.format(quote(text, safe=""), item=ITEM))
 
 
-def _ask_by_url(asking: "Asking", url: str, photo: bytes) -> None:
+def _send_urls(requests: "Requests", url: str, photo: bytes) -> None:
     raw = quote(url, safe="")
     for path in (*QUERIES, *ODD_QUERIES):
-        asking.get(path, path.format(raw, item=ITEM))
+        requests.get(path, path.format(raw, item=ITEM))
     for path in ("/v1/search", "/v1/embed", "/v1/session", "/v1/search/vector"):
         for body in (url.encode(), b'{"url": "%s"}' % url.encode(), photo):
-            asking.post(path, f"{path}?url={raw}", body, f"Referer: {url}")
+            requests.post(path, f"{path}?url={raw}", body, f"Referer: {url}")
 
 
-class Asking:
+class Requests:
     """Raw requests, without a client that would normalise them."""
 
     def __init__(self, url: str, mark: bytes, seen: Audit) -> None:
         self._url, self._mark, self._seen = url, mark, seen
 
     def get(self, kind: str, path: str) -> None:
-        self._ask(kind, head_of("GET", path, "Connection: close"))
+        self._send(kind, head_of("GET", path, "Connection: close"))
 
     def post(self, kind: str, path: str, body: bytes, *lines: str) -> None:
         head = head_of("POST", path, "Connection: close", f"Content-Length: {len(body)}", *lines)
-        self._ask(kind, head + body)
+        self._send(kind, head + body)
 
-    def _ask(self, kind: str, request: bytes) -> None:
-        said = told(self._url, request)
+    def _send(self, kind: str, request: bytes) -> None:
+        said = exchange(self._url, request)
         self._seen.statuses.setdefault(kind, Counter())[status_of(said)] += 1
         if self._mark in said or b"root:" in said:
             self._seen.leaks.append(repr(request[:200]))

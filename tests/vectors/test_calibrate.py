@@ -69,10 +69,10 @@ def test_what_is_known_of_a_vector_stays_with_it(known, plain, monkeypatch):
     """Heads that know everything make confidence perfect, unless they are asked of other rows."""
     away = np.square(known.vectors[:, None] - known.vectors).sum(axis=2)
     np.fill_diagonal(away, np.inf)
-    said = (known.labels[away.argmin(axis=1)] != known.labels).astype(float)
+    wrong = (known.labels[away.argmin(axis=1)] != known.labels).astype(float)
     heads = fit_variance_heads(torch.from_numpy(known.vectors), known.labels, steps=1).heads
     all_knowing = QueryVariance(
-        heads, said, folds_of(known.labels), FOLDS * (QueryVariance(heads, said),)
+        heads, wrong, folds_of(known.labels), FOLDS * (QueryVariance(heads, wrong),)
     )
     monkeypatch.setattr(upgrade_module, "fit_query_variance", lambda *_, **__: all_knowing)
     made = sf.calibrate(known.vectors, known.labels)
@@ -119,12 +119,12 @@ def test_labels_may_be_numbers_text_or_a_column(known, plain, labels_as):
 
 
 def test_progress_is_reported_by_stage(known):
-    told = {}
+    reported = {}
     sf.calibrate(
-        known.vectors, known.labels, progress=lambda what, *count: told.update({what: count})
+        known.vectors, known.labels, progress=lambda what, *count: reported.update({what: count})
     )
     steps = (1 + FOLDS) * calibrating.STEPS  # for all classes, and without each fold
-    assert told == {
+    assert reported == {
         "learning the variance of vectors": (steps, steps),
         "measuring local density": (360, 360),
         "searching labelled queries": (360, 360),
@@ -157,9 +157,9 @@ UNUSABLE = {
 
 @pytest.mark.parametrize("name", UNUSABLE)
 def test_what_cannot_be_used_is_one_error_before_the_work(known, name):
-    told = []
+    reported = []
     change, message = UNUSABLE[name]
     vectors, labels = change(known.vectors, known.labels)
     with pytest.raises(sf.InvalidArgument, match=message):
-        sf.calibrate(vectors, labels, progress=lambda *what: told.append(what))
-    assert told == []
+        sf.calibrate(vectors, labels, progress=lambda *what: reported.append(what))
+    assert reported == []

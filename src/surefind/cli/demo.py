@@ -46,7 +46,7 @@ def demo(
     installed = all(find_spec(package) is not None for package in PACKAGES)
     if serve and not installed:  # before the work, not after it
         raise SurefindError("the service is not installed", fix=f"{INSTALL}, or leave out --serve")
-    result = run_demo(output, seed=seed, watch=_watched, ended=_tell)
+    result = run_demo(output, seed=seed, watch=_watched, ended=_print_stage)
     if as_json:
         print(json.dumps(result.as_dict(), allow_nan=False), flush=True)
     else:
@@ -65,22 +65,22 @@ def demo(
 
 @contextmanager
 def _watched(title: str) -> Iterator[Progressed]:
-    """A bar on a terminal, which its last line replaces; elsewhere a line when it begins."""
+    """Show a bar that is removed at the end; without a terminal, a line at the start."""
     with bars() as bar:
         bar.live.transient = True
         line(bar, f"{title} ...")
         task = bar.add_task(title, total=None)
 
-        def tell(part: str, done: int, total: int) -> None:
+        def progress(part: str, done: int, total: int) -> None:
             what = f"{title}: {part}" if part else title
             bar.update(task, description=what, completed=done, total=total)
 
-        yield tell
+        yield progress
 
 
-def _tell(stage: "Stage") -> None:
-    again = ", from an earlier run" if stage.reused else ""
-    note(f"{stage.title}: {stage.figure} ({stage.seconds:.1f} s{again})")
+def _print_stage(stage: "Stage") -> None:
+    reused = ", from an earlier run" if stage.reused else ""
+    note(f"{stage.title}: {stage.figure} ({stage.seconds:.1f} s{reused})")
 
 
 def _print(result: "DemoResult") -> None:
@@ -100,7 +100,7 @@ def _print(result: "DemoResult") -> None:
         "right first\nhits (R@1)",
         "knows when\nwrong (AUROC)",
         "calibration\nerror (perfect)",
-        f"answered\nat {100 * result.precision:g} %",
+        f"answered\nat {100 * result.calibration.guarantee.precision:g} %",
         title="Who knows when the first hit is wrong?",
     )
     for encoder, its in groupby(result.rows, key=lambda row: row.encoder):

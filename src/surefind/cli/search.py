@@ -16,6 +16,7 @@ from surefind.cli.options import EngineOption, IndexArgument, JsonOption, Rankin
 from surefind.cli.output import note
 
 if TYPE_CHECKING:
+    from surefind.confidence.calibration import Calibration
     from surefind.images.decode import ImageSource
 
     Batch = tuple[Sequence[str], Sequence[ImageSource | None], sf.Embeddings]  # names, pictures
@@ -123,7 +124,7 @@ def search(
             for result, source in found:
                 print_result(console, result, source, calibration=calibration, pictures=pictures)
                 console.print()
-            _print_footer(index, results)
+            _print_footer(index, calibration, results)
     worst = max((EXIT_CODES[result.verdict] for result in results if result.verdict), default=0)
     if unread or worst:
         raise Exit(1 if unread else worst)
@@ -215,17 +216,16 @@ def _skip(problem: str, unread: list[str]) -> None:
     print(printable(problem), file=sys.stderr, flush=True)
 
 
-def _print_footer(index: "sf.Index", results: "Sequence[sf.SearchResult]") -> None:
+def _print_footer(
+    index: "sf.Index", calibration: "Calibration | None", results: "Sequence[sf.SearchResult]"
+) -> None:
     """Print the calibration behind the verdicts, or why there are none."""
     from surefind.confidence.explain import gallery_change, guaranteed, made_with
     from surefind.text import printable
 
-    calibration = index.calibration
-    judged = any(result.verdict is not None for result in results)
-    reasons = dict.fromkeys(result.uncalibrated for result in results if result.uncalibrated)
-    for reason in reasons:
+    for reason in dict.fromkeys(result.uncalibrated for result in results if result.uncalibrated):
         print(printable(reason))
-    if calibration is None or not judged:
+    if calibration is None or all(result.verdict is None for result in results):
         return
     print(printable(f"calibrated: {made_with(calibration)}"))
     if calibration.guarantee.threshold is not None:

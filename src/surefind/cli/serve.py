@@ -68,7 +68,7 @@ def serve(
         ) from None
     from surefind.search.folder import encoder_of
     from surefind.serve.security import check_bind, read_token
-    from surefind.serve.settings import Settings
+    from surefind.serve.service import Settings
 
     level = logging.ERROR if is_quiet() else logging.INFO
     logging.basicConfig(format="%(levelname)s %(message)s", level=level, stream=sys.stderr)

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.embeddings import Embeddings
+from surefind.engines.base import Space
 from surefind.engines.knn import Nearest
-from surefind.engines.space import Space
 from surefind.functional import hit_distances
 from surefind.functional.distance import HitDistances
 

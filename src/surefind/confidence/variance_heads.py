@@ -9,10 +9,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from surefind import losses
 from surefind.embeddings import LARGEST_SPREAD, SMALLEST_SPREAD, Gaussians
 from surefind.errors import InvalidArgument
 from surefind.functional.distance import squared_distances
-from surefind.losses import BayesianTripletLoss
 
 HIDDEN = 16
 EASY = 2.0  # scale of the asinh that limits a log variance
@@ -239,7 +239,7 @@ def fit_variance_heads(
         generator = torch.Generator().manual_seed(seed * heads + head)
         rows = sees[:, head].nonzero().squeeze(1)
         pools.append((hard_triplets(means, codes, rows, generator=generator), generator))
-    loss = BayesianTripletLoss(kl_scale=0, centred=True)
+    loss = losses.BayesianTripletLoss(kl_scale=0, centred=True)
     weights, biases = [made.weight_in, made.weight_out], [made.bias_in, made.bias_out]
     groups = [{"params": weights, "weight_decay": DECAY}, {"params": biases, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=RATE)

@@ -1,4 +1,4 @@
-"""The table of who knows when the first hit is wrong, and three queries: easy, hard, foreign."""
+"""Table of how well each signal detects a wrong first hit; three queries: easy, hard, foreign."""
 
 import io
 from collections import Counter
@@ -20,7 +20,7 @@ from surefind.confidence.guarantee import guarantee_precision
 from surefind.confidence.match_model import folds_of
 from surefind.embeddings import Embeddings, Gaussians
 from surefind.images.catalog import Catalog
-from surefind.metrics.bootstrap import Estimate
+from surefind.metrics.intervals import Estimate
 from surefind.reports.protocol import Embedded
 from surefind.reports.signals import (
     COSINE,
@@ -44,7 +44,7 @@ Groups = NDArray[np.int64]
 
 
 class Row(NamedTuple):
-    """How well one quantity tells right first hits from wrong ones."""
+    """How well one quantity separates right first hits from wrong ones."""
 
     encoder: str
     told_by: str
@@ -56,7 +56,7 @@ class Row(NamedTuple):
 
 
 class HitConfidence(NamedTuple):
-    """What one quantity says of every query's first hit, more being surer; and the truth."""
+    """Certainty of every query's first hit by one quantity (higher is surer), and the truth."""
 
     sure: Values  # (Q,)
     right: NDArray[np.bool_]  # (Q,)
@@ -68,7 +68,7 @@ class HitConfidence(NamedTuple):
             probability = torch.from_numpy(self.probability)
             ece = metrics.debiased_calibration_error(probability, torch.from_numpy(self.right))
             floor = metrics.calibration_floor(probability)
-        order = rankdata(self.sure) / (len(self.sure) + 1)  # a guarantee asks for the order alone
+        order = rankdata(self.sure) / (len(self.sure) + 1)  # a guarantee depends on the order alone
         answered = guarantee_precision(order, self.right, groups, precision=precision).coverage
         auroc = metrics.auroc_within(*self.wrong_hits(groups))
         return Row(encoder, told_by, float(self.right.mean()), auroc, ece, floor, answered)
@@ -94,7 +94,7 @@ def by_signals(
 
 
 def lead(first: HitConfidence, second: HitConfidence, groups: Groups, *, seed: int) -> Estimate:
-    """By how much the first AUROC is above the second; the interval resamples whole classes."""
+    """Difference of the AUROCs; the interval resamples whole classes."""
     one, other = first.wrong_hits(groups), second.wrong_hits(groups)
     return metrics.bootstrap(
         lambda weights: (
@@ -156,7 +156,7 @@ def compare(
 
 
 def compared(first: Row, second: Row, ahead: Estimate) -> str:
-    """Say whether the first knows better than the second when it is wrong, and how sure that is."""
+    """Return a sentence: which detects wrong first hits better, with the interval."""
     how = "better than" if ahead.low > 0 else "worse than" if ahead.high < 0 else "no better than"
     return (
         f"{first.encoder}: {first.told_by} (AUROC {first.auroc:.3f}) is {how} the "
@@ -167,7 +167,7 @@ def compared(first: Row, second: Row, ahead: Estimate) -> str:
 
 @dataclass(frozen=True)
 class Question:
-    """A query, what it truly shows, and what was answered."""
+    """A query, its true label, and the result."""
 
     kind: str  # easy, hard or foreign
     about: str
@@ -195,7 +195,7 @@ class Question:
 def ask(
     index: Index, kept_out: Catalog, symbols: Embedded, folder: Path
 ) -> tuple[tuple[Question, ...], dict[str, Any]]:
-    """Search all of them; of each verdict one is written to the folder and searched again."""
+    """Search with all images; write one of each verdict to the folder and search with it again."""
     own = index.search(index.encoder.encode(kept_out.files), SHOWN)
     foreign = index.search(symbols.embeddings, SHOWN)
     easy = best_with(own, MATCH, by=[result.confidence or 0.0 for result in own])
@@ -217,7 +217,7 @@ def ask(
 def foreign_question(
     index: Index, symbols: Catalog, theirs: list[SearchResult], path: Path
 ) -> Question:
-    """Ask with a chess board; if that passes for a glyph, with the strangest of the symbols."""
+    """Search with a chess board; if it passes for a glyph, with the strangest of the symbols."""
     squares = (np.indices((64, 64)) // 8).sum(axis=0) % 2
     file = io.BytesIO()
     Image.fromarray((255 * squares).astype(np.uint8)).save(file, "PNG")

@@ -45,13 +45,13 @@ PATHS = {  # in the folder, by their names in JSON
     "vectors_model": "vectors-model",
 }
 
-Tell = Callable[[str, int, int], None]  # which part of the stage, how much of it, out of how much
-Watch = Callable[[str], AbstractContextManager[Tell]]  # shows a stage while it runs
+Progress = Callable[[str, int, int], None]  # part of the stage, done, total
+Watch = Callable[[str], AbstractContextManager[Progress]]  # shows a stage while it runs
 
 
 @dataclass(frozen=True)
 class DemoSize:
-    """How much the demo does: the usual size takes two minutes on two cores; tests do with less."""
+    """Size of the demo; the default takes two minutes on two cores."""
 
     classes: int = GlyphSettings.classes
     per_class: int = GlyphSettings.per_class
@@ -63,7 +63,7 @@ class DemoSize:
 
 @dataclass
 class Stage:
-    """One stage: the main thing it found, and whether an earlier run had done the work."""
+    """A stage with its main result; `reused`: an earlier run had done the work."""
 
     number: int
     name: str
@@ -78,11 +78,10 @@ class Stage:
 
 @dataclass(frozen=True)
 class DemoResult:
-    """Everything the demo found; the files are in the folder."""
+    """Results of the demo; its files are in the folder."""
 
     folder: Path
     seed: int
-    precision: float  # at which queries are answered
     stages: tuple[Stage, ...]
     rows: tuple[Row, ...]
     reading: tuple[str, ...]  # how to read the rows
@@ -99,7 +98,7 @@ class DemoResult:
         return shlex.join(("surefind", "serve", index, "--samples", queries, "--report", report))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything in the form of JSON; a number that is none becomes null."""
+        """Return everything for JSON; NaN becomes null."""
         table = [
             {name: None if value != value else value for name, value in row._asdict().items()}
             for row in self.rows
@@ -109,7 +108,7 @@ class DemoResult:
             "seed": self.seed,
             "seconds": round(sum(stage.seconds for stage in self.stages), 1),
             "stages": [asdict(stage) for stage in self.stages],
-            "precision": self.precision,
+            "precision": self.calibration.guarantee.precision,
             "table": table,
             "reading": list(self.reading),
             "queries": [question.as_dict() for question in self.questions],
@@ -133,9 +132,9 @@ def run_demo(
         output: The demo's folder. What an earlier run with the same settings finished in it is
             used again.
         size: How much to do.
-        seed: Of training and of every draw.
-        watch: Shows a stage, by its title, while it runs.
-        ended: Is told of each stage that is done.
+        seed: Seed of training and of every random draw.
+        watch: Context manager that shows a stage, given its title, while it runs.
+        ended: Called with each stage that is done.
 
     Returns:
         The table, the queries and the paths of everything that was written.
@@ -166,14 +165,12 @@ def run_demo(
                 f"{counts['no_match']} no match; of {asked['symbols']} symbols "
                 f"{asked['foreign_symbols']} no match"
             )
-    return DemoResult(
-        folder, seed, TARGETS.precision, tuple(demo.stages), rows, reading, questions, asked,
-        calibration,
-    )  # fmt: skip
+    stages = tuple(demo.stages)
+    return DemoResult(folder, seed, stages, rows, reading, questions, asked, calibration)
 
 
 def claim(folder: Path, size: DemoSize, *, seed: int) -> None:
-    """Make a folder the demo's, or check that it is one made with the same settings."""
+    """Create the folder of a demo, or check that it was made with the same settings."""
     file = folder / "demo.json"
     now = {"surefind": sf.__version__, "seed": seed, "size": asdict(size)}
     if not file.is_file():
@@ -196,7 +193,7 @@ def claim(folder: Path, size: DemoSize, *, seed: int) -> None:
 
 
 def divide(test: Catalog, *, seed: int) -> tuple[Catalog, Catalog]:
-    """Return the images to search, and of each class KEPT_OUT drawn at random to ask with."""
+    """Return the gallery, and KEPT_OUT random images of each class as queries."""
     draw = np.random.default_rng(seed)
     rows = (np.flatnonzero(test.codes == code) for code in range(len(test.classes)))
     outside = np.sort([draw.choice(its, KEPT_OUT, replace=False) for its in rows], axis=None)
@@ -219,17 +216,17 @@ class _Demo:
         self.data = "glyphs" if usual else str(self.glyphs / TABLE)  # as commands name it
 
     @contextmanager
-    def stage(self, name: str) -> Iterator[tuple[Stage, Tell]]:
-        """Begin a stage; it is timed, and told when it has ended."""
+    def stage(self, name: str) -> Iterator[tuple[Stage, Progress]]:
+        """Run a stage, time it, and call `ended`."""
         began, stage = perf_counter(), Stage(len(self.stages) + 1, name)
-        with self.watch(stage.title) as tell:
-            yield stage, tell
+        with self.watch(stage.title) as progress:
+            yield stage, progress
         stage.seconds = round(perf_counter() - began, 3)
         self.stages.append(stage)
         self.ended(stage)
 
     def draw(self) -> Splits:
-        """Draw the glyphs; those of the usual size are kept where every command finds them."""
+        """Draw the glyphs; those of the default size are cached for all commands."""
         size = self.size
         with self.stage("drawing glyphs") as (stage, _):
             stage.reused = self.glyphs.exists()
@@ -243,7 +240,7 @@ class _Demo:
         return glyphs
 
     def train(self, glyphs: Splits, kind: str, recipe_name: str, folder: Path) -> sf.Encoder:
-        """Train a model; a finished one is used as it is, an unfinished one goes on."""
+        """Train a model; reuse a finished one, resume an unfinished one."""
         steps = self.size.steps
         changes = {
             "seed": self.seed,
@@ -254,7 +251,7 @@ class _Demo:
         }
         settings = [f"{key}={value}" for key, value in changes.items()]
         recipe = sf.Recipe.read(f"{recipe_name}+glyphs", settings)
-        with self.stage(f"training the {kind}") as (stage, tell):
+        with self.stage(f"training the {kind}") as (stage, progress):
             begun = (folder / "run" / "recipe.toml").is_file()
             stage.reused = begun and is_trained(folder, recipe)
             if not stage.reused:
@@ -263,7 +260,7 @@ class _Demo:
                     recipe,
                     folder,
                     resume=RunFolder(folder).state_path.is_file(),
-                    on_step=lambda info: tell("", info.step, steps),
+                    on_step=lambda info: progress("", info.step, steps),
                 )
             log = read_log(folder / "run" / "log.csv")
             first, *later = (row.recall for row in log if row.recall == row.recall)
@@ -275,7 +272,7 @@ class _Demo:
     def index(self, encoder: sf.Encoder, gallery: Catalog) -> sf.Index:
         """Make the index, or complete that of an earlier run."""
         path = self.folder / "index"
-        with self.stage("indexing glyphs of new classes") as (stage, tell):
+        with self.stage("indexing glyphs of new classes") as (stage, progress):
             stage.reused = IndexFolder(path).exists()
             make = sf.Index.open if stage.reused else sf.Index.create
             index = make(path, encoder=encoder)
@@ -283,7 +280,7 @@ class _Demo:
                 index.add(
                     gallery,
                     duplicates="keep",
-                    progress=lambda done: tell("", done, len(gallery)),
+                    progress=lambda done: progress("", done, len(gallery)),
                 )
                 index.compact()
             if index.known(gallery.ids) != set(gallery.ids) or len(index) != len(gallery):
@@ -297,7 +294,7 @@ class _Demo:
 
     def calibrate(self, index: sf.Index) -> Calibration:
         """Calibrate by the index's own images, each searched among the others."""
-        with self.stage("calibrating") as (stage, tell):
+        with self.stage("calibrating") as (stage, progress):
             calibration = index.calibration
             if calibration is not None and (
                 calibration.origin.gallery,
@@ -306,12 +303,12 @@ class _Demo:
             ) == (len(index), TARGETS.precision, TARGETS.novelty_level):
                 stage.reused = True
             else:
-                calibration = index.calibrate(targets=TARGETS, seed=self.seed, progress=tell)
+                calibration = index.calibrate(targets=TARGETS, seed=self.seed, progress=progress)
             stage.figure = guaranteed(calibration.guarantee)
         return calibration
 
     def evaluate(self) -> None:
-        with self.stage("evaluating, writing the report") as (stage, tell):
+        with self.stage("evaluating, writing the report") as (stage, progress):
             report = ReportFolder(self.folder / "report")
             request = Request(
                 model=self.folder / "model",
@@ -324,8 +321,8 @@ class _Demo:
             stage.reused = result is not None
             if result is None:
                 report.make()
-                evaluation = evaluate(request, kept_in=report.embeddings, progress=tell)
-                tell("writing", 0, 1)
+                evaluation = evaluate(request, kept_in=report.embeddings, progress=progress)
+                progress("writing", 0, 1)
                 report.write(evaluation)
                 result = evaluation.result
             about = result.about
@@ -335,21 +332,24 @@ class _Demo:
     def upgrade(
         self, baseline: sf.Encoder, gallery: Catalog, index: sf.Index, calibration: Calibration
     ) -> tuple[tuple[Row, ...], tuple[str, ...]]:
-        """Upgrade the baseline's vectors from a file, as anybody may bring one; compare all."""
+        """Upgrade the baseline's vectors, read from a file as a user's would be; compare all."""
         file, model = self.folder / "vectors.npz", self.folder / "vectors-model"
-        with self.stage("upgrading the baseline's vectors, as if they were yours") as (stage, tell):
+        with self.stage("upgrading the baseline's vectors, as if they were yours") as (
+            stage,
+            progress,
+        ):
             stage.reused = file.is_file()
             if not stage.reused:
                 vectors = baseline.encode_all(
                     gallery.files,
                     max_bad_share=0.0,
-                    progress=lambda done: tell("encoding", done, len(gallery)),
+                    progress=lambda done: progress("encoding", done, len(gallery)),
                 ).embeddings.mean
                 calibrate(
-                    vectors, gallery.labels, targets=TARGETS, seed=self.seed, progress=tell
+                    vectors, gallery.labels, targets=TARGETS, seed=self.seed, progress=progress
                 ).save(model)
                 labels, ids = np.array(gallery.labels), np.array(gallery.ids)
-                with whole_file(file) as written:  # last: it says that the upgrade is there
+                with whole_file(file) as written:  # last: marks the upgrade as complete
                     np.savez(written, vectors=vectors.numpy(), labels=labels, ids=ids)
             upgrade = sf.Upgrade.load(model).calibration
             quality = upgrade.quality

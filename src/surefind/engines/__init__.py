@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING
 from surefind._lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from surefind.engines.base import Engine, EngineError, Rows
+    from surefind.engines.base import Engine, EngineError, Rows, Space
     from surefind.engines.filters import Condition, Where
     from surefind.engines.registry import create_engine, open_engine
-    from surefind.engines.space import Space
 
 _HOME = {
     "Condition": "filters",
     "Engine": "base",
     "EngineError": "base",
     "Rows": "base",
-    "Space": "space",
+    "Space": "base",
     "Where": "filters",
     "create_engine": "registry",
     "open_engine": "registry",

@@ -1,4 +1,4 @@
-"""Interface of engines, which store rows and search the nearest of them."""
+"""Interface of engines: the rows that they store, the space that they search, their results."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from surefind.embeddings import Embeddings
+from surefind.embeddings import FAMILIES, Embeddings, Gaussians
 from surefind.engines.filters import VAR, Metadata, Where, check_name, check_value
-from surefind.engines.space import Space
 from surefind.errors import InvalidArgument, SurefindError
+from surefind.functional.ranking import RANKINGS, gallery_vectors, query_vectors
+from surefind.validation import check_choice
 
 KINDS = ("flat", "hnsw", "ivf")  # exhaustive, along a graph, in cells
 LONGEST_ID = 1024  # bytes
@@ -22,6 +25,73 @@ Keys = NDArray[Any]  # the engine's own identifiers of rows: int64, or objects
 
 class EngineError(SurefindError):
     """An engine cannot be reached or refused; nothing that it acknowledged is lost."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """Embeddings of one index, and the ranking that is its engine's own L2 order.
+
+    Args:
+        family: "gaussian" or "von-mises-fisher".
+        dim: dimensions of an embedding.
+        ranking: "expected" (distance) or "mean".
+
+    Raises:
+        InvalidArgument: if a value is not one of these.
+    """
+
+    family: str
+    dim: int
+    ranking: str = "expected"
+
+    def __post_init__(self) -> None:
+        check_choice("family", self.family, tuple(FAMILIES))
+        check_choice("ranking", self.ranking, RANKINGS)
+        if self.dim < 1:
+            raise InvalidArgument("dim", expected="at least 1", got=str(self.dim))
+
+    @property
+    def width(self) -> int:
+        """Length of a stored vector."""
+        return self.dim + (self.ranking == "expected")
+
+    def check(self, embeddings: Embeddings) -> None:
+        if (embeddings.family, embeddings.dim) != (self.family, self.dim):
+            raise InvalidArgument(
+                "embeddings",
+                expected=f"{self.family} of {self.dim} dimensions, as in the index",
+                got=f"{embeddings.family} of {embeddings.dim}",
+                fix="encode with the model that the index was made with",
+            )
+
+    def gallery_vectors(self, embeddings: Embeddings) -> NDArray[np.float32]:
+        """Return the vectors to store, (M, width)."""
+        self.check(embeddings)
+        return _array(gallery_vectors(embeddings) if self.width > self.dim else embeddings.mean)
+
+    def query_vectors(self, query: Embeddings) -> NDArray[np.float32]:
+        """Return the vectors to search with, (Q, width)."""
+        self.check(query)
+        return _array(query_vectors(query) if self.width > self.dim else query.mean)
+
+    def var(self, embeddings: Embeddings) -> NDArray[np.float64]:
+        """Return the variance of each row (1/kappa on the sphere), (M,)."""
+        return np.asarray(embeddings.detach().to("cpu").to(torch.float64).var)
+
+    def means(self, vectors: NDArray[np.float32]) -> NDArray[np.floating[Any]]:
+        """Return the means of stored vectors, (..., width) to (..., D)."""
+        means = vectors[..., : self.dim]
+        if self.family == Gaussians.family or self.width == self.dim:
+            return means
+        wide = means.astype(np.float64)
+        length = np.linalg.norm(wide, axis=-1, keepdims=True)
+        return wide / np.where(length > 0, length, 1)
+
+    def embeddings(self, vectors: NDArray[np.float32], var: NDArray[np.float64]) -> Embeddings:
+        """Return the embeddings of stored vectors (M, width)."""
+        mean = torch.from_numpy(np.array(self.means(vectors), dtype=np.float32))
+        spread = np.asarray(var) if self.family == Gaussians.family else 1 / np.asarray(var)
+        return FAMILIES[self.family](*[mean, torch.from_numpy(spread).float()])
 
 
 @dataclass(frozen=True)
@@ -178,3 +248,7 @@ class Engine(Protocol):
         """Read everything and return what is wrong."""
 
     def close(self) -> None: ...
+
+
+def _array(vectors: Tensor) -> NDArray[np.float32]:
+    return np.ascontiguousarray(vectors.detach().cpu().float().numpy())

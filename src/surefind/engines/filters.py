@@ -25,7 +25,7 @@ COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
     "in": lambda found, values: found in values,
 }
-_STORABLE = re.compile("[^\\0\ud800-\udfff]*", re.DOTALL)  # texts that every engine can store
+STORABLE = re.compile("[^\\0\ud800-\udfff]*", re.DOTALL)  # texts that every engine can store
 VAR = "var"  # the field that every row has: its variance, 1/kappa on the sphere
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _WRITTEN = re.compile(rf"\s*({NAME.pattern})\s*(!=|<=|>=|=|<|>|\bin\b)\s*(.*?)\s*", re.DOTALL)
@@ -92,7 +92,11 @@ class Condition:
 
 @dataclass(frozen=True)
 class Where:
-    """Conjunction of conditions."""
+    """Conjunction of conditions.
+
+    Args:
+        conditions: all of which a row must satisfy.
+    """
 
     conditions: tuple[Condition, ...]
 
@@ -100,7 +104,11 @@ class Where:
     def parse(cls, written: Iterable[str]) -> "Where":
         """Parse texts such as `label=cat`, `year >= 2020`, `var<0.1`, `label in cat,dog`.
 
-        Numbers, true and false are recognised; quotes make a text.
+        Args:
+            written: one condition each; numbers, true and false are recognised, quotes make a text.
+
+        Returns:
+            All of them together.
 
         Raises:
             InvalidArgument: if a text is not FIELD OP VALUE.
@@ -145,7 +153,7 @@ def check_name(name: object) -> None:
 
 def check_value(name: str, value: object) -> None:
     """Raise InvalidArgument if not every engine can store and compare the value."""
-    if isinstance(value, str) and _STORABLE.fullmatch(value):
+    if isinstance(value, str) and STORABLE.fullmatch(value):
         return
     if isinstance(value, int) and abs(value) < 2**53:
         return

@@ -6,8 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from surefind.engines.base import KINDS, Engine
-from surefind.engines.space import Space
+from surefind.engines.base import KINDS, Engine, Space
 from surefind.errors import InvalidArgument
 from surefind.validation import check_choice, nearest
 

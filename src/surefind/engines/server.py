@@ -1,6 +1,5 @@
 """Base of engines on a server, which others may read and write at the same time."""
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -9,9 +8,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.base import LONGEST_ID, EngineError, Keys, Rows
-from surefind.engines.filters import Metadata
-from surefind.engines.space import Space
+from surefind.engines.base import LONGEST_ID, EngineError, Keys, Rows, Space
+from surefind.engines.filters import STORABLE, Metadata
 from surefind.errors import InvalidArgument
 
 RETRY = "call again: what was acknowledged is kept, and adding the same rows twice is harmless"
@@ -51,7 +49,7 @@ def storable(texts: Iterable[str]) -> list[str]:
     return [
         text
         for text in dict.fromkeys(texts)
-        if text and not re.search("[\0\ud800-\udfff]", text) and len(text.encode()) <= LONGEST_ID
+        if text and STORABLE.fullmatch(text) and len(text.encode()) <= LONGEST_ID
     ]
 
 

@@ -3,25 +3,51 @@
 They raise InvalidArgument for arguments of the wrong type, family, shape or range.
 """
 
-from surefind.functional.distance import (
-    HitDistances,
-    distance_variance,
-    expected_distance,
-    hit_distances,
-    hit_match_probability,
-    match_probability,
-    paired_distance_variance,
-    squared_distances,
-)
-from surefind.functional.divergence import kl_to_prior
-from surefind.functional.fusion import expand, fuse
-from surefind.functional.ranking import gallery_vectors, query_vectors, ranking_keys
-from surefind.functional.triplet import (
-    Moments,
-    nearer_probability,
-    triplet_log_prob,
-    triplet_moments,
-)
+from typing import TYPE_CHECKING
+
+from surefind._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from surefind.functional.distance import (
+        HitDistances,
+        distance_variance,
+        expected_distance,
+        hit_distances,
+        hit_match_probability,
+        match_probability,
+        paired_distance_variance,
+        squared_distances,
+    )
+    from surefind.functional.divergence import kl_to_prior
+    from surefind.functional.fusion import expand, fuse
+    from surefind.functional.ranking import gallery_vectors, query_vectors, ranking_keys
+    from surefind.functional.triplet import (
+        Moments,
+        nearer_probability,
+        triplet_log_prob,
+        triplet_moments,
+    )
+
+_HOME = {
+    "HitDistances": "distance",
+    "Moments": "triplet",
+    "distance_variance": "distance",
+    "expand": "fusion",
+    "expected_distance": "distance",
+    "fuse": "fusion",
+    "gallery_vectors": "ranking",
+    "hit_distances": "distance",
+    "hit_match_probability": "distance",
+    "kl_to_prior": "divergence",
+    "match_probability": "distance",
+    "nearer_probability": "triplet",
+    "paired_distance_variance": "distance",
+    "query_vectors": "ranking",
+    "ranking_keys": "ranking",
+    "squared_distances": "distance",
+    "triplet_log_prob": "triplet",
+    "triplet_moments": "triplet",
+}
 
 __all__ = [
     "HitDistances",
@@ -43,3 +69,5 @@ __all__ = [
     "triplet_log_prob",
     "triplet_moments",
 ]
+
+__getattr__, __dir__ = lazy_exports(__name__, _HOME)

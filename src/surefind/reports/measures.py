@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from surefind import metrics
-from surefind.metrics.bootstrap import Estimate, bootstrap_all
+from surefind.metrics.intervals import Estimate, bootstrap_all
 from surefind.reports.result import Ood, Ranking, Signal
 from surefind.reports.signals import Signals
 

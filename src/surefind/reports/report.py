@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from matplotlib.figure import Figure
 
 from surefind.images.decode import ImageRejected, decode_picture
-from surefind.metrics.bootstrap import Estimate
+from surefind.metrics.intervals import Estimate
 from surefind.reports import tables
 from surefind.reports.evaluate import Evaluation, Request, evaluate
 from surefind.reports.figures import evaluation as drawings

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.errors import InvalidFile
-from surefind.metrics.bootstrap import Estimate
+from surefind.metrics.intervals import Estimate
 from surefind.settings import parse
 from surefind.storage import write_whole
 

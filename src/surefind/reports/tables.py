@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from surefind.encoders.model_card import TASK, Measured, markdown
 from surefind.errors import InvalidFile
-from surefind.metrics.bootstrap import Estimate
+from surefind.metrics.intervals import Estimate
 from surefind.reports.result import EvalResult, Ladder, Ranking, Signal
 from surefind.reports.signals import TRAINING_FREE, is_learned, ranking_name, signal_name
 from surefind.text import printable

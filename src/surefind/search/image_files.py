@@ -18,7 +18,7 @@ OUTSIDE = "its file is outside the folders that the index was made from"
 NOT_A_FILE = "its path does not lead to a plain file"
 CHANGED = "its file has changed since it was indexed"
 # Never block on a pipe, never follow a link created in the meantime.
-_CAREFULLY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_OPEN_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class PictureUnavailable(SurefindError):
@@ -65,7 +65,7 @@ def _read(candidate: Path, digest: str, *, roots: Sequence[Path], max_bytes: int
             raise PictureUnavailable(OUTSIDE)
         if not stat.S_ISREG(path.lstat().st_mode):  # before opening, which may have side effects
             raise PictureUnavailable(NOT_A_FILE)
-        with open(os.open(path, _CAREFULLY), "rb") as file:  # noqa: PTH123 - a descriptor
+        with open(os.open(path, _OPEN_FLAGS), "rb") as file:  # noqa: PTH123 - a descriptor
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
                 raise PictureUnavailable(NOT_A_FILE)

@@ -37,11 +37,10 @@ from surefind.encoders.encoder import Encoder
 from surefind.encoders.image_encoder import ImageEncoder
 from surefind.encoders.onnx.runtime import OnnxEncoder
 from surefind.encoders.serialization import read_classes
-from surefind.engines.base import Engine, EngineError, Rows
+from surefind.engines.base import Engine, EngineError, Rows, Space
 from surefind.engines.filters import Metadata, Where
 from surefind.engines.knn import Nearest, names_of, nearest
 from surefind.engines.registry import create_engine, open_engine, without_password
-from surefind.engines.space import Space
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 from surefind.functional import fuse
 from surefind.images.catalog import Catalog

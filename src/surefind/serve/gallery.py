@@ -134,15 +134,12 @@ class GalleryMap:
 
     def __init__(self, sample: GallerySample) -> None:
         self._sample, self._lock = sample, Lock()
-        self._answer: dict[str, Any] | None = None
+        sentence = f"projecting {_images(len(sample.ids))}"
+        self._answer: dict[str, Any] = {"ready": False, "sentence": sentence}
         self._thread = Thread(target=self._draw, name="surefind-map", daemon=True)
 
-    @property
-    def pending(self) -> str:
-        return f"projecting {_images(len(self._sample.ids))}"
-
-    def answer(self) -> dict[str, Any] | None:
-        """Return the map as JSON, without images if it failed; None while it is computed."""
+    def answer(self) -> dict[str, Any]:
+        """Return the map as JSON, without images if it failed; not `ready` while it is computed."""
         with self._lock:
             if self._thread.ident is None:  # not started yet
                 self._thread.start()

@@ -14,15 +14,13 @@ from pydantic import BaseModel, BeforeValidator, Field
 import surefind
 from surefind.confidence import explain
 from surefind.confidence.calibration import Calibration, Curve
-from surefind.engines.base import Rows
+from surefind.engines.base import Rows, Space
 from surefind.engines.filters import Metadata
-from surefind.engines.space import Space
 from surefind.functional.ranking import RANKINGS
 from surefind.images.decode import FORMATS
 from surefind.metrics.calibration import reliability_bins
 from surefind.serve.gallery import GallerySample, item_of
-from surefind.serve.service import PATH, TimedResult, Timings
-from surefind.serve.settings import MAX_K
+from surefind.serve.service import MAX_K, PATH, TimedResult, Timings
 from surefind.serve.state import AppState
 
 SAMPLES = 8  # indexed images that the page offers as queries

@@ -24,8 +24,7 @@ from surefind.serve import responses
 from surefind.serve.errors import RETRY, RETRY_AFTER, Refused
 from surefind.serve.gallery import id_of
 from surefind.serve.security import session_cookie, token_matches
-from surefind.serve.service import SearchOptions, TimedResult
-from surefind.serve.settings import MAX_EXPAND, MAX_K
+from surefind.serve.service import MAX_EXPAND, MAX_K, SearchOptions, TimedResult
 from surefind.serve.state import AppState, state_of
 
 router = APIRouter()
@@ -280,10 +279,9 @@ async def gallery_map(request: Request) -> Response:
     state = state_of(request)
     _, drawn = await state.service.in_thread(state.overview)
     answer = drawn.answer()
-    if answer is not None:
+    if answer["ready"]:
         return JSONResponse(answer)
-    pending = {"ready": False, "sentence": drawn.pending}
-    return JSONResponse(pending, status_code=202, headers={"Retry-After": str(RETRY_AFTER)})
+    return JSONResponse(answer, status_code=202, headers={"Retry-After": str(RETRY_AFTER)})
 
 
 @router.get(

@@ -31,11 +31,9 @@ from surefind.search.index import Index
 from surefind.search.query import UnknownItem
 from surefind.serve import routes
 from surefind.serve.errors import RETRY, RETRY_AFTER, Refused, error_response
-from surefind.serve.metrics import Metrics
 from surefind.serve.security import Guard, check_bind
-from surefind.serve.service import ServedVersion
-from surefind.serve.settings import Settings
-from surefind.serve.state import AppState, state_of
+from surefind.serve.service import ServedVersion, Settings
+from surefind.serve.state import AppState, Metrics, state_of
 
 BACKLOG = 2048  # connections waiting to be accepted
 KEEP_ALIVE = 30  # seconds between the requests of a connection

@@ -1,17 +1,21 @@
-"""Encode and search in threads, so that the event loop stays free."""
+"""Encode and search in batches by worker threads, so that the event loop stays free."""
 
 import asyncio
 import logging
-from collections.abc import Callable
+import math
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from threading import Lock
+from pathlib import Path
+from threading import Condition, Lock
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
+from prometheus_client import Histogram
 from torch import Tensor
 
 from surefind.embeddings import Embeddings
@@ -23,11 +27,10 @@ from surefind.images.decode import DecodePolicy, decode
 from surefind.images.loader import Batch, usable_cores
 from surefind.search.hits import SearchResult
 from surefind.search.index import Index
-from surefind.serve.batching import Batcher
 from surefind.serve.errors import Refused
-from surefind.serve.metrics import Metrics
-from surefind.serve.settings import Settings
 
+MAX_K = 200  # hits per search
+MAX_EXPAND = 50
 PIXELS_PER_BATCH = 4 * 224 * 224  # per core: activations should fit its cache
 MAX_BATCH = 32  # images or queries
 OTHER_THREADS = 4  # for work outside the batches
@@ -36,6 +39,32 @@ PATH = "path"  # metadata with the image's path on this machine; never exposed
 logger = logging.getLogger("surefind.serve")
 
 T = TypeVar("T")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Address, access, limits and extras; checked by the command line."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000  # 0: any free port
+    token: str | None = None  # required beyond localhost
+    host_names: tuple[str, ...] = ()  # allowed in the Host header
+    queue: int = 64  # requests in flight; more are refused with 503
+    workers: int | None = None  # encoding threads, one core each; all cores unless given
+    batch: int | None = None  # images per batch; chosen for the model unless given
+    max_bytes: int = 32 * 2**20  # of an uploaded image
+    uploads: int = 256 * 2**20  # bytes of all concurrent uploads
+    connections: int = 2000
+    header_seconds: float = 10.0  # for the head of a request to arrive
+    upload_seconds: float = 30.0  # for its body
+    answer_seconds: float = 30.0  # for the work
+    reload_seconds: float = 2.0  # between checks for a newer version of the index; 0: never
+    pictures: tuple[Path, ...] = ()  # folders of thumbnails, besides those indexed
+    samples: Path | None = None  # a folder of example queries
+    report: Path | None = None  # a folder of `surefind evaluate`
+    access_log: bool = False
 
 
 @dataclass(frozen=True)
@@ -141,13 +170,136 @@ class TimedResult:
     item: str | None = None  # id of an indexed image used as the query
 
 
+class BatchResult(NamedTuple, Generic[Result]):
+    """The result of one item, and its timings."""
+
+    result: Result
+    waited: float  # seconds in the queue
+    worked: float  # seconds of its batch
+
+
+class _Queued(NamedTuple):
+    item: Any
+    key: Hashable
+    since: float
+    future: "asyncio.Future[BatchResult[Any]]"
+
+
+class Batcher(Generic[Item, Result]):
+    """Queue of items that worker threads process in batches.
+
+    No item waits for a batch to fill: a free thread takes its share of the queue, so a single
+    item is processed at once, and batches grow with the load. Only items with equal keys share a
+    batch; `work` gets the key and the items. With `in_turn`, each key has at most one batch at a
+    time, for work where a batch costs little more than one item.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[Any, list[Item]], Sequence[Result]],
+        pool: ThreadPoolExecutor,
+        *,
+        workers: int,
+        most: int,
+        in_turn: bool = False,
+        observe: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self._work, self._pool, self._observe = work, pool, observe
+        self._workers, self._most, self._in_turn = workers, most, in_turn
+        self._busy: set[Hashable] = set()  # keys in work, with `in_turn`
+        self._queue: deque[_Queued] = deque()
+        self._changed = Condition()
+        self._closed = False
+        for _ in range(workers):
+            pool.submit(self._run)
+
+    def __len__(self) -> int:
+        """Number of queued items."""
+        return len(self._queue)
+
+    async def submit(self, item: Item, key: Hashable = None) -> BatchResult[Result]:
+        """Process an item; if cancelled before a thread takes it, no work is done."""
+        future: asyncio.Future[BatchResult[Result]] = asyncio.get_running_loop().create_future()
+        with self._changed:
+            if self._closed:
+                raise RuntimeError("the service is stopping")
+            self._queue.append(_Queued(item, key, perf_counter(), future))
+            self._changed.notify()
+        return await future
+
+    def close(self) -> None:
+        """Finish the queue and stop the threads."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._pool.shutdown()
+
+    def _run(self) -> None:
+        while batch := self._take():
+            begun, key = perf_counter(), batch[0].key
+            try:
+                results: Sequence[Any] = self._work(key, [one.item for one in batch])
+            except Exception as error:  # noqa: BLE001 - raised to the callers
+                results = [error] * len(batch)
+            worked = perf_counter() - begun
+            if self._in_turn:
+                with self._changed:
+                    self._busy.discard(key)
+                    self._changed.notify()
+            self._observe(len(batch))
+            done = [
+                (one.future, result, begun - one.since)
+                for one, result in zip(batch, results, strict=True)
+            ]
+            loop = batch[0].future.get_loop()
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(_resolve, done, worked)
+
+    def _take(self) -> list[_Queued]:
+        """Wait for a batch; empty once closed and done."""
+        with self._changed:
+            while True:
+                if taken := self._share():
+                    return taken
+                if self._closed and not self._queue:
+                    return []
+                self._changed.wait()
+
+    def _share(self) -> list[_Queued]:
+        among = 1 if self._in_turn else self._workers
+        share = min(self._most, math.ceil(len(self._queue) / among))
+        taken, left = list[_Queued](), deque[_Queued]()
+        while self._queue and len(taken) < share:
+            one = self._queue.popleft()
+            if one.future.cancelled():
+                continue
+            if one.key == taken[0].key if taken else one.key not in self._busy:
+                taken.append(one)
+            else:
+                left.append(one)
+        self._queue.extendleft(reversed(left))
+        if taken and self._in_turn:
+            self._busy.add(taken[0].key)
+        return taken
+
+
+def _resolve(done: list[tuple["asyncio.Future[Any]", Any, float]], worked: float) -> None:
+    for future, result, waited in done:
+        if future.done():
+            continue
+        if isinstance(result, Exception):
+            future.set_exception(result)
+        else:
+            future.set_result(BatchResult(result, waited, worked))
+
+
 Encoded = tuple[Embeddings, dict[str, int], Timings]
 
 
 class EncoderPool:
     """Encode images in batches, each thread on its own core."""
 
-    def __init__(self, encoder: ImageEncoder, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, encoder: ImageEncoder, settings: Settings, batch_sizes: Histogram) -> None:
         self.encoder, self._policy = encoder, DecodePolicy(max_bytes=settings.max_bytes)
         on_gpu = encoder.device.type != "cpu"
         workers = 1 if on_gpu else settings.workers or usable_cores()
@@ -160,7 +312,7 @@ class EncoderPool:
             _pool(workers),
             workers=workers,
             most=settings.batch or max(1, min(fitting, MAX_BATCH)),
-            observe=metrics.batch.labels("encode").observe,
+            observe=batch_sizes.labels("encode").observe,
         )
 
     async def encode(self, content: bytes) -> Encoded:
@@ -196,10 +348,12 @@ class EncoderPool:
 class Service:
     """Encoding and searching of a live index; `close` finishes submitted work."""
 
-    def __init__(self, index: Index, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, index: Index, settings: Settings, batch_sizes: Histogram) -> None:
         _ = index.calibration  # fail now if it cannot be read
         self.live = LiveIndex(index)
-        self.encoder = EncoderPool(index.encoder, settings, metrics) if index.has_model else None
+        self.encoder = (
+            EncoderPool(index.encoder, settings, batch_sizes) if index.has_model else None
+        )
         self._threads = ThreadPoolExecutor(OTHER_THREADS, thread_name_prefix="surefind-serve")
         workers = settings.workers or usable_cores()
         self.searches: Batcher[Embeddings, SearchResult] = Batcher(
@@ -208,7 +362,7 @@ class Service:
             workers=workers,
             most=settings.batch or MAX_BATCH,
             in_turn=True,
-            observe=metrics.batch.labels("search").observe,
+            observe=batch_sizes.labels("search").observe,
         )
 
     async def search(self, content: bytes, options: SearchOptions) -> TimedResult:

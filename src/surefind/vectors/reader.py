@@ -36,11 +36,17 @@ Arrays = dict[str, NDArray[Any] | str]  # str: why an array cannot be used
 
 @dataclass(frozen=True, eq=False)
 class Vectors:
-    """Vectors of a file."""
+    """Vectors of a file.
 
-    values: NDArray[np.float32]  # (N, D)
-    ids: tuple[str, ...]  # (N,), unique
-    labels: tuple[str, ...]  # (N,), or empty
+    Attributes:
+        values: (N, D).
+        ids: (N,), unique.
+        labels: (N,), or empty.
+    """
+
+    values: NDArray[np.float32]
+    ids: tuple[str, ...]
+    labels: tuple[str, ...]
 
     def __len__(self) -> int:
         return len(self.values)
@@ -62,6 +68,9 @@ def read_vectors(
         labels: Name of the array or column of labels, if not a common one.
         ids: Name of that of ids.
         vectors: Name of that of vectors.
+
+    Returns:
+        Finite vectors with unique ids; without ids in the file, row numbers.
 
     Raises:
         InvalidFile: The file cannot be read or holds no usable vectors.

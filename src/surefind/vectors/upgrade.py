@@ -29,10 +29,9 @@ from surefind.confidence.labelled_queries import QueryVariance, check_queries
 from surefind.confidence.variance_heads import VarianceHeads
 from surefind.embeddings import Gaussians
 from surefind.encoders.encoder import POINT_VAR
-from surefind.engines.base import Rows
+from surefind.engines.base import Rows, Space
 from surefind.engines.filters import Metadata
 from surefind.engines.registry import create_engine
-from surefind.engines.space import Space
 from surefind.errors import InvalidFile, SurefindError
 from surefind.search.folder import EMBEDDED, IndexFolder
 from surefind.search.index import Index
@@ -99,6 +98,9 @@ class Upgrade:
             metadata: Metadata per vector.
             engine: Vector store, as for `Index.create`.
             kind: Kind of search structure.
+
+        Returns:
+            The index, open.
 
         Raises:
             InvalidArgument: An argument has the wrong shape or length; no folder is created.
@@ -208,6 +210,9 @@ def calibrate(
         learn_variance: Learn variance heads; otherwise vectors are points.
         seed: Seed of sampling and training.
         progress: Called with stage, done, total.
+
+    Returns:
+        The upgrade, to embed queries and create indexes with.
 
     Raises:
         InvalidArgument: Vectors or labels are invalid or too few.

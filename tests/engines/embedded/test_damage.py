@@ -1,4 +1,4 @@
-"""What was written and what is read are the same, or it is said what is wrong."""
+"""Damaged index files: each is detected, with an error that says what is wrong."""
 
 import sqlite3
 from pathlib import Path
@@ -152,8 +152,8 @@ def test_verify_reads_what_is_written_in_the_files(tmp_path, monkeypatch):
 
     monkeypatch.setattr(engine.Transaction, "add", broken)
     found.add(some_rows(6, 1))
-    told = " ".join(found.verify())
-    assert "not finite" in told and "not positive" in told
+    problems = " ".join(found.verify())
+    assert "not finite" in problems and "not positive" in problems
 
 
 def test_verify_finds_ids_that_belong_to_two_rows(tmp_path, monkeypatch):

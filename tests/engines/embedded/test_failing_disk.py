@@ -1,4 +1,4 @@
-"""A disk that is full or refuses: the version before stays, and it is said what to do.
+"""A disk that is full or refuses: the version before stays, and the error states the remedy.
 
 SQLite's writes do not pass through Python: limits of the system make them fail, in a child.
 """
@@ -31,18 +31,18 @@ WRITES: dict[str, Callable[[EmbeddedEngine], Any]] = {
 
 
 def write_with_limit(place: str, name: str, limit: int, pipe: Connection) -> None:
-    """What a child does: a write of which no file may become longer than `limit`."""
+    """In a child: write while no file may become longer than `limit`."""
     ann.GRAPH_FROM = 15
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     engine = opened(Path(place))
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
     try:
         WRITES[name](engine)
-        told = "done"
+        message = "done"
     except SurefindError as error:
-        told = str(error)
+        message = str(error)
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    pipe.send((told, contents(engine)))
+    pipe.send((message, contents(engine)))
 
 
 @pytest.mark.parametrize("name", WRITES)
@@ -53,23 +53,24 @@ def test_wherever_a_write_fails_the_index_is_whole_and_can_be_written_again(
     before = contents(filled(tmp_path / "stored", kind="hnsw"))
     whole = opened(shutil.copytree(tmp_path / "stored", tmp_path / "whole"))
     WRITES[name](whole)
-    after, said = contents(whole), set()
+    after, succeeded = contents(whole), set()
     largest = max(path.stat().st_size for path in (tmp_path / "whole").iterdir())
     for limit in (*range(0, largest, largest // 5), largest + 8192):
         place = shutil.copytree(tmp_path / "stored", tmp_path / str(limit))
         child, pipe = start(write_with_limit, str(place), name, limit)
-        ((told, seen),) = received(pipe)
+        ((message, seen),) = received(pipe)
         child.join()
-        said.add(told == "done")
+        succeeded.add(message == "done")
         found = contents(opened(place))
-        assert found == seen == (after if told == "done" else before)
-        if told != "done":
-            assert str(place) in told and "it is as it was" in told and "then do it again" in told
+        assert found == seen == (after if message == "done" else before)
+        if message != "done":
+            assert str(place) in message
+            assert "it is as it was" in message and "then do it again" in message
             engine = opened(place)
             WRITES[name](engine)
             assert contents(engine) == after
         assert opened(place).verify() == []
-    assert said == {True, False}
+    assert succeeded == {True, False}
 
 
 class Usage(NamedTuple):
@@ -107,18 +108,18 @@ def use_read_only(place: str, pipe: Connection) -> None:
     if os.getuid() == 0:
         os.setuid(65534)
     engine = opened(Path(place))
-    told = []
+    messages = []
     for write in WRITES.values():
         try:
             write(engine)
         except EngineError as error:
-            told.append(str(error))
-    pipe.send((contents(engine), engine.verify(), told))
+            messages.append(str(error))
+    pipe.send((contents(engine), engine.verify(), messages))
 
 
 def test_an_index_that_may_only_be_read_can_be_read(read_only):
     child, pipe = start(use_read_only, str(read_only))
-    ((found, problems, told),) = received(pipe)
+    ((found, problems, messages),) = received(pipe)
     child.join()
     assert found == contents(opened(read_only)) and problems == []
-    assert len(told) == 3 and all("make the folder writable" in text for text in told)
+    assert len(messages) == 3 and all("make the folder writable" in text for text in messages)

@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from stores import answers, contents, files_of, filled, made, opened, some_rows
@@ -63,17 +64,13 @@ def test_a_writer_starts_from_what_another_wrote(place):
 
 @pytest.mark.usefixtures("small_blocks")
 def test_blocks_that_were_checked_are_not_read_again(place, monkeypatch):
-    engine, read = filled(place), []
-    real = view.map_vectors
-    monkeypatch.setattr(
-        view,
-        "map_vectors",
-        lambda *given, **its: (read.append(its["blocks"]), real(*given, **its))[1],
-    )
+    engine = filled(place)
     opened(place).add(some_rows(9, 9, prefix="elsewhere"))
-    read.clear()
+    mapped = Mock(wraps=view.map_vectors)
+    monkeypatch.setattr(view, "map_vectors", mapped)
     assert engine.refresh()
-    assert [head[0] for head in read[0]] == [32, 40]  # the last one had begun before
+    blocks = mapped.call_args.kwargs["blocks"]
+    assert [head[0] for head in blocks] == [32, 40]  # the last one had begun before
 
 
 def test_the_newest_is_another_view_and_the_old_one_goes_on(place):

@@ -7,10 +7,9 @@ from contextlib import suppress
 import pytest
 from milvus_server import MilvusServer
 
-from surefind.engines.base import EngineError
+from surefind.engines.base import EngineError, Space
 from surefind.engines.milvus.engine import MilvusEngine
 from surefind.engines.registry import create_engine
-from surefind.engines.space import Space
 
 NUMBER = itertools.count()
 SPACE = Space("gaussian", 4)

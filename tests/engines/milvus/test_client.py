@@ -7,11 +7,10 @@ import socket
 import pytest
 from galleries import random_rows
 
-from surefind.engines.base import EngineError
+from surefind.engines.base import EngineError, Space
 from surefind.engines.milvus import client
 from surefind.engines.milvus.client import CollectionUrl, NotLoaded, parse, server_error
 from surefind.engines.registry import create_engine, open_engine
-from surefind.engines.space import Space
 from surefind.errors import InvalidArgument
 
 PLACE = parse("milvus://ann:s3cr3t@h:1/d?collection=c")
@@ -108,8 +107,8 @@ def test_an_error_is_its_first_line_without_the_password():
 def test_grpc_says_why_a_connection_failed():
     error = MilvusError(2, "Fail connecting to server")
     error.__cause__ = RpcError()
-    said = server_error(error, PLACE)
-    assert said.problem == f"{PLACE.shown}: token ann:*** is wrong" and "call again" in said.fix
+    raised = server_error(error, PLACE)
+    assert raised.problem == f"{PLACE.shown}: token ann:*** is wrong" and "call again" in raised.fix
 
 
 def test_a_missing_package_is_named(monkeypatch):

@@ -8,9 +8,8 @@ import torch
 from galleries import random_embeddings, random_rows
 from milvus_server import milvus_server
 
-from surefind.engines.base import EngineError, Rows
+from surefind.engines.base import EngineError, Rows, Space
 from surefind.engines.registry import create_engine
-from surefind.engines.space import Space
 
 pytestmark = pytest.mark.milvus
 
@@ -55,6 +54,6 @@ def test_what_was_acknowledged_survives_a_killed_server(milvus, tmp_path):
         assert torch.equal(back.embeddings.mean, first.embeddings.mean)
         assert engine.verify() == []
         engine.add(random_rows(10, DIM, 0, prefix="after"))
-        asking = engine.space.query_vectors(random_embeddings(10, DIM, 0))
-        assert {*engine.search(asking, 1).keys[:, 0]} & {f"after-{n}" for n in range(10)}
+        queries = engine.space.query_vectors(random_embeddings(10, DIM, 0))
+        assert {*engine.search(queries, 1).keys[:, 0]} & {f"after-{n}" for n in range(10)}
         engine.close()

@@ -5,23 +5,13 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from galleries import random_embeddings, random_rows
+from galleries import clustered_embeddings, plain_rows, random_embeddings, random_rows
 
 import surefind as sf
-from surefind.engines.base import Rows
-from surefind.engines.milvus import queries
-from surefind.engines.milvus.queries import BYTES_AT_ONCE, among, portions
-from surefind.engines.space import Space
+from surefind.engines.base import Space
+from surefind.engines.milvus import engine as module
+from surefind.engines.milvus.engine import BYTES_AT_ONCE, among, portions
 from surefind.errors import InvalidArgument
-
-
-def rows_of(ids, *, metadata=None, digests=None, seed=0) -> Rows:
-    return Rows(
-        tuple(ids),
-        random_embeddings(len(ids), 4, seed),
-        tuple(digests or ("",) * len(ids)),
-        tuple(metadata or ({},) * len(ids)),
-    )
 
 
 def keys(*ids):
@@ -31,8 +21,7 @@ def keys(*ids):
 @pytest.mark.milvus
 def test_variances_keep_all_their_digits(engine):
     var = torch.tensor([1e-12, 1 / 3, 0.1, 12345.678, 1e9], dtype=torch.float32)
-    rows = Rows(tuple("abcde"), sf.Gaussians(torch.ones(5, 4), var), ("",) * 5, ({},) * 5)
-    engine.add(rows)
+    engine.add(plain_rows(sf.Gaussians(torch.ones(5, 4), var), ids="abcde"))
     assert torch.equal(engine.rows(keys(*"abcde")).embeddings.spread, var)
     (block,) = engine.scan()
     assert np.array_equal(block.var, var.double().numpy())
@@ -40,9 +29,9 @@ def test_variances_keep_all_their_digits(engine):
 
 @pytest.mark.milvus
 def test_many_rows_go_in_several_batches(engine, monkeypatch):
-    monkeypatch.setattr(queries, "BATCH", 10_000)
+    monkeypatch.setattr(module, "BATCH", 10_000)
     rows = random_rows(500, 4, 0)
-    batches = queries.batches(rows, engine.space)
+    batches = module.batches(rows, engine.space)
     assert len(batches) > 5
     assert [row["id"] for batch in batches for row in batch] == list(rows.ids)
     engine.add(rows)
@@ -52,11 +41,10 @@ def test_many_rows_go_in_several_batches(engine, monkeypatch):
 
 @pytest.mark.milvus
 def test_a_scan_sees_more_rows_than_a_page(engine):
-    count = queries.AT_ONCE + 5000
+    count = module.AT_ONCE + 5000
     ids = tuple(f"{number:x}" for number in range(count))
-    mean = torch.randn(count, 4, generator=torch.Generator().manual_seed(0))
-    var = torch.linspace(0.1, 9, count)
-    engine.add(Rows(ids, sf.Gaussians(mean, var), ("",) * count, ({},) * count))
+    embeddings = clustered_embeddings(count, 4, 0)
+    engine.add(plain_rows(embeddings, ids=ids))
     blocks = list(engine.scan())
     assert len(blocks) > 1
     seen = [name for block in blocks for name in block.keys]
@@ -64,16 +52,17 @@ def test_a_scan_sees_more_rows_than_a_page(engine):
     place = {name: number for number, name in enumerate(ids)}
     order = [place[name] for name in seen]
     vectors = np.concatenate([block.vectors for block in blocks])
-    assert np.array_equal(vectors, engine.space.gallery_vectors(sf.Gaussians(mean, var))[order])
+    assert np.array_equal(vectors, engine.space.gallery_vectors(embeddings)[order])
     assert engine.remove(ids) == count and engine.count() == 0
 
 
 @pytest.mark.milvus
 def test_a_digest_is_found_behind_many_rows_of_another(engine, monkeypatch):
-    monkeypatch.setattr(queries, "AT_ONCE", 10)
+    monkeypatch.setattr(module, "AT_ONCE", 10)
     ids = [f"{number:03}" for number in range(50)]
     a, b, c = (letter * 64 for letter in "abc")
-    engine.add(rows_of([*ids, "z"], digests=[a] * 50 + [b]))
+    rows = plain_rows(random_embeddings(51, 4, 0), ids=[*ids, "z"], digests=[a] * 50 + [b])
+    engine.add(rows)
     found = engine.ids_of([a, b, c])
     assert set(found) == {a, b}
     assert found[a] in ids and found[b] == "z"
@@ -81,7 +70,8 @@ def test_a_digest_is_found_behind_many_rows_of_another(engine, monkeypatch):
 
 @pytest.mark.milvus
 def test_a_row_that_is_too_large_is_refused_with_all_others(engine):
-    rows = rows_of(["good", "bad"], metadata=[{}, {"text": "é" * 32_500}])
+    metadata = [{}, {"text": "é" * 32_500}]
+    rows = plain_rows(random_embeddings(2, 4, 0), ids=["good", "bad"], metadata=metadata)
     with pytest.raises(InvalidArgument, match="at most 65000 bytes.*'bad'"):
         engine.add(rows)
     assert engine.count() == 0
@@ -91,24 +81,18 @@ def test_a_row_that_is_too_large_is_refused_with_all_others(engine):
 def test_the_largest_metadata_are_kept(engine):
     texts = ["x" * 64_900, "é" * 32_400, '"' * 32_400, "\x01" * 10_800]
     given = [{"text": text} for text in texts]
-    ids = [str(number) for number in range(4)]
-    engine.add(rows_of(ids, metadata=given))
-    assert engine.rows(keys(*ids)).metadata == tuple(given)
+    engine.add(plain_rows(random_embeddings(4, 4, 0), metadata=given))
+    assert engine.rows(keys(*"0123")).metadata == tuple(given)
 
 
 @pytest.mark.milvus
 def test_the_widest_vectors_are_kept_and_found(make):
     engine = make(space=Space("gaussian", 32_767))
-    rows = Rows(
-        ids=tuple(f"{number:02}" for number in range(40)),
-        embeddings=random_embeddings(40, 32_767, 0),
-        digests=("",) * 40,
-        metadata=({},) * 40,
-    )
+    rows = plain_rows(random_embeddings(40, 32_767, 0))
     engine.add(rows)
-    assert len(queries.batches(rows, engine.space)) > 1
+    assert len(module.batches(rows, engine.space)) > 1
     found = engine.search(engine.space.query_vectors(rows.embeddings[:2]), 40)
-    assert sorted(found.keys[1]) == list(rows.ids)
+    assert {*found.keys[1]} == {*rows.ids}
     assert engine.verify() == []
     assert 40 < engine.max_k < 1000
 

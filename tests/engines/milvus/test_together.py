@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from galleries import random_rows
 
-from surefind.engines.base import EngineError
+from surefind.engines.base import EngineError, Space
 from surefind.engines.milvus import engine as module
 from surefind.engines.milvus.client import Collection, parse
 from surefind.engines.registry import create_engine, open_engine
-from surefind.engines.space import Space
 
 pytestmark = pytest.mark.milvus
 
@@ -107,9 +106,3 @@ def test_a_released_collection_is_loaded_when_read(new_url, make):
     other.call("release_collection")
     other.close()
     assert engine.count() == 6
-
-
-def test_rows_that_were_removed_meanwhile_are_an_error(engine):
-    engine.add(random_rows(3, 4, 0))
-    with pytest.raises(EngineError, match="1 of 2 rows were removed"):
-        engine.rows(np.array(["row-1", "nobody"], dtype=object))

@@ -7,11 +7,10 @@ import torch
 from postgres import PostgresServer, postgres_server
 
 import surefind as sf
-from surefind.engines.base import Rows
+from surefind.engines.base import Rows, Space
 from surefind.engines.filters import Metadata
 from surefind.engines.pgvector.engine import PgvectorEngine
 from surefind.engines.registry import create_engine, open_engine
-from surefind.engines.space import Space
 
 MakeEngine = Callable[..., PgvectorEngine]
 MakeRows = Callable[..., Rows]
@@ -30,7 +29,7 @@ def url(server: PostgresServer) -> str:
 
 @pytest.fixture
 def make_engine(url: str) -> Iterator[MakeEngine]:
-    """Engines for 8-dimensional Gaussians unless told otherwise; closed after the test."""
+    """Engines for 8-dimensional Gaussians by default; closed after the test."""
     made: list[PgvectorEngine] = []
 
     def make(place: str = url, *, dim: int = 8, kind: str = "auto", **facts: object):

@@ -7,11 +7,10 @@ import traceback
 
 import pytest
 
-from surefind.engines.base import EngineError
-from surefind.engines.pgvector import queries
+from surefind.engines.base import EngineError, Space
+from surefind.engines.pgvector import engine as pgvector
 from surefind.engines.pgvector.connection import DatabaseError, parse, server_errors
 from surefind.engines.registry import create_engine, open_engine
-from surefind.engines.space import Space
 from surefind.errors import InvalidArgument, SurefindError
 
 SPACE = Space("gaussian", 8)
@@ -132,7 +131,7 @@ def guarded(server) -> str:
 
 
 def test_a_wrong_password_is_said_to_be(server, guarded):
-    error = failing(open_engine, server.tcp_url(guarded, user="guarded", password="wrong"))
+    error = failing(open_engine, server.url(guarded, user="guarded", password="wrong"))
     assert "password authentication failed" in error.problem and "wrong" not in str(error)
 
 
@@ -141,7 +140,7 @@ def test_a_password_in_the_environment_or_the_url_is_not_described(
     server, guarded, password, monkeypatch
 ):
     monkeypatch.setenv("PGPASSWORD", "" if password else PASSWORD)
-    url = server.tcp_url(guarded, user="guarded", password=password)
+    url = server.url(guarded, user="guarded", password=password)
     engine = create_engine(url, SPACE, {}, kind="flat")
     description = engine.describe()
     assert PASSWORD not in str(description) and "%2F" not in str(description)
@@ -203,7 +202,8 @@ def test_a_connection_that_dies_between_calls_is_replaced_unseen(make_engine, ma
     engine.add(make_rows("a"))
     end_connections(server)
     assert engine.count() == 1
-    server.restart()
+    server.stop()
+    server.start()
     engine.add(make_rows("b"))
     assert engine.count() == 2
 
@@ -212,13 +212,13 @@ def test_an_add_whose_connection_dies_leaves_nothing_and_can_be_repeated(
     make_engine, make_rows, server, monkeypatch
 ):
     engine = make_engine()
-    put_blocks, rows = queries.put_blocks, make_rows(count=20)
+    put_blocks, rows = pgvector.put_blocks, make_rows(count=20)
 
     def dying(*arguments):
         yield from put_blocks(*arguments)
         end_connections(server)
 
-    monkeypatch.setattr(queries, "put_blocks", dying)
+    monkeypatch.setattr(pgvector, "put_blocks", dying)
     assert "call again" in failing(engine.add, rows).fix
     monkeypatch.undo()
     assert engine.count() == 0

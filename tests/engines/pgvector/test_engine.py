@@ -1,12 +1,12 @@
-"""Rows that come back, and many readers and writers at once."""
+"""Rows of any size, and many readers and writers at once."""
 
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 
-from surefind.engines.base import EngineError
-from surefind.engines.pgvector import queries, schema
+from surefind.engines.pgvector import engine as pgvector
+from surefind.engines.pgvector import schema
 from surefind.engines.registry import open_engine
 
 
@@ -18,17 +18,8 @@ def count_of(blocks) -> int:
     return sum(len(block.keys) for block in blocks)
 
 
-def test_keys_of_rows_that_were_removed_meanwhile_are_an_error(make_engine, make_rows):
-    engine = make_engine()
-    engine.add(make_rows("a", "b"))
-    keys = keys_of(engine)
-    engine.remove(["a"])
-    with pytest.raises(EngineError, match="1 of 2 rows were removed"):
-        engine.rows(keys)
-
-
 def test_many_rows_go_in_several_statements(make_engine, make_rows, monkeypatch):
-    monkeypatch.setattr(queries, "NUMBERS_AT_ONCE", 100)
+    monkeypatch.setattr(pgvector, "NUMBERS_AT_ONCE", 100)
     engine = make_engine()
     rows = make_rows(count=23)
     engine.add(rows)
@@ -71,7 +62,7 @@ def test_writers_of_the_same_rows_do_not_wait_for_each_other(make_engine, make_r
 
 
 def test_a_scan_sees_one_moment_while_others_write(make_engine, make_rows, monkeypatch):
-    monkeypatch.setattr(queries, "NUMBERS_AT_ONCE", 90)
+    monkeypatch.setattr(pgvector, "NUMBERS_AT_ONCE", 90)
     engine = make_engine()
     engine.add(make_rows(count=50))
     blocks = engine.scan()
@@ -86,7 +77,7 @@ def test_an_abandoned_scan_leaves_no_open_transaction(make_engine, make_rows, se
     states = (
         "SELECT state FROM pg_stat_activity WHERE application_name = 'surefind' AND state <> 'idle'"
     )
-    monkeypatch.setattr(queries, "NUMBERS_AT_ONCE", 90)
+    monkeypatch.setattr(pgvector, "NUMBERS_AT_ONCE", 90)
     engine = make_engine()
     engine.add(make_rows(count=50))
     blocks = engine.scan()

@@ -4,15 +4,16 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from threading import Barrier
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
-from surefind.engines.base import EngineError
-from surefind.engines.pgvector import queries, schema
+from surefind.engines.base import EngineError, Space
+from surefind.engines.pgvector import engine as pgvector
+from surefind.engines.pgvector import schema
 from surefind.engines.pgvector.connection import SQL, to_sent
 from surefind.engines.registry import create_engine, open_engine
-from surefind.engines.space import Space
 from surefind.errors import InvalidArgument, SurefindError
 
 SPACE = Space("gaussian", 8)
@@ -123,10 +124,10 @@ def test_rows_added_after_compacting_are_found(kind, make_engine, make_rows):
 def plan(engine) -> str:
     """How the server would search, with its indexes named for their method."""
     asked = {"vectors": to_sent(np.zeros((1, engine.space.width), np.float32)), "k": 5}
-    order = queries.BY_INDEX if engine._index else queries.BY_LOOKING_AT_ALL
+    order = pgvector.BY_INDEX if engine._index else pgvector.EXHAUSTIVE
     with engine._connections.transaction() as session:
         session.run("SET LOCAL enable_seqscan = off")
-        lines = session.run("EXPLAIN " + queries.NEAREST, asked, where=SQL("true"), order=order)
+        lines = session.run("EXPLAIN " + pgvector.NEAREST, asked, where=SQL("true"), order=order)
         names = session.run("SELECT relname, amname FROM pg_class JOIN pg_am ON pg_am.oid = relam")
     used = "\n".join(line for (line,) in lines)
     return "\n".join(method for name, method in names if f"using {name} " in used)
@@ -177,17 +178,13 @@ def test_compacting_twice_at_once_builds_one_graph(make_engine, make_rows, reope
             both_have_looked.wait(10)
         return found
 
-    def build(*arguments, **others):
-        built.append(1)
-        original(*arguments, **others)
-
-    built, original, other = [], schema.build, reopen()
+    build, other = Mock(wraps=schema.build), reopen()
     monkeypatch.setattr(schema, "vector_index", look)
     monkeypatch.setattr(schema, "build", build)
     with ThreadPoolExecutor(2) as threads:
         for done in [threads.submit(one.compact) for one in (engine, other)]:
             done.result()
-    assert len(built) == 1
+    build.assert_called_once()
     assert not engine.exact and not other.exact
 
 

@@ -2,36 +2,23 @@
 
 import numpy as np
 import pytest
-import torch
+from galleries import clustered_embeddings, plain_rows, recall
 
-import surefind as sf
-from surefind.engines.base import Rows
+from surefind.engines.base import Rows, Space
 from surefind.engines.filters import Condition, Where
-from surefind.engines.pgvector import queries as statements
-from surefind.engines.pgvector.queries import clause
+from surefind.engines.pgvector import engine as pgvector
+from surefind.engines.pgvector.engine import clause
 from surefind.engines.registry import create_engine
-from surefind.engines.space import Space
 
 KINDS = ("flat", "hnsw", "ivf")
 # With so few rows the server would rather look at all of them.
 FORCED = "&options=-c%20enable_seqscan%3Doff%20-c%20enable_bitmapscan%3Doff"
 
 
-def clustered(count: int, dim: int) -> Rows:
-    """As embeddings are: some fifty groups."""
-    generator = torch.Generator().manual_seed(1)
-    centres = torch.randn(50, dim, generator=generator)
-    group = torch.arange(count) % 50
-    mean = centres[group] + 0.4 * torch.randn(count, dim, generator=generator)
-    var = 0.01 + 0.1 * torch.rand(count, generator=generator)
-    metadata = tuple({"group": int(g), "rare": n % 500 == 0} for n, g in enumerate(group))
-    ids = tuple(f"{number}" for number in range(count))
-    return Rows(ids, sf.Gaussians(mean, var), ("",) * count, metadata)
-
-
 @pytest.fixture(scope="module")
 def gallery() -> Rows:
-    return clustered(4000, 24)
+    metadata = [{"group": row % 50, "rare": row % 500 == 0} for row in range(4000)]
+    return plain_rows(clustered_embeddings(4000, 24, 1), metadata=metadata)
 
 
 @pytest.fixture(scope="module")
@@ -57,19 +44,8 @@ def true_distances(engine, gallery: Rows, queries: np.ndarray) -> np.ndarray:
     return np.square(queries[:, None].astype(np.float64) - stored).sum(-1)
 
 
-def ids(engine, keys: np.ndarray) -> list[list[int]]:
-    return [[int(name) for name in engine.rows(row).ids] for row in keys]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_vectors_and_variances_are_those_of_the_hits(kind, engines, gallery, queries):
-    engine = engines[kind]
-    found = engine.search(queries, 7)
-    rows = np.array(ids(engine, found.keys))
-    np.testing.assert_array_equal(
-        found.vectors, engine.space.gallery_vectors(gallery.embeddings)[rows]
-    )
-    np.testing.assert_array_equal(found.var, engine.space.var(gallery.embeddings)[rows])
+def ids(engine, keys: np.ndarray) -> np.ndarray:
+    return np.array([[int(name) for name in engine.rows(row).ids] for row in keys])
 
 
 @pytest.mark.parametrize("kind", ["hnsw", "ivf"])
@@ -80,8 +56,7 @@ def test_an_index_finds_nearly_all_of_the_nearest(kind, k, engines, gallery, que
     found = engine.search(queries, k)
     assert found.keys.shape == (len(queries), k)
     assert (np.diff(found.distance, axis=1) >= 0).all()
-    same = [len({*a} & {*b}) for a, b in zip(order, ids(engine, found.keys), strict=True)]
-    assert np.mean(same) / k >= 0.99
+    assert recall(ids(engine, found.keys), order) >= 0.99
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -112,7 +87,7 @@ def test_conditions_that_nothing_satisfies_give_no_columns(kind, engines, querie
 
 def test_queries_beyond_one_block_are_all_answered(engines, queries, monkeypatch):
     whole = engines["flat"].search(queries, 5)
-    monkeypatch.setattr("surefind.engines.pgvector.queries.QUERIES_AT_ONCE", 7)
+    monkeypatch.setattr(pgvector, "QUERIES_AT_ONCE", 7)
     np.testing.assert_array_equal(engines["flat"].search(queries, 5).keys, whole.keys)
 
 
@@ -121,13 +96,11 @@ def test_queries_that_a_graph_gives_up_on_are_answered_by_looking_at_all(server,
     engine = create_engine(server.fresh_url() + hasty, Space("gaussian", 24), {}, kind="hnsw")
     engine.add(gallery)
     engine.compact()
-    where = clause(Where((Condition("group", "=", 3),)))
-    alone = statements.search_hits(
-        engine._connections, queries, np.arange(40), k=70, clause=where, index=engine._index
-    )
+    where = Where((Condition("group", "=", 3),))
+    alone = engine._search_hits(queries, np.arange(40), 70, clause(where), engine._index)
     short = np.bincount(alone["query"], minlength=40) < 70
     assert short.any()
-    found = engine.search(queries, 70, Where((Condition("group", "=", 3),)))
+    found = engine.search(queries, 70, where)
     engine.close()
     distances = true_distances(engine, gallery, queries)
     distances[:, [row["group"] != 3 for row in gallery.metadata]] = np.inf
@@ -144,7 +117,7 @@ def test_values_never_become_part_of_the_statement():
 
 
 def test_texts_are_ordered_by_code_point_whatever_the_language_of_the_database(engines):
-    """Which other languages a machine has is not known here, so the statement is looked at."""
+    """Collations differ between machines, so the statement itself is checked."""
     text = clause(Where((Condition("field", "<", "a"),))).text.as_string()
     assert '->> %(value_2)s::text) COLLATE "C" < ' in text
     engine = engines["flat"]

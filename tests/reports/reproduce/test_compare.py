@@ -9,7 +9,7 @@ import pytest
 from evaluations import make_evaluation
 
 from surefind.errors import InvalidFile
-from surefind.metrics.bootstrap import Estimate
+from surefind.metrics.intervals import Estimate
 from surefind.reports.reproduce.compare import (
     SeedMean,
     against,

@@ -15,13 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind import storage
-from surefind.engines.base import SHA256, Block, EngineError, Found, Keys, Rows
+from surefind.engines.base import SHA256, Block, EngineError, Found, Keys, Rows, Space
 from surefind.engines.embedded import database
 from surefind.engines.embedded.ann import LINKS, kind_wanted, write_index
 from surefind.engines.embedded.vectors import Ints, Vectors, appended, check_free_space, map_vectors
 from surefind.engines.embedded.view import COLUMNS, OWN_FILE, View, load
 from surefind.engines.filters import Where
-from surefind.engines.space import Space
 from surefind.errors import InvalidArgument, InvalidFile
 
 BLOCK = 4096  # rows that share a checksum

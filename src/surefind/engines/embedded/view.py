@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.base import EngineError, Found, Rows
+from surefind.engines.base import EngineError, Found, Rows, Space
 from surefind.engines.embedded import database
 from surefind.engines.embedded.ann import AnnFile, AnnIndex
 from surefind.engines.embedded.vectors import Ints, Mask, Selection, map_vectors, search_rows
 from surefind.engines.filters import COMPARE, VAR, Where
-from surefind.engines.space import Space
 from surefind.storage import CorruptFile
 
 COLUMNS = np.dtype([("key", "<i8"), ("var", "<f8")])

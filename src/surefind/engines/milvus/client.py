@@ -105,8 +105,8 @@ def server_error(error: Exception, place: CollectionUrl, *, fix: str = RETRY) ->
     """
     causes = (error, error.__cause__, error.__context__)
     rpc: Any = next((one for one in causes if callable(getattr(one, "details", None))), None)
-    said = rpc.details() if rpc else getattr(error, "message", error)
-    first = str(said).strip().partition("\n")[0][:300] or type(error).__name__
+    message = rpc.details() if rpc else getattr(error, "message", error)
+    first = str(message).strip().partition("\n")[0][:300] or type(error).__name__
     if place.password:
         first = first.replace(place.password, "***")
     loaded = getattr(error, "code", None) not in NOT_LOADED

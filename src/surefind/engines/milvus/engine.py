@@ -3,7 +3,7 @@
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
@@ -13,17 +13,26 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.base import LONGEST_ID, Block, EngineError, Found, Rows
-from surefind.engines.filters import Where
-from surefind.engines.milvus import queries
+from surefind.engines.base import LONGEST_ID, Block, EngineError, Found, Rows, Space
+from surefind.engines.filters import VAR, Condition, Value, Where
 from surefind.engines.milvus.client import LOADING, Collection, Hits, parse
-from surefind.engines.milvus.queries import FIELDS, expression
-from surefind.engines.server import IndexRecord, ServerEngine, StoredRow
-from surefind.engines.space import Space
+from surefind.engines.server import IndexRecord, ServerEngine, StoredRow, storable
+from surefind.errors import InvalidArgument
 
 FORMAT = 1
 MANY = 100_000  # rows from which `auto` has a graph
 LONGEST_BUILD = 24 * 3600.0  # seconds
+FIELDS = ("id", "vector", "var", "digest", "metadata")
+EVERYTHING = 'id > ""'  # no id is empty
+IDS_AT_ONCE = 4096
+BYTES_AT_ONCE = 1_000_000  # of an expression; larger ones take the server seconds to parse
+LONGEST_ANSWER = 60_000_000  # bytes; the server sends 64 MiB at most
+EASY_ANSWER = 16_000_000  # bytes of an answer where there is a choice
+AT_ONCE = 16_384  # largest number of queries, and of neighbours
+FARTHEST = 32_768  # largest ef
+LARGEST_REST = 70_000  # bytes of a row besides its vector: metadata, id, digest
+BATCH = 4_000_000  # bytes: one message of the server's log, which is atomic
+LONGEST_METADATA = 65_000  # bytes of JSON; Milvus takes 65,536 as it writes it
 TYPES: dict[str, tuple[str, Mapping[str, Any]]] = {  # Milvus's name and how to build it
     "flat": ("FLAT", {}),
     "hnsw": ("HNSW", {"M": 32, "efConstruction": 200}),
@@ -103,9 +112,12 @@ class MilvusEngine(ServerEngine):
 
     @property
     def max_k(self) -> int:
-        return min(
-            queries.AT_ONCE, queries.LONGEST_ANSWER // queries.bytes_per_hit(self.space.width)
-        )
+        return min(AT_ONCE, LONGEST_ANSWER // self._hit_bytes)
+
+    @property
+    def _hit_bytes(self) -> int:
+        """Size of a hit in an answer."""
+        return 4 * self.space.width + LONGEST_ID + 32
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -118,19 +130,18 @@ class MilvusEngine(ServerEngine):
         """Add batch by batch; if it fails, whole batches of some megabytes may be there."""
         if not len(rows):
             return
-        self.space.check(rows.embeddings)
-        for batch in queries.batches(rows, self.space):
+        for batch in batches(rows, self.space):
             self._seen = None
             self._collection.call("upsert", batch)
         self._collection.catch_up()
 
     def remove(self, ids: Sequence[str]) -> int:
         removed = 0
-        for some in queries.portions(ids):
-            asked = queries.among("id", some)
+        for some in portions(ids):
+            asked = among("id", some)
             known = [row["id"] for row in self._collection.query(asked, ["id"], len(some))]
             if known:
-                self._collection.call("delete", filter=queries.among("id", known))
+                self._collection.call("delete", filter=among("id", known))
                 removed += len(known)
         if removed:
             self._collection.catch_up()
@@ -143,9 +154,8 @@ class MilvusEngine(ServerEngine):
         Milvus ignores ef (HNSW) or nprobe (IVF) if its index has no use for it.
         """
         width, wanted = vectors.shape[1], expression(where)
-        size = k * queries.bytes_per_hit(width)
-        at_once = max(1, min(queries.AT_ONCE, queries.EASY_ANSWER // size))
-        effort = {"ef": min(max(100, 2 * k), queries.FARTHEST), "nprobe": 128}
+        at_once = max(1, min(AT_ONCE, EASY_ANSWER // (k * self._hit_bytes)))
+        effort = {"ef": min(max(100, 2 * k), FARTHEST), "nprobe": 128}
         hits: list[Hits] = []
         for start in range(0, len(vectors), at_once):
             some = vectors[start : start + at_once]
@@ -164,11 +174,11 @@ class MilvusEngine(ServerEngine):
         return found
 
     def _read(self, column: str, values: list[Any]) -> dict[Any, StoredRow]:
-        at_once = queries.LONGEST_ANSWER // (4 * self.space.width + queries.LARGEST_REST)
+        at_once = LONGEST_ANSWER // (4 * self.space.width + LARGEST_REST)
         return {
             row["id"]: StoredRow(*(row[name] for name in FIELDS))
-            for some in queries.portions(values, at_once)  # keys are ids
-            for row in self._collection.query(queries.among("id", some), FIELDS, len(some))
+            for some in portions(values, at_once)  # keys are ids
+            for row in self._collection.query(among("id", some), FIELDS, len(some))
         }
 
     def scan(self, where: Where | None = None) -> Iterator[Block]:
@@ -177,9 +187,9 @@ class MilvusEngine(ServerEngine):
         They come by ascending id: Milvus has no pages beyond 16,384 rows.
         """
         size = 4 * self.space.width + LONGEST_ID
-        at_once, last = min(queries.AT_ONCE, queries.EASY_ANSWER // size), ""
+        at_once, last = min(AT_ONCE, EASY_ANSWER // size), ""
         while found := self._collection.query(
-            f"id > {queries.literal(last)} and {expression(where)}", FIELDS[:3], at_once
+            f"id > {literal(last)} and {expression(where)}", FIELDS[:3], at_once
         ):
             keys = np.empty(len(found), dtype=object)
             keys[:] = [row["id"] for row in found]
@@ -190,17 +200,15 @@ class MilvusEngine(ServerEngine):
     def digests_of(self, ids: Sequence[str]) -> dict[str, str]:
         return {
             row["id"]: row["digest"]
-            for some in queries.portions(ids)
-            for row in self._collection.query(
-                queries.among("id", some), ["id", "digest"], len(some)
-            )
+            for some in portions(ids)
+            for row in self._collection.query(among("id", some), ["id", "digest"], len(some))
         }
 
     def ids_of(self, digests: Sequence[str]) -> dict[str, str]:
         found: dict[str, str] = {}
-        for rest in queries.portions(digests):
+        for rest in portions(digests):
             while rest:  # again for those beyond the limit
-                asked, limit = queries.among("digest", rest), queries.AT_ONCE
+                asked, limit = among("digest", rest), AT_ONCE
                 answer = self._collection.query(asked, ["id", "digest"], limit)
                 found |= {row["digest"]: row["id"] for row in answer}
                 rest = [one for one in rest if one not in found] if len(answer) == limit else []
@@ -287,13 +295,13 @@ def _read_record(collection: Collection) -> IndexRecord:
     shown = collection.place.shown
     found = collection.call("describe_collection")
     try:
-        said = json.loads(found["description"])
-        if said["surefind"] != FORMAT:
+        meta = json.loads(found["description"])
+        if meta["surefind"] != FORMAT:
             raise EngineError(
                 f"the collection at {shown} was made by another version of surefind",
                 fix="pip install --upgrade surefind",
             )
-        return IndexRecord(Space(**said["space"]), said["facts"], said["kind"], said["number"])
+        return IndexRecord(Space(**meta["space"]), meta["facts"], meta["kind"], meta["number"])
     except (KeyError, TypeError, ValueError) as error:
         raise EngineError(f"the collection at {shown} was not made by surefind") from error
 
@@ -339,3 +347,79 @@ def _wanted(asked: str, present: str, rows: int) -> str:
     if asked != "auto":
         return asked
     return "hnsw" if rows >= MANY else present
+
+
+def batches(rows: Rows, space: Space) -> list[list[dict[str, Any]]]:
+    """Return the rows in batches; all are checked before any is sent."""
+    vectors, var = space.gallery_vectors(rows.embeddings), space.var(rows.embeddings).tolist()
+    made: list[list[dict[str, Any]]] = []
+    left = 0
+    for number, (name, digest) in enumerate(zip(rows.ids, rows.digests, strict=True)):
+        metadata = dict(rows.metadata[number])
+        length = len(json.dumps(metadata, ensure_ascii=False).encode())
+        if length > LONGEST_METADATA:
+            raise InvalidArgument(
+                "rows",
+                expected=f"at most {LONGEST_METADATA} bytes of metadata, Milvus's limit",
+                got=f"{length} in the row {name[:80]!r}",
+            )
+        size = len(name) + length + 200 + vectors[number].nbytes
+        if size > left:
+            made.append([])
+            left = BATCH
+        left -= size
+        values = (name, vectors[number], var[number], digest, metadata)
+        made[-1].append(dict(zip(FIELDS, values, strict=True)))
+    return made
+
+
+def expression(where: Where | None) -> str:
+    """Return conditions as a Milvus expression.
+
+    In Milvus 2.3 `!=` holds for rows without the field, and lists must not mix integers and floats;
+    other comparisons agree with `Condition.holds`.
+    """
+    conditions = [] if where is None else [_condition(one) for one in where.conditions]
+    return " and ".join([EVERYTHING, *conditions])
+
+
+def _condition(condition: Condition) -> str:
+    field = VAR if condition.field == VAR else f'metadata["{condition.field}"]'
+    values = [literal(value) for value in condition.values]
+    if condition.op == "in":
+        return f"{field} in [{', '.join(values)}]"
+    if condition.op == "=":
+        return f"{field} == {values[0]}"
+    if condition.op != "!=":
+        return f"{field} {condition.op} {values[0]}"
+    if condition.kind == "bool":
+        return f"{field} == {literal(not condition.value)}"
+    return f"({field} < {values[0]} or {field} > {values[0]})"
+
+
+def among(field: str, values: Iterable[str]) -> str:
+    return f"{field} in [{', '.join(map(literal, values))}]"
+
+
+def portions(texts: Iterable[str], at_most: int = IDS_AT_ONCE) -> Iterator[list[str]]:
+    """Yield each storable text once, in lists that make expressions of a moderate size."""
+    some: list[str] = []
+    size = 0
+    for text in storable(texts):
+        length = len(text.encode())
+        size += length
+        if some and (len(some) == at_most or size > BYTES_AT_ONCE):
+            yield some
+            some, size = [], length
+        some.append(text)
+    if some:
+        yield some
+
+
+def literal(value: Value) -> str:
+    """Return a literal: texts are quoted as in JSON, numbers lose no digit."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    return repr(float(value))

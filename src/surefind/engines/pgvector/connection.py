@@ -107,12 +107,12 @@ def server_errors(table: TableUrl, *, fix: str = RETRY) -> Iterator[None]:
     try:
         yield
     except DatabaseError as error:
-        said = error.diag.message_primary or str(error).strip().partition("\n")[0]
+        message = error.diag.message_primary or str(error).strip().partition("\n")[0]
         for name in SECRETS:
-            said = said.replace(table.parameters.get(name) or "\0", "***")
+            message = message.replace(table.parameters.get(name) or "\0", "***")
         passing = isinstance(error, psycopg.OperationalError)
         raise EngineError(
-            f"{table.shown}: {said or type(error).__name__}", fix=fix if passing else None
+            f"{table.shown}: {message or type(error).__name__}", fix=fix if passing else None
         ) from error
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, LiteralString, NamedTuple
 
-from surefind.engines.base import EngineError
+from surefind.engines.base import EngineError, Space
 from surefind.engines.pgvector.connection import (
     REGISTRY,
     SQL,
@@ -16,14 +16,13 @@ from surefind.engines.pgvector.connection import (
     Session,
 )
 from surefind.engines.server import IndexRecord
-from surefind.engines.space import Space
 from surefind.errors import InvalidArgument
 
 SCHEMA = 1  # layout of the tables
 OLDEST = (0, 8)  # pgvector with iterative scans
 SHORT_WAIT: LiteralString = "SELECT set_config('lock_timeout', '30s', true)"
 # Only one at a time creates or drops tables, until its transaction ends.
-ONE_MAKER: LiteralString = "SELECT pg_advisory_xact_lock(7309453628123457)"
+CREATION_LOCK: LiteralString = "SELECT pg_advisory_xact_lock(7309453628123457)"
 WIDEST_INDEXED = 2_000  # numbers in a vector
 MANY = 100_000  # rows from which `auto` has a graph
 SLOW = 10_000  # rows from which a missing vector index is worth a warning
@@ -80,7 +79,7 @@ FAULTS: dict[str, LiteralString] = {  # with the condition that a bad row satisf
 
 
 class VectorIndex(NamedTuple):
-    """One that is there."""
+    """Vector index of the table, as built."""
 
     kind: str  # hnsw or ivf
     lists: int  # cells of ivf
@@ -94,7 +93,7 @@ def create_tables(session: Session, space: Space, facts: Mapping[str, Any], kind
             expected=f"flat or auto, as {kind} takes vectors of at most {WIDEST_INDEXED} numbers",
             got=f"{kind} with {space.width}",
         )
-    session.run(ONE_MAKER)
+    session.run(CREATION_LOCK)
     session.run("CREATE EXTENSION IF NOT EXISTS vector")
     check_extension(session)
     name = session.table.name

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from surefind.errors import InvalidFile, SurefindError
-from surefind.metrics.bootstrap import Estimate
+from surefind.metrics.intervals import Estimate
 from surefind.reports.result import QueryTable
 from surefind.reports.signals import COSINE, SIGNAL_NAMES, is_learned
 from surefind.storage import write_whole

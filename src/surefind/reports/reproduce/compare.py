@@ -12,7 +12,7 @@ import torch
 
 from surefind.errors import InvalidFile
 from surefind.metrics import PairedTest, paired_test
-from surefind.metrics.bootstrap import Estimate
+from surefind.metrics.intervals import Estimate
 from surefind.reports.reproduce import paper
 from surefind.reports.reproduce.run import MC_DROPOUT_HEADS, PaperRow, Plan, RowResult
 from surefind.reports.result import About, QueryTable, Ranking
