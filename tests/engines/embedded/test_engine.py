@@ -19,7 +19,7 @@ from stores import (
 )
 
 from surefind.engines.base import Rows
-from surefind.engines.embedded import engine, view
+from surefind.engines.embedded import database, engine
 from surefind.engines.registry import create_engine
 from surefind.errors import InvalidArgument, InvalidFile
 
@@ -59,7 +59,7 @@ def test_of_rows_with_one_digest_an_id_that_lives_is_named(place):
 def test_queries_and_scans_in_blocks_give_the_same(place, monkeypatch):
     found = filled(place)
     wanted, whole = found.search(QUERIES, 6), contents(found)
-    monkeypatch.setattr(view, "QUERIES_AT_ONCE", 2)
+    monkeypatch.setattr(database, "QUERIES_AT_ONCE", 2)
     monkeypatch.setattr(engine, "_SCANNED", 100)
     again = found.search(QUERIES, 6)
     assert all(np.array_equal(a, b) for a, b in zip(again, wanted, strict=True))

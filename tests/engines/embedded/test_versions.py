@@ -11,8 +11,8 @@ import pytest
 from stores import answers, contents, files_of, filled, made, opened, some_rows
 
 from surefind.engines.base import EngineError
+from surefind.engines.embedded import database, vectors
 from surefind.engines.embedded import engine as embedded
-from surefind.engines.embedded import vectors, view
 from surefind.engines.embedded.engine import Transaction
 from surefind.engines.filters import Where
 from surefind.errors import InvalidFile
@@ -66,8 +66,8 @@ def test_a_writer_starts_from_what_another_wrote(place):
 def test_blocks_that_were_checked_are_not_read_again(place, monkeypatch):
     engine = filled(place)
     opened(place).add(some_rows(9, 9, prefix="elsewhere"))
-    mapped = Mock(wraps=view.map_vectors)
-    monkeypatch.setattr(view, "map_vectors", mapped)
+    mapped = Mock(wraps=database.map_vectors)
+    monkeypatch.setattr(database, "map_vectors", mapped)
     assert engine.refresh()
     blocks = mapped.call_args.kwargs["blocks"]
     assert [head[0] for head in blocks] == [32, 40]  # the last one had begun before
@@ -178,7 +178,7 @@ def test_files_are_only_removed_by_who_holds_the_write_lock(place, monkeypatch):
     """Otherwise the uncommitted vectors of another writer would be removed."""
     collect, seen = embedded._collect_garbage, []
 
-    def checked(folder: Path, newest: view.View) -> None:
+    def checked(folder: Path, newest: database.View) -> None:
         other = sqlite3.connect(folder / "index.db", timeout=0)
         with closing(other), pytest.raises(sqlite3.OperationalError, match="locked"):
             other.execute("BEGIN IMMEDIATE")
