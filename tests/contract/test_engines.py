@@ -38,23 +38,8 @@ ODD_METADATA = {
     "round": 1e22,
 }
 TEXTS = (
-    *(
-        "",
-        "a",
-        "aa",
-        "A",
-        "b",
-        "z",
-        "é",
-        "e\u0301",
-        "😀",
-        "\uffff",
-        "1",
-        "1.0",
-        "true",
-        "null",
-        "%",
-    ),
+    *("", "a", "aa", "A", "b", "z", "é", "e\u0301", "😀", "\uffff", "1", "1.0", "true", "null"),
+    "%",
     *("_", 'q"uote', "a'b", "back\\slash", "\\", "\\n", "new\nline", "\t", "\x01", "\x7f"),
     *("\u2028", '" or true or "', "' OR TRUE --", "{x}", "%s", "/* x", "# x", "// x"),
 )
@@ -368,14 +353,3 @@ def test_another_dimension_is_refused_and_nothing_is_lost(make):
 def test_a_digest_that_is_none_is_refused(digest: str):
     with pytest.raises(InvalidArgument, match="sha256"):
         Rows(("a",), random_embeddings(1, DIM, 0), (digest,), ({},))
-
-
-def test_values_that_are_not_finite_never_reach_an_engine(make):
-    engine = make()
-    engine.add(random_rows(5, DIM, 0))
-    for bad in (float("nan"), float("inf"), 1e30):
-        mean = torch.zeros(1, DIM)
-        mean[0, 3] = bad
-        with pytest.raises(InvalidArgument):
-            engine.add(Rows(("bad",), Gaussians(mean, torch.ones(1)), ("",), ({},)))
-    assert engine.count() == 5

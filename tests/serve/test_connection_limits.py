@@ -259,11 +259,6 @@ def test_a_client_that_sends_everything_first_gets_its_refusal(serve, protocol):
         tracemalloc.stop()
 
 
-def test_a_client_that_sends_no_http_gets_400(serve, protocol):
-    server = serve(MEASURE, protocol)
-    assert status_of(server.ask(64 * (b"\0\r\n\r\n" + PIECE))) == 400
-
-
 def send_without_end(client: socket.socket) -> None:
     while True:
         client.sendall(CHUNK)

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from hostile_bodies import damaged_pictures, good_pictures, not_pictures
 from raw_http import flooded, head_of
-from serving import client_of, running, served
+from serving import client_of, served
 
 from surefind.images.decode import ImageRejected, decode
 from surefind.search.index import Index
@@ -136,21 +136,12 @@ def test_every_client_gets_the_result_of_its_own_image(home):
 # a gigabyte
 
 
-@pytest.fixture(scope="module")
-def vector_process(vectors):
-    with running(vectors) as started:
-        yield started
-
-
-@pytest.mark.parametrize("route", [*ROUTES, "/v1/search/vector", "/v1/session"])
+@pytest.mark.parametrize("route", ["/v1/search", "/v1/session"])
 @pytest.mark.parametrize("header", [f"Content-Length: {GIGABYTE}", "Transfer-Encoding: chunked"])
-def test_a_gigabyte_is_refused_with_flat_memory(request, route, header):
-    flooding = request.getfixturevalue("vector_process" if "vector" in route else "process")
-    kind = "application/octet-stream" if route in ROUTES else "application/json"
-    head = head_of("POST", route, f"Content-Type: {kind}", header)
-    flooding.forget_peak()
-    before = flooding.memory()
-    chunked = "chunked" in header
-    assert flooded(flooding.url, head, size=GIGABYTE, chunked=chunked) == 413
-    assert flooding.peak() - before < FLAT
-    assert flooding.client.get("/healthz").status_code == 200
+def test_a_gigabyte_is_refused_with_flat_memory(process, route, header):
+    process.forget_peak()
+    before, chunked = process.memory(), "chunked" in header
+    head = head_of("POST", route, header)
+    assert flooded(process.url, head, size=GIGABYTE, chunked=chunked) == 413
+    assert process.peak() - before < FLAT
+    assert process.client.get("/healthz").status_code == 200

@@ -37,15 +37,6 @@ def test_an_index_is_not_created_over_another_or_in_a_file(tmp_path):
             made(place)
 
 
-def test_keys_of_no_row_are_refused(place):
-    found = filled(place)
-    key = found.search(QUERIES, 1).keys[0]
-    found.remove(found.rows(key).ids)
-    for keys in ([999], [-1], [0, 999], key):
-        with pytest.raises(InvalidArgument, match="search again"):
-            found.rows(np.array(keys))
-
-
 def test_of_rows_with_one_digest_an_id_that_lives_is_named(place):
     digest = hashlib.sha256(b"same").hexdigest()
     found = made(place)
