@@ -1,8 +1,8 @@
 """An index of pictures on every engine: the same answers, and one clear error each."""
 
 import pytest
+from class_folders import write_pictures
 from galleries import random_embeddings
-from pictures import write_pictures
 
 import surefind as sf
 from surefind.engines.base import Space

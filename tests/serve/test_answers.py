@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from serving import served
+from servers import served
 
 from surefind.encoders import Encoder
 from surefind.search.hits import SearchResult

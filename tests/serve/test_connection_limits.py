@@ -14,7 +14,7 @@ from http.client import HTTPConnection
 
 import pytest
 from raw_http import head_of, status_of
-from serving import wait_until
+from servers import wait_until
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response

@@ -11,7 +11,7 @@ from galleries import FAMILIES, random_rows
 from hypothesis import given
 from hypothesis import strategies as st
 from memory_engine import MemoryEngine
-from serving import ON_PURPOSE
+from servers import ON_PURPOSE
 
 from surefind.engines.base import LONGEST_ID, EngineError, Space
 from surefind.errors import SurefindError

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from serving import PATIENCE, Served, client_of, served, wait_until
+from servers import PATIENCE, Served, client_of, served, wait_until
 from stores import change_documents, flip_last_bit
 
 from surefind.confidence.calibrate import CalibrationTargets

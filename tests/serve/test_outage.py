@@ -2,7 +2,7 @@
 
 import pytest
 from postgres import postgres_server
-from serving import served, wait_until
+from servers import served, wait_until
 
 from surefind.encoders import Encoder
 from surefind.engines.pgvector.connection import parse

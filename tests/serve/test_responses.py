@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from serving import served
+from servers import served
 from stores import forget_calibration
 
 from surefind.confidence.calibration import Curve

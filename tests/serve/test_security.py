@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from serving import client_of, running
+from servers import client_of, running
 from starlette.responses import Response
 from starlette.types import ASGIApp
 

@@ -9,7 +9,7 @@ from time import monotonic, sleep
 import numpy as np
 import pytest
 from PIL import Image
-from serving import PATIENCE, client_of, running
+from servers import PATIENCE, client_of, running
 
 from surefind.errors import InvalidFile
 from surefind.serve.state import read_report

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy.ma  # noqa: F401 - loaded late, from where nobody may perhaps not read
 import pytest
-from children import received, start
+from child_processes import received, start
 from stores import contents, filled, opened, some_rows
 
 from surefind.engines.base import EngineError

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch
-from children import received, start
+from child_processes import received, start
 from stores import DIM, SPACE, contents, made, opened
 
 from surefind.embeddings import Gaussians

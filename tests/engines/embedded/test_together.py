@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from children import received, start
+from child_processes import received, start
 from stores import DIM, SPACE, contents, filled, made, opened, some_rows
 
 from surefind.embeddings import Gaussians
