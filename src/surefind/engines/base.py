@@ -166,7 +166,7 @@ class Block(NamedTuple):
 class Engine(Protocol):
     """Interface of a vector store, made by `create_engine` and opened by `open_engine`.
 
-    Every method raises `EngineError` if the store cannot be reached, or was closed.
+    Methods raise `EngineError` if the server cannot be reached or the engine was closed.
     """
 
     @property
