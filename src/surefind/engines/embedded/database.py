@@ -17,14 +17,7 @@ from numpy.typing import NDArray
 
 from surefind.engines.base import EngineError, Found, Rows, Space
 from surefind.engines.embedded.ann import AnnFile, AnnIndex
-from surefind.engines.embedded.vectors import (
-    Head,
-    Ints,
-    Mask,
-    Selection,
-    map_vectors,
-    search_rows,
-)
+from surefind.engines.embedded.vectors import Head, Ints, Mask, Selection, map_vectors, search_rows
 from surefind.engines.filters import COMPARE, VAR, Where
 from surefind.errors import InvalidFile
 from surefind.storage import DOCUMENTS, CorruptFile, sqlite_file
