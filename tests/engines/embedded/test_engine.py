@@ -5,18 +5,7 @@ from threading import Thread
 
 import numpy as np
 import pytest
-from stores import (
-    DIM,
-    FACTS,
-    QUERIES,
-    SPACE,
-    answers,
-    contents,
-    filled,
-    made,
-    opened,
-    some_rows,
-)
+from stores import DIM, FACTS, QUERIES, SPACE, answers, contents, filled, made, opened, some_rows
 
 from surefind.engines.base import Rows
 from surefind.engines.embedded import database, engine

@@ -149,10 +149,7 @@ def test_a_password_in_the_environment_or_the_url_is_not_described(
 
 
 def test_an_error_is_its_first_line_without_the_password():
-    with (
-        pytest.raises(EngineError) as caught,
-        server_errors(parse("pgvector://ann:hush@db/x")),
-    ):
+    with pytest.raises(EngineError) as caught, server_errors(parse("pgvector://ann:hush@db/x")):
         raise DatabaseError("a secret: hush\nDETAIL: a row")
     assert caught.value.problem == "pgvector://ann@db/x: a secret: ***"
 
