@@ -8,8 +8,8 @@ from torch import nn
 
 from surefind.embeddings import Gaussians
 from surefind.encoders import Encoder, EncoderConfig, McDropoutEncoder
+from surefind.encoders.encoder import _SharedDropout
 from surefind.encoders.heads import log_map
-from surefind.encoders.mc_dropout import _SharedDropout
 from surefind.errors import InvalidArgument
 from surefind.images.preprocess import Preprocessing
 

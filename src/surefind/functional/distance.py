@@ -1,4 +1,4 @@
-"""Distances between embeddings: of means, expected, variance, probability below a radius."""
+"""Distances between embeddings, and their divergence from a prior."""
 
 import math
 from typing import Any, NamedTuple
@@ -7,13 +7,12 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from surefind.embeddings import Embeddings, Gaussians
+from surefind.embeddings import Embeddings, Gaussians, check_embeddings, check_pair
 from surefind.errors import InvalidArgument
 from surefind.functional._autograd import call
-from surefind.functional._checks import check_method, check_pair
-from surefind.functional.cdf import log_cdf
+from surefind.functional.cdf import check_method, log_cdf
 from surefind.functional.quadratic_form import QuadraticForm
-from surefind.functional.vmf import InnerProduct, Partner, sphere_terms
+from surefind.functional.vmf import InnerProduct, Partner, kl_to_uniform, sphere_terms
 from surefind.validation import check_number, check_whole
 
 BLOCK = 1_000_000  # entries of means at once: 8 MB
@@ -173,6 +172,32 @@ def match_probability(
     check_pair(query, gallery)
     between = squared_distances(query.mean, gallery.mean)
     return _match(query.spread[:, None], gallery, between, radius=radius, method=method)
+
+
+def kl_to_prior(batch: Embeddings, prior_var: float | None = None) -> Tensor:
+    r"""KL(embedding || prior) of each image.
+
+        Gaussians, prior N(0, v0 I):  [D v/v0 + |mu|^2 / v0 - D - D log(v/v0)] / 2
+        von Mises-Fisher, uniform:    kappa A - log 0F1(; D/2; kappa^2 / 4)
+
+    The default prior N(0, I/D) concentrates on the unit sphere, so that neither family needs a
+    separate normalisation of its means.
+
+    Args:
+        batch: N embeddings.
+        prior_var: Variance v0 of the Gaussian prior; 1/D by default.
+
+    Returns:
+        Divergences, (N,).
+    """
+    check_embeddings("batch", batch)
+    if not isinstance(batch, Gaussians):
+        return kl_to_uniform(batch.spread, batch.dim)
+    dim = batch.dim
+    precision = dim if prior_var is None else 1 / prior_var
+    relative = precision * batch.var
+    squared_length = precision * batch.mean.square().sum(1)
+    return 0.5 * (dim * (relative - 1 - relative.log()) + squared_length)
 
 
 class HitDistances(NamedTuple):

@@ -4,9 +4,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from surefind.embeddings import LARGEST_SPREAD, SMALLEST_SPREAD, Embeddings, Gaussians
+from surefind.embeddings import (
+    LARGEST_SPREAD,
+    SMALLEST_SPREAD,
+    Embeddings,
+    Gaussians,
+    check_embeddings,
+    check_pair,
+)
 from surefind.errors import InvalidArgument
-from surefind.functional._checks import check_embeddings, check_pair
 from surefind.validation import check_number
 
 

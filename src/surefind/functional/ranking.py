@@ -7,8 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from surefind.embeddings import FAMILIES, Embeddings, Gaussians
-from surefind.functional._checks import check_embeddings
+from surefind.embeddings import FAMILIES, Embeddings, Gaussians, check_embeddings
 from surefind.functional.vmf import sphere_terms
 from surefind.validation import check_choice
 

@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from surefind.embeddings import Embeddings, VonMisesFisher
+from surefind.embeddings import Embeddings, VonMisesFisher, check_pair
 from surefind.errors import InvalidArgument
-from surefind.functional._checks import check_method, check_pair
-from surefind.functional.cdf import log_cdf
+from surefind.functional.cdf import check_method, log_cdf
 from surefind.functional.normal import log_normal_cdf
 from surefind.functional.quadratic_form import QuadraticForm
 from surefind.functional.vmf import InnerProduct, Partner, SphereTerms, sphere_terms

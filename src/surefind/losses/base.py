@@ -9,10 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from surefind.embeddings import Embeddings
+from surefind.embeddings import Embeddings, check_embeddings
 from surefind.errors import InvalidArgument
 from surefind.functional._autograd import call
-from surefind.functional._checks import check_embeddings
 from surefind.functional.distance import squared_distances, triplet_distances
 
 Term = Callable[..., Tensor]  # (chunk, *inputs) -> scalar

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from surefind.embeddings import Embeddings
-from surefind.functional._checks import METHODS
-from surefind.functional.divergence import kl_to_prior
+from surefind.functional.cdf import METHODS
+from surefind.functional.distance import kl_to_prior
 from surefind.functional.triplet import (
     SPHERE_MOMENTS,
     Triplets,
