@@ -56,10 +56,16 @@ def open_dataset(source: str | Path, *, val_share: float = 0.1, seed: int = 0) -
 
 
 def read_catalog(source: str | Path) -> Catalog:
-    """Return all images of a source (see `open_dataset`), without splits; labels are optional.
+    """Return all images of a source, without splits; labels are optional.
+
+    Args:
+        source: as for `open_dataset`.
+
+    Returns:
+        One row per image.
 
     Raises:
-        InvalidArgument, InvalidFile: as `open_dataset`.
+        SurefindError: as `open_dataset`.
     """
     name, place = find_reader(source)
     return READERS[name](place).catalog
@@ -68,8 +74,14 @@ def read_catalog(source: str | Path) -> Catalog:
 def read_foreign(source: str | Path) -> Catalog:
     """Return the test split of a source that has splits of its own, else all its images.
 
+    Args:
+        source: as for `open_dataset`.
+
+    Returns:
+        One row per image.
+
     Raises:
-        InvalidArgument, InvalidFile: as `open_dataset`.
+        SurefindError: as `open_dataset`.
     """
     name, place = find_reader(source)
     listing = READERS[name](place)

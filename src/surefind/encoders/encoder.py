@@ -26,7 +26,12 @@ POINT_VAR = 1e-8  # of embeddings without variance: far below any distance betwe
 
 
 class Encoder(ImageEncoder, nn.Module):
-    """Embed images as `Gaussians` or `VonMisesFisher`; made by `create` or `load`."""
+    """Embed images as `Gaussians` or `VonMisesFisher`; made by `create` or `load`.
+
+    Args:
+        config: heads and preprocessing.
+        backbone: feature extractor, with its weights.
+    """
 
     base_model = ""  # hub id of the backbone's pretrained weights
     card = ""  # model card, if it was loaded
@@ -73,8 +78,11 @@ class Encoder(ImageEncoder, nn.Module):
             weights: start from a local safetensors file.
             seed: of random weights.
 
+        Returns:
+            The encoder, in training mode.
+
         Raises:
-            InvalidArgument, InvalidFile, SurefindError: as `build_backbone`.
+            SurefindError: as `build_backbone`.
         """
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
@@ -98,6 +106,9 @@ class Encoder(ImageEncoder, nn.Module):
         Args:
             model: folder; or, if it does not exist, `owner/name[@revision]` on the hub.
             revision: branch, tag or commit on the hub.
+
+        Returns:
+            The encoder, in evaluation mode.
 
         Raises:
             InvalidFile: if there is no such model, or it is damaged.

@@ -25,10 +25,16 @@ _THREAD_START_SECONDS = 60
 
 
 class EncodedImages(NamedTuple):
-    """Embeddings of the images that could be read, and the images that could not."""
+    """Embeddings of the images that could be read, and the images that could not.
+
+    Attributes:
+        embeddings: On the CPU.
+        rows: Image of each embedding, (n,) int64.
+        rejected: Images that could not be read, with the reasons.
+    """
 
     embeddings: Embeddings
-    rows: Tensor  # (n,) int64, the image of each embedding
+    rows: Tensor
     rejected: list[Rejection]
 
 

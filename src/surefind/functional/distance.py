@@ -30,6 +30,9 @@ def squared_distances(x: Tensor, y: Tensor) -> Tensor:
 
     Returns:
         Squared distances, (N, M), in the type of `x`.
+
+    Raises:
+        InvalidArgument: If the shapes do not fit.
     """
     if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
         raise InvalidArgument(
@@ -109,6 +112,9 @@ def expected_distance(query: Embeddings, gallery: Embeddings) -> Tensor:
 
     Returns:
         Expected squared distances, (N, M).
+
+    Raises:
+        InvalidArgument: If family or dimension of the two differ.
     """
     check_pair(query, gallery)
     between = squared_distances(query.mean, gallery.mean)
@@ -127,6 +133,9 @@ def distance_variance(query: Embeddings, gallery: Embeddings) -> Tensor:
 
     Returns:
         Variances of the squared distance, (N, M).
+
+    Raises:
+        InvalidArgument: If family or dimension of the two differ.
     """
     check_pair(query, gallery)
     between = squared_distances(query.mean, gallery.mean)
@@ -142,6 +151,9 @@ def paired_distance_variance(query: Embeddings, other: Embeddings) -> Tensor:
 
     Returns:
         Variances of the squared distance, (N,).
+
+    Raises:
+        InvalidArgument: If family, dimension or number of the two differ.
     """
     check_pair(query, other, "query, other")
     if len(query) != len(other):
@@ -168,6 +180,9 @@ def match_probability(
 
     Returns:
         Probabilities, (N, M).
+
+    Raises:
+        InvalidArgument: If family or dimension differ, or radius or method is not valid.
     """
     check_pair(query, gallery)
     between = squared_distances(query.mean, gallery.mean)
@@ -189,6 +204,9 @@ def kl_to_prior(batch: Embeddings, prior_var: float | None = None) -> Tensor:
 
     Returns:
         Divergences, (N,).
+
+    Raises:
+        InvalidArgument: If `batch` is no embeddings.
     """
     check_embeddings("batch", batch)
     if not isinstance(batch, Gaussians):
@@ -201,11 +219,17 @@ def kl_to_prior(batch: Embeddings, prior_var: float | None = None) -> Tensor:
 
 
 class HitDistances(NamedTuple):
-    """Squared distances from each query to its hits, (N, K) each."""
+    """Squared distances from each query to its hits, (N, K) each.
 
-    distance: Tensor  # between the means
-    expected: Tensor  # E|q - x|^2
-    std: Tensor  # of |q - x|^2
+    Attributes:
+        distance: Between the means.
+        expected: E|q - x|^2.
+        std: Standard deviation of |q - x|^2.
+    """
+
+    distance: Tensor
+    expected: Tensor
+    std: Tensor
 
 
 def hit_distances(query: Embeddings, gallery: Embeddings, *, per_query: int) -> HitDistances:
@@ -218,6 +242,9 @@ def hit_distances(query: Embeddings, gallery: Embeddings, *, per_query: int) -> 
 
     Returns:
         Distances, (N, K) each.
+
+    Raises:
+        InvalidArgument: If family or dimension differ, or there are not K hits per query.
     """
     query, gallery = _hits(query, gallery, per_query)
     spread, between = _hit_pairs(query, gallery, per_query)
@@ -248,6 +275,9 @@ def hit_match_probability(
 
     Returns:
         Probabilities, (N, K).
+
+    Raises:
+        InvalidArgument: As `hit_distances`, or if radius or method is not valid.
     """
     query, gallery = _hits(query, gallery, per_query)
     spread, between = _hit_pairs(query, gallery, per_query)

@@ -20,7 +20,12 @@ SPHERE_MOMENTS = ("exact", "gaussian")
 
 
 class Moments(NamedTuple):
-    """Mean and variance of tau, one pair per triplet."""
+    """Mean and variance of tau = |a - p|^2 - |a - n|^2 for each triplet.
+
+    Attributes:
+        mean: E[tau], (T,).
+        var: Var[tau], (T,).
+    """
 
     mean: Tensor
     var: Tensor
@@ -84,6 +89,9 @@ def triplet_moments(
 
     Returns:
         Mean and variance, (T,) each.
+
+    Raises:
+        InvalidArgument: If families, dimensions or numbers of rows differ.
     """
     return moments(triplets_of(anchor, positive, negative, sphere=sphere), centred=centred)
 
@@ -112,6 +120,9 @@ def triplet_log_prob(
 
     Returns:
         Log-probabilities, (T,).
+
+    Raises:
+        InvalidArgument: As `triplet_moments`, or if margin or method is not valid.
     """
     triplets = triplets_of(anchor, positive, negative, sphere=sphere)
     return log_prob(triplets, margin=margin, method=method, centred=centred)
@@ -130,6 +141,9 @@ def nearer_probability(
 
     Returns:
         Probabilities, (T,).
+
+    Raises:
+        InvalidArgument: As `triplet_log_prob`.
     """
     return triplet_log_prob(query, near, far, method=method).exp()
 

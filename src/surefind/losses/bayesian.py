@@ -40,6 +40,9 @@ class BayesianTripletLoss(TripletCriterion):
             gradient.
         prior_var: Variance of the Gaussian prior; 1/D by default.
         sphere: Moments of von Mises-Fisher embeddings: "exact", or "gaussian" as in the paper.
+
+    Raises:
+        InvalidArgument: If an argument is not valid.
     """
 
     def __init__(
