@@ -250,7 +250,6 @@ def check_pair(first: Embeddings, second: Embeddings, names: str = "query, galle
             names,
             expected="embeddings of one family",
             got=f"{type(first).__name__} and {type(second).__name__}",
-            fix="encode both with the same model",
         )
     if first.dim != second.dim:
         raise InvalidArgument(

@@ -138,14 +138,6 @@ def test_a_wrong_token_is_one_clear_error_that_does_not_show_it(tiny, pushed, mo
         assert "secret" not in str(told.value)
 
 
-def test_a_gated_model_and_an_unknown_revision_are_clear_errors(pushed, hub):
-    with pytest.raises(InvalidFile, match=r"could not be downloaded from the hub: .*v9"):
-        Encoder.load(f"{NAME}@v9")
-    hub.gated.add(NAME)
-    with pytest.raises(InvalidFile, match=r"(?s)could not be downloaded.*gated.*hf auth login"):
-        Encoder.load(NAME)
-
-
 def test_without_a_token_nothing_is_pushed(tiny, pushed, hub, monkeypatch):
     monkeypatch.delenv("HF_TOKEN")
     with pytest.raises(SurefindError, match=r"not logged in.*\n.*hf auth login"):

@@ -113,10 +113,7 @@ def _given_splits(listing: Listing, hold_out: HoldOut) -> Splits:
     if not len(test):
         test, val = val, test
     if not len(test):
-        raise SurefindError(
-            f"{name}: no image in the split 'test' of {catalog.root}",
-            fix="add some; read_catalog needs no splits",
-        )
+        raise SurefindError(f"{name}: no image in the split 'test' of {catalog.root}")
     for split, some in (("train", train), ("test", test)):
         if some.labels:
             _check_classes(f"{name}, {split}", some)

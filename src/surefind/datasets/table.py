@@ -136,10 +136,7 @@ def _read_csv(file: Path) -> tuple[list[str], list[list[str]], tuple[int, ...]]:
                 rows.append([cell.strip() for cell in cells])
                 lines.append(reader.line_num)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InvalidFile(
-            f"{file}: cannot be read as CSV: {error}",
-            fix="save it as comma-separated UTF-8 text",
-        ) from error
+        raise InvalidFile(f"{file}: cannot be read as CSV: {error}") from error
     return header, rows, tuple(lines)
 
 

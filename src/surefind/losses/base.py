@@ -145,11 +145,8 @@ def _check_labels(labels: object, batch: int) -> None:
         got = (
             f"shape {tuple(labels.shape)}" if isinstance(labels, Tensor) else type(labels).__name__
         )
-        raise InvalidArgument(
-            "labels",
-            expected=f"a tensor of {batch} labels, one per embedding",
-            got=got,
-        )
+        expected = f"a tensor of {batch} labels, one per embedding"
+        raise InvalidArgument("labels", expected=expected, got=got)
     if labels.is_floating_point() or labels.is_complex():
         raise InvalidArgument("labels", expected="integers", got=str(labels.dtype))
 

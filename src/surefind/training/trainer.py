@@ -21,8 +21,7 @@ from surefind.functional.distance import squared_distances
 from surefind.images.catalog import Catalog
 from surefind.images.loader import Rejection, TooManyRejected
 from surefind.images.matches import Matches, matches_of
-from surefind.metrics.detection import auroc
-from surefind.metrics.retrieval import average_precision_at_r
+from surefind.metrics import auroc, average_precision_at_r
 from surefind.training.build import (
     divide_classes,
     make_encoder,

@@ -86,9 +86,7 @@ class OnnxEncoder(ImageEncoder):
             return
         exported = read_export(self._folder, self.precision)
         if exported.fingerprint_of(self.precision) != self.fingerprint:
-            raise InvalidFile(
-                f"{self._folder} was exported again since it was loaded", fix="load it again"
-            )
+            raise InvalidFile(f"{self._folder} was exported again since it was loaded")
         content = read_content(self._folder, self.precision, exported)
         Encoder.load(self._folder).save(folder)
         facts = exported.files[self.precision].facts
