@@ -180,8 +180,7 @@ def test_models_of_other_libraries_are_refused(hub, nowhere):
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["encoder", "a/b/c", "../a", "a/..", "a--b/c", ".a/b", "a/b.", "a b/c", "a/b@", "a/b\n"],
+    "text", ["encoder", "a/b/c", "../a", "a/..", "a--b/c", ".a/b", "a/b.", "a b/c", "a/b@", "a/b\n"]
 )
 def test_what_is_no_name_on_the_hub_is_not_taken_for_one(text: str, tiny):
     assert read_hub_id(text) is None

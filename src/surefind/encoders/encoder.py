@@ -185,10 +185,6 @@ class Encoder(ImageEncoder, nn.Module):
         return serialization.fingerprint(self.config, self.state_dict())
 
     @property
-    def has_variance(self) -> bool:
-        return self.config.has_variance
-
-    @property
     def scale(self) -> Tensor | None:
         """Trained factor of Gaussian means."""
         return None if self.log_scale is None else self.log_scale.exp()
@@ -226,9 +222,6 @@ class Encoder(ImageEncoder, nn.Module):
         var = self.variance_head(logs).float()
         return (mean if self.scale is None else self.scale * mean), var
 
-    def empty(self) -> Embeddings:
-        return self.config.distributions(torch.empty(0, self.config.mean_dim), torch.empty(0))
-
     @torch.no_grad()
     def start_at_length_one(self, pooled: Tensor) -> None:
         """Initialise the scale so that free means have length 1 on average, as the prior has.
@@ -259,13 +252,12 @@ class McDropoutEncoder(ImageEncoder):
         if passes < 2:
             raise InvalidArgument("passes", expected="at least 2", got=str(passes))
         self.encoder, self.passes, self.seed = encoder, passes, seed
+        self.config = encoder.config
         self.preprocessing, self.trained_with = encoder.preprocessing, encoder.trained_with
         self._dropping = {part for part in encoder.modules() if _drops(part)}
         if not self._dropping:
             raise InvalidArgument(
-                "encoder",
-                expected="an encoder with dropout",
-                got="none in its backbone or heads",
+                "encoder", expected="an encoder with dropout", got="none in its backbone or heads"
             )
 
     def embed_pixels(self, pixels: Tensor) -> Gaussians:
@@ -296,7 +288,7 @@ class McDropoutEncoder(ImageEncoder):
         return self.encoder.device
 
     def empty(self) -> Gaussians:
-        return Gaussians(torch.empty(0, self.encoder.config.mean_dim), torch.empty(0))
+        return Gaussians(torch.empty(0, self.config.mean_dim), torch.empty(0))
 
     def evaluating(self) -> AbstractContextManager[None]:
         return evaluating(self.encoder, but=self._dropping)

@@ -149,11 +149,7 @@ def nearer_probability(
 
 
 def triplets_of(
-    anchor: Embeddings,
-    positive: Embeddings,
-    negative: Embeddings,
-    *,
-    sphere: str = "exact",
+    anchor: Embeddings, positive: Embeddings, negative: Embeddings, *, sphere: str = "exact"
 ) -> Triplets:
     """Reduce rows of embeddings to squared distances and spread terms."""
     check_pair(anchor, positive, "anchor, positive")

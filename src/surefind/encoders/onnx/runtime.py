@@ -97,10 +97,6 @@ class OnnxEncoder(ImageEncoder):
         return self._fingerprint
 
     @property
-    def has_variance(self) -> bool:
-        return self.config.has_variance
-
-    @property
     def device(self) -> torch.device:
         return torch.device("cpu")
 
@@ -111,9 +107,6 @@ class OnnxEncoder(ImageEncoder):
         given = {PIXELS: pixels.float().numpy(force=True)}
         mean, var = map(torch.from_numpy, self._session.run([MEAN, VAR], given))
         return self.config.distributions(mean, var)
-
-    def empty(self) -> Embeddings:
-        return self.config.distributions(torch.empty(0, self.config.mean_dim), torch.empty(0))
 
 
 def open_encoder(
