@@ -13,6 +13,7 @@ from surefind.datasets.splits import HoldOut, Listing, Splits, divide
 from surefind.datasets.table import read_places, read_rows
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.images.catalog import Catalog
+from surefind.validation import check_number, check_whole
 
 READERS: dict[str, Callable[[Path], Listing]] = {
     "cub200": read_cub200,
@@ -46,12 +47,8 @@ def open_dataset(source: str | Path, *, val_share: float = 0.1, seed: int = 0) -
         InvalidFile: if the folder or table does not exist or cannot be read.
         SurefindError: if the images cannot be split, e.g. have no classes.
     """
-    if not 0 <= val_share < 1:
-        raise InvalidArgument(
-            "val_share", expected="a share from 0 to below 1", got=repr(val_share)
-        )
-    if seed < 0:
-        raise InvalidArgument("seed", expected="0 or more", got=repr(seed))
+    check_number("val_share", val_share, "a share from 0 to below 1", lambda x: 0 <= x < 1)
+    check_whole("seed", seed, smallest=0)
     return _split(*find_reader(source), HoldOut(val_share, seed))
 
 

@@ -21,6 +21,7 @@ from surefind.encoders.hub import check_hub_id, model_folder, pack, upload, whol
 from surefind.encoders.image_encoder import ImageEncoder, evaluating
 from surefind.encoders.model_card import model_card
 from surefind.errors import InvalidArgument
+from surefind.validation import check_whole
 
 POINT_VAR = 1e-8  # of embeddings without variance: far below any distance between images
 
@@ -249,8 +250,7 @@ class McDropoutEncoder(ImageEncoder):
     """
 
     def __init__(self, encoder: Encoder, *, passes: int = 50, seed: int = 0) -> None:
-        if passes < 2:
-            raise InvalidArgument("passes", expected="at least 2", got=str(passes))
+        check_whole("passes", passes, smallest=2)
         self.encoder, self.passes, self.seed = encoder, passes, seed
         self.config = encoder.config
         self.preprocessing, self.trained_with = encoder.preprocessing, encoder.trained_with

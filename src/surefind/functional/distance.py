@@ -246,8 +246,7 @@ def hit_distances(query: Embeddings, gallery: Embeddings, *, per_query: int) -> 
     Raises:
         InvalidArgument: If family or dimension differ, or there are not K hits per query.
     """
-    query, gallery = _hits(query, gallery, per_query)
-    spread, between = _hit_pairs(query, gallery, per_query)
+    gallery, spread, between = _hit_pairs(query, gallery, per_query)
     of_pairs = (
         between,
         _expected(spread, gallery, between),
@@ -279,8 +278,7 @@ def hit_match_probability(
     Raises:
         InvalidArgument: As `hit_distances`, or if radius or method is not valid.
     """
-    query, gallery = _hits(query, gallery, per_query)
-    spread, between = _hit_pairs(query, gallery, per_query)
+    gallery, spread, between = _hit_pairs(query, gallery, per_query)
     probability = _match(spread, gallery, between, radius=radius, method=method)
     return probability.reshape(len(query), per_query)
 
@@ -324,7 +322,10 @@ def _inner_product(kappa: Tensor, gallery: Embeddings, between: Tensor) -> Inner
     return InnerProduct(q, [partner], x.length**2, along, gallery.dim)
 
 
-def _hits(query: Embeddings, gallery: Embeddings, per_query: int) -> tuple[Embeddings, Embeddings]:
+def _hit_pairs(
+    query: Embeddings, gallery: Embeddings, per_query: int
+) -> tuple[Embeddings, Tensor, Tensor]:
+    """The N K hits in float64; for each, the query's spread and the squared distance of means."""
     check_pair(query, gallery)
     check_whole("per_query", per_query)
     if len(gallery) != len(query) * per_query:
@@ -333,15 +334,11 @@ def _hits(query: Embeddings, gallery: Embeddings, per_query: int) -> tuple[Embed
             expected=f"{len(query) * per_query} rows, {per_query} for each query",
             got=str(len(gallery)),
         )
-    return query.detach().to(torch.float64), gallery.detach().to(torch.float64)
-
-
-def _hit_pairs(query: Embeddings, gallery: Embeddings, per_query: int) -> tuple[Tensor, Tensor]:
-    """The query's spread and the squared distance of means, for each of the N K hits."""
+    query, gallery = (batch.detach().to(torch.float64) for batch in (query, gallery))
     between = [query.mean.new_empty(0)]
     size = max(1, BLOCK // (per_query * query.dim))
     for start in range(0, len(query), size):
         hits = gallery.mean[start * per_query : (start + size) * per_query]
         away = hits.reshape(-1, per_query, query.dim) - query.mean[start : start + size, None]
         between.append(away.square().sum(-1).flatten())
-    return query.spread.repeat_interleave(per_query), torch.cat(between)
+    return gallery, query.spread.repeat_interleave(per_query), torch.cat(between)

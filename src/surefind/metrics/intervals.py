@@ -14,7 +14,7 @@ from torch import Tensor
 
 from surefind.errors import InvalidArgument
 from surefind.metrics._validation import as_finite, check_tensor
-from surefind.validation import check_number, check_whole
+from surefind.validation import check_share, check_whole
 
 Name = TypeVar("Name", bound=Hashable)
 
@@ -132,7 +132,7 @@ def bootstrap_all(
     """
     check_whole("n", n)
     check_whole("resamples", resamples)
-    _check_level(level)
+    check_share("level", level)
     generator, units = _generator(seed), _units(n, groups)
     values = {name: _evaluate(s, torch.ones(1, n))[0] for name, s in statistics.items()}
     drawn: dict[Name, list[Tensor]] = {name: [] for name in statistics}
@@ -175,7 +175,7 @@ def bootstrap_means(
     if not (wide > -torch.inf).all():
         raise InvalidArgument("values", expected="numbers", got="nan or minus infinity")
     check_whole("resamples", resamples)
-    _check_level(level)
+    check_share("level", level)
     generator, n = _generator(seed), len(wide)
     units = _units(n, groups)
     infinite = wide.isinf()
@@ -244,10 +244,6 @@ def _estimate(value: Tensor, drawn: Tensor, level: float) -> Estimate:
 def _generator(seed: int) -> torch.Generator:
     check_whole("seed", seed, smallest=0)
     return torch.Generator().manual_seed(seed)
-
-
-def _check_level(level: object) -> None:
-    check_number("level", level, "a number between 0 and 1", lambda x: 0 < x < 1)
 
 
 class PairedTest(NamedTuple):

@@ -150,7 +150,7 @@ class DataPart:
 class Recipe:
     """Every setting of a training run.
 
-    Args:
+    Attributes:
         seed: Of everything random.
         encoder: Network.
         loss: Loss.
