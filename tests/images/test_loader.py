@@ -39,6 +39,18 @@ def test_batches_come_in_the_order_of_the_sources(workers: int, prefetch: int):
     assert batches[0].pixels.dtype == torch.uint8 and batches[0].rows.dtype == torch.int64
 
 
+def test_one_bad_image_in_a_thousand_is_skipped_and_named(tmp_path: Path):
+    for n in range(1000):
+        (tmp_path / f"{n:03}.jpg").write_bytes(jpeg(n))
+    bad = tmp_path / "617.jpg"
+    bad.write_bytes(bad.read_bytes()[:200])
+    loader = Loader(sorted(tmp_path.iterdir()), SMALL)
+    rows = torch.cat([batch.rows for batch in loader])
+    assert rows.tolist() == [n for n in range(1000) if n != 617]
+    (rejection,) = loader.rejected
+    assert rejection[:2] == (617, str(bad))
+
+
 def test_a_batch_of_bad_images_only_is_left_out():
     sources = [jpeg()] * 4 + [b"bad"] * 4 + [jpeg()] * 4
     loader = Loader(sources, SMALL, batch_size=4, max_bad_share=0.5)

@@ -1,5 +1,7 @@
 """Valid embeddings never give a loss or a gradient that is not finite."""
 
+import itertools
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -129,3 +131,35 @@ def test_identical_embeddings_give_one_half_and_a_gradient(method: str):
     assert value.item() == pytest.approx(0.6931, abs=1e-3)
     assert mean.grad is not None
     assert mean.grad.isfinite().all()
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("dim", [1, 2, 3, 16, 128, 511, 2047])
+@pytest.mark.parametrize("method", ["clt", "saddlepoint"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("family", ["gaussian", "sphere"])
+def test_the_whole_grid_of_extremes(family, dtype, method, dim: int):
+    generator = torch.Generator().manual_seed(0)
+    direction = torch.randn(len(LABELS), dim, generator=generator, dtype=torch.float64)
+    scales = (0.0, 1e-9, 1e-6, 1e-3, 1.0, 1e3, 1e5) if family == "gaussian" else (0.0, 1.0)
+    variances, margins = (1e-12, 1e-8, 1e-4, 1.0, 1e4, 1e9), (-1e4, -1.0, 0.0, 1e-3, 1.0, 1e4)
+    if family == "sphere" and dim == 1:
+        pytest.skip("a sphere has at least two dimensions")
+    bad = []
+    for scale, low, high, margin in itertools.product(scales, variances, variances, margins):
+        mean = scale * direction
+        if family == "sphere":
+            mean = torch.nn.functional.normalize(direction[:1] + scale * direction, dim=1)
+        mean = mean.to(dtype).requires_grad_()
+        spread = torch.full((len(LABELS),), low, dtype=dtype)
+        spread[::3] = high
+        spread.requires_grad_()
+        loss = sf.losses.BayesianTripletLoss(margin=margin, method=method)
+        batch = sf.Gaussians(mean, spread)
+        if family == "sphere":
+            batch = sf.VonMisesFisher(mean, 1 / spread)
+        value = loss(batch, LABELS)
+        value.backward()
+        if not all(bool(x.isfinite().all()) for x in (value, mean.grad, spread.grad)):
+            bad.append((scale, low, high, margin))
+    assert bad == []
