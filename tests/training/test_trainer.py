@@ -22,9 +22,9 @@ from surefind.images.loader import TooManyRejected
 from surefind.images.matches import matches_of
 from surefind.training import trainer as module
 from surefind.training.build import make_encoder
-from surefind.training.hard_negatives import choose_cached_rows
 from surefind.training.monitor import TrainingStopped
 from surefind.training.run_folder import RunLog, read_log
+from surefind.training.sampling import choose_cached_rows
 from surefind.training.trainer import Validation, train, validate
 
 LOSSES = {

@@ -22,9 +22,17 @@ from surefind.images.catalog import Catalog
 from surefind.images.loader import Loader, Rejection
 from surefind.images.matches import Matches
 from surefind.images.preprocess import Preprocessing
-from surefind.training.hard_negatives import NegativeCache, TupleBatches, choose_cached_rows
 from surefind.training.recipe import AugmentPart, Recipe
-from surefind.training.sampling import BalancedBatches, BatchPlan, Rows, Stream, rng
+from surefind.training.sampling import (
+    BalancedBatches,
+    BatchPlan,
+    NegativeCache,
+    Rows,
+    Stream,
+    TupleBatches,
+    choose_cached_rows,
+    rng,
+)
 
 MOST_MAP_BYTES = 8 << 30
 BATCH = 64  # images read at once outside of training steps
