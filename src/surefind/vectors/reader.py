@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from surefind.confidence.labelled_queries import is_missing
-from surefind.datasets.parquet import pyarrow_package
+from surefind.datasets.table import pyarrow_package
 from surefind.embeddings import LARGEST
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.validation import nearest
