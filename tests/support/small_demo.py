@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from surefind.demo import DemoResult, DemoSize
-from surefind.demo.run import Progress, Stage
+from surefind.demo.run import Progress, Stage, Watch
 
 TINY = DemoSize(classes=48, per_class=12, foreign=20, steps=6, batch_classes=8, ladder=2)
 
@@ -33,16 +33,15 @@ class Finished:
     reported: Reported
 
 
-class Interrupting:
-    """Ctrl-C in a stage, at that much progress."""
-
-    def __init__(self, stage: str, done: int) -> None:
-        self.stage, self.done = stage, done
+def interrupting(stage: str, at: int) -> Watch:
+    """Press Ctrl-C in a stage, at that much progress."""
 
     @contextmanager
-    def watch(self, title: str) -> Iterator[Progress]:
+    def watch(title: str) -> Iterator[Progress]:
         def progress(part: str, done: int, total: int) -> None:
-            if title.startswith(self.stage) and done >= self.done:
+            if title.startswith(stage) and done >= at:
                 raise KeyboardInterrupt
 
         yield progress
+
+    return watch
