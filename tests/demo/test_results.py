@@ -102,19 +102,15 @@ def test_the_verdict_counts_before_the_number():
     assert best_with(results[:1] * 2, "match", by=[0.1, 0.2]) == 1  # none has it
 
 
-def test_a_chess_board_is_foreign(tmp_path: Path):
-    path = tmp_path / "foreign.png"
-    asked = foreign_question(Answering("no_match"), Catalog(tmp_path, ()), [], path)
+def test_the_foreign_query_is_a_chess_board_or_the_strangest_symbol(tmp_path: Path):
+    for name in ("one.png", "two.png"):
+        (tmp_path / name).write_text(name)
+    symbols, path = Catalog(tmp_path, ("one.png", "two.png")), tmp_path / "foreign.png"
+    theirs = [result("unsure"), result("no_match")]
+    asked = foreign_question(Answering("no_match"), symbols, theirs, path)
     assert "chess board" in asked.about
     assert path.read_bytes().startswith(b"\x89PNG")
     assert (asked.label, asked.as_dict()["right"]) == (None, False)
-
-
-def test_if_it_passes_for_a_glyph_a_symbol_is_asked(tmp_path: Path):
-    for name in ("one.png", "two.png"):
-        (tmp_path / name).write_text(name)
-    symbols = Catalog(tmp_path, ("one.png", "two.png"))
-    theirs, path = [result("unsure"), result("no_match")], tmp_path / "foreign.png"
     asked = foreign_question(Answering("unsure"), symbols, theirs, path)
     assert "symbols" in asked.about
     assert path.read_text() == "two.png"

@@ -22,7 +22,7 @@ def test_stages_are_reported_in_order(finished: Finished):
     titles = [stage.title for stage in finished.result.stages]
     assert [title.split()[0] for title in titles] == [f"{number}/8" for number in range(1, 9)]
     expected = [(what, title) for title in titles for what in ("began", "ended")]
-    assert finished.reported.events == expected
+    assert finished.events == expected
 
 
 def test_everything_that_is_named_is_there(finished: Finished):

@@ -2,35 +2,36 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
-from surefind.demo import DemoResult, DemoSize
+from surefind.demo import DemoResult, DemoSize, run_demo
 from surefind.demo.run import Progress, Stage, Watch
 
 TINY = DemoSize(classes=48, per_class=12, foreign=20, steps=6, batch_classes=8, ladder=2)
 
 
-@dataclass
-class Reported:
-    """Stages that began and ended."""
+class Finished(NamedTuple):
+    """A demo, and its stages as they were reported: began or ended, and the title."""
 
-    events: list[tuple[str, str]] = field(default_factory=list)  # began or ended, and the title
-
-    @contextmanager
-    def watch(self, title: str) -> Iterator[Progress]:
-        self.events.append(("began", title))
-        yield lambda *_: None
-
-    def ended(self, stage: Stage) -> None:
-        self.events.append(("ended", stage.title))
-
-
-@dataclass(frozen=True)
-class Finished:
     folder: Path
     result: DemoResult
-    reported: Reported
+    events: list[tuple[str, str]]
+
+
+def run_tiny(folder: Path) -> Finished:
+    """Run the demo and record its progress."""
+    events: list[tuple[str, str]] = []
+
+    @contextmanager
+    def watch(title: str) -> Iterator[Progress]:
+        events.append(("began", title))
+        yield lambda *_: None
+
+    def ended(stage: Stage) -> None:
+        events.append(("ended", stage.title))
+
+    return Finished(folder, run_demo(folder, size=TINY, watch=watch, ended=ended), events)
 
 
 def interrupting(stage: str, at: int) -> Watch:

@@ -36,6 +36,7 @@ KS = (1, 5, 10)
 MOST_FOR_MAP_AT_R = 200  # neighbours that are fetched for its sake
 
 Columns = dict[str, NDArray[Any]]
+Results = list[tuple[Neighbours, Signals]]  # in one ranking: of own queries, of foreign ones
 
 
 class Protocol(NamedTuple):
@@ -157,13 +158,6 @@ def _key(encoder: ImageEncoder, catalog: Catalog) -> str:
     return digest.hexdigest()[:32]
 
 
-class QueryResults(NamedTuple):
-    """Hits and uncertainty signals of a batch of queries in one ranking."""
-
-    found: Neighbours
-    signals: Signals
-
-
 class RankingEvaluation(NamedTuple):
     """Metrics of both rankings, with the queries and images they were measured on."""
 
@@ -198,6 +192,9 @@ def evaluate_rankings(
         seed: Of the bootstrap.
         progress: Called with the name of each stage.
 
+    Returns:
+        Metrics of both rankings, a table of the queries, and what was left out.
+
     Raises:
         SurefindError: No query has a match in the gallery.
     """
@@ -224,12 +221,11 @@ def evaluate_rankings(
 
     def search(
         ranking: str, query: Embeddings, by_means: Neighbours, itself: Rows | None = None
-    ) -> QueryResults:
+    ) -> tuple[Neighbours, Signals]:
         found = by_means
         if ranking != "means":
             found = neighbours(ranking, query, gallery, by_means.rows.shape[1], itself=itself)
-        signals = uncertainty_signals(query, gallery, found, by_means=by_means, learned=learned)
-        return QueryResults(found, signals)
+        return found, uncertainty_signals(query, gallery, found, by_means=by_means, learned=learned)
 
     columns = _query_columns(catalog, protocol, foreign)
     measured: dict[str, Ranking] = {}
@@ -239,7 +235,7 @@ def evaluate_rankings(
         if foreign and foreign_near:
             results.append(search(ranking, foreign.embeddings, foreign_near))
         progress(f"measuring by {ranking}")
-        hits = protocol.hits(results[0].found.rows.numpy())
+        hits = protocol.hits(results[0][0].rows.numpy())
         scored = _scored(results, hits, catalog, foreign, protocol)
         measured[ranking] = measure(scored, ks=ks, seed=seed)
         of_ranking = _ranking_columns(results, hits, scored, catalog, protocol)
@@ -252,7 +248,7 @@ def evaluate_rankings(
 
 
 def _scored(
-    results: Sequence[QueryResults],
+    results: Results,
     hits: Mask,
     catalog: Catalog,
     foreign: Embedded | None,
@@ -269,7 +265,8 @@ def _scored(
         each.codes if each.labels else np.arange(len(each))
         for each in (catalog, foreign.catalog if foreign else Catalog(catalog.root, ()))
     )
-    signals = {name: signal[torch.from_numpy(kept)] for name, signal in results[0].signals.items()}
+    own_signals, *foreign_signals = (signals for _, signals in results)
+    signals = {name: signal[torch.from_numpy(kept)] for name, signal in own_signals.items()}
     probability = {
         name: torch.from_numpy(
             crossfit_probability(
@@ -283,7 +280,7 @@ def _scored(
         torch.from_numpy(hits[kept]),
         torch.from_numpy(protocol.n_matches[kept]),
         signals,
-        results[1].signals if foreign else {},
+        foreign_signals[0] if foreign else {},
         {name: fitted for name, fitted in probability.items() if not fitted.isnan().any()},
         torch.from_numpy(of_own[queries]),
         torch.from_numpy(of_foreign + len(catalog)),
@@ -308,7 +305,7 @@ def _query_columns(catalog: Catalog, protocol: Protocol, foreign: Embedded | Non
 
 
 def _ranking_columns(
-    results: Sequence[QueryResults],
+    results: Results,
     hits: Mask,
     scored: Scored,
     catalog: Catalog,
@@ -324,7 +321,7 @@ def _ranking_columns(
         columns[f"hit_{rank + 1}"] = paths[rows.numpy()]
         columns[f"match_{rank + 1}"] = np.pad(hits[:, rank], (0, n_foreign))
         columns[f"distance_{rank + 1}"] = distance.double().numpy()
-    for name in results[0].signals:
+    for name in results[0][1]:
         columns[f"signal.{name}"] = torch.cat([signals[name] for _, signals in results]).numpy()
     for name, probability in scored.probability.items():
         known = np.full(len(hits) + n_foreign, np.nan)
