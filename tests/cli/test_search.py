@@ -137,21 +137,19 @@ def test_options_reach_the_index(surefind, finished: Path, gallery: Path):
 
 
 @pytest.mark.parametrize(
-    ("code", "options", "message"),
+    ("options", "message"),
     [
-        (1, ["--where", "label"], "where: expected FIELD OP VALUE"),
-        (2, ["-k", "0"], "Invalid value for '-k'"),
-        (2, ["--ranking", "means"], "'means' is not one of"),
-        (1, ["--radius", "nan"], "radius: expected a positive number"),
-        (1, ["--json", "--csv"], "--json, --csv: expected one of them"),
+        (["--where", "label"], "where: expected FIELD OP VALUE"),
+        (["--radius", "nan"], "radius: expected a positive number"),
+        (["--json", "--csv"], "--json, --csv: expected one of them"),
     ],
 )
 def test_bad_options_are_one_message_before_anything_is_encoded(
-    surefind, finished, monkeypatch, code, options, message
+    surefind, finished, monkeypatch, options, message
 ):
     monkeypatch.setattr(Encoder, "encode_all", lambda *_, **__: pytest.fail("encoded"))
     done = surefind("search", finished, "query.png", *options)
-    assert (done.code, done.out) == (code, "")
+    assert (done.code, done.out) == (1, "")
     assert message in done.err
 
 

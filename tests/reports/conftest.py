@@ -70,7 +70,7 @@ class FakeWork:
         make_encoder(recipe).save(run.output, card={})
         run.write_rejected([])
 
-    def evaluate(self, request: Request, *, output: Path, kept_in: Path) -> EvalResult:
+    def evaluate(self, request: Request, *, output: Path) -> EvalResult:
         self.evaluated.append((f"{output.parent.name}/{output.name}", request.passes))
         about = replace(
             self.result.about,

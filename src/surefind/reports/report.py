@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from surefind.images.decode import ImageRejected, decode_picture
 from surefind.metrics.intervals import Estimate
 from surefind.reports import tables
-from surefind.reports.evaluate import Evaluation, Request, evaluate
+from surefind.reports.evaluate import Evaluation, Progress, Request, evaluate
 from surefind.reports.figures import curves, examples
 from surefind.reports.figures.style import NothingToDraw, content, main_signal, save
 from surefind.reports.measures import share_resampled
@@ -82,11 +82,14 @@ class ReportFolder:
         result.write(self.results)
 
 
-def evaluate_into(request: Request, *, output: Path, kept_in: Path) -> EvalResult:
-    """Evaluate and write a report; embeddings are cached in `kept_in`."""
+def evaluate_into(
+    request: Request, *, output: Path, progress: Progress = lambda *_: None
+) -> EvalResult:
+    """Evaluate and write a report; embeddings are cached in its folder."""
     folder = ReportFolder(output)
     folder.make()
-    evaluation = evaluate(request, kept_in=kept_in)
+    evaluation = evaluate(request, kept_in=folder.embeddings, progress=progress)
+    progress("writing the report", 0, 1)
     folder.write(evaluation)
     return evaluation.result
 

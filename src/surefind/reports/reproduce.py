@@ -265,7 +265,7 @@ def reproduce(
             return result
         go_on(where)
         say(f"{where}: evaluating on {plan.data}")
-        return evaluate(request, output=folder, kept_in=folder / "embeddings")
+        return evaluate(request, output=folder)
 
     found: dict[PaperRow, list[EvalResult]] = {row: [] for row in plan.rows}
     for number, row in enumerate(plan.rows, start=1):
