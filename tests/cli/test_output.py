@@ -5,14 +5,7 @@ import warnings
 
 import pytest
 
-from surefind.cli.output import (
-    bars,
-    is_debugging,
-    is_quiet,
-    line,
-    scoped_verbosity,
-    set_verbosity,
-)
+from surefind.cli.output import bars, is_debugging, is_quiet, line, scoped_verbosity, set_verbosity
 
 
 def test_a_quiet_index_prints_its_result_and_nothing_else(surefind, model, gallery):

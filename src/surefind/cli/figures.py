@@ -125,9 +125,7 @@ def _chosen(names: "Sequence[FigureName]", reports: "Sequence[Report]") -> list[
     chosen = [name for name in known if name in names]
     if not reports and (without := [name for name in chosen if name in OF_REPORTS]):
         raise InvalidArgument(
-            "--report",
-            expected=f"a report of surefind evaluate to draw {without[0]}",
-            got="none",
+            "--report", expected=f"a report of surefind evaluate to draw {without[0]}", got="none"
         )
     return chosen
 

@@ -248,11 +248,7 @@ def evaluate_rankings(
 
 
 def _scored(
-    results: Results,
-    hits: Mask,
-    catalog: Catalog,
-    foreign: Embedded | None,
-    protocol: Protocol,
+    results: Results, hits: Mask, catalog: Catalog, foreign: Embedded | None, protocol: Protocol
 ) -> Scored:
     """Select the queries that have a match, and cross-fit their probabilities.
 
@@ -305,11 +301,7 @@ def _query_columns(catalog: Catalog, protocol: Protocol, foreign: Embedded | Non
 
 
 def _ranking_columns(
-    results: Results,
-    hits: Mask,
-    scored: Scored,
-    catalog: Catalog,
-    protocol: Protocol,
+    results: Results, hits: Mask, scored: Scored, catalog: Catalog, protocol: Protocol
 ) -> Columns:
     """Return hits, distances, signals and probabilities in one ranking, foreign queries last."""
     n_foreign = sum(len(found.rows) for found, _ in results) - len(hits)

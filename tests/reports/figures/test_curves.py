@@ -130,8 +130,7 @@ def test_the_right_panel_takes_the_best_signal(evaluation):
     result, queries = evaluation
     ranking = result.rankings["means"]
     better = replace(
-        ranking.signals["ratio_1_2"],
-        auroc=replace(ranking.signals["ratio_1_2"].auroc, value=0.99),
+        ranking.signals["ratio_1_2"], auroc=replace(ranking.signals["ratio_1_2"].auroc, value=0.99)
     )
     signals = ranking.signals | {"ratio_1_2": better}
     result = replace(result, rankings={"means": replace(ranking, signals=signals)})
