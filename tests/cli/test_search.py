@@ -9,18 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from calibrations import make_calibrated_index, write_foreign_picture
 
 from surefind.encoders import Encoder
 from surefind.search.index import Index
-
-
-@pytest.fixture(scope="module")
-def calibrated(model: Path, tmp_path_factory) -> Path:
-    """A folder with a calibrated index, its queries, and a query that belongs elsewhere."""
-    folder = make_calibrated_index(tmp_path_factory.mktemp("calibrated"), model)
-    write_foreign_picture(folder / "foreign.png")
-    return folder
 
 
 def query_with(verdict: str, folder: Path) -> Path:
