@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from calibrations import write_noisy_pictures
+from faulty_disk import failing_disk
 from safetensors import safe_open
 
 import surefind as sf
@@ -41,6 +42,16 @@ def test_a_safetensors_file_is_read_as_embeddings(surefind, model: Path, gallery
     files = [gallery / name for name in json.loads(metadata["ids"])]
     assert torch.equal(found.mean, Encoder.load(model).encode(files).mean)
     assert len(json.loads(metadata["labels"])) == len(found) == IMAGES
+
+
+def test_on_the_sphere_the_variance_is_that_of_the_paper(surefind, gallery: Path):
+    config = EncoderConfig(
+        "tiny", dim=8, family="von-mises-fisher", preprocessing=Preprocessing(size=16)
+    )
+    Encoder.create(config).save("sphere")
+    surefind("encode", "sphere", gallery, "-o", "a.npz")
+    surefind("encode", "sphere", gallery, "-o", "a.safetensors")
+    assert np.allclose(np.load("a.npz")["var"], 1 / sf.Embeddings.load("a.safetensors").kappa)
 
 
 def test_a_model_without_variance_writes_none(surefind, gallery: Path):
@@ -78,3 +89,13 @@ def test_unreadable_images_are_skipped_and_too_many_are_an_error(
     assert not Path("b.npz").exists()
     done = surefind("encode", model, photos, "-o", "b.npz", "--max-bad-share", 1)
     assert "6 could not be read:" in done.out
+
+
+def test_a_full_disk_leaves_the_older_file(surefind, model: Path, gallery: Path):
+    name = "a.npz"
+    Path(name).write_bytes(b"older")
+    with failing_disk(at=2, on=True):
+        done = surefind("encode", model, gallery, "-o", name)
+    assert done.code == 1
+    assert Path(name).read_bytes() == b"older"
+    assert [path.name for path in Path().iterdir()] == [name]

@@ -65,8 +65,9 @@ def test_a_row_shows_what_is_known_about_a_hit():
     assert words[2] == "1 a.jpg cat 0.01230 1.500 ± 0.25"
     assert lines[3].split()[:2] == ["2", "b.jpg"]
     assert "label" not in drawn(hits_table(result(hit(metadata={}))))
-    whole = drawn(hits_table(result(hit(p_within=0.5), hit(confidence=0.9999))))
-    assert "P(within)" in whole and "confidence" in whole and ">0.999" in whole
+    whole = drawn(hits_table(result(hit(p_within=0.5), hit(confidence=0.9999), hit(confidence=0))))
+    assert "P(within)" in whole and "confidence" in whole
+    assert ">0.999" in whole and "<0.001" in whole  # never certain
 
 
 def test_markup_emoji_codes_and_escapes_in_names_mean_nothing():

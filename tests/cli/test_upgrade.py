@@ -123,6 +123,7 @@ def test_an_index_that_was_not_finished_is_finished_by_the_next_run(surefind, pl
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["narrow.npz", "-o", "new"], "expected vectors of one model, (N, 16), got shape (180, 7)"),
         (["gallery.npz", "-o", "new", "--ranking", "expected"], "--ranking: expected mean"),
         (["gallery.npz", "-o", "photos"], "photos is neither an index nor empty"),
     ],

@@ -1,6 +1,8 @@
 """A model and pictures through the whole of `evaluate`; black bars; corrupted queries."""
 
+import errno
 import io
+import os
 from contextlib import nullcontext
 from math import isnan
 from pathlib import Path
@@ -16,7 +18,7 @@ from surefind.embeddings import Embeddings, Gaussians
 from surefind.encoders import Encoder
 from surefind.encoders.image_encoder import ImageEncoder
 from surefind.encoders.onnx.runtime import OnnxEncoder
-from surefind.errors import SurefindError
+from surefind.errors import InvalidFile, SurefindError
 from surefind.images.catalog import Catalog
 from surefind.images.corruptions import KINDS, LEVELS, corrupt
 from surefind.images.preprocess import Preprocessing
@@ -198,6 +200,20 @@ def test_what_cannot_be_evaluated_is_one_clear_error(place: Path, changes: dict,
     }
     with pytest.raises(SurefindError, match=match):
         evaluate(request(place, **changes))
+
+
+def test_a_full_disk_is_one_clear_error(place: Path, tmp_path: Path, monkeypatch):
+    folder = ReportFolder(tmp_path / "report")
+    folder.make()
+    evaluation = evaluate(request(place))
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InvalidFile, match=r"cannot write .*queries.csv: No space left"):
+        folder.write(evaluation)
+    assert not list(folder.folder.iterdir())
 
 
 def test_a_report_folder_holds_everything(place: Path, tmp_path: Path):
