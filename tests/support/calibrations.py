@@ -50,6 +50,7 @@ ORIGIN = Origin(
 )
 QUALITY = Quality(
     right=0.76,
+    nearest_right=0.74,
     auroc=0.866,
     aurc=0.07,
     ece=0.029,
@@ -84,7 +85,8 @@ def make_curve(queries: int = 400, *, seed: int = 0) -> Curve:
     sure = random.beta(2, 1, queries)
     right = random.random(queries) < sure
     half = 0.5 * sure + 0.5 * random.random(queries)
-    return Curve(tuple(sure.tolist()), tuple(half.tolist()), tuple(right.tolist()))
+    correct = tuple(right.tolist())
+    return Curve(tuple(sure.tolist()), correct, tuple(half.tolist()), correct)
 
 
 def write_noisy_pictures(

@@ -1,5 +1,6 @@
 """Search an index with labelled queries: their neighbourhoods, and which hits are matches."""
 
+import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -7,9 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors.torch import load, save
 from scipy.spatial import cKDTree  # type: ignore[import-untyped]
 
 from surefind.confidence.calibration import LOG_VAR_NEIGHBOURS, log_var_of
+from surefind.confidence.class_table import LABEL
 from surefind.confidence.copies import copies_among, nearest_others
 from surefind.confidence.density import LocalDensity, distances_to_others, known_density
 from surefind.confidence.evidence import (
@@ -21,7 +24,7 @@ from surefind.confidence.evidence import (
 )
 from surefind.confidence.match_model import folds_of
 from surefind.confidence.variance_heads import VarianceHeads
-from surefind.embeddings import Embeddings
+from surefind.embeddings import FAMILIES, Embeddings
 from surefind.engines.base import Engine, Keys
 from surefind.engines.filters import Metadata
 from surefind.engines.knn import Nearest
@@ -37,14 +40,9 @@ QUERIES_AT_ONCE = 256
 Flags = NDArray[np.bool_]
 
 
-def is_labelled(facts: Metadata) -> bool:
+def is_labelled(facts: Metadata, field: str = LABEL) -> bool:
     """Whether there is a label or a place."""
-    return "label" in facts or _has_place(facts)
-
-
-def is_missing(label: object) -> bool:
-    """Whether a label is None, NaN or empty."""
-    return label is None or label == "" or label != label
+    return field in facts or _has_place(facts)
 
 
 def matching(query: Metadata, rows: Sequence[Metadata]) -> Flags:
@@ -73,10 +71,10 @@ def queries_with_match(
     return np.asarray(np.array(found) > left_out)
 
 
-def classes_of(queries: Sequence[Metadata]) -> NDArray[np.int64]:
+def classes_of(queries: Sequence[Metadata], field: str = LABEL) -> NDArray[np.int64]:
     """Class codes of the labels; without labels each query is a class of its own."""
-    if all("label" in facts for facts in queries):
-        return np.unique([str(facts["label"]) for facts in queries], return_inverse=True)[1]
+    if all(field in facts for facts in queries):
+        return np.unique([str(facts[field]) for facts in queries], return_inverse=True)[1]
     return np.arange(len(queries))
 
 
@@ -158,6 +156,44 @@ class LabelledQueries(NamedTuple):
             class_codes=self.class_codes[rows],
             digests=[self.digests[row] for row in rows] if len(self.digests) else (),
         )
+
+
+def queries_to_bytes(queries: LabelledQueries, source: str) -> bytes:
+    """Serialise queries, to calibrate again with them."""
+    facts = {
+        "family": queries.embeddings.family,
+        "source": source,
+        "facts": [dict(one) for one in queries.facts],
+        "self_ids": list(queries.self_ids),
+        "digests": list(queries.digests),
+        "copies": queries.copies,
+    }
+    return save(
+        {
+            "mean": queries.embeddings.mean.contiguous(),
+            "spread": queries.embeddings.spread.contiguous(),
+            "class_codes": torch.from_numpy(queries.class_codes),
+            "facts": torch.frombuffer(bytearray(json.dumps(facts).encode()), dtype=torch.uint8),
+        }
+    )
+
+
+def read_queries(content: bytes | None) -> tuple[LabelledQueries, str] | None:
+    """Return what `queries_to_bytes` wrote and the source of the queries; None of nothing."""
+    if content is None:
+        return None
+    tensors = load(content)
+    facts = json.loads(tensors["facts"].numpy().tobytes())
+    embeddings = FAMILIES[facts["family"]](*[tensors["mean"], tensors["spread"]])
+    queries = LabelledQueries(
+        embeddings,
+        facts["facts"],
+        facts["self_ids"],
+        tensors["class_codes"].numpy(),
+        facts["digests"],
+        facts["copies"],
+    )
+    return queries, facts["source"]
 
 
 class QueryVariance(NamedTuple):

@@ -15,6 +15,7 @@ FOLDS = 5
 PENALTY = 10.0  # on squared weights of standardised columns
 EDGE = 1e-4  # confidence is clipped to [EDGE, 1 - EDGE]
 _STILL = 1e-9  # standard deviation below which a column is constant
+ALLOWED = {1: (0, None), -1: (None, 0), 0: (None, None)}  # weights, by direction
 _FIRST, _LATER = slice(0, 1), slice(1, None)  # hits: the first has a model of its own
 
 
@@ -40,11 +41,14 @@ class Logistic:
     weights: tuple[float, ...]
     bias: float
 
+    def log_odds(self, columns: Numbers) -> Numbers:
+        """Log odds for columns (..., F)."""
+        standard = (columns - np.array(self.centre)) / np.array(self.scale)
+        return np.asarray(self.bias + standard @ np.array(self.weights))
+
     def probability(self, columns: Numbers) -> Numbers:
         """Probability for columns (..., F)."""
-        standard = (columns - np.array(self.centre)) / np.array(self.scale)
-        probability: Numbers = expit(self.bias + standard @ np.array(self.weights))
-        return probability
+        return np.asarray(expit(self.log_odds(columns)))
 
 
 def fit_logistic(
@@ -73,9 +77,8 @@ def fit_logistic(
         total = np.logaddexp(0, -z).sum() + penalty / 2 * weights @ weights
         return float(total), np.append(pull @ standard + penalty * weights, pull.sum())
 
-    allowed = {1: (0, None), -1: (None, 0), 0: (None, None)}
     bounds = [
-        allowed[way] if moves else (0, 0) for way, moves in zip(directions, varies, strict=True)
+        ALLOWED[way] if moves else (0, 0) for way, moves in zip(directions, varies, strict=True)
     ]
     bounds.append((None, None))  # of the bias
     start = np.zeros(len(bounds))
@@ -86,6 +89,23 @@ def fit_logistic(
         weights=tuple(found[:-1].tolist()),
         bias=float(found[-1]),
     )
+
+
+def crossfitted(
+    columns: Numbers,
+    match: NDArray[np.bool_],
+    fold: NDArray[np.int64],
+    *,
+    directions: Sequence[int],
+) -> Numbers:
+    """Probability of each row of columns (N, F) by a logistic model of the other folds, (N,)."""
+    found = np.empty(len(match))
+    for number in range(int(fold.max()) + 1):
+        judged = fold == number
+        rest = ~judged if judged.any() and not judged.all() else np.ones(len(fold), dtype=bool)
+        fitted = fit_logistic(columns[rest], match[rest], directions=directions)
+        found[judged] = fitted.probability(columns[judged])
+    return np.clip(found, EDGE, 1 - EDGE)
 
 
 @dataclass(frozen=True)
