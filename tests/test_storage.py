@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from children import received, start
+from child_processes import received, start
 from stores import flip_bit
 
 from surefind import storage

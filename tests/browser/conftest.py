@@ -12,7 +12,7 @@ from evaluations import make_evaluation
 from pages import HOSTILE, Complaints, Visit, open_page, search
 from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
-from serving import Served, make_vector_index, served
+from servers import Served, make_vector_index, served
 
 from surefind.encoders import Encoder
 from surefind.reports.report import write_report

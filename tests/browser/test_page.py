@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from page_looks import contrast_problems, scrolls_sideways
+from accessibility import contrast_problems, scrolls_sideways
 from pages import (
     Visit,
     await_answer,
@@ -16,7 +16,7 @@ from pages import (
     shows_result,
 )
 from playwright.sync_api import Page, expect
-from serving import Served
+from servers import Served
 
 from surefind.serve.gallery import item_of
 

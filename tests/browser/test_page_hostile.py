@@ -8,7 +8,7 @@ import pytest
 from pages import HOSTILE, Visit, await_answer, drop
 from PIL import Image
 from playwright.sync_api import Page, expect
-from serving import Served, served
+from servers import Served, served
 
 from surefind.encoders import Encoder
 from surefind.search.index import Index

@@ -19,7 +19,7 @@ from pages import (
 )
 from PIL import Image
 from playwright.sync_api import Page, Route, expect
-from serving import Served, served
+from servers import Served, served
 
 from surefind.search.index import Index
 from surefind.serve.gallery import item_of

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from page_looks import contrast_problems, scrolls_sideways, tab_stops, unnamed
+from accessibility import contrast_problems, scrolls_sideways, tab_stops, unnamed
 from pages import Visit, await_answer, choose, held, items
 from playwright.sync_api import Page, expect
-from serving import Served
+from servers import Served
 
 pytestmark = pytest.mark.slow
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from page_looks import scrolls_sideways
+from accessibility import scrolls_sideways
 from pages import HOSTILE, Visit
 
 

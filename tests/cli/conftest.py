@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from pictures import write_pictures
+from class_folders import write_pictures
 
 from surefind.encoders import Encoder
 from surefind.search.index import Index

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from serving import served
+from servers import served
 
 from surefind.encoders import Encoder
 from surefind.encoders.onnx import export as exporting

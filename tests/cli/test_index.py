@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from pictures import write_pictures
+from class_folders import write_pictures
 
 from surefind.search import ingest
 from surefind.search.index import Index

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from vague_vectors import vague_vectors
+from noisy_vectors import noisy_vectors
 
 import surefind as sf
 from surefind.confidence import calibrate as calibrating
 
-KNOWN = vague_vectors(seed=0)
+KNOWN = noisy_vectors(seed=0)
 IN_GALLERY, ASKED = slice(0, None, 2), slice(1, None, 2)
 
 

@@ -74,14 +74,3 @@ def test_rows_that_stay_are_not_looked_at_again(tmp_path, engine, monkeypatch):
         computed.reset_mock()
         index.search(FRESH[:60], k=25)
         computed.assert_not_called()
-
-
-def test_own_rows_are_asked_alike(tmp_path, engine):
-    with cluster_index(tmp_path / "index", *GALLERY, engine=engine) as index:
-        found = index.calibrate(learn_variance=False)
-    with cluster_index(tmp_path / "local", *GALLERY) as local:
-        wanted = local.calibrate(learn_variance=False)
-    assert found.quality.right == wanted.quality.right
-    assert sorted(found.curve.confidence) == pytest.approx(
-        sorted(wanted.curve.confidence), abs=1e-3
-    )

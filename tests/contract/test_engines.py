@@ -38,23 +38,8 @@ ODD_METADATA = {
     "round": 1e22,
 }
 TEXTS = (
-    *(
-        "",
-        "a",
-        "aa",
-        "A",
-        "b",
-        "z",
-        "é",
-        "e\u0301",
-        "😀",
-        "\uffff",
-        "1",
-        "1.0",
-        "true",
-        "null",
-        "%",
-    ),
+    *("", "a", "aa", "A", "b", "z", "é", "e\u0301", "😀", "\uffff", "1", "1.0", "true", "null"),
+    "%",
     *("_", 'q"uote', "a'b", "back\\slash", "\\", "\\n", "new\nline", "\t", "\x01", "\x7f"),
     *("\u2028", '" or true or "', "' OR TRUE --", "{x}", "%s", "/* x", "# x", "// x"),
 )
@@ -116,25 +101,14 @@ def test_search_finds_what_brute_force_finds(make, family, ranking):
     rows = random_rows(150, DIM, 0, family=family)
     engine = make(space)
     engine.add(rows)
-    query = random_embeddings(9, DIM, 1, family=family)
+    query, reference = random_embeddings(9, DIM, 1, family=family), twin(rows, space)
     assert engine.exact
     for k in (7, 200):  # more than there are gives all
-        assert found_ids(engine, query, k) == found_ids(twin(rows, space), query, k)
-
-
-def test_distances_are_squared_and_ascend(make):
-    engine = make()
-    rows = random_rows(40, DIM, 0)
-    engine.add(rows)
-    query = random_embeddings(3, DIM, 1)
-    found = engine.search(engine.space.query_vectors(query), 40)
-    want = twin(rows, engine.space).search(engine.space.query_vectors(query), 40)
-    assert np.allclose(found.distance, want.distance, atol=1e-5)
-    assert np.all(np.diff(found.distance, axis=1) >= 0)
+        assert found_ids(engine, query, k) == found_ids(reference, query, k)
+    found, want = (one.search(space.query_vectors(query), 40) for one in (engine, reference))
+    assert np.allclose(found.distance, want.distance, atol=1e-5)  # squared, ascending
     assert np.allclose(found.var, want.var, rtol=1e-6)
     assert np.array_equal(found.vectors, want.vectors)
-    apart = ((found.vectors - engine.space.query_vectors(query)[:, None]) ** 2).sum(axis=2)
-    assert np.allclose(apart, found.distance, atol=1e-5)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -145,6 +119,7 @@ def test_rows_come_back_as_they_were_given(make, family):
     back = make.again() if make.new_place else engine
     keys = np.concatenate([block.keys for block in back.scan()])
     names = ids_of(back, keys)
+    assert sorted(names) == sorted(rows.ids)  # each once
     order = [names.index(name) for name in rows.ids]
     assert_equal_rows(back.rows(keys[order]), rows)
 
@@ -234,17 +209,6 @@ def test_rows_are_found_by_id_in_the_order_asked_and_once(make):
     assert engine.ids_of(impossible) == {}
     assert engine.remove(impossible) == 0
     assert len(engine.find([])) == 0 and engine.find([]).embeddings.dim == DIM
-
-
-def test_a_scan_sees_every_row_once(make):
-    engine = make()
-    rows = random_rows(70, DIM, 0)
-    engine.add(rows)
-    blocks = list(engine.scan())
-    names = [name for block in blocks for name in ids_of(engine, block.keys)]
-    assert sorted(names) == sorted(rows.ids)
-    var = np.concatenate([block.var for block in blocks])
-    assert np.isclose(var.sum(), engine.space.var(rows.embeddings).sum(), rtol=1e-6)
 
 
 CONDITIONS = (
@@ -368,14 +332,3 @@ def test_another_dimension_is_refused_and_nothing_is_lost(make):
 def test_a_digest_that_is_none_is_refused(digest: str):
     with pytest.raises(InvalidArgument, match="sha256"):
         Rows(("a",), random_embeddings(1, DIM, 0), (digest,), ({},))
-
-
-def test_values_that_are_not_finite_never_reach_an_engine(make):
-    engine = make()
-    engine.add(random_rows(5, DIM, 0))
-    for bad in (float("nan"), float("inf"), 1e30):
-        mean = torch.zeros(1, DIM)
-        mean[0, 3] = bad
-        with pytest.raises(InvalidArgument):
-            engine.add(Rows(("bad",), Gaussians(mean, torch.ones(1)), ("",), ({},)))
-    assert engine.count() == 5

@@ -1,8 +1,8 @@
 """An index of pictures on every engine: the same answers, and one clear error each."""
 
 import pytest
+from class_folders import write_pictures
 from galleries import random_embeddings
-from pictures import write_pictures
 
 import surefind as sf
 from surefind.engines.base import Space
@@ -77,21 +77,11 @@ def test_a_snapshot_lives_in_a_folder(index, tmp_path, photos):
         assert local.search(next(photos.rglob("*.png"))).hits
 
 
-def test_duplicates_are_found_by_content(index, photos):
-    picture = sorted(photos.rglob("*.png"))[3]
-    report = index.add([picture.read_bytes()], ids=["copy"])
-    assert report.duplicates == (("copy", picture.relative_to(photos).as_posix()),)
-
-
-@pytest.mark.parametrize("kind", ["flat", "hnsw"])
-def test_more_hits_than_the_engine_can_return_are_refused(tmp_path, engine, kind, monkeypatch):
+def test_more_hits_than_the_engine_can_return_are_refused(tmp_path, monkeypatch):
     gallery, query = random_embeddings(30, 8, 0), random_embeddings(2, 8, 1)
-    with Index.create_empty(
-        tmp_path / "index", Space("gaussian", 8), fingerprint="x", engine=engine, kind=kind
-    ) as index:
+    with Index.create_empty(tmp_path / "index", Space("gaussian", 8), fingerprint="x") as index:
         ids = [str(n) for n in range(30)]
         index.add_embeddings(gallery, ids, metadata=[{"half": n % 2} for n in range(30)])
-        index.compact()
         monkeypatch.setattr(type(index._engine), "max_k", 20)
         refused = "at most 20, the limit of this index's engine, got 21"
         for ranking in ("mean", "expected"):

@@ -21,8 +21,8 @@ import yaml
 from calibrations import write_noisy_pictures
 from commands_walked import parse
 from documents_blocks import DOCUMENTS, ROOT, Block, blocks_of, name_of
+from noisy_vectors import noisy_vectors
 from PIL import Image
-from vague_vectors import vague_vectors
 
 import surefind as sf
 from surefind.datasets import glyphs
@@ -51,7 +51,7 @@ def write_inputs(folder: Path) -> None:
         picture = Image.open(folder / "labelled" / f"class{number:02d}" / "0.png")
         picture.save(folder / "queries" / f"{number}.jpg")
     picture.save(folder / "query.jpg")
-    vectors, labels, _ = vague_vectors(classes=60, per_class=12)
+    vectors, labels, _ = noisy_vectors(classes=60, per_class=12)
     known = labels < 30
     asked = ~known & (np.arange(len(labels)) % 60 == 0)
     gallery = ~known & ~asked

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from pictures import write_pictures
+from class_folders import write_pictures
 
 from surefind.encoders import Encoder
 from surefind.search.index import Index

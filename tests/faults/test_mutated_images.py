@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mutating import mutated
+from mutations import mutated
 from PIL import Image
 
 from surefind.images.decode import ImageRejected, decode

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
+from class_folders import write_pictures
 from evaluations import make_evaluation
-from pictures import write_pictures
 
 from surefind.encoders import Encoder, EncoderConfig
 from surefind.images.preprocess import Preprocessing

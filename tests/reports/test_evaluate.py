@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from pictures import write_pictures
+from class_folders import write_pictures
 from PIL import Image
 
 from surefind.encoders import Encoder

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from class_folders import write_pictures
 from clusters import DIM, FINGERPRINT, SPACE, cluster_index, clusters, gaussians, rows_of, thirds
-from pictures import write_pictures
 
 import surefind as sf
 from surefind.confidence import calibrate as calibrating

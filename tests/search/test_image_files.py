@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from pictures import write_pictures
+from class_folders import write_pictures
 from stores import change_documents
 
 import surefind as sf

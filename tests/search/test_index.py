@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from class_folders import write_pictures
 from galleries import random_embeddings
-from pictures import write_pictures
 from PIL import Image
 
 import surefind as sf

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from class_folders import write_pictures
 from clusters import cluster_index, clusters, rows_of, thirds
-from pictures import write_pictures
 from stores import change_documents, flip_last_bit
 
 import surefind as sf

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import uvicorn
 from PIL import Image
-from serving import Running, Served, make_vector_index, running, served
+from servers import Running, Served, make_vector_index, running, served
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from surefind.search.index import Index

@@ -14,7 +14,7 @@ from http.client import HTTPConnection
 
 import pytest
 from raw_http import head_of, status_of
-from serving import wait_until
+from servers import wait_until
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -257,11 +257,6 @@ def test_a_client_that_sends_everything_first_gets_its_refusal(serve, protocol):
         assert tracemalloc.get_traced_memory()[1] < 6 * MEGABYTE
     finally:
         tracemalloc.stop()
-
-
-def test_a_client_that_sends_no_http_gets_400(serve, protocol):
-    server = serve(MEASURE, protocol)
-    assert status_of(server.ask(64 * (b"\0\r\n\r\n" + PIECE))) == 400
 
 
 def send_without_end(client: socket.socket) -> None:

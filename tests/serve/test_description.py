@@ -55,28 +55,22 @@ def description_of(url: str) -> schemathesis.schemas.BaseSchema:
     return schema
 
 
-def operations_of(url: str) -> list[tuple[str, str]]:
-    """Return method and path of each operation."""
-    found = description_of(url).get_all_operations()
-    return [(one.ok().method.upper(), one.ok().path) for one in found]
+def test_every_documented_operation_is_tested(service):
+    found = [one.ok() for one in description_of(service.url).get_all_operations()]
+    assert sorted((one.method.upper(), one.path) for one in found) == sorted(OPERATIONS)
 
 
-def explore(
-    url: str,
-    operation: tuple[str, str],
-    *,
-    examples: int,
-    images: list[bytes],
-    items: list[str],
-) -> None:
-    """Send valid and invalid requests to one operation, some with real images and items."""
+@pytest.mark.parametrize("operation", OPERATIONS, ids=" ".join)
+@pytest.mark.parametrize("examples", [QUICK, pytest.param(LONG, marks=pytest.mark.faults)])
+def test_responses_are_as_documented(service, photo, operation, examples):
+    """Valid and invalid requests, some with real images and items."""
     method, path = operation
-    described = description_of(url)[path][method]
+    described = description_of(service.url)[path][method]
     asked = st.one_of(*(described.as_strategy(generation_mode=mode) for mode in GenerationMode))
+    images = st.sampled_from([photo, photo[:100], b"", b"GIF89a"])
+    items = st.sampled_from([*map(item_of, ("class00/0.png", "gone.png", "../../etc/passwd"))])
 
-    @given(
-        case=asked, image=st.sampled_from(images), item=st.sampled_from(items), real=st.booleans()
-    )
+    @given(case=asked, image=images, item=items, real=st.booleans())
     @settings(
         max_examples=examples,
         database=None,
@@ -94,15 +88,3 @@ def explore(
     with requests.Session() as session:
         session.trust_env = False
         ask()
-
-
-def test_every_documented_operation_is_tested(service):
-    assert sorted(operations_of(service.url)) == sorted(OPERATIONS)
-
-
-@pytest.mark.parametrize("operation", OPERATIONS, ids=" ".join)
-@pytest.mark.parametrize("examples", [QUICK, pytest.param(LONG, marks=pytest.mark.faults)])
-def test_responses_are_as_documented(service, photo, operation, examples):
-    images = [photo, photo[:100], b"", b"GIF89a"]
-    items = [item_of("class00/0.png"), item_of("gone.png"), item_of("../../etc/passwd")]
-    explore(service.url, operation, examples=examples, images=images, items=items)

@@ -1,11 +1,19 @@
 """Bodies that are damaged, huge or not images: refused with a reason, without an internal error."""
 
+import gzip
+import io
+import json
+import struct
+import zipfile
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
-from hostile_bodies import damaged_pictures, good_pictures, not_pictures
+from mutations import mutated
+from PIL import Image
 from raw_http import flooded, head_of
-from serving import client_of, running, served
+from servers import client_of, running, served
 
 from surefind.images.decode import ImageRejected, decode
 from surefind.search.index import Index
@@ -14,6 +22,53 @@ ROUTES = ("/v1/search", "/v1/embed")
 GOOD, BAD = 200, 117
 GIGABYTE = 2**30
 FLAT = 100 * 2**20  # bytes of growth within the noise
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP")
+
+
+def good_pictures() -> dict[str, bytes]:
+    """A small image of every format."""
+    pixels = np.random.default_rng(0).integers(0, 255, (24, 32, 3), np.uint8)
+    return {kind: _saved(Image.fromarray(pixels), kind) for kind in FORMATS}
+
+
+def not_pictures() -> dict[str, bytes]:
+    """Other files, and a small file that claims to be huge; `decode` is tested with more."""
+    good, archive = good_pictures(), io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as packed:
+        packed.writestr("photo.png", good["PNG"])
+    return {
+        "nothing": b"",
+        "text": b"hello",
+        "EPS": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n(touch) system\n",
+        "PDF": b"%PDF-1.7\n1 0 obj\n<<>>\nendobj\n",
+        "ZIP": archive.getvalue(),
+        "SVG of a file": b'<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><svg>&b;</svg>',
+        "URL": b"http://127.0.0.1:9/photo.png",
+        "file URL": b"file:///etc/passwd",
+        "gzip of a picture": gzip.compress(good["PNG"]),
+        "pickle": b"\x80\x04\x8c\x05posix\x94\x8c\x06system\x94\x93\x94.",
+        "JSON": json.dumps({"image": "aGVsbG8="}).encode(),
+        "multipart": b'--x\r\nContent-Disposition: form-data; name="file"\r\n\r\n\x89PNG\r\n--x--',
+        "base64": b"data:image/png;base64,iVBORw0KGgo=",
+        "magic of PNG alone": b"\x89PNG\r\n\x1a\n",
+        "GIF of 65535 pixels a side": b"GIF89a" + struct.pack("<HH", 65_535, 65_535) + bytes(20),
+        "BMP of a huge size": good["BMP"][:18] + b"\xff\xff\xff\x7f" * 2 + good["BMP"][26:],
+    }
+
+
+def damaged_pictures(count: int, *, seed: int) -> Iterator[bytes]:
+    """Mutated images of every format; some can still be decoded."""
+    random = np.random.default_rng(seed)
+    good = list(good_pictures().values())
+    for number in range(count):
+        other = good[random.integers(len(good))]
+        yield mutated(good[number % len(good)], other, random)
+
+
+def _saved(picture: Image.Image, kind: str) -> bytes:
+    file = io.BytesIO()
+    picture.save(file, kind)
+    return file.getvalue()
 
 
 def can_be_decoded(content: bytes) -> bool:
@@ -144,13 +199,11 @@ def vector_process(vectors):
 
 @pytest.mark.parametrize("route", [*ROUTES, "/v1/search/vector", "/v1/session"])
 @pytest.mark.parametrize("header", [f"Content-Length: {GIGABYTE}", "Transfer-Encoding: chunked"])
-def test_a_gigabyte_is_refused_with_flat_memory(request, route, header):
-    flooding = request.getfixturevalue("vector_process" if "vector" in route else "process")
-    kind = "application/octet-stream" if route in ROUTES else "application/json"
-    head = head_of("POST", route, f"Content-Type: {kind}", header)
+def test_a_gigabyte_is_refused_with_flat_memory(process, vector_process, route, header):
+    flooding = vector_process if "vector" in route else process
     flooding.forget_peak()
-    before = flooding.memory()
-    chunked = "chunked" in header
+    before, chunked = flooding.memory(), "chunked" in header
+    head = head_of("POST", route, header)
     assert flooded(flooding.url, head, size=GIGABYTE, chunked=chunked) == 413
     assert flooding.peak() - before < FLAT
     assert flooding.client.get("/healthz").status_code == 200

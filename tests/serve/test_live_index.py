@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from serving import PATIENCE, Served, client_of, served, wait_until
+from servers import PATIENCE, client_of, served, wait_until
 from stores import change_documents, flip_last_bit
 
 from surefind.confidence.calibrate import CalibrationTargets
@@ -191,28 +191,6 @@ def change(index: Index, queries: Path, step: int, changes: Changes) -> None:
     assert _version(index) == max(changes.ids)
 
 
-def reload_under_load(
-    service: Served, folder: Path, queries: Path, photos: list[bytes], *, reloads: int
-) -> list[Client]:
-    """Return the clients after the service has loaded `reloads` newer versions."""
-    with Index.open(folder) as index:
-        every = frozenset(name for block in index._engine.scan() for name in _names(index, block))
-        changes = Changes({_version(index): every})
-        live = service.state.service.live
-        with searching(service.url, photos, changes) as clients:
-            for step in range(reloads):
-                before = live.reloads
-                change(index, queries, step, changes)
-                wait_until(lambda: live.reloads > before)
-            final = max(changes.ids)
-            wait_until(lambda: all(final in client.versions for client in clients))
-    return clients
-
-
-def _names(index: Index, block: Any) -> tuple[str, ...]:
-    return index._engine.rows(block.keys).ids
-
-
 def _version(index: Index) -> int:
     return int(index.describe()["version"])
 
@@ -230,8 +208,16 @@ def _beside(index: Index, step: int) -> tuple[list[str], Gaussians]:
 @pytest.mark.parametrize("reloads", [20, pytest.param(120, marks=pytest.mark.faults)])
 def test_no_request_fails_while_versions_are_replaced_under_load(home, own, reloads):
     photos = [(home / "queries" / f"class{n:02}" / "0.png").read_bytes() for n in range(CLIENTS)]
-    with served(Index.open(own), reload_seconds=0.02) as service:
-        clients = reload_under_load(service, own, home / "queries", photos, reloads=reloads)
-        assert service.state.service.live.reloads >= reloads
+    with served(Index.open(own), reload_seconds=0.02) as service, Index.open(own) as index:
+        live, engine = service.state.service.live, index._engine
+        every = (name for block in engine.scan() for name in engine.rows(block.keys).ids)
+        changes = Changes({_version(index): frozenset(every)})
+        with searching(service.url, photos, changes) as clients:
+            for step in range(reloads):
+                before = live.reloads
+                change(index, home / "queries", step, changes)
+                wait_until(lambda: live.reloads > before)
+            final = max(changes.ids)
+            wait_until(lambda: all(final in client.versions for client in clients))
     assert [problem for client in clients for problem in client.wrong] == []
     assert all(len(client.versions) > 1 for client in clients)

@@ -8,40 +8,24 @@ CHUNKED = head_of("POST", "/v1/search", "Transfer-Encoding: chunked")
 
 MALFORMED = {
     "nothing": b"",
-    "one byte": b"\0",
     "binary garbage": bytes(range(256)) * 40,
     "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500),
-    "HTTP/0.9": b"GET /\r\n",
-    "HTTP/2 preface": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-    "no version": b"GET /healthz\r\n" + HOST + b"\r\n",
     "no host": b"GET /healthz HTTP/1.1\r\n\r\n",
     "two hosts": b"GET /healthz HTTP/1.1\r\n" + HOST + HOST + b"\r\n",
     "bare line feeds": b"GET /\x00 HTTP/1.1\nHost: 127.0.0.1\n\n",
-    "space before colon": b"GET / HTTP/1.1\r\nHost : 127.0.0.1\r\n\r\n",
-    "folded header": b"GET / HTTP/1.1\r\n Host: 127.0.0.1\r\n\r\n",
-    "NUL in a header": b"GET / HTTP/1.1\r\n" + HOST + b"A: b\0c\r\n\r\n",
     "headers of 1 MB": head_of("GET", "/", "A: " + "a" * 10**6),
-    "ten thousand headers": head_of("GET", "/", *(f"A{n}: {'a' * 100}" for n in range(10_000))),
     "path of 1 MB": head_of("GET", "/" + "a" * 10**6),
     "negative length": head_of("POST", "/v1/search", "Content-Length: -1") + b"x",
     "length that is no number": head_of("POST", "/v1/search", "Content-Length: ten") + b"x",
-    "length with a plus": head_of("POST", "/v1/search", "Content-Length: +1") + b"x",
     "length of 10^30": head_of("POST", "/v1/search", "Content-Length: 1" + "0" * 30) + b"x",
-    "length of 5,000 digits": head_of("POST", "/v1/search", "Content-Length: " + "9" * 5000),
     "two lengths": head_of("POST", "/v1/search", "Content-Length: 1", "Content-Length: 2") + b"x",
     "length and chunks": head_of(
         "POST", "/v1/search", "Content-Length: 1", "Transfer-Encoding: chunked"
     )
     + b"1\r\nx\r\n0\r\n\r\n",
-    "chunked twice": head_of("POST", "/v1/search", "Transfer-Encoding: chunked, chunked") + b"0",
-    "another transfer coding": head_of("POST", "/v1/search", "Transfer-Encoding: gzip") + b"x",
     "chunk size that is no number": CHUNKED + b"zz\r\nx\r\n",
-    "negative chunk size": CHUNKED + b"-1\r\nx\r\n0\r\n\r\n",
     "huge chunk size": CHUNKED + b"f" * 17 + b"\r\nx\r\n",
-    "chunk that is too long": CHUNKED + b"1\r\nxxxx\r\n0\r\n\r\n",
     "endless chunk extension": CHUNKED + b"1;" + b"a" * 100_000 + b"\r\nx\r\n0\r\n\r\n",
-    "lowercase method": b"get / HTTP/1.1\r\n" + HOST + b"\r\n",
-    "method that is none": b"<>( / HTTP/1.1\r\n" + HOST + b"\r\n",
     "control characters in the path": b"GET /\x01\x02 HTTP/1.1\r\n" + HOST + b"\r\n",
 }
 ODD = {

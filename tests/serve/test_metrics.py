@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from serving import ON_PURPOSE, client_of, served
+from servers import ON_PURPOSE, client_of, served
 
 from surefind.search.index import Index
 

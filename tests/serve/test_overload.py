@@ -6,7 +6,7 @@ from threading import Event
 
 import pytest
 from raw_http import connected, head_of
-from serving import PATIENCE, client_of, served, wait_until
+from servers import PATIENCE, client_of, served, wait_until
 
 from surefind.search.index import Index
 from surefind.serve.service import EncoderPool

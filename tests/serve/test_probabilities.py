@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serving import Served, served, wait_until
+from servers import Served, served, wait_until
 from stores import forget_calibration
 
 from surefind.confidence.calibrate import CalibrationTargets

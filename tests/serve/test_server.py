@@ -9,10 +9,7 @@ from time import monotonic, sleep
 import numpy as np
 import pytest
 from PIL import Image
-from serving import PATIENCE, client_of, running
-
-from surefind.errors import InvalidFile
-from surefind.serve.state import read_report
+from servers import PATIENCE, client_of, running
 
 TOGETHER = 20
 
@@ -59,7 +56,7 @@ def test_accepted_requests_are_answered_before_the_stop(home, large_picture, num
     [
         (("nowhere",), "nowhere"),
         (("{index}", "--samples", "nowhere"), "nowhere"),
-        (("{index}", "--report", "nowhere"), "report"),
+        (("{index}", "--report", "nowhere"), "surefind evaluate MODEL DATA -o nowhere"),
         (("{index}", "--host-name", "https://a.example"), "host name"),
         (("{index}", "--host", "0.0.0.0"), "no token"),
         (("{index}", "--host", "256.256.256.256", "--token-file", "{token}"), "cannot listen"),
@@ -76,11 +73,3 @@ def test_start_errors_are_one_message(surefind, home, tmp_path, options, said):
     assert done.code == 1
     assert said in done.err and "Traceback" not in done.err
     assert done.err.count("error:") == 1 and done.err.count("fix:") <= 1
-
-
-def test_a_missing_report_says_how_to_create_one(tmp_path):
-    with pytest.raises(InvalidFile, match=r"report.html: No such file") as caught:
-        read_report(tmp_path)
-    assert f"surefind evaluate MODEL DATA -o {tmp_path}" in caught.value.fix
-    (tmp_path / "report.html").write_bytes(b"<html>\xc3\xa9")
-    assert read_report(tmp_path) == b"<html>\xc3\xa9"

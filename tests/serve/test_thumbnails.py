@@ -24,9 +24,9 @@ def file_of(picture: Image.Image, kind: str = "PNG", **options: object) -> bytes
     return file.getvalue()
 
 
-def exif(orientation: int = 1) -> Image.Exif:
+def exif() -> Image.Exif:
     tags = Image.Exif()
-    tags[0x0112], tags[0x010E] = orientation, SECRET.decode()
+    tags[0x010E] = SECRET.decode()
     return tags
 
 
@@ -77,16 +77,6 @@ def test_metadata_is_removed(content):
     picture = opened(drawn)
     assert picture.format == "JPEG" and not picture.getexif()
     assert set(picture.info) == {"jfif", "jfif_version", "jfif_unit", "jfif_density"}
-
-
-def test_exif_rotation_is_applied_and_the_first_frame_used():
-    content = file_of(Image.new("RGB", (300, 200), "red"), "JPEG", exif=exif(orientation=6))
-    assert opened(draw_thumbnail(content, 256)).size == (171, 256)
-    frames = [Image.new("RGB", (100, 100), colour) for colour in ("red", "blue")]
-    content = file_of(frames[0], "GIF", save_all=True, append_images=frames[1:])
-    assert opened(draw_thumbnail(content, 128)).getpixel((50, 50)) == pytest.approx(
-        (254, 0, 0), abs=2
-    )
 
 
 # samples

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Error, Page, Route, expect
-from serving import Served
+from servers import Served
 
 HITS = 12  # the page's default
 HOSTILE = "<img src=x onerror=alert(1)>.png"  # a file name

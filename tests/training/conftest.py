@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from pictures import write_pictures
+from class_folders import write_pictures
 
 from surefind.datasets import Splits, open_dataset
 from surefind.training.recipe import Recipe

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from vague_vectors import VagueVectors, vague_vectors
+from noisy_vectors import NoisyVectors, noisy_vectors
 
 import surefind as sf
 from surefind.confidence import calibrate as calibrating
@@ -24,29 +24,29 @@ def quick() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def known() -> VagueVectors:
+def known() -> NoisyVectors:
     """What upgrades are made with."""
-    return vague_vectors(seed=0)
+    return noisy_vectors(seed=0)
 
 
 @pytest.fixture(scope="session")
-def fresh() -> VagueVectors:
+def fresh() -> NoisyVectors:
     """Of other classes."""
-    return vague_vectors(seed=100)
+    return noisy_vectors(seed=100)
 
 
 @pytest.fixture(scope="session")
-def upgrade(known: VagueVectors) -> sf.Upgrade:
+def upgrade(known: NoisyVectors) -> sf.Upgrade:
     return sf.calibrate(known.vectors, known.labels, targets=sf.CalibrationTargets(precision=0.8))
 
 
 @pytest.fixture(scope="session")
-def other(known: VagueVectors) -> sf.Upgrade:
+def other(known: NoisyVectors) -> sf.Upgrade:
     """Of the same vectors, but its heads began elsewhere."""
     return sf.calibrate(known.vectors, known.labels, seed=1)
 
 
 @pytest.fixture(scope="session")
-def plain(known: VagueVectors) -> sf.Upgrade:
+def plain(known: NoisyVectors) -> sf.Upgrade:
     """Without a variance."""
     return sf.calibrate(known.vectors, known.labels, learn_variance=False)

@@ -84,9 +84,7 @@ class Condition:
 
     def _unfit(self, expected: str) -> InvalidArgument:
         return InvalidArgument(
-            f"condition on {self.field!r}",
-            expected=expected,
-            got=f"{self.op} {self.value!r}",
+            f"condition on {self.field!r}", expected=expected, got=f"{self.op} {self.value!r}"
         )
 
 
@@ -145,9 +143,7 @@ def kind(value: Value) -> str:
 def check_name(name: object) -> None:
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise InvalidArgument(
-            "field",
-            expected="a name of letters, digits and _, at most 64",
-            got=repr(name),
+            "field", expected="a name of letters, digits and _, at most 64", got=repr(name)
         )
 
 
@@ -159,11 +155,7 @@ def check_value(name: str, value: object) -> None:
         return
     if isinstance(value, float) and math.isfinite(value):
         return
-    raise InvalidArgument(
-        name,
-        expected="a text, a finite number, true or false",
-        got=repr(value),
-    )
+    raise InvalidArgument(name, expected="a text, a finite number, true or false", got=repr(value))
 
 
 def _value(written: str) -> Value:

@@ -56,21 +56,16 @@ class Nearest(NamedTuple):
 
     @staticmethod
     def joined(parts: Sequence["Nearest"]) -> "Nearest":
-        """Concatenate queries."""
+        """Concatenate queries, padded to the same K."""
         if len(parts) == 1:
             return parts[0]
-        wide = max(part.keys.shape[1] for part in parts)
-        columns = zip(*(part._widened(wide) for part in parts), strict=True)
-        return Nearest(*map(np.concatenate, columns))
-
-    def _widened(self, width: int) -> "Nearest":
-        around = [(0, 0), (0, width - self.keys.shape[1])]
-        return Nearest(
-            np.pad(self.keys, around),
-            np.pad(self.ranked_by, around, constant_values=np.inf),
-            np.pad(self.vectors, [*around, (0, 0)]),
-            np.pad(self.var, around),
-        )
+        wide, padded = max(part.keys.shape[1] for part in parts), []
+        for keys, ranked_by, vectors, var in parts:
+            around = [(0, 0), (0, wide - keys.shape[1])]
+            ranked_by = np.pad(ranked_by, around, constant_values=np.inf)
+            vectors = np.pad(vectors, [*around, (0, 0)])
+            padded.append((np.pad(keys, around), ranked_by, vectors, np.pad(var, around)))
+        return Nearest(*map(np.concatenate, zip(*padded, strict=True)))
 
 
 def nearest(

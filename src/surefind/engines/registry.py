@@ -42,7 +42,13 @@ def create_engine(
 
 
 def open_engine(place: str) -> Engine:
-    """Open the engine in a folder, or on the server that a URL names.
+    """Open an engine.
+
+    Args:
+        place: a folder, or a URL of a server.
+
+    Returns:
+        The engine at its newest version.
 
     Raises:
         InvalidArgument: if the place is unknown.

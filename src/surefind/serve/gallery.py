@@ -100,7 +100,7 @@ def _sample(engine: Engine, *, most: int, look_at: int) -> GallerySample:
     )
 
 
-def project(means: NDArray[np.float32], *, seed: int = 0) -> NDArray[np.float64]:
+def project(means: NDArray[np.float32]) -> NDArray[np.float64]:
     """Project embeddings (n, D) to the unit square (n, 2) by t-SNE, or by PCA if there are few.
 
     Deterministic; uses one core.
@@ -116,12 +116,12 @@ def project(means: NDArray[np.float32], *, seed: int = 0) -> NDArray[np.float64]
     if not scale:
         return np.full((len(means), 2), 0.5)
     wide = np.pad(centred / scale, [(0, 0), (0, max(0, 2 - means.shape[1]))])
-    found = PCA(min(MAX_DIM, *wide.shape), random_state=seed).fit_transform(wide)
+    found = PCA(min(MAX_DIM, *wide.shape), random_state=0).fit_transform(wide)
     if len(means) >= MIN_TSNE:
         perplexity = min(PERPLEXITY, (len(means) - 1) / 3)
         # OpenMP limits are per thread; a limit on BLAS would slow every search.
         with threadpool_limits(1, user_api="openmp"):
-            tsne = TSNE(perplexity=perplexity, init="pca", random_state=seed)
+            tsne = TSNE(perplexity=perplexity, init="pca", random_state=0)
             found = tsne.fit_transform(found.astype(np.float32)).astype(np.float64)
     # Scale both axes by the same factor, to keep proportions.
     low, high = found[:, :2].min(axis=0), found[:, :2].max(axis=0)

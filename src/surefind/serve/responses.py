@@ -250,7 +250,7 @@ def item_answer(rows: Rows, space: Space) -> Item:
 
 def info_answer(state: AppState) -> InfoAnswer:
     """Describe the index, its calibration and the limits. Not for the event loop."""
-    served, (sample, _) = state.service.live.current, state.overview()
+    served, (sample, _) = state.served, state.overview()
     index = served.index
     facts, calibration, name = index.describe(), index.calibration, index.folder.resolve().name
     change = None if calibration is None else explain.gallery_change(calibration, served.images)
@@ -328,7 +328,7 @@ def threshold_curve(curve: Curve, *, guaranteed: float | None = None) -> list[Th
     ]
 
 
-def reliability(curve: Curve, bins: int = 10) -> list[ReliabilityAnswer]:
+def reliability(curve: Curve) -> list[ReliabilityAnswer]:
     """Reliability diagram in bins of equal size; equal confidences share a bin."""
     if not curve.confidence:
         return []
@@ -336,7 +336,7 @@ def reliability(curve: Curve, bins: int = 10) -> list[ReliabilityAnswer]:
         torch.tensor(curve.confidence, dtype=torch.float64),
         torch.tensor(curve.right, dtype=torch.float64),
         definition="probability",
-        bins=bins,
+        bins=10,
     )
     rows = zip(*(part.tolist() for part in found), strict=True)
     return [

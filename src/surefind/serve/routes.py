@@ -177,7 +177,7 @@ async def embed(request: Request) -> responses.EmbeddingAnswer:
     state = state_of(request)
     async with _image(state, request) as content:
         embedding, *_ = await run_admitted(request, lambda: state.service.encode(content))
-    index = state.service.live.current.index
+    index = state.served.index
     return responses.EmbeddingAnswer(
         family=embedding.family,
         mean=embedding.mean[0].tolist(),
@@ -213,7 +213,7 @@ async def item(request: Request, item: str) -> responses.Item:
     """Return the metadata of an image."""
     state, name = state_of(request), _known_id(item)
     row = await state.service.in_thread(lambda: state.row(name))
-    return responses.item_answer(row, state.service.live.current.index.space)
+    return responses.item_answer(row, state.served.index.space)
 
 
 @router.get("/v1/items/{item}/neighbours", responses=problems(400, 404, 422, 503), tags=["items"])
@@ -307,11 +307,11 @@ async def healthz() -> dict[Literal["ok"], bool]:
 @router.get("/readyz", responses={503: {"model": responses.ReadyAnswer}}, tags=["health"])
 async def readyz(request: Request, response: Response) -> responses.ReadyAnswer:
     """Return whether searches work, and from which version of the index."""
-    service = state_of(request).service
-    served = service.live.current
+    state = state_of(request)
+    served = state.served
     warnings = served.warnings
     try:
-        images = await service.in_thread(lambda: len(served.index))
+        images = await state.service.in_thread(lambda: len(served.index))
     except EngineError as error:
         logger.warning("not ready: %s", error.problem)
         images, warnings = None, [*warnings, served.public_message(error)]
@@ -334,7 +334,7 @@ async def metrics(request: Request) -> Response:
     counted.queue.labels("search").set(len(service.searches))
     if service.encoder is not None:
         counted.queue.labels("encode").set(len(service.encoder.batches))
-    counted.images.set(service.live.current.images)
+    counted.images.set(state.served.images)
     counted.reloads.set(service.live.reloads)
     return Response(generate_latest(counted.registry), media_type=CONTENT_TYPE_LATEST)
 

@@ -132,7 +132,7 @@ async def _handle_error(request: Request, error: Exception) -> Response:
     if isinstance(error, ClientDisconnect):
         return Response(status_code=CLIENT_CLOSED_REQUEST)
     state = state_of(request)
-    refused = _refused(error, state.service.live.current)
+    refused = _refused(error, state.served)
     if refused.status == 500:
         logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
     if isinstance(error, EngineError):

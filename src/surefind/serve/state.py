@@ -19,7 +19,7 @@ from surefind.search.index import Index
 from surefind.serve import gallery
 from surefind.serve.errors import RETRY, Refused
 from surefind.serve.security import known_hosts
-from surefind.serve.service import Service, Settings
+from surefind.serve.service import ServedVersion, Service, Settings
 from surefind.vectors.upgrade import Upgrade
 
 CACHED_THUMBNAILS = 1024
@@ -131,12 +131,17 @@ class AppState:
         self.service = Service(index, settings, self.metrics.batch)  # last: it starts threads
 
     @property
+    def served(self) -> ServedVersion:
+        """The version of the index that new requests use."""
+        return self.service.live.current
+
+    @property
     def picture_roots(self) -> tuple[Path, ...]:
-        return (*self.settings.pictures, *self.service.live.current.index.picture_roots)
+        return (*self.settings.pictures, *self.served.index.picture_roots)
 
     def overview(self) -> tuple[gallery.GallerySample, gallery.GalleryMap]:
         """Return a sample of the index and its map, cached. Not for the event loop."""
-        served = self.service.live.current
+        served = self.served
         with self._lock:
             cached = self._overview
             if cached is None or abs(served.images - cached[0].of) > CHANGED * cached[0].of:
@@ -146,7 +151,7 @@ class AppState:
 
     def row(self, name: str) -> Rows:
         """Return the row of an image; raise Refused if it is not in the index."""
-        rows = self.service.live.current.index.items([name])
+        rows = self.served.index.items([name])
         if not len(rows):
             raise Refused(404, "no such item")
         return rows

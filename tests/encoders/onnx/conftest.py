@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from pictures import write_pictures
+from class_folders import write_pictures
 
 from surefind.encoders import Encoder, EncoderConfig
 from surefind.encoders.onnx.export import export_onnx

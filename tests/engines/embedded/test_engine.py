@@ -5,21 +5,10 @@ from threading import Thread
 
 import numpy as np
 import pytest
-from stores import (
-    DIM,
-    FACTS,
-    QUERIES,
-    SPACE,
-    answers,
-    contents,
-    filled,
-    made,
-    opened,
-    some_rows,
-)
+from stores import DIM, FACTS, QUERIES, SPACE, answers, contents, filled, made, opened, some_rows
 
 from surefind.engines.base import Rows
-from surefind.engines.embedded import engine, view
+from surefind.engines.embedded import database, engine
 from surefind.engines.registry import create_engine
 from surefind.errors import InvalidArgument, InvalidFile
 
@@ -37,15 +26,6 @@ def test_an_index_is_not_created_over_another_or_in_a_file(tmp_path):
             made(place)
 
 
-def test_keys_of_no_row_are_refused(place):
-    found = filled(place)
-    key = found.search(QUERIES, 1).keys[0]
-    found.remove(found.rows(key).ids)
-    for keys in ([999], [-1], [0, 999], key):
-        with pytest.raises(InvalidArgument, match="search again"):
-            found.rows(np.array(keys))
-
-
 def test_of_rows_with_one_digest_an_id_that_lives_is_named(place):
     digest = hashlib.sha256(b"same").hexdigest()
     found = made(place)
@@ -59,7 +39,7 @@ def test_of_rows_with_one_digest_an_id_that_lives_is_named(place):
 def test_queries_and_scans_in_blocks_give_the_same(place, monkeypatch):
     found = filled(place)
     wanted, whole = found.search(QUERIES, 6), contents(found)
-    monkeypatch.setattr(view, "QUERIES_AT_ONCE", 2)
+    monkeypatch.setattr(database, "QUERIES_AT_ONCE", 2)
     monkeypatch.setattr(engine, "_SCANNED", 100)
     again = found.search(QUERIES, 6)
     assert all(np.array_equal(a, b) for a, b in zip(again, wanted, strict=True))

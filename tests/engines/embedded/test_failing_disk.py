@@ -11,11 +11,12 @@ import tempfile
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import numpy.ma  # noqa: F401 - loaded late, from where nobody may perhaps not read
 import pytest
-from children import received, start
+from child_processes import received, start
 from stores import contents, filled, opened, some_rows
 
 from surefind.engines.base import EngineError
@@ -73,16 +74,10 @@ def test_wherever_a_write_fails_the_index_is_whole_and_can_be_written_again(
     assert succeeded == {True, False}
 
 
-class Usage(NamedTuple):
-    total: int
-    used: int
-    free: int
-
-
 def test_what_does_not_fit_is_not_begun(place, monkeypatch):
     engine = filled(place)
     before = contents(engine)
-    monkeypatch.setattr(vectors.shutil, "disk_usage", lambda _: Usage(10**9, 10**9, 1000))
+    monkeypatch.setattr(vectors.shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
     for write in (lambda: engine.add(some_rows(100, 5)), engine.compact):
         with pytest.raises(EngineError, match="MB are needed; it is as it was"):
             write()

@@ -11,8 +11,8 @@ import pytest
 from stores import answers, contents, files_of, filled, made, opened, some_rows
 
 from surefind.engines.base import EngineError
+from surefind.engines.embedded import database, vectors
 from surefind.engines.embedded import engine as embedded
-from surefind.engines.embedded import vectors, view
 from surefind.engines.embedded.engine import Transaction
 from surefind.engines.filters import Where
 from surefind.errors import InvalidFile
@@ -33,8 +33,12 @@ def test_a_reader_keeps_answering_beside_writes_and_a_compact(place):
     assert contents(reader) == before and answers(reader) == found
     assert sum(len(block.keys) for block in scan) == 28
     assert reader.count(LABELLED) == count and reader.find(["row-1"]).ids == ("row-1",)
+    newer = reader.newest()
+    assert contents(newer) == contents(writer) and contents(reader) == before
     assert reader.refresh() and contents(reader) == contents(writer)
     assert not reader.refresh()
+    reader.close()
+    assert contents(newer) == contents(writer) and newer.newest() is None
 
 
 def test_a_reader_much_older_than_a_compact_is_told_to_refresh(place, monkeypatch):
@@ -51,38 +55,15 @@ def test_a_reader_much_older_than_a_compact_is_told_to_refresh(place, monkeypatc
     assert reader.refresh() and contents(reader) == contents(writer)
 
 
-def test_a_writer_starts_from_what_another_wrote(place):
-    first, second = made(place), opened(place)
-    for step in range(3):
-        first.add(some_rows(2, step, prefix=f"first-{step}"))
-        second.add(some_rows(2, step, prefix=f"second-{step}"))
-    assert second.count() == 12 and first.count() == 10
-    assert first.refresh() and contents(first) == contents(second)
-    assert first.remove(["second-2-0"]) == 1
-    assert second.verify() == []
-
-
 @pytest.mark.usefixtures("small_blocks")
 def test_blocks_that_were_checked_are_not_read_again(place, monkeypatch):
     engine = filled(place)
     opened(place).add(some_rows(9, 9, prefix="elsewhere"))
-    mapped = Mock(wraps=view.map_vectors)
-    monkeypatch.setattr(view, "map_vectors", mapped)
+    mapped = Mock(wraps=database.map_vectors)
+    monkeypatch.setattr(database, "map_vectors", mapped)
     assert engine.refresh()
     blocks = mapped.call_args.kwargs["blocks"]
     assert [head[0] for head in blocks] == [32, 40]  # the last one had begun before
-
-
-def test_the_newest_is_another_view_and_the_old_one_goes_on(place):
-    writer, old = filled(place), opened(place)
-    before = contents(old)
-    writer.remove(["row-1"])
-    newer = old.newest()
-    assert contents(newer) == contents(writer) and contents(old) == before
-    old.close()
-    assert contents(newer) == contents(writer) and newer.newest() is None
-    with pytest.raises(EngineError, match="closed"):
-        old.newest()
 
 
 def test_vectors_reach_the_disk_before_the_commit(place, monkeypatch):
@@ -178,7 +159,7 @@ def test_files_are_only_removed_by_who_holds_the_write_lock(place, monkeypatch):
     """Otherwise the uncommitted vectors of another writer would be removed."""
     collect, seen = embedded._collect_garbage, []
 
-    def checked(folder: Path, newest: view.View) -> None:
+    def checked(folder: Path, newest: database.View) -> None:
         other = sqlite3.connect(folder / "index.db", timeout=0)
         with closing(other), pytest.raises(sqlite3.OperationalError, match="locked"):
             other.execute("BEGIN IMMEDIATE")

@@ -108,8 +108,3 @@ def test_long_texts_are_divided_by_their_size():
     parts = list(portions(names))
     assert list(itertools.chain(*parts)) == names
     assert all(len(among("id", some).encode()) < 1.1 * BYTES_AT_ONCE for some in parts)
-
-
-@pytest.mark.parametrize("name", ["", "a\0b", "x" * 1025, "é" * 513, "\ud800"])
-def test_what_can_be_no_id_is_not_asked_for(name):
-    assert list(portions([name, "a"])) == [["a"]]

@@ -118,29 +118,3 @@ def test_rows_are_on_the_disk_even_where_the_database_does_not_ask_for_it(
     engine.add(make_rows("a"))
     engine.close()
     assert settings == [("on",)]
-
-
-def test_searches_return_the_rows_of_one_moment(make_engine, make_rows):
-    """Keys, vectors and variances of a hit belong together while it is being replaced."""
-    engine = make_engine(dim=2)
-    versions = [make_rows("a", dim=2) for _ in range(2)]
-    engine.add(versions[0])
-    pairs = {
-        (
-            tuple(engine.space.gallery_vectors(v.embeddings)[0]),
-            float(engine.space.var(v.embeddings)[0]),
-        )
-        for v in versions
-    }
-
-    def replace() -> None:
-        for turn in range(40):
-            engine.add(versions[turn % 2])
-
-    with ThreadPoolExecutor(1) as threads:
-        writer = threads.submit(replace)
-        while not writer.done():
-            found = engine.search(torch.zeros(1, 3).numpy(), 5)
-            assert found.keys.shape == (1, 1)
-            assert (tuple(found.vectors[0, 0]), float(found.var[0, 0])) in pairs
-        writer.result()

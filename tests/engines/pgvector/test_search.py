@@ -77,14 +77,6 @@ def test_conditions_leave_as_many_hits_as_there_are_rows(
     assert all({*row} <= fitting for row in ids(engines[kind], found.keys))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_conditions_that_nothing_satisfies_give_no_columns(kind, engines, queries):
-    found = engines[kind].search(queries, 5, Where((Condition("group", "=", "text"),)))
-    assert found.keys.shape == found.distance.shape == found.var.shape == (40, 0)
-    assert found.vectors.shape == (40, 0, 25)
-    assert engines[kind].search(queries[:0], 5).vectors.shape == (0, 0, 25)
-
-
 def test_queries_beyond_one_block_are_all_answered(engines, queries, monkeypatch):
     whole = engines["flat"].search(queries, 5)
     monkeypatch.setattr(pgvector, "QUERIES_AT_ONCE", 7)

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+from class_folders import write_pictures
 from evaluations import make_evaluation
-from pictures import write_pictures
 
 from surefind.encoders.serialization import read_config
 from surefind.reports.evaluate import Request

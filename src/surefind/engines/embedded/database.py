@@ -1,16 +1,24 @@
-"""SQLite file of an index: tables, connections, checksums, and conditions as SQL."""
+"""SQLite file of an index: tables, transactions, checksums, and a snapshot of one version."""
 
 import hashlib
 import json
+import re
 import sqlite3
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
-from surefind.engines.base import EngineError
-from surefind.engines.filters import VAR, Where
+import numpy as np
+from numpy.typing import NDArray
+
+from surefind.engines.base import EngineError, Found, Rows, Space
+from surefind.engines.embedded.ann import AnnFile, AnnIndex
+from surefind.engines.embedded.vectors import Head, Ints, Mask, Selection, map_vectors, search_rows
+from surefind.engines.filters import COMPARE, VAR, Where
 from surefind.errors import InvalidFile
 from surefind.storage import DOCUMENTS, CorruptFile, sqlite_file
 
@@ -18,6 +26,10 @@ _HAS_TABLES = "SELECT 1 FROM sqlite_master WHERE name = 'meta'"
 FORMAT = 2
 FILE = "index.db"
 PATIENCE = 60.0  # seconds to wait for the lock
+COLUMNS = np.dtype([("key", "<i8"), ("var", "<f8")])
+OWN_FILE = re.compile(r"[0-9a-f]{32}\.(vectors|hnsw|ivf)")
+QUERIES_AT_ONCE, CANDIDATES_AT_ONCE = 4096, 2**23
+MOST_SELECTIONS = 32
 
 # Removed rows stay for some minutes, for readers of older versions.
 # The columns of a block are keys and variances of its rows, in the order of the vectors file.
@@ -38,7 +50,6 @@ LOOKUPS = {  # by id or by digest; removed rows too
 }
 
 Meta = dict[str, Any]
-Head = tuple[int, int, int, int]  # of a block: first, count, vectors_crc, columns_crc
 
 
 def create_tables(folder: Path, meta: Meta) -> None:
@@ -121,7 +132,248 @@ def sql_of(where: Where) -> tuple[str, list[str]]:
     return " AND ".join(terms), values
 
 
-def _seal(meta: Mapping[str, Any], heads: list[Head]) -> str:
+def _seal(meta: Meta, heads: list[Head]) -> str:
     """Checksum of the description; blocks and rows have their own."""
     facts = sorted(((key, value) for key, value in meta.items() if key != "seal"), key=repr)
     return hashlib.sha256(repr((facts, heads)).encode(errors="replace")).hexdigest()
+
+
+def load(folder: Path, known: "View | None" = None) -> "View":
+    """Return the newest version: `known` itself if nothing changed, else what it lacks is read."""
+    with transaction(folder, "read") as db:
+        newest = db.execute("SELECT value FROM meta WHERE key = 'seal'").fetchone()
+        if known is not None and not known.warnings and newest == (known.meta["seal"],):
+            return known
+        view = View(folder, db, known)
+    if known is not None and (view.meta, view.warnings) == (known.meta, known.warnings):
+        return known
+    return view
+
+
+class View:
+    """Snapshot of arrays in memory and mapped files; no transaction stays open."""
+
+    def __init__(self, folder: Path, db: sqlite3.Connection, known: "View | None" = None) -> None:
+        """Read and verify what `known` lacks, in a transaction that keeps files from removal."""
+        self.folder, self._lock = folder, Lock()
+        self.meta, self.heads = read_meta(folder, db)
+        self.warnings: tuple[str, ...] = ()
+        self.graph: AnnIndex | None = None
+        self._selections: dict[Any, Selection] = {}
+        if known is not None:
+            known.check_identity(self.meta.get("identity"))
+        try:
+            self.version = int(self.meta["version"])
+            self.space = Space(*(self.meta[name] for name in ("family", "dim", "ranking")))
+            shared = 0  # blocks that `known` has too: rows are only appended to a file
+            if known is not None and known.meta["vectors"] == self.meta["vectors"]:
+                pairs = zip(known.heads, self.heads, strict=False)
+                shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+            self._read_columns(db, known, shared)
+            graph = json.loads(self.meta["graph"])
+            kept = AnnFile(*graph) if graph else None
+            names = [self.meta["vectors"], *([kept.name] if kept else [])]
+            if not all(map(OWN_FILE.fullmatch, names)):
+                raise ValueError
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise CorruptFile(folder / FILE, "it does not describe an index") from error
+        self.vectors = map_vectors(
+            folder / self.meta["vectors"],
+            rows=len(self.keys),
+            width=self.space.width,
+            blocks=self.heads[shared:],
+        )
+        if known is not None and known.graph is not None and known.graph.kept == kept:
+            self.graph = known.graph
+        elif kept is not None:
+            try:
+                self.graph = AnnIndex(kept, folder / kept.name, self.vectors)
+            except CorruptFile as error:
+                self.warnings = (
+                    f"{error.problem}; searches are exhaustive until it is built again, "
+                    "by the next write or `surefind verify --repair`",
+                )
+
+    def check_identity(self, identity: Any) -> None:
+        if identity != self.meta["identity"]:
+            problem = f"another index was made in {self.folder} meanwhile"
+            raise EngineError(problem, fix="open it again")
+
+    @property
+    def covered(self) -> int:
+        """Number of rows, from the first, that the graph covers."""
+        return self.graph.kept.covered if self.graph else 0
+
+    def count(self, where: Where | None = None) -> int:
+        chosen = self.selection(where)
+        return len(self.keys) if chosen is None else chosen.count
+
+    def selection(self, where: Where | None) -> Selection | None:
+        """Return the live rows that satisfy `where`; None if that is all rows."""
+        if where is None and self.alive is None:
+            return None
+        # to Python 1 is True, which is another condition here
+        name = where and tuple((c.field, c.op, c.kind, c.value) for c in where.conditions)
+        found = self._selections.get(name)
+        if found is None:
+            mask = np.ones(len(self.keys), bool) if where is None else self._satisfying(where)
+            found = Selection(mask if self.alive is None else mask & self.alive)
+            with self._lock:
+                self._selections[name] = found
+                if len(self._selections) > MOST_SELECTIONS:
+                    del self._selections[next(iter(self._selections))]
+        return found
+
+    def places(self, where: Where | None = None) -> Ints:
+        """Return positions in the vectors file of the selected rows, ascending."""
+        chosen = self.selection(where)
+        return np.arange(len(self.keys)) if chosen is None else np.flatnonzero(chosen.mask)
+
+    def places_of(self, keys: Ints) -> Ints:
+        """Return positions of rows by key; -1 where there is none."""
+        if not len(self.keys):
+            return np.full(len(keys), -1)
+        at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        there = self.keys[at] == keys
+        return np.where(there if self.alive is None else there & self.alive[at], at, -1)
+
+    def find(self, column: str, values: Iterable[Any]) -> dict[Any, int]:
+        """Return the position of the newest row with each known id or digest."""
+        with self._rows_of_version() as db:
+            return self.find_in(db, column, values)
+
+    def find_in(self, db: sqlite3.Connection, column: str, values: Iterable[Any]) -> dict[Any, int]:
+        found = []
+        for value in values if len(self.keys) else ():
+            with suppress(UnicodeEncodeError):  # a text that cannot be kept belongs to no row
+                keys = sorted(db.execute(LOOKUPS[column], (value,)).fetchall())
+                found += [(value, key) for (key,) in keys]
+        places = self.places_of(np.array([key for _, key in found], dtype=np.int64)).tolist()
+        pairs = zip(found, places, strict=True)
+        return {value: place for (value, _), place in pairs if place >= 0}
+
+    def rows_at(self, places: Ints) -> Rows:
+        """Read rows and verify their checksums."""
+        ids, digests, metadata = [], [], []
+        if len(places):
+            with self._rows_of_version() as db:
+                query = "SELECT id, digest, metadata, crc FROM rows WHERE key = ?"
+                for key in self.keys[places].tolist():
+                    name, digest, text = self._checked(key, db.execute(query, (key,)).fetchone())
+                    ids.append(name)
+                    digests.append(digest.hex())
+                    metadata.append(json.loads(text))
+        embeddings = self.space.embeddings(self.vectors[places], self.var[places])
+        return Rows(tuple(ids), embeddings, tuple(digests), tuple(metadata))
+
+    def search(self, query: NDArray[np.float32], k: int, where: Where | None) -> Found:
+        """Return the k nearest rows of each query, or all there are."""
+        chosen, count, graph = self.selection(where), self.count(where), self.graph
+        k = min(k, count)
+        found = Found(
+            keys=np.full((len(query), k), -1, dtype=np.int64),
+            distance=np.full((len(query), k), np.inf, dtype=np.float32),
+            vectors=np.zeros((len(query), k, self.space.width), dtype=np.float32),
+            var=np.ones((len(query), k)),
+        )
+        step = max(1, min(QUERIES_AT_ONCE, CANDIDATES_AT_ONCE // max(1, k)))
+        for start in range(0, len(query) if k else 0, step):
+            block = slice(start, start + step)
+            asked = query[block]
+            if graph is not None and graph.pays(len(asked), k, count, len(self.keys)):
+                near = graph.search(self.vectors, asked, k, chosen)
+            else:
+                near = search_rows(self.vectors, asked, k, chosen)
+            found.distance[block] = near.distance
+            for name in ("keys", "vectors", "var"):  # mode="clip" skips the bounds check
+                column = getattr(found, name)[block]
+                np.take(getattr(self, name), near.rows, axis=0, out=column, mode="clip")
+        return found
+
+    def problems(self, db: sqlite3.Connection) -> Iterator[str]:
+        """Verify checksums, lookups and values of all rows."""
+        for (text,) in db.execute("PRAGMA integrity_check(5)").fetchall():
+            if text != "ok":
+                yield f"{self.folder / FILE} is damaged: {text}"
+        if not (np.diff(self.keys) > 0).all() or (self.keys >= self.meta["next_key"]).any():
+            yield "the keys of the rows do not ascend"
+        if not (np.isfinite(self.var).all() and (self.var > 0).all()):
+            yield "a variance is not positive and finite"
+        for first, count, *_ in self.heads:
+            if not np.isfinite(self.vectors[first : first + count]).all():
+                yield f"a vector of rows {first} to {first + count} is not finite"
+        alive = set(self.keys[self.places()].tolist())
+        ids: set[str] = set()
+        query = "SELECT key, id, digest, metadata, crc FROM rows WHERE removed_in IS NULL"
+        for key, *row in db.execute(query):
+            try:
+                name, _, _ = self._checked(key, row)
+            except CorruptFile as error:
+                yield error.problem
+                continue
+            if name in ids or key not in alive:
+                yield f"row {key} is not of this version, or has the id of another: {name!r}"
+            ids.add(name)
+            alive.discard(key)
+        yield from (f"row {key} is missing or damaged" for key in sorted(alive)[:5])
+
+    def _read_columns(self, db: sqlite3.Connection, known: "View | None", shared: int) -> None:
+        blobs, rows = [], sum(head[1] for head in self.heads[:shared])
+        kept = rows
+        for first, count, _, crc in self.heads[shared:]:
+            query = "SELECT columns FROM blocks WHERE first = ?"
+            (blob,) = db.execute(query, (first,)).fetchone()
+            if first != rows or len(blob) != count * COLUMNS.itemsize or zlib.crc32(blob) != crc:
+                raise CorruptFile(self.folder / FILE, f"keys or variances of rows from {first} on")
+            blobs.append(blob)
+            rows += count
+        columns = np.frombuffer(b"".join(blobs), COLUMNS)
+        keys, var = (known.keys, known.var) if known else (columns["key"], columns["var"])
+        self.keys: Ints = np.concatenate([keys[:kept], columns["key"]])
+        self.var: NDArray[np.float64] = np.concatenate([var[:kept], columns["var"]])
+        self.alive: Mask | None = None
+        removed = np.unpackbits(np.frombuffer(self.meta["removed"], np.uint8), bitorder="little")
+        if removed.any():
+            self.alive = np.ones(len(self.keys), bool)
+            self.alive[: len(removed)] = removed[: len(self.keys)] == 0
+
+    def _satisfying(self, where: Where) -> Mask:
+        mask = np.ones(len(self.keys), bool)
+        text, values = sql_of(where)
+        if text and len(mask):
+            with self._rows_of_version() as db:
+                found = db.execute(f"SELECT key FROM rows WHERE {text}", values).fetchall()  # noqa: S608
+            keys = np.fromiter((key for (key,) in found), np.int64, len(found))
+            places = self.places_of(keys)  # rows of other versions have none
+            mask[:] = False
+            mask[places[places >= 0]] = True
+        for condition in where.conditions:
+            if condition.field == VAR and condition.op == "in":
+                mask &= np.isin(self.var, np.array(condition.values, dtype=np.float64))
+            elif condition.field == VAR:
+                mask &= np.asarray(COMPARE[condition.op](self.var, condition.value))
+        return mask
+
+    @contextmanager
+    def _rows_of_version(self) -> Iterator[sqlite3.Connection]:
+        """Open a connection; raise EngineError if rows of this version were purged."""
+        with transaction(self.folder, "read") as db:
+            query = "SELECT value FROM meta WHERE key IN ('identity', 'purged') ORDER BY key"
+            identity, purged = (value for (value,) in db.execute(query))
+            self.check_identity(identity)
+            if purged > self.version:
+                raise EngineError(
+                    f"version {self.version} of the index in {self.folder} was compacted away",
+                    fix="refresh it, or open it again",
+                )
+            yield db
+
+    def _checked(self, key: int, row: Sequence[Any] | None) -> tuple[str, bytes, str]:
+        """Return id, digest and metadata of a row after verifying its checksum."""
+        if row is None:
+            raise CorruptFile(self.folder / FILE, f"row {key} is missing")
+        name, digest, text, crc = row
+        types = (type(name), type(digest), type(text))
+        if types != (str, bytes, str) or row_crc(key, name, digest, text) != crc:
+            raise CorruptFile(self.folder / FILE, f"row {key} is not as it was written")
+        return name, digest, text

@@ -18,8 +18,8 @@ from surefind import storage
 from surefind.engines.base import SHA256, Block, EngineError, Found, Keys, Rows, Space
 from surefind.engines.embedded import database
 from surefind.engines.embedded.ann import LINKS, kind_wanted, write_index
+from surefind.engines.embedded.database import COLUMNS, OWN_FILE, View, load
 from surefind.engines.embedded.vectors import Ints, Vectors, appended, check_free_space, map_vectors
-from surefind.engines.embedded.view import COLUMNS, OWN_FILE, View, load
 from surefind.engines.filters import Where
 from surefind.errors import InvalidArgument, InvalidFile
 

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from surefind import storage
 from surefind.engines.base import EngineError
-from surefind.engines.embedded.database import Head
 from surefind.storage import CorruptFile, disk_error
 
 faiss: Any = _faiss  # its own types leave out half of it
@@ -33,6 +32,7 @@ _READ = 2**20
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Vectors = NDArray[np.float32]
+Head = tuple[int, int, int, int]  # of a block: first, count, vectors_crc, columns_crc
 
 
 class NearestRows(NamedTuple):

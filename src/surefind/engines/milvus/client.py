@@ -12,8 +12,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.base import EngineError
-from surefind.engines.server import RETRY, unreadable_url
+from surefind.engines.base import RETRY, EngineError, unreadable_url
 from surefind.errors import InvalidArgument
 
 FORM = "milvus://user:password@host:port/database?collection=name"

@@ -13,10 +13,20 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.base import LONGEST_ID, Block, EngineError, Found, Rows, Space
+from surefind.engines.base import (
+    LONGEST_ID,
+    Block,
+    EngineError,
+    Found,
+    IndexRecord,
+    Rows,
+    ServerEngine,
+    Space,
+    StoredRow,
+    storable,
+)
 from surefind.engines.filters import VAR, Condition, Value, Where
 from surefind.engines.milvus.client import LOADING, Collection, Hits, parse
-from surefind.engines.server import IndexRecord, ServerEngine, StoredRow, storable
 from surefind.errors import InvalidArgument
 
 FORMAT = 1

@@ -11,8 +11,7 @@ from urllib.parse import unquote
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.base import EngineError
-from surefind.engines.server import RETRY, unreadable_url
+from surefind.engines.base import RETRY, EngineError, unreadable_url
 from surefind.errors import InvalidArgument
 
 try:

@@ -8,7 +8,7 @@ from typing import Any, LiteralString, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.base import Block, Found, Rows, Space
+from surefind.engines.base import Block, Found, Rows, ServerEngine, Space, StoredRow, storable
 from surefind.engines.filters import VAR, Condition, Where
 from surefind.engines.pgvector import schema
 from surefind.engines.pgvector.connection import (
@@ -24,7 +24,6 @@ from surefind.engines.pgvector.connection import (
     to_sent,
 )
 from surefind.engines.pgvector.schema import VectorIndex
-from surefind.engines.server import ServerEngine, StoredRow, storable
 
 MOST = 1_000_000  # largest k
 NUMBERS_AT_ONCE = 2**21  # of the vectors in one statement that writes or reads: 8 MB

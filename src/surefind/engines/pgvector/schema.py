@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, LiteralString, NamedTuple
 
-from surefind.engines.base import EngineError, Space
+from surefind.engines.base import EngineError, IndexRecord, Space
 from surefind.engines.pgvector.connection import (
     REGISTRY,
     SQL,
@@ -15,7 +15,6 @@ from surefind.engines.pgvector.connection import (
     Literal,
     Session,
 )
-from surefind.engines.server import IndexRecord
 from surefind.errors import InvalidArgument
 
 SCHEMA = 1  # layout of the tables

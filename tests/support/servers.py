@@ -16,7 +16,7 @@ from time import monotonic, sleep
 from typing import IO, Any
 
 import httpx
-from vague_vectors import vague_vectors
+from noisy_vectors import noisy_vectors
 
 import surefind as sf
 from surefind.search.index import Index
@@ -118,7 +118,7 @@ def running(folder: Path, *options: object, **environment: str) -> Iterator[Runn
 
 def make_vector_index(folder: Path) -> Path:
     """An index of another model's vectors, calibrated."""
-    known = vague_vectors(classes=24)
+    known = noisy_vectors(classes=24)
     targets = sf.CalibrationTargets(precision=0.8)
     upgrade = sf.calibrate(known.vectors, known.labels, targets=targets, learn_variance=False)
     metadata = [{"label": str(label)} for label in known.labels]

@@ -7,7 +7,7 @@ import numpy as np
 DIM = 16
 
 
-class VagueVectors(NamedTuple):
+class NoisyVectors(NamedTuple):
     """Those of one class beside each other."""
 
     vectors: np.ndarray  # (N, D)
@@ -15,13 +15,13 @@ class VagueVectors(NamedTuple):
     noise: np.ndarray  # (N,)
 
 
-def vague_vectors(
+def noisy_vectors(
     classes: int = 30,
     per_class: int = 12,
     *,
     seed: int = 0,
     noise: tuple[float, float] = (0.2, 1.6),
-) -> VagueVectors:
+) -> NoisyVectors:
     """The noisier, the shorter, as if most of a picture were blurred away.
 
     So vague vectors lie close to one another and are near to something wrong: the first hit is
@@ -32,4 +32,4 @@ def vague_vectors(
     level = random.uniform(*noise, (len(labels), 1))
     centres = random.normal(size=(classes, DIM))[labels]
     vectors = (centres + level * random.normal(size=centres.shape)) / (1 + level**2)
-    return VagueVectors(vectors.astype(np.float32), labels, level[:, 0])
+    return NoisyVectors(vectors.astype(np.float32), labels, level[:, 0])
