@@ -25,9 +25,13 @@ Rows = int | slice | Sequence[int] | Tensor
 
 @dataclass(frozen=True, eq=False)
 class Embeddings(ABC):
-    """N isotropic distributions in D dimensions; use `Gaussians` or `VonMisesFisher`."""
+    """N isotropic distributions in D dimensions; use `Gaussians` or `VonMisesFisher`.
 
-    mean: Tensor  # (N, D)
+    Args:
+        mean: (N, D), float32 or float64.
+    """
+
+    mean: Tensor
 
     family: ClassVar[str]
 
@@ -62,11 +66,29 @@ class Embeddings(ABC):
         return self._map(lambda tensor: tensor[rows])
 
     def to(self, target: torch.device | torch.dtype | str) -> Self:
-        """Return the batch on another device or in another floating-point type."""
+        """Return the batch on another device or in another floating-point type.
+
+        Args:
+            target: What `torch.Tensor.to` takes.
+
+        Returns:
+            The converted batch.
+        """
         return self._map(lambda tensor: tensor.to(target))
 
     def replace(self, mean: Tensor, spread: Tensor) -> Self:
-        """Return a batch of the same family with these values."""
+        """Return a batch of the same family with these values.
+
+        Args:
+            mean: (N, D).
+            spread: The family's own parameter of width, (N,).
+
+        Returns:
+            The new batch.
+
+        Raises:
+            InvalidArgument: If type, shape or range is wrong.
+        """
         return type(self)(*[mean, spread])
 
     def detach(self) -> Self:
@@ -103,6 +125,9 @@ class Embeddings(ABC):
         Args:
             path: The file; an existing one is replaced.
             about: Further metadata for other programs; `load` ignores it.
+
+        Raises:
+            SurefindError: If the file cannot be written.
         """
         tensors = {f.name: getattr(self, f.name).detach().cpu().contiguous() for f in fields(self)}
         write_whole(Path(path), to_safetensors(tensors, {**(about or {}), "family": self.family}))
@@ -214,6 +239,34 @@ class VonMisesFisher(Embeddings):
 
 
 FAMILIES: dict[str, type[Embeddings]] = {c.family: c for c in (Gaussians, VonMisesFisher)}
+
+
+def check_pair(first: Embeddings, second: Embeddings, names: str = "query, gallery") -> None:
+    """Both must be embeddings of one family and one dimension."""
+    for name, batch in zip(names.split(", "), (first, second), strict=True):
+        check_embeddings(name, batch)
+    if type(first) is not type(second):
+        raise InvalidArgument(
+            names,
+            expected="embeddings of one family",
+            got=f"{type(first).__name__} and {type(second).__name__}",
+        )
+    if first.dim != second.dim:
+        raise InvalidArgument(
+            names,
+            expected="embeddings of one dimension",
+            got=f"{first.dim} and {second.dim} dimensions",
+        )
+
+
+def check_embeddings(name: str, batch: object) -> None:
+    if not isinstance(batch, Embeddings):
+        raise InvalidArgument(
+            name,
+            expected="Gaussians or VonMisesFisher",
+            got=type(batch).__name__,
+            fix="wrap means and variances: surefind.Gaussians(mean, var)",
+        )
 
 
 def _require(

@@ -124,19 +124,11 @@ def test_one_training_city_cannot_be_held_out(tmp_path):
     assert len(open_dataset(tmp_path, val_share=0).val) == 0
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("control_panel", "panel", "no column 'control_panel'"),
-        ("500000.0", "here", "line 2: easting must be a number from 0 to 1e\\+07, got 'here'"),
-        ("False", "perhaps", "must be true or false, got 'perhaps'"),
-    ],
-)
-def test_broken_metadata_is_named(tmp_path, old, new, message):
+def test_a_flag_that_is_neither_true_nor_false_is_refused(tmp_path):
     write_city(tmp_path, "london")
     file = tmp_path / "train_val" / "london" / "query" / "postprocessed.csv"
-    file.write_text(file.read_text().replace(old, new))
-    with pytest.raises(InvalidFile, match=message):
+    file.write_text(file.read_text().replace("False", "perhaps"))
+    with pytest.raises(InvalidFile, match="must be true or false, got 'perhaps'"):
         read_catalog(tmp_path)
 
 

@@ -54,11 +54,6 @@ def test_every_reader_refuses_a_missing_place(name, tmp_path):
             read(f"{name}:{tmp_path / 'nowhere'}")
 
 
-def test_text_and_path_are_the_same(write_tree):
-    root = write_tree("a/1.jpg")
-    assert read_catalog(str(root)).paths == read_catalog(root).paths == ("a/1.jpg",)
-
-
 def test_the_name_glyphs_means_the_built_in_data_and_a_path_a_folder(write_tree, monkeypatch):
     monkeypatch.chdir(write_tree("glyphs/a/1.jpg"))
     assert find_reader("glyphs")[0] == "glyphs"

@@ -88,14 +88,9 @@ def test_a_bad_table_names_its_line(write_table, text, message):
         read_catalog(write_table(text))
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("path,label,split\n1.jpg,a,train\n2.jpg,a,train\n3.jpg,b,train", "in the split 'test'"),
-    ],
-)
-def test_a_split_without_training_or_test_images_is_refused(write_table, text, message):
-    with pytest.raises(SurefindError, match=message):
+def test_a_split_without_test_images_is_refused(write_table):
+    text = "path,label,split\n1.jpg,a,train\n2.jpg,a,train\n3.jpg,b,train"
+    with pytest.raises(SurefindError, match="in the split 'test'"):
         open_dataset(write_table(text))
 
 

@@ -1,16 +1,24 @@
-"""Backbones by name, from a closed table; their weights from a file, a download, or chance."""
+"""Backbones by name, their weights from a file or a download, and the import of torchvision."""
 
+import pickle
 import subprocess
 import sys
 import time
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
 from surefind.encoders import backbone as module
-from surefind.encoders.backbone import build_backbone, default_preprocessing, known_backbones
-from surefind.errors import InvalidArgument, SurefindError
+from surefind.encoders.backbone import (
+    build_backbone,
+    default_preprocessing,
+    known_backbones,
+    load_weights,
+)
+from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 
 
 def features_of(name: str, *, size: int, **options) -> torch.Tensor:
@@ -166,3 +174,94 @@ def test_a_hub_that_answers_is_asked_for_the_weights(empty_hub, monkeypatch):
     monkeypatch.setattr("huggingface_hub.get_session", Answers)
     build_backbone("convnext_atto", pretrained=True)
     assert asked == [(True, False)]
+
+
+@pytest.fixture
+def net() -> torch.nn.Module:
+    return torch.nn.Sequential(torch.nn.Conv2d(3, 4, 1), torch.nn.BatchNorm2d(4))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda w: w.pop("0.weight"), r"of 7 tensors 1 missing \(such as 0.weight\)"),
+        (lambda w: w.update({"2.weight": torch.ones(1)}), r"1 unknown \(such as 2.weight\)"),
+        (lambda w: w.update({"0.bias": torch.ones(5)}), r"0.bias: \(5,\), expected \(4,\)"),
+    ],
+)
+def test_weights_of_another_architecture_are_refused(net, tmp_path, change, message):
+    path, weights = tmp_path / "other.safetensors", dict(net.state_dict())
+    before = net[0].weight.clone()
+    change(weights)
+    save_file(weights, path)
+    with pytest.raises(InvalidFile, match="another architecture.*" + message):
+        load_weights(net, path)
+    assert torch.equal(net[0].weight, before)
+
+
+def test_numbers_that_are_not_finite_are_refused(net, tmp_path):
+    path, weights = tmp_path / "nan.safetensors", dict(net.state_dict())
+    save_file(weights | {"0.bias": torch.tensor([0, torch.nan, 0, 0])}, path)
+    with pytest.raises(InvalidFile, match="not finite, in 0.bias"):
+        load_weights(net, path)
+
+
+class Canary:
+    """Unpickling it creates a file: what a malicious checkpoint would do."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+
+    def __reduce__(self):
+        return Path.touch, (self.target,)
+
+
+@pytest.mark.parametrize("name", ["model.pt", "model.pth", "model.bin", "model.safetensors"])
+@pytest.mark.parametrize("save", [torch.save, lambda x, path: path.write_bytes(pickle.dumps(x))])
+def test_a_pickle_is_never_unpickled_whatever_its_name(tmp_path, name, save):
+    canary = tmp_path / "canary"
+    save({"stages.0.0.weight": Canary(canary)}, tmp_path / name)
+    with pytest.raises(InvalidFile, match=r"(?s)not a readable safetensors.*can run code"):
+        build_backbone("tiny", pretrained=False, weights=tmp_path / name)
+    assert not canary.exists()
+
+
+def test_a_missing_file_and_a_folder_are_refused(net, tmp_path):
+    for path in (tmp_path / "none.safetensors", tmp_path):
+        with pytest.raises(InvalidFile):
+            load_weights(net, path)
+
+
+def failing_with(monkeypatch, errors: list[Exception]) -> ModuleType:
+    """An import that raises these errors, one per attempt, and then succeeds."""
+    found = ModuleType("torchvision")
+    attempts = iter(errors)
+
+    def attempt(name: str) -> ModuleType:
+        for error in attempts:
+            raise error
+        return found
+
+    modules = {"torchvision.ops": found, "torchvisionary": found}
+    monkeypatch.setattr(module, "import_module", attempt)
+    monkeypatch.setattr(module, "sys", SimpleNamespace(modules=modules))
+    return found
+
+
+def missing(name: str) -> RuntimeError:
+    return RuntimeError(f"operator torchvision::{name} does not exist")
+
+
+def test_missing_operators_are_declared_one_after_the_other(monkeypatch, caplog):
+    found = failing_with(monkeypatch, [missing("guard_first"), missing("guard_second")])
+    with caplog.at_level("INFO", logger="surefind"):
+        assert module.import_torchvision() is found
+    assert [record.args[0] for record in caplog.records] == ["guard_first", "guard_second"]
+    assert set(module.sys.modules) == {"torchvisionary"}
+
+
+@pytest.mark.parametrize("error", [RuntimeError("broken"), ImportError("not installed")])
+def test_any_other_failure_is_passed_on(monkeypatch, error):
+    failing_with(monkeypatch, [error])
+    with pytest.raises(type(error), match=str(error)):
+        module.import_torchvision()

@@ -145,11 +145,3 @@ def test_only_files_of_the_model_are_packed(saved):
     assert set(pack(saved, NAME)[0]) == model
     exported = {f"onnx/{path.name}" for path in (saved / "onnx").glob("*[nx]")}
     assert set(pack(saved, NAME, onnx=True)[0]) == model | exported and len(exported) == 2
-
-
-def test_an_export_of_other_weights_is_not_packed(saved):
-    with pytest.raises(InvalidFile, match="has no ONNX export"):
-        pack(saved, NAME, onnx=True)
-    write_export(saved, "of other weights", {"fp32": (b"exported", {})})
-    with pytest.raises(InvalidFile, match="from other weights"):
-        pack(saved, NAME, onnx=True)

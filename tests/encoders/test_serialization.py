@@ -110,13 +110,10 @@ def test_a_folder_that_cannot_be_written_is_one_clear_error(tiny, saved, monkeyp
     ("change", "message"),
     [
         (lambda f: f["config"].update(backbone="os.system"), "known name, such as tiny"),
-        (lambda f: f["config"].update(backbone=["tiny"]), "backbone: expected"),
         (lambda f: f["config"].update(dim="16"), "dim: expected"),
-        (lambda f: f["config"].update(dim=10**15), "dim: expected"),
         (lambda f: f["config"].update(dims=3), "did you mean 'dim'"),
         (lambda f: f["config"].update(preprocessing=None), "changed after it was saved"),
         (lambda f: f["config"]["preprocessing"].update(size=33), "changed after it was saved"),
-        (lambda f: f["config"]["preprocessing"].update(size="33"), "size: expected"),
         (lambda f: f.update(config=[]), "has the entries"),
         (lambda f: f.update(more=1), "has the entries"),
         (lambda f: f.pop("fingerprint"), "has the entries"),

@@ -87,10 +87,7 @@ def test_centred_drops_what_changes_sign_with_the_spreads_of_positive_and_negati
     torch.testing.assert_close(full.mean - centred.mean, 8 * (p.var - n.var))
     assert torch.equal(full.var, centred.var)
     a, p, n = (draw.spheres(5, 8) for _ in range(3))
-    swapped = (
-        sf.VonMisesFisher(p.mean, n.kappa),
-        sf.VonMisesFisher(n.mean, p.kappa),
-    )
+    swapped = (sf.VonMisesFisher(p.mean, n.kappa), sf.VonMisesFisher(n.mean, p.kappa))
     both = triplet_moments(a, p, n).mean + triplet_moments(a, *swapped).mean
     torch.testing.assert_close(triplet_moments(a, p, n, centred=True).mean, both / 2)
 

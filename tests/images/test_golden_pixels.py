@@ -140,11 +140,7 @@ GOLDEN: dict[str, tuple[Callable[[], bytes], np.ndarray, int]] = {
     "animated GIF": (lambda: animation("GIF"), COLOURS, 1),
     "lossless RGB WEBP": (lambda: saved(rgb(), "WEBP", lossless=True), COLOURS, 0),
     "lossy RGB WEBP": (lambda: saved(rgb().resize((64, 64), 0), "WEBP", quality=100), COLOURS, 30),
-    "RGBA WEBP": (
-        lambda: saved(rgba(), "WEBP", lossless=True, exact=True),
-        on_white(COLOURS),
-        1,
-    ),
+    "RGBA WEBP": (lambda: saved(rgba(), "WEBP", lossless=True, exact=True), on_white(COLOURS), 1),
     "animated WEBP": (lambda: animation("WEBP", lossless=True), COLOURS, 0),
     "RGB TIFF": (lambda: saved(rgb(), "TIFF"), COLOURS, 0),
     "LZW TIFF": (lambda: saved(rgb(), "TIFF", compression="tiff_lzw"), COLOURS, 0),

@@ -62,12 +62,6 @@ def test_the_best_order_has_no_excess_and_the_worst_the_most():
     assert worst > equal > 0
 
 
-def test_without_knowledge_the_risk_is_the_error_rate_at_every_coverage():
-    wrong = torch.tensor([True, False, False, False])
-    assert risk_coverage(torch.zeros(4), ~wrong).risk.tolist() == pytest.approx([0.25] * 4)
-    assert aurc(torch.zeros(4), wrong) == pytest.approx(0.25)
-
-
 def test_a_resample_of_nothing_is_nan():
     nothing = torch.zeros(1, 2)
     found = risk_profile(torch.ones(2), torch.tensor([True, False]), (0.8,), weights=nothing)

@@ -1,22 +1,31 @@
-"""Whole runs on small pictures."""
+"""Whole runs on small pictures, and validation against a plain loop."""
 
 import csv
+import math
+import os
 import shutil
+import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+import torch.multiprocessing as mp
 
+import surefind as sf
 from surefind.datasets import open_dataset
 from surefind.encoders.encoder import Encoder
+from surefind.encoders.serialization import class_hashes
 from surefind.errors import InvalidFile, SurefindError
+from surefind.images.catalog import Catalog
 from surefind.images.loader import TooManyRejected
+from surefind.images.matches import matches_of
+from surefind.training import trainer as module
 from surefind.training.build import make_encoder
-from surefind.training.data import Batches
-from surefind.training.hard_negatives import choose_cached_rows
 from surefind.training.monitor import TrainingStopped
-from surefind.training.run_folder import read_log
-from surefind.training.trainer import Validation, train
+from surefind.training.run_folder import RunLog, read_log
+from surefind.training.sampling import choose_cached_rows
+from surefind.training.trainer import Validation, train, validate
 
 LOSSES = {
     "triplet": ({"name": "triplet"}, {"family": "point"}),
@@ -63,42 +72,22 @@ def test_the_run_folder_holds_recipe_log_state_and_model(trained):
     assert {"config.json", "model.safetensors", "README.md"} <= {p.name for p in folder.iterdir()}
 
 
-def test_the_cache_is_filled_at_its_cadence_and_only_violating_triplets_are_used(
-    splits, recipe, tmp_path, monkeypatch
-):
-    filled, plans = [], []
-    load = Batches._load
+def test_the_cache_is_filled_at_its_cadence(splits, recipe, tmp_path, monkeypatch):
+    filled = []
 
     def count_fill(matches, rows, *, size, seed, step):
         filled.append(step)
         return choose_cached_rows(matches, rows, size=size, seed=seed, step=step)
 
-    def record_plans(self, start, end):
-        cache = self.cache
-        for batch in load(self, start, end):
-            plans.append((cache, batch.plan))
-            yield batch
-
     monkeypatch.setattr("surefind.training.data.choose_cached_rows", count_fill)
-    monkeypatch.setattr(Batches, "_load", record_plans)
     mined = recipe(
         batch={"kind": "tuples", "tuples": 5, "negatives": 3},
         mining={"cache": 30, "every": 3},
-        loss={"margin": 0.3},
-        encoder={"unit_means": False},
+        loss={"margin": 4.0},  # every triplet violates
         schedule={"steps": 10},
     )
     train(splits, mined, tmp_path / "model")
     assert filled == [0, 3, 6, 9]
-    assert len(plans) == 10
-    for cache, plan in plans:
-        assert len(cache.rows) <= 30
-        position = {int(row): i for i, row in enumerate(cache.rows)}
-        a, p, n = (
-            cache.means[[position[int(row)] for row in plan.rows[side]]] for side in plan.triplets
-        )
-        tau = np.square(a - p).sum(1) - np.square(a - n).sum(1)
-        assert (tau + 0.3 > 0).all()
 
 
 def test_one_bad_picture_is_left_out_counted_and_named(pictures, recipe, tmp_path):
@@ -153,8 +142,9 @@ def test_the_second_phase_trains_only_the_variance_on_other_classes(splits, reci
         result = train(splits, chosen, tmp_path / name)
         rows.append(result.steps)
     assert rows == [16, 9]
-    trained = Encoder.load(tmp_path / "two").state_dict()
-    before = Encoder.load(tmp_path / "one").state_dict()
+    encoder = Encoder.load(tmp_path / "two")
+    assert encoder.trained_with == class_hashes(splits.train.labels)
+    trained, before = encoder.state_dict(), Encoder.load(tmp_path / "one").state_dict()
     changed = {key for key in trained if not torch.allclose(trained[key], before[key], atol=1e-7)}
     assert changed
     assert all(key.startswith("variance_head.") for key in changed)
@@ -255,11 +245,6 @@ def test_a_folder_that_holds_something_is_not_overwritten(splits, recipe, tmp_pa
 
 
 def test_a_dead_worker_process_is_an_error_not_a_hang(splits, recipe, tmp_path):
-    import os
-    import signal
-
-    import torch.multiprocessing as mp
-
     killed = []
 
     def kill_a_worker(info):  # once: torch raises for every death, wherever it happens to be
@@ -279,8 +264,6 @@ def test_a_dead_worker_process_is_an_error_not_a_hang(splits, recipe, tmp_path):
 def test_a_full_disk_is_one_clear_error_and_the_model_before_it_stays(
     splits, recipe, tmp_path, monkeypatch
 ):
-    from surefind.training.run_folder import RunLog
-
     write = RunLog.write
 
     def full(self, info):
@@ -294,3 +277,61 @@ def test_a_full_disk_is_one_clear_error_and_the_model_before_it_stays(
     assert "--resume" in caught.value.fix
     monkeypatch.undo()
     assert train(splits, recipe(), tmp_path / "model", resume=True).steps == 8
+
+
+def naive(batch: sf.Gaussians, catalog: Catalog, rows: list[int]) -> tuple[float, float, float]:
+    mean = batch.mean.double().numpy()
+    asks = catalog.queries or (True,) * len(catalog)
+    found = catalog.queries and [not query for query in catalog.queries]
+    found = found or (True,) * len(catalog)
+    hits, precisions, variances = [], [], []
+    for i, row in enumerate(rows):
+        others = [j for j, other in enumerate(rows) if other != row and found[other]]
+        matching = [j for j in others if catalog.labels[rows[j]] == catalog.labels[row]]
+        if not asks[row] or not matching:
+            continue
+        order = sorted(others, key=lambda j: np.square(mean[i] - mean[j]).sum())
+        precision, so_far = 0.0, 0
+        for place, j in enumerate(order[: len(matching)], start=1):
+            if j in matching:
+                so_far += 1
+                precision += so_far / place
+        hits.append(order[0] in matching)
+        precisions.append(precision / len(matching))
+        variances.append(float(batch.var[i]))
+    wrong = [v for v, hit in zip(variances, hits, strict=True) if not hit]
+    right = [v for v, hit in zip(variances, hits, strict=True) if hit]
+    pairs = [(w > r) + 0.5 * (w == r) for w in wrong for r in right]
+    return np.mean(hits), np.mean(precisions), np.mean(pairs)
+
+
+@pytest.mark.parametrize("with_roles", [False, True])
+def test_measures_are_those_of_a_plain_loop(with_roles: bool, monkeypatch):
+    monkeypatch.setattr(module, "QUERIES_AT_ONCE", 7)
+    random = torch.Generator().manual_seed(0)
+    labels = (*(f"c{i % 9}" for i in range(40)), "alone")
+    catalog = Catalog(
+        Path(),
+        tuple(f"{i}.png" for i in range(41)),
+        labels=labels,
+        queries=tuple(i % 4 == 0 for i in range(41)) if with_roles else (),
+    )
+    rows = [row for row in range(41) if row not in (4, 17)]  # two could not be read
+    mean = torch.randn(len(rows), 3, generator=random)
+    batch = sf.Gaussians(mean, 0.1 + torch.rand(len(rows), generator=random))
+    found = validate(batch, torch.tensor(rows), catalog, matches_of(catalog))
+    assert found == pytest.approx(naive(batch, catalog, rows))
+
+
+def test_kappa_is_read_as_a_precision():
+    catalog = Catalog(Path(), ("a", "b", "c", "d"), labels=("x", "x", "y", "y"))
+    mean = torch.nn.functional.normalize(torch.tensor([[1, 0], [1, 0.1], [1, 0.3], [0, 1.0]]))
+    batch = sf.VonMisesFisher(mean, torch.tensor([9.0, 8.0, 1.0, 2.0]))  # the third is wrong
+    assert validate(batch, torch.arange(4), catalog, matches_of(catalog)).variance_auroc == 1
+
+
+def test_without_an_answerable_query_there_is_nothing_to_measure():
+    catalog = Catalog(Path(), ("a", "b"), labels=("x", "y"))
+    batch = sf.Gaussians(torch.eye(2), torch.ones(2))
+    found = validate(batch, torch.arange(2), catalog, matches_of(catalog))
+    assert all(math.isnan(value) for value in found)

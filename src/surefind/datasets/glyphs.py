@@ -82,10 +82,7 @@ def _is_finished(folder: Path, settings: GlyphSettings) -> bool:
     except (OSError, ValueError) as error:
         raise InvalidFile(f"{folder}: not empty, and holds no glyphs") from error
     if found != asdict(settings):
-        raise InvalidFile(
-            f"{folder}: holds glyphs drawn with other settings: {found}",
-            fix="name another folder, or delete this one",
-        )
+        raise InvalidFile(f"{folder}: holds glyphs drawn with other settings: {found}")
     missing = [path for path in read_rows(folder / TABLE).catalog.files if not path.is_file()]
     if missing:
         raise InvalidFile(

@@ -13,6 +13,7 @@ from surefind.datasets.splits import HoldOut, Listing, Splits, divide
 from surefind.datasets.table import read_places, read_rows
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.images.catalog import Catalog
+from surefind.validation import check_number, check_whole
 
 READERS: dict[str, Callable[[Path], Listing]] = {
     "cub200": read_cub200,
@@ -46,20 +47,22 @@ def open_dataset(source: str | Path, *, val_share: float = 0.1, seed: int = 0) -
         InvalidFile: if the folder or table does not exist or cannot be read.
         SurefindError: if the images cannot be split, e.g. have no classes.
     """
-    if not 0 <= val_share < 1:
-        raise InvalidArgument(
-            "val_share", expected="a share from 0 to below 1", got=repr(val_share)
-        )
-    if seed < 0:
-        raise InvalidArgument("seed", expected="0 or more", got=repr(seed))
+    check_number("val_share", val_share, "a share from 0 to below 1", lambda x: 0 <= x < 1)
+    check_whole("seed", seed, smallest=0)
     return _split(*find_reader(source), HoldOut(val_share, seed))
 
 
 def read_catalog(source: str | Path) -> Catalog:
-    """Return all images of a source (see `open_dataset`), without splits; labels are optional.
+    """Return all images of a source, without splits; labels are optional.
+
+    Args:
+        source: as for `open_dataset`.
+
+    Returns:
+        One row per image.
 
     Raises:
-        InvalidArgument, InvalidFile: as `open_dataset`.
+        SurefindError: as `open_dataset`.
     """
     name, place = find_reader(source)
     return READERS[name](place).catalog
@@ -68,8 +71,14 @@ def read_catalog(source: str | Path) -> Catalog:
 def read_foreign(source: str | Path) -> Catalog:
     """Return the test split of a source that has splits of its own, else all its images.
 
+    Args:
+        source: as for `open_dataset`.
+
+    Returns:
+        One row per image.
+
     Raises:
-        InvalidArgument, InvalidFile: as `open_dataset`.
+        SurefindError: as `open_dataset`.
     """
     name, place = find_reader(source)
     listing = READERS[name](place)

@@ -19,15 +19,22 @@ SLACK = 0.1  # deviation from the wanted share, to lose fewer images to the gap
 class Splits:
     """Train, validation and test catalogs, which share no image and no class.
 
+    Args:
+        name: of the data set.
+        train: images to train on; may be empty.
+        val: whole classes (or an area) held out of the training split; may be empty.
+        test: images to test on.
+        foreign: images that belong to no class of the others.
+
     Raises:
         SurefindError: if an image or a class is in two of them.
     """
 
     name: str
-    train: Catalog  # may be empty
-    val: Catalog  # whole classes (or an area) held out of the training split; may be empty
+    train: Catalog
+    val: Catalog
     test: Catalog
-    foreign: Catalog | None = None  # images that belong to no class of the others
+    foreign: Catalog | None = None
 
     def __post_init__(self) -> None:
         known = {s: catalog for s in SPLITS if (catalog := getattr(self, s)) is not None}
@@ -106,10 +113,7 @@ def _given_splits(listing: Listing, hold_out: HoldOut) -> Splits:
     if not len(test):
         test, val = val, test
     if not len(test):
-        raise SurefindError(
-            f"{name}: no image in the split 'test' of {catalog.root}",
-            fix="add some; read_catalog needs no splits",
-        )
+        raise SurefindError(f"{name}: no image in the split 'test' of {catalog.root}")
     for split, some in (("train", train), ("test", test)):
         if some.labels:
             _check_classes(f"{name}, {split}", some)

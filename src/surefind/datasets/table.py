@@ -10,22 +10,24 @@
 
 Other columns are ignored. A column must be filled in every row, except label and role in rows of
 the split `foreign`: such an image has a class of its own, and is a query.
+
+This is the only module that imports the optional package pyarrow.
 """
 
 import csv
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from importlib import import_module
 from math import isfinite
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.datasets.parquet import read_parquet
 from surefind.datasets.splits import SPLITS, Listing
-from surefind.errors import InvalidFile
+from surefind.errors import InvalidFile, SurefindError
 from surefind.images.catalog import Catalog
 
 FAR_M = 1e9  # metres; beyond any projection on Earth
@@ -134,11 +136,30 @@ def _read_csv(file: Path) -> tuple[list[str], list[list[str]], tuple[int, ...]]:
                 rows.append([cell.strip() for cell in cells])
                 lines.append(reader.line_num)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InvalidFile(
-            f"{file}: cannot be read as CSV: {error}",
-            fix="save it as comma-separated UTF-8 text",
-        ) from error
+        raise InvalidFile(f"{file}: cannot be read as CSV: {error}") from error
     return header, rows, tuple(lines)
+
+
+def read_parquet(file: Path) -> tuple[list[str], list[list[str]]]:
+    """Return column names and rows, every value as text; a missing value is empty."""
+    parquet = pyarrow_package("pyarrow.parquet", file)
+    try:
+        table = parquet.read_table(file)
+    except (OSError, ValueError) as error:  # pyarrow's errors derive from these
+        raise InvalidFile(f"{file}: cannot be read as Parquet: {error}") from error
+    columns = [["" if value is None else str(value) for value in c.to_pylist()] for c in table]
+    return table.column_names, [list(row) for row in zip(*columns, strict=True)]
+
+
+def pyarrow_package(name: str, file: Path | str) -> Any:
+    """Import a module of pyarrow, or raise an error that names the extra."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise SurefindError(
+            f"{file}: Parquet files need the package pyarrow",
+            fix="pip install 'surefind[parquet]', or use a .csv",
+        ) from error
 
 
 def read_places(file: Path) -> Listing:

@@ -2,9 +2,8 @@
 
 from surefind.encoders.backbone import Backbone, build_backbone, known_backbones
 from surefind.encoders.config import EncoderConfig
-from surefind.encoders.encoder import Encoder
+from surefind.encoders.encoder import Encoder, McDropoutEncoder
 from surefind.encoders.image_encoder import EncodedImages
-from surefind.encoders.mc_dropout import McDropoutEncoder
 
 __all__ = [
     "Backbone",

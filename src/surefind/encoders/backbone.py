@@ -59,6 +59,11 @@ class TinyConvNet(nn.Module):
 class Backbone(nn.Module):
     """Feature extractor: pixels (N, 3, S, S) to features (N, C, H, W), or (N, C, T, 1) of tokens.
 
+    Args:
+        model: network with `forward_features` and `num_features`, as timm's have.
+        name: of the model, for messages.
+        default_preprocessing: that of the published weights.
+
     Raises:
         InvalidArgument: in `forward`, if the model has no such feature map.
     """
@@ -70,7 +75,7 @@ class Backbone(nn.Module):
         self.model = model
         self.name = name
         self.channels = int(cast("Any", model).num_features)
-        self.default_preprocessing = default_preprocessing  # of the published weights
+        self.default_preprocessing = default_preprocessing
         self._channels_are_last = getattr(model, "output_fmt", "NCHW") == "NHWC"
         self._other_tokens = int(getattr(model, "num_prefix_tokens", 0))  # class tokens
 

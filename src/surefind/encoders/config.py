@@ -29,27 +29,38 @@ _INITIAL_SPREAD = 0.1  # D * var at the start: a tenth of the squared length of 
 class EncoderConfig:
     """Backbone, heads and preprocessing of an encoder.
 
+    Args:
+        backbone: a name of `known_backbones`.
+        dim: numbers per image: mean and one variance; all for the mean of "point".
+        family: "gaussian", "von-mises-fisher", or "point" for a mean without variance.
+        dropout: inside the backbone, which must have dropout.
+        head_dropout: before the linear layers of the heads.
+        unit_pooling: whether pooled features have length 1 in the mean head.
+        unit_means: whether Gaussian means are divided by their length.
+        mean_scale: whether Gaussian means are multiplied by one trained positive number.
+        variance_layer_norm: whether pooled features are standardised in the variance head.
+        variance_hidden: width of the variance head; by default at most 512.
+        variance_floor: no variance is smaller.
+        initial_var: by default 0.1 / D, a tenth of the squared length of unit means.
+        preprocessing: by default that of the backbone's weights.
+
     Raises:
         InvalidArgument: if a value is not valid.
     """
 
-    backbone: str = "resnet50"  # a name of `known_backbones`
-    # numbers per image: mean and one variance; all for the mean of "point"
+    backbone: str = "resnet50"
     dim: Annotated[int, Field(ge=2, le=_MOST)] = 512
-    family: str = "gaussian"  # "von-mises-fisher", or "point" for a mean without variance
-    dropout: Rate = 0.0  # inside the backbone, which must have dropout
-    head_dropout: Rate = 0.0  # before the linear layers of the heads
-    unit_pooling: bool = True  # pooled features of length 1 in the mean head
-    unit_means: bool = True  # Gaussian means divided by their length; False: left free
-    mean_scale: bool = True  # Gaussian means times one trained positive number
-    variance_layer_norm: bool = True  # of pooled features in the variance head
-    # width of the variance head; None: at most 512
+    family: str = "gaussian"
+    dropout: Rate = 0.0
+    head_dropout: Rate = 0.0
+    unit_pooling: bool = True
+    unit_means: bool = True
+    mean_scale: bool = True
+    variance_layer_norm: bool = True
     variance_hidden: Annotated[int, Field(ge=1, le=_MOST)] | None = None
-    # no variance is smaller
     variance_floor: Annotated[float, Field(ge=SMALLEST_SPREAD, lt=LARGEST_SPREAD)] = 1e-6
-    # None: 0.1 / D, a tenth of the squared length of unit means
     initial_var: Annotated[float, Field(ge=0, lt=LARGEST_SPREAD)] | None = None
-    preprocessing: Preprocessing | None = None  # None: as the backbone's weights were trained
+    preprocessing: Preprocessing | None = None
 
     def __post_init__(self) -> None:
         check_choice("family", self.family, FAMILIES)
@@ -65,6 +76,7 @@ class EncoderConfig:
 
     @property
     def has_variance(self) -> bool:
+        """Whether images have a variance of their own."""
         return self.family != "point"
 
     @property
@@ -74,6 +86,7 @@ class EncoderConfig:
 
     @property
     def starting_var(self) -> float:
+        """Variance before training."""
         return _INITIAL_SPREAD / self.mean_dim if self.initial_var is None else self.initial_var
 
     def distributions(self, mean: Tensor, var: Tensor) -> Embeddings:

@@ -1,17 +1,18 @@
-"""Encoder: backbone, mean head and variance head."""
+"""Encoder: backbone, mean head and variance head; or the variance of passes with dropout."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 
-from surefind.embeddings import Embeddings
+from surefind.embeddings import SMALLEST_SPREAD, Embeddings, Gaussians
 from surefind.encoders import serialization
 from surefind.encoders.backbone import Backbone, build_backbone
 from surefind.encoders.config import EncoderConfig
@@ -19,12 +20,19 @@ from surefind.encoders.heads import MeanHead, VarianceHead, log_map
 from surefind.encoders.hub import check_hub_id, model_folder, pack, upload, whole
 from surefind.encoders.image_encoder import ImageEncoder, evaluating
 from surefind.encoders.model_card import model_card
+from surefind.errors import InvalidArgument
+from surefind.validation import check_whole
 
 POINT_VAR = 1e-8  # of embeddings without variance: far below any distance between images
 
 
 class Encoder(ImageEncoder, nn.Module):
-    """Embed images as `Gaussians` or `VonMisesFisher`; made by `create` or `load`."""
+    """Embed images as `Gaussians` or `VonMisesFisher`; made by `create` or `load`.
+
+    Args:
+        config: heads and preprocessing.
+        backbone: feature extractor, with its weights.
+    """
 
     base_model = ""  # hub id of the backbone's pretrained weights
     card = ""  # model card, if it was loaded
@@ -71,8 +79,11 @@ class Encoder(ImageEncoder, nn.Module):
             weights: start from a local safetensors file.
             seed: of random weights.
 
+        Returns:
+            The encoder, in training mode.
+
         Raises:
-            InvalidArgument, InvalidFile, SurefindError: as `build_backbone`.
+            SurefindError: as `build_backbone`.
         """
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
@@ -96,6 +107,9 @@ class Encoder(ImageEncoder, nn.Module):
         Args:
             model: folder; or, if it does not exist, `owner/name[@revision]` on the hub.
             revision: branch, tag or commit on the hub.
+
+        Returns:
+            The encoder, in evaluation mode.
 
         Raises:
             InvalidFile: if there is no such model, or it is damaged.
@@ -172,10 +186,6 @@ class Encoder(ImageEncoder, nn.Module):
         return serialization.fingerprint(self.config, self.state_dict())
 
     @property
-    def has_variance(self) -> bool:
-        return self.config.has_variance
-
-    @property
     def scale(self) -> Tensor | None:
         """Trained factor of Gaussian means."""
         return None if self.log_scale is None else self.log_scale.exp()
@@ -213,9 +223,6 @@ class Encoder(ImageEncoder, nn.Module):
         var = self.variance_head(logs).float()
         return (mean if self.scale is None else self.scale * mean), var
 
-    def empty(self) -> Embeddings:
-        return self.config.distributions(torch.empty(0, self.config.mean_dim), torch.empty(0))
-
     @torch.no_grad()
     def start_at_length_one(self, pooled: Tensor) -> None:
         """Initialise the scale so that free means have length 1 on average, as the prior has.
@@ -225,3 +232,100 @@ class Encoder(ImageEncoder, nn.Module):
         if self.log_scale is not None and not self.config.unit_means:
             squared = self.mean_head.linear(pooled).square().sum(dim=1).mean()
             self.log_scale.fill_(-0.5 * squared.log())
+
+
+class McDropoutEncoder(ImageEncoder):
+    """Mean and variance (per dimension) of the unit means of several passes with dropout.
+
+    In a pass all images lose the same units, so that embeddings do not depend on the batch.
+    Only dropout is active; batch norm is in evaluation mode. Gal and Ghahramani 2016.
+
+    Args:
+        encoder: an encoder with dropout.
+        passes: number of passes, at least 2.
+        seed: of the dropout masks; the global random state is not changed.
+
+    Raises:
+        InvalidArgument: if the encoder has no dropout, or `passes` is less than 2.
+    """
+
+    def __init__(self, encoder: Encoder, *, passes: int = 50, seed: int = 0) -> None:
+        check_whole("passes", passes, smallest=2)
+        self.encoder, self.passes, self.seed = encoder, passes, seed
+        self.config = encoder.config
+        self.preprocessing, self.trained_with = encoder.preprocessing, encoder.trained_with
+        self._dropping = {part for part in encoder.modules() if _drops(part)}
+        if not self._dropping:
+            raise InvalidArgument(
+                "encoder", expected="an encoder with dropout", got="none in its backbone or heads"
+            )
+
+    def embed_pixels(self, pixels: Tensor) -> Gaussians:
+        encoder = self.encoder
+        dropout = _SharedDropout(torch.Generator(self.device).manual_seed(self.seed))
+        with self.evaluating(), dropout:
+            features = encoder.features(pixels)
+            only_heads_drop = not dropout.used
+            means = [functional.normalize(encoder.embed(features).mean, dim=1)]
+            for _ in range(self.passes - 1):
+                if not only_heads_drop:
+                    features = encoder.features(pixels)
+                means.append(functional.normalize(encoder.embed(features).mean, dim=1))
+        stacked = torch.stack(means)
+        var = stacked.var(dim=0).mean(dim=1).clamp(min=SMALLEST_SPREAD)
+        return Gaussians(stacked.mean(dim=0), var)
+
+    @property
+    def fingerprint(self) -> str:
+        return f"{self.encoder.fingerprint}-mc{self.passes}-{self.seed}"
+
+    @property
+    def has_variance(self) -> bool:
+        return True
+
+    @property
+    def device(self) -> torch.device:
+        return self.encoder.device
+
+    def empty(self) -> Gaussians:
+        return Gaussians(torch.empty(0, self.config.mean_dim), torch.empty(0))
+
+    def evaluating(self) -> AbstractContextManager[None]:
+        return evaluating(self.encoder, but=self._dropping)
+
+
+class _SharedDropout(TorchFunctionMode):
+    """Dropout whose mask is drawn once for all rows of a batch."""
+
+    def __init__(self, generator: torch.Generator) -> None:
+        super().__init__()
+        self.generator, self.used = generator, False
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        if func is not functional.dropout:
+            return func(*args, **(kwargs or {}))
+        return self._dropout(*args, **(kwargs or {}))
+
+    def _dropout(
+        self, features: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+    ) -> Tensor:
+        if not training or p == 0:
+            return features
+        self.used = True
+        shape = (1, *features.shape[1:])
+        noise = torch.rand(shape, generator=self.generator, device=features.device)
+        return features * (noise >= p) / (1 - p)
+
+
+def _drops(part: nn.Module) -> bool:
+    """Whether a module is dropout, or applies it by function as timm's dense layers do."""
+    if isinstance(part, nn.Dropout):
+        return part.p > 0
+    drop_rate = getattr(part, "drop_rate", 0.0)
+    return isinstance(drop_rate, float) and drop_rate > 0

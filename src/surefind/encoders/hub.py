@@ -66,11 +66,7 @@ def model_folder(model: str | Path, *, revision: str | None = None, onnx: bool =
     hub_id = None if isinstance(model, Path) else read_hub_id(model)
     if hub_id is None or (Path(model).exists() and not explicit):
         if revision is not None:
-            raise InvalidArgument(
-                "revision",
-                expected="none for a folder",
-                got=repr(revision),
-            )
+            raise InvalidArgument("revision", expected="none for a folder", got=repr(revision))
         return Path(model)
     if not explicit and Path(hub_id.repo).parent.is_dir():
         raise InvalidFile(

@@ -16,6 +16,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from surefind.embeddings import Embeddings
+from surefind.encoders.config import EncoderConfig
 from surefind.images.decode import ImageRejected, ImageSource
 from surefind.images.loader import Batch, Loader, Rejection, TooManyRejected
 from surefind.images.preprocess import Preprocessing
@@ -25,16 +26,23 @@ _THREAD_START_SECONDS = 60
 
 
 class EncodedImages(NamedTuple):
-    """Embeddings of the images that could be read, and the images that could not."""
+    """Embeddings of the images that could be read, and the images that could not.
+
+    Attributes:
+        embeddings: On the CPU.
+        rows: Image of each embedding, (n,) int64.
+        rejected: Images that could not be read, with the reasons.
+    """
 
     embeddings: Embeddings
-    rows: Tensor  # (n,) int64, the image of each embedding
+    rows: Tensor
     rejected: list[Rejection]
 
 
 class ImageEncoder(ABC):
     """Base class of encoders."""
 
+    config: EncoderConfig
     preprocessing: Preprocessing
     runtime: ClassVar[str] = "torch"  # with equal fingerprints, embeddings may differ by rounding
     trained_with: frozenset[str] = frozenset()  # hashes of the training classes, if known
@@ -50,17 +58,17 @@ class ImageEncoder(ABC):
         """Hash, equal for two encoders only if their embeddings are comparable."""
 
     @property
-    @abstractmethod
     def has_variance(self) -> bool:
         """False if the variance is a constant."""
+        return self.config.has_variance
 
     @abstractmethod
     def embed_pixels(self, pixels: Tensor) -> Embeddings:
         """Embed normalised pixels (N, 3, S, S)."""
 
-    @abstractmethod
     def empty(self) -> Embeddings:
         """Embeddings of no image."""
+        return self.config.distributions(torch.empty(0, self.config.mean_dim), torch.empty(0))
 
     @abstractmethod
     def evaluating(self) -> AbstractContextManager[None]:

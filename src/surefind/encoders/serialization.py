@@ -92,10 +92,8 @@ def read_config(folder: Path) -> Saved:
     except (ValueError, RecursionError) as error:
         raise InvalidFile(f"{path} is not valid JSON: {error}", fix=_SAVE_AGAIN) from error
     if facts.get("schema") != SCHEMA:
-        raise InvalidFile(
-            f"{path} has schema {facts.get('schema')!r}, this version reads {SCHEMA}",
-            fix="load it with the version of surefind that wrote it",
-        )
+        found = facts.get("schema")
+        raise InvalidFile(f"{path} has schema {found!r}, this version reads {SCHEMA}")
     if set(facts) != _KEYS or not isinstance(facts["config"], dict):
         raise InvalidFile(
             f"{path} has the entries {sorted(facts)}, expected {sorted(_KEYS)}", fix=_SAVE_AGAIN

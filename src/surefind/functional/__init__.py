@@ -14,11 +14,11 @@ if TYPE_CHECKING:
         expected_distance,
         hit_distances,
         hit_match_probability,
+        kl_to_prior,
         match_probability,
         paired_distance_variance,
         squared_distances,
     )
-    from surefind.functional.divergence import kl_to_prior
     from surefind.functional.fusion import expand, fuse
     from surefind.functional.ranking import gallery_vectors, query_vectors, ranking_keys
     from surefind.functional.triplet import (
@@ -38,7 +38,7 @@ _HOME = {
     "gallery_vectors": "ranking",
     "hit_distances": "distance",
     "hit_match_probability": "distance",
-    "kl_to_prior": "divergence",
+    "kl_to_prior": "distance",
     "match_probability": "distance",
     "nearer_probability": "triplet",
     "paired_distance_variance": "distance",

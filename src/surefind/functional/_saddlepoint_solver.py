@@ -33,19 +33,11 @@ def terms_at_saddlepoint(law: ChiSquares, gap: Tensor) -> list[Term]:
         return [Term(law.up, law.up_shift, s, p, s / (2 * law.up * p))]
     up, down = _solve(law.up, law.up_shift, law.down, law.down_shift, gap, law.dof)
     t = up[0] / (2 * law.up * up[1])
-    return [
-        Term(law.up, law.up_shift, *up, t),
-        Term(-law.down, law.down_shift, *down, t),
-    ]
+    return [Term(law.up, law.up_shift, *up, t), Term(-law.down, law.down_shift, *down, t)]
 
 
 def _solve(
-    up: Tensor,
-    up_shift: Tensor,
-    down: Tensor,
-    down_shift: Tensor,
-    gap: Tensor,
-    dof: int,
+    up: Tensor, up_shift: Tensor, down: Tensor, down_shift: Tensor, gap: Tensor, dof: int
 ) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
     r"""Solve K1(t) = mean + gap; returns (s, p) of both chi-squares.
 

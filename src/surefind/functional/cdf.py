@@ -5,10 +5,28 @@ import math
 import torch
 from torch import Tensor
 
+from surefind.errors import InvalidArgument
 from surefind.functional._saddlepoint_solver import terms_at_saddlepoint
 from surefind.functional.normal import log_normal_cdf
 from surefind.functional.quadratic_form import QuadraticForm, chi_squares
 from surefind.functional.saddlepoint import log_cdf_saddlepoint
+from surefind.validation import check_choice
+
+METHODS = ("clt", "saddlepoint", "exact")
+_NODES = 1200  # of the trapezium rule; half as many already agree to 1e-12 for D >= 2
+_REACH = 40.0  # of the path parameter: sinh(40) standard deviations
+_BATCH = 1 << 9  # elements at once: 10 MB for each intermediate result
+
+
+def check_method(method: str, *, on_sphere: bool) -> None:
+    check_choice("method", method, METHODS)
+    if on_sphere and method == "exact":
+        raise InvalidArgument(
+            "method",
+            expected="'clt' or 'saddlepoint' for von Mises-Fisher embeddings",
+            got="'exact'",
+            fix="use 'saddlepoint', or the approximation of .as_gaussians()",
+        )
 
 
 def log_cdf(form: QuadraticForm, gap: Tensor, method: str) -> Tensor:
@@ -16,11 +34,6 @@ def log_cdf(form: QuadraticForm, gap: Tensor, method: str) -> Tensor:
     if method == "clt":
         return log_normal_cdf(gap, form.var)
     return (log_cdf_exact if method == "exact" else log_cdf_saddlepoint)(form, gap)
-
-
-_NODES = 1200  # of the trapezium rule; half as many already agree to 1e-12 for D >= 2
-_REACH = 40.0  # of the path parameter: sinh(40) standard deviations
-_BATCH = 1 << 9  # elements at once: 10 MB for each intermediate result
 
 
 def log_cdf_exact(form: QuadraticForm, gap: Tensor) -> Tensor:

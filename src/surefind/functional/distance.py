@@ -1,4 +1,4 @@
-"""Distances between embeddings: of means, expected, variance, probability below a radius."""
+"""Distances between embeddings, and their divergence from a prior."""
 
 import math
 from typing import Any, NamedTuple
@@ -7,13 +7,12 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from surefind.embeddings import Embeddings, Gaussians
+from surefind.embeddings import Embeddings, Gaussians, check_embeddings, check_pair
 from surefind.errors import InvalidArgument
 from surefind.functional._autograd import call
-from surefind.functional._checks import check_method, check_pair
-from surefind.functional.cdf import log_cdf
+from surefind.functional.cdf import check_method, log_cdf
 from surefind.functional.quadratic_form import QuadraticForm
-from surefind.functional.vmf import InnerProduct, Partner, sphere_terms
+from surefind.functional.vmf import InnerProduct, Partner, kl_to_uniform, sphere_terms
 from surefind.validation import check_number, check_whole
 
 BLOCK = 1_000_000  # entries of means at once: 8 MB
@@ -31,6 +30,9 @@ def squared_distances(x: Tensor, y: Tensor) -> Tensor:
 
     Returns:
         Squared distances, (N, M), in the type of `x`.
+
+    Raises:
+        InvalidArgument: If the shapes do not fit.
     """
     if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
         raise InvalidArgument(
@@ -110,6 +112,9 @@ def expected_distance(query: Embeddings, gallery: Embeddings) -> Tensor:
 
     Returns:
         Expected squared distances, (N, M).
+
+    Raises:
+        InvalidArgument: If family or dimension of the two differ.
     """
     check_pair(query, gallery)
     between = squared_distances(query.mean, gallery.mean)
@@ -128,6 +133,9 @@ def distance_variance(query: Embeddings, gallery: Embeddings) -> Tensor:
 
     Returns:
         Variances of the squared distance, (N, M).
+
+    Raises:
+        InvalidArgument: If family or dimension of the two differ.
     """
     check_pair(query, gallery)
     between = squared_distances(query.mean, gallery.mean)
@@ -143,6 +151,9 @@ def paired_distance_variance(query: Embeddings, other: Embeddings) -> Tensor:
 
     Returns:
         Variances of the squared distance, (N,).
+
+    Raises:
+        InvalidArgument: If family, dimension or number of the two differ.
     """
     check_pair(query, other, "query, other")
     if len(query) != len(other):
@@ -169,18 +180,56 @@ def match_probability(
 
     Returns:
         Probabilities, (N, M).
+
+    Raises:
+        InvalidArgument: If family or dimension differ, or radius or method is not valid.
     """
     check_pair(query, gallery)
     between = squared_distances(query.mean, gallery.mean)
     return _match(query.spread[:, None], gallery, between, radius=radius, method=method)
 
 
-class HitDistances(NamedTuple):
-    """Squared distances from each query to its hits, (N, K) each."""
+def kl_to_prior(batch: Embeddings, prior_var: float | None = None) -> Tensor:
+    r"""KL(embedding || prior) of each image.
 
-    distance: Tensor  # between the means
-    expected: Tensor  # E|q - x|^2
-    std: Tensor  # of |q - x|^2
+        Gaussians, prior N(0, v0 I):  [D v/v0 + |mu|^2 / v0 - D - D log(v/v0)] / 2
+        von Mises-Fisher, uniform:    kappa A - log 0F1(; D/2; kappa^2 / 4)
+
+    The default prior N(0, I/D) concentrates on the unit sphere, so that neither family needs a
+    separate normalisation of its means.
+
+    Args:
+        batch: N embeddings.
+        prior_var: Variance v0 of the Gaussian prior; 1/D by default.
+
+    Returns:
+        Divergences, (N,).
+
+    Raises:
+        InvalidArgument: If `batch` is no embeddings.
+    """
+    check_embeddings("batch", batch)
+    if not isinstance(batch, Gaussians):
+        return kl_to_uniform(batch.spread, batch.dim)
+    dim = batch.dim
+    precision = dim if prior_var is None else 1 / prior_var
+    relative = precision * batch.var
+    squared_length = precision * batch.mean.square().sum(1)
+    return 0.5 * (dim * (relative - 1 - relative.log()) + squared_length)
+
+
+class HitDistances(NamedTuple):
+    """Squared distances from each query to its hits, (N, K) each.
+
+    Attributes:
+        distance: Between the means.
+        expected: E|q - x|^2.
+        std: Standard deviation of |q - x|^2.
+    """
+
+    distance: Tensor
+    expected: Tensor
+    std: Tensor
 
 
 def hit_distances(query: Embeddings, gallery: Embeddings, *, per_query: int) -> HitDistances:
@@ -193,9 +242,11 @@ def hit_distances(query: Embeddings, gallery: Embeddings, *, per_query: int) -> 
 
     Returns:
         Distances, (N, K) each.
+
+    Raises:
+        InvalidArgument: If family or dimension differ, or there are not K hits per query.
     """
-    query, gallery = _hits(query, gallery, per_query)
-    spread, between = _hit_pairs(query, gallery, per_query)
+    gallery, spread, between = _hit_pairs(query, gallery, per_query)
     of_pairs = (
         between,
         _expected(spread, gallery, between),
@@ -223,9 +274,11 @@ def hit_match_probability(
 
     Returns:
         Probabilities, (N, K).
+
+    Raises:
+        InvalidArgument: As `hit_distances`, or if radius or method is not valid.
     """
-    query, gallery = _hits(query, gallery, per_query)
-    spread, between = _hit_pairs(query, gallery, per_query)
+    gallery, spread, between = _hit_pairs(query, gallery, per_query)
     probability = _match(spread, gallery, between, radius=radius, method=method)
     return probability.reshape(len(query), per_query)
 
@@ -269,7 +322,10 @@ def _inner_product(kappa: Tensor, gallery: Embeddings, between: Tensor) -> Inner
     return InnerProduct(q, [partner], x.length**2, along, gallery.dim)
 
 
-def _hits(query: Embeddings, gallery: Embeddings, per_query: int) -> tuple[Embeddings, Embeddings]:
+def _hit_pairs(
+    query: Embeddings, gallery: Embeddings, per_query: int
+) -> tuple[Embeddings, Tensor, Tensor]:
+    """The N K hits in float64; for each, the query's spread and the squared distance of means."""
     check_pair(query, gallery)
     check_whole("per_query", per_query)
     if len(gallery) != len(query) * per_query:
@@ -278,15 +334,11 @@ def _hits(query: Embeddings, gallery: Embeddings, per_query: int) -> tuple[Embed
             expected=f"{len(query) * per_query} rows, {per_query} for each query",
             got=str(len(gallery)),
         )
-    return query.detach().to(torch.float64), gallery.detach().to(torch.float64)
-
-
-def _hit_pairs(query: Embeddings, gallery: Embeddings, per_query: int) -> tuple[Tensor, Tensor]:
-    """The query's spread and the squared distance of means, for each of the N K hits."""
+    query, gallery = (batch.detach().to(torch.float64) for batch in (query, gallery))
     between = [query.mean.new_empty(0)]
     size = max(1, BLOCK // (per_query * query.dim))
     for start in range(0, len(query), size):
         hits = gallery.mean[start * per_query : (start + size) * per_query]
         away = hits.reshape(-1, per_query, query.dim) - query.mean[start : start + size, None]
         between.append(away.square().sum(-1).flatten())
-    return query.spread.repeat_interleave(per_query), torch.cat(between)
+    return gallery, query.spread.repeat_interleave(per_query), torch.cat(between)

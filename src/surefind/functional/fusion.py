@@ -1,12 +1,17 @@
 """Fusion of several views of one thing, and query expansion."""
 
 import torch
-from torch import Tensor
 from torch.nn.functional import normalize
 
-from surefind.embeddings import LARGEST_SPREAD, SMALLEST_SPREAD, Embeddings, Gaussians
+from surefind.embeddings import (
+    LARGEST_SPREAD,
+    SMALLEST_SPREAD,
+    Embeddings,
+    Gaussians,
+    check_embeddings,
+    check_pair,
+)
 from surefind.errors import InvalidArgument
-from surefind.functional._checks import check_embeddings, check_pair
 from surefind.validation import check_number
 
 
@@ -28,6 +33,9 @@ def fuse(views: Embeddings, *, correlation: float = 0.0) -> Embeddings:
     Returns:
         One embedding.
 
+    Raises:
+        InvalidArgument: If there is no view, or the correlation is not from 0 to 1.
+
     >>> view = Gaussians(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([0.1, 0.3]))
     >>> fuse(view)
     Gaussians(mean=tensor([[0.7500, 0.2500]]), var=tensor([0.0750]))
@@ -43,22 +51,18 @@ def fuse(views: Embeddings, *, correlation: float = 0.0) -> Embeddings:
         mean = (precision / precision.sum()) @ wide.mean
         spread = dependence / precision.sum()
     else:
-        mean, length = _direction(wide)
+        total = wide.spread @ wide.mean
+        length = total.norm()
+        if length > 1e-12 * wide.spread.sum():
+            mean = total / length
+        else:  # the views cancel out
+            mean, length = wide.mean[0], torch.zeros_like(length)
         spread = length / dependence
     # The sharpest views that embeddings may hold fuse to something sharper.
     low, high = SMALLEST_SPREAD, LARGEST_SPREAD
     bounds = (low, high) if isinstance(wide, Gaussians) else (1 / high, 1 / low)
     spread = spread.clamp(*bounds)
     return views.replace(*(x[None].to(views.mean.dtype) for x in (mean, spread)))
-
-
-def _direction(views: Embeddings) -> tuple[Tensor, Tensor]:
-    """Direction and length of sum(kappa_i mu_i); the first view's direction if they cancel out."""
-    total = views.spread @ views.mean
-    length = total.norm()
-    if length <= 1e-12 * views.spread.sum():
-        return views.mean[0], torch.zeros_like(length)
-    return total / length, length
 
 
 def expand(
@@ -84,6 +88,9 @@ def expand(
 
     Returns:
         N embeddings.
+
+    Raises:
+        InvalidArgument: If families, dimensions or numbers of rows do not fit.
     """
     check_pair(query, neighbours, "query, neighbours")
     check_number("alpha", alpha, "a number from 0 on", lambda x: 0 <= x < 1e6)

@@ -7,8 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from surefind.embeddings import FAMILIES, Embeddings, Gaussians
-from surefind.functional._checks import check_embeddings
+from surefind.embeddings import FAMILIES, Embeddings, Gaussians, check_embeddings
 from surefind.functional.vmf import sphere_terms
 from surefind.validation import check_choice
 
@@ -33,6 +32,9 @@ def gallery_vectors(gallery: Embeddings) -> Tensor:
 
     Returns:
         Vectors, (M, D + 1).
+
+    Raises:
+        InvalidArgument: If `gallery` is no embeddings.
     """
     check_embeddings("gallery", gallery)
     if isinstance(gallery, Gaussians):
@@ -50,6 +52,9 @@ def query_vectors(query: Embeddings) -> Tensor:
 
     Returns:
         Vectors, (N, D + 1).
+
+    Raises:
+        InvalidArgument: If `query` is no embeddings.
     """
     check_embeddings("query", query)
     return torch.cat([query.mean, query.mean.new_zeros(len(query), 1)], dim=1)
@@ -76,6 +81,9 @@ def ranking_keys(
 
     Returns:
         Keys, (Q, K).
+
+    Raises:
+        InvalidArgument: If family or ranking is unknown.
     """
     check_choice("family", family, tuple(FAMILIES))
     check_choice("ranking", ranking, RANKINGS)

@@ -168,12 +168,7 @@ class _Part(NamedTuple):
         power.mul_(b)
         k4 = (12 * noncentral).add_(3 * dof).mul_(power)
         power.mul_(b)
-        return cls(
-            term,
-            dof,
-            b,
-            (k2, k3, k4, noncentral.mul_(60).add_(12 * dof).mul_(power)),
-        )
+        return cls(term, dof, b, (k2, k3, k4, noncentral.mul_(60).add_(12 * dof).mul_(power)))
 
     def slopes(
         self,

@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from surefind.embeddings import Embeddings, VonMisesFisher
+from surefind.embeddings import Embeddings, VonMisesFisher, check_pair
 from surefind.errors import InvalidArgument
-from surefind.functional._checks import check_method, check_pair
-from surefind.functional.cdf import log_cdf
+from surefind.functional.cdf import check_method, log_cdf
 from surefind.functional.normal import log_normal_cdf
 from surefind.functional.quadratic_form import QuadraticForm
 from surefind.functional.vmf import InnerProduct, Partner, SphereTerms, sphere_terms
@@ -21,7 +20,12 @@ SPHERE_MOMENTS = ("exact", "gaussian")
 
 
 class Moments(NamedTuple):
-    """Mean and variance of tau, one pair per triplet."""
+    """Mean and variance of tau = |a - p|^2 - |a - n|^2 for each triplet.
+
+    Attributes:
+        mean: E[tau], (T,).
+        var: Var[tau], (T,).
+    """
 
     mean: Tensor
     var: Tensor
@@ -85,6 +89,9 @@ def triplet_moments(
 
     Returns:
         Mean and variance, (T,) each.
+
+    Raises:
+        InvalidArgument: If families, dimensions or numbers of rows differ.
     """
     return moments(triplets_of(anchor, positive, negative, sphere=sphere), centred=centred)
 
@@ -113,6 +120,9 @@ def triplet_log_prob(
 
     Returns:
         Log-probabilities, (T,).
+
+    Raises:
+        InvalidArgument: As `triplet_moments`, or if margin or method is not valid.
     """
     triplets = triplets_of(anchor, positive, negative, sphere=sphere)
     return log_prob(triplets, margin=margin, method=method, centred=centred)
@@ -131,16 +141,15 @@ def nearer_probability(
 
     Returns:
         Probabilities, (T,).
+
+    Raises:
+        InvalidArgument: As `triplet_log_prob`.
     """
     return triplet_log_prob(query, near, far, method=method).exp()
 
 
 def triplets_of(
-    anchor: Embeddings,
-    positive: Embeddings,
-    negative: Embeddings,
-    *,
-    sphere: str = "exact",
+    anchor: Embeddings, positive: Embeddings, negative: Embeddings, *, sphere: str = "exact"
 ) -> Triplets:
     """Reduce rows of embeddings to squared distances and spread terms."""
     check_pair(anchor, positive, "anchor, positive")

@@ -69,11 +69,7 @@ class _Bessel(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(
-        ctx: Any,
-        by_length: Tensor,
-        by_along: Tensor,
-        by_bend: Tensor,
-        by_divergence: Tensor,
+        ctx: Any, by_length: Tensor, by_along: Tensor, by_bend: Tensor, by_divergence: Tensor
     ) -> tuple[Tensor, None]:
         kappa, first, second, third = ctx.saved_tensors
         slope = by_length * first + by_along * second + by_bend * third
@@ -150,11 +146,7 @@ def _debye_polynomials(order: float) -> tuple[Polynomial, Polynomial, Polynomial
         g.append(u[k] - sum((j / k * g[j] * u[k - j] for j in range(1, k)), Polynomial([0.0])))
     series = sum((g[k] / order**k for k in range(1, len(g))), Polynomial([0.0]))
     y = p**2 / 2 + p**3 * series.deriv()
-    return (
-        (series - series(1.0)) // (p - 1),
-        y,
-        (p * (1 - p**2) * y.deriv() - y) / order,
-    )
+    return ((series - series(1.0)) // (p - 1), y, (p * (1 - p**2) * y.deriv() - y) / order)
 
 
 def _at(polynomial: Polynomial, p: Tensor) -> Tensor:

@@ -59,7 +59,13 @@ PngImagePlugin.MAX_TEXT_MEMORY = 8 * 2**20  # bytes of unpacked text: 64 MB are 
 
 
 class ImageRejected(SurefindError):
-    """Image that cannot be used: its name, the reason and a remedy."""
+    """Image that cannot be used.
+
+    Args:
+        reason: Why not.
+        source: Name of the image.
+        fix: What to do next.
+    """
 
     def __init__(
         self,

@@ -9,10 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from surefind.embeddings import Embeddings
+from surefind.embeddings import Embeddings, check_embeddings
 from surefind.errors import InvalidArgument
 from surefind.functional._autograd import call
-from surefind.functional._checks import check_embeddings
 from surefind.functional.distance import squared_distances, triplet_distances
 
 Term = Callable[..., Tensor]  # (chunk, *inputs) -> scalar
@@ -146,11 +145,8 @@ def _check_labels(labels: object, batch: int) -> None:
         got = (
             f"shape {tuple(labels.shape)}" if isinstance(labels, Tensor) else type(labels).__name__
         )
-        raise InvalidArgument(
-            "labels",
-            expected=f"a tensor of {batch} labels, one per embedding",
-            got=got,
-        )
+        expected = f"a tensor of {batch} labels, one per embedding"
+        raise InvalidArgument("labels", expected=expected, got=got)
     if labels.is_floating_point() or labels.is_complex():
         raise InvalidArgument("labels", expected="integers", got=str(labels.dtype))
 
@@ -194,13 +190,21 @@ _FEW = 16  # row-by-row distances cost less than a matrix this many times larger
 
 
 class LossInfo(NamedTuple):
-    """Diagnostics of a batch for the training log; without gradient."""
+    """Diagnostics of a batch for the training log; without gradient.
 
-    win_rate: float  # share of triplets whose means are already in the right order
-    median_std: float  # of tau; falling to the floor means variance collapse
+    Attributes:
+        win_rate: Share of triplets whose means are already in the right order.
+        median_std: Of tau; falling to the floor means variance collapse.
+        triplets: Number of triplets.
+        cost: Mean over the triplets, without the divergence.
+        kl: Mean divergence to the prior of the images.
+    """
+
+    win_rate: float
+    median_std: float
     triplets: int
-    cost: float  # mean over the triplets, without the divergence
-    kl: float  # mean divergence to the prior of the images
+    cost: float
+    kl: float
 
 
 class Scalars(NamedTuple):
@@ -215,12 +219,7 @@ class Scalars(NamedTuple):
 
 
 class TripletCriterion(nn.Module, ABC):
-    """Base class: mean over triplets of a cost that depends on distances and spreads only.
-
-    `forward` and `diagnose` take N embeddings and either `labels`, the class of each, (N,)
-    integers; `indices_tuple`, the output of a miner of pytorch-metric-learning; or `triplets`,
-    indices (anchors, positives, negatives), (T,) each.
-    """
+    """Base class: mean over triplets of a cost that depends on distances and spreads only."""
 
     chunk = 1 << 18  # triplets at once
     kl_scale = 0.0  # weight of the divergences of a triplet's three images
@@ -255,6 +254,20 @@ class TripletCriterion(nn.Module, ABC):
         *,
         triplets: Sequence[Tensor] | None = None,
     ) -> Tensor:
+        """Return the loss of the triplets given, or of all that the labels allow.
+
+        Args:
+            embeddings: N embeddings.
+            labels: Class of each, (N,) integers.
+            indices_tuple: Output of a miner of pytorch-metric-learning.
+            triplets: Indices of anchors, positives and negatives, (T,) each.
+
+        Returns:
+            A scalar; 0 if there is no triplet.
+
+        Raises:
+            InvalidArgument: If the embeddings, labels or indices are not valid.
+        """
         embeddings = self.as_batch(embeddings)
         selection = select_triplets(len(embeddings), labels, indices_tuple, triplets)
         count = len(selection)
@@ -275,7 +288,20 @@ class TripletCriterion(nn.Module, ABC):
         *,
         triplets: Sequence[Tensor] | None = None,
     ) -> LossInfo:
-        """Return diagnostics for the log, from at most a million of the triplets."""
+        """Return diagnostics for the log, from at most a million of the triplets.
+
+        Args:
+            embeddings: As in `forward`.
+            labels: As in `forward`.
+            indices_tuple: As in `forward`.
+            triplets: As in `forward`.
+
+        Returns:
+            Win rate, spread, cost and divergence.
+
+        Raises:
+            InvalidArgument: As `forward`.
+        """
         embeddings = self.as_batch(embeddings)
         selection = select_triplets(len(embeddings), labels, indices_tuple, triplets)
         count = len(selection)

@@ -15,6 +15,9 @@ class TripletLoss(TripletCriterion):
 
     Args:
         margin: Margin between squared distances; the default is for unit vectors.
+
+    Raises:
+        InvalidArgument: If the margin is not a finite number.
     """
 
     def __init__(self, margin: float = 0.2) -> None:
@@ -54,6 +57,9 @@ class TripletRegressionLoss(TripletCriterion):
         margin: Margin between squared distances; the default is for unit vectors.
         pooling: "sum": s^2 is the sum of the three variances. "image": one such term per image,
             averaged over the three. Both are readings of the original, which does not say.
+
+    Raises:
+        InvalidArgument: If margin or pooling is not valid.
     """
 
     def __init__(self, margin: float = 0.2, *, pooling: str = "sum") -> None:

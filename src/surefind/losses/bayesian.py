@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from surefind.embeddings import Embeddings
-from surefind.functional._checks import METHODS
-from surefind.functional.divergence import kl_to_prior
+from surefind.functional.cdf import METHODS
+from surefind.functional.distance import kl_to_prior
 from surefind.functional.triplet import (
     SPHERE_MOMENTS,
     Triplets,
@@ -40,6 +40,9 @@ class BayesianTripletLoss(TripletCriterion):
             gradient.
         prior_var: Variance of the Gaussian prior; 1/D by default.
         sphere: Moments of von Mises-Fisher embeddings: "exact", or "gaussian" as in the paper.
+
+    Raises:
+        InvalidArgument: If an argument is not valid.
     """
 
     def __init__(

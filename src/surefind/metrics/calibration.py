@@ -33,11 +33,17 @@ DEFINITIONS = ("equal_width", "equal_mass", "probability")
 
 
 class ReliabilityBins(NamedTuple):
-    """Confidence and outcome of each bin; (bins,), or (B, bins) with weights."""
+    """Confidence and outcome of each bin; (bins,), or (B, bins) with weights.
 
-    confidence: Tensor  # stated; nan in an empty bin of `probability`
-    outcome: Tensor  # mean of what happened; nan in an empty bin
-    weight: Tensor  # how many queries are in the bin
+    Attributes:
+        confidence: As stated; nan in an empty bin of `probability`.
+        outcome: Mean of what happened; nan in an empty bin.
+        weight: How many queries are in the bin.
+    """
+
+    confidence: Tensor
+    outcome: Tensor
+    weight: Tensor
 
 
 def reliability_bins(
@@ -50,9 +56,18 @@ def reliability_bins(
 ) -> ReliabilityBins:
     """The bins of a reliability diagram.
 
-    `values` is a variance for `equal_width` and `equal_mass`, a confidence for `probability`;
-    `outcome` is in [0, 1]: AP@k, or whether the top hit is right. `weights` are resample counts,
-    (B, Q); every resample has bins of its own.
+    Args:
+        values: Variances for `equal_width` and `equal_mass`, confidence for `probability`, (Q,).
+        outcome: AP@k, or whether the top hit is right, from 0 to 1, (Q,).
+        definition: One of `DEFINITIONS`.
+        bins: How many bins.
+        weights: Resample counts, (B, Q); every resample has bins of its own.
+
+    Returns:
+        Confidence, outcome and number of queries of each bin.
+
+    Raises:
+        InvalidArgument: If an argument has the wrong type, shape or range.
 
     >>> var, ap = torch.tensor([1.0, 2.0, 9.0]), torch.tensor([1.0, 0.5, 0.0])
     >>> reliability_bins(var, ap, definition="equal_width", bins=2).outcome
@@ -137,6 +152,19 @@ def expected_calibration_error(
 
         ECE = sum_b n_b / n |confidence_b - outcome_b|
 
+    Args:
+        values: As in `reliability_bins`.
+        outcome: As in `reliability_bins`.
+        definition: One of `DEFINITIONS`.
+        bins: How many bins.
+        weights: Resample counts, (B, Q).
+
+    Returns:
+        The error; with `weights` one per resample, (B,).
+
+    Raises:
+        InvalidArgument: If an argument has the wrong type, shape or range.
+
     >>> right = torch.tensor([True, True, True, False])
     >>> expected_calibration_error(torch.full((4,), 0.75), right)
     0.0
@@ -165,6 +193,12 @@ def debiased_calibration_error(confidence: Tensor, correct: Tensor, *, bins: int
         confidence: Probability that each query's answer is correct, (Q,).
         correct: Whether it is, (Q,) bool.
         bins: How many bins.
+
+    Returns:
+        The error, not below 0.
+
+    Raises:
+        InvalidArgument: If an argument has the wrong type, shape or range.
 
     >>> right = torch.tensor([True, True, True, False])
     >>> debiased_calibration_error(torch.full((4,), 0.75), right)
@@ -197,6 +231,12 @@ def calibration_floor(confidence: Tensor, *, bins: int = 10) -> float:
         confidence: Probability that each query's answer is correct, (Q,).
         bins: How many bins.
 
+    Returns:
+        The floor.
+
+    Raises:
+        InvalidArgument: If an argument has the wrong type, shape or range.
+
     >>> round(calibration_floor(torch.full((1000,), 0.5), bins=1), 4)
     0.0074
     """
@@ -209,7 +249,17 @@ def calibration_floor(confidence: Tensor, *, bins: int = 10) -> float:
 
 
 def brier_score(confidence: Tensor, correct: Tensor) -> Tensor:
-    """Squared distance of the confidence from 1 (correct) or 0, (Q,).
+    """Squared distance of the confidence from 1 (correct) or 0.
+
+    Args:
+        confidence: Probability that each query's answer is correct, (Q,).
+        correct: Whether it is, (Q,) bool.
+
+    Returns:
+        One value per query, (Q,).
+
+    Raises:
+        InvalidArgument: If an argument has the wrong type, shape or range.
 
     >>> brier_score(torch.tensor([0.5, 1.0]), torch.tensor([True, True]))
     tensor([0.2500, 0.0000], dtype=torch.float64)
@@ -219,9 +269,19 @@ def brier_score(confidence: Tensor, correct: Tensor) -> Tensor:
 
 
 def negative_log_likelihood(confidence: Tensor, correct: Tensor) -> Tensor:
-    """-log of the probability given to what happened, (Q,).
+    """-log of the probability given to what happened.
 
     Nothing is clipped: an event of probability 0 that happens costs infinity.
+
+    Args:
+        confidence: Probability that each query's answer is correct, (Q,).
+        correct: Whether it is, (Q,) bool.
+
+    Returns:
+        One value per query, (Q,).
+
+    Raises:
+        InvalidArgument: If an argument has the wrong type, shape or range.
 
     >>> negative_log_likelihood(torch.tensor([1.0, 1.0]), torch.tensor([True, False]))
     tensor([0., inf], dtype=torch.float64)

@@ -17,7 +17,16 @@ def spearman(x: Tensor, y: Tensor, *, weights: Tensor | None = None) -> float | 
 
         rho = sum r_i s_i / sqrt(sum r_i^2 sum s_i^2),   r, s: ranks of x and y less their mean
 
-    nan if x or y is constant. `weights` are resample counts, (B, Q).
+    Args:
+        x: One value per query, (Q,).
+        y: One value per query, (Q,).
+        weights: Resample counts, (B, Q).
+
+    Returns:
+        rho, nan if x or y is constant; with `weights` one per resample, (B,).
+
+    Raises:
+        InvalidArgument: If an argument has the wrong type or shape, or holds nan.
 
     >>> import torch
     >>> spearman(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 4.0, 9.0]))
@@ -39,8 +48,18 @@ def kendall(x: Tensor, y: Tensor) -> float:
 
         tau = (n_same - n_opposite) / sqrt((n_0 - n_x) (n_0 - n_y))
 
-    n_0: all pairs; n_x, n_y: pairs tied in x, in y. nan if x or y is constant. In O(n log^2 n);
-    too slow to resample, so it takes no weights.
+    n_0: all pairs; n_x, n_y: pairs tied in x, in y. In O(n log^2 n); too slow to resample, so it
+    takes no weights.
+
+    Args:
+        x: One value per query, (Q,).
+        y: One value per query, (Q,).
+
+    Returns:
+        tau, nan if x or y is constant.
+
+    Raises:
+        InvalidArgument: If an argument has the wrong type or shape, or holds nan.
 
     >>> import torch
     >>> round(kendall(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 3.0, 2.0])), 4)

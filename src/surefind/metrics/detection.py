@@ -26,6 +26,17 @@ def auroc(signal: Tensor, positive: Tensor, *, weights: Tensor | None = None) ->
 
     T_g, F_g: positives and negatives at or above the g-th highest distinct signal.
 
+    Args:
+        signal: Higher for what should be detected, (Q,).
+        positive: Whether it should be, (Q,) bool.
+        weights: Resample counts, (B, Q).
+
+    Returns:
+        AUROC; with `weights` one per resample, (B,).
+
+    Raises:
+        InvalidArgument: If an argument is not valid, or all queries are of one kind.
+
     >>> auroc(torch.tensor([0.9, 0.3, 0.3]), torch.tensor([True, True, False]))
     0.75
     """
@@ -58,6 +69,12 @@ def auroc_within(
         groups: Whole number of the group of each query, (Q,).
         weights: Resample counts, (B, Q).
 
+    Returns:
+        Mean AUROC; with `weights` one per resample, (B,).
+
+    Raises:
+        InvalidArgument: If an argument has the wrong type or shape.
+
     >>> signal, positive = torch.tensor([1.0, 2.0, 7.0, 8.0]), torch.tensor([False, True] * 2)
     >>> auroc_within(signal, positive, torch.tensor([0, 0, 1, 1])), auroc(signal, positive)
     (1.0, 0.75)
@@ -84,6 +101,17 @@ def aupr(signal: Tensor, positive: Tensor, *, weights: Tensor | None = None) -> 
 
     A signal that knows nothing has the share of positives, not one half.
 
+    Args:
+        signal: Higher for what should be detected, (Q,).
+        positive: Whether it should be, (Q,) bool.
+        weights: Resample counts, (B, Q).
+
+    Returns:
+        AUPR; with `weights` one per resample, (B,).
+
+    Raises:
+        InvalidArgument: If an argument is not valid, or all queries are of one kind.
+
     >>> round(aupr(torch.tensor([0.9, 0.5, 0.3]), torch.tensor([True, False, True])), 4)
     0.8333
     """
@@ -109,6 +137,18 @@ def fpr_at_tpr(
     """Share of negatives flagged by the strictest threshold that flags `tpr` of the positives.
 
         min F_g / F  over all g with T_g / T >= tpr
+
+    Args:
+        signal: Higher for what should be detected, (Q,).
+        positive: Whether it should be, (Q,) bool.
+        tpr: Share of positives to flag.
+        weights: Resample counts, (B, Q).
+
+    Returns:
+        The share; with `weights` one per resample, (B,).
+
+    Raises:
+        InvalidArgument: If an argument is not valid, or all queries are of one kind.
 
     >>> fpr_at_tpr(torch.tensor([0.9, 0.5, 0.3, 0.1]), torch.tensor([True, False, True, False]))
     0.5

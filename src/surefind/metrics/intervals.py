@@ -14,7 +14,7 @@ from torch import Tensor
 
 from surefind.errors import InvalidArgument
 from surefind.metrics._validation import as_finite, check_tensor
-from surefind.validation import check_number, check_whole
+from surefind.validation import check_share, check_whole
 
 Name = TypeVar("Name", bound=Hashable)
 
@@ -23,7 +23,13 @@ BLOCK = 2**20  # counts drawn at once: 4 MB, and statistics need about ten times
 
 @dataclass(frozen=True)
 class Estimate:
-    """A metric with its bootstrap interval, over queries or over groups of them."""
+    """A metric with its bootstrap interval, over queries or over groups of them.
+
+    Attributes:
+        value: The metric of all queries.
+        low: Lower end of the interval; nan if no resample has a value.
+        high: Upper end.
+    """
 
     value: float
     low: float
@@ -31,10 +37,22 @@ class Estimate:
 
 
 def resample_counts(n: int, resamples: int, *, seed: int, groups: Tensor | None = None) -> Tensor:
-    """How often each of n queries is drawn when n are drawn with replacement, (B, n) float32.
+    """How often each of n queries is drawn when n are drawn with replacement.
 
-    With `groups`, (n,) integers, as many groups as there are are drawn with replacement, and every
-    query counts as often as its group: rows then differ in how many queries they hold.
+    With `groups`, as many groups as there are are drawn with replacement, and every query counts as
+    often as its group: rows then differ in how many queries they hold.
+
+    Args:
+        n: Number of queries.
+        resamples: How many resamples are drawn, B.
+        seed: The same seed draws the same resamples.
+        groups: Group of each query, such as its class, (n,) integers; drawn as a whole.
+
+    Returns:
+        Counts, (B, n) float32.
+
+    Raises:
+        InvalidArgument: If an argument has the wrong type, shape or range.
 
     >>> resample_counts(5, 2, seed=0).sum(1)
     tensor([5., 5.])
@@ -59,23 +77,32 @@ def bootstrap(
 ) -> Estimate:
     """The statistic of n queries and the middle `level` of its resamples (percentile interval).
 
-    `statistic` takes counts (B, n), one row per resample, and returns (B,); every metric with an
-    argument `weights` is one. With `groups`, (n,) integers such as classes, whole groups are drawn
-    with replacement: right where queries of one group are right or wrong together.
-
     Resamples in which the statistic is not defined (nan) are left out; if it is defined in none,
     the bounds are nan. Where resampling itself shifts a statistic (it raises a small calibration
-    error), the interval is widened to hold the value. The same seed draws the same resamples, so
-    two intervals of one set of queries can be compared.
+    error), the interval is widened to hold the value.
+
+    Args:
+        statistic: Takes counts (B, n), one row per resample, and returns (B,), as every metric
+            with an argument `weights` does.
+        n: Number of queries.
+        groups: Group of each query, such as its class, (n,) integers; drawn as a whole.
+        resamples: How many resamples are drawn.
+        level: Share of the resamples inside the interval.
+        seed: The same seed draws the same resamples.
+
+    Returns:
+        The statistic and its interval.
+
+    Raises:
+        InvalidArgument: If an argument has the wrong type, shape or range.
 
     >>> values = torch.tensor([0.0, 1.0, 1.0, 1.0])
     >>> bootstrap(lambda weights: weights @ values / weights.sum(1), 4)
     Estimate(value=0.75, low=0.25, high=1.0)
     """
-    only = bootstrap_all(
+    return bootstrap_all(
         {"it": statistic}, n, groups=groups, resamples=resamples, level=level, seed=seed
-    )
-    return only["it"]
+    )["it"]
 
 
 def bootstrap_all(
@@ -87,10 +114,25 @@ def bootstrap_all(
     level: float = 0.95,
     seed: int = 0,
 ) -> dict[Name, Estimate]:
-    """Several statistics of the same n queries, each as `bootstrap` gives it, drawn only once."""
+    """Several statistics of the same n queries, each as `bootstrap` gives it, drawn only once.
+
+    Args:
+        statistics: Functions as for `bootstrap`, by name.
+        n: Number of queries.
+        groups: Group of each query, such as its class, (n,) integers; drawn as a whole.
+        resamples: How many resamples are drawn.
+        level: Share of the resamples inside the interval.
+        seed: The same seed draws the same resamples.
+
+    Returns:
+        Each statistic and its interval, by name.
+
+    Raises:
+        InvalidArgument: If an argument has the wrong type, shape or range.
+    """
     check_whole("n", n)
     check_whole("resamples", resamples)
-    _check_level(level)
+    check_share("level", level)
     generator, units = _generator(seed), _units(n, groups)
     values = {name: _evaluate(s, torch.ones(1, n))[0] for name, s in statistics.items()}
     drawn: dict[Name, list[Tensor]] = {name: [] for name in statistics}
@@ -109,9 +151,22 @@ def bootstrap_means(
     level: float = 0.95,
     seed: int = 0,
 ) -> list[Estimate]:
-    """The mean of each column of (n, m), all columns from the same resamples of rows or `groups`.
+    """The mean of each column, all from the same resamples of rows or `groups`.
 
     An infinite value makes the mean of every resample that draws it infinite.
+
+    Args:
+        values: m values per query, (n, m).
+        groups: Group of each query, such as its class, (n,) integers; drawn as a whole.
+        resamples: How many resamples are drawn.
+        level: Share of the resamples inside the interval.
+        seed: The same seed draws the same resamples.
+
+    Returns:
+        The mean of each column and its interval.
+
+    Raises:
+        InvalidArgument: If an argument has the wrong type, shape or range.
 
     >>> bootstrap_means(torch.tensor([[0.0, 5.0], [1.0, 5.0], [1.0, 5.0], [1.0, 5.0]]))[1]
     Estimate(value=5.0, low=5.0, high=5.0)
@@ -120,19 +175,18 @@ def bootstrap_means(
     if not (wide > -torch.inf).all():
         raise InvalidArgument("values", expected="numbers", got="nan or minus infinity")
     check_whole("resamples", resamples)
-    _check_level(level)
+    check_share("level", level)
     generator, n = _generator(seed), len(wide)
     units = _units(n, groups)
-    means = torch.cat(
-        [
-            _means(_draw(units, rows, generator).double(), wide)
-            for rows in _block_sizes(n, resamples)
-        ]
-    )
-    return [
-        _estimate(value, column, level)
-        for value, column in zip(wide.mean(0), means.unbind(1), strict=True)
-    ]
+    infinite = wide.isinf()
+    finite = wide.masked_fill(infinite, 0)
+    drawn = []
+    for rows in _block_sizes(n, resamples):
+        counts = _draw(units, rows, generator).double()
+        means = counts @ finite / counts.sum(1, keepdim=True)
+        drawn.append(means.masked_fill_(counts @ infinite.double() > 0, torch.inf))
+    pairs = zip(wide.mean(0), torch.cat(drawn).unbind(1), strict=True)
+    return [_estimate(value, column, level) for value, column in pairs]
 
 
 class _Units(NamedTuple):
@@ -177,12 +231,6 @@ def _evaluate(statistic: Callable[[Tensor], Tensor], counts: Tensor) -> Tensor:
     return values.double()
 
 
-def _means(counts: Tensor, values: Tensor) -> Tensor:
-    infinite = values.isinf()
-    means = counts @ values.masked_fill(infinite, 0) / counts.sum(1, keepdim=True)
-    return means.masked_fill_(counts @ infinite.double() > 0, torch.inf)
-
-
 def _estimate(value: Tensor, drawn: Tensor, level: float) -> Estimate:
     defined = drawn[~drawn.isnan()]
     if len(defined) == 0:
@@ -198,12 +246,13 @@ def _generator(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def _check_level(level: object) -> None:
-    check_number("level", level, "a number between 0 and 1", lambda x: 0 < x < 1)
-
-
 class PairedTest(NamedTuple):
-    """Mean of first - second over queries, and its two-sided p-value."""
+    """Comparison of two methods on the same queries.
+
+    Attributes:
+        difference: Mean of first - second over queries.
+        p_value: Its two-sided p-value.
+    """
 
     difference: Estimate
     p_value: float
@@ -218,16 +267,29 @@ def paired_test(
     level: float = 0.95,
     seed: int = 0,
 ) -> PairedTest:
-    r"""Compare per-query values of two methods on the same queries, (Q,) each.
+    r"""Compare per-query values of two methods on the same queries.
 
     If the methods are alike, first - second is as likely as second - first. So the signs of the
     differences d are flipped at random, and with m the mean,
 
         p = (1 + #{flips: |m(+-d)| >= |m(d)|}) / (1 + resamples)
 
-    The interval is the bootstrap's. With `groups`, (Q,) integers such as classes, the queries of a
-    group are flipped and resampled together, since they are right or wrong together. Neither
-    knows which method was expected to win.
+    The interval is the bootstrap's. With `groups` the queries of a group are flipped and resampled
+    together. Neither knows which method was expected to win.
+
+    Args:
+        first: Values of one method, (Q,).
+        second: Values of the other, (Q,).
+        groups: Group of each query, such as its class, (Q,) integers; kept together.
+        resamples: How many resamples are drawn.
+        level: Share of the resamples inside the interval.
+        seed: The same seed draws the same resamples.
+
+    Returns:
+        The mean difference, its interval and its p-value.
+
+    Raises:
+        InvalidArgument: If an argument has the wrong type, shape or range.
 
     >>> better = paired_test(torch.full((20,), 0.8), torch.full((20,), 0.5))
     >>> better.p_value < 0.01

@@ -12,18 +12,37 @@ from surefind.validation import check_whole
 
 
 def hit_at_k(hits: Tensor, k: int) -> Tensor:
-    """1 where at least one of the k nearest matches, else 0, (Q,).
+    """Whether at least one of the k nearest matches.
+
+    Args:
+        hits: Whether each neighbour matches, (Q, K) bool, nearest first.
+        k: How many of the nearest count.
+
+    Returns:
+        1 or 0 for each query, (Q,).
+
+    Raises:
+        InvalidArgument: If `hits` or `k` is not valid.
 
     >>> hit_at_k(torch.tensor([[False, True], [False, False]]), 2)
     tensor([1., 0.], dtype=torch.float64)
     """
-    _check_hits(hits)
-    check_whole("k", k)
+    _check_hits(hits, k)
     return hits[:, :k].any(dim=1).double()
 
 
 def recall_at_k(hits: Tensor, k: int) -> float:
     """R@k: share of queries with at least one match among the k nearest.
+
+    Args:
+        hits: Whether each neighbour matches, (Q, K) bool, nearest first.
+        k: How many of the nearest count.
+
+    Returns:
+        The share.
+
+    Raises:
+        InvalidArgument: If `hits` or `k` is not valid.
 
     >>> recall_at_k(torch.tensor([[False, True], [False, False]]), 2)
     0.5
@@ -32,40 +51,67 @@ def recall_at_k(hits: Tensor, k: int) -> float:
 
 
 def precision_at_k(hits: Tensor, k: int) -> Tensor:
-    """Matches among the k nearest, divided by k, (Q,).
+    """Matches among the k nearest, divided by k.
 
     The divisor is k also when the gallery holds fewer than k images.
+
+    Args:
+        hits: Whether each neighbour matches, (Q, K) bool, nearest first.
+        k: How many of the nearest count.
+
+    Returns:
+        Precision of each query, (Q,).
+
+    Raises:
+        InvalidArgument: If `hits` or `k` is not valid.
 
     >>> precision_at_k(torch.tensor([[True, True, False]]), 4)
     tensor([0.5000], dtype=torch.float64)
     """
-    _check_hits(hits)
-    check_whole("k", k)
+    _check_hits(hits, k)
     return hits[:, :k].sum(dim=1).double() / k
 
 
 def average_precision_at_k(hits: Tensor, n_matches: Tensor, k: int) -> Tensor:
-    r"""AP@k, (Q,): precision at each hit, averaged over the hits that were possible.
+    r"""AP@k: precision at each hit, averaged over the hits that were possible.
 
         AP@k = 1 / min(n_matches, k) * sum over hits i <= k of (hits among the first i) / i
 
-    `n_matches` counts the matches in the whole gallery, found or not.
+    Args:
+        hits: Whether each neighbour matches, (Q, K) bool, nearest first.
+        n_matches: Matches of each query in the whole gallery, found or not, (Q,).
+        k: How many of the nearest count.
+
+    Returns:
+        AP@k of each query, (Q,).
+
+    Raises:
+        InvalidArgument: If an argument is not valid, or a query has no match.
 
     >>> average_precision_at_k(torch.tensor([[True, False, True]]), torch.tensor([2]), 3)
     tensor([0.8333], dtype=torch.float64)
     """
-    _check_hits(hits)
-    check_whole("k", k)
+    _check_hits(hits, k)
     _check_matches(n_matches, hits)
     return _precision_at_hits(hits[:, :k]).sum(dim=1) / n_matches.clamp(max=k)
 
 
 def average_precision_at_r(hits: Tensor, n_matches: Tensor) -> Tensor:
-    r"""AP@R with R = n_matches of each query, (Q,); its mean is MAP@R.
+    r"""AP@R with R = n_matches of each query; its mean is MAP@R.
 
         AP@R = 1 / R * sum over hits i <= R of (hits among the first i) / i
 
     It is 1 only if all matches come before everything else (Musgrave et al. 2020).
+
+    Args:
+        hits: Whether each neighbour matches, (Q, K) bool, nearest first.
+        n_matches: Matches of each query in the whole gallery, found or not, (Q,).
+
+    Returns:
+        AP@R of each query, (Q,).
+
+    Raises:
+        InvalidArgument: As `average_precision_at_k`, or if a query has more than K matches.
 
     >>> average_precision_at_r(torch.tensor([[True, False, True]]), torch.tensor([2]))
     tensor([0.5000], dtype=torch.float64)
@@ -87,6 +133,17 @@ def average_precision_at_r(hits: Tensor, n_matches: Tensor) -> Tensor:
 def mean_average_precision(hits: Tensor, n_matches: Tensor, k: int) -> float:
     """mAP@k: the mean of AP@k over queries.
 
+    Args:
+        hits: Whether each neighbour matches, (Q, K) bool, nearest first.
+        n_matches: Matches of each query in the whole gallery, found or not, (Q,).
+        k: How many of the nearest count.
+
+    Returns:
+        The mean.
+
+    Raises:
+        InvalidArgument: If an argument is not valid, or a query has no match.
+
     >>> mean_average_precision(torch.tensor([[True], [False]]), torch.tensor([3, 1]), 1)
     0.5
     """
@@ -99,7 +156,8 @@ def _precision_at_hits(hits: Tensor) -> Tensor:
     return hits.cumsum(1) / rank * hits
 
 
-def _check_hits(hits: object) -> None:
+def _check_hits(hits: object, k: int = 1) -> None:
+    check_whole("k", k)
     if check_tensor("hits", hits, "(Q, K)").dtype != torch.bool:
         raise InvalidArgument(
             "hits",
@@ -121,7 +179,6 @@ def _check_matches(n_matches: object, hits: Tensor) -> None:
             "n_matches",
             expected="at least 1 for every query",
             got=f"{int((counts < 1).sum())} queries without a match",
-            fix="leave out queries without a match",
         )
     if (hits.sum(dim=1) > counts).any():
         raise InvalidArgument(

@@ -11,15 +11,32 @@ from surefind.validation import check_number
 
 
 class RiskCoverage(NamedTuple):
-    """The error rate (risk) among the surest share (coverage) of queries."""
+    """The error rate (risk) among the surest share (coverage) of queries.
 
-    coverage: Tensor  # (Q,) 1/Q, 2/Q, ... 1
-    risk: Tensor  # (Q,) error rate of that many answers
-    area: float  # AURC: mean of risk; lower is better
-    excess: float  # E-AURC: area above that of the best order
+    Attributes:
+        coverage: 1/Q, 2/Q, ... 1, (Q,).
+        risk: Error rate of that many answers, (Q,).
+        area: AURC, the mean of risk; lower is better.
+        excess: E-AURC, the area above that of the best order.
+    """
+
+    coverage: Tensor
+    risk: Tensor
+    area: float
+    excess: float
 
     def risk_at(self, coverage: float) -> float:
-        """Error rate when at least this share is answered."""
+        """Error rate when at least this share is answered.
+
+        Args:
+            coverage: The share, above 0 and at most 1.
+
+        Returns:
+            The error rate.
+
+        Raises:
+            InvalidArgument: If it is not such a share.
+        """
         _check_coverage(coverage)
         return float(self.risk[torch.searchsorted(self.coverage, coverage)])
 
@@ -28,6 +45,16 @@ def risk_coverage(confidence: Tensor, correct: Tensor) -> RiskCoverage:
     """Error rate when only the most confident share of queries is answered.
 
     Errors are spread evenly within a tie, which is the mean over all orders of the tied.
+
+    Args:
+        confidence: Higher for queries that are answered first, (Q,).
+        correct: Whether the answer is correct, (Q,) bool.
+
+    Returns:
+        The curve and its area.
+
+    Raises:
+        InvalidArgument: If an argument has the wrong type or shape, or holds nan.
 
     >>> curve = risk_coverage(torch.tensor([0.9, 0.8, 0.3]), torch.tensor([True, True, False]))
     >>> round(curve.area, 4)
@@ -63,19 +90,35 @@ def aurc(uncertainty: Tensor, wrong: Tensor, *, weights: Tensor | None = None) -
 
     e_g, m_g: errors and queries in the g-th tie; C_g: queries up to and including it.
 
+    Args:
+        uncertainty: Higher for queries that are answered last, (Q,).
+        wrong: Whether the answer is wrong, (Q,) bool.
+        weights: Resample counts, (B, Q).
+
+    Returns:
+        The area; with `weights` one per resample, (B,).
+
+    Raises:
+        InvalidArgument: If an argument has the wrong type or shape, or holds nan.
+
     >>> round(aurc(torch.tensor([0.1, 0.2, 0.7]), torch.tensor([False, False, True])), 4)
     0.1111
     """
-    answers = _answers(uncertainty, wrong, weights)
-    return as_result(_area(answers), weights)
+    return as_result(_area(_answers(uncertainty, wrong, weights)), weights)
 
 
 class RiskProfile(NamedTuple):
-    """One value for each resample, (B,)."""
+    """Risk and coverage of many resamples, one value for each, (B,).
+
+    Attributes:
+        area: AURC.
+        excess: AURC above that of the best order.
+        risks: Error rates, one tensor for each coverage.
+    """
 
     area: Tensor
     excess: Tensor
-    risks: tuple[Tensor, ...]  # one for each coverage
+    risks: tuple[Tensor, ...]
 
 
 def risk_profile(
@@ -96,6 +139,9 @@ def risk_profile(
 
     Returns:
         One value for each resample.
+
+    Raises:
+        InvalidArgument: If an argument has the wrong type, shape or range.
     """
     for coverage in coverages:
         _check_coverage(coverage)

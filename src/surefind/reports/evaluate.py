@@ -24,9 +24,8 @@ from sklearn.preprocessing import StandardScaler  # type: ignore[import-untyped]
 
 from surefind.datasets import open_dataset, read_catalog, read_foreign
 from surefind.embeddings import Embeddings
-from surefind.encoders.encoder import Encoder
+from surefind.encoders.encoder import Encoder, McDropoutEncoder
 from surefind.encoders.image_encoder import ImageEncoder
-from surefind.encoders.mc_dropout import McDropoutEncoder
 from surefind.encoders.onnx.runtime import OnnxEncoder, open_encoder
 from surefind.errors import InvalidArgument
 from surefind.images.catalog import Catalog

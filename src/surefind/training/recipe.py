@@ -148,7 +148,23 @@ class DataPart:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Every setting of a training run."""
+    """Every setting of a training run.
+
+    Attributes:
+        seed: Of everything random.
+        encoder: Network.
+        loss: Loss.
+        batch: Images of one step.
+        mining: Cache of hard negatives.
+        optimiser: Learning rates and frozen parameters.
+        augment: Random views of the training images.
+        variance: Second phase that trains only the variance.
+        schedule: Length of the run, validation and checkpoints.
+        data: Image loading and validation split.
+
+    Raises:
+        InvalidArgument: If two settings do not go together.
+    """
 
     seed: int = 0
     encoder: EncoderPart = field(default_factory=EncoderPart)
@@ -184,6 +200,9 @@ class Recipe:
                 second override those of the first.
             overrides: single keys, as `table.key=value`.
 
+        Returns:
+            The recipe, with defaults for all other keys.
+
         Raises:
             InvalidFile: if there is no such recipe, or a key is unknown or has a wrong value.
         """
@@ -196,9 +215,22 @@ class Recipe:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], *, where: str = "recipe") -> Self:
+        """Make a recipe of nested values; keys that are left out have their defaults.
+
+        Args:
+            values: by key, one mapping for each table.
+            where: their origin, for errors.
+
+        Returns:
+            The recipe.
+
+        Raises:
+            InvalidFile: if a key is unknown or has a wrong value.
+        """
         return parse(cls, values, where=where)
 
     def as_dict(self) -> dict[str, Any]:
+        """Return every key, one dictionary for each table."""
         return asdict(self)
 
     def to_toml(self) -> str:

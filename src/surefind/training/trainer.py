@@ -21,8 +21,7 @@ from surefind.functional.distance import squared_distances
 from surefind.images.catalog import Catalog
 from surefind.images.loader import Rejection, TooManyRejected
 from surefind.images.matches import Matches, matches_of
-from surefind.metrics.detection import auroc
-from surefind.metrics.retrieval import average_precision_at_r
+from surefind.metrics import auroc, average_precision_at_r
 from surefind.training.build import (
     divide_classes,
     make_encoder,
@@ -35,11 +34,10 @@ from surefind.training.build import (
 )
 from surefind.training.data import Batches, FeatureSource, PixelSource, Source, StepBatch
 from surefind.training.gradient_cache import backward
-from surefind.training.hard_negatives import NegativeCache
 from surefind.training.monitor import TrainingMonitor, TrainingStopped
 from surefind.training.recipe import Recipe
 from surefind.training.run_folder import NAN, RunFolder, RunLog, StepInfo
-from surefind.training.sampling import Rows
+from surefind.training.sampling import NegativeCache, Rows
 
 QUERIES_AT_ONCE = 1024  # in validation
 ALL_STEPS = "every step was made"

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from surefind.confidence.class_table import is_missing
-from surefind.datasets.parquet import pyarrow_package
+from surefind.datasets.table import pyarrow_package
 from surefind.embeddings import LARGEST, Gaussians
 from surefind.encoders.encoder import POINT_VAR
 from surefind.errors import InvalidArgument, InvalidFile

@@ -51,14 +51,6 @@ def test_what_travels_with_a_model_travels_with_its_export(exported_family: Path
         assert onnx.empty().dim == model.empty().dim
 
 
-def test_pictures_are_encoded_the_same_however_many_threads_ask(exported, home):
-    pictures = sorted((home / "photos").rglob("*.png"))[:20]
-    wanted = Encoder.load(exported).encode(pictures)
-    found = OnnxEncoder.load(exported).encode(pictures, batch_size=3)
-    assert torch.allclose(found.mean, wanted.mean, atol=1e-5)
-    assert torch.allclose(found.spread, wanted.spread, rtol=1e-4)
-
-
 def test_parity_measures_what_was_changed(model: Path):
     encoder, other = Encoder.load(model), Encoder.load(model)
     batches = [encoder.prepare(synthetic_images(16, 4))] * 2

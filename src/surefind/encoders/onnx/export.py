@@ -102,9 +102,7 @@ def export_onnx(
     files = write_export(folder, encoder.fingerprint, made).files
     return {
         precision: ExportResult(
-            folder / FOLDER / files[precision].name(precision),
-            len(content) / 1e6,
-            found[precision],
+            folder / FOLDER / files[precision].name(precision), len(content) / 1e6, found[precision]
         )
         for precision, content in contents.items()
     }

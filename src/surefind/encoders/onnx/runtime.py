@@ -86,9 +86,7 @@ class OnnxEncoder(ImageEncoder):
             return
         exported = read_export(self._folder, self.precision)
         if exported.fingerprint_of(self.precision) != self.fingerprint:
-            raise InvalidFile(
-                f"{self._folder} was exported again since it was loaded", fix="load it again"
-            )
+            raise InvalidFile(f"{self._folder} was exported again since it was loaded")
         content = read_content(self._folder, self.precision, exported)
         Encoder.load(self._folder).save(folder)
         facts = exported.files[self.precision].facts
@@ -97,10 +95,6 @@ class OnnxEncoder(ImageEncoder):
     @property
     def fingerprint(self) -> str:
         return self._fingerprint
-
-    @property
-    def has_variance(self) -> bool:
-        return self.config.has_variance
 
     @property
     def device(self) -> torch.device:
@@ -113,9 +107,6 @@ class OnnxEncoder(ImageEncoder):
         given = {PIXELS: pixels.float().numpy(force=True)}
         mean, var = map(torch.from_numpy, self._session.run([MEAN, VAR], given))
         return self.config.distributions(mean, var)
-
-    def empty(self) -> Embeddings:
-        return self.config.distributions(torch.empty(0, self.config.mean_dim), torch.empty(0))
 
 
 def open_encoder(

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from surefind.training.augment import augment
+from surefind.training.data import augment
 from surefind.training.recipe import AugmentPart
 
 STILL = {"rotation": 0, "scale": 1, "jitter": 0, "hue": 0, "flip": False}
