@@ -37,7 +37,7 @@ from surefind.confidence.labelled_queries import (
 from surefind.confidence.match_model import fit_confidence
 from surefind.confidence.variance_heads import VarianceHeads
 from surefind.engines.base import Space
-from surefind.reports.reproduce.compare import into
+from surefind.reports.comparison import into
 
 RESULTS = Path(__file__).parent / "results"
 PRECISIONS = (0.7, 0.9)  # guaranteed with a probability of 0.9

@@ -17,8 +17,7 @@ from rich.table import Table
 import surefind as sf
 from surefind.functional import gallery_vectors, query_vectors
 from surefind.images.catalog import Catalog
-from surefind.reports.protocol import Embedded
-from surefind.reports.rankings import evaluate_rankings
+from surefind.reports.rankings import Embedded, evaluate_rankings
 
 K = 10
 LARGE = "surefind, 2,000 queries in {:,} x 128"

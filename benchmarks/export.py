@@ -28,7 +28,7 @@ from surefind.images.catalog import Catalog
 from surefind.images.loader import Batch, Loader
 from surefind.images.preprocess import Preprocessing
 from surefind.metrics import auroc
-from surefind.reports.protocol import embed_catalog
+from surefind.reports.rankings import embed_catalog
 from surefind.reports.signals import DEPTH, neighbours, uncertainty_signals
 
 RESULTS = Path(__file__).parent / "results" / "onnx.json"

@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from calibrations import make_calibrated_index, write_foreign_picture
 from class_folders import write_pictures
 
 from surefind.encoders import Encoder
@@ -30,4 +31,12 @@ def finished(model: Path, gallery: Path, tmp_path_factory) -> Path:
     """An index, not to be changed."""
     folder = tmp_path_factory.mktemp("finished") / "photos.index"
     Index.create(folder, Encoder.load(model), gallery).close()
+    return folder
+
+
+@pytest.fixture(scope="session")
+def calibrated(model: Path, tmp_path_factory) -> Path:
+    """A folder with a calibrated index, its queries, and a foreign query; not to be changed."""
+    folder = make_calibrated_index(tmp_path_factory.mktemp("calibrated"), model)
+    write_foreign_picture(folder / "foreign.png")
     return folder

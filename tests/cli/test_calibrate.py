@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from calibrations import make_calibrated_index, write_noisy_pictures
+from calibrations import write_noisy_pictures
 from stores import change_documents, forget_calibration
 
 from surefind.confidence import calibrate as calibrating
@@ -16,29 +16,29 @@ from surefind.search.index import Index
 
 
 @pytest.fixture(scope="module")
-def made(model: Path, tmp_path_factory) -> Path:
-    """An index, and queries beside it; not to be changed."""
-    folder = make_calibrated_index(tmp_path_factory.mktemp("noisy"), model)
+def made(calibrated: Path, tmp_path_factory) -> Path:
+    """An index that is not calibrated, and later queries; not to be changed."""
+    folder = tmp_path_factory.mktemp("noisy")
     write_noisy_pictures(folder / "later", per_class=4, seed=2)
-    shutil.copytree(folder / "index", folder / "calibrated")
+    shutil.copytree(calibrated / "index", folder / "index")
     forget_calibration(folder / "index")
     return folder
 
 
 @pytest.fixture
-def place(made: Path, tmp_path: Path, surefind) -> Path:
+def place(made: Path, calibrated: Path, tmp_path: Path, surefind) -> Path:
     """The folder in which commands run: an index to be calibrated, and queries."""
     shutil.copytree(made / "index", tmp_path / "index")
-    for name in ("queries", "later", "photos"):
-        (tmp_path / name).symlink_to(made / name)
+    for folder in (made / "later", calibrated / "queries", calibrated / "photos"):
+        (tmp_path / folder.name).symlink_to(folder)
     return tmp_path
 
 
 @pytest.fixture
-def calibrated(made: Path, place: Path) -> Path:
+def calibrated_place(calibrated: Path, place: Path) -> Path:
     """The same folder, its index calibrated."""
     shutil.rmtree(place / "index")
-    shutil.copytree(made / "calibrated", place / "index")
+    shutil.copytree(calibrated / "index", place / "index")
     return place
 
 
@@ -94,26 +94,18 @@ def test_a_precision_that_cannot_be_guaranteed_exits_with_3_and_confidence_is_ke
 def test_without_data_the_indexed_images_are_the_queries(surefind, place: Path):
     done = surefind("calibrate", "index", "--no-variance", "--precision", "0.5", "--json")
     facts = json.loads(done.out)["origin"]
-    assert (facts["source"], facts["queries"], facts["gallery"]) == ("the index itself", 144, 144)
+    assert (facts["source"], facts["queries"], facts["copies"]) == ("the index itself", 144, 0)
 
 
 def test_copies_are_left_out_and_counted(surefind, place: Path):
-    plain = surefind("calibrate", "index", "--no-variance", "--precision", "0.5")
-    assert "copies" not in plain.out
     with Index.open(place / "index") as index:
         files = sorted((place / "photos" / "class00").iterdir())
         names, facts = [f"again {file.name}" for file in files], [{"label": "class00"}] * 6
         index.add(files, ids=names, metadata=facts, duplicates="keep")
     done = surefind("calibrate", "index", "--no-variance", "--precision", "0.5")
-    right = "first hits are right"
     sentence = "Left out: 6 images that are copies of a query, by content or by an equal vector."
     assert done.out.splitlines()[1] == sentence
-    assert [line for line in done.out.splitlines() if right in line] == [
-        line for line in plain.out.splitlines() if right in line
-    ]
     assert sentence in surefind("info", "index").out
-    kept = json.loads(surefind("info", "index", "--json").out)["calibration"]["origin"]
-    assert kept["copies"] == 6
 
 
 def test_one_split_of_the_data_is_used(surefind, place: Path):
@@ -128,7 +120,7 @@ def test_a_plot_is_drawn(surefind, place: Path):
     assert min(decode(place / "figures" / "plot.png").shape[-2:]) > 300
 
 
-def test_drift_is_reported_with_what_changed(surefind, calibrated: Path):
+def test_drift_is_reported_with_what_changed(surefind, calibrated_place: Path):
     done = surefind("calibrate", "index", "photos", "--check")  # each finds itself
     assert done.code == 3
     assert "these 144 queries differ from those of the calibration" in done.out
@@ -138,10 +130,10 @@ def test_drift_is_reported_with_what_changed(surefind, calibrated: Path):
     assert "distance" in {drift["name"] for drift in facts["drifts"]}
 
 
-def test_a_check_needs_no_labels_and_skips_unreadable_images(surefind, calibrated: Path):
-    flat = calibrated / "flat"
+def test_a_check_needs_no_labels_and_skips_unreadable_images(surefind, calibrated_place: Path):
+    flat = calibrated_place / "flat"
     flat.mkdir()
-    for number, picture in enumerate(sorted((calibrated / "later").rglob("*.png"))):
+    for number, picture in enumerate(sorted((calibrated_place / "later").rglob("*.png"))):
         shutil.copy(picture, flat / f"{number}.png")
     (flat / "bad\x1b.png").write_bytes(b"no picture")
     done = surefind("calibrate", "index", "flat", "--check")
@@ -177,8 +169,10 @@ def test_too_little_data_is_one_error_before_any_work(surefind, place: Path):
     assert "encoding" not in done.err
 
 
-def test_a_damaged_calibration_is_one_error_until_it_is_made_again(surefind, calibrated: Path):
-    file = calibrated / "index" / "store" / "index.db"
+def test_a_damaged_calibration_is_one_error_until_it_is_made_again(
+    surefind, calibrated_place: Path
+):
+    file = calibrated_place / "index" / "store" / "index.db"
     change_documents(file, "UPDATE documents SET content = x''")
     for command in (("search", "index", "queries/class00/0.png"), ("info", "index")):
         done = surefind(*command)

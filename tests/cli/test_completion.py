@@ -1,4 +1,4 @@
-"""The Tab key: commands, options and values, in the shells people use."""
+"""Completion of commands, options and values."""
 
 import os
 import subprocess
@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 from typing import get_args
 
-import pytest
 from commands_walked import COMMANDS
 
 from surefind.cli import options
@@ -19,35 +18,24 @@ from surefind.functional.ranking import RANKINGS
 SUREFIND = Path(sys.executable).with_name("surefind")
 
 
-def completions(shell: str, typed: str) -> str:
-    """Return what a shell gets when Tab is pressed after `typed`."""
-    words = typed.split(" ")
+def completions(typed: str) -> list[str]:
+    """Return what bash gets when Tab is pressed after `typed`."""
     known = {
-        "_SUREFIND_COMPLETE": f"complete_{shell}",
-        "_TYPER_COMPLETE_ARGS": typed,
-        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+        "_SUREFIND_COMPLETE": "complete_bash",
         "COMP_WORDS": typed,
-        "COMP_CWORD": str(len(words) - 1),
+        "COMP_CWORD": str(len(typed.split(" ")) - 1),
     }
     done = subprocess.run([SUREFIND], env=os.environ | known, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
+    return done.stdout.split()
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_commands_are_offered(shell: str):
-    offered = completions(shell, "surefind ")
-    assert all(name in offered for name in ("train", "search", "figures", "doctor"))
-
-
-def test_options_and_their_values_are_offered():
-    assert {"--quiet", "--debug", "--recipe"} <= set(
-        completions("bash", "surefind train --").split()
-    )
-    assert completions("bash", "surefind index m p --kind h").split() == ["hnsw"]
-    assert completions("bash", "surefind check cu").split() == ["cub200:"]
-    assert completions("bash", "surefind figures loss ca").split() == ["calibration"]
-    assert completions("bash", "surefind figures loss --format s").split() == ["svg"]
+def test_commands_options_and_values_are_offered():
+    assert {"train", "search", "figures", "doctor"} <= set(completions("surefind "))
+    assert {"--quiet", "--debug", "--recipe"} <= set(completions("surefind train --"))
+    assert completions("surefind index m p --kind h") == ["hnsw"]
+    assert completions("surefind check cu") == ["cub200:"]
+    assert completions("surefind figures loss ca") == ["calibration"]
 
 
 def test_names_that_are_offered_are_those_that_are_known():

@@ -34,6 +34,12 @@ def test_an_error_is_one_message_with_a_fix_and_no_control_characters(surefind, 
     assert done.err == "error: the cupboard is�[31m bare\n  fix: fill it\n"
 
 
+def test_wrong_usage_exits_with_2(surefind):
+    done = surefind("search", "index", "query.png", "-k", "0")
+    assert (done.code, done.out) == (2, "")
+    assert "Invalid value for '-k'" in done.err
+
+
 def test_any_other_exception_is_an_internal_error_to_be_reported(surefind, fails):
     fails(KeyError("lost\nkey"))
     done = surefind("info", "x")

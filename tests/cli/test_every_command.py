@@ -50,27 +50,6 @@ def test_recipes_are_listed_and_printed_as_toml_or_json(surefind):
     assert whole["encoder"] == one["encoder"]
 
 
-def test_figures_print_what_was_drawn_as_json(surefind, tmp_path):
-    done = surefind("figures", "loss", "-o", "out", "--format", "svg", "--json")
-    assert json.loads(done.out) == {"drawn": ["out/loss.svg"], "left_out": {}, "measured": {}}
-    assert (tmp_path / "out" / "loss.svg").is_file()
-
-
-@pytest.mark.parametrize(
-    ("output", "message"),
-    [
-        ("figure.png", "choose the file type by --format"),
-        ("taken/deeper", "cannot write taken/deeper: Not a directory"),
-    ],
-)
-def test_a_folder_that_cannot_be_written_is_one_error(surefind, tmp_path, output, message):
-    (tmp_path / "taken").touch()
-    done = surefind("figures", "approximation", "-o", output)
-    assert done.code == 1
-    assert message in done.err
-    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
-
-
 def test_an_unknown_recipe_is_one_error_with_the_nearest_name(surefind, tmp_path):
     done = surefind("train", "glyphs", "-o", "model", "--recipe", "triplett+glyphs")
     assert done.code == 1

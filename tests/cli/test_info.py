@@ -5,15 +5,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from calibrations import make_calibrated_index
 
 from surefind.encoders import Encoder
 from surefind.search.index import Index
-
-
-@pytest.fixture(scope="module")
-def calibrated(model: Path, tmp_path_factory) -> Path:
-    return make_calibrated_index(tmp_path_factory.mktemp("calibrated"), model) / "index"
 
 
 def test_info_shows_what_is_in_an_index(surefind, finished: Path, model: Path):
@@ -34,11 +28,11 @@ def test_info_shows_what_is_in_an_index(surefind, finished: Path, model: Path):
 
 
 def test_a_calibration_is_shown_with_its_date_and_guarantee(surefind, calibrated: Path):
-    shown = dict(line.split(maxsplit=1) for line in surefind("info", calibrated).out.splitlines())
-    with Index.open(calibrated) as index:
+    folder, queries = calibrated / "index", calibrated / "queries"
+    shown = dict(line.split(maxsplit=1) for line in surefind("info", folder).out.splitlines())
+    with Index.open(folder) as index:
         assert index.calibration is not None
         origin, quality = index.calibration.origin, index.calibration.quality
-    queries = calibrated.with_name("queries")
     assert shown["calibration"] == f"{origin.created[:10]}, 288 queries of 24 classes ({queries})"
     for value in (quality.auroc, quality.baseline_auroc, quality.ratio_auroc):
         assert f"{value:.3f}" in shown["quality"]
@@ -46,16 +40,16 @@ def test_a_calibration_is_shown_with_its_date_and_guarantee(surefind, calibrated
     assert shown["guarantee"].startswith("Guarantee (90 % probability): at least 80 % of results")
     assert "of queries" in shown["prediction_set"] and "not in the catalogue" in shown["no_match"]
     assert "warning:" not in shown
-    facts = json.loads(surefind("info", calibrated, "--json").out)
+    facts = json.loads(surefind("info", folder, "--json").out)
     assert facts["calibration"]["origin"]["queries"] == 288
 
 
 def test_what_weakens_a_guarantee_is_a_warning(surefind, calibrated: Path, monkeypatch):
-    with Index.open(calibrated) as index:
+    with Index.open(calibrated / "index") as index:
         assert index.calibrated is not None
         object.__setattr__(index.calibration.origin, "remarks", ("only 4\x1b classes",))
         monkeypatch.setattr(Index, "calibrated", index.calibrated)
-    assert "warning: only 4� classes" in surefind("info", calibrated).out
+    assert "warning: only 4� classes" in surefind("info", calibrated / "index").out
 
 
 def damage(path: Path) -> None:

@@ -9,18 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from calibrations import make_calibrated_index, write_foreign_picture
 
 from surefind.encoders import Encoder
 from surefind.search.index import Index
-
-
-@pytest.fixture(scope="module")
-def calibrated(model: Path, tmp_path_factory) -> Path:
-    """A folder with a calibrated index, its queries, and a query that belongs elsewhere."""
-    folder = make_calibrated_index(tmp_path_factory.mktemp("calibrated"), model)
-    write_foreign_picture(folder / "foreign.png")
-    return folder
 
 
 def query_with(verdict: str, folder: Path) -> Path:
@@ -37,12 +28,8 @@ def results(out: str) -> list[dict]:
 
 
 def test_the_first_minute(finished: Path, gallery: Path, tmp_path: Path):
-    done = subprocess.run(
-        [sys.executable, "-m", "surefind", "search", finished, gallery / "class01" / "2.png"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-    )
+    command = [sys.executable, "-m", "surefind", "search", finished, gallery / "class01" / "2.png"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     lines = done.stdout.splitlines()
@@ -51,7 +38,8 @@ def test_the_first_minute(finished: Path, gallery: Path, tmp_path: Path):
     assert lines[2].split() == ["#", "id", "label", "distance", "expected", "±", "std"]
     assert lines[4].split()[:3] == ["1", "class01/2.png", "class01"]
     assert lines[9:] == ["", f"not calibrated yet: surefind calibrate {finished} DATA"]
-    assert "▀" not in done.stdout
+    for word in ("▀", "P(", "%", "probab", "confidence"):  # nothing that looks like a probability
+        assert word not in done.stdout
 
 
 def test_json_has_the_fields_of_a_hit(surefind, finished: Path, gallery: Path):
@@ -88,28 +76,23 @@ def test_an_image_on_stdin_is_a_query(surefind, finished: Path, gallery: Path, m
     assert found["hits"][0]["id"] == "class01/4.png"
 
 
-@pytest.mark.parametrize("form", [[], ["--csv"]])
 def test_an_unreadable_query_is_reported_and_the_others_are_answered(
-    surefind, finished: Path, photos: Path, form: list[str]
+    surefind, finished: Path, photos: Path
 ):
     bad = photos / "bad\x1b.png"
     bad.write_bytes(b"no picture")
     (photos / "none").mkdir()
     long = "a" * 5000
     queries = (photos / "class00/0.png", bad, "gone.png", photos / "none", long, photos / "class01")
-    done = surefind("search", finished, *queries, "-k", "1", *form)
+    done = surefind("search", finished, *queries, "-k", "1", "--csv")
     assert done.code == 1
-    messages = sorted(Path(line).name for line in done.err.splitlines())
-    assert messages == sorted(
-        [
-            f"{long}: cannot be read: file name too long",
-            "bad�.png: not an image",
-            "gone.png: no such file",
-            "none: no images",
-        ]
-    )
-    answered = done.out.count("class00/0.png") + done.out.count("class01/")
-    assert answered >= 6
+    assert {Path(line).name for line in done.err.splitlines()} == {
+        f"{long}: cannot be read: file name too long",
+        "bad�.png: not an image",
+        "gone.png: no such file",
+        "none: no images",
+    }
+    assert len(done.out.splitlines()) == 1 + 1 + 5
 
 
 def test_views_of_one_item_are_one_query(surefind, finished: Path, gallery: Path, tmp_path: Path):
@@ -145,22 +128,19 @@ def test_options_reach_the_index(surefind, finished: Path, gallery: Path):
 
 
 @pytest.mark.parametrize(
-    ("code", "options", "message"),
+    ("options", "message"),
     [
-        (1, ["--where", "label"], "where: expected FIELD OP VALUE"),
-        (2, ["-k", "0"], "Invalid value for '-k'"),
-        (2, ["--ranking", "means"], "'means' is not one of"),
-        (1, ["--radius", "nan"], "radius: expected a positive number"),
-        (1, ["--json", "--csv"], "--json, --csv: expected one of them"),
+        (["--where", "label"], "where: expected FIELD OP VALUE"),
+        (["--radius", "nan"], "radius: expected a positive number"),
+        (["--json", "--csv"], "--json, --csv: expected one of them"),
     ],
 )
-@pytest.mark.parametrize("more", [[], ["--views"]])
 def test_bad_options_are_one_message_before_anything_is_encoded(
-    surefind, finished, monkeypatch, code, options, message, more
+    surefind, finished, monkeypatch, options, message
 ):
     monkeypatch.setattr(Encoder, "encode_all", lambda *_, **__: pytest.fail("encoded"))
-    done = surefind("search", finished, "query.png", *options, *more)
-    assert (done.code, done.out) == (code, "")
+    done = surefind("search", finished, "query.png", *options)
+    assert (done.code, done.out) == (1, "")
     assert message in done.err
 
 
@@ -187,31 +167,11 @@ def test_a_file_name_that_is_not_unicode_works(
         assert "class00/0.png" in done.out
 
 
-def test_nothing_that_looks_like_a_probability_is_shown_before_calibration(
-    surefind, finished: Path, gallery: Path
-):
-    query = gallery / "class00" / "0.png"
-    shown = surefind("search", finished, query, "-k", "20").out
-    for word in ("P(", "%", "probab", "confidence"):
-        assert word not in shown
-    assert "P(within)" in surefind("search", finished, query, "--radius", "1").out
-
-
-@pytest.mark.parametrize(
-    ("verdict", "code", "meaning"),
-    [
-        ("match", 0, "the confidence of the first hit reaches the threshold"),
-        ("unsure", 3, "the confidence of the first hit is below the threshold (0."),
-        ("no_match", 4, "only 0."),
-    ],
-)
-def test_a_verdict_is_a_word_and_an_exit_code(
-    surefind, calibrated: Path, verdict: str, code: int, meaning: str
-):
-    done = surefind("search", calibrated / "index", query_with(verdict, calibrated), "-k", "2")
-    assert (done.code, done.err) == (code, "")
+def test_a_calibrated_search_shows_verdict_confidence_and_guarantee(surefind, calibrated: Path):
+    done = surefind("search", calibrated / "index", query_with("unsure", calibrated), "-k", "2")
+    assert (done.code, done.err) == (3, "")
     lines = done.out.splitlines()
-    assert lines[2].startswith(f"{verdict.replace('_', ' ')}: {meaning}")
+    assert lines[2].startswith("unsure: the confidence of the first hit is below the threshold (0.")
     assert " that the first hit is a match" in lines[3]
     assert lines[4].split()[-1] == "confidence"
     assert lines[-2].startswith("calibrated: 20")

@@ -1,17 +1,13 @@
 """One demo for all tests of it."""
 
 import pytest
-from small_demo import TINY, Finished, Reported
-
-from surefind.demo import run_demo
+from small_demo import TINY, Finished, run_tiny
 
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """A complete demo; running it again does not change it."""
-    folder, reported = tmp_path_factory.mktemp("demo") / "demo", Reported()
-    result = run_demo(folder, size=TINY, watch=reported.watch, ended=reported.ended)
-    return Finished(folder, result, reported)
+    return run_tiny(tmp_path_factory.mktemp("demo") / "demo")
 
 
 @pytest.fixture

@@ -38,18 +38,12 @@ def test_json_is_all_of_stdout(surefind: Surefind, finished: Finished):
     assert facts["next"][0].startswith(f"surefind serve {finished.folder}/index --samples ")
 
 
-def test_without_the_service_a_line_says_how_to_install_it(
+def test_without_the_service_a_line_says_how_to_install_it_and_serving_is_refused_first(
     surefind: Surefind, finished: Finished, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("surefind.cli.demo.PACKAGES", ("no_such_package",))
     done = surefind("demo", "-o", finished.folder)
     assert "For the page:     pip install 'surefind[serve]'" in done.out
-
-
-def test_serving_without_the_service_is_refused_before_the_work(
-    surefind: Surefind, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr("surefind.cli.demo.PACKAGES", ("no_such_package",))
     done = surefind("demo", "--serve")
     assert done.code == 1
     assert "pip install 'surefind[serve]'" in done.err

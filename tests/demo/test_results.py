@@ -86,7 +86,7 @@ def result(verdict: str, *, confidence: float = 0.5, label: str = "a") -> Search
 
 
 class Answering:
-    """An index that calls the chess board what it is told to; any other picture is foreign."""
+    """An index with a given verdict on the chess board; any other picture is foreign."""
 
     def __init__(self, board: str) -> None:
         self.board = board
@@ -99,25 +99,18 @@ def test_the_verdict_counts_before_the_number():
     results = [result("unsure"), result("match"), result("match"), result("no_match")]
     assert best_with(results, "match", by=[0.9, 0.3, 0.4, 1.0]) == 2
     assert best_with(results, "no_match", by=[0.9, 0.3, 0.4, -1.0]) == 3
+    assert best_with(results[:1] * 2, "match", by=[0.1, 0.2]) == 1  # none has it
 
 
-def test_where_nothing_has_the_verdict_the_number_decides():
-    assert best_with([result("unsure"), result("unsure")], "match", by=[0.1, 0.2]) == 1
-
-
-def test_a_chess_board_is_foreign(tmp_path: Path):
-    path = tmp_path / "foreign.png"
-    asked = foreign_question(Answering("no_match"), Catalog(tmp_path, ()), [], path)
+def test_the_foreign_query_is_a_chess_board_or_the_strangest_symbol(tmp_path: Path):
+    for name in ("one.png", "two.png"):
+        (tmp_path / name).write_text(name)
+    symbols, path = Catalog(tmp_path, ("one.png", "two.png")), tmp_path / "foreign.png"
+    theirs = [result("unsure"), result("no_match")]
+    asked = foreign_question(Answering("no_match"), symbols, theirs, path)
     assert "chess board" in asked.about
     assert path.read_bytes().startswith(b"\x89PNG")
     assert (asked.label, asked.as_dict()["right"]) == (None, False)
-
-
-def test_if_it_passes_for_a_glyph_a_symbol_is_asked(tmp_path: Path):
-    for name in ("one.png", "two.png"):
-        (tmp_path / name).write_text(name)
-    symbols = Catalog(tmp_path, ("one.png", "two.png"))
-    theirs, path = [result("unsure"), result("no_match")], tmp_path / "foreign.png"
     asked = foreign_question(Answering("unsure"), symbols, theirs, path)
     assert "symbols" in asked.about
     assert path.read_text() == "two.png"

@@ -1,8 +1,9 @@
-"""A model and pictures through the whole of `evaluate`."""
+"""A model and pictures through the whole of `evaluate`; black bars; corrupted queries."""
 
 import errno
 import io
 import os
+from contextlib import nullcontext
 from math import isnan
 from pathlib import Path
 
@@ -11,13 +12,27 @@ import pytest
 import torch
 from class_folders import write_pictures
 from PIL import Image
+from scipy.stats import spearmanr
 
+from surefind.embeddings import Embeddings, Gaussians
 from surefind.encoders import Encoder
+from surefind.encoders.image_encoder import ImageEncoder
 from surefind.encoders.onnx.runtime import OnnxEncoder
-from surefind.errors import InvalidArgument, InvalidFile, SurefindError
-from surefind.reports.evaluate import Request, bar_widths, bars_auroc, evaluate
+from surefind.errors import InvalidFile, SurefindError
+from surefind.images.catalog import Catalog
+from surefind.images.corruptions import KINDS, LEVELS, corrupt
+from surefind.images.preprocess import Preprocessing
+from surefind.reports.evaluate import (
+    Request,
+    Searched,
+    bar_widths,
+    bars_auroc,
+    corruption_ladder,
+    evaluate,
+    mean_rank_correlation,
+)
 from surefind.reports.report import ReportFolder
-from surefind.reports.result import EvalResult, QueryTable
+from surefind.reports.result import EvalResult, QueryTable, Rung
 
 
 def picture(
@@ -40,14 +55,11 @@ def folder(path: Path, count: int, *, seed: int, bars: tuple[int, int]) -> list[
     return files
 
 
-def test_each_side_is_measured_as_a_share():
+def test_each_side_is_measured_as_a_share_and_one_bright_pixel_ends_a_bar():
     framed = picture(np.random.default_rng(0), top=4, bottom=8, left=5, right=10)
     assert bar_widths(np.asarray(framed)).tolist() == [0.1, 0.2, 0.1, 0.2]
-    assert bar_widths(np.zeros((5, 7, 3), np.uint8)).tolist() == [1, 1, 1, 1]
-
-
-def test_a_single_bright_pixel_ends_a_bar():
     pixels = np.zeros((40, 500, 3), np.uint8)
+    assert bar_widths(pixels).tolist() == [1, 1, 1, 1]
     pixels[10, 250] = 60
     assert bar_widths(pixels)[0] == 0.25
 
@@ -60,16 +72,22 @@ def test_bars_survive_jpeg():
     assert bar_widths(np.asarray(Image.open(file))) == pytest.approx([0.2, 0.2, 0, 0], abs=0.01)
 
 
-def test_differently_padded_data_are_separated(tmp_path: Path):
+def test_data_are_separated_where_they_are_padded_differently(tmp_path: Path):
     plain = folder(tmp_path / "plain", 40, seed=0, bars=(0, 3))
     boxed = folder(tmp_path / "boxed", 40, seed=1, bars=(6, 12))
     assert bars_auroc(plain, boxed) > 0.99
     assert bars_auroc(boxed, plain) > 0.99
+    alike = [folder(tmp_path / str(n), 150, seed=n, bars=(0, 10)) for n in range(2)]
+    assert bars_auroc(*alike) == pytest.approx(0.5, abs=0.1)
 
 
-def test_data_padded_alike_are_not_separated(tmp_path: Path):
-    files = [folder(tmp_path / str(n), 150, seed=n, bars=(0, 10)) for n in range(2)]
-    assert bars_auroc(*files) == pytest.approx(0.5, abs=0.1)
+def test_too_few_images_give_no_number(tmp_path: Path):
+    many = folder(tmp_path / "many", 20, seed=0, bars=(0, 3))
+    few = folder(tmp_path / "few", 10, seed=1, bars=(6, 12))
+    assert not isnan(bars_auroc(many, few))
+    assert isnan(bars_auroc(many, few[1:]))
+    few[0].write_bytes(b"no image")  # skipped
+    assert isnan(bars_auroc(many, [*few, tmp_path / "missing.png"]))
 
 
 def request(place: Path, **changes) -> Request:
@@ -78,19 +96,15 @@ def request(place: Path, **changes) -> Request:
     )
 
 
-def test_an_evaluation_records_model_and_data(place: Path):
-    about = evaluate(request(place, foreign=str(place / "foreign"))).result.about
+def test_an_evaluation_records_model_data_and_unreadable_pictures(place: Path):
+    result = evaluate(request(place, foreign=str(place / "foreign"))).result
+    about, (excluded,) = result.about, result.exclusions
     assert (about.queries, about.gallery, about.classes) == (20, 20, 4)
     assert about.fingerprint == Encoder.load(place / "gaussian").fingerprint
     assert about.foreign_queries == 15
     assert about.resampled_classes == 4
     assert torch.__version__.startswith(about.versions["torch"])
-
-
-def test_a_broken_picture_is_counted_with_its_reason(place: Path):
-    (excluded,) = evaluate(request(place)).result.exclusions
-    assert excluded.count == 1
-    assert excluded.examples == ("class07/broken.png",)
+    assert (excluded.count, excluded.examples) == (1, ("class07/broken.png",))
     assert "cannot be read" in excluded.reason
 
 
@@ -172,6 +186,22 @@ def test_damaged_embeddings_of_an_earlier_run_are_made_again(place: Path, tmp_pa
     assert evaluate(request(place), kept_in=tmp_path).result.rankings == first.rankings
 
 
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"split": "tset"}, "did you mean 'test'"),
+        ({"passes": 5}, "an encoder with dropout"),
+        ({"foreign": "OWN"}, "shares images"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_one_clear_error(place: Path, changes: dict, match: str):
+    changes = {
+        key: str(place / "own") if value == "OWN" else value for key, value in changes.items()
+    }
+    with pytest.raises(SurefindError, match=match):
+        evaluate(request(place, **changes))
+
+
 def test_a_full_disk_is_one_clear_error(place: Path, tmp_path: Path, monkeypatch):
     folder = ReportFolder(tmp_path / "report")
     folder.make()
@@ -184,25 +214,6 @@ def test_a_full_disk_is_one_clear_error(place: Path, tmp_path: Path, monkeypatch
     with pytest.raises(InvalidFile, match=r"cannot write .*queries.csv: No space left"):
         folder.write(evaluation)
     assert not list(folder.folder.iterdir())
-
-
-def test_foreign_data_must_be_foreign(place: Path):
-    with pytest.raises(InvalidArgument, match="shares images"):
-        evaluate(request(place, foreign=str(place / "own")))
-
-
-@pytest.mark.parametrize(
-    ("changes", "match"),
-    [
-        ({"split": "tset"}, "did you mean 'test'"),
-        ({"model": Path("nowhere")}, "holds no model"),
-        ({"data": "nowhere"}, "no such file or folder"),
-        ({"passes": 5}, "an encoder with dropout"),
-    ],
-)
-def test_what_cannot_be_evaluated_is_one_clear_error(place: Path, changes: dict, match: str):
-    with pytest.raises(SurefindError, match=match):
-        evaluate(request(place, **changes))
 
 
 def test_a_report_folder_holds_everything(place: Path, tmp_path: Path):
@@ -229,10 +240,82 @@ def test_pictures_of_one_label_can_be_reported_too(place: Path, tmp_path: Path):
     assert folder.page.is_file()
 
 
-def test_too_few_images_give_no_number(tmp_path: Path):
-    many = folder(tmp_path / "many", 20, seed=0, bars=(0, 3))
-    few = folder(tmp_path / "few", 10, seed=1, bars=(6, 12))
-    assert not isnan(bars_auroc(many, few))
-    assert isnan(bars_auroc(many, few[1:]))
-    few[0].write_bytes(b"no image")  # skipped
-    assert isnan(bars_auroc(many, [*few, tmp_path / "missing.png"]))
+class Contrast(ImageEncoder):
+    """The mean colour as mean, and a variance that rises as neighbouring pixels differ less."""
+
+    preprocessing = Preprocessing(size=24, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
+    device = torch.device("cpu")
+    fingerprint = "contrast"
+    has_variance = True
+
+    def embed_pixels(self, pixels: torch.Tensor) -> Gaussians:
+        steps = (pixels[..., 1:] - pixels[..., :-1]).abs().mean((1, 2, 3))
+        return Gaussians(pixels.mean((2, 3)), 1 / (0.01 + steps))
+
+    def empty(self) -> Gaussians:
+        return Gaussians(torch.empty(0, 3), torch.empty(0))
+
+    def evaluating(self) -> nullcontext[None]:
+        return nullcontext()
+
+
+def search(queries: Embeddings, rows: np.ndarray) -> Searched:
+    """A query is right while its variance is small, and even rows are surer than odd ones."""
+    var = queries.spread.double().numpy()
+    return var < 15, {"query_var": var, "odd_var": var + rows % 2}
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    random = np.random.default_rng(0)
+    names = [f"{row}.png" for row in range(9)]
+    for name in names:
+        pixels = random.integers(0, 256, (12, 18, 3), dtype=np.uint8)
+        Image.fromarray(pixels).resize((54, 36)).save(tmp_path / name)
+    return Catalog(tmp_path, tuple(names))
+
+
+def test_every_rung_agrees_with_a_plain_loop(catalog: Catalog):
+    rows = np.array([1, 2, 3, 6, 8])
+    ladder = corruption_ladder(Contrast(), catalog, rows=rows, search=search, seed=5)
+    expected = []
+    for kind in KINDS:
+        for level in range(LEVELS + 1):
+            answers = []
+            for row in rows:
+                image = Image.open(catalog.file(row)).convert("RGB")
+                image = corrupt(image, kind, level, seed=(5, int(row)))
+                answers.append(search(Contrast().encode([image]), np.array([row])))
+            medians = {
+                name: np.median([signals[name][0] for _, signals in answers])
+                for name in ("query_var", "odd_var")
+            }
+            recall = np.mean([right[0] for right, _ in answers])
+            expected.append(Rung(kind, level, float(recall), medians))
+    for rung, naive in zip(ladder.rungs, expected, strict=True):
+        assert (rung.kind, rung.level, rung.recall) == (naive.kind, naive.level, naive.recall)
+        assert rung.signals == pytest.approx(naive.signals, rel=1e-5)
+
+
+def test_uncertainty_rises_with_blur_and_falls_with_noise_and_progress_is_complete(
+    catalog: Catalog,
+):
+    seen: list[tuple[int, int]] = []
+    ladder = corruption_ladder(
+        Contrast(),
+        catalog,
+        rows=np.array([0, 1, 2]),
+        search=search,
+        progress=lambda *done: seen.append(done),
+    )
+    assert ladder.spearman["blur"]["query_var"] == pytest.approx(1)
+    assert ladder.spearman["noise"]["query_var"] < 0
+    assert set(ladder.spearman) == set(KINDS)
+    assert seen == sorted(seen)
+    assert seen[-1] == (63, 63)
+
+
+def test_the_rank_correlation_agrees_with_scipy_query_by_query():
+    uncertainty = np.random.default_rng(0).integers(0, 5, (6, 40)).astype(float)  # with ties
+    naive = [spearmanr(range(6), query).statistic for query in uncertainty.T]
+    assert mean_rank_correlation(uncertainty) == pytest.approx(np.mean(naive))

@@ -1,75 +1,50 @@
 """surefind evaluate as a user calls it."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from surefind.cli.main import main
 
-
-def surefind(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "surefind", *arguments], cwd=place, capture_output=True, text=True
-    )
-
-
-def test_the_first_minute(place: Path):
-    done = surefind(
-        place, "evaluate", "gaussian", "own", "--ood", "foreign", "-o", "report", "--ladder", "2"
-    )
-    assert done.returncode == 0, done.stderr
-    assert "each of 20 images searches all the others" in done.stdout
-    assert "R@1" in done.stdout
-    assert "AUROC foreign" in done.stdout
-    assert "baseline: black bars alone separate foreign images with AUROC" in done.stdout
-    assert "…" not in done.stdout  # nothing is cut off at 80 columns
-    assert "encoding images" in done.stderr
-    made = {path.name for path in (place / "report").iterdir()}
+def test_the_first_minute(surefind, place: Path):
+    command = ("evaluate", place / "gaussian", place / "own", "-o", "report")
+    options = ("--ood", place / "foreign", "--ladder", "2")
+    done = surefind(*command, *options)
+    assert done.code == 0, done.err
+    assert "each of 20 images searches all the others" in done.out
+    assert "R@1" in done.out
+    assert "AUROC foreign" in done.out
+    assert "baseline: black bars alone separate foreign images with AUROC" in done.out
+    assert "…" not in done.out  # nothing is cut off at 80 columns
+    assert "encoding images" in done.err
+    made = {path.name for path in Path("report").iterdir()}
     assert made == {"results.json", "queries.csv", "figures", "report.html", "embeddings"}
-    command = json.loads((place / "report" / "results.json").read_text())["about"]["command"]
-    assert command == "surefind evaluate gaussian own --ood foreign -o report --ladder 2"
+    written = json.loads(Path("report/results.json").read_text())["about"]["command"]
+    assert written == " ".join(map(str, ("surefind", *command, *options)))
 
 
-def test_json_is_the_result(place: Path):
-    done = surefind(
-        place, "evaluate", "gaussian", "own", "-o", "json", "--ladder", "0", "--json", "--k", "1,3"
-    )
-    found = json.loads(done.stdout)
+def test_json_is_the_result(surefind, place: Path):
+    options = ("-o", "json", "--ladder", "0", "--json", "--k", "1,3")
+    found = json.loads(surefind("evaluate", place / "gaussian", place / "own", *options).out)
     assert found["about"]["ks"] == [1, 3]
     assert set(found["rankings"]["means"]["recall"]) == {"1", "3"}
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("data", "options", "message"),
     [
-        (["gaussian", "nowhere"], "no such file or folder"),
-        (["gaussian", "own", "--k", "one"], "--k: expected numbers"),
-        (["gaussian", "own", "--k", "0"], "numbers from 1 on"),
+        ("nowhere", (), "no such file or folder"),
+        ("own", ("--k", "one"), "--k: expected numbers"),
+        ("own", ("--k", "0"), "numbers from 1 on"),
+        ("own", ("-o", "a file/report"), "cannot write"),  # found out before the work
     ],
 )
-def test_bad_input_is_one_message(
-    place: Path, arguments: list[str], message: str, monkeypatch, capsys
-):
-    error = failing(place, monkeypatch, capsys, *arguments, "-o", "bad", "--ladder", "0")
-    assert message in error
-    assert not (place / "bad" / "results.json").exists()
-
-
-def test_a_folder_that_cannot_be_written_is_found_out_first(place: Path, monkeypatch, capsys):
-    (place / "a file").write_text("")
-    error = failing(place, monkeypatch, capsys, "gaussian", "own", "-o", "a file/report")
-    assert "cannot write" in error
-    assert "encoding" not in error
-
-
-def failing(place: Path, monkeypatch, capsys, *arguments: str) -> str:
-    """What the command says when it ends with 1."""
-    monkeypatch.chdir(place)
-    monkeypatch.setattr(sys, "argv", ["surefind", "evaluate", *arguments])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 1
-    return capsys.readouterr().err
+def test_bad_input_is_one_message(surefind, place: Path, data: str, options, message: str):
+    Path("a file").touch()
+    done = surefind(
+        "evaluate", place / "gaussian", place / data, "-o", "bad", "--ladder", "0", *options
+    )
+    assert done.code == 1
+    assert message in done.err
+    assert "encoding" not in done.err
+    assert not Path("bad/results.json").exists()

@@ -15,13 +15,17 @@ from surefind.reports.figures import theory
 from surefind.reports.report import DRAWINGS
 
 
-@pytest.fixture(scope="module")
-def report(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("report")
-    result, queries = make_evaluation(folder, queries=120, foreign=0)
+def write(folder: Path, **options) -> Path:
+    """Write what `surefind figures` reads of a report without foreign queries."""
+    result, queries = make_evaluation(folder, foreign=0, **options)
     result.write(folder / "results.json")
     queries.write(folder / "queries.csv")
     return folder
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory) -> Path:
+    return write(tmp_path_factory.mktemp("report"))
 
 
 @pytest.fixture(autouse=True)
@@ -38,14 +42,10 @@ def small(monkeypatch) -> None:
     monkeypatch.setattr(theory, "_TRIPLETS", {"clt": 100, "exact": 20})
 
 
-def invoke(*arguments: object):
+def run(*arguments: object) -> str:
     app = typer.Typer()
     register(app, figures)
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def run(*arguments: object) -> str:
-    done = invoke(*arguments)
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
     if done.exception is not None:
         raise done.exception
     return done.output
@@ -62,11 +62,10 @@ def test_several_figures_are_drawn_at_once():
         assert Path(f"figures/{name}.pdf").read_bytes().startswith(b"%PDF")
 
 
-@pytest.mark.parametrize("name", ["calibration", "pairs"])
-def test_a_report_is_drawn_in_the_other_ranking(name: str, report: Path):
-    told = run(name, "--report", report, "-o", "out", "--format", "svg", "--ranking", "expected")
-    assert f"drawn in out/{name}.svg" in told
-    assert "<svg" in Path(f"out/{name}.svg").read_text()
+def test_a_report_is_drawn_in_the_other_ranking(report: Path):
+    told = run("pairs", "--report", report, "-o", "out", "--format", "svg", "--ranking", "expected")
+    assert "drawn in out/pairs.svg" in told
+    assert "<svg" in Path("out/pairs.svg").read_text()
 
 
 def test_reports_are_compared_under_their_labels(report: Path):
@@ -97,6 +96,7 @@ def test_all_without_a_report_is_the_theory(small):
     ("arguments", "message"),
     [
         (("loss", "-o", "loss.svg"), "choose the file type by --format"),
+        (("loss", "-o", "taken/deeper"), "cannot write taken/deeper: Not a directory"),
         (("calibration",), "a report of surefind evaluate"),
         (("calibration", "--report", "nowhere"), "surefind evaluate"),
         (("calibration", "--report", "../x=REPORT"), "LABEL=FOLDER"),
@@ -107,14 +107,13 @@ def test_all_without_a_report_is_the_theory(small):
 def test_what_cannot_be_drawn_is_one_clear_error(
     arguments: tuple[str, ...], message: str, report: Path, tmp_path: Path
 ):
+    (tmp_path / "taken").touch()
     with pytest.raises(SurefindError, match=message):
         run(*(argument.replace("REPORT", str(report)) for argument in arguments))
-    assert not any(path.is_file() for path in tmp_path.rglob("*"))
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / "taken"]
 
 
 def test_a_model_without_variance_has_one_ranking(tmp_path: Path):
-    result, queries = make_evaluation(tmp_path, queries=24, foreign=0, learned=False)
-    result.write(tmp_path / "results.json")
-    queries.write(tmp_path / "queries.csv")
+    write(tmp_path, queries=24, learned=False)
     with pytest.raises(SurefindError, match="one of means"):
         run("calibration", "--report", tmp_path, "--ranking", "expected")

@@ -37,7 +37,7 @@ def statistics(found: Scored) -> measures.Statistics:
 
 
 def estimates(found: Scored) -> measures.Estimates:
-    return estimate_all(statistics, found, groups_of=lambda part: (part.groups,), seed=0)
+    return estimate_all(statistics, found, seed=0)
 
 
 @pytest.mark.parametrize("each", [1, 10])
@@ -73,7 +73,7 @@ def test_an_event_too_rare_for_the_sample_is_estimated_from_all(monkeypatch):
     def if_defined(part: Scored) -> measures.Statistics:
         return statistics(part) if not part.hits[:, 0].all() else {}
 
-    found_all = estimate_all(if_defined, found, groups_of=lambda part: (part.groups,), seed=0)
+    found_all = estimate_all(if_defined, found, seed=0)
     assert found_all["signal", "auroc"].value == 1.0
 
 

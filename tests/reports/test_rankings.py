@@ -1,4 +1,4 @@
-"""A evaluation of embeddings, against loops over all pairs."""
+"""Who searches whom, and an evaluation of embeddings against loops over all pairs."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,8 +9,7 @@ import torch
 
 import surefind as sf
 from surefind.images.catalog import Catalog
-from surefind.reports.protocol import Embedded
-from surefind.reports.rankings import evaluate_rankings
+from surefind.reports.rankings import Embedded, evaluate_rankings, protocol_of
 
 N, CLASSES, DIM = 60, 8, 6
 
@@ -28,7 +27,7 @@ def embedded(
     if family == "sphere":
         batch = sf.VonMisesFisher(torch.nn.functional.normalize(mean, dim=1), 1 / var)
     paths = tuple(f"{row:03d}.png" for row in range(n))
-    columns = columns or {"labels": tuple(f"class {code}" for code in codes)}
+    columns = {"labels": tuple(f"class {code}" for code in codes)} | columns
     return Embedded(batch, Catalog(Path(name), paths, **columns))
 
 
@@ -143,8 +142,7 @@ def test_what_is_not_defined_is_none_and_never_a_number():
 
 
 def test_a_gallery_smaller_than_k_is_evaluated():
-    labels = tuple("aabb")
-    evaluation = evaluate_rankings(embedded(n=4, labels=labels))
+    evaluation = evaluate_rankings(embedded(n=4, labels=tuple("aabb")))
     assert evaluation.queries.hits("means").shape == (4, 3)
     assert evaluation.rankings["means"].recall["10"].value == 1.0
 
@@ -154,8 +152,7 @@ def test_more_matches_than_neighbours_leave_map_at_r_out():
 
 
 def test_known_difficulty_is_compared_with_every_uncertainty():
-    labels = tuple(f"class {row % CLASSES}" for row in range(N))
-    own = embedded(labels=labels, difficulty=tuple(float(row) for row in range(N)))
+    own = embedded(difficulty=tuple(float(row) for row in range(N)))
     known = sf.Gaussians(own.embeddings.mean, torch.linspace(0.1, 0.2, N))
     signals = evaluate_rankings(Embedded(known, own.catalog)).rankings["means"].signals
     assert signals["query_var"].difficulty.value == pytest.approx(1.0)
@@ -164,14 +161,13 @@ def test_known_difficulty_is_compared_with_every_uncertainty():
 
 
 def test_a_copy_of_a_query_is_not_in_the_gallery_that_it_searches():
-    labels = tuple(f"class {row % CLASSES}" for row in range(N))
     asks = tuple(row >= 40 for row in range(N))
-    own = embedded(labels=labels, queries=asks)
+    own = embedded(queries=asks)
     rows = [*range(N), *range(40, 60)]  # every query once more, to be searched
     catalog = Catalog(
         own.catalog.root,
         tuple(f"{number:03d}.png" for number in range(len(rows))),
-        labels=tuple(labels[row] for row in rows),
+        labels=tuple(own.catalog.labels[row] for row in rows),
         queries=(*asks, *[False] * 20),
     )
     evaluation = evaluate_rankings(Embedded(own.embeddings[rows], catalog))
@@ -193,3 +189,52 @@ def test_a_model_that_gives_all_images_one_vector_is_one_clear_error():
     collapsed = Embedded(sf.Gaussians(torch.ones(N, DIM), own.embeddings.spread), own.catalog)
     with pytest.raises(sf.SurefindError, match="once 52 copies of other images are left out"):
         evaluate_rankings(collapsed)
+
+
+def catalog(n: int = 6, **columns: tuple) -> Catalog:
+    return Catalog(Path("photos"), tuple(f"{row}.png" for row in range(n)), **columns)
+
+
+def test_without_queries_each_image_searches_all_others():
+    protocol = protocol_of(catalog(labels=("a", "a", "a", "b", "b", "c")))
+    assert protocol.queries.tolist() == protocol.gallery.tolist() == list(range(6))
+    assert protocol.itself.tolist() == list(range(6))
+    assert protocol.n_matches.tolist() == [2, 2, 2, 1, 1, 0]
+    assert "each of 6 images searches all the others" in protocol.description
+
+
+def test_named_queries_search_only_the_rest():
+    queries = (True, False, False, True, False, False)
+    protocol = protocol_of(catalog(labels=("a", "a", "a", "b", "b", "c"), queries=queries))
+    assert protocol.queries.tolist() == [0, 3]
+    assert protocol.gallery.tolist() == [1, 2, 4, 5]
+    assert protocol.itself is None
+    assert protocol.n_matches.tolist() == [2, 1]
+    hits = protocol.hits(np.array([[0, 2], [2, 3]]))
+    assert hits.tolist() == [[True, False], [True, False]]
+
+
+def test_places_match_within_the_radius():
+    positions = ((0.0, 0.0), (0.0, 20.0), (0.0, 40.0), (500.0, 0.0), (501.0, 0.0), (900.0, 0.0))
+    assert protocol_of(catalog(positions=positions)).n_matches.tolist() == [1, 2, 1, 1, 1, 0]
+    wide = protocol_of(catalog(positions=positions), radius=50)
+    assert wide.n_matches.tolist() == [2, 2, 2, 1, 1, 0]
+    assert "within 50 m" in wide.description
+
+
+@pytest.mark.parametrize(
+    ("columns", "match"),
+    [
+        ({"labels": tuple("abcdef")}, "no two images share one"),
+        (
+            {"labels": tuple("aabbcc"), "queries": (True, True, False, False, False, False)},
+            "queries and gallery have none in common",
+        ),
+        ({"positions": tuple((1000.0 * row, 0.0) for row in range(6))}, "larger --radius"),
+        ({"labels": tuple("aaaaaa"), "queries": (True,) * 6}, "two images to search"),
+        ({"labels": tuple("aaaaaa"), "queries": (False,) * 6}, "at least one query"),
+    ],
+)
+def test_data_without_a_single_match_is_refused(columns: dict, match: str):
+    with pytest.raises(sf.SurefindError, match=match):
+        protocol_of(catalog(**columns))

@@ -33,7 +33,7 @@ def test_the_query_table_is_read_back_as_written(evaluation, tmp_path: Path):
 def test_foreign_queries_and_those_without_a_match_are_not_scored(evaluation):
     _, table = evaluation
     own = table.own()
-    assert len(own) == 72
+    assert len(own) == 120
     assert not own["foreign"].any()
-    assert own.hits("means").shape == (72, 10)
+    assert own.hits("means").shape == (120, 10)
     assert "query_var" in own.signals("expected")

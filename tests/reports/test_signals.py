@@ -136,15 +136,11 @@ def test_a_query_has_no_part_in_its_own_probability():
     )
 
 
-def test_queries_that_are_all_right_still_leave_some_doubt():
-    uncertainty, _, groups = made_up(200)
+def test_a_fit_that_saw_only_right_queries_leaves_some_doubt_and_one_group_has_no_fit():
+    uncertainty, correct, groups = made_up(200)
     probability = crossfit_probability(uncertainty, np.ones(200, dtype=bool), groups)
     assert ((probability > 0.99) & (probability < 1)).all()
-
-
-def test_with_one_group_nobody_is_left_to_fit_to():
-    uncertainty, correct, _ = made_up(50)
-    assert np.isnan(crossfit_probability(uncertainty, correct, np.zeros(50))).all()
+    assert np.isnan(crossfit_probability(uncertainty, correct, np.zeros(200))).all()
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-4])

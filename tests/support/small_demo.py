@@ -2,47 +2,47 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
-from surefind.demo import DemoResult, DemoSize
-from surefind.demo.run import Progress, Stage
+from surefind.demo import DemoResult, DemoSize, run_demo
+from surefind.demo.run import Progress, Stage, Watch
 
 TINY = DemoSize(classes=48, per_class=12, foreign=20, steps=6, batch_classes=8, ladder=2)
 
 
-@dataclass
-class Reported:
-    """Stages that began and ended."""
+class Finished(NamedTuple):
+    """A demo, and its stages as they were reported: began or ended, and the title."""
 
-    events: list[tuple[str, str]] = field(default_factory=list)  # began or ended, and the title
-
-    @contextmanager
-    def watch(self, title: str) -> Iterator[Progress]:
-        self.events.append(("began", title))
-        yield lambda *_: None
-
-    def ended(self, stage: Stage) -> None:
-        self.events.append(("ended", stage.title))
-
-
-@dataclass(frozen=True)
-class Finished:
     folder: Path
     result: DemoResult
-    reported: Reported
+    events: list[tuple[str, str]]
 
 
-class Interrupting:
-    """Ctrl-C in a stage, at that much progress."""
-
-    def __init__(self, stage: str, done: int) -> None:
-        self.stage, self.done = stage, done
+def run_tiny(folder: Path) -> Finished:
+    """Run the demo and record its progress."""
+    events: list[tuple[str, str]] = []
 
     @contextmanager
-    def watch(self, title: str) -> Iterator[Progress]:
+    def watch(title: str) -> Iterator[Progress]:
+        events.append(("began", title))
+        yield lambda *_: None
+
+    def ended(stage: Stage) -> None:
+        events.append(("ended", stage.title))
+
+    return Finished(folder, run_demo(folder, size=TINY, watch=watch, ended=ended), events)
+
+
+def interrupting(stage: str, at: int) -> Watch:
+    """Press Ctrl-C in a stage, at that much progress."""
+
+    @contextmanager
+    def watch(title: str) -> Iterator[Progress]:
         def progress(part: str, done: int, total: int) -> None:
-            if title.startswith(self.stage) and done >= self.done:
+            if title.startswith(stage) and done >= at:
                 raise KeyboardInterrupt
 
         yield progress
+
+    return watch

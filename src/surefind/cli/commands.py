@@ -57,8 +57,7 @@ def before_any_command(
     quiet: Quiet = False,
     debug: Debug = False,
     version: Annotated[  # noqa: ARG001  # handled by its callback
-        bool,
-        Option("--version", help="Print the version.", is_eager=True, callback=_print_version),
+        bool, Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:
     set_verbosity(quiet=quiet, debug=debug)

@@ -50,15 +50,12 @@ def evaluate(
         surefind evaluate model cub200:data/CUB_200_2011 -o report --k 1,2,4,8
     """
     from surefind.reports.evaluate import Request
-    from surefind.reports.evaluate import evaluate as run
-    from surefind.reports.report import ReportFolder
+    from surefind.reports.report import ReportFolder, evaluate_into
 
     try:
         numbers = tuple(sorted({int(k) for k in ks.split(",")}))
     except ValueError as error:
         raise InvalidArgument("--k", expected="numbers such as 1,5,10", got=repr(ks)) from error
-    folder = ReportFolder(output)
-    folder.make()
     request = Request(
         model=model,
         data=data,
@@ -73,14 +70,12 @@ def evaluate(
         command=shlex.join(["surefind", *sys.argv[1:]]),
     )
     with stages() as progress:
-        evaluation = run(request, kept_in=folder.embeddings, progress=progress)
-        progress("writing the report", 0, 1)
-        folder.write(evaluation)
+        result = evaluate_into(request, output=output, progress=progress)
     if as_json:
-        print(json.dumps(asdict(evaluation.result)))
+        print(json.dumps(asdict(result)))
         return
-    _print(evaluation.result)
-    print(f"report: {folder.page}")
+    _print(result)
+    print(f"report: {ReportFolder(output).page}")
 
 
 def _print(result: "EvalResult") -> None:

@@ -87,23 +87,23 @@ def figures(
     with bars() as shown:
         for name in shown.track(chosen, description="drawing"):
             if name in OF_REPORTS:
-                written = write_figures(
+                drawn, missing = write_figures(
                     [name], reports, output,
                     ranking=ranking, ending=file_format, lenient="all" in names,
                 )  # fmt: skip
-                files += written.files
-                left_out |= written.left_out
+                files += drawn
+                left_out |= missing
                 continue
-            drawn = getattr(theory, f"draw_{name.replace('-', '_')}")
+            draw = getattr(theory, f"draw_{name.replace('-', '_')}")
             if name in _MEASURES:
-                figure, measured[name] = drawn()
+                figure, measured[name] = draw()
             else:
-                figure = drawn()
+                figure = draw()
             files.append(output / f"{name}.{file_format}")
             save(figure, files[-1])
     if as_json:
-        drawn = [str(path) for path in files]
-        print(json.dumps({"drawn": drawn, "left_out": left_out, "measured": measured}))
+        facts = {"drawn": files, "left_out": left_out, "measured": measured}
+        print(json.dumps(facts, default=str))
         return
     for name, found in measured.items():
         title = f"{name}: {_MEASURES[name]}"
@@ -125,9 +125,7 @@ def _chosen(names: "Sequence[FigureName]", reports: "Sequence[Report]") -> list[
     chosen = [name for name in known if name in names]
     if not reports and (without := [name for name in chosen if name in OF_REPORTS]):
         raise InvalidArgument(
-            "--report",
-            expected=f"a report of surefind evaluate to draw {without[0]}",
-            got="none",
+            "--report", expected=f"a report of surefind evaluate to draw {without[0]}", got="none"
         )
     return chosen
 

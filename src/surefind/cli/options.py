@@ -49,12 +49,10 @@ RuntimeOption = Annotated[
     Runtime, Option(help="Run the model with PyTorch, or as written by surefind export.")
 ]
 EngineOption = Annotated[
-    str | None,
-    Option(help="URL of the vector store, if it needs a password or has moved."),
+    str | None, Option(help="URL of the vector store, if it needs a password or has moved.")
 ]
 MaxBadShareOption = Annotated[
-    float,
-    Option(min=0, max=1, help="Stop if more than this share of images cannot be read."),
+    float, Option(min=0, max=1, help="Stop if more than this share of images cannot be read.")
 ]
 PrecisionOption = Annotated[
     float, Option(help="Guaranteed share of correct results among those called match.")

@@ -31,6 +31,7 @@ COLUMNS = (
     "p_within", "confidence", "metadata",
 )  # fmt: skip
 VERDICT_STYLES = {MATCH: "bold green", UNSURE: "bold yellow", NO_MATCH: "bold magenta"}
+PLAIN: dict[str, Any] = {"box": box.SIMPLE_HEAD, "show_edge": False, "padding": (0, 1, 0, 0)}
 NARROWEST = 12  # cells of an id in a narrow terminal
 
 
@@ -79,13 +80,7 @@ def result_as_csv(result: SearchResult) -> str:
 
 def plain_table(first: str, *others: str, title: str | None = None) -> Table:
     """Return an empty table without edges: a column of text, then columns of numbers."""
-    table = Table(
-        title=title,
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        padding=(0, 1, 0, 0),
-    )
+    table = Table(title=title, title_justify="left", **PLAIN)
     table.add_column(first)
     for name in others:
         table.add_column(name, justify="right", no_wrap=True)
@@ -116,7 +111,7 @@ def hits_table(result: SearchResult, previews: Sequence[RenderableType] | None =
     labels = None
     if any("label" in hit.metadata for hit in hits):
         labels = [str(hit.metadata.get("label", "")) for hit in hits]
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), leading=int(stacked))
+    table = Table(leading=int(stacked), **PLAIN)
     columns: list[Sequence[RenderableType]] = []
 
     def add(name: str, cells: Sequence[RenderableType], justify: JustifyMethod = "right") -> None:

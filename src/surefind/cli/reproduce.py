@@ -49,35 +49,23 @@ def reproduce(
         surefind reproduce cars196 -o out --data cars196 --train-data CUB_200_2011
     """
     from surefind.cli.errors import GracefulStop, StopRequest
-    from surefind.reports.reproduce.compare import compare, find_place, into, to_markdown
-    from surefind.reports.reproduce.paper import TRAINED_ON
-    from surefind.reports.reproduce.run import (
-        DATASETS,
-        ROWS,
-        Interrupted,
-        Plan,
-        Reporter,
-        choose_rows,
-        claimed,
-        find_source,
-        look_for,
-    )
-    from surefind.reports.reproduce.run import reproduce as run
+    from surefind.reports import reproduce as tables
+    from surefind.reports.comparison import compare, find_place, into, to_markdown
     from surefind.storage import write_whole
     from surefind.validation import check_choice
 
-    check_choice("dataset", dataset, DATASETS)
-    if (other := TRAINED_ON.get(dataset)) and train_data is None:
-        train_data = claimed(output).get("data")
-    plan = Plan(
+    check_choice("dataset", dataset, tables.DATASETS)
+    if (other := tables.TRAINED_ON.get(dataset)) and train_data is None:
+        train_data = tables.claimed(output).get("data")
+    plan = tables.Plan(
         dataset,
-        find_source(dataset, data),
+        tables.find_source(dataset, data),
         output,
-        train_data=look_for(other, train_data) if other else train_data,
+        train_data=tables.look_for(other, train_data) if other else train_data,
         backbone=backbone,
         scale=scale,
         seeds=seeds,
-        rows=ROWS if rows is None else choose_rows([name.strip() for name in rows.split(",")]),
+        rows=tables.choose_rows(rows),
         settings=tuple(settings or ()),
         foreign=ood,
         command=shlex.join(["surefind", *sys.argv[1:]]),
@@ -85,11 +73,13 @@ def reproduce(
     place = f"reproduce-{plan.name}"
     if document is not None:
         find_place(document, place)  # checked before the work
-    reporter = Reporter(say=note, on_step=_note_validation, should_stop=StopRequest())
     try:
-        comparison = compare(plan, run(plan, reporter=reporter))
-    except Interrupted as stopped:
+        results = tables.reproduce(
+            plan, say=note, on_step=_note_validation, should_stop=StopRequest()
+        )
+    except tables.Interrupted as stopped:
         raise GracefulStop(stopped.problem, fix=stopped.fix) from stopped
+    comparison = compare(plan, results)
     text, facts = to_markdown(comparison), comparison.as_dict()
     write_whole(plan.results_folder / "table.md", text.encode())
     write_whole(plan.results_folder / "table.json", (json.dumps(facts, indent=1) + "\n").encode())

@@ -14,8 +14,7 @@ from surefind.cli.output import stages
 
 def upgrade(
     vectors: Annotated[
-        Path,
-        Argument(metavar="VECTORS", help="Labelled vectors: a .npz, .npy or .parquet file."),
+        Path, Argument(metavar="VECTORS", help="Labelled vectors: a .npz, .npy or .parquet file.")
     ],
     output: Annotated[Path, Option("--output", "-o", help="Folder for the upgrade.")],
     precision: PrecisionOption = 0.95,

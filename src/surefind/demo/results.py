@@ -21,7 +21,7 @@ from surefind.confidence.match_model import folds_of
 from surefind.embeddings import Embeddings, Gaussians
 from surefind.images.catalog import Catalog
 from surefind.metrics.intervals import Estimate
-from surefind.reports.protocol import Embedded
+from surefind.reports.rankings import Embedded
 from surefind.reports.signals import (
     COSINE,
     DEPTH,

@@ -20,9 +20,9 @@ from surefind.datasets.splits import Splits
 from surefind.demo.results import BASELINE, BAYESIAN, Question, Row, ask, compare
 from surefind.images.catalog import Catalog
 from surefind.reports.evaluate import Request, evaluate
-from surefind.reports.protocol import embed_catalog
+from surefind.reports.rankings import embed_catalog
 from surefind.reports.report import ReportFolder
-from surefind.reports.reproduce.run import finished_evaluation, is_trained
+from surefind.reports.reproduce import finished_evaluation, is_trained
 from surefind.search.folder import IndexFolder
 from surefind.storage import make_writable, whole_file, write_whole
 from surefind.training.run_folder import RunFolder, read_log

@@ -1,4 +1,4 @@
-"""Evaluate a model on data: encode, search, measure."""
+"""Evaluate a model on data: encode, search, measure, and search again with corrupted queries."""
 
 import platform
 import time
@@ -7,13 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
+from itertools import product
 from math import isnan, nan
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata  # type: ignore[import-untyped]
 from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
 from sklearn.model_selection import (  # type: ignore[import-untyped]
     StratifiedKFold,
@@ -29,13 +32,18 @@ from surefind.encoders.image_encoder import ImageEncoder
 from surefind.encoders.onnx.runtime import OnnxEncoder, open_encoder
 from surefind.errors import InvalidArgument
 from surefind.images.catalog import Catalog
-from surefind.images.decode import ImageRejected, decode
+from surefind.images.corruptions import KINDS, LEVELS, corrupt
+from surefind.images.decode import ImageRejected, ImageSource, decode, decode_picture
 from surefind.images.matches import Rows
-from surefind.reports.corruption import CorruptedResult, corruption_ladder, n_encoded
 from surefind.reports.measures import resamples_of
-from surefind.reports.protocol import Embedded, embed_catalog
-from surefind.reports.rankings import KS, RankingEvaluation, evaluate_rankings
-from surefind.reports.result import About, EvalResult, Ladder, QueryTable
+from surefind.reports.rankings import (
+    KS,
+    Embedded,
+    RankingEvaluation,
+    embed_catalog,
+    evaluate_rankings,
+)
+from surefind.reports.result import About, EvalResult, Ladder, QueryTable, Rung
 from surefind.reports.signals import DEPTH, neighbours, uncertainty_signals
 from surefind.validation import check_choice
 
@@ -48,6 +56,7 @@ STRAY_SHARE = 0.02  # of the pixels of one row or column
 MIN_IMAGES = 10  # of each kind, to measure it
 
 Progress = Callable[[str, int, int], None]  # stage, done, total
+Searched = tuple[NDArray[np.bool_], dict[str, NDArray[np.float64]]]  # top hit is right; signals
 
 
 @dataclass(frozen=True)
@@ -160,16 +169,14 @@ def _ladder(
     own, protocol = evaluated.own, evaluated.protocol
     gallery = own.embeddings[protocol.gallery.tolist()]
 
-    def search(batch: Embeddings, rows: Rows) -> CorruptedResult:
+    def search(batch: Embeddings, rows: Rows) -> Searched:
         itself = None if protocol.itself is None else rows  # the gallery is the whole catalog
         found = neighbours("means", batch, gallery, DEPTH, itself=itself)
         signals = uncertainty_signals(
             batch, gallery, found, by_means=found, learned=encoder.has_variance
         )
-        return CorruptedResult(
-            protocol.hits(found.rows.numpy(), rows)[:, 0],
-            {name: signal.numpy() for name, signal in signals.items()},
-        )
+        right = protocol.hits(found.rows.numpy(), rows)[:, 0]
+        return right, {name: signal.numpy() for name, signal in signals.items()}
 
     answerable = protocol.queries[protocol.n_matches > 0]
     size = min(request.ladder, len(answerable))
@@ -181,8 +188,86 @@ def _ladder(
         rows=rows,
         search=search,
         seed=request.seed,
-        progress=lambda done: progress("corruption ladder", done, n_encoded(len(rows))),
+        progress=partial(progress, "corruption ladder"),
     )
+
+
+def corruption_ladder(
+    encoder: ImageEncoder,
+    catalog: Catalog,
+    *,
+    rows: Rows,
+    search: Callable[[Embeddings, Rows], Searched],
+    seed: int = 0,
+    progress: Callable[[int, int], None] = lambda *_: None,
+) -> Ladder:
+    """Search with the queries at `rows` of the catalog at every kind and level of corruption.
+
+    `progress` is called with the number of images encoded so far, and of all.
+    """
+    total = len(rows) * (1 + len(KINDS) * LEVELS)
+
+    def encode(images: Sequence[ImageSource], before: int) -> Embeddings:
+        return encoder.encode_all(
+            images, max_bad_share=0.0, progress=lambda done: progress(before + done, total)
+        ).embeddings
+
+    clean = encode([catalog.file(int(row)) for row in rows], 0)
+    results = {kind: [search(clean, rows)] for kind in KINDS}
+    for rung, (kind, level) in enumerate(product(KINDS, range(1, LEVELS + 1)), start=1):
+        images = _Corrupted(catalog, rows, kind=kind, level=level, seed=seed)
+        results[kind].append(search(encode(images, rung * len(rows)), rows))
+    progress(total, total)
+    rungs = tuple(
+        Rung(
+            kind=kind,
+            level=level,
+            recall=float(right.mean()),
+            signals={name: float(np.median(values)) for name, values in signals.items()},
+        )
+        for kind, found in results.items()
+        for level, (right, signals) in enumerate(found)
+    )
+    spearman = {
+        kind: {
+            name: mean_rank_correlation(np.stack([signals[name] for _, signals in found]))
+            for name in found[0][1]
+        }
+        for kind, found in results.items()
+    }
+    return Ladder(queries=len(rows), rungs=rungs, spearman=spearman)
+
+
+class _Corrupted(Sequence[ImageSource]):
+    """Corrupted images, made when they are read to save memory."""
+
+    def __init__(self, catalog: Catalog, rows: Rows, *, kind: str, level: int, seed: int) -> None:
+        self.catalog, self.rows = catalog, rows.tolist()
+        self.kind, self.level, self.seed = kind, level, seed
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: Any) -> Any:  # Any: no slices
+        row = self.rows[index]
+        image = decode_picture(self.catalog.file(row))
+        return corrupt(image, self.kind, self.level, seed=(self.seed, row))
+
+
+def mean_rank_correlation(uncertainty: NDArray[np.float64]) -> float:
+    """Return Spearman's correlation of level and uncertainty (levels, n), the mean over n queries.
+
+    A query whose uncertainty is constant counts as 0.
+
+    >>> mean_rank_correlation(np.array([[1.0, 5.0], [2.0, 5.0], [9.0, 5.0]]))
+    0.5
+    """
+    levels = np.arange(len(uncertainty)) - (len(uncertainty) - 1) / 2
+    ranks = rankdata(uncertainty, axis=0)
+    ranks -= ranks.mean(axis=0)
+    length = np.sqrt((levels**2).sum() * (ranks**2).sum(axis=0))
+    correlation = np.divide(levels @ ranks, length, out=np.zeros(len(length)), where=length > 0)
+    return float(correlation.mean())
 
 
 def _about(

@@ -73,17 +73,10 @@ class Scored(NamedTuple):
 
 def measure(scored: Scored, *, ks: Sequence[int], seed: int = 0) -> Ranking:
     """Return the metrics of one ranking with intervals over groups of queries."""
-    estimates = estimate_all(
-        lambda part: _of_own(part, ks), scored, groups_of=lambda part: (part.groups,), seed=seed
-    )
+    estimates = estimate_all(lambda part: _of_own(part, ks), scored, seed=seed)
     foreign: Estimates = {}
     if scored.foreign:
-        foreign = estimate_all(
-            _of_foreign,
-            scored,
-            groups_of=lambda part: (part.groups, part.foreign_groups),
-            seed=seed,
-        )
+        foreign = estimate_all(_of_foreign, scored, with_foreign=True, seed=seed)
     error = 1 - scored.average_precision(ERROR_AT)
 
     def by_k(group: str) -> dict[str, Estimate]:
@@ -127,16 +120,19 @@ def estimate_all(
     statistics_of: Callable[[Scored], Statistics],
     scored: Scored,
     *,
-    groups_of: Callable[[Scored], tuple[Tensor, ...]],
+    with_foreign: bool = False,
     seed: int,
 ) -> Estimates:
     """Return statistics of all queries with 95 % intervals from common resamples.
 
-    `groups_of` returns the group of each query by kind (own, foreign), in the order of the weights
-    that statistics take; whole groups are resampled. With n > 4000 queries, a random share of the
-    groups is resampled (about 2500 queries, at least 100 groups of each kind) and the deviations
-    are scaled by the root of that share.
+    Statistics take a weight of each query, own ones first; whole groups of queries are resampled.
+    With n > 4000 queries, a random share of the groups is resampled (about 2500 queries, at least
+    100 groups of each kind) and the deviations are scaled by the root of that share.
     """
+
+    def groups_of(scored: Scored) -> tuple[Tensor, ...]:
+        return (scored.groups, scored.foreign_groups) if with_foreign else (scored.groups,)
+
     statistics, kinds = statistics_of(scored), groups_of(scored)
     n = sum(map(len, kinds))
     resample = partial(bootstrap_all, resamples=resamples_of(n), seed=seed)

@@ -3,10 +3,11 @@
 import base64
 import io
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from math import isnan
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from matplotlib.figure import Figure
@@ -14,9 +15,8 @@ from matplotlib.figure import Figure
 from surefind.images.decode import ImageRejected, decode_picture
 from surefind.metrics.intervals import Estimate
 from surefind.reports import tables
-from surefind.reports.evaluate import Evaluation, Request, evaluate
-from surefind.reports.figures import evaluation as drawings
-from surefind.reports.figures import examples
+from surefind.reports.evaluate import Evaluation, Progress, Request, evaluate
+from surefind.reports.figures import curves, examples
 from surefind.reports.figures.style import NothingToDraw, content, main_signal, save
 from surefind.reports.measures import share_resampled
 from surefind.reports.result import PAGE, EvalResult, QueryTable, Report, Signal
@@ -28,10 +28,10 @@ ROWS = 8  # queries of each kind of example
 HITS = 5  # nearest beside each
 SIDE = 112  # pixels of a thumbnail's longer side
 DRAWINGS: dict[str, Callable[..., Figure]] = {
-    "calibration": drawings.draw_calibration,
-    "risk-coverage": drawings.draw_risk_coverage,
-    "ood": drawings.draw_ood,
-    "ladder": drawings.draw_ladder,
+    "calibration": curves.draw_calibration,
+    "risk-coverage": curves.draw_risk_coverage,
+    "ood": curves.draw_ood,
+    "ladder": curves.draw_ladder,
     **{which: partial(examples.draw_selection, which=which) for which in examples.SELECTIONS},
     "extremes": examples.draw_extremes,
     "pairs": examples.draw_pairs,
@@ -82,20 +82,16 @@ class ReportFolder:
         result.write(self.results)
 
 
-def evaluate_into(request: Request, *, output: Path, kept_in: Path) -> EvalResult:
-    """Evaluate and write a report; embeddings are cached in `kept_in`."""
+def evaluate_into(
+    request: Request, *, output: Path, progress: Progress = lambda *_: None
+) -> EvalResult:
+    """Evaluate and write a report; embeddings are cached in its folder."""
     folder = ReportFolder(output)
     folder.make()
-    evaluation = evaluate(request, kept_in=kept_in)
+    evaluation = evaluate(request, kept_in=folder.embeddings, progress=progress)
+    progress("writing the report", 0, 1)
     folder.write(evaluation)
     return evaluation.result
-
-
-class FigureFiles(NamedTuple):
-    """Files drawn, and figures left out with the reason."""
-
-    files: list[Path]
-    left_out: dict[str, str]
 
 
 def write_figures(
@@ -106,7 +102,7 @@ def write_figures(
     ranking: str = RANKING,
     ending: str = "png",
     lenient: bool = False,
-) -> FigureFiles:
+) -> tuple[list[Path], dict[str, str]]:
     """Draw the named figures into `folder/NAME.ending`.
 
     Several reports share the figures in `COMPARED`; the others are drawn once per report, into
@@ -126,7 +122,8 @@ def write_figures(
     Raises:
         NothingToDraw: A report lacks the data of a figure, and `lenient` is false.
     """
-    written = FigureFiles([], {})
+    files: list[Path] = []
+    left_out: dict[str, str] = {}
     for name in names:
         if name in COMPARED:
             figures = {name: partial(DRAWINGS[name], reports)}
@@ -142,12 +139,12 @@ def write_figures(
             except NothingToDraw as nothing:
                 if not lenient:
                     raise
-                written.left_out[stem] = nothing.problem
+                left_out[stem] = nothing.problem
                 continue
             make_writable(path.parent)
             save(figure, path)
-            written.files.append(path)
-    return written
+            files.append(path)
+    return files, left_out
 
 
 def write_report(folder: Path, result: EvalResult, queries: QueryTable) -> Path:
@@ -156,11 +153,9 @@ def write_report(folder: Path, result: EvalResult, queries: QueryTable) -> Path:
     report = Report(result.about.model, result, queries)
     for name in ON_THE_PAGE:
         arguments = ([report],) if name in COMPARED else (result, queries)
-        try:
+        with suppress(NothingToDraw):
             svg = content(DRAWINGS[name](*arguments), ".svg")
-        except NothingToDraw:
-            continue
-        figures[name] = _data_uri("image/svg+xml", svg)
+            figures[name] = _data_uri("image/svg+xml", svg)
     make_writable(folder)
     write_whole(folder / PAGE, render(result, queries, figures=figures).encode())
     return folder / PAGE

@@ -148,21 +148,11 @@ def signal_tables(ranking: Ranking) -> list[MetricTable]:
     rows = {signal_name(name): signal_values(signal) for name, signal in signals.items()}
     groups = {signal_name(n): "learned" if is_learned(n) else "training-free" for n in signals}
     risks = dict.fromkeys(share for signal in signals.values() for share in signal.risk_at)
+    wrong = ("AUROC", "AUPR", "AURC", "E-AURC", *map(risk_title, risks), "Spearman", "Kendall")
+    probability = "Calibration of the cross-fitted probability that the top hit is right"
     kinds = {
-        "Detection of wrong top hits": (
-            "AUROC",
-            "AUPR",
-            "AURC",
-            "E-AURC",
-            *map(risk_title, risks),
-            "Spearman",
-            "Kendall",
-        ),
-        "Calibration of the cross-fitted probability that the top hit is right": (
-            "ECE",
-            "Brier",
-            "NLL",
-        ),
+        "Detection of wrong top hits": wrong,
+        probability: ("ECE", "Brier", "NLL"),
         "Detection of foreign queries": ("OOD AUROC", "OOD AUPR", "FPR95, %"),
         "Correlation with the known corruption of each image": ("rank correlation",),
     }
@@ -198,22 +188,21 @@ def ece_tables(rankings: Mapping[str, Ranking]) -> list[MetricTable]:
 
 def ladder_tables(ladder: Ladder) -> list[MetricTable]:
     """Return rank correlations of uncertainty and corruption, and every level of the ladder."""
-    names = [signal_name(name) for name in ladder.rungs[0].signals]
-    order: dict[str, Values] = {
-        kind: {signal_name(name): value for name, value in by_signal.items()}
-        for kind, by_signal in ladder.spearman.items()
-    }
-    steps: dict[str, Values] = {
-        f"{rung.kind} {rung.level}": {
-            "R@1, %": rung.recall,
-            **{signal_name(name): value for name, value in rung.signals.items()},
-        }
+
+    def named(by_signal: Mapping[str, float]) -> Values:
+        return {signal_name(name): value for name, value in by_signal.items()}
+
+    names = list(named(ladder.rungs[0].signals))
+    order = {kind: named(by_signal) for kind, by_signal in ladder.spearman.items()}
+    steps = {
+        f"{rung.kind} {rung.level}": {"R@1, %": rung.recall, **named(rung.signals)}
         for rung in ladder.rungs
     }
+    caption = "Rank correlation of uncertainty with the level of corruption, mean of"
+    medians = [MetricColumn("R@1, %", percent), *(MetricColumn(name, short) for name in names)]
     return [
         fill(
-            f"Rank correlation of uncertainty with the level of corruption, mean of "
-            f"{ladder.queries:,} queries",
+            f"{caption} {ladder.queries:,} queries",
             "corruption",
             [MetricColumn(name) for name in names],
             order,
@@ -221,7 +210,7 @@ def ladder_tables(ladder: Ladder) -> list[MetricTable]:
         fill(
             "R@1 and the median of each uncertainty at every level",
             "corruption, level",
-            [MetricColumn("R@1, %", percent), *(MetricColumn(name, short) for name in names)],
+            medians,
             steps,
         ),
     ]

@@ -49,13 +49,11 @@ def test_four_panels_are_drawn():
     assert labels == ["all variances equal", "larger, the paper's loss", "larger, centred"]
 
 
-def test_by_the_exact_law_the_right_order_shrinks_variances_and_the_wrong_order_enlarges_them():
+def test_the_pull_on_variances_by_the_exact_law_and_by_the_papers_approximation():
+    """Exact: the right order shrinks all, the wrong one enlarges all; clt: a negative grows."""
     right, wrong, _ = (descent(*each, method="exact")[1] for each in SCENARIOS.values())
     assert (right < 0).all()
     assert (wrong > 0).all()
-
-
-def test_by_the_papers_approximation_the_variance_of_a_well_placed_negative_grows():
     right, wrong, _ = (descent(*each, method="clt")[1] for each in SCENARIOS.values())
     assert right[0] < 0 and right[1] < 0 < right[2]
     assert wrong[0] > 0 and wrong[1] < 0 < wrong[2]
@@ -93,9 +91,6 @@ def test_the_papers_claim_holds_for_a_third_of_triplets_on_a_line_and_for_few_in
     assert on_a_line.positive > 0.99
     assert on_a_line.negative == pytest.approx(on_a_line.all, abs=0.01)
     assert shrunk_variances(128, triplets=5_000).all < 0.005
-
-
-def test_by_the_exact_law_it_holds_for_just_under_half_on_a_line():
     assert shrunk_variances(1, method="exact", triplets=2000).all == pytest.approx(0.46, abs=0.04)
 
 

@@ -1,8 +1,10 @@
-"""Figures of a calibration and of a training run."""
+"""Figures of an evaluation, a calibration and a training run."""
 
 from collections.abc import Sequence
+from itertools import cycle
 from typing import Any
 
+import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -12,19 +14,212 @@ from torch import Tensor
 from surefind.confidence.calibration import Calibration
 from surefind.confidence.guarantee import PrecisionGuarantee
 from surefind.metrics import (
+    average_precision_at_k,
     calibration_floor,
     debiased_calibration_error,
+    expected_calibration_error,
     reliability_bins,
     risk_coverage,
 )
 from surefind.reports.figures import style
+from surefind.reports.result import SHOWN, EvalResult, QueryTable, Report
+from surefind.reports.signals import ranking_name, signal_name
 from surefind.training.run_folder import StepInfo
 
+_K = 5
+_RANK_AXES = ("confidence: rank of the uncertainty", "mean average precision")
+_PROBABILITY_AXES = ("probability that the top hit is right", "share of right top hits")
+_OOD_COLUMNS, _BINS = 3, 40
+_LADDER_COLUMNS = 2
 FUSED, BASELINE = "confidence", "nearest distance"
 _LOOKS: dict[str, dict[str, Any]] = {
     FUSED: {"color": style.OURS, "linestyle": "-", "marker": "o", "clip_on": False},
     BASELINE: {"color": style.SERIES[3], "linestyle": "--", "marker": "s", "clip_on": False},
 }
+
+
+def draw_calibration(reports: Sequence[Report], *, ranking: str = "means") -> Figure:
+    """Plot mAP by rank of the uncertainty, and correct top hits by their probability.
+
+    Every report is one curve in each of the two panels.
+    """
+    figure, ((left, right),) = style.panels(1, 2, height=4.5 + 0.19 * len(reports))
+    looks = zip(*map(cycle, (style.SERIES, style.DASHES, style.MARKERS)), strict=False)
+    for (label, result, queries), (colour, dash, marker) in zip(reports, looks, strict=False):
+        own, measured = queries.own(), result.rankings[ranking]
+        look: dict[str, Any] = {"color": colour, "linestyle": dash, "marker": marker}
+        look |= {"markersize": 4, "clip_on": False}
+        signal = style.main_signal(own, ranking)
+        uncertainty = torch.from_numpy(own.signals(ranking)[signal])
+        hits, matches = torch.from_numpy(own.hits(ranking)), torch.from_numpy(own["n_matches"])
+        precision = [average_precision_at_k(hits, matches, k) for k in range(1, SHOWN + 1)]
+        bins = [reliability_bins(uncertainty, ap, definition="equal_mass") for ap in precision]
+        low, high = torch.stack([each.outcome for each in bins]).aminmax(dim=0)
+        rank = bins[0].confidence
+        left.fill_between(rank, low, high, color=colour, alpha=0.15, linewidth=0)
+        error = measured.ece.get("equal_mass", {}).get(str(_K))
+        if error is None:
+            ece = expected_calibration_error
+            value = f"{float(ece(uncertainty, precision[_K - 1], definition='equal_mass')):.3f}"
+        else:
+            value = style.interval(error)
+        start = f"{label}, " if len(reports) > 1 else ""
+        name = f"{start}{signal_name(signal)} {value}"
+        left.plot(rank, bins[_K - 1].outcome, label=name, **look)
+        aurocs = {name: each.auroc.value for name, each in measured.signals.items() if each.auroc}
+        best = max(aurocs, key=lambda name: aurocs[name], default=signal)
+        error = measured.signals[best].ece
+        if error is not None:
+            probability = torch.from_numpy(own[f"{ranking}.probability.{best}"])
+            correct = torch.from_numpy(own[f"{ranking}.match_1"]).double()
+            of_best = reliability_bins(probability, correct, definition="probability")
+            name = f"{start}{signal_name(best)} {style.interval(error)}"
+            right.plot(of_best.confidence, of_best.outcome, label=name, **look)
+    below = {"loc": "upper left", "bbox_to_anchor": (0, -0.13), "borderaxespad": 0}
+    for axis, key, title, x, y in (
+        (left, f"ECE@{_K}, equal mass", f"mAP@{_K}, shaded mAP@1 to mAP@{SHOWN}", *_RANK_AXES),
+        (right, "ECE", "Probability from the best signal", *_PROBABILITY_AXES),
+    ):
+        axis.plot(
+            [0, 1], [0, 1], "--", color=style.GREY, linewidth=0.9, label="perfectly calibrated"
+        )
+        axis.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+        style.caption(axis, title, x=x, y=y)
+        style.key(axis, title=key, **below)
+    return figure
+
+
+def draw_risk_coverage(
+    result: EvalResult, queries: QueryTable, *, ranking: str = "means"
+) -> Figure:
+    """One curve per signal, between the best possible order (oracle) and a random one."""
+    own = queries.own()
+    signals, right = own.signals(ranking), torch.from_numpy(own[f"{ranking}.match_1"])
+    error = 1 - float(right.double().mean())
+    figure, ((axis,),) = style.panels(1, 1, height=4.2)
+    top = error
+    for name, colours in style.signal_styles(signals).items():
+        curve = risk_coverage(torch.from_numpy(-signals[name]), right)
+        area = result.rankings[ranking].signals[name].aurc
+        label = f"{signal_name(name)}\nAURC {area.value:.3f}"
+        axis.plot(curve.coverage, curve.risk, label=label, **colours)
+        top = max(top, float(curve.risk[curve.coverage >= style.NOISE].max()))
+    best = risk_coverage(right.double(), right)
+    label = f"oracle\nAURC {best.area:.3f}"
+    axis.plot(best.coverage, best.risk, color=style.INK, linewidth=0.8, label=label)
+    axis.axhline(
+        error, color=style.GREY, linestyle=":", linewidth=1, label=f"random\nAURC {error:.3f}"
+    )
+    style.caption(
+        axis,
+        f"Errors among the surest queries; ranked by {ranking_name(ranking)}",
+        x="share of queries answered, the surest first",
+        y="share of wrong top hits",
+    )
+    axis.set(xlim=(0, 1), ylim=(0, 1.1 * top or 1))
+    figure.legend(fontsize=style.SMALL, frameon=False, loc="outside right upper", labelspacing=0.8)
+    return figure
+
+
+def draw_ood(reports: Sequence[Report], *, ranking: str = "means") -> Figure:
+    """Plot histograms of in-catalogue and foreign queries.
+
+    One report has a panel per signal; several have a panel each, of cov[Δ].
+    """
+    for report in reports:
+        style.check_foreign(report.queries)
+    if len(reports) == 1:
+        signals = [(reports[0], name) for name in reports[0].queries.signals(ranking)]
+        names = [signal_name(signal) for _, signal in signals]
+        foreign = style.shortened(reports[0].result.about.foreign, 60)
+        title = f"In-catalogue and foreign queries ({foreign})"
+    else:
+        signals = [(each, style.main_signal(each.queries, ranking, "pair_var")) for each in reports]
+        names = [
+            report.label if signal == "pair_var" else f"{report.label}: {signal_name(signal)}"
+            for report, signal in signals
+        ]
+        title = "In-catalogue and foreign queries by cov[Δ] of the query and its top hit"
+    columns = min(_OOD_COLUMNS, len(signals))
+    rows = -(-len(signals) // columns)
+    figure, axes = style.panels(rows, columns, height=0.8 + 1.9 * rows, title=title)
+    for axis in axes.flat[len(signals) :]:
+        axis.set_axis_off()
+    for axis, (report, signal), name in zip(axes.flat, signals, names, strict=False):
+        _draw_histograms(axis, report, signal, ranking=ranking, title=name)
+    for axis in axes[:, 0]:
+        axis.set_ylabel("share of queries", fontsize=style.TEXT)
+    style.lower_key(figure, *axes[0, 0].get_legend_handles_labels())
+    return figure
+
+
+def _draw_histograms(axis: Axes, report: Report, signal: str, *, ranking: str, title: str) -> None:
+    _, result, queries = report
+    values, foreign = queries.signals(ranking)[signal], queries["foreign"]
+    own = values[~foreign & (queries["n_matches"] > 0)]
+    both = np.concatenate([own, values[foreign]])
+    if style.spans_decades(both):
+        axis.set_xscale("log")
+        edges = np.geomspace(both.min(), both.max(), _BINS + 1)
+    else:
+        edges = np.histogram_bin_edges(both, _BINS)
+    groups = (
+        (own, style.OURS, "in catalogue", ""),
+        (values[foreign], style.WRONG, "foreign", "////"),
+    )
+    for some, colour, name, hatch in groups:
+        axis.hist(
+            some,
+            bins=edges.tolist(),
+            weights=np.full(len(some), 1 / len(some)),
+            histtype="stepfilled",
+            facecolor=colour + "55",
+            edgecolor=colour,
+            hatch=hatch,
+            label=name,
+        )
+    found = result.rankings[ranking].signals[signal].ood
+    style.caption(axis, title + (f"\nAUROC {style.interval(found.auroc)}" if found else ""))
+
+
+def draw_ladder(result: EvalResult, queries: QueryTable, *, ranking: str = "means") -> Figure:
+    """Median uncertainty over the level of corruption, the clean images being 1; R@1 in grey."""
+    ladder = result.ladder
+    if ladder is None:
+        fix = "evaluate again with --ladder 200"
+        raise style.NothingToDraw("the report has no corrupted queries", fix=fix)
+    kinds = list(dict.fromkeys(rung.kind for rung in ladder.rungs))
+    rows = -(-len(kinds) // _LADDER_COLUMNS)
+    title = f"Corrupted queries: {ladder.queries} of {len(queries.own())}"
+    figure, axes = style.panels(rows, _LADDER_COLUMNS, height=0.9 + 2.1 * rows, title=title)
+    for axis in axes.flat[len(kinds) :]:
+        axis.set_axis_off()
+    names = list(result.rankings[ranking].signals)
+    for number, (axis, kind) in enumerate(zip(axes.flat, kinds, strict=False)):
+        rungs = sorted((r for r in ladder.rungs if r.kind == kind), key=lambda rung: rung.level)
+        levels, shown = [rung.level for rung in rungs], []
+        for name, colours in style.signal_styles(names).items():
+            medians = np.array([rung.signals.get(name, np.nan) for rung in rungs])
+            relative = medians / medians[0] if medians[0] else np.full_like(medians, np.nan)
+            shown.append(relative)
+            line = colours | {"marker": "o", "markersize": 3}
+            axis.plot(levels, relative, label=signal_name(name), **line)
+        if style.spans_decades(np.nan_to_num(np.concatenate(shown), nan=1.0)):
+            axis.set_yscale("log")
+        axis.set_xticks(levels)
+        twin, look = axis.twinx(), {"color": style.GREY, "marker": "s", "markersize": 3}
+        twin.plot(levels, [rung.recall for rung in rungs], ":", label="R@1 (right)", **look)
+        twin.set_ylim(0, 1)
+        twin.tick_params(labelsize=style.SMALL, color=style.GREY, labelcolor=style.GREY)
+        twin.spines[["top", "right", "left", "bottom"]].set_visible(False)
+        style.caption(axis, kind, x="level" if number >= len(kinds) - _LADDER_COLUMNS else "")
+        if number % _LADDER_COLUMNS == 0:
+            axis.set_ylabel("uncertainty, clean = 1", fontsize=style.TEXT)
+        if number % _LADDER_COLUMNS == _LADDER_COLUMNS - 1 or number == len(kinds) - 1:
+            twin.set_ylabel("R@1", fontsize=style.TEXT, color=style.GREY)
+    lines = [*axes[0, 0].get_lines(), *twin.get_lines()]
+    style.lower_key(figure, lines, [str(line.get_label()) for line in lines])
+    return figure
 
 
 def draw_confidence(calibration: Calibration) -> Figure:

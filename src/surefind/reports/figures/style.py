@@ -32,7 +32,7 @@ LARGE, TEXT, SMALL = 10, 9, 8  # points
 NOISE = 0.1  # below this share of queries risk curves jump; they set no limit of the axis
 
 ENDINGS = (".png", ".svg", ".pdf")
-_DASHES, _MARKERS = ("-", "--", "-.", ":"), ("o", "s", "^", "D", "v")
+DASHES, MARKERS = ("-", "--", "-.", ":"), ("o", "s", "^", "D", "v")  # of the SERIES
 _DPI = 130
 _NO_DATE = {  # the same figure gives the same bytes
     ".png": {},
@@ -84,22 +84,6 @@ def lower_key(figure: Figure, curves: Sequence[Artist], names: Sequence[str]) ->
     """Add the legend of a figure, beneath its panels, in at most four columns."""
     look: dict[str, Any] = {"ncols": min(len(names), 4), "fontsize": SMALL, "frameon": False}
     figure.legend(curves, names, loc="outside lower center", **look)
-
-
-def series_styles(names: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Return colour, dash and marker of each curve; the same name looks the same.
-
-    >>> series_styles(["TripReg", "Bayes", "TripReg"])["Bayes"]["marker"]
-    's'
-    """
-    return {
-        name: {
-            "color": SERIES[number % len(SERIES)],
-            "linestyle": _DASHES[number % len(_DASHES)],
-            "marker": _MARKERS[number % len(_MARKERS)],
-        }
-        for number, name in enumerate(dict.fromkeys(names))
-    }
 
 
 def signal_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import surefind.cli.errors
 from surefind.cli.reproduce import reproduce
-from surefind.reports.reproduce.run import reproduce as run_rows
+from surefind.reports.reproduce import reproduce as run_rows
 
 app = typer.Typer()
 app.command()(reproduce)

@@ -6,20 +6,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from evaluations import make_evaluation
 
 from surefind.errors import InvalidFile
 from surefind.metrics.intervals import Estimate
-from surefind.reports.reproduce.compare import (
+from surefind.reports.comparison import (
+    COLUMNS,
+    REMARKS,
     SeedMean,
     against,
     compare,
     into,
     over_seeds,
+    paper_tables,
     to_markdown,
 )
-from surefind.reports.reproduce.paper import COLUMNS, REMARKS, paper_tables
-from surefind.reports.reproduce.run import ROWS, Plan, RowResult
+from surefind.reports.reproduce import ROWS, Plan
+from surefind.reports.result import EvalResult, QueryTable
 
 # In thousandths: the sum of each table, added up from the print, and the sum of each row of
 # paper.csv, a checksum against edits.
@@ -41,6 +43,7 @@ def test_the_figures_of_each_table_and_row_add_up():
     assert sums == {table: rows for table, (_, rows) in PRINTED.items()}
     assert [sum(rows) for rows in sums.values()] == [total for total, _ in PRINTED.values()]
     assert sum(map(len, paper_tables().values())) == 243
+    assert {row for _, _, row in paper_tables()} == {row.paper for row in ROWS if row.paper}
 
 
 def test_recall_and_precision_at_one_differ_only_where_a_footnote_says_so():
@@ -60,16 +63,17 @@ NONE = "\N{EN DASH}"
 
 
 @pytest.fixture
+def found(evaluation) -> EvalResult:
+    return evaluation[0]
+
+
+@pytest.fixture
 def cub() -> Plan:
     return Plan("cub200", "cub200:/some/where/birds", Path("out"), scale="cpu")
 
 
-def results(plan: Plan, *found) -> list[RowResult]:
-    return [RowResult(row, plan.recipe_name(row), found) for row in plan.rows]
-
-
-def page(plan: Plan, *found) -> str:
-    return to_markdown(compare(plan, results(plan, *found)))
+def page(plan: Plan, *found: EvalResult) -> str:
+    return to_markdown(compare(plan, dict.fromkeys(plan.rows, found)))
 
 
 def lines(text: str, title: str) -> list[str]:
@@ -103,10 +107,7 @@ def test_the_papers_errors_are_footnotes(cub, found):
 def test_the_scale_and_another_test_set_are_named(cub, found):
     text = page(cub, found)
     assert "CPU scale: mobilenetv2_100, `+cpu` recipes, not the paper's backbone" in text
-    assert "72 test queries. **This is not the paper's test set**: CUB-200-2011 has 5,924" in text
-
-
-def test_the_papers_own_test_set_needs_no_warning(cub, found):
+    assert "120 test queries. **This is not the paper's test set**: CUB-200-2011 has 5,924" in text
     whole = replace(found, about=replace(found.about, queries=5924))
     text = page(replace(cub, scale="paper"), whole)
     assert "Paper scale: resnet50.tv_in1k, its rows' recipes" in text
@@ -142,7 +143,7 @@ def test_seeds_are_averaged_and_their_spread_shown(cub, found):
 
 
 def test_the_table_as_json_has_figures_by_name(cub, found):
-    table = json.loads(json.dumps(compare(cub, results(cub, found)).as_dict()))
+    table = json.loads(json.dumps(compare(cub, dict.fromkeys(cub.rows, (found,))).as_dict()))
     row = table["rows"][5]
     assert row["paper"]["R@1"] == 0.632
     assert row["ours"]["R@1"] == {
@@ -169,30 +170,23 @@ def test_a_document_without_the_place_is_refused(text: str, tmp_path: Path):
 
 @pytest.mark.parametrize(("labels", "least", "most"), [(True, 0.02, 1), (False, 0, 0.01)])
 def test_the_paired_test_flips_queries_of_one_label_together(
-    plan: Plan, tmp_path: Path, labels: bool, least: float, most: float
+    evaluation, plan: Plan, labels: bool, least: float, most: float
 ):
     """Ten more queries are right in the second row. Six signs fall alike in 2 of 64 cases."""
-    _, queries = make_evaluation(tmp_path / "made-up")
+    queries = evaluation[1]
     if not labels:
-        queries.columns["label"] = np.full(len(queries), "")
+        queries = QueryTable(queries.columns | {"label": np.full(len(queries), "")})
     plan = replace(plan, seeds=2)
+    assert against(plan, plan.rows[1], plan.rows[0]) is None  # there is no table of queries
     for row, better in ((plan.rows[0], 0), (plan.rows[1], 10)):
         right = queries["means.match_1"].copy()
         right[np.flatnonzero(~right)[:better]] = True
-        table = type(queries)(queries.columns | {"means.match_1": right})
+        table = QueryTable(queries.columns | {"means.match_1": right})
         for seed in range(2):
             folder = plan.evaluation(row, seed)
             folder.mkdir(parents=True)
             table.write(folder / "queries.csv")
     found = against(plan, plan.rows[1], plan.rows[0])
-    assert found.difference.value == pytest.approx(10 / 72)
+    assert found.difference.value == pytest.approx(10 / 120)
     assert found.difference.low > 0
     assert least <= found.p_value < most
-
-
-def test_without_query_tables_there_is_no_paired_test(plan: Plan):
-    assert against(plan, plan.rows[1], plan.rows[0]) is None
-
-
-def test_every_row_of_the_paper_is_one_of_ours():
-    assert {row for _, _, row in paper_tables()} == {row.paper for row in ROWS if row.paper}

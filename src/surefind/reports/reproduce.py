@@ -6,7 +6,7 @@ Finished work is not done again.
 import json
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -18,7 +18,6 @@ from surefind.encoders.serialization import read_config
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 from surefind.reports.evaluate import OWN_FOREIGN, Request
 from surefind.reports.report import evaluate_into
-from surefind.reports.reproduce.paper import BACKBONES, TITLES, TRAINED_ON
 from surefind.reports.result import FORMAT, EvalResult
 from surefind.storage import make_writable, write_whole
 from surefind.training.monitor import TrainingStopped
@@ -27,6 +26,9 @@ from surefind.training.run_folder import RunFolder, StepInfo
 from surefind.training.trainer import train as train_model
 from surefind.validation import check_choice, check_whole
 
+TITLES = {"cub200": "CUB-200-2011", "cars196": "Cars-196", "msls": "MSLS"}
+BACKBONES = {"resnet50": "ResNet-50", "densenet161": "DenseNet-161"}
+TRAINED_ON = {"cars196": "cub200"}  # table 2 tests the models of table 1; others test their own
 DATASETS = (*TITLES, "glyphs")
 SCALES = ("paper", "cpu")
 MC_DROPOUT, MC_DROPOUT_HEADS = "mc-dropout", "mc-dropout-heads"  # only DenseNets have dropout
@@ -69,11 +71,14 @@ ROWS = (
 )
 
 
-def choose_rows(names: Sequence[str]) -> tuple[PaperRow, ...]:
-    """Return the named rows in the order of the table."""
-    for name in names:
+def choose_rows(names: str | None) -> tuple[PaperRow, ...]:
+    """Return the rows named in a comma-separated list, in the order of the table; None: all."""
+    if names is None:
+        return ROWS
+    chosen = [name.strip() for name in names.split(",")]
+    for name in chosen:
         check_choice("rows", name, tuple(row.name for row in ROWS))
-    return tuple(row for row in ROWS if row.name in names)
+    return tuple(row for row in ROWS if row.name in chosen)
 
 
 def find_source(dataset: str, given: str | None) -> str:
@@ -96,7 +101,7 @@ def look_for(dataset: str, given: str | None) -> str | None:
         if given.partition(":")[0] in READERS or Path(given).is_file():
             return given
         if not Path(given).is_dir():
-            raise InvalidFile(f"{given}: no such folder", fix=f"name the folder of {dataset}")
+            raise InvalidFile(f"{given}: no such folder")
         return f"{dataset}:{given}"
     if dataset == "glyphs":
         return dataset
@@ -182,38 +187,9 @@ class Plan:
     def evaluation(self, row: PaperRow, seed: int) -> Path:
         return self.results_folder / "evaluations" / self.recipe_name(row) / f"seed-{seed}"
 
-    def request(self, row: PaperRow, seed: int) -> Request:
-        return Request(
-            self.model(row, seed),
-            self.data,
-            foreign=self.foreign,
-            passes=row.passes,
-            ladder=0,
-            title=f"{self.recipe_name(row)}, seed {seed}",
-        )
-
-
-class RowResult(NamedTuple):
-    """Evaluations of one row."""
-
-    row: PaperRow
-    recipe: str
-    results: tuple[EvalResult, ...]  # one for each seed
-
-
-class Reporter(NamedTuple):
-    """Callbacks: messages, training steps, whether to stop."""
-
-    say: Callable[[str], None] = lambda _: None
-    on_step: Callable[[StepInfo], None] = lambda _: None
-    should_stop: Callable[[], bool] = lambda: False
-
 
 class Interrupted(SurefindError):
     """Stopped on request; everything is saved."""
-
-    def __init__(self, where: str) -> None:
-        super().__init__(f"stopped at {where}; everything is saved", fix="run it again to go on")
 
 
 def reproduce(
@@ -221,8 +197,10 @@ def reproduce(
     *,
     evaluate: Callable[..., EvalResult] = evaluate_into,
     train: Callable[..., object] = train_model,
-    reporter: Reporter | None = None,
-) -> list[RowResult]:
+    say: Callable[[str], None] = lambda _: None,
+    on_step: Callable[[StepInfo], None] = lambda _: None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> dict[PaperRow, list[EvalResult]]:
     """Train and evaluate every row of the plan.
 
     A model trained to its end with the same recipe is reused, an unfinished one is resumed; results
@@ -232,16 +210,18 @@ def reproduce(
         plan: The table.
         evaluate: Evaluates a model and writes a report.
         train: Trains a model.
-        reporter: Callbacks.
+        say: Called with a message for each piece of work.
+        on_step: Called with each training step.
+        should_stop: Returns whether to stop; asked between pieces of work and training steps.
 
     Returns:
-        The results of each row.
+        For each row, the results of its seeds.
 
     Raises:
         InvalidFile: The output folder belongs to another table, recipe or data.
-        Interrupted: `reporter.should_stop` returned true.
+        Interrupted: `should_stop` returned true.
     """
-    reporter, open_once = reporter or Reporter(), cache(open_dataset)
+    open_once = cache(open_dataset)
     recipes = {
         (row, seed): plan.recipe(row, seed) for row in plan.rows for seed in range(plan.seeds)
     }
@@ -249,49 +229,50 @@ def reproduce(
     claim(plan)
 
     def go_on(where: str) -> None:
-        if reporter.should_stop():
-            raise Interrupted(where)
+        if should_stop():
+            problem = f"stopped at {where}; everything is saved"
+            raise Interrupted(problem, fix="run it again to go on")
 
     def train_row(folder: Path, recipe: Recipe, where: str) -> None:
         if folder.is_dir() and is_trained(folder, recipe):
-            reporter.say(f"{where}: model is there")
+            say(f"{where}: model is there")
             return
         resume = RunFolder(folder).state_path.is_file()
         go_on(where)
         data = plan.trained_on
         assert data is not None  # check_models
-        reporter.say(f"{where}: training on {data}" + (", resumed" if resume else ""))
+        say(f"{where}: training on {data}" + (", resumed" if resume else ""))
+        splits = open_once(data, val_share=recipe.data.val_share)
         try:
-            train(
-                open_once(data, val_share=recipe.data.val_share),
-                recipe,
-                folder,
-                resume=resume,
-                on_step=reporter.on_step,
-                should_stop=reporter.should_stop,
-            )
+            train(splits, recipe, folder, resume=resume, on_step=on_step, should_stop=should_stop)
         except TrainingStopped:
             go_on(where)
             raise
 
-    def evaluated(request: Request, folder: Path, where: str) -> EvalResult:
+    def evaluated(row: PaperRow, seed: int, where: str) -> EvalResult:
+        folder = plan.evaluation(row, seed)
+        request = Request(
+            plan.model(row, seed),
+            plan.data,
+            foreign=plan.foreign,
+            passes=row.passes,
+            ladder=0,
+            title=f"{plan.recipe_name(row)}, seed {seed}",
+        )
         result = finished_evaluation(request, folder)
         if result is not None:
-            reporter.say(f"{where}: results on {request.data} are there")
+            say(f"{where}: results on {plan.data} are there")
             return result
         go_on(where)
-        reporter.say(f"{where}: evaluating on {request.data}")
-        return evaluate(request, output=folder, kept_in=folder / "embeddings")
+        say(f"{where}: evaluating on {plan.data}")
+        return evaluate(request, output=folder)
 
-    found = []
+    found: dict[PaperRow, list[EvalResult]] = {row: [] for row in plan.rows}
     for number, row in enumerate(plan.rows, start=1):
-        of_seeds = []
         for seed in range(plan.seeds):
             where = f"[{number}/{len(plan.rows)}] {row.title}, seed {seed}"
             train_row(plan.model(row, seed), recipes[row, seed], where)
-            folder = plan.evaluation(row, seed)
-            of_seeds.append(evaluated(plan.request(row, seed), folder, where))
-        found.append(RowResult(row, plan.recipe_name(row), tuple(of_seeds)))
+            found[row].append(evaluated(row, seed, where))
     return found
 
 
@@ -324,9 +305,11 @@ def claimed(folder: Path) -> dict[str, str]:
 
 def check_models(plan: Plan) -> None:
     """Raise InvalidFile if models are missing and the data to train them is not known."""
+    if plan.trained_on is not None:
+        return
     data = plan.training_dataset
     for folder in [plan.model(row, seed) for row in plan.rows for seed in range(plan.seeds)]:
-        if plan.trained_on is None and not _has_ended(folder):
+        if not _has_ended(folder):
             raise InvalidFile(
                 f"where is {data}? The models of this table are trained on it, and {folder} is "
                 "missing",

@@ -1,1 +1,0 @@
-"""Reproduction of the paper's tables."""
