@@ -217,7 +217,9 @@ class Calibration:
         assert isinstance(self.model, LabelModel)
         found = self.model.probabilities(near)
         answers = label_answers(found.each, found.first, near.code)
-        size = set_size(np.cumsum(answers.probability, axis=1), self.prediction_set.level)
+        rule = self.prediction_set  # not achievable: a set as probable as requested
+        level = 1 - rule.miss_rate if rule.level is None else rule.level
+        size = set_size(np.cumsum(answers.probability, axis=1), level)
         size = np.minimum(size, np.maximum((answers.code >= 0).sum(axis=1), 1))
         p_value = np.ones(len(size))
         if self.known is not None:

@@ -42,6 +42,9 @@ def copies_left_out(calibration: Calibration) -> str | None:
 def guaranteed(guarantee: PrecisionGuarantee) -> str:
     """The guaranteed precision and its threshold, or why there is none."""
     if guarantee.threshold is None:
+        fallback = f'a result is called "match" from a confidence of {_fallback(guarantee)}.'
+        if not guarantee.queries:
+            return f"Nothing is guaranteed without labelled queries of this index: {fallback}"
         best = "no lower precision can be guaranteed either"
         if guarantee.best:
             best = f"the highest precision they support is about {percent(guarantee.best)}"
@@ -51,8 +54,7 @@ def guaranteed(guarantee: PrecisionGuarantee) -> str:
         return (
             f"Cannot guarantee a precision of {percent(guarantee.precision)} from "
             f"{guarantee.queries:,} queries of {guarantee.groups:,} classes: {best}; {more}. "
-            f'Not guaranteed: a result is called "match" from a confidence of '
-            f"{percent(max(guarantee.precision, LEAST_CONFIDENCE))}."
+            f"Not guaranteed: {fallback}"
         )
     horizon, threshold = guarantee.horizon, guarantee.threshold
     among = "" if horizon is None else f" among the next {horizon:,} queries"
@@ -62,6 +64,10 @@ def guaranteed(guarantee: PrecisionGuarantee) -> str:
         f"Threshold: confidence {'>0.99' if threshold >= 0.995 else f'{threshold:.2f}'}; "
         f"it answers {measured(guarantee.coverage)} of queries."
     )
+
+
+def _fallback(guarantee: PrecisionGuarantee) -> str:
+    return percent(max(guarantee.precision, LEAST_CONFIDENCE))
 
 
 def shown(calibration: Calibration) -> str:
@@ -159,6 +165,8 @@ def how_many_to_look_at(
 ) -> str | None:
     """Advice to check the first `show` hits, of which `listed` are shown; None for one hit."""
     if calibration is None or calibration.prediction_set.level is None:
+        return None
+    if calibration.origin.evidence != NEIGHBOURHOODS:  # the set of labels says it
         return None
     if show is None or show < 2 or verdict == NO_MATCH:
         return None

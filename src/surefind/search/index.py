@@ -635,6 +635,10 @@ class Index:
         self.space.check(query)
         return nearest(self._engine, query, request.k, ranking=request.ranking, where=request.where)
 
+    def check_search(self, k: int = 5, *, ranking: str | None = None, **options: Any) -> None:
+        """Raise InvalidArgument if `search` would refuse these options."""
+        self._request(k, ranking, options.pop("where", None), **options)
+
     def _request(self, k: int, ranking: str | None, where: Wanted, **options: Any) -> SearchRequest:
         calibrated = self.calibrated is not None
         return search_request(self._engine, k, ranking, where, calibrated=calibrated, **options)

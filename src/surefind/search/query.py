@@ -356,7 +356,10 @@ def _confidence(
     for number in np.flatnonzero(copies.any(axis=1)):  # a copy is a match by definition
         answers[number] |= {"verdict": MATCH, "novelty_p_value": 1.0, "show": 1}
     if classes is not None and judged.labels is not None:
-        for number, (codes, probabilities, size) in enumerate(zip(*judged.labels, strict=True)):
+        found = judged.labels
+        for number, (codes, probabilities, size) in enumerate(
+            zip(found.code, found.probability, found.size.tolist(), strict=True)
+        ):
             every = {
                 classes.names[code]: float(probability)
                 for code, probability in zip(codes.tolist(), probabilities, strict=True)

@@ -19,6 +19,7 @@ from surefind.engines.filters import Metadata
 from surefind.functional.ranking import RANKINGS
 from surefind.images.decode import FORMATS
 from surefind.metrics.calibration import reliability_bins
+from surefind.search.query import CONFIDENCE
 from surefind.serve.gallery import GallerySample, item_of
 from surefind.serve.service import MAX_K, PATH, TimedResult, Timings
 from surefind.serve.state import AppState
@@ -91,8 +92,14 @@ class SearchAnswer(BaseModel):
     verdict: Literal["match", "unsure", "no_match"] | None
     sentence: str | None = Field(description="Explanation of the verdict.")
     confidence: Number = Field(description="Probability that the first hit is a match.")
+    guaranteed: bool = Field(description="Whether the precision of `match` is guaranteed.")
+    label: str | None = Field(description="Most probable label; null without labels.")
+    label_confidence: Number = Field(description="Its probability.")
+    labels: dict[str, float] = Field(description="Probabilities; the rest is none of these.")
+    label_set: list[str] = Field(description="Conformal set: the label is one of these.")
+    answer: str | None = Field(description="The label, for people.")
     novelty_p_value: Number
-    show: int | None = Field(description="Size of the prediction set.")
+    show: int | None = Field(description="Number of hits to show so that a match is among them.")
     advice: str | None
     uncalibrated: str | None = Field(description="Reason for missing confidence.")
     calibrated: str | None = Field(description="Date and data of the calibration.")
@@ -139,7 +146,8 @@ class CalibrationAnswer(BaseModel):
     probability: float
     coverage: float
     novelty_level: float
-    quality: dict[str, Number]
+    quality: dict[str, Number] | None = Field(description="Null of a prior calibration.")
+    evidence: str = Field(description="labels, neighbourhoods or prior.")
     curve: list[ThresholdAnswer] = Field(description="Measured on the calibration queries.")
     reliability: list[ReliabilityAnswer]
 
@@ -227,6 +235,9 @@ def search_answer(found: TimedResult) -> SearchAnswer:
         "sentence": explain.meaning(result.verdict, result.novelty_p_value, calibration)
         if judged
         else None,
+        "answer": explain.answer_of(
+            result.label, result.label_confidence, result.label_set, result.verdict
+        ),
         "advice": explain.how_many_to_look_at(
             result.verdict, result.show, calibration, listed=len(result.hits)
         ),
@@ -263,7 +274,8 @@ def info_answer(state: AppState) -> InfoAnswer:
     own = {
         "name": name,
         "images": served.images,
-        "rankings": RANKINGS,
+        "ranking": CONFIDENCE if calibration else index.space.ranking,
+        "rankings": (*RANKINGS, CONFIDENCE) if calibration else RANKINGS,
         "engine": str(facts["engine"]).partition("://")[0],
         "version": served.version,
         "surefind": surefind.__version__,
@@ -354,10 +366,10 @@ def _calibration(calibration: Calibration) -> CalibrationAnswer:
         made_with=explain.made_with(calibration),
         left_out=explain.copies_left_out(calibration),
         guaranteed=explain.guaranteed(guarantee),
-        shown=explain.shown(calibration.prediction_set),
+        shown=explain.shown(calibration),
         no_match=explain.no_match_rule(calibration),
         novelty_level=calibration.novelty_level,
-        quality=asdict(calibration.quality),
+        quality=None if calibration.quality is None else asdict(calibration.quality),
         curve=threshold_curve(calibration.curve, guaranteed=guarantee.threshold),
         reliability=reliability(calibration.curve),
     )
