@@ -99,14 +99,14 @@ def test_a_match_needs_the_guaranteed_threshold_or_else_the_precision(
 def test_novelty_is_fitted_to_queries_with_a_match(data):
     lonely = data._replace(has_match=data.class_codes != 5)
     found = fit_calibration(lonely, ORIGIN, CalibrationTargets()).novelty
-    assert found == novelty_of(novelty_values(data.neighbourhood)[data.class_codes != 5])
+    assert found == novelty_of(novelty_values(data.neighbourhood.profile)[data.class_codes != 5])
 
 
 def test_novelty_is_the_logarithm_of_the_nearest_distance(data):
     wanted = np.log(data.neighbourhood.profile[:, 0])
-    assert novelty_values(data.neighbourhood) == pytest.approx(wanted)
+    assert novelty_values(data.neighbourhood.profile) == pytest.approx(wanted)
     duplicate = data.neighbourhood._replace(profile=np.zeros_like(data.neighbourhood.profile))
-    assert np.isfinite(novelty_values(duplicate)).all()
+    assert np.isfinite(novelty_values(duplicate.profile)).all()
 
 
 def test_columns_to_compare_are_those_of_first_hits(data):
@@ -123,7 +123,7 @@ def test_columns_to_compare_are_those_of_first_hits(data):
 def test_a_judgement_is_made_of_the_parts(data, calibration):
     judged = calibration.judge(data.neighbourhood)
     assert np.array_equal(judged.confidence, calibration.model.confidence(data.neighbourhood))
-    novelty = novelty_values(data.neighbourhood)
+    novelty = novelty_values(data.neighbourhood.profile)
     assert np.array_equal(judged.p_value, calibration.novelty.p_value(novelty))
     for sure, p_value, verdict in zip(
         judged.confidence.max(axis=1), judged.p_value, judged.verdict, strict=True

@@ -93,15 +93,13 @@ class Curve:
     fold: tuple[int, ...] = ()  # of the cross-fitting
 
 
-class Signal(NamedTuple):
-    """Uncertainty of an answer to each query, and whether it is right; (Q,)."""
+def quality_of(
+    curve: Curve, distance: Numbers, vote: tuple[Numbers, NDArray[np.bool_]] | None = None
+) -> Quality:
+    """Quality of a curve, and of the distances (Q, K) of the same queries, ascending.
 
-    uncertainty: Numbers
-    right: NDArray[np.bool_]
-
-
-def quality_of(curve: Curve, distance: Numbers, vote: Signal | None = None) -> Quality:
-    """Quality of a curve, and of the distances (Q, K) of the same queries, ascending."""
+    `vote` is the uncertainty of a label vote, and whether it is right; (Q,) each.
+    """
     fold = torch.tensor(curve.fold)
     right, nearest = (torch.tensor(its) for its in (curve.right, curve.baseline_right))
     own, other = (
@@ -125,7 +123,7 @@ def quality_of(curve: Curve, distance: Numbers, vote: Signal | None = None) -> Q
         floor=metrics.calibration_floor(own),
         baseline_floor=metrics.calibration_floor(other),
         ratio_auroc=auroc(distance_ratio(distance), nearest),
-        vote_auroc=None if vote is None else auroc(vote.uncertainty, torch.from_numpy(vote.right)),
+        vote_auroc=None if vote is None else auroc(vote[0], torch.from_numpy(vote[1])),
     )
 
 
