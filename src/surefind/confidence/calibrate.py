@@ -24,7 +24,7 @@ from surefind.confidence.calibration import (
     log_var_of,
     quality_of,
 )
-from surefind.confidence.class_table import LABEL, ClassTable, is_missing
+from surefind.confidence.class_table import LABEL, ClassTable, is_missing, label_of
 from surefind.confidence.conformal import (
     PredictionSetRule,
     chance_of_match,
@@ -401,9 +401,9 @@ def load_labelled_queries(
         raise InvalidArgument("labels", expected=expected, got=str(len(labels)))
     if labelled is None:  # copies are rows of the index, counted by the search
         queries = own_queries(engine, seed=seed, field=field, at_least=at_least)
-        seen = class_hashes(str(facts[field]) for facts in queries.facts if field in facts)
+        hashes = [class_hashes([label_of(facts, field) or ""]) for facts in queries.facts]
+        seen = frozenset[str]().union(*hashes)
         if seen & without:
-            hashes = [class_hashes([str(facts[field])]) for facts in queries.facts]
             unseen = np.flatnonzero([not its & without for its in hashes])
             if not len(unseen):
                 why = f"the model was trained with all of the {len(seen)} classes of the index"
@@ -415,6 +415,8 @@ def load_labelled_queries(
     if isinstance(labelled, Embeddings):
         engine.space.check(labelled)
         queries = embedded_queries(labelled, labels, seed=seed, field=field, at_least=at_least)
+        if not len(queries.facts):
+            raise _unlabelled(len(labelled))
         queries = _drop_copies(queries, field, at_least)
         queries = queries._replace(self_ids=_equal_row_ids(engine, queries.embeddings))
         return queries, "embeddings", None
@@ -422,7 +424,8 @@ def load_labelled_queries(
     if catalog.queries:
         catalog = catalog.select(np.flatnonzero(catalog.queries))
     catalog = catalog.select(_sample_rows(len(catalog), seed))
-    _labelled_rows(catalog.metadata, field, at_least)  # before the work
+    if not len(_labelled_rows(catalog.metadata, field, at_least)[0]):  # before the work
+        raise _unlabelled(len(catalog))
     encoded = encoder().encode_all(
         catalog.files, progress=lambda done: progress("encoding", done, len(catalog))
     )
@@ -487,18 +490,22 @@ def _labelled_rows(
     facts: Sequence[Metadata], field: str, at_least: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the labelled rows and their class codes; with `at_least` raise if too few."""
-    known = [row for row, fact in enumerate(facts) if is_labelled(fact, field)]
+    known = [row for row, fact in enumerate(facts) if is_labelled(fact, field, places=at_least)]
     if not known and at_least:
-        raise InvalidArgument(
-            "labelled",
-            expected="queries with labels (or places)",
-            got=f"{len(facts)} without" if facts else "no queries",
-            fix="use a folder with a sub-folder per class, or a table with a label column",
-        )
+        raise _unlabelled(len(facts))
     class_codes = classes_of([facts[row] for row in known], field)
     if at_least:
         check_queries(class_codes)
     return np.array(known, dtype=np.int64), class_codes
+
+
+def _unlabelled(queries: int) -> InvalidArgument:
+    return InvalidArgument(
+        "labelled",
+        expected="queries with labels (or places)",
+        got=f"{queries} without" if queries else "no queries",
+        fix="use a folder with a sub-folder per class, or a table with a label column",
+    )
 
 
 def _drop_copies(queries: LabelledQueries, field: str, at_least: bool) -> LabelledQueries:

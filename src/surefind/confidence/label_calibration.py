@@ -94,7 +94,7 @@ def collect_label_data(
         less = (found.left_out < images).sum(axis=1).astype(float)
         thinned.append(_look(found, some, kept, less, max(classes * table.classes, 2)))
     class_codes = queries.class_codes[enough]
-    size = np.where(found.own >= 0, table.counts[np.maximum(found.own, 0)], 0)
+    size = np.append(table.counts, 0.0)[found.own]
     return LabelData(
         near=_look(found, table, whole, left, table.classes)[1],
         own=found.own,
@@ -213,14 +213,11 @@ def _search(
             family="gaussian",
             ranking="mean",
         )
-        rows = [read(keys) for keys in near.keys]
-        parts.append(
-            (
-                np.where(np.isfinite(near.ranked_by), distance, np.inf),
-                np.array([[row.code for row in its] for its in rows], dtype=np.int64),
-                np.array([[row.drawn for row in its] for its in rows]),
-            )
-        )
+        found = np.isfinite(near.ranked_by)
+        rows = read(near.keys[found])
+        code, drawn = np.full(found.shape, -1), np.ones(found.shape)
+        code[found], drawn[found] = [row.code for row in rows], [row.drawn for row in rows]
+        parts.append((np.where(found, distance, np.inf), code, drawn))
         for query, keys, itself in zip(batch, without, some.self_ids, strict=True):
             gone = [row for row in read(keys) if row.code == own[query] != -1]
             left_out.append([row.drawn for row in gone])
