@@ -236,11 +236,12 @@ def _search(
         )
         for column, fill in zip(zip(*parts, strict=True), fills, strict=True)
     )
-    most = max(map(len, left_out), default=0)
-    padded = np.array([its + [np.inf] * (most - len(its)) for its in left_out]).reshape(
-        len(own), most
+    longest = max(map(len, left_out), default=0)
+    padded = np.array([its + [np.inf] * (longest - len(its)) for its in left_out]).reshape(
+        len(own), longest
     )
-    order = np.argsort(distance, axis=1, kind="stable")
+    most = int(np.isfinite(distance).sum(axis=1).max(initial=0))
+    order = np.argsort(distance, axis=1, kind="stable")[:, :most]
     distance, code, drawn = (
         np.take_along_axis(column, order, axis=1) for column in (distance, code, drawn)
     )
