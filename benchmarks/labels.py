@@ -11,7 +11,7 @@ import os
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -152,7 +152,7 @@ def unknown_queries(features: FeatureSet, rows: Rows, others: Rows) -> LabelNeig
 
 
 def open_gallery(
-    calibration: Calibration, data: LabelData, unknown: LabelNeighbourhood
+    calibration: Calibration, mixed: Calibration, data: LabelData, unknown: LabelNeighbourhood
 ) -> dict[str, float | None]:
     """Own and unknown queries mixed, those unknown counted as wrong."""
     both = LabelNeighbourhood.joined([data.near, unknown])
@@ -163,9 +163,10 @@ def open_gallery(
     right = judgement.labels.code[:, 0] == own
     vote = vote_of(both)
     score = calibration.known.log_odds(known_columns(both))
-    # the label is right and the class is known
-    combined = judgement.labels.probability[:, 0] / (1 + np.exp(-score))
-    sure = np.array(judgement.verdict) == "match"
+    told = mixed.judge_labels(both)  # half of the queries unknown, as it was told
+    assert told.labels is not None
+    told_right = told.labels.code[:, 0] == own
+    sure, told_sure = (np.array(its.verdict) == "match" for its in (judgement, told))
 
     def area(confidence: Numbers, correct: Flags) -> float:
         return metrics.aurc(torch.from_numpy(-confidence), torch.from_numpy(~correct))
@@ -174,8 +175,12 @@ def open_gallery(
     return {
         "known AUROC": metrics.auroc(torch.from_numpy(score), torch.from_numpy(known)),
         "AURC to vote": area(judgement.labels.probability[:, 0], right) / voted,
-        "AURC to vote, times known": area(combined, right) / voted,
+        "AURC to vote, told so": area(told.labels.probability[:, 0], told_right) / voted,
         "precision of match": float(right[sure].mean()) if sure.any() else None,
+        "precision of match, told so": float(told_right[told_sure].mean())
+        if told_sure.any()
+        else None,
+        "share of match, told so": float(told_sure.mean()),
     }
 
 
@@ -217,8 +222,9 @@ def measure_split(features: FeatureSet, fit: Rows, test: Rows, prior: LabelModel
     half = np.random.default_rng(0).permutation(np.unique(features.labels[test]))
     known = test[np.isin(features.labels[test], half[: len(half) // 2])]
     others = np.setdiff1d(test, known)
+    mixed = fit_label_calibration(first, ORIGIN, replace(TARGETS, unknown_share=0.5), prior)
     result["open"] = open_gallery(
-        calibration, data_of(features, known), unknown_queries(features, known, others)
+        calibration, mixed, data_of(features, known), unknown_queries(features, known, others)
     )
     return result
 
@@ -300,7 +306,14 @@ def markdown(found: dict[str, Any], across: dict[str, float]) -> str:
                 + three([one[f"five times {name}, fitted again"] for one in splits])
             ),
         )
-    for name in ("known AUROC", "AURC to vote", "AURC to vote, times known", "precision of match"):
+    for name in (
+        "known AUROC",
+        "AURC to vote",
+        "AURC to vote, told so",
+        "precision of match",
+        "precision of match, told so",
+        "share of match, told so",
+    ):
         row(
             f"half the queries unknown: {name}",
             lambda splits, _, name=name: three([one["open"][name] for one in splits]),

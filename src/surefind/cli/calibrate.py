@@ -53,6 +53,9 @@ def calibrate(
     novelty_level: Annotated[
         float, Option(help="Allowed share of genuine queries flagged as not in the catalogue.")
     ] = 0.01,
+    unknown: Annotated[
+        float, Option(help="Expected share of queries whose label the index does not have.")
+    ] = 0.0,
     split: Annotated[
         Split, Option(help="Split of the data to use; best one the model was not trained on.")
     ] = "all",
@@ -106,6 +109,7 @@ def calibrate(
         horizon=ahead,
         miss_rate=miss,
         novelty_level=novelty_level,
+        unknown_share=unknown,
     )
     if plot is not None:  # checked before the work
         from surefind.reports.figures.curves import draw_confidence

@@ -19,11 +19,12 @@ from surefind.confidence.calibration import (
     Calibration,
     Curve,
     Origin,
+    known_share,
     label_answers,
     log_var_of,
     quality_of,
 )
-from surefind.confidence.class_table import LABEL, ClassTable, is_missing
+from surefind.confidence.class_table import LABEL, ClassTable, is_missing, label_of
 from surefind.confidence.conformal import (
     PredictionSetRule,
     chance_of_match,
@@ -93,12 +94,14 @@ class CalibrationTargets:
     horizon: int | None = None  # future queries for which it must hold; None: the long run
     miss_rate: float = 0.1  # share of queries that may have no match among the hits to show
     novelty_level: float = NOVELTY_LEVEL  # share of genuine queries that may get no_match
+    unknown_share: float = 0.0  # expected share of queries whose class is not in the index
 
     def __post_init__(self) -> None:
         for name in ("precision", "probability", "miss_rate"):
             check_share(name, getattr(self, name))
-        level = self.novelty_level
-        check_number("novelty_level", level, "a share from 0 to below 1", lambda x: 0 <= x < 1)
+        for name in ("novelty_level", "unknown_share"):
+            share = getattr(self, name)
+            check_number(name, share, "a share from 0 to below 1", lambda x: 0 <= x < 1)
         if self.horizon is not None:
             check_whole("horizon", self.horizon)
 
@@ -136,29 +139,45 @@ def fit_label_calibration(
 ) -> Calibration:
     """Fit confidence to the labels of the gallery, cross-fitted by class, near the prior."""
     fitted = fit_labels(data, prior)
-    near = data.near
-    first = LabelModel.probabilities(fitted.model, near).first
-    answers = label_answers(fitted.each, first, near.code)
-    right = (answers.code == data.own[:, None]) & (answers.code >= 0)
-    sure, is_right = answers.probability[:, 0], right[:, 0]
-    curve = curve_of(sure, is_right, data.right, near.distance, data.fold)
+    genuine = label_answers(
+        fitted.each, fitted.model.probabilities(data.near).first, data.near.code
+    )
+    among = (genuine.code == data.own[:, None]) & (genuine.code >= 0)
+    # Queries whose class is hidden stand for those of unknown classes, as many as requested.
+    rows, unknown = data.unknown
+    share = targets.unknown_share
+    most = min(len(rows), round(len(data.own) * share / (1 - share)))
+    drawn = np.random.default_rng(0).permutation(len(rows))[:most]
+    near = LabelNeighbourhood.joined([data.near, unknown.at(drawn)])
+    every = np.r_[np.arange(len(data.own)), rows[drawn]]
+    own = np.r_[data.own, np.full(most, -1)]
+    match = (near.code == own[:, None]) & (near.code >= 0)
+    each = np.r_[fitted.each, fitted.unknown_each[drawn]]
+    each *= known_share(np.r_[fitted.log_odds, fitted.unknown_log_odds[drawn]], share)[:, None]
+    answers = label_answers(each, fitted.model.probabilities(near).first, near.code)
+    right = (answers.code[:, 0] == own) & (own >= 0)
+    sure = answers.probability[:, 0]
+    curve = curve_of(sure, right, match, near.distance, data.fold[every])
     vote = vote_of(near)
     return Calibration(
         origin=origin,
         model=fitted.model,
-        guarantee=_guarantee(sure, is_right, data.class_codes, targets),
+        guarantee=_guarantee(sure, right, data.class_codes[every], targets),
         prediction_set=fit_prediction_set(
-            np.cumsum(answers.probability, axis=1),
-            right,
+            np.cumsum(genuine.probability, axis=1),
+            among,
             data.class_codes,
             miss_rate=targets.miss_rate,
         ),
         curve=curve,
-        quality=quality_of(curve, near.distance, (vote.uncertainty, vote.code == data.own)),
-        novelty=novelty_of(novelty_values(near.distance)[data.has_match]),
+        quality=quality_of(
+            curve, near.distance, (vote.uncertainty, (vote.code == own) & (own >= 0))
+        ),
+        novelty=novelty_of(novelty_values(data.near.distance)[data.has_match]),
         known=fitted.known,
-        unknown=novelty_of(fitted.novelty[data.has_match]),
-        reference_quantiles=quantiles_of(label_reference(near, sure)),
+        unknown=novelty_of(-fitted.log_odds[data.has_match]),
+        unknown_share=share,
+        reference_quantiles=quantiles_of(label_reference(data.near, sure[: len(data.own)])),
         novelty_level=targets.novelty_level,
     )
 
@@ -374,6 +393,7 @@ def targets_of(calibration: Calibration) -> CalibrationTargets:
         horizon=guarantee.horizon,
         miss_rate=calibration.prediction_set.miss_rate,
         novelty_level=calibration.novelty_level,
+        unknown_share=calibration.unknown_share,
     )
 
 
@@ -400,9 +420,9 @@ def load_labelled_queries(
         raise InvalidArgument("labels", expected=expected, got=str(len(labels)))
     if labelled is None:  # copies are rows of the index, counted by the search
         queries = own_queries(engine, seed=seed, field=field, at_least=at_least)
-        seen = class_hashes(str(facts[field]) for facts in queries.facts if field in facts)
+        hashes = [class_hashes([label_of(facts, field) or ""]) for facts in queries.facts]
+        seen = frozenset[str]().union(*hashes)
         if seen & without:
-            hashes = [class_hashes([str(facts[field])]) for facts in queries.facts]
             unseen = np.flatnonzero([not its & without for its in hashes])
             if not len(unseen):
                 why = f"the model was trained with all of the {len(seen)} classes of the index"
@@ -414,6 +434,8 @@ def load_labelled_queries(
     if isinstance(labelled, Embeddings):
         engine.space.check(labelled)
         queries = embedded_queries(labelled, labels, seed=seed, field=field, at_least=at_least)
+        if not len(queries.facts):
+            raise _unlabelled(len(labelled))
         queries = _drop_copies(queries, field, at_least)
         queries = queries._replace(self_ids=_equal_row_ids(engine, queries.embeddings))
         return queries, "embeddings", None
@@ -421,7 +443,8 @@ def load_labelled_queries(
     if catalog.queries:
         catalog = catalog.select(np.flatnonzero(catalog.queries))
     catalog = catalog.select(_sample_rows(len(catalog), seed))
-    _labelled_rows(catalog.metadata, field, at_least)  # before the work
+    if not len(_labelled_rows(catalog.metadata, field, at_least)[0]):  # before the work
+        raise _unlabelled(len(catalog))
     encoded = encoder().encode_all(
         catalog.files, progress=lambda done: progress("encoding", done, len(catalog))
     )
@@ -486,18 +509,22 @@ def _labelled_rows(
     facts: Sequence[Metadata], field: str, at_least: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the labelled rows and their class codes; with `at_least` raise if too few."""
-    known = [row for row, fact in enumerate(facts) if is_labelled(fact, field)]
+    known = [row for row, fact in enumerate(facts) if is_labelled(fact, field, places=at_least)]
     if not known and at_least:
-        raise InvalidArgument(
-            "labelled",
-            expected="queries with labels (or places)",
-            got=f"{len(facts)} without" if facts else "no queries",
-            fix="use a folder with a sub-folder per class, or a table with a label column",
-        )
+        raise _unlabelled(len(facts))
     class_codes = classes_of([facts[row] for row in known], field)
     if at_least:
         check_queries(class_codes)
     return np.array(known, dtype=np.int64), class_codes
+
+
+def _unlabelled(queries: int) -> InvalidArgument:
+    return InvalidArgument(
+        "labelled",
+        expected="queries with labels (or places)",
+        got=f"{queries} without" if queries else "no queries",
+        fix="use a folder with a sub-folder per class, or a table with a label column",
+    )
 
 
 def _drop_copies(queries: LabelledQueries, field: str, at_least: bool) -> LabelledQueries:

@@ -189,6 +189,7 @@ class Calibration:
     novelty: Novelty | None = None  # nearest distances, for novelty; None: nothing is novel
     known: Logistic | None = None  # P(the class is in the gallery), of a label model
     unknown: Novelty | None = None  # reference of its log odds, for novelty
+    unknown_share: float = 0.0  # expected share of queries whose class is not in the index
     reference_quantiles: dict[str, tuple[float, ...]] = field(default_factory=dict)  # for drift
     novelty_level: float = NOVELTY_LEVEL  # share of genuine queries that get the verdict no_match
 
@@ -215,21 +216,24 @@ class Calibration:
         """Judge the labels of the nearest images."""
         assert isinstance(self.model, LabelModel)
         found = self.model.probabilities(near)
-        answers = label_answers(found.each, found.first, near.code)
+        each, p_value = found.each, self._p_value(novelty_values(near.distance))
+        if self.known is not None and self.unknown is not None:
+            log_odds = self.known.log_odds(known_columns(near))
+            each = each * known_share(log_odds, self.unknown_share)[:, None]
+            p_value = np.minimum(p_value, self.unknown.p_value(-log_odds))
+            p_value = np.minimum(2 * p_value, 1)  # novel by either
+        answers = label_answers(each, found.first, near.code)
         rule = self.prediction_set  # not achievable: a set as probable as requested
         level = 1 - rule.miss_rate if rule.level is None else rule.level
-        size = set_size(np.cumsum(answers.probability, axis=1), level)
+        among = label_answers(found.each, found.first, near.code).probability
+        size = set_size(np.cumsum(among, axis=1), level)
         size = np.minimum(size, np.maximum((answers.code >= 0).sum(axis=1), 1))
-        p_value = self._p_value(novelty_values(near.distance))
-        if self.known is not None and self.unknown is not None:
-            unlike = self.unknown.p_value(-self.known.log_odds(known_columns(near)))
-            p_value = np.minimum(2 * np.minimum(p_value, unlike), 1)  # either may be novel
         least = np.take_along_axis(answers.probability, size[:, None] - 1, axis=1)
         return QueryJudgement(
-            found.each,
+            each,
             p_value,
             self._verdicts(answers.probability[:, 0], p_value),
-            np.asarray((found.each >= least).sum(axis=1)),
+            np.asarray((each >= least).sum(axis=1)),
             answers._replace(size=size),
         )
 

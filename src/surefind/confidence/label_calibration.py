@@ -1,6 +1,7 @@
 """Search an index with labelled queries, and fit the label model to what they find."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -73,7 +74,7 @@ def collect_label_data(
     rows, near = _look(found, table, every, found.left_out, table.classes)
     own, left = found.own[rows], found.left_out[rows]
     class_codes = queries.class_codes[rows]
-    size = np.where(own >= 0, table.counts[np.maximum(own, 0)], 0)
+    size = np.append(table.counts, 0.0)[own]
     others, unknown = _look(
         found, table, ~mine, np.minimum(found.left_out, 1), max(table.classes - 1, 1)
     )
@@ -173,13 +174,10 @@ def _search(
             family="gaussian",
             ranking="mean",
         )
-        rows = [read(keys) for keys in near.keys]
-        parts.append(
-            (
-                np.where(np.isfinite(near.ranked_by), distance, np.inf),
-                np.array([[row.code for row in its] for its in rows], dtype=np.int64),
-            )
-        )
+        found = np.isfinite(near.ranked_by)
+        code = np.full(found.shape, -1)
+        code[found] = [row.code for row in read(near.keys[found])]
+        parts.append((np.where(found, distance, np.inf), code))
         for query, keys, itself in zip(batch, without, some.self_ids, strict=True):
             gone = [row for row in read(keys) if row.code == own[query] != -1]
             copies += sum(row.id != itself for row in gone)
@@ -196,7 +194,8 @@ def _search(
         )
         for column, fill in zip(zip(*parts, strict=True), (np.inf, -1), strict=True)
     )
-    order = np.argsort(distance, axis=1, kind="stable")
+    most = int(np.isfinite(distance).sum(axis=1).max(initial=0))
+    order = np.argsort(distance, axis=1, kind="stable")[:, :most]
     distance, code = (np.take_along_axis(column, order, axis=1) for column in (distance, code))
     return _Found(means, own, distance, code, np.array(left_out, dtype=float), copies)
 
@@ -207,25 +206,28 @@ class LabelFit(NamedTuple):
     model: LabelModel
     known: Logistic
     each: Numbers  # (Q, K), probability of the class of each neighbour
-    novelty: Numbers  # (Q,)
-    unknown_novelty: Numbers  # of the queries in `LabelData.unknown`
+    log_odds: Numbers  # (Q,), that the class is in the gallery
+    unknown_each: Numbers  # the same of the queries in `LabelData.unknown`
+    unknown_log_odds: Numbers
 
 
 def fit_labels(data: LabelData, prior: LabelModel) -> LabelFit:
     """Fit to all queries, and cross-fit by class."""
     model, known = _fit(data, np.ones(len(data.own), dtype=bool), prior)
-    each, novelty = np.empty(data.near.code.shape), np.empty(len(data.own))
     rows, unknown = data.unknown
-    unknown_novelty = np.empty(len(rows))
+    each, log_odds = np.empty(data.near.code.shape), np.empty(len(data.own))
+    unknown_each, unknown_log_odds = np.empty(unknown.code.shape), np.empty(len(rows))
     for fold in range(int(data.fold.max()) + 1):
         judged = data.fold == fold
         other_model, other_known = _fit(data, ~judged, prior)
-        each[judged] = other_model.probabilities(data.near.at(judged)).each
-        novelty[judged] = novelty_of_labels(other_known, data.near.at(judged))
-        if len(rows):
-            of_fold = judged[rows]
-            unknown_novelty[of_fold] = novelty_of_labels(other_known, unknown.at(of_fold))
-    return LabelFit(model, known, each, novelty, unknown_novelty)
+        for near, some, probability, odds in (
+            (data.near, judged, each, log_odds),
+            (unknown, judged[rows], unknown_each, unknown_log_odds),
+        ):
+            its = near.at(some)
+            probability[some] = other_model.probabilities(its).each
+            odds[some] = other_known.log_odds(known_columns(its))
+    return LabelFit(model, known, each, log_odds, unknown_each, unknown_log_odds)
 
 
 def _fit(data: LabelData, used: Flags, prior: LabelModel) -> tuple[LabelModel, Logistic]:
@@ -239,9 +241,5 @@ def _fit(data: LabelData, used: Flags, prior: LabelModel) -> tuple[LabelModel, L
         np.arange(len(inside) + len(outside)) < len(inside),
         directions=[direction for direction, _ in KNOWN_COLUMNS.values()],
     )
-    return model, known
-
-
-def novelty_of_labels(known: Logistic, near: LabelNeighbourhood) -> Numbers:
-    """Log odds that the class of a query is not in the gallery, (Q,)."""
-    return -known.log_odds(known_columns(near))
+    balance = np.log(max(len(inside), 1) / max(len(outside), 1))
+    return model, replace(known, bias=float(known.bias - balance))  # as many known as unknown

@@ -19,6 +19,7 @@ from surefind.settings import parse
 PRIOR_FILE = "prior.json"
 TYPICAL = 10.0  # images of average spread that the spread of a class is shrunk with
 NEAREST_MEAN = 0.1  # smallest distance to a mean after correction, relative to that before
+FARTHEST_MEAN = 10.0  # largest log distance to a mean relative to the spread, which may be 0
 SMALLEST_SHARE = 0.02  # added to shares before their logarithm
 SMALLEST_WIDTH = 1e-3  # added to the inverse local dimension
 TINY = float(np.finfo(np.float64).tiny)
@@ -235,7 +236,10 @@ KNOWN_COLUMNS: dict[str, tuple[int, Column]] = {
     "nearest_ratio": (0, _nearest_ratio),
     "best_mean_margin": (1, QUERY_COLUMNS["best_mean_margin"]),
     "best_scaled_mean_margin": (1, QUERY_COLUMNS["best_scaled_mean_margin"]),
-    "best_scaled_mean": (1, lambda shared: shared.best(-np.exp(shared.log_scaled_mean))),
+    "best_scaled_mean": (
+        1,
+        lambda shared: shared.best(-np.exp(np.minimum(shared.log_scaled_mean, FARTHEST_MEAN))),
+    ),
     "best_mean": (
         1,
         lambda shared: shared.best(

@@ -12,7 +12,7 @@ from safetensors.torch import load, save
 from scipy.spatial import cKDTree  # type: ignore[import-untyped]
 
 from surefind.confidence.calibration import LOG_VAR_NEIGHBOURS, log_var_of
-from surefind.confidence.class_table import LABEL
+from surefind.confidence.class_table import LABEL, label_of
 from surefind.confidence.copies import copies_among, nearest_others
 from surefind.confidence.density import LocalDensity, distances_to_others, known_density
 from surefind.confidence.evidence import (
@@ -40,15 +40,15 @@ QUERIES_AT_ONCE = 256
 Flags = NDArray[np.bool_]
 
 
-def is_labelled(facts: Metadata, field: str = LABEL) -> bool:
-    """Whether there is a label or a place."""
-    return field in facts or _has_place(facts)
+def is_labelled(facts: Metadata, field: str = LABEL, *, places: bool = True) -> bool:
+    """Whether there is a label or, if `places` count, a place."""
+    return label_of(facts, field) is not None or (places and _has_place(facts))
 
 
 def matching(query: Metadata, rows: Sequence[Metadata]) -> Flags:
     """Return which rows match the query, (n,)."""
-    if "label" in query:
-        return np.array([_label(row) == _label(query) for row in rows], dtype=bool)
+    if (own := label_of(query)) is not None:
+        return np.array([label_of(row) == own for row in rows], dtype=bool)
     here = _place(query)
     return np.array([np.linalg.norm(_place(row) - here) <= RADIUS for row in rows], dtype=bool)
 
@@ -60,11 +60,11 @@ def queries_with_match(
 
     `left_out` (Q,) is the number of matching rows that are the query or its copies.
     """
-    counts = Counter(map(_label, gallery))
+    counts = Counter(map(label_of, gallery))
     tree = cKDTree(np.array([_place(row) for row in gallery if _has_place(row)]).reshape(-1, 3))
     found = [
-        counts[_label(query)]
-        if "label" in query
+        counts[own]
+        if (own := label_of(query)) is not None
         else tree.query_ball_point(_place(query), RADIUS, return_length=True)
         for query in queries
     ]
@@ -73,14 +73,10 @@ def queries_with_match(
 
 def classes_of(queries: Sequence[Metadata], field: str = LABEL) -> NDArray[np.int64]:
     """Class codes of the labels; without labels each query is a class of its own."""
-    if all(field in facts for facts in queries):
-        return np.unique([str(facts[field]) for facts in queries], return_inverse=True)[1]
-    return np.arange(len(queries))
-
-
-def _label(facts: Metadata) -> str | None:
-    """Label as text: 3 in a table equals "3" of a folder."""
-    return str(facts["label"]) if "label" in facts else None
+    labels = [label_of(facts, field) for facts in queries]
+    if None in labels:
+        return np.arange(len(queries))
+    return np.unique(np.array(labels, dtype=str), return_inverse=True)[1]
 
 
 def _has_place(facts: Metadata) -> bool:
@@ -349,7 +345,7 @@ def _nearest_without_copies(
             hits = rows.read(near.keys[number, : near.found[number]])
             for place, (name, digest, facts) in enumerate(hits):
                 same = out[number, place] or (digest == own != "")
-                labels = {_label(queries.facts[query]), _label(facts)} - {None}
+                labels = {label_of(queries.facts[query]), label_of(facts)} - {None}
                 out[number, place] = name == queries.self_ids[query] or (same and len(labels) < 2)
         return out
 

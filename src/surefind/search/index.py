@@ -413,12 +413,11 @@ class Index:
 
     def class_table(self, field: str = LABEL) -> ClassTable:
         """Number, mean and spread of each class; kept with the index."""
-        table = self._classes
-        if table is None or table.field != field:
+        table, wanted = self._classes, (field, self._engine.revision)
+        if table is None or (table.field, table.revision) != wanted:
             found = self._folder.documents.read(CLASSES)
-            revision = self._engine.revision
             table = ClassTable.from_bytes(found[CLASSES]) if found else None
-            if table is None or (table.field, table.revision) != (field, revision):
+            if table is None or (table.field, table.revision) != wanted:
                 table = ClassTable.of(self._engine, field)
                 self._unsaved_classes = True
             self._classes = table
@@ -441,7 +440,7 @@ class Index:
             folder, self.space, fingerprint=self.fingerprint, kind=kind, encoder=encoder
         )
         for block in self._engine.scan():
-            copy._engine.add(self._engine.rows(block.keys))
+            copy._add_rows(self._engine.rows(block.keys))
         if self._folder.upgrade.exists():
             copytree(self._folder.upgrade, copy._folder.upgrade)
         remember_roots(copy._folder.documents, self.picture_roots)

@@ -342,7 +342,6 @@ def _confidence(
         )
         np.put_along_axis(confidence, order, judged.confidence, axis=1)
     copies = copies_among(near, engine.space.means(near.vectors), query.mean.double().numpy())
-    confidence[copies] = 1.0
     answers: list[dict[str, Any]] = [
         {
             "verdict": verdict,
@@ -353,16 +352,13 @@ def _confidence(
         }
         for verdict, p_value, show in zip(judged.verdict, judged.p_value, judged.show, strict=True)
     ]
-    for number in np.flatnonzero(copies.any(axis=1)).tolist():  # a copy is a match by definition
-        answers[number] |= {"verdict": MATCH, "novelty_p_value": 1.0, "show": 1}
     if classes is not None and judged.labels is not None:
-        found = judged.labels
         for number, (codes, probabilities, size) in enumerate(
-            zip(found.code, found.probability, found.size.tolist(), strict=True)
+            zip(*map(np.ndarray.tolist, judged.labels), strict=True)
         ):
             every = {
-                classes.names[code]: float(probability)
-                for code, probability in zip(codes.tolist(), probabilities, strict=True)
+                classes.names[code]: probability
+                for code, probability in zip(codes, probabilities, strict=True)
                 if code >= 0
             }
             for place, label in enumerate(labels[number][NEIGHBOURS:], NEIGHBOURS):
@@ -377,4 +373,7 @@ def _confidence(
                     "labels": every,
                     "label_set": ordered[:size],
                 }
+    confidence[copies] = 1.0  # a copy is a match by definition
+    for number in np.flatnonzero(copies.any(axis=1)).tolist():
+        answers[number] |= {"verdict": MATCH, "novelty_p_value": 1.0, "show": 1}
     return confidence, answers
