@@ -258,6 +258,13 @@ class Calibration:
         }
 
 
+def known_share(log_odds: Numbers, unknown_share: float) -> Numbers:
+    """P(the class is in the gallery), from its log odds at even shares, (Q,)."""
+    if not unknown_share:
+        return np.ones(len(log_odds))
+    return np.asarray(expit(log_odds + np.log((1 - unknown_share) / unknown_share)))
+
+
 def label_answers(each: Numbers, first: NDArray[np.bool_], code: NDArray[np.int64]) -> LabelAnswers:
     """Sort the classes of the nearest images (Q, K) by probability."""
     own = np.where(first, np.nan_to_num(each), 0.0)
