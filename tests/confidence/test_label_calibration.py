@@ -135,7 +135,7 @@ def test_no_label_of_a_fold_influences_its_own_confidence(data):
         changed[own] = drawn
         other = fit_labels(data._replace(own=changed), prior_model())
         assert np.array_equal(plain.each[own], other.each[own])
-        assert np.array_equal(plain.novelty[own], other.novelty[own])
+        assert np.array_equal(plain.log_odds[own], other.log_odds[own])
         assert not np.allclose(plain.each[~own], other.each[~own])
 
 

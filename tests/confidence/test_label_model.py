@@ -111,6 +111,7 @@ def loop_columns(near: LabelNeighbourhood, query: int) -> tuple[np.ndarray, dict
         "best_mean": max((logs.mean() - mean[k] for k in firsts), default=0.0),
         "local_width": np.log(width),
         "nearest": logs[0] - logs[-1],
+        "distance": logs[0],
     }
     return np.array(rows), of_query, known
 

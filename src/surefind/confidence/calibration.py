@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load, save
+from scipy.special import expit  # type: ignore[import-untyped]
 from torch import Tensor
 
 from surefind import metrics
