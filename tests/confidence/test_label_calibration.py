@@ -202,3 +202,24 @@ def test_twenty_queries_of_four_classes_are_enough(engine):
     ).calibration
     assert (made.origin.evidence, made.origin.queries) == ("labels", 20)
     assert made.model != prior_model()
+
+
+def test_a_guarantee_holds_among_unknown_queries_if_their_share_is_given():
+    gallery = overlapping(40, 12, seed=5)
+    engine, unknown = engine_of(gallery), overlapping(24, 20, seed=6, noise=0.7)
+    kept = {}
+    for share in (0.0, 0.5):
+        targets = CalibrationTargets(precision=0.7, unknown_share=share)
+        own = own_queries(engine, at_least=False)
+        made = calibrate_labels(
+            engine, own, ClassTable.of(engine), targets, source="tests"
+        ).calibration
+        outside = embedded_queries(unknown.embeddings, ["?"] * 480, at_least=False)
+        near = [collected(engine, its).near for its in (own, outside)]
+        judged = made.judge_labels(LabelNeighbourhood.joined(near))
+        match = np.array(judged.verdict) == "match"
+        right = judged.labels.code[:480, 0] == gallery.codes
+        kept[share] = right[match[:480]].sum() / match.sum(), match.mean()
+        assert made.unknown_share == share
+    assert kept[0.5][0] > max(0.65, kept[0.0][0] + 0.03)
+    assert 0 < kept[0.5][1] < kept[0.0][1]
