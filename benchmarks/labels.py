@@ -100,6 +100,11 @@ def judged(model: LabelModel, data: LabelData) -> Judged:
     )
 
 
+def vote_share(near: LabelNeighbourhood) -> Numbers:
+    """Share of the label of the nearest image among the ten nearest."""
+    return np.asarray((near.code[:, :10] == near.code[:, :1]).mean(axis=1))
+
+
 def guarantee(calibration: Calibration, data: LabelData) -> dict[str, float | None]:
     """Precision of what is called a match, and the share that is."""
     judgement = calibration.judge_labels(data.near)
@@ -211,6 +216,7 @@ def measure_split(features: FeatureSet, fit: Rows, test: Rows, prior: LabelModel
         "label": own.answer,
         "right": own.right,
         "R@1": own.nearest_right,
+        "vote": detection(vote_share(second.near), second.right[:, 0])["auroc"],
         "prior": judged(prior, second).nearest,
         "guarantee": guarantee(calibration, second),
         "ranking": ranking(model, second),
@@ -279,6 +285,7 @@ def markdown(found: dict[str, Any], across: dict[str, float]) -> str:
                 f"{title} {name}",
                 lambda splits, _, what=what, key=key: three([one[what][key] for one in splits]),
             )
+    row("- AUROC of the label's share among ten", lambda s, _: three([o["vote"] for o in s]))
     row("- ECE of the prior of other sets", lambda s, _: three([o["prior"]["ece"] for o in s]))
     row(
         "answered at a guaranteed 0.9; kept",
