@@ -138,6 +138,10 @@ def drift_of(engine: Engine, judge: Judge, query: Embeddings) -> tuple[Drift, ..
     """Return the evidence columns in which queries differ from the calibration queries."""
     calibration = judge.calibrated.calibration
     engine.space.check(query)
+    if not calibration.reference_quantiles:
+        raise InvalidArgument(
+            "index", expected="a calibration with queries of its own", got="the prior calibration"
+        )
     near = nearest(engine, query, NEIGHBOURS, ranking=calibration.origin.ranking)
     enough = np.flatnonzero(near.found == NEIGHBOURS)
     if len(enough) < FEWEST:
@@ -145,10 +149,6 @@ def drift_of(engine: Engine, judge: Judge, query: Embeddings) -> tuple[Drift, ..
             "queries",
             expected=f"at least {FEWEST} queries that find {NEIGHBOURS} images each",
             got=f"{len(enough)} of {len(query)}",
-        )
-    if not calibration.reference_quantiles:
-        raise InvalidArgument(
-            "index", expected="a calibration with queries of its own", got="the prior calibration"
         )
     near, query = near.at(enough), query[enough.tolist()]
     if judge.classes is not None:
