@@ -133,11 +133,11 @@ def items(page: Page) -> list[str]:
 
 
 def in_percent(confidence: float) -> str:
-    """A confidence as the page shows it: never 0 or 100 %."""
-    if not 0.001 <= confidence <= 0.999:
-        return "< 0.1 %" if confidence < 0.5 else "> 99.9 %"
-    digits = 1 if confidence < 0.01 or confidence > 0.99 else 0
-    return f"{100 * confidence:.{digits}f} %"
+    """A probability as the page shows it: without decimals, never 0 or 100 %."""
+    whole = round(100 * confidence)
+    if 0 < whole < 100:
+        return f"{whole} %"
+    return "< 1 %" if whole < 1 else "> 99 %"
 
 
 def counted(share: float) -> str:
