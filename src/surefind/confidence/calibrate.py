@@ -126,7 +126,7 @@ def fit_calibration(
         ),
         curve=curve,
         quality=quality_of(curve, data.neighbourhood.profile),
-        novelty=novelty_of(novelty_values(data.neighbourhood)[data.has_match]),
+        novelty=novelty_of(novelty_values(data.neighbourhood.profile)[data.has_match]),
         reference_quantiles=quantiles_of(first_hit_columns(data.neighbourhood, names, sure[:, 0])),
         novelty_level=targets.novelty_level,
     )
@@ -156,8 +156,9 @@ def fit_label_calibration(
         ),
         curve=curve,
         quality=quality_of(curve, near.distance, Signal(vote.uncertainty, vote.code == data.own)),
-        novelty=novelty_of(fitted.novelty[data.has_match]),
+        novelty=novelty_of(novelty_values(near.distance)[data.has_match]),
         known=fitted.known,
+        unknown=novelty_of(fitted.novelty[data.has_match]),
         reference_quantiles=quantiles_of(label_reference(near, sure)),
         novelty_level=targets.novelty_level,
     )
@@ -209,8 +210,7 @@ def curve_of(
 ) -> Curve:
     """Cross-fitted confidence of first hits, and of a fit to the nearest distance alone."""
     nearest_right = match[:, 0]
-    least = np.maximum(distance[:, -1] * 1e-6, np.finfo(np.float64).tiny)
-    logs = np.log(np.maximum(distance[:, 0], least))[:, None]
+    logs = novelty_values(distance)[:, None]
     alone = crossfitted(logs, nearest_right, fold, directions=(-1,))
     columns = (confidence, right, alone, nearest_right, fold)
     return Curve(*(tuple(column.tolist()) for column in columns))

@@ -188,8 +188,9 @@ class Calibration:
     prediction_set: PredictionSetRule  # rule for the number of hits or labels to show
     curve: Curve = Curve()  # cross-fitted confidence of each calibration query
     quality: Quality | None = None  # cross-fitted quality; None of a prior
-    novelty: Novelty | None = None  # reference for the novelty p-value; None: nothing is novel
+    novelty: Novelty | None = None  # nearest distances, for novelty; None: nothing is novel
     known: Logistic | None = None  # P(the class is in the gallery), of a label model
+    unknown: Novelty | None = None  # reference of its log odds, for novelty
     reference_quantiles: dict[str, tuple[float, ...]] = field(default_factory=dict)  # for drift
     novelty_level: float = NOVELTY_LEVEL  # share of genuine queries that get the verdict no_match
 
@@ -204,7 +205,7 @@ class Calibration:
         assert isinstance(self.model, ConfidenceModel)
         confidence = self.model.confidence(neighbourhood)
         best_first = -np.sort(-confidence, axis=1)
-        p_value = self._p_value(novelty_values(neighbourhood))
+        p_value = self._p_value(novelty_values(neighbourhood.profile))
         return QueryJudgement(
             confidence,
             p_value,
@@ -221,9 +222,10 @@ class Calibration:
         level = 1 - rule.miss_rate if rule.level is None else rule.level
         size = set_size(np.cumsum(answers.probability, axis=1), level)
         size = np.minimum(size, np.maximum((answers.code >= 0).sum(axis=1), 1))
-        p_value = np.ones(len(size))
-        if self.known is not None:
-            p_value = self._p_value(-self.known.log_odds(known_columns(near)))
+        p_value = self._p_value(novelty_values(near.distance))
+        if self.known is not None and self.unknown is not None:
+            unlike = self.unknown.p_value(-self.known.log_odds(known_columns(near)))
+            p_value = np.minimum(2 * np.minimum(p_value, unlike), 1)  # either may be novel
         least = np.take_along_axis(answers.probability, size[:, None] - 1, axis=1)
         return QueryJudgement(
             found.each,

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.confidence.evidence import Neighbourhood
-
 Values = NDArray[np.float64]
 
 ROUNDING = 1e-12  # sums of shares such as 1/3 are not exact
@@ -123,11 +121,10 @@ def _kept_places(queries: int, kept: int) -> NDArray[np.int64]:
     return np.asarray(np.linspace(0, queries - 1, kept).round(), np.int64)
 
 
-def novelty_values(neighbourhood: Neighbourhood) -> Values:
-    """Novelty of each query: the logarithm of its nearest distance, (Q,)."""
-    nearest = neighbourhood.profile[:, 0]
-    least = np.maximum(neighbourhood.profile[:, -1] * 1e-6, np.finfo(np.float64).tiny)
-    return np.log(np.maximum(nearest, least))
+def novelty_values(distance: Values) -> Values:
+    """Novelty of each query: the logarithm of the first of its distances (Q, K), ascending."""
+    least = np.maximum(distance[:, -1] * 1e-6, np.finfo(np.float64).tiny)
+    return np.log(np.maximum(distance[:, 0], least))
 
 
 def verdicts(

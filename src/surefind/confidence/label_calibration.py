@@ -1,8 +1,6 @@
-"""Search an index with labelled queries, in its gallery and in thinned ones, and fit to it."""
+"""Search an index with labelled queries, and fit the label model to what they find."""
 
-import zlib
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -26,11 +24,8 @@ from surefind.engines.base import Engine, Keys
 from surefind.engines.knn import Nearest
 from surefind.functional.ranking import ranking_keys
 
-FETCHED = 128  # neighbours from which those in thinned galleries are chosen
+FETCHED = 128  # neighbours of a query, of which some are left without its class
 QUERIES_AT_ONCE = 128
-# Shares of the classes, and of the images of each, that are left in thinned galleries.
-THINNED = ((1.0, 0.5), (1.0, 0.25), (0.5, 1.0), (0.5, 0.5), (0.25, 1.0))
-THINNED_WEIGHT = 0.2  # of a query in a thinned gallery; 1 in the whole one
 
 Flags = NDArray[np.bool_]
 Rows = NDArray[np.int64]
@@ -43,13 +38,8 @@ class _Found(NamedTuple):
     own: Codes  # (Q,), class; -1 if the gallery has none of it
     distance: Numbers  # (Q, F), ascending; infinite where there are fewer
     code: Codes  # (Q, F), class
-    drawn: Numbers  # (Q, F), in [0, 1): rows below a share are left in a thinned gallery
-    left_out: Numbers  # (Q, L), the same of rows left out that are of the query's class, else inf
+    left_out: Numbers  # (Q,), rows left out that are of the query's class
     copies: int  # of queries among the rows
-
-    def at(self, rows: Rows) -> "_Found":
-        columns = self._asdict()
-        return _Found(copies=columns.pop("copies"), **{n: its[rows] for n, its in columns.items()})
 
 
 class LabelData(NamedTuple):
@@ -59,8 +49,7 @@ class LabelData(NamedTuple):
     own: Codes  # (Q,)
     class_codes: Codes  # (Q,), for folds and guarantees
     has_match: Flags  # (Q,), whether the gallery has another image of the class
-    thinned: tuple[tuple[Rows, LabelNeighbourhood], ...]  # queries, and what they find there
-    unknown: tuple[Rows, LabelNeighbourhood]  # the same in the gallery without their class
+    unknown: tuple[Rows, LabelNeighbourhood]  # queries, and what they find without their class
     copies: int  # of queries, left out
     fold: Rows  # (Q,)
 
@@ -79,29 +68,21 @@ def collect_label_data(
 ) -> LabelData:
     """Search for each query; queries with fewer than NEIGHBOURS other images are dropped."""
     found = _search(engine, queries, table, progress)
-    width = min(NEIGHBOURS, found.distance.shape[1])
-    enough = np.flatnonzero(np.isfinite(found.distance).sum(axis=1) >= width)
-    found = found.at(enough)
-    left = np.isfinite(found.left_out).sum(axis=1).astype(float)
-    whole = np.ones(found.code.shape, dtype=bool)
+    every = np.ones(found.code.shape, dtype=bool)
     mine = found.code == found.own[:, None]
-    tables = _thinned_tables(engine, table)
-    class_drawn = np.array([1.0, *(_draw(name, "class") for name in table.names)])[found.code + 1]
-    thinned = []
-    for classes, images in THINNED:
-        kept = (found.drawn < images) & ((class_drawn < classes) | mine)
-        some = table if images == 1 else tables[images]
-        less = (found.left_out < images).sum(axis=1).astype(float)
-        thinned.append(_look(found, some, kept, less, max(classes * table.classes, 2)))
-    class_codes = queries.class_codes[enough]
-    size = np.where(found.own >= 0, table.counts[np.maximum(found.own, 0)], 0)
+    rows, near = _look(found, table, every, found.left_out, table.classes)
+    own, left = found.own[rows], found.left_out[rows]
+    class_codes = queries.class_codes[rows]
+    size = np.where(own >= 0, table.counts[np.maximum(own, 0)], 0)
+    others, unknown = _look(
+        found, table, ~mine, np.minimum(found.left_out, 1), max(table.classes - 1, 1)
+    )
     return LabelData(
-        near=_look(found, table, whole, left, table.classes)[1],
-        own=found.own,
+        near=near,
+        own=own,
         class_codes=class_codes,
         has_match=np.asarray(size > left),
-        thinned=tuple(thinned),
-        unknown=_look(found, table, ~mine, np.minimum(left, 1), max(table.classes - 1, 1)),
+        unknown=(np.searchsorted(rows, others), unknown),
         copies=queries.copies + found.copies,
         fold=folds_of(class_codes),
     )
@@ -126,32 +107,12 @@ def _look(
     )
 
 
-def _draw(name: str, what: str) -> float:
-    """Pseudo-random number in [0, 1)."""
-    return zlib.crc32(f"{what} {name}".encode()) / 2**32
-
-
-def _thinned_tables(engine: Engine, table: ClassTable) -> dict[float, ClassTable]:
-    """Classes of galleries with a share of the images, by this share."""
-    empty = replace(table, counts=0 * table.counts, sums=0 * table.sums, squares=0 * table.squares)
-    tables = {images: empty for _, images in THINNED if images < 1}
-    for block in engine.scan():
-        rows, means = engine.rows(block.keys), engine.space.means(block.vectors)
-        labels = [label_of(facts, table.field) for facts in rows.metadata]
-        drawn = np.array([_draw(name, "image") for name in rows.ids])
-        for images in tables:
-            kept = np.flatnonzero(drawn < images)
-            tables[images] = tables[images].changed(means[kept], [labels[row] for row in kept])
-    return tables
-
-
 class _Row(NamedTuple):
     """What is needed of a row that was found."""
 
     id: str
     digest: str
     code: int
-    drawn: float
 
 
 def _copies(
@@ -188,14 +149,13 @@ def _search(
         if new:
             rows = engine.rows(np.array(new, dtype=keys.dtype))
             codes = table.codes_of([label_of(facts, table.field) for facts in rows.metadata])
-            drawn = [_draw(name, "image") for name in rows.ids]
-            each = map(_Row, rows.ids, rows.digests, codes.tolist(), drawn)
+            each = map(_Row, rows.ids, rows.digests, codes.tolist())
             known.update(zip(new, each, strict=True))
         return [known[key] for key in wanted]
 
     means = queries.embeddings.mean.double().numpy()
     own = table.codes_of([label_of(facts, table.field) for facts in queries.facts])
-    parts, left_out, copies = [], list[list[float]](), 0
+    parts, left_out, copies = [], [], 0
     for start in range(0, len(own), QUERIES_AT_ONCE):
         batch = np.arange(start, min(start + QUERIES_AT_ONCE, len(own)))
         some = queries.at(batch)
@@ -218,36 +178,27 @@ def _search(
             (
                 np.where(np.isfinite(near.ranked_by), distance, np.inf),
                 np.array([[row.code for row in its] for its in rows], dtype=np.int64),
-                np.array([[row.drawn for row in its] for its in rows]),
             )
         )
         for query, keys, itself in zip(batch, without, some.self_ids, strict=True):
             gone = [row for row in read(keys) if row.code == own[query] != -1]
-            left_out.append([row.drawn for row in gone])
             copies += sum(row.id != itself for row in gone)
-            if itself and not gone and own[query] != -1:  # an approximate search missed it
-                left_out[-1].append(_draw(itself, "image"))
+            inside = itself != "" and own[query] != -1  # an approximate search may miss it
+            left_out.append(max(len(gone), int(inside)))
         progress(int(batch[-1]) + 1)
     width = max(part[0].shape[1] for part in parts)
-    fills = (np.inf, -1, 1.0)
-    distance, code, drawn = (
+    distance, code = (
         np.concatenate(
             [
                 np.pad(one, [(0, 0), (0, width - one.shape[1])], constant_values=fill)
                 for one in column
             ]
         )
-        for column, fill in zip(zip(*parts, strict=True), fills, strict=True)
-    )
-    most = max(map(len, left_out), default=0)
-    padded = np.array([its + [np.inf] * (most - len(its)) for its in left_out]).reshape(
-        len(own), most
+        for column, fill in zip(zip(*parts, strict=True), (np.inf, -1), strict=True)
     )
     order = np.argsort(distance, axis=1, kind="stable")
-    distance, code, drawn = (
-        np.take_along_axis(column, order, axis=1) for column in (distance, code, drawn)
-    )
-    return _Found(means, own, distance, code, drawn, padded, copies)
+    distance, code = (np.take_along_axis(column, order, axis=1) for column in (distance, code))
+    return _Found(means, own, distance, code, np.array(left_out, dtype=float), copies)
 
 
 class LabelFit(NamedTuple):
@@ -279,16 +230,7 @@ def fit_labels(data: LabelData, prior: LabelModel) -> LabelFit:
 
 def _fit(data: LabelData, used: Flags, prior: LabelModel) -> tuple[LabelModel, Logistic]:
     """Fit to the queries that are used."""
-    parts = [(np.flatnonzero(used), data.near.at(used), 1.0)]
-    parts += [
-        (rows[used[rows]], near.at(used[rows]), THINNED_WEIGHT) for rows, near in data.thinned
-    ]
-    model = fit_label_model(
-        LabelNeighbourhood.joined([near for _, near, _ in parts]),
-        np.concatenate([data.own[rows] for rows, _, _ in parts]),
-        weights=np.concatenate([np.full(len(rows), weight) for rows, _, weight in parts]),
-        prior=prior,
-    )
+    model = fit_label_model(data.near.at(used), data.own[used], prior=prior)
     rows, unknown = data.unknown
     inside = known_columns(data.near.at(used & data.has_match))
     outside = known_columns(unknown.at(used[rows]))

@@ -244,6 +244,7 @@ KNOWN_COLUMNS: dict[str, tuple[int, Column]] = {
     ),
     "local_width": (0, lambda shared: np.log(shared.local_width[:, 0])),
     "nearest": (0, lambda shared: shared.log_distance[:, 0] - shared.log_distance[:, -1]),
+    "distance": (-1, lambda shared: shared.log_distance[:, 0]),
 }
 
 
