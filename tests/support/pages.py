@@ -95,16 +95,13 @@ def paste(page: Page, content: bytes, *, name: str) -> None:
 
 def search(at: Served, path: Path, **query: Any) -> dict[str, Any]:
     """The server's response to a file, without the page."""
-    response = at.client.post(
-        "/v1/search", content=path.read_bytes(), params={"k": HITS, "ranking": "mean", **query}
-    )
+    response = at.client.post("/v1/search", content=path.read_bytes(), params={"k": HITS, **query})
     answer: dict[str, Any] = response.raise_for_status().json()
     return answer
 
 
 def neighbour_items(at: Served, item: str) -> list[str]:
-    query = {"k": HITS, "ranking": "mean"}
-    answer = at.client.get(f"/v1/items/{item}/neighbours", params=query).json()
+    answer = at.client.get(f"/v1/items/{item}/neighbours", params={"k": HITS}).json()
     return [hit["item"] for hit in answer["hits"]]
 
 
