@@ -114,11 +114,22 @@ def write_foreign_picture(path: Path) -> Path:
 
 
 def make_calibrated_index(folder: Path, model: Path) -> Path:
-    """The folder, with `index`, its `photos` and the `queries` that it was calibrated with."""
+    """The folder, with `index`, its `photos` and the `queries` that it was calibrated with.
+
+    It is calibrated by labels; `calibrate_without_labels` undoes that.
+    """
     photos = write_noisy_pictures(folder / "photos", per_class=6, seed=0)
     write_noisy_pictures(folder / "queries", per_class=12, seed=1)
     with Index.create(folder / "index", Encoder.load(model), photos) as index:
         index.calibrate(
             folder / "queries", targets=CalibrationTargets(precision=0.8), learn_variance=False
         )
+    return folder
+
+
+def calibrate_without_labels(folder: Path, queries: Path) -> Path:
+    """Calibrate an index by neighbourhoods; return it."""
+    with Index.open(folder) as index:
+        targets = CalibrationTargets(precision=0.8)
+        index.calibrate(queries, targets=targets, use_labels=False, learn_variance=False)
     return folder

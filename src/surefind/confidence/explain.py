@@ -58,10 +58,11 @@ def guaranteed(guarantee: PrecisionGuarantee) -> str:
         )
     horizon, threshold = guarantee.horizon, guarantee.threshold
     among = "" if horizon is None else f" among the next {horizon:,} queries"
+    least = f" (a match needs {LEAST_CONFIDENCE:g})" if threshold < LEAST_CONFIDENCE else ""
     return (
         f"Guarantee ({percent(guarantee.probability)} probability): at least "
         f'{percent(guarantee.precision)} of results called "match"{among} are correct. '
-        f"Threshold: confidence {'>0.99' if threshold >= 0.995 else f'{threshold:.2f}'}; "
+        f"Threshold: confidence {'>0.99' if threshold >= 0.995 else f'{threshold:.2f}'}{least}; "
         f"it answers {measured(guarantee.coverage)} of queries."
     )
 

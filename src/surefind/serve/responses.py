@@ -13,12 +13,14 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 import surefind
 from surefind.confidence import explain
-from surefind.confidence.calibration import Calibration, Curve
+from surefind.confidence.calibration import PRIOR, Calibration, Curve
+from surefind.confidence.class_table import label_of
 from surefind.engines.base import Rows, Space
 from surefind.engines.filters import Metadata
 from surefind.functional.ranking import RANKINGS
 from surefind.images.decode import FORMATS
 from surefind.metrics.calibration import reliability_bins
+from surefind.search.hits import Hit
 from surefind.search.query import CONFIDENCE
 from surefind.serve.gallery import GallerySample, item_of
 from surefind.serve.service import MAX_K, PATH, TimedResult, Timings
@@ -141,7 +143,8 @@ class CalibrationAnswer(BaseModel):
     guaranteed: str
     shown: str
     no_match: str
-    threshold: Number = Field(description="Confidence threshold of a match.")
+    threshold: Number = Field(description="Guaranteed threshold of a match; null if none is.")
+    match_threshold: float = Field(description="Confidence of a match, guaranteed or not.")
     precision: float
     probability: float
     coverage: float
@@ -244,7 +247,7 @@ def search_answer(found: TimedResult) -> SearchAnswer:
         "uncalibrated": result.uncalibrated and served.without_folder(result.uncalibrated),
         "calibrated": made_with,
         "hits": [
-            HitAnswer(**vars(hit) | _item_fields(hit.id, hit.metadata), rank=rank)
+            HitAnswer(**_item_fields(hit.id, hit.metadata) | _own_fields(hit), rank=rank)
             for rank, hit in enumerate(result.hits, 1)
         ],
         "index": IndexAnswer(images=served.images, version=served.version),
@@ -265,6 +268,7 @@ def info_answer(state: AppState) -> InfoAnswer:
     index = served.index
     facts, calibration, name = index.describe(), index.calibration, index.folder.resolve().name
     change = None if calibration is None else explain.gallery_change(calibration, served.images)
+    uncalibrated = calibration is None or calibration.origin.evidence == PRIOR
     samples = samples_to_try(sample)
     if state.samples is not None:
         links = ((one.name, f"/v1/samples/{n}") for n, one in enumerate(state.samples))
@@ -286,7 +290,7 @@ def info_answer(state: AppState) -> InfoAnswer:
         "limits": {"max_bytes": state.settings.max_bytes, "max_k": MAX_K, "formats": FORMATS},
         "warnings": [*served.warnings, *filter(None, (change, served.reload_error))],
         "calibration": None if calibration is None else _calibration(calibration),
-        "how_to_calibrate": None if calibration else f"surefind calibrate {name} DATA",
+        "how_to_calibrate": f"surefind calibrate {name} DATA" if uncalibrated else None,
         "samples": samples,
         "report": None if state.report is None else "/report/",
     }
@@ -361,8 +365,10 @@ def reliability(curve: Curve) -> list[ReliabilityAnswer]:
 def _calibration(calibration: Calibration) -> CalibrationAnswer:
     calibration = _without_path(calibration)
     guarantee = calibration.guarantee
+    threshold = None if guarantee.threshold is None else calibration.threshold
+    own = {"threshold": threshold, "match_threshold": calibration.threshold}
     return CalibrationAnswer(
-        **asdict(guarantee) | asdict(calibration.origin),  # extra keys are ignored
+        **asdict(guarantee) | asdict(calibration.origin) | own,  # extra keys are ignored
         made_with=explain.made_with(calibration),
         left_out=explain.copies_left_out(calibration),
         guaranteed=explain.guaranteed(guarantee),
@@ -370,7 +376,7 @@ def _calibration(calibration: Calibration) -> CalibrationAnswer:
         no_match=explain.no_match_rule(calibration),
         novelty_level=calibration.novelty_level,
         quality=None if calibration.quality is None else asdict(calibration.quality),
-        curve=threshold_curve(calibration.curve, guaranteed=guarantee.threshold),
+        curve=threshold_curve(calibration.curve, guaranteed=threshold),
         reliability=reliability(calibration.curve),
     )
 
@@ -381,12 +387,16 @@ def _without_path(calibration: Calibration) -> Calibration:
     return replace(calibration, origin=replace(calibration.origin, source=name))
 
 
+def _own_fields(hit: Hit) -> dict[str, Any]:
+    """Fields of a hit; its label is of the calibration's metadata field."""
+    return {name: value for name, value in vars(hit).items() if name != "metadata"}
+
+
 def _item_fields(name: str, metadata: Metadata) -> dict[str, Any]:
-    label = metadata.get("label")
     return {
         "item": item_of(name),
         "id": name,
-        "label": None if label is None else str(label),
+        "label": label_of(metadata),
         "metadata": {key: value for key, value in metadata.items() if key != PATH},
         "links": _links(name),
     }
