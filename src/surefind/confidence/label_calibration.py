@@ -2,14 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from surefind.confidence.class_table import ClassTable, Codes, Numbers, label_of
-from surefind.confidence.copies import copies_among, nearest_others
 from surefind.confidence.evidence import NEIGHBOURS
 from surefind.confidence.label_model import (
     KNOWN_COLUMNS,
@@ -19,10 +17,13 @@ from surefind.confidence.label_model import (
     known_columns,
     label_neighbourhood,
 )
-from surefind.confidence.labelled_queries import LabelledQueries
+from surefind.confidence.labelled_queries import (
+    LabelledQueries,
+    RowCache,
+    nearest_without_copies,
+)
 from surefind.confidence.match_model import Logistic, fit_logistic, folds_of
-from surefind.engines.base import Engine, Keys
-from surefind.engines.knn import Nearest
+from surefind.engines.base import Engine
 from surefind.functional.ranking import ranking_keys
 
 FETCHED = 128  # neighbours of a query, of which some are left without its class
@@ -108,96 +109,48 @@ def _look(
     )
 
 
-class _Row(NamedTuple):
-    """What is needed of a row that was found."""
-
-    id: str
-    digest: str
-    code: int
-
-
-def _copies(
-    engine: Engine,
-    queries: LabelledQueries,
-    means: Numbers,
-    own: Codes,
-    read: Callable[[Keys], list[_Row]],
-    rows: Rows,
-    near: Nearest,
-) -> Flags:
-    """Return which nearest rows are the query or a copy of it, and have no other label."""
-    out = copies_among(near, engine.space.means(near.vectors), means[rows])
-    read(near.keys[np.isfinite(near.ranked_by)])
-    for number, query in enumerate(rows):
-        digest = queries.digests[query] if queries.digests else ""
-        for place, row in enumerate(read(near.keys[number, : near.found[number]])):
-            same = out[number, place] or (row.digest == digest != "")
-            codes = {row.code, int(own[query])} - {-1}
-            itself = row.id == queries.self_ids[query]
-            out[number, place] = itself or (same and len(codes) < 2)
-    return out
-
-
 def _search(
     engine: Engine, queries: LabelledQueries, table: ClassTable, progress: Callable[[int], None]
 ) -> _Found:
     """Search batch by batch; every row that is found is read once."""
-    known = dict[object, _Row]()
-
-    def read(keys: Keys) -> list[_Row]:
-        wanted = keys.tolist()
-        new = [key for key in dict.fromkeys(wanted) if key not in known]
-        if new:
-            rows = engine.rows(np.array(new, dtype=keys.dtype))
-            codes = table.codes_of([label_of(facts, table.field) for facts in rows.metadata])
-            each = map(_Row, rows.ids, rows.digests, codes.tolist())
-            known.update(zip(new, each, strict=True))
-        return [known[key] for key in wanted]
-
+    cache, field = RowCache(engine), table.field
     means = queries.embeddings.mean.double().numpy()
-    own = table.codes_of([label_of(facts, table.field) for facts in queries.facts])
-    parts, left_out, copies = [], [], 0
-    for start in range(0, len(own), QUERIES_AT_ONCE):
-        batch = np.arange(start, min(start + QUERIES_AT_ONCE, len(own)))
-        some = queries.at(batch)
-
-        near, without = nearest_others(
-            engine,
-            some.embeddings,
-            FETCHED,
-            partial(_copies, engine, some, means[batch], own[batch], read),
-        )
-        distance = ranking_keys(
+    labels = [label_of(facts, field) for facts in queries.facts]
+    distance = np.full((len(labels), FETCHED), np.inf)
+    code = np.full(distance.shape, -1)
+    left_out, copies = np.zeros(len(labels)), 0
+    for start in range(0, len(labels), QUERIES_AT_ONCE):
+        batch = np.arange(start, min(start + QUERIES_AT_ONCE, len(labels)))
+        near, without = nearest_without_copies(engine, queries.at(batch), cache, FETCHED, field)
+        found = np.isfinite(near.ranked_by)
+        away = ranking_keys(
             means[batch],
             engine.space.means(near.vectors),
             near.var,
             family="gaussian",
             ranking="mean",
         )
-        found = np.isfinite(near.ranked_by)
-        code = np.full(found.shape, -1)
-        code[found] = [row.code for row in read(near.keys[found])]
-        parts.append((np.where(found, distance, np.inf), code))
-        for query, keys, itself in zip(batch, without, some.self_ids, strict=True):
-            gone = [row for row in read(keys) if row.code == own[query] != -1]
-            copies += sum(row.id != itself for row in gone)
-            inside = itself != "" and own[query] != -1  # an approximate search may miss it
-            left_out.append(max(len(gone), int(inside)))
+        rows, places = np.nonzero(found)
+        distance[batch[rows], places] = away[found]
+        hits = cache.read(near.keys[found])
+        code[batch[rows], places] = table.codes_of([label_of(hit[2], field) for hit in hits])
+        for query, keys in zip(batch, without, strict=True):
+            name, label = queries.self_ids[query], labels[query]
+            gone = [hit[0] for hit in cache.read(keys) if label_of(hit[2], field) == label]
+            if label is not None:
+                copies += sum(hit != name for hit in gone)
+                left_out[query] = max(len(gone), name != "")  # an approximate search may miss it
         progress(int(batch[-1]) + 1)
-    width = max(part[0].shape[1] for part in parts)
-    distance, code = (
-        np.concatenate(
-            [
-                np.pad(one, [(0, 0), (0, width - one.shape[1])], constant_values=fill)
-                for one in column
-            ]
-        )
-        for column, fill in zip(zip(*parts, strict=True), (np.inf, -1), strict=True)
-    )
-    most = int(np.isfinite(distance).sum(axis=1).max(initial=0))
+    most = max(1, int(np.isfinite(distance).sum(axis=1).max(initial=0)))
     order = np.argsort(distance, axis=1, kind="stable")[:, :most]
-    distance, code = (np.take_along_axis(column, order, axis=1) for column in (distance, code))
-    return _Found(means, own, distance, code, np.array(left_out, dtype=float), copies)
+    return _Found(
+        means,
+        table.codes_of(labels),
+        np.take_along_axis(distance, order, axis=1),
+        np.take_along_axis(code, order, axis=1),
+        left_out,
+        copies,
+    )
 
 
 class LabelFit(NamedTuple):

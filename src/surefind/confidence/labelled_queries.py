@@ -289,8 +289,8 @@ def _collect_batch(
     by all heads and by those of each fold, (1 + F, Q, 2); matches (Q, H); number of matching rows
     left out, (Q,); number of copies left out.
     """
-    rows = _RowCache(engine)
-    near, copies = _nearest_without_copies(engine, every.at(batch), rows)
+    rows = RowCache(engine)
+    near, copies = nearest_without_copies(engine, every.at(batch), rows, NEIGHBOURS)
     enough = np.flatnonzero(near.found >= NEIGHBOURS)
     if not len(enough):
         return []
@@ -331,10 +331,10 @@ def _collect_batch(
     return [(batch, neighbourhood, log_vars, np.array(match), np.maximum(left_out, inside), others)]
 
 
-def _nearest_without_copies(
-    engine: Engine, queries: LabelledQueries, rows: "_RowCache"
+def nearest_without_copies(
+    engine: Engine, queries: LabelledQueries, rows: "RowCache", k: int, field: str = LABEL
 ) -> tuple[Nearest, list[Keys]]:
-    """Return the nearest rows of each query without its copies, and the keys of the copies."""
+    """Return the k nearest rows of each query without its copies, and the keys of the copies."""
     means = queries.embeddings.mean.double().numpy()
 
     def left_out(some: NDArray[np.int64], near: Nearest) -> Flags:
@@ -345,17 +345,17 @@ def _nearest_without_copies(
             hits = rows.read(near.keys[number, : near.found[number]])
             for place, (name, digest, facts) in enumerate(hits):
                 same = out[number, place] or (digest == own != "")
-                labels = {label_of(queries.facts[query]), label_of(facts)} - {None}
+                labels = {label_of(queries.facts[query], field), label_of(facts, field)} - {None}
                 out[number, place] = name == queries.self_ids[query] or (same and len(labels) < 2)
         return out
 
-    return nearest_others(engine, queries.embeddings, NEIGHBOURS, left_out)
+    return nearest_others(engine, queries.embeddings, k, left_out)
 
 
 def _neighbour_log_var(
     engine: Engine,
     near: Nearest,
-    rows: "_RowCache",
+    rows: "RowCache",
     heads: VarianceHeads | None,
     log_var_by_id: dict[str, float],
 ) -> Numbers:
@@ -370,8 +370,8 @@ def _neighbour_log_var(
     return np.asarray(log_var[place.reshape(near.keys.shape)].mean(axis=1))
 
 
-class _RowCache:
-    """Rows of an engine, each read once per batch."""
+class RowCache:
+    """Rows of an engine, each read once."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
