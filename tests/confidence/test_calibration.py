@@ -8,7 +8,7 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from surefind.confidence.calibrate import columns_of, curve_of
-from surefind.confidence.calibration import Curve, Signal, distance_ratio, quality_of
+from surefind.confidence.calibration import AnswerUncertainty, Curve, distance_ratio, quality_of
 from surefind.confidence.match_model import fit_confidence
 from surefind.metrics import calibration_floor, debiased_calibration_error
 
@@ -29,7 +29,7 @@ def mean_within(uncertainty: np.ndarray, right: tuple[bool, ...], curve: Curve) 
 
 
 def test_every_auroc_is_the_mean_over_the_folds(few, curve):
-    vote = Signal(np.random.default_rng(0).normal(size=len(few.fold)), few.match[:, 3])
+    vote = AnswerUncertainty(np.random.default_rng(0).normal(size=len(few.fold)), few.match[:, 3])
     quality = quality_of(curve, few.neighbourhood.profile, vote)
     sure = -np.array(curve.confidence)
     nearest, far = few.neighbourhood.profile[:, 0], few.neighbourhood.profile[:, 19]

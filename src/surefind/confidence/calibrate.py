@@ -15,11 +15,11 @@ from surefind.confidence.calibration import (
     LABELS,
     NOVELTY_LEVEL,
     PRIOR,
+    AnswerUncertainty,
     Calibrated,
     Calibration,
     Curve,
     Origin,
-    Signal,
     label_answers,
     log_var_of,
     quality_of,
@@ -155,7 +155,9 @@ def fit_label_calibration(
             miss_rate=targets.miss_rate,
         ),
         curve=curve,
-        quality=quality_of(curve, near.distance, Signal(vote.uncertainty, vote.code == data.own)),
+        quality=quality_of(
+            curve, near.distance, AnswerUncertainty(vote.uncertainty, vote.code == data.own)
+        ),
         novelty=novelty_of(fitted.novelty[data.has_match]),
         known=fitted.known,
         reference_quantiles=quantiles_of(label_reference(near, sure)),

@@ -93,14 +93,14 @@ class Curve:
     fold: tuple[int, ...] = ()  # of the cross-fitting
 
 
-class Signal(NamedTuple):
+class AnswerUncertainty(NamedTuple):
     """Uncertainty of an answer to each query, and whether it is right; (Q,)."""
 
     uncertainty: Numbers
     right: NDArray[np.bool_]
 
 
-def quality_of(curve: Curve, distance: Numbers, vote: Signal | None = None) -> Quality:
+def quality_of(curve: Curve, distance: Numbers, vote: AnswerUncertainty | None = None) -> Quality:
     """Quality of a curve, and of the distances (Q, K) of the same queries, ascending."""
     fold = torch.tensor(curve.fold)
     right, nearest = (torch.tensor(its) for its in (curve.right, curve.baseline_right))
