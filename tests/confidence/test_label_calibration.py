@@ -99,7 +99,8 @@ def test_a_class_of_one_image_and_a_foreign_one_have_no_match():
 def test_small_galleries_have_as_many_neighbours_as_there_are(images):
     gallery = GALLERY.at(np.arange(0, 192, 5)[:images])
     found = collected(engine_of(gallery))
-    assert found.near.distance.shape == (images, min(images - 1, 20))
+    alone = images == 1  # finds nothing, and is dropped
+    assert found.near.distance.shape == ((0, 1) if alone else (images, min(images - 1, 20)))
 
 
 def test_blank_labels_and_places_are_no_labelled_queries():

@@ -278,15 +278,6 @@ def test_few_queries_stay_near_the_prior_and_many_leave_it():
     assert distance_from_prior(240, penalty=1e6) < 1e-3
 
 
-def test_a_weight_of_two_is_a_query_twice():
-    near, own = labelled(60)
-    twice = LabelNeighbourhood.joined([near, near.at(np.arange(20))])
-    wanted = fit_label_model(twice, np.r_[own, own[:20]], prior=prior_model())
-    weights = np.where(np.arange(60) < 20, 2.0, 1.0)
-    found = fit_label_model(near, own, weights=weights, prior=prior_model())
-    assert found.weights == pytest.approx(wanted.weights, abs=1e-3)
-
-
 def test_without_a_prior_columns_are_standardised_and_clipped():
     near, own = labelled()
     model = fit_label_model(near, own, penalty=1.0)

@@ -134,7 +134,7 @@ def _search(
         distance[batch[rows], places] = away[found]
         hits = cache.read(near.keys[found])
         code[batch[rows], places] = table.codes_of([label_of(hit[2], field) for hit in hits])
-        for query, keys in zip(batch, without, strict=True):
+        for query, keys in zip(batch.tolist(), without, strict=True):
             name, label = queries.self_ids[query], labels[query]
             gone = [hit[0] for hit in cache.read(keys) if label_of(hit[2], field) == label]
             if label is not None:

@@ -440,7 +440,7 @@ class Index:
             folder, self.space, fingerprint=self.fingerprint, kind=kind, encoder=encoder
         )
         for block in self._engine.scan():
-            copy._add_rows(self._engine.rows(block.keys))
+            copy._engine.add(self._engine.rows(block.keys))
         if self._folder.upgrade.exists():
             copytree(self._folder.upgrade, copy._folder.upgrade)
         remember_roots(copy._folder.documents, self.picture_roots)
