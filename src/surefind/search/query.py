@@ -353,7 +353,7 @@ def _confidence(
         }
         for verdict, p_value, show in zip(judged.verdict, judged.p_value, judged.show, strict=True)
     ]
-    for number in np.flatnonzero(copies.any(axis=1)):  # a copy is a match by definition
+    for number in np.flatnonzero(copies.any(axis=1)).tolist():  # a copy is a match by definition
         answers[number] |= {"verdict": MATCH, "novelty_p_value": 1.0, "show": 1}
     if classes is not None and judged.labels is not None:
         found = judged.labels
