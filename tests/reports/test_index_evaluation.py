@@ -194,6 +194,15 @@ def test_images_are_found_by_their_content_and_unreadable_ones_counted(place: Pa
             evaluate_index(index, tmp_path / "asked")
 
 
+def test_an_index_that_became_too_small_to_judge_is_one_clear_error(tmp_path: Path):
+    asked = make_queries()
+    with make_index(tmp_path / "index", calibrate=False) as index:
+        index.calibrate(use_labels=False, learn_variance=False)
+        index.remove([f"item {row}" for row in range(20, 1000)])
+        with pytest.raises(sf.SurefindError, match="fewer than 20 images were found"):
+            evaluate_index(index, as_points(asked.vectors), labels=asked.labels)
+
+
 def test_bad_input_is_one_clear_error(index: sf.Index, asked: Asked, monkeypatch):
     queries, count = as_points(asked.vectors), len(asked.labels)
     with pytest.raises(sf.InvalidArgument, match=f"labels: expected {count}, one per"):
@@ -211,13 +220,17 @@ def test_bad_input_is_one_clear_error(index: sf.Index, asked: Asked, monkeypatch
         evaluate_index(index, queries, labels=asked.labels)
 
 
-def test_what_makes_it_look_better_is_said(index: sf.Index, asked: Asked, monkeypatch):
-    origin = replace(index.calibration.origin, source="asked.npz")
-    calibrated = replace(index.calibrated, calibration=replace(index.calibration, origin=origin))
-    monkeypatch.setattr(sf.Index, "calibrated", calibrated)
+def test_a_stale_calibration_and_queries_that_it_was_made_with_are_said(asked, tmp_path: Path):
     queries = as_points(asked.vectors)
-    (remark,) = evaluate_index(index, queries, labels=asked.labels, name="asked.npz").remarks
-    assert remark.startswith("the index was calibrated with these queries")
+    with make_index(tmp_path / "index") as index:
+        origin = replace(index.calibration.origin, source="asked.npz", gallery=100)
+        calibration = replace(index.calibration, origin=origin)
+        index.adopt(replace(index.calibrated, calibration=calibration))
+        found = evaluate_index(index, queries, labels=asked.labels, name="asked.npz")
+    stale, known = found.remarks
+    assert known.startswith("the index was calibrated with these queries")
+    assert stale.startswith("stale: the gallery has 200 images and had 100 when calibrated")
+    assert not found.guaranteed
 
 
 # figure and page

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 import surefind
 from surefind import metrics
 from surefind.confidence.calibrate import VOTERS
-from surefind.confidence.calibration import NEIGHBOURHOODS, Origin
+from surefind.confidence.calibration import NEIGHBOURHOODS, Calibration
 from surefind.confidence.conformal import MATCH, VERDICTS
-from surefind.confidence.explain import made_with, measured, percent
+from surefind.confidence.explain import gallery_change, made_with, measured, percent
 from surefind.confidence.guarantee import PrecisionGuarantee
 from surefind.embeddings import Embeddings, Gaussians
 from surefind.encoders.serialization import class_hashes
 from surefind.engines.brute_force import Neighbours
-from surefind.errors import InvalidArgument
+from surefind.errors import InvalidArgument, SurefindError
 from surefind.images.catalog import Catalog
 from surefind.metrics.intervals import Estimate
 from surefind.reports.index_queries import (
@@ -219,6 +219,8 @@ def evaluate_index(
     queries = load_queries(index, labelled, labels, label or origin.field, progress)
     queries, found = search_queries(index, queries, origin.field, progress)
     own, results = np.array(queries.labels), [its.result for its in found]
+    if reasons := {its.uncalibrated for its in results if its.uncalibrated}:
+        raise SurefindError(f"{index.folder}: {reasons.pop()}")
     known = np.isin(own, [c for c, n in zip(table.names, table.counts, strict=True) if n])
     classes, groups = np.unique(own, return_inverse=True)
     answers = _answers(queries, found, groups, by_labels=origin.evidence != NEIGHBOURHOODS)
@@ -256,7 +258,7 @@ def evaluate_index(
             for signal, its in answers.items()
         },
         exclusions=tuple(exclusion for exclusion in queries.exclusions if exclusion.count),
-        remarks=_remarks(index, origin, source, classes.tolist()),
+        remarks=_remarks(index, calibration, source, classes.tolist()),
         command=command,
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         answers=answers,
@@ -373,10 +375,14 @@ def share_answered(uncertainty: Numbers, right: Flags, precision: float) -> floa
     return float(max(count[is_end & enough], default=0) / len(order))
 
 
-def _remarks(index: Index, origin: Origin, source: str, classes: Sequence[str]) -> tuple[str, ...]:
-    """Reasons why other queries may fare worse."""
+def _remarks(
+    index: Index, calibration: Calibration, source: str, classes: Sequence[str]
+) -> tuple[str, ...]:
+    """Reasons why there is no guarantee, or why other queries may fare worse."""
     remarks = []
-    if source == origin.source:
+    if change := gallery_change(calibration, len(index)):
+        remarks.append(change)
+    if source == calibration.origin.source:
         remarks.append(
             "the index was calibrated with these queries, and is surer of them than of others"
         )
