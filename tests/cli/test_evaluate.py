@@ -93,3 +93,14 @@ def test_a_model_needs_a_folder_for_its_report(surefind, made: Path):
         1,
         True,
     )
+
+
+def test_class_folders_are_queries_and_those_of_the_calibration_are_a_warning(
+    surefind, calibrated: Path
+):
+    command = ("evaluate", calibrated / "index", calibrated / "queries")
+    done = surefind(*command)
+    assert "144 images: 288 queries of 24 classes" in done.out
+    assert "warning: the index was calibrated with these queries" in done.err
+    done = surefind(*command, "--split", "test", "--json")
+    assert json.loads(done.out)["classes"] == 12
