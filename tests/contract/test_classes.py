@@ -20,7 +20,7 @@ OTHER = rows_of(*clusters(classes=3, per_class=4, seed=2))  # ids of the gallery
 def in_memory(folder: Path) -> Index:
     engine = MemoryEngine(SPACE, {"fingerprint": FINGERPRINT})
     index = Index(IndexFolder(folder), engine)  # type: ignore[arg-type]
-    index._classes = ClassTable.empty(SPACE.dim, revision=engine.revision)
+    index._classes.start_empty()
     rows = rows_of(*GALLERY)
     index.add_embeddings(rows.embeddings, rows.ids, metadata=rows.metadata)
     return index
@@ -73,7 +73,7 @@ def test_in_memory_it_does_so_too(tmp_path):
     add(index, MORE)
     add(index, OTHER)
     index.remove(["row-1", "nobody"])
-    assert index._classes is not None
+    assert index._classes._table is not None
     assert_follows(index)
 
 

@@ -1,7 +1,6 @@
 """Index of images: create, open, add, search, calibrate."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,7 +35,7 @@ from surefind.confidence.calibration import (
     is_stale,
     read_calibration,
 )
-from surefind.confidence.class_table import LABEL, ClassTable, label_of
+from surefind.confidence.class_table import LABEL, ClassTable
 from surefind.confidence.density import LocalDensity
 from surefind.confidence.drift import Drift
 from surefind.confidence.labelled_queries import LabelledQueries, queries_to_bytes, read_queries
@@ -53,6 +52,7 @@ from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 from surefind.functional import fuse
 from surefind.images.catalog import Catalog
 from surefind.images.decode import ImageSource
+from surefind.search.class_tracker import ClassTracker
 from surefind.search.folder import (
     EMBEDDED,
     IndexFolder,
@@ -84,7 +84,6 @@ from surefind.validation import check_choice
 
 T = TypeVar("T")
 
-CLASSES = "classes"  # document of the class table
 DEFAULT_RANKING = "mean"  # expected distance retrieved better with no model measured
 
 
@@ -120,8 +119,7 @@ class Index:
         )
         self._calibration = _Lazy(self._stored_calibration)
         self._judge: Judge | None = None
-        self._classes: ClassTable | None = None  # None: read when needed
-        self._unsaved_classes = False
+        self._classes = ClassTracker(engine, folder.documents)
 
     @classmethod
     def create(
@@ -216,7 +214,7 @@ class Index:
         place.write(engine)  # last: without it the folder counts as unfinished
         index = cls(place, opened, encoder)
         if not opened.count():
-            index._classes = ClassTable.empty(space.dim, revision=opened.revision)
+            index._classes.start_empty()
         return index
 
     @classmethod
@@ -370,63 +368,18 @@ class Index:
     def remove(self, ids: Sequence[str]) -> int:
         """Remove images; return how many there were."""
         wanted = [ids] if isinstance(ids, str) else ids
-        with self._followed() as change:
-            change(self._engine.find(wanted), -1)
-            removed = self._engine.remove(wanted)
+        self._judge = None
+        removed = self._classes.remove(wanted)
         self.recalibrate_if_stale()
         return removed
 
     def _add_rows(self, rows: Rows) -> None:
-        with self._followed() as change:
-            change(self._engine.find(rows.ids), -1)
-            self._engine.add(rows)
-            change(rows, 1)
-
-    @contextmanager
-    def _followed(self) -> Iterator[Callable[[Rows, int], None]]:
-        """Let the class table follow a change of the rows, without reading the others.
-
-        It is dropped, to be read anew, if others wrote at the same time.
-        """
-        table, self._classes, self._judge = self._classes, None, None
-        changed = 0
-
-        def change(rows: Rows, times: int) -> None:
-            nonlocal table, changed
-            changed += times * len(rows)
-            if table is not None and len(rows):
-                labels = [label_of(facts, table.field) for facts in rows.metadata]
-                table = table.changed(rows.embeddings.mean.cpu().numpy(), labels, times=times)
-
-        if table is None:
-            yield change
-            return
-        before = self._engine.revision
-        yield change
-        name, number = self._engine.revision
-        if table.revision == before and (name, number) in (
-            (before[0], before[1] + 1),
-            (before[0], before[1] + changed),  # Milvus
-        ):
-            self._classes = replace(table, revision=(name, number))
-            self._unsaved_classes = True
+        self._judge = None
+        self._classes.add(rows)
 
     def class_table(self, field: str = LABEL) -> ClassTable:
         """Number, mean and spread of each class; kept with the index."""
-        table, wanted = self._classes, (field, self._engine.revision)
-        if table is None or (table.field, table.revision) != wanted:
-            found = self._folder.documents.read(CLASSES)
-            table = ClassTable.from_bytes(found[CLASSES]) if found else None
-            if table is None or (table.field, table.revision) != wanted:
-                table = ClassTable.of(self._engine, field)
-                self._unsaved_classes = True
-            self._classes = table
-        return table
-
-    def _save_classes(self) -> None:
-        if self._classes is not None and self._unsaved_classes:
-            self._folder.documents.write({CLASSES: self._classes.to_bytes()})
-            self._unsaved_classes = False
+        return self._classes.table(field)
 
     def ids(self, near: Nearest) -> list[list[str]]:
         """Return the ids of a result of `nearest`, one list per query."""
@@ -452,19 +405,11 @@ class Index:
         """Reload what other processes wrote; return whether there was anything."""
         self._calibration = _Lazy(self._stored_calibration)
         self._judge = None
-        changed = self._engine.refresh()
-        if changed:
-            self._classes = None
-        return changed
+        return self._engine.refresh()
 
     def compact(self) -> None:
         """Optimise the search structure; builds a graph if there are many rows."""
-        before = self._engine.revision
-        self._engine.compact()
-        if self._classes is not None and self._classes.revision == before:
-            self._classes = replace(self._classes, revision=self._engine.revision)
-            self._unsaved_classes = True
-            self._save_classes()
+        self._classes.compact()
 
     def verify(self) -> list[str]:
         """Read everything; return the problems found."""
@@ -821,7 +766,7 @@ class Index:
         )
         self._folder.documents.write(documents)
         self._calibration, self._judge = _Lazy(self._stored_calibration), None
-        self._save_classes()
+        self._classes.save()
 
     def _find_judge(self) -> Judge | None:
         """Return what judges hits, if the index is calibrated."""
