@@ -141,7 +141,7 @@ def calibrate(
 
 
 def _labelled(
-    index: sf.Index, data: str | None, split: Split
+    index: "sf.Index", data: str | None, split: Split
 ) -> "tuple[Catalog | sf.Embeddings | str | None, Sequence[str] | None]":
     """Return queries and, for vectors, their labels."""
     from surefind.vectors.reader import read_vectors
