@@ -27,7 +27,7 @@ from surefind.metrics.intervals import Estimate
 from surefind.reports.index_queries import (
     IndexQueries,
     Progress,
-    QueryAnswer,
+    SearchedQuery,
     load_queries,
     search_queries,
 )
@@ -272,7 +272,7 @@ def _name_of(labelled: Catalog | str | Path | Embeddings) -> str:
 
 
 def _answers(
-    queries: IndexQueries, found: list[QueryAnswer], groups: NDArray[np.int64], *, by_labels: bool
+    queries: IndexQueries, found: list[SearchedQuery], groups: NDArray[np.int64], *, by_labels: bool
 ) -> dict[str, Answers]:
     """Answers of each signal: the label or first hit, the label vote, the nearest image."""
     own, results = np.array(queries.labels), [its.result for its in found]

@@ -104,7 +104,7 @@ def _require_label(labels: Sequence[str], field: str) -> None:
         )
 
 
-class QueryAnswer(NamedTuple):
+class SearchedQuery(NamedTuple):
     """Answer to a query, and its nearest images by the distance of means."""
 
     result: SearchResult
@@ -115,9 +115,9 @@ class QueryAnswer(NamedTuple):
 
 def search_queries(
     index: Index, queries: IndexQueries, field: str, progress: Progress
-) -> tuple[IndexQueries, list[QueryAnswer]]:
+) -> tuple[IndexQueries, list[SearchedQuery]]:
     """Search; queries that are in the index are left out."""
-    looked: list[QueryAnswer | None] = []
+    looked: list[SearchedQuery | None] = []
     total = len(queries.labels)
     for start in range(0, total, QUERIES_AT_ONCE):
         batch = np.arange(start, min(start + QUERIES_AT_ONCE, total))
@@ -134,7 +134,7 @@ def search_queries(
     return queries.at(outside, "in the index"), [its for its in looked if its is not None]
 
 
-def _search_batch(index: Index, some: IndexQueries, field: str) -> list[QueryAnswer | None]:
+def _search_batch(index: Index, some: IndexQueries, field: str) -> list[SearchedQuery | None]:
     near = index.nearest(some.embeddings, NEIGHBOURS, ranking="mean")
     means, asked = index.space.means(near.vectors), some.embeddings.mean.double().numpy()
     distance = ranking_keys(asked, means, near.var, family="gaussian", ranking="mean")
@@ -142,7 +142,7 @@ def _search_batch(index: Index, some: IndexQueries, field: str) -> list[QueryAns
     rows = index.items(list(dict.fromkeys(name for its in ids for name in its)))
     labels = [label_of(facts, field) for facts in rows.metadata]
     facts = dict(zip(rows.ids, zip(labels, rows.digests, strict=True), strict=True))
-    found: list[QueryAnswer | None] = []
+    found: list[SearchedQuery | None] = []
     results = index.search(some.embeddings, NEIGHBOURS)
     for number, (result, names) in enumerate(zip(results, ids, strict=True)):
         own, content = some.labels[number], some.digests[number]
@@ -153,5 +153,7 @@ def _search_batch(index: Index, some: IndexQueries, field: str) -> list[QueryAns
         )
         each = [label for label, _ in of_rows]
         own_distance = distance[number, : len(each)]
-        found.append(None if is_copy else QueryAnswer(result, own_distance, each, means[number, 0]))
+        found.append(
+            None if is_copy else SearchedQuery(result, own_distance, each, means[number, 0])
+        )
     return found
