@@ -114,10 +114,10 @@ def test_label_sets_miss_no_more_than_asked(population):
     assert np.mean([len(its.label_set) for its in population.fresh]) < 5
 
 
-def test_p_values_of_genuine_queries_are_uniform_and_those_of_strangers_smaller(population):
+def test_p_values_of_genuine_queries_are_valid_and_those_of_strangers_smaller(population):
     genuine, strange = map(population.p_values, (population.fresh, population.strangers))
     for level in (0.05, 0.2, 0.5, 0.8):
-        assert np.mean(genuine <= level) == pytest.approx(level, abs=0.06)
+        assert level / 2 - 0.03 < np.mean(genuine <= level) < level + 0.03  # twice the smaller one
     p_values = torch.from_numpy(np.r_[genuine, strange])
     unknown = torch.arange(len(p_values)) >= len(genuine)
     assert metrics.auroc(-p_values, unknown) > 0.65
