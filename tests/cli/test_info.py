@@ -26,12 +26,14 @@ def test_info_shows_what_is_in_an_index(surefind, finished: Path, model: Path):
     assert (shown["engine"], shown["kind"]) == ("faiss", "flat")
     assert "created" in shown and "version" in shown
     assert shown["bytes"].endswith(("kB", "MB"))
-    assert shown["calibration"] == "prior calibration of surefind, not fitted to this index"
-    assert shown["guarantee"].startswith("Nothing is guaranteed without labelled queries")
+    assert shown["calibration"].endswith(
+        "20 queries of 4 classes (the index itself), by labels of the index"
+    )
+    assert shown["guarantee"].startswith("Cannot guarantee a precision of 95 %")
     facts = json.loads(surefind("info", finished, "--json").out)
     assert (facts["images"], facts["dim"], facts["warnings"]) == (20, 15, [])
     assert isinstance(facts["bytes"], int)
-    assert facts["calibration"]["origin"]["evidence"] == "prior"
+    assert facts["calibration"]["origin"]["evidence"] == "labels"
 
 
 def test_info_says_how_to_calibrate(surefind, made: Path):

@@ -304,17 +304,25 @@ def calibrate_engine(
         progress=lambda done: progress("searching labelled queries", done, total),
     )
     remarks = check_calibration_data(data.match[:, 0], data.class_codes, has_match=data.has_match)
-    classes = class_hashes(facts["label"] for facts in queries.facts if "label" in facts)
-    if known := len(classes & trained_with):
-        remarks = (
-            f"{known} of the {len(classes)} classes were used to train the model, which is surer "
-            "of them than it will be of others: calibrate with classes it never saw, unless these "
-            "are all",
-            *remarks,
-        )
+    remarks = (*_trained_classes(queries, trained_with), *remarks)
     origin = _origin(engine, source, data.class_codes, data.has_match, remarks)
     origin = replace(origin, gallery=data.gallery, copies=data.copies)
     return Calibrated(fit_calibration(data, origin, targets), density, query_variance.heads)
+
+
+def _trained_classes(
+    queries: LabelledQueries, trained_with: frozenset[str], field: str = LABEL
+) -> tuple[str, ...]:
+    """Return a remark if the model was trained with classes of the queries."""
+    classes = class_hashes(str(facts[field]) for facts in queries.facts if field in facts)
+    known = len(classes & trained_with)
+    if not known:
+        return ()
+    return (
+        f"{known} of the {len(classes)} classes were used to train the model, which is surer "
+        "of them than it will be of others: calibrate with classes it never saw, unless these "
+        "are all",
+    )
 
 
 def calibrate_labels(
@@ -325,6 +333,7 @@ def calibrate_labels(
     *,
     source: str,
     too_few: str | None = None,
+    trained_with: frozenset[str] = frozenset(),
     prior: LabelModel | None = None,
     progress: Progress = lambda *_: None,
 ) -> Calibrated:
@@ -348,7 +357,7 @@ def calibrate_labels(
                 f"image of their class, and {LEAST_LABELLED} of {LEAST_CLASSES} are needed"
             )
             data = None
-    if data is None:
+    if queries is None or data is None:
         remarks = (f"prior calibration of surefind: {too_few or 'no labelled queries'}",)
         none = np.zeros(0, dtype=np.int64)
         origin = _origin(engine, source, none, none.astype(bool), remarks)
@@ -357,6 +366,7 @@ def calibrate_labels(
     weaknesses = check_calibration_data(
         data.right[:, 0], data.class_codes, has_match=data.has_match
     )
+    weaknesses = (*_trained_classes(queries, trained_with, table.field), *weaknesses)
     origin = _origin(engine, source, data.class_codes, data.has_match, weaknesses)
     origin = replace(origin, evidence=LABELS, field=table.field, copies=data.copies)
     calibration = fit_label_calibration(data, origin, targets, prior or prior_model())

@@ -137,6 +137,7 @@ def distance_ratio(distance: Numbers) -> Numbers:
 NOVELTY_LEVEL = 0.01  # share of genuine queries that get the verdict no_match
 
 
+COMBINED = 199  # queries from which novelty by distance and by class are both used, at 1 %
 LEAST_CONFIDENCE = 0.5  # of a match, whatever the threshold
 
 
@@ -221,8 +222,9 @@ class Calibration:
         if self.known is not None and self.unknown is not None:
             log_odds = self.known.log_odds(known_columns(near))
             each = each * known_share(log_odds, self.unknown_share)[:, None]
-            p_value = np.minimum(p_value, self.unknown.p_value(-log_odds))
-            p_value = np.minimum(2 * p_value, 1)  # novel by either
+            if self.unknown.queries >= COMBINED:  # novel by either
+                p_value = np.minimum(p_value, self.unknown.p_value(-log_odds))
+                p_value = np.minimum(2 * p_value, 1)
         answers = label_answers(each, found.first, near.code)
         rule = self.prediction_set  # not achievable: a set as probable as requested
         level = 1 - rule.miss_rate if rule.level is None else rule.level

@@ -149,10 +149,12 @@ def answer_of(
     """The label, or the labels that it is one of; None without labels."""
     if label is None or confidence is None or verdict is None:
         return None
+    if verdict == NO_MATCH:
+        return "none that is known here"
+    answer = f"{label}, {whole_percent(confidence)}"
     if verdict == MATCH or len(label_set) < 2:
-        return f"{label}, {measured(confidence)}"
-    others = f"{', '.join(label_set[1:5])}{', …' if len(label_set) > 5 else ''}"
-    return f"{label}, {measured(confidence)}; or {others}"
+        return answer
+    return f"{answer}; or {', '.join(label_set[1:5])}{', …' if len(label_set) > 5 else ''}"
 
 
 def confidence_of(verdict: str | None, confidence: float | None) -> str:
@@ -207,6 +209,17 @@ def percent(share: float) -> str:
     ('90 %', '99.95 %', '90 %')
     """
     return f"{100 * share:g} %"
+
+
+def whole_percent(share: float) -> str:
+    """Probability in per cent without decimals, never rounded to 0 or 100.
+
+    >>> whole_percent(0.412), whole_percent(0.999), whole_percent(0.001)
+    ('41 %', '> 99 %', '< 1 %')
+    """
+    if share < 0.005:
+        return "< 1 %"
+    return "> 99 %" if share >= 0.995 and share < 1 else f"{100 * share:.0f} %"
 
 
 def measured(share: float) -> str:

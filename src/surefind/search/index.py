@@ -660,6 +660,7 @@ class Index:
                 targets,
                 source=source,
                 too_few=too_few,
+                trained_with=trained_with,
                 progress=progress,
             )
         else:
