@@ -74,7 +74,9 @@ def ask(
 
 def calibrate(index: sf.Index, precision: float, **labelled: Any) -> Calibrated:
     """As a user does."""
-    index.calibrate(**labelled, targets=sf.CalibrationTargets(precision=precision))
+    index.calibrate(
+        **labelled, use_labels=False, targets=sf.CalibrationTargets(precision=precision)
+    )
     assert index.calibrated is not None
     return index.calibrated
 
@@ -95,7 +97,7 @@ def split_rows(
     right = fit.match[:, 0]
     for name, of in (
         ("nearest distance (cosine) + Platt", lambda asked: asked.neighbourhood.distance[:, 0]),
-        ("d₁/d₂₀ + Platt", lambda asked: distance_ratio(asked.neighbourhood)),
+        ("d₁/d₂₀ + Platt", lambda asked: distance_ratio(asked.neighbourhood.profile)),
     ):
         own, other = (np.log(np.maximum(of(asked), 1e-12))[:, None] for asked in (fit, test))
         scale = own.mean(), own.std()
@@ -138,7 +140,9 @@ def measure_split(features: FeatureSet, fit: Rows, test: Rows) -> dict[str, Any]
         sure = calibrated.calibration.model.confidence(asked.neighbourhood)[:, 0]
         rows[FUSED] = judged(-sure, sure, right)
         strange = np.log(second.nearest(features.foreign, 1).ranked_by[:, 0])
-    values = torch.from_numpy(np.concatenate([novelty_values(asked.neighbourhood), strange]))
+    values = torch.from_numpy(
+        np.concatenate([novelty_values(asked.neighbourhood.profile), strange])
+    )
     return {
         "right": {"fit": calibrated.calibration.quality.right, "test": float(right.mean())},
         "rows": rows,

@@ -19,13 +19,17 @@ from sklearn.model_selection import GroupKFold
 import surefind as sf
 
 
-def figures(vectors, labels, confidence, var=None):
-    """R@1, AUROC and calibration error by each quantity; every vector searches the others."""
+def figures(vectors, labels, curve, var=None):
+    """R@1, AUROC and calibration error by each quantity; every vector searches the others.
+
+    Confidence is that of the surest hit, the other quantities are about the nearest image.
+    """
     squares = (vectors**2).sum(1)
     distance = squares[:, None] + squares - 2 * vectors @ vectors.T
     np.fill_diagonal(distance, inf)
     nearest, d = distance.argmin(1), np.sort(distance)[:, :20]
     right = labels[nearest] == labels
+    confidence, sure_right = np.array(curve.confidence), np.array(curve.right)
     folds = list(GroupKFold(5).split(labels, groups=labels))
     cosine = (vectors * vectors[nearest]).sum(1) / np.sqrt(squares * squares[nearest])
     platt = np.empty(len(labels))
@@ -34,13 +38,14 @@ def figures(vectors, labels, confidence, var=None):
         model = LogisticRegression(C=1e3).fit(scaled[fitted], right[fitted])
         platt[judged] = model.predict_proba(scaled[judged])[:, 1]
 
-    def row(uncertainty, probability=None):
+    def row(uncertainty, probability=None, right=right):
         both = [judged for _, judged in folds if 0 < right[judged].sum() < len(judged)]
         within = [roc_auc_score(~right[judged], uncertainty[judged]) for judged in both]
         return [right.mean(), np.mean(within), *calibration_error(probability, right)]
 
     rows = {"nearest distance": row(d[:, 0]), "cosine + Platt": row(-cosine, platt)}
-    rows |= {"d₁/d₂₀": row(d[:, 0] / d[:, 19]), "confidence": row(-confidence, confidence)}
+    rows |= {"d₁/d₂₀": row(d[:, 0] / d[:, 19])}
+    rows |= {"confidence": row(-confidence, confidence, sure_right)}
     return rows if var is None else rows | {"learned variance": row(var)}
 
 
@@ -71,13 +76,12 @@ def main(folder: Path, table: Path) -> None:
         ("triplet baseline", stored["vectors"], None, theirs),
         ("Bayesian encoder", own.mean.numpy(), own.spread.numpy(), ours),
     ):
-        confidence = np.array(calibration.curve.confidence)
-        rows = figures(vectors.astype(float), stored["labels"], confidence, var)
+        rows = figures(vectors.astype(float), stored["labels"], calibration.curve, var)
         names = "your own vectors + upgrade", "surefind's confidence"
         plain[encoder] = rows | dict.fromkeys(names, rows["confidence"])
         q = calibration.quality
-        compared += [(encoder, "nearest distance", [q.right, q.baseline_auroc, None, None])]
-        compared += [(encoder, "d₁/d₂₀", [q.right, q.ratio_auroc, None, None])]
+        compared += [(encoder, "nearest distance", [q.nearest_right, q.baseline_auroc, None, None])]
+        compared += [(encoder, "d₁/d₂₀", [q.nearest_right, q.ratio_auroc, None, None])]
         compared += [(encoder, "confidence", [q.right, q.auroc, q.ece, q.floor])]
     for row in json.loads(table.read_text())["table"]:
         values = [row[name] for name in ("recall", "auroc", "ece", "floor")]

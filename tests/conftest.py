@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from calibrations import make_calibrated_index
+from calibrations import calibrate_without_labels, make_calibrated_index
 from command import surefind  # noqa: F401 - a fixture
 from milvus_server import MilvusServer, milvus_server
 from postgres import PostgresServer, postgres_server
@@ -52,6 +52,13 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def home(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With a calibrated `index`, its `photos`, and `queries`; not to be changed."""
     return make_calibrated_index(tmp_path_factory.mktemp("home"), model)
+
+
+@pytest.fixture(scope="session")
+def label_free(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the index of `home`, calibrated without labels; not to be changed."""
+    folder = tmp_path_factory.mktemp("label-free") / "index"
+    return calibrate_without_labels(shutil.copytree(home / "index", folder), home / "queries")
 
 
 @pytest.fixture(scope="session")

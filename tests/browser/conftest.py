@@ -71,14 +71,26 @@ def service(home: Path, report: Path) -> Iterator[Served]:
 
 
 @pytest.fixture(scope="package")
+def label_free_service(label_free: Path, home: Path) -> Iterator[Served]:
+    """Server of an index that is calibrated without labels."""
+    with served(Index.open(label_free), pictures=(home / "photos",)) as shared:
+        yield shared
+
+
+@pytest.fixture(scope="package")
 def by_verdict(
-    service: Served, home: Path, tmp_path_factory: pytest.TempPathFactory
+    service: Served,
+    label_free_service: Served,
+    home: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, Path]:
-    """A query image for each verdict."""
+    """A query image for each verdict, the same with labels and without."""
     strange = write_foreign_picture(tmp_path_factory.mktemp("strange") / "strange.png")
     found: dict[str, Path] = {}
     for path in [strange, *sorted((home / "queries" / "class00").iterdir())]:
-        found.setdefault(search(service, path)["verdict"], path)
+        verdicts = {search(at, path)["verdict"] for at in (service, label_free_service)}
+        if len(verdicts) == 1:
+            found.setdefault(verdicts.pop(), path)
     return found
 
 
@@ -86,7 +98,7 @@ def by_verdict(
 def plain(model: Path, home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Server of an uncalibrated index."""
     folder = tmp_path_factory.mktemp("plain") / "index"
-    index = Index.create(folder, Encoder.load(model), home / "photos")
+    index = Index.create(folder, Encoder.load(model), home / "photos", calibrate=False)
     with served(index) as shared:
         yield shared
 

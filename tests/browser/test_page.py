@@ -20,11 +20,11 @@ from servers import Served
 
 from surefind.serve.gallery import item_of
 
-TITLES = {"match": "Match", "unsure": "Unsure", "no_match": "No match: not in the catalogue"}
+KINDS = {"match": "Match", "unsure": "Unsure", "no_match": "No match"}
 
 
-@pytest.mark.parametrize("verdict", TITLES)
-def test_an_uploaded_file_shows_verdict_and_confidences_of_the_server(
+@pytest.mark.parametrize("verdict", KINDS)
+def test_an_uploaded_file_shows_the_label_and_confidences_of_the_server(
     visit: Visit, service: Served, by_verdict: dict[str, Path], verdict: str
 ) -> None:
     page, path = visit(service, height=2400), by_verdict[verdict]
@@ -32,9 +32,21 @@ def test_an_uploaded_file_shows_verdict_and_confidences_of_the_server(
     choose(page, path)
     answer, text = search(service, path), page.inner_text("#verdict")
     assert answer["verdict"] == verdict and shows_result(page, answer)
-    assert page.inner_text("#verdict h2") == TITLES[verdict]
-    assert answer["sentence"][1:] in text and answer["calibrated"] in text
-    assert (in_percent(answer["confidence"]) in text) == (verdict != "no_match")
+    assert page.inner_text(".verdict-kind") == KINDS[verdict] and answer["calibrated"] in text
+    assert (
+        page.inner_text("#verdict h2")
+        == {
+            "match": f"{answer['label']}, {in_percent(answer['label_confidence'])}",
+            "unsure": "One of these",
+            "no_match": "None that is known here",
+        }[verdict]
+    )
+    rows = page.locator(".label-bars li:not(.more-labels)").all_inner_texts()
+    likely = answer["label_set"][:5] if verdict == "unsure" else []
+    wanted = [[label, in_percent(answer["labels"][label])] for label in likely]
+    assert [row.split("\n") for row in rows] == wanted
+    sure = meters(page)
+    assert sure == sorted(sure, reverse=True)  # the bars fall from top to bottom
     sizes = page.locator("#asked-picture img, #hits img").evaluate_all(
         "all => Promise.all(all.map(one => one.decode().then(() => one.naturalWidth)))"
     )
@@ -88,6 +100,7 @@ def test_the_evaluation_shows_quality_guarantees_and_the_report(
     assert plot.get_attribute("aria-label").startswith("Reliability diagram")
     for name in (
         "auroc", "ece", "floor", "brier", "aurc", "baseline_auroc", "baseline_ece", "ratio_auroc",
+        "vote_auroc",
     ):  # fmt: skip
         assert f"{quality[name]:.3f}" in text
     expect(page.frame_locator("#report iframe").locator("h1")).to_be_visible()

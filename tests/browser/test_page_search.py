@@ -121,9 +121,11 @@ def test_a_link_to_an_item_shows_its_neighbours(visit: Visit, service: Served) -
 # options
 
 
-def test_another_ranking_has_no_percentages_and_a_button_leads_back(
-    page: Page, service: Served, by_verdict: dict[str, Path]
+def test_another_ranking_without_labels_has_no_percentages_and_a_button_leads_back(
+    visit: Visit, label_free_service: Served, by_verdict: dict[str, Path]
 ) -> None:
+    page, service = visit(label_free_service), label_free_service
+    choose(page, by_verdict["match"])
     page.check("#ranking input[value=expected]", force=True)
     await_answer(page)
     answer = search(service, by_verdict["match"], ranking="expected")
@@ -134,12 +136,37 @@ def test_another_ranking_has_no_percentages_and_a_button_leads_back(
     page.click("#rank-back")
     await_answer(page)
     assert page.get_attribute("#verdict", "data-verdict") == "match"
-    assert page.is_checked("#ranking input[value=mean]")
+    assert page.is_checked("#ranking input[value=confidence]")
 
 
-def test_a_filter_is_applied_and_without_confidence(
+@pytest.mark.parametrize("ranking", ["mean", "expected"])
+def test_another_ranking_with_labels_has_its_order_and_the_same_answer(
+    page: Page, service: Served, by_verdict: dict[str, Path], ranking: str
+) -> None:
+    offered = page.locator("#ranking label").all_inner_texts()
+    assert offered == ["Confidence", "Mean distance", "Expected distance"]
+    title = page.inner_text("#verdict h2")
+    page.check(f"#ranking input[value={ranking}]", force=True)
+    await_answer(page)
+    answer = search(service, by_verdict["match"], ranking=ranking)
+    assert shows_result(page, answer) and page.inner_text("#verdict h2") == title
+
+
+def test_a_filter_with_labels_has_confidence_that_is_not_guaranteed(
     page: Page, service: Served, by_verdict: dict[str, Path]
 ) -> None:
+    assert "not guaranteed" not in page.inner_text("#verdict")
+    page.fill("#where", "label<class07")
+    page.keyboard.press("Enter")
+    expect(page.locator(".verdict-kind")).to_contain_text("not guaranteed")
+    assert shows_result(page, search(service, by_verdict["match"], where="label<class07"))
+
+
+def test_a_filter_without_labels_is_applied_and_without_confidence(
+    visit: Visit, label_free_service: Served, by_verdict: dict[str, Path]
+) -> None:
+    page, service = visit(label_free_service), label_free_service
+    choose(page, by_verdict["match"])
     conditions = ["label>=class05", "label<class07"]
     page.fill("#where", "; ".join(conditions))
     page.keyboard.press("Enter")
@@ -201,7 +228,7 @@ def test_the_threshold_starts_at_the_guaranteed_one(page: Page, calibration: dic
     assert page.is_disabled("#threshold-reset")
     text, before = page.inner_text("#threshold-guarantee"), below(page)
     assert calibration["guaranteed"] in text
-    assert f"Only the threshold {100 * guaranteed:.1f} % has a guarantee" in text
+    assert f"Only the threshold {round(100 * guaranteed, 1):g} % has a guarantee" in text
     page.fill("#threshold", "1")
     assert below(page) != before
     page.click("#threshold-reset")

@@ -48,21 +48,36 @@ def fit(surefind: Callable, *options: str):
     )
 
 
-def test_a_calibration_prints_its_origin_quality_and_guarantee(surefind, place: Path, monkeypatch):
+SIGNALS = ["confidence", "nearest distance", "d₁/d₂₀"]
+BY_LABELS = ["encoding", "searching labelled queries"]
+BY_NEIGHBOURS = ["learning the variance of images", "measuring local density"]
+
+
+@pytest.mark.parametrize(
+    ("option", "evidence", "rows", "what", "stages"),
+    [
+        ("--labels", "labels of the index", [*SIGNALS, "label vote of 10"], "labels", BY_LABELS),
+        ("--no-labels", "neighbourhoods", SIGNALS, "hits", [*BY_LABELS, *BY_NEIGHBOURS]),
+    ],
+)
+def test_a_calibration_prints_its_origin_quality_and_guarantee(
+    surefind, place: Path, monkeypatch, option, evidence, rows, what, stages
+):
     monkeypatch.setattr(calibrating, "STEPS", 5)
-    done = surefind("calibrate", "index", "queries", "--precision", "0.8")
+    done = surefind("calibrate", "index", "queries", "--precision", "0.8", option)
     assert done.code == 0, done.err
     lines = done.out.splitlines()
     assert lines[0].startswith("index, 144 images: calibrated 20")
-    assert lines[0].endswith(", 288 queries of 24 classes (queries)")
-    assert "confidence  nearest distance  d₁/d₂₀" in lines[3]
-    assert [line.split()[0] for line in lines[5:9]] == ["AUROC", "ECE,", "of", "Brier,"]
+    assert lines[0].endswith(f", 288 queries of 24 classes (queries), by {evidence}")
+    assert " of the first hits are right, and " in lines[1]
+    title = "is the first hit right? AUROC ECE (perfect) Brier"
+    assert " ".join(lines[3].split()) == title
+    assert [line.split("  ")[0].strip() for line in lines[5 : 5 + len(rows)]] == rows
     assert "Cross-validated over classes" in done.out
     assert 'called "match" are correct. Threshold: confidence 0.' in done.out
-    assert "The top 20 hits contain a match for only" in done.out
+    assert f"The top 20 {what} contain a match for only" in done.out
     assert "At most 1 % of genuine queries" in done.out
-    for stage in ("encoding", "measuring local density", "learning the variance of images"):
-        assert stage in done.err.splitlines()
+    assert sorted(done.err.splitlines()) == sorted(stages)
 
 
 def test_options_reach_the_fit_and_json_is_the_stored_summary(surefind, place: Path):
@@ -74,7 +89,7 @@ def test_options_reach_the_fit_and_json_is_the_stored_summary(surefind, place: P
     assert (facts["guarantee"]["probability"], facts["guarantee"]["horizon"]) == (0.8, 900)
     assert facts["prediction_set"]["miss_rate"] == 0.3
     assert facts["novelty_level"] == 0.05
-    assert "log_var" not in facts["columns"]
+    assert facts["origin"]["evidence"] == "labels"
 
 
 def test_a_precision_that_cannot_be_guaranteed_exits_with_3_and_confidence_is_kept(
@@ -82,11 +97,12 @@ def test_a_precision_that_cannot_be_guaranteed_exits_with_3_and_confidence_is_ke
 ):
     done = surefind("calibrate", "index", "queries", "--no-variance", "--precision", "0.999")
     assert done.code == 3
-    assert "Cannot guarantee a precision of 0.999 from 288 queries of 24 classes: the" in done.out
-    assert 'no result is called "match"' in done.out
+    assert "Cannot guarantee a precision of 99.9 % from 288 queries of 24 classes: the" in done.out
+    assert 'Not guaranteed: a result is called "match" from a confidence of 99.9 %' in done.out
     found = surefind("search", "index", "queries/class00", "--json")
-    results = json.loads(found.out)["results"]
+    results = json.loads(found.out)
     assert {result["verdict"] for result in results} <= {"unsure", "no_match"}
+    assert not any(result["guaranteed"] for result in results)
     assert all(0 < result["confidence"] < 1 for result in results)
     assert found.code in (3, 4)
 
@@ -124,10 +140,10 @@ def test_drift_is_reported_with_what_changed(surefind, calibrated_place: Path):
     done = surefind("calibrate", "index", "photos", "--check")  # each finds itself
     assert done.code == 3
     assert "these 144 queries differ from those of the calibration" in done.out
-    assert "distance: values are smaller than when calibrated" in done.out
+    assert "nearest: values are smaller than when calibrated" in done.out
     facts = json.loads(surefind("calibrate", "index", "photos", "--check", "--json").out)
     assert facts["queries"] == 144
-    assert "distance" in {drift["name"] for drift in facts["drifts"]}
+    assert "nearest" in {drift["name"] for drift in facts["drifts"]}
 
 
 def test_a_check_needs_no_labels_and_skips_unreadable_images(surefind, calibrated_place: Path):
@@ -163,10 +179,28 @@ def test_bad_options_are_one_error_before_any_work(surefind, place: Path, option
 def test_too_little_data_is_one_error_before_any_work(surefind, place: Path):
     for label in ("class00", "class01"):
         shutil.copytree(place / "queries" / label, place / "little" / label)
-    done = surefind("calibrate", "index", "little")
+    done = surefind("calibrate", "index", "little", "--no-labels")
     assert (done.code, done.out) == (1, "")
     assert "expected at least 50 labelled queries, got 24 (of 24 queries of 2" in done.err
     assert "encoding" not in done.err
+
+
+def test_with_labels_too_little_data_leave_the_prior_which_guarantees_nothing(
+    surefind, place: Path
+):
+    for label in ("class00", "class01"):
+        shutil.copytree(place / "queries" / label, place / "little" / label)
+    done = surefind("calibrate", "index", "little")
+    assert done.code == 3
+    assert "calibrated prior calibration of surefind, not fitted to this index" in done.out
+    assert "24 labelled images of 2 classes have another image of their class" in done.err
+
+
+def test_queries_and_targets_are_kept_to_calibrate_again(surefind, calibrated_place: Path):
+    facts = json.loads(surefind("calibrate", "index", "--again", "--json").out)
+    assert (facts["origin"]["queries"], facts["guarantee"]["precision"]) == (288, 0.8)
+    done = surefind("calibrate", "index", "queries", "--again")
+    assert (done.code, "--again: expected no DATA" in done.err) == (1, True)
 
 
 def test_a_damaged_calibration_is_one_error_until_it_is_made_again(

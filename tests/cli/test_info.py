@@ -5,9 +5,15 @@ import shutil
 from pathlib import Path
 
 import pytest
+from stores import forget_calibration
 
 from surefind.encoders import Encoder
 from surefind.search.index import Index
+
+
+@pytest.fixture
+def made(finished: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(finished, tmp_path / "made"))
 
 
 def test_info_shows_what_is_in_an_index(surefind, finished: Path, model: Path):
@@ -20,11 +26,22 @@ def test_info_shows_what_is_in_an_index(surefind, finished: Path, model: Path):
     assert (shown["engine"], shown["kind"]) == ("faiss", "flat")
     assert "created" in shown and "version" in shown
     assert shown["bytes"].endswith(("kB", "MB"))
-    assert shown["calibration"] == f"not calibrated: surefind calibrate {finished} DATA"
-    assert "guarantee" not in shown
+    assert shown["calibration"].endswith(
+        "20 queries of 4 classes (the index itself), by labels of the index"
+    )
+    assert shown["guarantee"].startswith("Cannot guarantee a precision of 95 %")
     facts = json.loads(surefind("info", finished, "--json").out)
     assert (facts["images"], facts["dim"], facts["warnings"]) == (20, 15, [])
-    assert isinstance(facts["bytes"], int) and facts["calibration"] is None
+    assert isinstance(facts["bytes"], int)
+    assert facts["calibration"]["origin"]["evidence"] == "labels"
+
+
+def test_info_says_how_to_calibrate(surefind, made: Path):
+    forget_calibration(made)
+    done = surefind("info", made)
+    assert f"not calibrated: surefind calibrate {made} DATA\n" in done.out
+    assert "guarantee" not in done.out
+    assert json.loads(surefind("info", made, "--json").out)["calibration"] is None
 
 
 def test_a_calibration_is_shown_with_its_date_and_guarantee(surefind, calibrated: Path):
@@ -33,8 +50,10 @@ def test_a_calibration_is_shown_with_its_date_and_guarantee(surefind, calibrated
     with Index.open(folder) as index:
         assert index.calibration is not None
         origin, quality = index.calibration.origin, index.calibration.quality
-    assert shown["calibration"] == f"{origin.created[:10]}, 288 queries of 24 classes ({queries})"
-    for value in (quality.auroc, quality.baseline_auroc, quality.ratio_auroc):
+    about = f"{origin.created[:10]}, 288 queries of 24 classes ({queries}), by labels of the index"
+    assert shown["calibration"] == about
+    signals = (quality.auroc, quality.baseline_auroc, quality.ratio_auroc, quality.vote_auroc)
+    for value in signals:
         assert f"{value:.3f}" in shown["quality"]
     assert f"ECE {quality.ece:.3f} (of a perfect model {quality.floor:.3f})" in shown["quality"]
     assert shown["guarantee"].startswith("Guarantee (90 % probability): at least 80 % of results")
@@ -56,11 +75,6 @@ def damage(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-
-
-@pytest.fixture
-def made(finished: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(finished, tmp_path / "made"))
 
 
 def test_an_intact_index_passes(surefind, finished: Path):

@@ -42,6 +42,7 @@ def hit(name: str = "a.jpg", **changed) -> Hit:
         "var": 0.01,
         "p_within": None,
         "metadata": {"label": "cat"},
+        "label": "cat",
     }
     return Hit(id=name, **facts | changed)
 
@@ -64,7 +65,7 @@ def test_a_row_shows_what_is_known_about_a_hit():
     assert words[0] == "# id label distance expected ± std"
     assert words[2] == "1 a.jpg cat 0.01230 1.500 ± 0.25"
     assert lines[3].split()[:2] == ["2", "b.jpg"]
-    assert "label" not in drawn(hits_table(result(hit(metadata={}))))
+    assert "label" not in drawn(hits_table(result(hit(label=None))))
     whole = drawn(hits_table(result(hit(p_within=0.5), hit(confidence=0.9999), hit(confidence=0))))
     assert "P(within)" in whole and "confidence" in whole
     assert ">0.999" in whole and "<0.001" in whole  # never certain
@@ -72,7 +73,7 @@ def test_a_row_shows_what_is_known_about_a_hit():
 
 def test_markup_emoji_codes_and_escapes_in_names_mean_nothing():
     name = "[red]x[/] :smile:\x1b[31m\u202e.jpg"
-    found = result(hit(name, metadata={"label": "[bold]b"}), query="[link=x]q")
+    found = result(hit(name, label="[bold]b"), query="[link=x]q")
     shown = drawn(hits_table(found), force_terminal=True, color_system="truecolor", _environ={})
     assert "[red]x[/] :smile:�[31m�.jpg" in shown
     assert "[bold]b" in shown
@@ -126,13 +127,21 @@ def test_csv_has_a_line_per_hit_that_reads_back():
 
 
 def test_json_holds_everything_and_only_numbers_that_json_knows():
-    found = result(hit(std=math.inf, metadata={"year": 2020, "seen": True}))
+    found = result(
+        hit(std=math.inf, metadata={"year": 2020, "seen": True}),
+        label="cat",
+        labels={"cat": 0.75, "dog": 0.125},
+        label_set=("cat", "dog"),
+    )
     facts = json.loads(json.dumps(finite(found.as_dict()), allow_nan=False))
     assert facts["hits"][0].pop("std") is None
     assert facts["hits"][0] == {
         name: value for name, value in found.hits[0].as_dict().items() if name != "std"
     }
-    assert {**facts, "hits": ()} == replace(found, hits=()).as_dict() | {"hits": ()}
+    assert facts.pop("label_set") == ["cat", "dog"]
+    assert facts | {"hits": [], "label_set": ()} == replace(
+        found, hits=(), label_set=()
+    ).as_dict() | {"hits": []}
 
 
 @pytest.mark.parametrize("char", ["\x1b", "\x9b", "\n", "\t", "\x7f", "\u202e", "\u2028", "\udc80"])

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from stores import forget_calibration
 
 from surefind.encoders import Encoder
 from surefind.search.index import Index
@@ -24,7 +25,8 @@ def query_with(verdict: str, folder: Path) -> Path:
 
 
 def results(out: str) -> list[dict]:
-    return json.loads(out)["results"]
+    found: list[dict] = json.loads(out)
+    return found
 
 
 def test_the_first_minute(finished: Path, gallery: Path, tmp_path: Path):
@@ -35,29 +37,44 @@ def test_the_first_minute(finished: Path, gallery: Path, tmp_path: Path):
     lines = done.stdout.splitlines()
     assert lines[0].endswith("class01/2.png")
     assert lines[1].startswith("var ")
+    assert lines[2].startswith("match: the confidence reaches the threshold (0.950)")
+    assert lines[3] == "label: class01, 100 %"  # a copy
+    columns = ["#", "id", "label", "distance", "expected", "±", "std", "confidence"]
+    assert lines[4].split() == columns
+    assert lines[6].split()[:3] == ["1", "class01/2.png", "class01"]
+    assert lines[-2].endswith("20 queries of 4 classes (the index itself), by labels of the index")
+    assert lines[-1] == "Not guaranteed: see surefind info."
+    assert "▀" not in done.stdout
+
+
+def test_without_a_calibration_nothing_looks_like_a_probability(
+    surefind, finished: Path, gallery: Path, tmp_path: Path
+):
+    shutil.copytree(finished, tmp_path / "index")
+    forget_calibration(tmp_path / "index")
+    done = surefind("search", "index", gallery / "class01" / "2.png")
+    lines = done.out.splitlines()
     assert lines[2].split() == ["#", "id", "label", "distance", "expected", "±", "std"]
-    assert lines[4].split()[:3] == ["1", "class01/2.png", "class01"]
-    assert lines[9:] == ["", f"not calibrated yet: surefind calibrate {finished} DATA"]
-    for word in ("▀", "P(", "%", "probab", "confidence"):  # nothing that looks like a probability
-        assert word not in done.stdout
+    assert lines[9:] == ["", "not calibrated yet: surefind calibrate index DATA"]
+    for word in ("P(", "%", "probab", "confidence"):
+        assert word not in done.out
 
 
 def test_json_has_the_fields_of_a_hit(surefind, finished: Path, gallery: Path):
     query = gallery / "class01" / "2.png"
     done = surefind("search", finished, query, "-k", "3", "--radius", "1", "--json")
-    assert json.loads(done.out)["index"] == str(finished)
     (found,) = results(done.out)
     assert found["query"] == str(query)
-    assert found["ranking"] == "mean" and found["query_var"] > 0
+    assert found["ranking"] == "confidence" and found["query_var"] > 0
     assert [set(hit) for hit in found["hits"]] == [
         {
             "id", "path", "distance", "expected_distance", "std", "var", "p_within",
-            "metadata", "confidence",
+            "metadata", "label", "confidence",
         }
     ] * 3  # fmt: skip
     first = found["hits"][0]
     assert (first["id"], first["path"]) == ("class01/2.png", str(query))
-    assert first["metadata"]["label"] == "class01"
+    assert first["label"] == first["metadata"]["label"] == found["label"] == "class01"
     assert first["distance"] == pytest.approx(0, abs=1e-6)
     assert 0 < first["p_within"] <= 1
 
@@ -171,8 +188,8 @@ def test_a_calibrated_search_shows_verdict_confidence_and_guarantee(surefind, ca
     done = surefind("search", calibrated / "index", query_with("unsure", calibrated), "-k", "2")
     assert (done.code, done.err) == (3, "")
     lines = done.out.splitlines()
-    assert lines[2].startswith("unsure: the confidence of the first hit is below the threshold (0.")
-    assert " that the first hit is a match" in lines[3]
+    assert lines[2].startswith("unsure: the confidence is below the threshold (0.")
+    assert lines[3].startswith("label: class")
     assert lines[4].split()[-1] == "confidence"
     assert lines[-2].startswith("calibrated: 20")
     assert "288 queries of 24 classes" in lines[-2]
@@ -194,20 +211,32 @@ def test_json_and_csv_hold_the_verdict(surefind, calibrated: Path):
     search = ("search", calibrated / "index", calibrated / "foreign.png", "-k", "2")
     (found,) = results(surefind(*search, "--json").out)
     assert found["verdict"] == "no_match"
-    assert found["novelty_p_value"] == pytest.approx(1 / 289)
+    assert found["novelty_p_value"] == pytest.approx(2 / 289)
     assert found["confidence"] == found["hits"][0]["confidence"]
     assert found["uncalibrated"] is None
+    assert sum(found["labels"].values()) <= 1
+    assert found["label_set"] == list(found["labels"])[: len(found["label_set"])]
     for row in csv.DictReader(io.StringIO(surefind(*search, "--csv").out)):
         assert (row["verdict"], row["show"]) == ("no_match", str(found["show"]))
+        assert (row["answer"], json.loads(row["answer_set"])) == (
+            found["label"],
+            found["label_set"],
+        )
 
 
-def test_a_gallery_that_has_grown_is_a_warning(
-    surefind, calibrated: Path, model: Path, gallery: Path, tmp_path: Path
+def test_a_gallery_that_has_grown_is_calibrated_again_by_its_labels_else_a_warning(
+    surefind, calibrated: Path, model: Path, tmp_path: Path
 ):
     shutil.copytree(calibrated / "index", tmp_path / "index")
     more = calibrated / "queries"
-    surefind("index", model, more, "-o", "index", "--prefix", "more/")
+    grow = ("index", model, more, "-o", "index", "--prefix", "more/")
+    assert json.loads(surefind(*grow, "--json").out)["calibration"]["origin"]["gallery"] == 432
+    assert "stale" not in surefind("info", "index").out
+    shutil.rmtree(tmp_path / "index")
+    shutil.copytree(calibrated / "index", tmp_path / "index")
+    surefind("calibrate", "index", more, "--no-labels", "--no-variance", "--precision", "0.8")
+    surefind(*grow)
     for command in (("search", "index", more / "class00" / "0.png"), ("info", "index")):
         done = surefind(*command)
-        said = "the gallery has 432 images and had 144 when calibrated (+200%): calibrate again"
+        said = "stale: the gallery has 432 images and had 144 when calibrated; nothing is guarant"
         assert f"warning: {said}" in done.out + done.err

@@ -1,8 +1,10 @@
 """Fitting a calibration: columns, checks, parts."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from calibrations import ORIGIN
+from calibrations import GUARANTEE, ORIGIN, make_calibration
 from clusters import cluster_data, clusters
 
 import surefind as sf
@@ -74,26 +76,37 @@ def test_the_guarantee_rests_on_judgements_across_classes(data, calibration):
     curve = calibration.curve
     wanted = guarantee_precision(
         np.array(curve.confidence),
-        data.match[:, 0],
+        np.array(curve.right),
         data.class_codes,
         precision=0.7,
         probability=0.9,
     )
     assert calibration.guarantee == wanted
-    assert list(curve.right) == data.match[:, 0].tolist()
+    assert list(curve.baseline_right) == data.match[:, 0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("guaranteed", "precision", "wanted"),
+    [(0.83, 0.95, 0.83), (0.2, 0.95, 0.5), (None, 0.95, 0.95), (None, 0.3, 0.5)],
+)
+def test_a_match_needs_the_guaranteed_threshold_or_else_the_precision(
+    guaranteed, precision, wanted
+):
+    guarantee = replace(GUARANTEE, threshold=guaranteed, precision=precision)
+    assert make_calibration(guarantee=guarantee).threshold == wanted
 
 
 def test_novelty_is_fitted_to_queries_with_a_match(data):
     lonely = data._replace(has_match=data.class_codes != 5)
     found = fit_calibration(lonely, ORIGIN, CalibrationTargets()).novelty
-    assert found == novelty_of(novelty_values(data.neighbourhood)[data.class_codes != 5])
+    assert found == novelty_of(novelty_values(data.neighbourhood.profile)[data.class_codes != 5])
 
 
 def test_novelty_is_the_logarithm_of_the_nearest_distance(data):
     wanted = np.log(data.neighbourhood.profile[:, 0])
-    assert novelty_values(data.neighbourhood) == pytest.approx(wanted)
+    assert novelty_values(data.neighbourhood.profile) == pytest.approx(wanted)
     duplicate = data.neighbourhood._replace(profile=np.zeros_like(data.neighbourhood.profile))
-    assert np.isfinite(novelty_values(duplicate)).all()
+    assert np.isfinite(novelty_values(duplicate.profile)).all()
 
 
 def test_columns_to_compare_are_those_of_first_hits(data):
@@ -110,12 +123,11 @@ def test_columns_to_compare_are_those_of_first_hits(data):
 def test_a_judgement_is_made_of_the_parts(data, calibration):
     judged = calibration.judge(data.neighbourhood)
     assert np.array_equal(judged.confidence, calibration.model.confidence(data.neighbourhood))
-    novelty = novelty_values(data.neighbourhood)
+    novelty = novelty_values(data.neighbourhood.profile)
     assert np.array_equal(judged.p_value, calibration.novelty.p_value(novelty))
-    threshold = calibration.guarantee.threshold
     for sure, p_value, verdict in zip(
-        judged.confidence[:, 0], judged.p_value, judged.verdict, strict=True
+        judged.confidence.max(axis=1), judged.p_value, judged.verdict, strict=True
     ):
-        wanted = "match" if threshold is not None and sure >= threshold else "unsure"
+        wanted = "match" if sure >= calibration.threshold else "unsure"
         assert verdict == ("no_match" if p_value <= 0.01 else wanted)
     assert ((judged.show >= 1) & (judged.show <= 20)).all()

@@ -10,11 +10,20 @@ from surefind.confidence.conformal import (
     NO_MATCH,
     UNSURE,
     Novelty,
+    chance_of_match,
     fit_prediction_set,
     novelty_of,
     set_size,
     verdicts,
 )
+
+
+def fit_hits(confidence, match, groups, **asked):
+    return fit_prediction_set(chance_of_match(confidence), match, groups, **asked)
+
+
+def shown_hits(confidence, level):
+    return set_size(chance_of_match(confidence), level)
 
 
 def draw(rng, classes, size, *, hits=8, effect=0.0):
@@ -47,10 +56,10 @@ def mean_miss(*, classes, size, effect, draws=400):
     """Mean share of misses in classes that were not calibrated with, and its standard error."""
     rng, misses = np.random.default_rng(0), []
     for _ in range(draws):
-        rule = fit_prediction_set(*draw(rng, classes, size, effect=effect), miss_rate=0.2)
+        rule = fit_hits(*draw(rng, classes, size, effect=effect), miss_rate=0.2)
         assert rule.level is not None  # or nothing is guaranteed
         confidence, match, _ = draw(rng, 40, size, effect=effect)
-        shown = np.arange(8) < set_size(confidence, rule.level)[:, None]
+        shown = np.arange(8) < shown_hits(confidence, rule.level)[:, None]
         misses.append(1 - (shown & match).any(1).mean())
     return np.mean(misses), np.std(misses) / draws**0.5
 
@@ -68,23 +77,23 @@ def test_the_level_is_the_smallest_that_a_plain_loop_allows(seed):
     confidence, match, groups = draw(rng, 25, 4, effect=0.5)
     keep = rng.random(100) < 0.8  # classes of unequal size
     queries = confidence[keep].round(1), match[keep], groups[keep]
-    rule = fit_prediction_set(*queries, miss_rate=0.25)
+    rule = fit_hits(*queries, miss_rate=0.25)
     assert loop_risk(*queries, rule.level) <= 0.25
     assert rule.level > 0 and loop_risk(*queries, np.nextafter(rule.level, 0)) > 0.25
 
 
 def test_sizes_agree_with_a_plain_loop():
     confidence = draw(np.random.default_rng(1), 200, 1)[0].round(1)
-    rule = fit_prediction_set(*draw(np.random.default_rng(2), 50, 1))
+    rule = fit_hits(*draw(np.random.default_rng(2), 50, 1))
     for level in (0.0, 0.3, 0.7, 0.99, rule.level):
         wanted = [loop_size(row, level) for row in confidence]
-        assert set_size(confidence, level).tolist() == wanted
+        assert shown_hits(confidence, level).tolist() == wanted
 
 
 def test_with_one_query_per_class_it_is_ordinary_risk_control():
     confidence = np.linspace(0.1, 0.9, 9)[:, None].repeat(2, 1)
     match = np.array([[False, True]]).repeat(9, 0)
-    rule = fit_prediction_set(confidence, match, np.arange(9), miss_rate=0.3)
+    rule = fit_hits(confidence, match, np.arange(9), miss_rate=0.3)
     # (misses + 1) / 10 <= 0.3: two may be missed, those of the surest top hit
     assert rule.level == np.nextafter(confidence[6, 0], 1)
     assert rule.mean_size == (7 * 2 + 2) / 9
@@ -94,11 +103,11 @@ def test_with_one_query_per_class_it_is_ordinary_risk_control():
 def test_a_share_that_all_hits_do_not_reach_has_no_level_and_shows_them_all():
     confidence, match = np.full((18, 3), 0.9), np.ones((18, 3), bool)
     match[:3] = False
-    rule = fit_prediction_set(confidence, match, np.arange(18), miss_rate=0.2)
+    rule = fit_hits(confidence, match, np.arange(18), miss_rate=0.2)
     assert rule.level is None and rule.mean_size == 3
     assert rule.smallest_achievable_miss_rate == pytest.approx(4 / 19)
-    assert set_size(confidence, rule.level).tolist() == [3] * 18
-    assert fit_prediction_set(confidence, match, np.arange(18), miss_rate=0.22).level is not None
+    assert shown_hits(confidence, rule.level).tolist() == [3] * 18
+    assert fit_hits(confidence, match, np.arange(18), miss_rate=0.22).level is not None
 
 
 def test_a_share_reached_exactly_is_reached_whatever_the_rounding():
@@ -106,25 +115,23 @@ def test_a_share_reached_exactly_is_reached_whatever_the_rounding():
         match = np.ones((57, 2), bool)
         match[: 3 * misses : 3] = False
         miss = (misses / 3 + 1) / 20
-        rule = fit_prediction_set(np.full((57, 2), 0.5), match, np.arange(57) // 3, miss_rate=miss)
+        rule = fit_hits(np.full((57, 2), 0.5), match, np.arange(57) // 3, miss_rate=miss)
         assert rule.level is not None
 
 
 def test_a_class_counts_once_however_many_queries_it_has():
     confidence, match, groups = draw(np.random.default_rng(3), 30, 1)
     copies = np.where(groups == 0, 50, 1)
-    rule = fit_prediction_set(confidence, match, groups, miss_rate=0.2)
-    again = fit_prediction_set(
-        *(x.repeat(copies, 0) for x in (confidence, match, groups)), miss_rate=0.2
-    )
+    rule = fit_hits(confidence, match, groups, miss_rate=0.2)
+    again = fit_hits(*(x.repeat(copies, 0) for x in (confidence, match, groups)), miss_rate=0.2)
     assert rule.level == again.level is not None
 
 
 def test_a_certain_hit_that_is_wrong_makes_the_rule_show_more():
     confidence = np.tile([1.0, 0.5], (20, 1))
     match = np.tile([False, True], (20, 1))
-    rule = fit_prediction_set(confidence, match, np.arange(20))
-    assert set_size(confidence, rule.level).tolist() == [2] * 20
+    rule = fit_hits(confidence, match, np.arange(20))
+    assert shown_hits(confidence, rule.level).tolist() == [2] * 20
 
 
 # novelty
@@ -179,8 +186,6 @@ def test_the_most_novel_query_has_the_smallest_p_value_and_never_zero():
         (0.95, 0.02, 0.8, 0.01, MATCH),
         (0.95, 0.01, 0.8, 0.01, NO_MATCH),  # at the level: no_match wins over match
         (0.10, 0.001, 0.8, 0.01, NO_MATCH),
-        (1.00, 1.00, None, 0.01, UNSURE),  # without a guarantee nothing is called a match
-        (1.00, 0.001, None, 0.01, NO_MATCH),
         (0.90, 1e-4, 0.5, 0.0, MATCH),  # level 0: never no_match
         (0.10, 1e-4, 0.5, 0.0, UNSURE),
     ],

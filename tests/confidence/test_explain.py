@@ -3,14 +3,18 @@
 from dataclasses import replace
 
 import pytest
-from calibrations import GUARANTEE, ORIGIN, PREDICTION_SET, make_calibration
+from calibrations import GUARANTEE, ORIGIN, PREDICTION_SET, QUALITY, make_calibration
 
+from surefind.confidence.calibrate import CalibrationTargets, prior_calibration
 from surefind.confidence.explain import (
+    answer_of,
     confidence_of,
     copies_left_out,
+    found_quality,
     gallery_change,
     guaranteed,
     how_many_to_look_at,
+    made_with,
     meaning,
     no_match_rule,
     shown,
@@ -19,6 +23,8 @@ from surefind.confidence.explain import (
 NO_GUARANTEE = replace(
     GUARANTEE, threshold=None, coverage=0.0, selected=0, right=0, best=0.87, queries_needed=2400
 )
+
+PRIOR = prior_calibration(replace(ORIGIN, evidence="prior"), CalibrationTargets())
 
 
 def test_a_guarantee_names_precision_probability_threshold_and_coverage():
@@ -33,26 +39,31 @@ def test_a_guarantee_names_precision_probability_threshold_and_coverage():
 
 def test_what_cannot_be_guaranteed_says_what_could_and_how_many_queries_it_takes():
     assert guaranteed(NO_GUARANTEE) == (
-        "Cannot guarantee a precision of 0.95 from 812 queries of 40 classes: the highest "
-        "precision they support is about 0.87; about 2,400 queries would be enough. "
-        'Confidence is shown, but no result is called "match".'
+        "Cannot guarantee a precision of 95 % from 812 queries of 40 classes: the highest "
+        "precision they support is about 87 %; about 2,400 queries would be enough. "
+        'Not guaranteed: a result is called "match" from a confidence of 95 %.'
     )
     hopeless = guaranteed(replace(NO_GUARANTEE, best=0.0, queries_needed=None))
     assert "no lower precision can be guaranteed either" in hopeless
     assert "more queries like these would hardly help" in hopeless
+    lenient = guaranteed(replace(NO_GUARANTEE, precision=0.3))
+    assert lenient.endswith("from a confidence of 50 %.")
 
 
 def test_the_number_of_hits_to_show_is_one_sentence():
-    assert shown(PREDICTION_SET) == (
+    assert shown(make_calibration()) == (
         "The hits to show contain a match for at least 90 % of queries (averaged over classes): "
         "4.6 of 20 hits on average."
     )
+    by_labels = make_calibration(origin=replace(ORIGIN, evidence="labels"))
+    assert shown(by_labels).endswith("4.6 of 20 labels on average.")
+    assert shown(PRIOR) == "The labels to show add up to a probability of 90 %."
 
 
 @pytest.mark.parametrize("smallest", [0.151, 0.16])
 def test_a_miss_rate_that_cannot_be_reached_names_one_that_can(smallest: float):
     rule = replace(PREDICTION_SET, level=None, smallest_achievable_miss_rate=smallest)
-    assert shown(rule) == (
+    assert shown(make_calibration(prediction_set=rule)) == (
         "The top 20 hits contain a match for only 84 % of queries. "
         "Use `--miss 0.16`, or label more classes."
     )
@@ -72,23 +83,60 @@ def test_a_novelty_level_of_zero_flags_nothing():
 
 
 @pytest.mark.parametrize(
-    ("images", "change"), [(750, None), (1250, None), (1251, "+25%"), (500, "-50%"), (0, "-100%")]
+    ("images", "stale"), [(800, False), (1200, False), (1201, True), (799, True), (0, True)]
 )
-def test_a_gallery_that_changed_by_more_than_a_quarter_is_reported(images, change):
+def test_a_gallery_that_changed_by_more_than_a_fifth_is_reported(images, stale):
     told = gallery_change(make_calibration(origin=ORIGIN), images)
-    assert (told is None) == (change is None)
-    assert told is None or f"({change}): calibrate again" in told
+    wanted = (
+        f"stale: the gallery has {images:,} images and had 1,000 when calibrated; nothing is "
+        "guaranteed now: surefind calibrate INDEX --again"
+    )
+    assert told == (wanted if stale else None)
 
 
 def test_verdicts_are_explained():
     calibration = make_calibration()
-    assert meaning("match", 0.5, calibration).endswith("reaches the threshold")
+    assert meaning("match", 0.5, calibration).endswith("reaches the threshold (0.830)")
     assert meaning("unsure", 0.5, calibration).endswith("below the threshold (0.830)")
     assert meaning("no_match", 0.003, calibration) == (
-        "only 0.3 % of genuine queries are as far from the indexed images"
+        "only 0.3 % of genuine queries look as unlike the indexed images"
     )
     without = make_calibration(guarantee=NO_GUARANTEE)
-    assert "no precision could be guaranteed" in meaning("unsure", 0.5, without)
+    for verdict in ("match", "unsure"):
+        assert meaning(verdict, 0.5, without).endswith("(0.950), which guarantees nothing")
+
+
+def test_what_a_calibration_rests_on_is_named():
+    assert made_with(make_calibration()) == (
+        "2026-11-16, 812 queries of 40 classes (labelled/), by neighbourhoods"
+    )
+    by_labels = make_calibration(origin=replace(ORIGIN, evidence="labels"))
+    assert made_with(by_labels).endswith("by labels of the index")
+    assert made_with(PRIOR) == "prior calibration of surefind, not fitted to this index"
+
+
+def test_a_prior_has_no_quality_and_flags_nothing():
+    assert found_quality(PRIOR.quality) == "not measured"
+    assert no_match_rule(PRIOR).endswith("that needs labelled queries.")
+
+
+def test_the_label_vote_is_named_where_there_are_labels():
+    assert "label vote" not in found_quality(QUALITY)
+    assert ", label vote 0.700);" in found_quality(replace(QUALITY, vote_auroc=0.7))
+
+
+@pytest.mark.parametrize(
+    ("verdict", "label_set", "wanted"),
+    [
+        ("match", ("wren", "robin"), "wren, 62 %"),
+        ("unsure", ("wren",), "wren, 62 %"),
+        ("unsure", ("wren", "robin"), "wren, 62 %; or robin"),
+        ("unsure", ("wren", *"abcdef"), "wren, 62 %; or a, b, c, d, …"),
+        (None, ("wren",), None),
+    ],
+)
+def test_a_label_is_answered_with_those_that_it_may_be(verdict, label_set, wanted):
+    assert answer_of("wren", 0.62, label_set, verdict) == wanted
 
 
 def test_the_confidence_of_no_match_assumes_a_genuine_query():

@@ -13,7 +13,7 @@ from surefind.confidence.conformal import VERDICTS
 from surefind.engines.base import Rows
 from surefind.search.hits import SearchResult
 from surefind.search.index import Index
-from surefind.search.query import answer, search_request
+from surefind.search.query import Judge, answer, search_request
 
 GALLERY, (KNOWN, LABELS), (FRESH, _) = thirds(classes=24, per_class=18, seed=6)
 LATE = rows_of(FRESH[60:90], ["late"] * 30, prefix="late")
@@ -30,7 +30,8 @@ def plain_answers(*, then: Rows | None = None) -> list[SearchResult]:
     made = calibrate_engine(engine, queries, TARGETS, source="memory")
     if then is not None:
         engine.add(then)
-    return answer(engine, FRESH[:60], [""] * 60, search_request(engine, 25, "mean", None), made)
+    request = search_request(engine, 25, None, None, calibrated=True)
+    return answer(engine, FRESH[:60], [""] * 60, request, Judge(made, None, guaranteed=True))
 
 
 def assert_alike(found: list[SearchResult], wanted: list[SearchResult]) -> None:
@@ -45,7 +46,9 @@ def assert_alike(found: list[SearchResult], wanted: list[SearchResult]) -> None:
 
 def test_confidence_and_verdict_are_those_of_the_plainest_engine(tmp_path, engine):
     with cluster_index(tmp_path / "index", *GALLERY, engine=engine) as index:
-        index.calibrate(KNOWN, labels=LABELS, targets=TARGETS, learn_variance=False)
+        index.calibrate(
+            KNOWN, labels=LABELS, targets=TARGETS, use_labels=False, learn_variance=False
+        )
         wanted = plain_answers()
         assert {result.verdict for result in wanted} == set(VERDICTS)
         assert_alike(index.search(FRESH[:60], k=25), wanted)
@@ -58,7 +61,9 @@ def test_confidence_and_verdict_are_those_of_the_plainest_engine(tmp_path, engin
 def test_rows_that_come_later_are_judged_alike(tmp_path, engine, then):
     """The new image of an id has another density around it than the one calibrated with."""
     with cluster_index(tmp_path / "index", *GALLERY, engine=engine) as index:
-        index.calibrate(KNOWN, labels=LABELS, targets=TARGETS, learn_variance=False)
+        index.calibrate(
+            KNOWN, labels=LABELS, targets=TARGETS, use_labels=False, learn_variance=False
+        )
         index.add_embeddings(then.embeddings, then.ids, metadata=then.metadata, replace=True)
         found = index.search(FRESH[:60], k=25)
     assert {hit.id for result in found for hit in result.hits} & {*then.ids}
@@ -69,7 +74,9 @@ def test_rows_that_stay_are_not_looked_at_again(tmp_path, engine, monkeypatch):
     computed = Mock(wraps=density.knn_distances_of)
     monkeypatch.setattr(density, "knn_distances_of", computed)
     with cluster_index(tmp_path / "index", *GALLERY, engine=engine) as index:
-        index.calibrate(KNOWN, labels=LABELS, targets=TARGETS, learn_variance=False)
+        index.calibrate(
+            KNOWN, labels=LABELS, targets=TARGETS, use_labels=False, learn_variance=False
+        )
         assert sum(len(call.args[1]) for call in computed.call_args_list) == len(index)
         computed.reset_mock()
         index.search(FRESH[:60], k=25)

@@ -273,6 +273,24 @@ def test_the_newest_shows_what_another_wrote_and_is_none_if_nobody_did(make):
     assert newest.space == engine.space and dict(newest.facts) == dict(engine.facts)
 
 
+def test_the_revision_changes_with_the_rows_and_with_nothing_else(make):
+    engine = make()
+    seen = [engine.revision]
+    for change in (
+        lambda: engine.add(random_rows(8, DIM, 0)),
+        lambda: engine.add(random_rows(3, DIM, 1, prefix="other")),
+        lambda: engine.remove(["row-5"]),
+        lambda: engine.remove(["row-1", "row-2"]),
+    ):
+        change()
+        assert engine.revision[0] == seen[0][0] and engine.revision != seen[-1]
+        seen.append(engine.revision)
+        found_ids(engine, random_embeddings(2, DIM, 1), 4)
+        engine.find(["row-3"])
+        engine.count()
+        assert engine.revision == seen[-1]
+
+
 @pytest.mark.parametrize("kind", ["hnsw", "ivf"])
 def test_approximate_kinds_find_nearly_everything(make, kind):
     rows = random_rows(3000, DIM, 0)

@@ -22,12 +22,14 @@ def photos(tmp_path_factory):
 
 @pytest.fixture
 def index(tmp_path, encoder, photos, engine):
-    with Index.create(tmp_path / "index", encoder, photos, engine=engine, kind="flat") as made:
+    with Index.create(
+        tmp_path / "index", encoder, photos, engine=engine, kind="flat", calibrate=False
+    ) as made:
         yield made
 
 
 def test_hits_are_those_of_the_embedded_engine(index, tmp_path, encoder, photos):
-    with Index.create(tmp_path / "local", encoder, photos, kind="flat") as local:
+    with Index.create(tmp_path / "local", encoder, photos, kind="flat", calibrate=False) as local:
         for ranking in ("expected", "mean"):
             for where in (None, "label=class01", ["var<0.1", "label != class02"]):
                 query = sorted(photos.rglob("*.png"))[7]

@@ -17,7 +17,7 @@ def test_stages_go_to_stderr_and_the_table_to_stdout(surefind: Surefind, finishe
     assert lines[0].startswith("1/8 drawing glyphs")
     assert [line for line in lines if line.startswith("8/8")][-1].endswith(" s)")
     assert done.out.count("d₁/d₂₀") >= 2
-    assert "chess board" in done.out
+    assert finished.result.questions[2].about in done.out
     assert all(f"{row.auroc:.3f}" in done.out for row in finished.result.rows)
     *_, page, own = done.out.rstrip().splitlines()
     assert own.endswith("surefind train photos/ -o model")

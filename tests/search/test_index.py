@@ -36,7 +36,7 @@ def photos(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def index(tmp_path, encoder, photos) -> Index:
-    return Index.create(tmp_path / "index", encoder, photos)
+    return Index.create(tmp_path / "index", encoder, photos, calibrate=False)
 
 
 def files(folder: Path) -> list[Path]:

@@ -19,7 +19,7 @@ LATE = rows_of(*clusters(classes=4, seed=8), prefix="late")
 
 
 def calibrate(index: Index, *, seed: int = 0) -> None:
-    index.calibrate(KNOWN, labels=KNOWN_LABELS, learn_variance=False, seed=seed)
+    index.calibrate(KNOWN, labels=KNOWN_LABELS, use_labels=False, learn_variance=False, seed=seed)
 
 
 def add_late(index: Index) -> None:
@@ -75,7 +75,9 @@ def test_a_new_calibration_is_in_the_newer_one_only(place):
     old = Index.open(place)
     before = answers(old)
     with Index.open(place) as writer:
-        writer.calibrate(KNOWN[:100], labels=KNOWN_LABELS[:100], learn_variance=False)
+        writer.calibrate(
+            KNOWN[:100], labels=KNOWN_LABELS[:100], use_labels=False, learn_variance=False
+        )
         wanted = answers(writer)
     newer = old.newest()
     assert answers(newer) == wanted != before
@@ -88,7 +90,9 @@ def test_a_calibration_that_cannot_be_read_is_an_error_and_the_old_one_stays(pla
     before = answers(old)
     with Index.open(place) as writer:
         add_late(writer)
-        writer.calibrate(KNOWN[:100], labels=KNOWN_LABELS[:100], learn_variance=False)
+        writer.calibrate(
+            KNOWN[:100], labels=KNOWN_LABELS[:100], use_labels=False, learn_variance=False
+        )
     file = place / "store" / "index.db"
     change_documents(file, "UPDATE documents SET content = x''", DENSITY)
     for _ in range(2):

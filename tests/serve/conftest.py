@@ -36,6 +36,13 @@ def service(home: Path) -> Iterator[Served]:
 
 
 @pytest.fixture(scope="session")
+def label_free_service(label_free: Path) -> Iterator[Served]:
+    """Server of an index that is calibrated without labels."""
+    with served(Index.open(label_free)) as shared:
+        yield shared
+
+
+@pytest.fixture(scope="session")
 def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An index of another model's vectors, not to be changed."""
     return make_vector_index(tmp_path_factory.mktemp("vectors"))

@@ -2,9 +2,13 @@
 
 import math
 
+import numpy as np
 import pytest
+import torch
+from noisy_vectors import noisy_vectors
 from servers import served
 
+from surefind.embeddings import Gaussians
 from surefind.encoders import Encoder
 from surefind.search.hits import SearchResult
 from surefind.search.index import Index
@@ -25,19 +29,25 @@ def check_same(answer: dict, wanted: SearchResult) -> None:
     assert [hit["id"] for hit in answer["hits"]] == [hit.id for hit in wanted.hits]
     assert answer["verdict"] == wanted.verdict and answer["show"] == wanted.show
     assert answer["confidence"] == near(wanted.confidence)
+    assert (answer["label"], answer["guaranteed"]) == (wanted.label, wanted.guaranteed)
+    assert answer["label_confidence"] == near(wanted.label_confidence)
+    assert answer["labels"] == pytest.approx(wanted.labels)
+    assert [*answer["labels"]] == [*wanted.labels]
+    assert answer["label_set"] == [*wanted.label_set]
     assert answer["novelty_p_value"] == near(wanted.novelty_p_value)
     assert answer["query"]["var"] == near(wanted.query_var)
     for sent, hit in zip(answer["hits"], wanted.hits, strict=True):
         for name in ("distance", "expected_distance", "std", "var", "confidence"):
             assert sent[name] == near(getattr(hit, name))
         assert sent["metadata"] == {k: v for k, v in hit.metadata.items() if k != "path"}
-        assert sent["label"] == hit.metadata["label"]
+        assert sent["label"] == hit.label == hit.metadata["label"]
 
 
 @pytest.mark.parametrize(
     ("query", "options"),
     [
         ("", {}),
+        ("&ranking=confidence", {}),
         ("&ranking=expected", {"ranking": "expected"}),
         ("&where=label=class03", {"where": "label=class03"}),
         ("&expand=3", {"expand": 3}),
@@ -50,11 +60,52 @@ def test_a_search_equals_that_of_the_index(service, index, photo, query, options
     assert "search;dur=" in response.headers["server-timing"]
 
 
-@pytest.mark.parametrize("ranking", ["mean", "expected"])
+@pytest.mark.parametrize("ranking", ["confidence", "mean", "expected"])
 def test_neighbours_are_those_of_the_index(service, index, ranking):
     response = service.client.get(f"/v1/items/{item_of(NAME)}/neighbours?k=6&ranking={ranking}")
     check_same(response.json(), index.neighbours(NAME, 6, ranking=ranking))
     assert response.json()["query"]["id"] == NAME and response.json()["query"]["bytes"] is None
+
+
+def test_a_search_answers_with_labels_in_the_order_of_confidence(service, photo):
+    answer = service.client.post("/v1/search", content=photo).json()
+    chances = [*answer["labels"].values()]
+    assert chances == sorted(chances, reverse=True) and 0 < sum(chances) <= 1 + 1e-9
+    assert answer["label"] == next(iter(answer["labels"]))
+    assert answer["label_confidence"] == chances[0]
+    size = len(answer["label_set"])
+    assert answer["label_set"] == [*answer["labels"]][:size] and size >= 1
+    assert answer["answer"].startswith(f"{answer['label']}, ")
+    sure = [hit["confidence"] for hit in answer["hits"]]
+    assert sure == sorted(sure, reverse=True) and sure[0] == answer["confidence"]
+    assert all(hit["confidence"] == answer["labels"][hit["label"]] for hit in answer["hits"])
+
+
+def test_hits_have_the_label_of_the_field_that_was_calibrated(tmp_path):
+    from clusters import FINGERPRINT, SPACE
+
+    index = Index.create_empty(tmp_path / "index", SPACE, fingerprint=FINGERPRINT)
+    birds = [f"bird {n % SPACE.dim}" for n in range(24)]
+    mean = torch.eye(SPACE.dim).repeat(4, 1) + torch.linspace(0, 0.01, 24)[:, None]
+    facts = [{"label": f"photo {n}", "species": bird} for n, bird in enumerate(birds)]
+    names = [str(n) for n in range(24)]
+    index.add_embeddings(Gaussians(mean, torch.full((24,), 0.01)), names, metadata=facts)
+    index.calibrate(label="species")
+    with served(index) as service:
+        answer = service.client.get(f"/v1/items/{item_of('0')}/neighbours").json()
+        assert answer["label"] == "bird 0"
+        assert {hit["label"] for hit in answer["hits"]} <= {*birds}
+
+
+def test_an_index_of_vectors_without_an_upgrade_is_searched_with_vectors(tmp_path, surefind):
+    known = noisy_vectors(classes=8)
+    np.savez(tmp_path / "gallery.npz", vectors=known.vectors, labels=known.labels)
+    surefind("index", tmp_path / "gallery.npz", "-o", tmp_path / "index")
+    with Index.open(tmp_path / "index") as index, served(index) as service:
+        body = {"vector": known.vectors[0].tolist()}
+        answer = service.client.post("/v1/search/vector", json=body).json()
+        assert answer["hits"][0]["distance"] == pytest.approx(0, abs=1e-6)
+        assert answer["label"] == "0" and answer["verdict"] == "match"
 
 
 def test_an_item_has_the_metadata_of_the_index(service, index):
@@ -76,6 +127,9 @@ def test_an_embedding_is_that_of_the_encoder(service, index, photo):
 def test_info_and_readiness_describe_the_index(service, index):
     info, ready = service.client.get("/v1/info").json(), service.client.get("/readyz").json()
     assert info["images"] == ready["images"] == len(index) == 144
+    assert info["ranking"] == "confidence"
+    assert sorted(info["rankings"]) == ["confidence", "expected", "mean"]
+    assert info["calibration"]["evidence"] == "labels"
     assert info["engine"] == "faiss" and info["dim"] == index.space.dim
     assert ready["ready"] and info["calibration"]["queries"] == 288
     assert info["pictures"] and info["labelled"] and len(info["samples"]) == 12

@@ -137,18 +137,18 @@ class Client:
     def _check(self, found: dict[str, Any], newest: int) -> int:
         """Check that a result is complete, of one version, and not older than the last."""
         version, hits = found["index"]["version"], found["hits"]
-        names, distances = [hit["id"] for hit in hits], [hit["distance"] for hit in hits]
+        names, sure = [hit["id"] for hit in hits], [hit["confidence"] for hit in hits]
         self.versions.add(version)
         if version < newest:
             self.wrong.append(f"version {version} after {newest}")
-        if len(set(names)) != K or distances != sorted(distances):
-            self.wrong.append(f"version {version}: hits {names} at {distances}")
+        if found["verdict"] is None or None in sure:
+            self.wrong.append(f"version {version}: no confidence")
+        elif len(set(names)) != K or sure != sorted(sure, reverse=True):
+            self.wrong.append(f"version {version}: hits {names} with {sure}")
         if not self.changes.ids[version].issuperset(names):
             self.wrong.append(f"version {version} has not all of {names}")
         if found["index"]["images"] != len(self.changes.ids[version]):
             self.wrong.append(f"version {version} has not {found['index']['images']} images")
-        if found["verdict"] is None or any(hit["confidence"] is None for hit in hits):
-            self.wrong.append(f"version {version}: no confidence")
         return max(version, newest)
 
 
@@ -184,10 +184,10 @@ def change(index: Index, queries: Path, step: int, changes: Changes) -> None:
         changes.ids[_version(index) + 1] = frozenset(names)
         index.remove(going)
     else:
-        new, rows = _beside(index, step)
+        new, rows, facts = _beside(index, step)
         names |= set(new)
         changes.ids[_version(index) + 1] = frozenset(names)
-        index.add_embeddings(rows, new)
+        index.add_embeddings(rows, new, metadata=facts)
     assert _version(index) == max(changes.ids)
 
 
@@ -195,14 +195,17 @@ def _version(index: Index) -> int:
     return int(index.describe()["version"])
 
 
-def _beside(index: Index, step: int) -> tuple[list[str], Gaussians]:
-    """Rows close to existing ones, so that they become hits."""
+def _beside(index: Index, step: int) -> tuple[list[str], Gaussians, list[dict[str, Any]]]:
+    """Rows close to existing ones, with their labels, so that they become hits."""
     random = np.random.default_rng(step)
     known = next(iter(index._engine.scan()))
-    rows = index._engine.rows(random.choice(known.keys, 6, replace=False)).embeddings
+    found = index._engine.rows(random.choice(known.keys, 6, replace=False))
+    rows = found.embeddings
     moved = rows.mean + 1e-3 * torch.from_numpy(random.normal(size=rows.mean.shape)).float()
     mean = torch.nn.functional.normalize(moved, dim=1)
-    return [f"new/{step:03}-{row}" for row in range(6)], Gaussians(mean, rows.spread.clone())
+    names = [f"new/{step:03}-{row}" for row in range(6)]
+    facts = [{"label": facts["label"]} for facts in found.metadata]
+    return names, Gaussians(mean, rows.spread.clone()), facts
 
 
 @pytest.mark.parametrize("reloads", [20, pytest.param(120, marks=pytest.mark.faults)])

@@ -14,7 +14,10 @@ from surefind.search.index import Index
 from surefind.serve.gallery import item_of
 
 ITEM = item_of("class00/0.png")
-PROBABILITIES = ("confidence", "novelty_p_value", "show", "verdict", "sentence", "advice")
+PROBABILITIES = (
+    "confidence", "novelty_p_value", "show", "verdict", "sentence", "advice", "label_confidence",
+    "answer",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -43,7 +46,7 @@ def values_of(name: str, answer: Any) -> Iterator[Any]:
 def test_without_a_calibration_no_response_contains_a_probability(plain, photo):
     with served(Index.open(plain)) as service:
         for answer in search_answers(service, photo):
-            assert len(answer["hits"]) == 12
+            assert len(answer["hits"]) == 12 and not answer["guaranteed"]
             for name in PROBABILITIES:
                 assert set(values_of(name, answer)) == {None}
             assert answer["uncalibrated"].startswith("not calibrated yet: surefind calibrate")
@@ -53,12 +56,35 @@ def test_without_a_calibration_no_response_contains_a_probability(plain, photo):
 
 
 @pytest.mark.parametrize("how", ["where=label=class00", "expand=3", "ranking=expected"])
-def test_a_search_that_was_not_calibrated_has_no_probability(service, photo, how):
-    answer = service.client.post(f"/v1/search?{how}", content=photo).json()
+def test_a_search_that_was_not_calibrated_has_no_probability(label_free_service, photo, how):
+    answer = label_free_service.client.post(f"/v1/search?{how}", content=photo).json()
     for name in PROBABILITIES:
         assert set(values_of(name, answer)) == {None}
+    assert (answer["label"], answer["labels"], answer["label_set"]) == (None, {}, [])
     assert how.partition("=")[0] in answer["uncalibrated"]
     assert answer["calibrated"] is None
+
+
+@pytest.mark.parametrize("how", ["where=label>=class02", "expand=3", "ranking=expected"])
+def test_labels_give_every_search_a_probability_but_no_guarantee(service, photo, how):
+    answer = service.client.post(f"/v1/search?{how}", content=photo).json()
+    assert answer["verdict"] and answer["label_confidence"] and not answer["guaranteed"]
+    assert all(hit["confidence"] is not None for hit in answer["hits"])
+
+
+def test_a_prior_calibration_is_named_and_has_no_quality(home, own, photo):
+    with Index.open(own) as index:
+        index.remove([f"class{n:02}/{k}.png" for n in range(3, 24) for k in range(6)])
+        index.calibrate()
+    with served(Index.open(own)) as service:
+        info = service.client.get("/v1/info").json()
+        made = info["calibration"]
+        assert (made["evidence"], made["quality"], made["threshold"]) == ("prior", None, None)
+        assert made["match_threshold"] == made["precision"] and made["reliability"] == []
+        assert "prior" in made["made_with"] and "surefind calibrate" in info["how_to_calibrate"]
+        for answer in search_answers(service, photo):
+            assert answer["calibrated"] == made["made_with"]
+            assert answer["verdict"] and not answer["guaranteed"]
 
 
 def test_with_a_calibration_every_response_names_it(service, photo):

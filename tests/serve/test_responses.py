@@ -136,7 +136,7 @@ def test_equal_variances_have_no_histogram(var):
 
 def curve_of(queries: list[tuple[float, bool]]) -> Curve:
     sure, right = zip(*queries, strict=True) if queries else ((), ())
-    return Curve(tuple(sure), (0.5,) * len(queries), tuple(right))
+    return Curve(tuple(sure), tuple(right))
 
 
 @pytest.mark.parametrize("count", [0, 1, 200])

@@ -50,6 +50,7 @@ ORIGIN = Origin(
 )
 QUALITY = Quality(
     right=0.76,
+    nearest_right=0.74,
     auroc=0.866,
     aurc=0.07,
     ece=0.029,
@@ -84,7 +85,8 @@ def make_curve(queries: int = 400, *, seed: int = 0) -> Curve:
     sure = random.beta(2, 1, queries)
     right = random.random(queries) < sure
     half = 0.5 * sure + 0.5 * random.random(queries)
-    return Curve(tuple(sure.tolist()), tuple(half.tolist()), tuple(right.tolist()))
+    correct = tuple(right.tolist())
+    return Curve(tuple(sure.tolist()), correct, tuple(half.tolist()), correct)
 
 
 def write_noisy_pictures(
@@ -112,11 +114,22 @@ def write_foreign_picture(path: Path) -> Path:
 
 
 def make_calibrated_index(folder: Path, model: Path) -> Path:
-    """The folder, with `index`, its `photos` and the `queries` that it was calibrated with."""
+    """The folder, with `index`, its `photos` and the `queries` that it was calibrated with.
+
+    It is calibrated by labels; `calibrate_without_labels` undoes that.
+    """
     photos = write_noisy_pictures(folder / "photos", per_class=6, seed=0)
     write_noisy_pictures(folder / "queries", per_class=12, seed=1)
     with Index.create(folder / "index", Encoder.load(model), photos) as index:
         index.calibrate(
             folder / "queries", targets=CalibrationTargets(precision=0.8), learn_variance=False
         )
+    return folder
+
+
+def calibrate_without_labels(folder: Path, queries: Path) -> Path:
+    """Calibrate an index by neighbourhoods; return it."""
+    with Index.open(folder) as index:
+        targets = CalibrationTargets(precision=0.8)
+        index.calibrate(queries, targets=targets, use_labels=False, learn_variance=False)
     return folder

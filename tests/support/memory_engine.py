@@ -18,9 +18,14 @@ class MemoryEngine:
     def __init__(self, space: Space, facts: Mapping[str, Any] | None = None) -> None:
         self.space, self.facts = space, dict(facts or {"fingerprint": "none"})
         self.kept: dict[str, tuple[int, Rows]] = {}
-        self.next = 0
+        self.next = self.changes = 0
+
+    @property
+    def revision(self) -> tuple[str, int]:
+        return "memory", self.changes
 
     def add(self, rows: Rows) -> None:
+        self.changes += 1
         self.space.check(rows.embeddings)
         for row, name in enumerate(rows.ids):
             one = Rows((name,), rows.embeddings[row], (rows.digests[row],), (rows.metadata[row],))
@@ -28,6 +33,7 @@ class MemoryEngine:
             self.next += 1
 
     def remove(self, ids: Sequence[str]) -> int:
+        self.changes += 1
         return sum(self.kept.pop(name, None) is not None for name in dict.fromkeys(ids))
 
     def search(self, vectors: NDArray[np.float32], k: int, where: Where | None = None) -> Found:

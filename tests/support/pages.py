@@ -95,16 +95,13 @@ def paste(page: Page, content: bytes, *, name: str) -> None:
 
 def search(at: Served, path: Path, **query: Any) -> dict[str, Any]:
     """The server's response to a file, without the page."""
-    response = at.client.post(
-        "/v1/search", content=path.read_bytes(), params={"k": HITS, "ranking": "mean", **query}
-    )
+    response = at.client.post("/v1/search", content=path.read_bytes(), params={"k": HITS, **query})
     answer: dict[str, Any] = response.raise_for_status().json()
     return answer
 
 
 def neighbour_items(at: Served, item: str) -> list[str]:
-    query = {"k": HITS, "ranking": "mean"}
-    answer = at.client.get(f"/v1/items/{item}/neighbours", params=query).json()
+    answer = at.client.get(f"/v1/items/{item}/neighbours", params={"k": HITS}).json()
     return [hit["item"] for hit in answer["hits"]]
 
 
@@ -133,11 +130,11 @@ def items(page: Page) -> list[str]:
 
 
 def in_percent(confidence: float) -> str:
-    """A confidence as the page shows it: never 0 or 100 %."""
-    if not 0.001 <= confidence <= 0.999:
-        return "< 0.1 %" if confidence < 0.5 else "> 99.9 %"
-    digits = 1 if confidence < 0.01 or confidence > 0.99 else 0
-    return f"{100 * confidence:.{digits}f} %"
+    """A probability as the page shows it: without decimals, never 0 or 100 %."""
+    whole = round(100 * confidence)
+    if 0 < whole < 100:
+        return f"{whole} %"
+    return "< 1 %" if whole < 1 else "> 99 %"
 
 
 def counted(share: float) -> str:

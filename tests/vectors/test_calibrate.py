@@ -54,7 +54,7 @@ def test_it_says_what_it_was_made_with(upgrade, known):
     between = np.square(known.vectors[:, None] - known.vectors).sum(axis=2)
     np.fill_diagonal(between, np.inf)
     nearest = known.labels[between.argmin(axis=1)]
-    assert quality.right == pytest.approx((nearest == known.labels).mean())
+    assert quality.nearest_right == pytest.approx((nearest == known.labels).mean())
 
 
 def test_learned_variance_is_evidence(upgrade, plain):
@@ -66,7 +66,7 @@ def test_learned_variance_is_evidence(upgrade, plain):
 
 
 def test_what_is_known_of_a_vector_stays_with_it(known, plain, monkeypatch):
-    """Heads that know everything make confidence perfect, unless they are asked of other rows."""
+    """Heads that know when the nearest is wrong help much, unless they are asked of other rows."""
     away = np.square(known.vectors[:, None] - known.vectors).sum(axis=2)
     np.fill_diagonal(away, np.inf)
     wrong = (known.labels[away.argmin(axis=1)] != known.labels).astype(float)
@@ -76,7 +76,7 @@ def test_what_is_known_of_a_vector_stays_with_it(known, plain, monkeypatch):
     )
     monkeypatch.setattr(upgrade_module, "fit_query_variance", lambda *_, **__: all_knowing)
     made = sf.calibrate(known.vectors, known.labels)
-    assert made.calibration.quality.auroc > 0.98 > plain.calibration.quality.auroc + 0.03
+    assert made.calibration.quality.aurc < 0.6 * plain.calibration.quality.aurc
 
 
 def test_no_label_of_a_fold_influences_its_own_confidence(known, upgrade):

@@ -13,6 +13,7 @@ from surefind.cli.options import (
     EngineOption,
     IndexArgument,
     JsonOption,
+    LabelOption,
     PrecisionOption,
     ProbabilityOption,
     Split,
@@ -20,6 +21,7 @@ from surefind.cli.options import (
     split_of,
 )
 from surefind.cli.output import note, print_some, rejected_as_json, stages
+from surefind.cli.search import vector_encoder
 
 if TYPE_CHECKING:
     from surefind.confidence.calibration import Calibration
@@ -51,9 +53,24 @@ def calibrate(
     novelty_level: Annotated[
         float, Option(help="Allowed share of genuine queries flagged as not in the catalogue.")
     ] = 0.01,
+    unknown: Annotated[
+        float, Option(help="Expected share of queries whose label the index does not have.")
+    ] = 0.0,
     split: Annotated[
         Split, Option(help="Split of the data to use; best one the model was not trained on.")
     ] = "all",
+    labels: Annotated[
+        bool | None,
+        Option(
+            "--labels/--no-labels",
+            help="Judge hits by the labels of the index, or only by distances, density and "
+            "neighbours. Default: by labels if at least half of the images have one.",
+        ),
+    ] = None,
+    label: LabelOption = "label",
+    again: Annotated[
+        bool, Option("--again", help="Fit the queries and targets of the last calibration again.")
+    ] = False,
     variance: VarianceOption = True,
     plot: Annotated[Path | None, Option(help="Draw the calibration as PNG, SVG or PDF.")] = None,
     check: Annotated[
@@ -69,11 +86,12 @@ def calibrate(
 ) -> None:
     """Calibrate the confidence of hits with labelled queries; every search then reports it.
 
-    Exit code 3 if the data cannot support the guarantee: confidence is then shown, but nothing is
-    called a match.
+    Exit code 3 if the data cannot support the guarantee: a result is then called a match from a
+    confidence of the requested precision, without a guarantee.
 
     Examples:
         surefind calibrate photos.index labelled/
+        surefind calibrate photos.index --again
         surefind calibrate photos.index labelled/ --precision 0.99 --plot fit.png
         surefind calibrate photos.index new-queries/ --check
     """
@@ -83,12 +101,15 @@ def calibrate(
         raise sf.InvalidArgument("--check, --plot", expected="one of them", got="both")
     if data is None and (check or split != "all"):
         raise sf.InvalidArgument("DATA", expected="queries after INDEX", got="none")
+    if data is not None and again:
+        raise sf.InvalidArgument("--again", expected="no DATA: queries are kept", got=data)
     targets = sf.CalibrationTargets(
         precision=precision,
         probability=probability,
         horizon=ahead,
         miss_rate=miss,
         novelty_level=novelty_level,
+        unknown_share=unknown,
     )
     if plot is not None:  # checked before the work
         from surefind.reports.figures.curves import draw_confidence
@@ -99,10 +120,17 @@ def calibrate(
     if check and data is not None:
         _check(folder, data, split, engine, as_json=as_json)
         return
-    labelled, labels = _labelled(folder, data, split)
     with stages() as progress, sf.Index.open(folder, engine=engine) as index:
+        labelled, names = _labelled(index, data, split)
         calibration = index.calibrate(
-            labelled, labels=labels, targets=targets, learn_variance=variance, progress=progress
+            labelled,
+            labels=names,
+            targets=None if again else targets,
+            use_labels=labels,
+            label=label,
+            again=again,
+            learn_variance=variance,
+            progress=progress,
         )
     if as_json:
         print(json.dumps(calibration.summary()))
@@ -117,14 +145,14 @@ def calibrate(
 
 
 def _labelled(
-    folder: Path, data: str | None, split: Split
+    index: "sf.Index", data: str | None, split: Split
 ) -> "tuple[Catalog | sf.Embeddings | str | None, Sequence[str] | None]":
     """Return queries and, for vectors, their labels."""
     from surefind.vectors.reader import read_vectors
 
-    if data is not None and (upgrade := sf.Upgrade.of_index(folder)) is not None:
+    if data is not None and not index.has_model:
         given = read_vectors(data)
-        return upgrade.embed(given.values), given.labels
+        return vector_encoder(index)(given.values), given.labels
     if data is None or split == "all":
         return data, None  # a name is stored with the calibration
     return split_of(data, split), None
@@ -147,8 +175,8 @@ def _check(folder: Path, data: str, split: Split, engine: str | None, *, as_json
                 fix=f"surefind calibrate {folder} DATA, with labelled queries",
             )
         created = index.calibration.origin.created
-        if (upgrade := sf.Upgrade.of_index(folder)) is not None:
-            queries = upgrade.embed(read_vectors(data).values)
+        if not index.has_model:
+            queries = vector_encoder(index)(read_vectors(data).values)
         else:
             catalog = split_of(data, split)
             if any(catalog.queries):
@@ -192,20 +220,33 @@ def print_calibration(folder: Path, calibration: "Calibration") -> None:
     print(printable(made))
     if copies := explain.copies_left_out(calibration):
         print(copies)
-    print(f"{explain.measured(quality.right)} of their first hits are right\n")
-    table = plain_table("is the first hit a match?", "confidence", "nearest distance", "d₁/d₂₀")
-    for name, *values in (
-        ("AUROC of a wrong first hit", quality.auroc, quality.baseline_auroc, quality.ratio_auroc),
-        ("ECE, lower is better", quality.ece, quality.baseline_ece, None),
-        ("  of a perfect model", quality.floor, quality.baseline_floor, None),
-        ("Brier, lower is better", quality.brier, quality.baseline_brier, None),
-    ):
-        table.add_row(name, *(explain.digits(value) for value in values))
-    Console().print(table)
-    print("Cross-validated over classes; AUROC: mean within folds; ECE: debiased, beside that of")
-    print("a perfectly calibrated model with as many queries.\n")
+    if quality is not None:
+        print(
+            f"{explain.measured(quality.right)} of the first hits are right, and "
+            f"{explain.measured(quality.nearest_right)} of the nearest images\n"
+        )
+        table = plain_table("is the first hit right?", "AUROC", "ECE (perfect)", "Brier")
+        for name, auroc, *others in (
+            ("confidence", quality.auroc, quality.ece, quality.floor, quality.brier),
+            (
+                "nearest distance",
+                quality.baseline_auroc,
+                quality.baseline_ece,
+                quality.baseline_floor,
+                quality.baseline_brier,
+            ),
+            ("d₁/d₂₀", quality.ratio_auroc),
+            ("label vote of 10", quality.vote_auroc),
+        ):
+            if auroc is None and not others:
+                continue
+            ece, floor, brier = [explain.digits(value) for value in others] or ("", "", "")
+            table.add_row(name, explain.digits(auroc), f"{ece} ({floor})" if ece else "", brier)
+        Console().print(table)
+        print("Cross-validated over classes; AUROC: of wrong ones, mean within folds; ECE:")
+        print("debiased, beside that of a perfectly calibrated model with as many queries.\n")
     print(explain.guaranteed(calibration.guarantee))
-    print(explain.shown(calibration.prediction_set))
+    print(explain.shown(calibration))
     print(explain.no_match_rule(calibration))
     for weakness in origin.remarks:
         note(f"warning: {weakness}")

@@ -14,7 +14,8 @@ EXIT_CODES = {
     0: "success; for `search`: match",
     1: "error; for `check`, `verify` and `doctor`: a problem was found",
     2: "wrong usage",
-    3: "for `search`: unsure; for `calibrate` and `upgrade`: no guarantee, or the queries drifted",
+    3: "for `search`: unsure; for `calibrate` and `upgrade`: no guarantee, or the queries drifted; "
+    "for `evaluate`: the guarantee of an index was not kept",
     4: "for `search`: not in the catalogue (no_match)",
     70: "internal error, please report",
     130: "interrupted (Ctrl-C)",

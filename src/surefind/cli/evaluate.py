@@ -1,4 +1,4 @@
-"""surefind evaluate: measure a model and write a report."""
+"""surefind evaluate: measure a model, or an index with labelled queries, and write a report."""
 
 import json
 import shlex
@@ -7,51 +7,103 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Option
+from typer import Argument, BadParameter, Exit, Option
 
 from surefind.cli.options import (
-    DataArgument,
+    IMAGES,
+    EngineOption,
     JsonOption,
-    ModelArgument,
     OodOption,
     RuntimeOption,
-    SplitOption,
+    Split,
+    split_of,
 )
-from surefind.cli.output import stages
+from surefind.cli.output import note, stages
 from surefind.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from surefind.embeddings import Embeddings
+    from surefind.images.catalog import Catalog
+    from surefind.reports.index_evaluation import IndexEvaluation
     from surefind.reports.result import EvalResult
     from surefind.reports.tables import Value
 
+NOT_KEPT = 3  # exit code
+
 
 def evaluate(
-    model: ModelArgument,
-    data: DataArgument,
-    output: Annotated[Path, Option("--output", "-o", help="Folder for the report.")],
+    model: Annotated[Path, Argument(help="A model folder, or an index folder.")],
+    data: Annotated[
+        str,
+        Argument(
+            help=f"{IMAGES}; for an index, labelled queries, which may be a file of vectors with "
+            "labels."
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        Option("--output", "-o", help="Folder for the report; needed for a model."),
+    ] = None,
     ood: OodOption = None,
-    split: SplitOption = "test",
+    split: Annotated[
+        Split | None,
+        Option(help="Split of the data to use. Default: test; for an index, all of it."),
+    ] = None,
     ks: Annotated[str, Option("--k", help="Numbers of neighbours, for R@k and mAP@k.")] = "1,5,10",
     radius: Annotated[float, Option(help="Metres within which images of places match.")] = 25.0,
     passes: Annotated[int | None, Option("--mc-passes", help="Passes of MC dropout.")] = None,
     ladder: Annotated[int, Option(help="Queries to corrupt step by step; 0: none.")] = 200,
     seed: Annotated[int, Option(help="Seed of resampling and corruption.")] = 0,
     runtime: RuntimeOption = "torch",
+    label: Annotated[
+        str | None,
+        Option(help="Of an index: metadata field of the labels. Default: as calibrated."),
+    ] = None,
     as_json: JsonOption = False,
+    engine: EngineOption = None,
 ) -> None:
     """Measure retrieval, calibration, selective risk and OOD detection, with intervals.
 
     Writes results.json, queries.csv, figures and report.html. Embeddings are cached in the report
     folder, so that a second run is fast.
 
+    Of an index: verdicts, labels and confidence for labelled queries, beside the guarantee and
+    other signals. Exit code 3 if fewer matches are right than guaranteed.
+
     Examples:
         surefind evaluate model glyphs -o report
+        surefind evaluate photos.index labelled/
+        surefind evaluate vectors.index asked.npz -o report --json
         surefind evaluate model photos/ -o report --split all --ood other-photos/
         surefind evaluate model cub200:data/CUB_200_2011 -o report --k 1,2,4,8
     """
     from surefind.reports.evaluate import Request
     from surefind.reports.report import ReportFolder, evaluate_into
+    from surefind.search.folder import IndexFolder
 
+    of_index = IndexFolder(model).exists()
+    for option, given in (
+        (("--ood", ood), ("--mc-passes", passes))
+        if of_index
+        else (("--label", label), ("--engine", engine))
+    ):
+        if given is not None:
+            expected = "a model, not an index" if of_index else "an index, not a model"
+            raise InvalidArgument(option, expected=expected, got=str(model))
+    command = shlex.join(["surefind", *sys.argv[1:]])
+    if of_index:
+        found = _evaluate_index(model, data, output, split or "all", label, engine, seed, command)
+        if as_json:
+            print(json.dumps(found.as_dict()))
+        else:
+            _print_index(found)
+            if output is not None:
+                print(f"\nreport: {ReportFolder(output).page}")
+        if found.kept is False:
+            raise Exit(NOT_KEPT)
+        return
+    if output is None:
+        raise BadParameter("a folder for the report is needed", param_hint="--output / -o")
     try:
         numbers = tuple(sorted({int(k) for k in ks.split(",")}))
     except ValueError as error:
@@ -59,7 +111,7 @@ def evaluate(
     request = Request(
         model=model,
         data=data,
-        split=split,
+        split=split or "test",
         foreign=ood,
         passes=passes,
         ks=numbers,
@@ -67,7 +119,7 @@ def evaluate(
         ladder=ladder,
         seed=seed,
         runtime=runtime,
-        command=shlex.join(["surefind", *sys.argv[1:]]),
+        command=command,
     )
     with stages() as progress:
         result = evaluate_into(request, output=output, progress=progress)
@@ -76,6 +128,113 @@ def evaluate(
         return
     _print(result)
     print(f"report: {ReportFolder(output).page}")
+
+
+def _evaluate_index(
+    folder: Path,
+    data: str,
+    output: Path | None,
+    split: Split,
+    label: str | None,
+    engine: str | None,
+    seed: int,
+    command: str,
+) -> "IndexEvaluation":
+    """Evaluate an index, and write the report."""
+    import surefind as sf
+    from surefind.cli.search import vector_encoder
+    from surefind.reports.index_evaluation import evaluate_index
+    from surefind.reports.report import write_index_report
+    from surefind.storage import make_writable
+    from surefind.vectors.reader import read_vectors
+
+    if output is not None:  # checked before the work
+        make_writable(output)
+    with stages() as progress, sf.Index.open(folder, engine=engine) as index:
+        for warning in index.warnings:
+            note(f"warning: {warning}")
+        labelled: Catalog | Embeddings | str = data
+        labels = None
+        if not index.has_model:
+            given = read_vectors(data, labels=label)
+            if not given.labels:
+                raise sf.InvalidFile(
+                    f"{data} has no labels",
+                    fix="add them: np.savez('asked.npz', vectors=vectors, labels=labels)",
+                )
+            labelled, labels = vector_encoder(index)(given.values), given.labels
+        elif split != "all":
+            labelled = split_of(data, split)
+        found = evaluate_index(
+            index,
+            labelled,
+            labels=labels,
+            label=label,
+            name=data,
+            command=command,
+            seed=seed,
+            progress=progress,
+        )
+    if output is not None:
+        write_index_report(output, found)
+    return found
+
+
+def _print_index(found: "IndexEvaluation") -> None:
+    """Print verdicts and signals of an index, and what they mean."""
+    from rich.console import Console
+
+    from surefind.cli.rendering import plain_table
+    from surefind.confidence.explain import measured, percent
+    from surefind.reports.signals import signal_name
+    from surefind.reports.tables import verdict_table
+    from surefind.text import printable
+
+    console = Console()
+    of = f"{found.queries:,} queries of {found.classes:,} classes ({found.data})"
+    print(printable(f"{found.index}, {found.images:,} images: {of}"))
+    print(printable(f"calibrated: {found.calibrated}"))
+    for exclusion in found.exclusions:
+        print(printable(f"left out: {exclusion.count:,} queries, {exclusion.reason}"))
+    for remark in found.remarks:
+        note(f"warning: {remark}")
+
+    counted = verdict_table(found)
+    verdicts = plain_table(counted.first, *(column.title for column in counted.columns))
+    for row in counted.rows:
+        verdicts.add_row(row["name"], *(cell["text"] for cell in row["cells"]))
+    target = percent(found.guarantee.precision)
+    signals = plain_table(
+        "is the answer wrong?", "right", "AUROC", "AURC", "ECE\n(perfect)", f"answered\nat {target}"
+    )
+    for title, by_labels in (("with labels of the index", True), ("without labels", False)):
+        signals.add_row(title, style="dim")
+        for name, signal in found.signals.items():
+            if signal.uses_labels is by_labels:
+                ece = "" if signal.ece is None else f"{signal.ece:.3f} ({signal.floor:.3f})"
+                signals.add_row(
+                    f"  {signal_name(name)}",
+                    measured(signal.accuracy),
+                    _interval(signal.auroc, half=True),
+                    f"{signal.aurc:.3f}",
+                    ece,
+                    measured(signal.answered),
+                )
+    console.print("", verdicts, "", signals, sep="\n")
+    right = f"{measured(found.nearest_right)} of the nearest images are right (R@1)"
+    if found.label_accuracy is not None:
+        right += f", {measured(found.label_accuracy)} of the labels"
+    else:
+        right += f", {measured(found.first_right)} of the first hits"
+    print(f"\n{right}.")
+    if found.set_coverage is not None:
+        what = "labels" if found.label_accuracy is not None else "hits"
+        print(
+            f"The {what} to show ({found.set_size:.1f} on average) contain the right one for "
+            f"{measured(found.set_coverage)} of queries (target {percent(found.set_target)})."
+        )
+    for sentence in found.sentences:
+        print(sentence)
 
 
 def _print(result: "EvalResult") -> None:

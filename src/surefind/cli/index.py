@@ -18,7 +18,9 @@ from surefind.cli.options import (
     IMAGES,
     JsonOption,
     Kind,
+    LabelOption,
     MaxBadShareOption,
+    PrecisionOption,
     Ranking,
     RuntimeOption,
     SplitOption,
@@ -27,9 +29,11 @@ from surefind.cli.options import (
 from surefind.cli.output import note, print_some, rejected_as_json, set_verbosity, stages
 
 if TYPE_CHECKING:
+    from surefind.confidence.calibration import Calibration
     from surefind.distributed import ProcessGroup
     from surefind.encoders.image_encoder import ImageEncoder
     from surefind.images.catalog import Catalog
+    from surefind.search.folder import IndexFolder
     from surefind.search.ingest import Added
 
 TIMEOUT = timedelta(days=7)  # of torchrun's processes, whose shares take unequal time
@@ -45,14 +49,21 @@ class _Indexed(NamedTuple):
     removed: int
     seconds: float  # for adding and compacting
     warnings: tuple[str, ...]
+    calibration: "Calibration | None" = None  # if it was made
 
 
 def index(
     model: Annotated[
-        Path, Argument(help="A model folder written by surefind train, or by surefind upgrade.")
+        Path,
+        Argument(
+            help="A model folder written by surefind train, or by surefind upgrade; without "
+            "IMAGES, a file of vectors, with labels if it has any."
+        ),
     ],
-    images: Annotated[str, Argument(help=f"{IMAGES}; with an upgrade, a file of vectors.")],
     output: Annotated[Path, Option("--output", "-o", help="A new index, or one to add to.")],
+    images: Annotated[
+        str | None, Argument(help=f"{IMAGES}; with an upgrade, a file of vectors.")
+    ] = None,
     split: SplitOption = "all",
     engine: Annotated[
         str | None,
@@ -81,16 +92,23 @@ def index(
     ] = None,
     max_bad_share: MaxBadShareOption = 0.05,
     compact: Annotated[bool, Option(help="Optimise the index for searching at the end.")] = True,
+    calibrate: Annotated[
+        bool, Option(help="Calibrate a new index with the labels of its images, if there are any.")
+    ] = True,
+    label: LabelOption = "label",
+    precision: PrecisionOption = 0.95,
     runtime: RuntimeOption = "torch",
     as_json: JsonOption = False,
 ) -> None:
-    """Build an index of images; run it again to add new ones.
+    """Build an index of images or of vectors; run it again to add new ones.
 
-    Interrupt it at any time: the same command continues. With torchrun, the processes share the
-    images.
+    If the images have labels (a sub-folder per class, a label column), the index is calibrated
+    with them, and searches have confidence, labels and verdicts. Interrupt it at any time: the
+    same command continues. With torchrun, the processes share the images.
 
     Examples:
         surefind index model photos/ -o photos.index
+        surefind index gallery.npz -o vectors.index
         surefind index model new-photos/ -o photos.index --prefix new/
         surefind index model photos/ -o photos.index --engine pgvector://me@host/db
     """
@@ -106,15 +124,24 @@ def index(
         check_choice("--engine", engine.partition("://")[0], known)
     gone = remove or []
     open_index = partial(_open, output, engine=engine, kind=kind, ranking=ranking)
-    if is_upgrade(model):
+    finish = partial(_calibrate, label=label, precision=precision) if calibrate else lambda _: None
+    if images is None or is_upgrade(model):
         done = _index_vectors(
-            open_index, model, images, prefix=prefix, remove=gone, replace=replace, compact=compact
+            open_index,
+            None if images is None else model,
+            images or str(model),
+            prefix=prefix,
+            remove=gone,
+            replace=replace,
+            compact=compact,
+            finish=finish,
         )
         _print(output, done, as_json=as_json)
         return
+    source = images
 
     def prepare() -> "tuple[Catalog, sf.Index]":
-        catalog = split_of(images, split)
+        catalog = split_of(source, split)
         names = tuple(prefix + name for name in catalog.ids)
         left_out = set(gone)
         rows = [row for row, name in enumerate(names) if name not in left_out]
@@ -126,7 +153,9 @@ def index(
     world = ProcessGroup.join(TIMEOUT)
     try:
         set_verbosity(quiet=not world.is_main)
-        done = _index_images(world, prepare, images, remove=gone, compact=compact, options=options)
+        done = _index_images(
+            world, prepare, images, remove=gone, compact=compact, options=options, finish=finish
+        )
     finally:
         world.leave()
     if world.is_main:
@@ -170,6 +199,7 @@ def _index_images(
     remove: Sequence[str],
     compact: bool,
     options: dict[str, Any],
+    finish: "Callable[[sf.Index], Calibration | None]",
 ) -> _Indexed:
     """Create the index on rank 0, add a share of the images on every rank, finish on rank 0."""
     from surefind.search.ingest import Added
@@ -183,7 +213,7 @@ def _index_images(
         def add() -> Added:
             with stages() as progress:
                 options["progress"] = lambda done: progress("indexing", done, len(share))
-                return index.add(share, **options) if len(share) else Added()
+                return index.add(share, recalibrate=False, **options) if len(share) else Added()
 
         added = reduce(Added.plus, _gather(world, _run_on_all(world, add)))
         if len(catalog) and len(added.rejected) == len(catalog):
@@ -206,27 +236,50 @@ def _index_images(
                 added = added._replace(duplicates=()).plus(again)
             if compact and not added.stopped:
                 index.compact()
-        return _Indexed(len(index), added, removed, perf_counter() - started, index.warnings)
+        seconds, calibration = perf_counter() - started, None
+        if world.is_main and not added.stopped:
+            calibration = finish(index)
+        return _Indexed(len(index), added, removed, seconds, index.warnings, calibration)
+
+
+def _calibrate(index: "sf.Index", *, label: str, precision: float) -> "Calibration | None":
+    """Calibrate an index with its labels, or again if it has changed."""
+    with stages() as progress:
+        if index.calibration is not None:
+            index.recalibrate_if_stale()
+            return index.calibration
+        targets = sf.CalibrationTargets(precision=precision)
+        return index.calibrate_itself(targets=targets, label=label, progress=progress)
 
 
 def _index_vectors(
-    open_index: "Callable[[sf.Upgrade], sf.Index]",
-    model: Path,
+    open_index: "Callable[[sf.Upgrade | int], sf.Index]",
+    model: Path | None,
     file: str,
     *,
     prefix: str,
     remove: Sequence[str],
     replace: bool,
     compact: bool,
+    finish: "Callable[[sf.Index], Calibration | None]",
 ) -> _Indexed:
     """Add the vectors of a file to an index; known ids are left out unless `replace`."""
     from surefind.search.ingest import Added
-    from surefind.vectors.reader import read_vectors
+    from surefind.vectors.reader import as_points, read_vectors
 
-    upgrade, given = sf.Upgrade.load(model), read_vectors(file)
-    embeddings = upgrade.embed(given.values)  # raises before an index is made
+    if model is None and Path(file).is_dir():
+        raise sf.InvalidArgument(
+            "IMAGES",
+            expected="images after the model folder, or a file of vectors alone",
+            got=f"the folder {file} alone",
+            fix=f"surefind index MODEL {file} -o INDEX",
+        )
+    upgrade = None if model is None else sf.Upgrade.load(model)
+    given = read_vectors(file)
+    # raises before an index is made
+    embeddings = as_points(given.values) if upgrade is None else upgrade.embed(given.values)
     started = perf_counter()
-    with open_index(upgrade) as index:
+    with open_index(embeddings.dim if upgrade is None else upgrade) as index:
         names = [prefix + name for name in given.ids]
         known = set() if replace else index.known(names)
         left_out = {*known, *remove}
@@ -241,52 +294,45 @@ def _index_vectors(
         removed = index.remove(remove) if remove else 0
         if compact:
             index.compact()
-        if index.calibration is None:
+        if upgrade is not None and index.calibration is None and not given.labels:
+            index.adopt(upgrade.calibrated)
+        seconds = perf_counter() - started
+        calibration = finish(index)
+        if calibration is None and upgrade is not None and index.calibration is None:
             index.adopt(upgrade.calibrated)
         added = Added(added=len(rows), known=len(known))
-        return _Indexed(len(index), added, removed, perf_counter() - started, index.warnings)
+        return _Indexed(len(index), added, removed, seconds, index.warnings, calibration)
 
 
 def _open(
     output: Path,
-    made_by: "ImageEncoder | sf.Upgrade",
+    made_by: "ImageEncoder | sf.Upgrade | int",
     *,
     engine: str | None,
     kind: Kind,
     ranking: Ranking | None,
 ) -> "sf.Index":
-    """Create an index, or open an existing one, including one that a killed run began."""
-    from surefind.engines.registry import without_password
-    from surefind.search.folder import EMBEDDED, IndexFolder
-    from surefind.search.index import DEFAULT_RANKING
-    from surefind.vectors.upgrade import RANKING, is_upgrade
+    """Create an index, or open an existing one, including one that a killed run began.
 
-    def check_ranking(own: str) -> None:
-        if ranking not in (None, own):
-            expected = f"{own}, the ranking of {output}"
-            raise sf.InvalidArgument("--ranking", expected=expected, got=str(ranking))
+    `made_by` is an encoder, an upgrade, or the dimension of vectors of an unknown model.
+    """
+    from surefind.engines.registry import without_password
+    from surefind.search.folder import IndexFolder
+    from surefind.vectors.upgrade import fingerprint_of, is_upgrade
 
     folder = IndexFolder(output)
     if not folder.exists():
-        own = RANKING if isinstance(made_by, sf.Upgrade) else ranking or DEFAULT_RANKING
-        check_ranking(own)
-        begun = {folder.model.name, Path(folder.place(EMBEDDED)).name}  # by a killed run
-        with suppress(OSError):  # reported when the folder is made
-            if any(path.name[0] != "." and path.name not in begun for path in output.iterdir()):
-                raise sf.InvalidFile(
-                    f"{output} is neither an index nor empty", fix="name a new folder with -o"
-                )
-        if isinstance(made_by, sf.Upgrade):
-            return made_by.make_index(output, engine=engine or EMBEDDED, kind=kind)
-        return sf.Index.create(output, made_by, engine=engine or EMBEDDED, kind=kind, ranking=own)
+        return _create(folder, made_by, engine=engine, kind=kind, ranking=ranking)
     written = folder.read()
     if engine is not None and without_password(engine) != written:
         expected = f"{written}, the vector store of {output}"
         raise sf.InvalidArgument("--engine", expected=expected, got=without_password(engine))
-    encoder = None if isinstance(made_by, sf.Upgrade) else made_by
+    encoder = None if isinstance(made_by, sf.Upgrade | int) else made_by
     index = sf.Index.open(output, engine=engine, encoder=encoder)
     try:
-        check_ranking(index.space.ranking)
+        _check_ranking(ranking, index.space.ranking, output)
+        if isinstance(made_by, int):
+            index.check_model(fingerprint_of(made_by, None), "the vectors")
         if isinstance(made_by, sf.Upgrade):
             index.check_model(made_by.fingerprint, "the upgrade")
             if not is_upgrade(folder.upgrade):
@@ -295,6 +341,45 @@ def _open(
         index.close()
         raise
     return index
+
+
+def _create(
+    folder: "IndexFolder",
+    made_by: "ImageEncoder | sf.Upgrade | int",
+    *,
+    engine: str | None,
+    kind: Kind,
+    ranking: Ranking | None,
+) -> "sf.Index":
+    from surefind.engines.base import Space
+    from surefind.search.folder import EMBEDDED
+    from surefind.search.index import DEFAULT_RANKING
+    from surefind.vectors.upgrade import RANKING, fingerprint_of
+
+    output, store = folder.path, engine or EMBEDDED
+    own = RANKING if isinstance(made_by, sf.Upgrade | int) else ranking or DEFAULT_RANKING
+    _check_ranking(ranking, own, output)
+    begun = {folder.model.name, Path(folder.place(EMBEDDED)).name}  # by a killed run
+    with suppress(OSError):  # reported when the folder is made
+        if any(path.name[0] != "." and path.name not in begun for path in output.iterdir()):
+            raise sf.InvalidFile(
+                f"{output} is neither an index nor empty", fix="name a new folder with -o"
+            )
+    if isinstance(made_by, sf.Upgrade):
+        return made_by.make_index(output, engine=store, kind=kind)
+    if isinstance(made_by, int):
+        space = Space(sf.Gaussians.family, made_by, RANKING)
+        fingerprint = fingerprint_of(made_by, None)
+        return sf.Index.create_empty(
+            output, space, fingerprint=fingerprint, engine=store, kind=kind
+        )
+    return sf.Index.create(output, made_by, engine=store, kind=kind, ranking=own)
+
+
+def _check_ranking(ranking: Ranking | None, own: str, output: Path) -> None:
+    if ranking not in (None, own):
+        expected = f"{own}, the ranking of {output}"
+        raise sf.InvalidArgument("--ranking", expected=expected, got=str(ranking))
 
 
 def _print(output: Path, done: _Indexed, *, as_json: bool) -> None:
@@ -309,6 +394,7 @@ def _print(output: Path, done: _Indexed, *, as_json: bool) -> None:
             "seconds": round(seconds, 3),
             "images_per_second": round(added.added / seconds, 1) if seconds else None,
             "warnings": list(done.warnings),
+            "calibration": done.calibration and done.calibration.summary(),
         }
         print(json.dumps(facts))
         return
@@ -327,5 +413,10 @@ def _print(output: Path, done: _Indexed, *, as_json: bool) -> None:
     if added.stopped:
         print("stopped; run the same command again to continue")
     print(f"{output}: {done.images:,} images")
+    if done.calibration is not None:
+        from surefind.cli.calibrate import print_calibration
+
+        print()
+        print_calibration(output, done.calibration)
     for warning in done.warnings:
         note(f"warning: {warning}")

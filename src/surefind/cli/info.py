@@ -39,7 +39,7 @@ def info(folder: IndexArgument, as_json: JsonOption = False, engine: EngineOptio
             facts["copies"] = copies
         facts["quality"] = explain.found_quality(calibration.quality)
         facts["guarantee"] = explain.guaranteed(calibration.guarantee)
-        facts["prediction_set"] = explain.shown(calibration.prediction_set)
+        facts["prediction_set"] = explain.shown(calibration)
         facts["no_match"] = explain.no_match_rule(calibration)
     width = max(map(len, facts))
     for name, value in facts.items():

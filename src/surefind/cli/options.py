@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Split = Literal["all", "train", "val", "test"]
 Kind = Literal["auto", "flat", "hnsw", "ivf"]
 Ranking = Literal["expected", "mean"]
+HitRanking = Literal["confidence", "mean", "expected"]
 Runtime = Literal["torch", "onnx", "onnx-int8"]
 DATASETS = ("glyphs", "cub200:", "cars196:", "msls:", "places:", "folder:", "csv:")
 ENGINES = ("faiss", "pgvector://", "milvus://")
@@ -60,6 +61,7 @@ PrecisionOption = Annotated[
 ProbabilityOption = Annotated[
     float, Option(help="Probability with which the guarantee holds (over calibration sets).")
 ]
+LabelOption = Annotated[str, Option(help="Metadata field of the labels.")]
 VarianceOption = Annotated[
     bool, Option("--variance/--no-variance", help="Learn an uncertainty of each image or vector.")
 ]

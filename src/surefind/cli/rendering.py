@@ -19,16 +19,24 @@ from rich.text import Text
 from surefind.cli.output import can_show
 from surefind.confidence.calibration import Calibration
 from surefind.confidence.conformal import MATCH, NO_MATCH, UNSURE
-from surefind.confidence.explain import confidence_of, how_many_to_look_at, meaning, sure
+from surefind.confidence.explain import (
+    answer_of,
+    confidence_of,
+    how_many_to_look_at,
+    meaning,
+    sure,
+)
 from surefind.images.decode import ImageRejected, ImageSource, decode_picture
 from surefind.search.hits import SearchResult
+from surefind.search.query import CONFIDENCE
 from surefind.text import printable, shortened
 
 PREVIEW_COLUMNS, PREVIEW_LINES = 12, 6  # of characters, which are twice as high as wide
 COLUMNS = (
-    "query", "query_var", "ranking", "reranked", "verdict", "novelty_p_value", "show",
-    "uncalibrated", "rank", "id", "path", "distance", "expected_distance", "std", "var",
-    "p_within", "confidence", "metadata",
+    "query", "query_var", "ranking", "reranked", "verdict", "guaranteed", "answer",
+    "answer_confidence", "answer_set", "novelty_p_value", "show", "uncalibrated", "rank", "id",
+    "label", "path", "distance", "expected_distance", "std", "var", "p_within", "confidence",
+    "metadata",
 )  # fmt: skip
 VERDICT_STYLES = {MATCH: "bold green", UNSURE: "bold yellow", NO_MATCH: "bold magenta"}
 PLAIN: dict[str, Any] = {"box": box.SIMPLE_HEAD, "show_edge": False, "padding": (0, 1, 0, 0)}
@@ -71,9 +79,14 @@ def finite(value: Any) -> Any:
 def result_as_csv(result: SearchResult) -> str:
     """Return a line per hit, without a header; unknown values are empty."""
     text, facts = io.StringIO(), finite(result.as_dict())
+    answer = {
+        "answer": result.label,
+        "answer_confidence": facts["label_confidence"],
+        "answer_set": json.dumps(facts["label_set"], ensure_ascii=False),
+    }
     writer = csv.writer(text, lineterminator="\n")
     for rank, hit in enumerate(facts["hits"]):
-        row = facts | hit | {"rank": rank + 1, "metadata": json.dumps(hit["metadata"])}
+        row = facts | answer | hit | {"rank": rank + 1, "metadata": json.dumps(hit["metadata"])}
         writer.writerow([row[name] for name in COLUMNS])
     return text.getvalue()
 
@@ -109,8 +122,8 @@ def hits_table(result: SearchResult, previews: Sequence[RenderableType] | None =
     """Return a table with a row per hit; with `previews` (one per hit), cells are stacked."""
     hits, stacked = result.hits, previews is not None
     labels = None
-    if any("label" in hit.metadata for hit in hits):
-        labels = [str(hit.metadata.get("label", "")) for hit in hits]
+    if any(hit.label is not None for hit in hits):
+        labels = [hit.label or "" for hit in hits]
     table = Table(leading=int(stacked), **PLAIN)
     columns: list[Sequence[RenderableType]] = []
 
@@ -151,13 +164,18 @@ def query_heading(
     """Return the query, the verdict and its confidence."""
     text = Text.assemble(
         (printable(result.query), "bold"),
-        f"\nvar {_digits(result.query_var, 3)} · by {result.ranking} distance",
+        f"\nvar {_digits(result.query_var, 3)} · by {result.ranking}",
+        "" if result.ranking == CONFIDENCE else " distance",
         " (candidates re-ranked)" if result.reranked else "",
     )
     if result.verdict is not None:
         text.append("\n" + result.verdict.replace("_", " "), VERDICT_STYLES[result.verdict])
         text.append(f": {meaning(result.verdict, result.novelty_p_value, calibration)}")
-        text.append(f"\n{confidence_of(result.verdict, result.confidence)}")
+        label = answer_of(result.label, result.label_confidence, result.label_set, result.verdict)
+        if label is None:
+            text.append(f"\n{confidence_of(result.verdict, result.confidence)}")
+        else:
+            text.append("\nlabel: ").append(printable(label), "bold")
         advice = how_many_to_look_at(
             result.verdict, result.show, calibration, listed=len(result.hits)
         )

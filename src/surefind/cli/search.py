@@ -3,8 +3,9 @@
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,12 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Exit, Option
 
 import surefind as sf
-from surefind.cli.options import EngineOption, IndexArgument, JsonOption, Ranking
+from surefind.cli.options import EngineOption, HitRanking, IndexArgument, JsonOption
 from surefind.cli.output import note
 
 if TYPE_CHECKING:
     from surefind.confidence.calibration import Calibration
     from surefind.images.decode import ImageSource
+    from surefind.vectors.reader import Values
 
     Batch = tuple[Sequence[str], Sequence[ImageSource | None], sf.Embeddings]  # names, pictures
     Answer = tuple[sf.SearchResult, ImageSource | None]
@@ -38,10 +40,10 @@ def search(
     ],
     k: Annotated[int, Option("-k", min=1, help="Number of hits per query.")] = 5,
     ranking: Annotated[
-        Ranking | None,
+        HitRanking | None,
         Option(
-            help="Order of hits: distance of the means, or expected distance under the "
-            "uncertainties. Default: that of the index."
+            help="Order of hits: confidence (default if calibrated), distance of the means, or "
+            "expected distance under the uncertainties."
         ),
     ] = None,
     where: Annotated[
@@ -60,7 +62,7 @@ def search(
         Option(
             min=0,
             help="Query expansion: search again with the mean of the query and its nearest N "
-            "images, weighted by certainty. Gives no confidence.",
+            "images, weighted by certainty.",
         ),
     ] = 0,
     views: Annotated[
@@ -71,10 +73,11 @@ def search(
     pictures: Annotated[bool, Option("--preview/--no-preview", help="Show small images.")] = True,
     engine: EngineOption = None,
 ) -> None:
-    """Find the nearest images, with confidence and a verdict if the index is calibrated.
+    """Find images with their confidence, and a verdict: match, unsure or no_match.
 
-    Exit code 0 for a match, 3 if a query is unsure, 4 if one is not in the catalogue (no_match); 1
-    if a query could not be read (the others are answered). Without a calibration: 0.
+    An index with labels answers with a label too. Exit code 0 for a match, 3 if a query is unsure,
+    4 if one is not in the catalogue (no_match); 1 if a query could not be read (the others are
+    answered). Without a calibration: 0.
 
     Examples:
         surefind search photos.index query.jpg
@@ -92,28 +95,27 @@ def search(
     options: dict[str, Any] = {
         "k": k, "ranking": ranking, "where": where or None, "radius": radius, "expand": expand
     }  # fmt: skip
-    upgrade = sf.Upgrade.of_index(folder)
-    if upgrade is not None and views:
-        raise sf.InvalidArgument(
-            "--views",
-            expected="pictures of one item",
-            got="files of vectors",
-            fix="fuse them in Python: index.search_views(upgrade.embed(vectors))",
-        )
     unread: list[str] = []
     results: list[sf.SearchResult] = []
     with sf.Index.open(folder, engine=engine) as index:
-        index.search(index.items(()).embeddings, **options)  # checks options before any encoding
+        index.check_search(**options)  # before any encoding
         for warning in index.warnings:
             note(f"warning: {warning}")
-        if upgrade is not None:
-            batches = _embed_vectors(upgrade, queries, unread)
-        else:
+        if index.has_model:
             batches = _embed_images(index, queries, unread)
+        elif views:
+            raise sf.InvalidArgument(
+                "--views",
+                expected="pictures of one item",
+                got="files of vectors",
+                fix="fuse them in Python: index.search_views(embeddings)",
+            )
+        else:
+            batches = _embed_vectors(index, queries, unread)
         found = _search(index, batches, options, results, views=views)
         if as_json:
             facts = [finite(result.as_dict()) for result, _ in found]
-            print(json.dumps({"index": str(folder), "results": facts}, allow_nan=False))
+            print(json.dumps(facts, allow_nan=False))
         elif as_csv:
             show = printable_lines if sys.stdout.isatty() else str
             print(",".join(COLUMNS))
@@ -173,16 +175,15 @@ def _embed_images(
             yield names, images, encoded.embeddings
 
 
-def _embed_vectors(
-    upgrade: "sf.Upgrade", files: Sequence[str], unread: list[str]
-) -> "Iterator[Batch]":
+def _embed_vectors(index: "sf.Index", files: Sequence[str], unread: list[str]) -> "Iterator[Batch]":
     """Yield the vectors of files that can be read; the others are printed and counted."""
     from surefind.vectors.reader import read_vectors
 
+    embed = vector_encoder(index)
     for file in files:
         try:
             given = read_vectors(file)
-            embeddings = upgrade.embed(given.values)
+            embeddings = embed(given.values)
         except sf.SurefindError as error:
             _skip(f"{file}: {error.problem}", unread)
             continue
@@ -190,6 +191,14 @@ def _embed_vectors(
         for start in range(0, len(given), BATCH_VECTORS):
             some = slice(start, start + BATCH_VECTORS)
             yield names[some], [None] * len(names[some]), embeddings[some]
+
+
+def vector_encoder(index: "sf.Index") -> "Callable[[Values], sf.Embeddings]":
+    """Return the function that makes embeddings of vectors: an upgrade's, or points."""
+    from surefind.vectors.reader import as_points
+
+    upgrade = sf.Upgrade.of_index(index.folder)
+    return partial(as_points, dim=index.space.dim) if upgrade is None else upgrade.embed
 
 
 def _sources(queries: Sequence[str], unread: list[str]) -> "Iterator[tuple[str, ImageSource]]":
@@ -228,7 +237,11 @@ def _print_footer(
     if calibration is None or all(result.verdict is None for result in results):
         return
     print(printable(f"calibrated: {made_with(calibration)}"))
-    if calibration.guarantee.threshold is not None:
+    if any(result.guaranteed for result in results):
         print(guaranteed(calibration.guarantee))
+    elif calibration.guarantee.threshold is None:
+        print("Not guaranteed: see surefind info.")
+    else:
+        print("Not guaranteed: the guarantee is for plain searches of the index as calibrated.")
     if (change := gallery_change(calibration, len(index))) is not None:
         note(f"warning: {change}")

@@ -1,9 +1,10 @@
 """Calibrate: load labelled queries, search them, fit a calibration."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -11,21 +12,41 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from surefind.confidence.calibration import (
+    LABELS,
     NOVELTY_LEVEL,
+    PRIOR,
     Calibrated,
     Calibration,
     Curve,
     Origin,
+    known_share,
+    label_answers,
     log_var_of,
     quality_of,
 )
-from surefind.confidence.conformal import fit_prediction_set, novelty_of, novelty_values
+from surefind.confidence.class_table import LABEL, ClassTable, is_missing, label_of
+from surefind.confidence.conformal import (
+    PredictionSetRule,
+    chance_of_match,
+    fit_prediction_set,
+    novelty_of,
+    novelty_values,
+)
 from surefind.confidence.copies import copies_among, first_copies
 from surefind.confidence.density import LocalDensity
 from surefind.confidence.drift import check_calibration_data, quantiles_of
-from surefind.confidence.evidence import COLUMNS, Neighbourhood, Numbers, evidence
-from surefind.confidence.guarantee import guarantee_precision
+from surefind.confidence.evidence import COLUMNS, NEIGHBOURS, Neighbourhood, Numbers, evidence
+from surefind.confidence.guarantee import PrecisionGuarantee, guarantee_precision
+from surefind.confidence.label_calibration import LabelData, collect_label_data, fit_labels
+from surefind.confidence.label_model import (
+    KNOWN_COLUMNS,
+    LabelModel,
+    LabelNeighbourhood,
+    known_columns,
+    prior_model,
+)
 from surefind.confidence.labelled_queries import (
+    LEAST_CLASSES,
     LEAST_QUERIES,
     CalibrationData,
     LabelledQueries,
@@ -36,9 +57,8 @@ from surefind.confidence.labelled_queries import (
     classes_of,
     collect_calibration_data,
     is_labelled,
-    is_missing,
 )
-from surefind.confidence.match_model import fit_confidence, folds_of
+from surefind.confidence.match_model import crossfitted, fit_confidence, folds_of
 from surefind.confidence.variance_heads import FEWEST_CLASSES, fit_variance_heads
 from surefind.datasets import read_catalog
 from surefind.embeddings import Embeddings
@@ -54,6 +74,8 @@ from surefind.validation import check_number, check_share, check_whole
 
 STEPS = 150  # of training the variance heads
 MOST_QUERIES = 5000  # larger sets of labelled queries are sampled
+LEAST_LABELLED = 20  # queries with another image of their class; with fewer, the prior answers
+VOTERS = 10  # nearest images whose commonest label is compared with
 _STILL = 1e-6  # a variance with a smaller range was not learned
 
 Progress = Callable[[str, int, int], None]  # stage, done, total
@@ -72,12 +94,14 @@ class CalibrationTargets:
     horizon: int | None = None  # future queries for which it must hold; None: the long run
     miss_rate: float = 0.1  # share of queries that may have no match among the hits to show
     novelty_level: float = NOVELTY_LEVEL  # share of genuine queries that may get no_match
+    unknown_share: float = 0.0  # expected share of queries whose class is not in the index
 
     def __post_init__(self) -> None:
         for name in ("precision", "probability", "miss_rate"):
             check_share(name, getattr(self, name))
-        level = self.novelty_level
-        check_number("novelty_level", level, "a share from 0 to below 1", lambda x: 0 <= x < 1)
+        for name in ("novelty_level", "unknown_share"):
+            share = getattr(self, name)
+            check_number(name, share, "a share from 0 to below 1", lambda x: 0 <= x < 1)
         if self.horizon is not None:
             check_whole("horizon", self.horizon)
 
@@ -85,44 +109,146 @@ class CalibrationTargets:
 def fit_calibration(
     data: CalibrationData, origin: Origin, targets: CalibrationTargets
 ) -> Calibration:
-    """Fit confidence, novelty, guarantee and prediction set, cross-fitted by class."""
+    """Fit confidence without labels of the gallery, cross-fitted by class."""
     check_enough(data)
     names = columns_of(data.neighbourhood)
     model, confidence = fit_confidence(
         data.neighbourhood, data.match, data.fold, names=names, held_out=data.held_out
     )
-    first, curve = confidence[:, 0], curve_of(confidence, data)
+    order = np.argsort(-confidence, axis=1, kind="stable")
+    sure = np.take_along_axis(confidence, order, axis=1)
+    match = np.take_along_axis(data.match, order, axis=1)
+    curve = curve_of(sure[:, 0], match[:, 0], data.match, data.neighbourhood.distance, data.fold)
     return Calibration(
         origin=origin,
         model=model,
-        novelty=novelty_of(novelty_values(data.neighbourhood)[data.has_match]),
-        guarantee=guarantee_precision(
-            first,
-            data.match[:, 0],
-            data.class_codes,
-            precision=targets.precision,
-            probability=targets.probability,
-            horizon=targets.horizon,
-        ),
+        guarantee=_guarantee(sure[:, 0], match[:, 0], data.class_codes, targets),
         prediction_set=fit_prediction_set(
-            confidence, data.match, data.class_codes, miss_rate=targets.miss_rate
+            chance_of_match(sure), match, data.class_codes, miss_rate=targets.miss_rate
         ),
         curve=curve,
-        quality=quality_of(curve, data.neighbourhood),
-        reference_quantiles=quantiles_of(first_hit_columns(data.neighbourhood, names, first)),
+        quality=quality_of(curve, data.neighbourhood.profile),
+        novelty=novelty_of(novelty_values(data.neighbourhood.profile)[data.has_match]),
+        reference_quantiles=quantiles_of(first_hit_columns(data.neighbourhood, names, sure[:, 0])),
         novelty_level=targets.novelty_level,
     )
 
 
-def curve_of(confidence: Numbers, data: CalibrationData) -> Curve:
-    """Cross-fitted confidence of first hits, and of a fit to the distance alone."""
-    _, alone = fit_confidence(data.neighbourhood, data.match, data.fold, names=("distance",))
-    return Curve(
-        tuple(confidence[:, 0].tolist()),
-        tuple(alone[:, 0].tolist()),
-        tuple(data.match[:, 0].tolist()),
-        tuple(data.fold.tolist()),
+def fit_label_calibration(
+    data: LabelData, origin: Origin, targets: CalibrationTargets, prior: LabelModel
+) -> Calibration:
+    """Fit confidence to the labels of the gallery, cross-fitted by class, near the prior."""
+    fitted = fit_labels(data, prior)
+    genuine = label_answers(
+        fitted.each, fitted.model.probabilities(data.near).first, data.near.code
     )
+    among = (genuine.code == data.own[:, None]) & (genuine.code >= 0)
+    # Queries whose class is hidden stand for those of unknown classes, as many as requested.
+    rows, unknown = data.unknown
+    share = targets.unknown_share
+    most = min(len(rows), round(len(data.own) * share / (1 - share)))
+    drawn = np.random.default_rng(0).permutation(len(rows))[:most]
+    near = LabelNeighbourhood.joined([data.near, unknown.at(drawn)])
+    every = np.r_[np.arange(len(data.own)), rows[drawn]]
+    own = np.r_[data.own, np.full(most, -1)]
+    match = (near.code == own[:, None]) & (near.code >= 0)
+    each = np.r_[fitted.each, fitted.unknown_each[drawn]]
+    each *= known_share(np.r_[fitted.log_odds, fitted.unknown_log_odds[drawn]], share)[:, None]
+    answers = label_answers(each, fitted.model.probabilities(near).first, near.code)
+    right = (answers.code[:, 0] == own) & (own >= 0)
+    sure = answers.probability[:, 0]
+    curve = curve_of(sure, right, match, near.distance, data.fold[every])
+    vote = vote_of(near)
+    return Calibration(
+        origin=origin,
+        model=fitted.model,
+        guarantee=_guarantee(sure, right, data.class_codes[every], targets),
+        prediction_set=fit_prediction_set(
+            np.cumsum(genuine.probability, axis=1),
+            among,
+            data.class_codes,
+            miss_rate=targets.miss_rate,
+        ),
+        curve=curve,
+        quality=quality_of(
+            curve, near.distance, (vote.uncertainty, (vote.code == own) & (own >= 0))
+        ),
+        novelty=novelty_of(novelty_values(data.near.distance)[data.has_match]),
+        known=fitted.known,
+        unknown=novelty_of(-fitted.log_odds[data.has_match]),
+        unknown_share=share,
+        reference_quantiles=quantiles_of(label_reference(data.near, sure[: len(data.own)])),
+        novelty_level=targets.novelty_level,
+    )
+
+
+def prior_calibration(origin: Origin, targets: CalibrationTargets) -> Calibration:
+    """Return the calibration that ships with the package; it guarantees nothing."""
+    unknown = PrecisionGuarantee(
+        precision=targets.precision,
+        probability=targets.probability,
+        threshold=None,
+        coverage=0.0,
+        selected=0,
+        right=0,
+        queries=origin.queries,
+        groups=origin.classes,
+        design_effect=1.0,
+        horizon=targets.horizon,
+        queries_needed=None,
+        best=0.0,
+    )
+    level = 1 - targets.miss_rate
+    shown = PredictionSetRule(targets.miss_rate, level, NEIGHBOURS, 0.0, 0, 0, targets.miss_rate)
+    return Calibration(origin, prior_model(), unknown, shown)
+
+
+def _guarantee(
+    confidence: Numbers,
+    right: NDArray[np.bool_],
+    class_codes: NDArray[np.int64],
+    targets: CalibrationTargets,
+) -> PrecisionGuarantee:
+    return guarantee_precision(
+        confidence,
+        right,
+        class_codes,
+        precision=targets.precision,
+        probability=targets.probability,
+        horizon=targets.horizon,
+    )
+
+
+def curve_of(
+    confidence: Numbers,
+    right: NDArray[np.bool_],
+    match: NDArray[np.bool_],
+    distance: Numbers,
+    fold: NDArray[np.int64],
+) -> Curve:
+    """Cross-fitted confidence of first hits, and of a fit to the nearest distance alone."""
+    nearest_right = match[:, 0]
+    logs = novelty_values(distance)[:, None]
+    alone = crossfitted(logs, nearest_right, fold, directions=(-1,))
+    columns = (confidence, right, alone, nearest_right, fold)
+    return Curve(*(tuple(column.tolist()) for column in columns))
+
+
+class Vote(NamedTuple):
+    """The commonest label among the ten nearest images."""
+
+    code: NDArray[np.int64]  # (Q,)
+    uncertainty: Numbers  # (Q,), less its share
+
+
+def vote_of(near: LabelNeighbourhood) -> Vote:
+    """Return the label vote of each query; of equally common labels, that of the nearest."""
+    some = near.code[:, :VOTERS]
+    same = (some[:, :, None] == some[:, None]) & (some >= 0)[:, None]
+    count = same.sum(axis=2)
+    best = count.argmax(axis=1)
+    rows = np.arange(len(some))
+    return Vote(some[rows, best], -count[rows, best] / some.shape[1])
 
 
 def columns_of(neighbourhood: Neighbourhood) -> tuple[str, ...]:
@@ -138,9 +264,14 @@ def columns_of(neighbourhood: Neighbourhood) -> tuple[str, ...]:
 def first_hit_columns(
     neighbourhood: Neighbourhood, names: tuple[str, ...], confidence: Numbers
 ) -> dict[str, Numbers]:
-    """Evidence and confidence of first hits, the reference for drift."""
+    """Evidence of nearest images, and confidence: the reference for drift."""
     first = evidence(neighbourhood, names)[:, 0]
     return dict(zip(names, first.T, strict=True)) | {"confidence": confidence}
+
+
+def label_reference(near: LabelNeighbourhood, confidence: Numbers) -> dict[str, Numbers]:
+    """Evidence of queries, and confidence: the reference for drift."""
+    return dict(zip(KNOWN_COLUMNS, known_columns(near).T, strict=True)) | {"confidence": confidence}
 
 
 def calibrate_engine(
@@ -153,7 +284,7 @@ def calibrate_engine(
     trained_with: frozenset[str] = frozenset(),
     progress: Progress = lambda *_: None,
 ) -> Calibrated:
-    """Search the labelled queries and fit a calibration to the results.
+    """Search the labelled queries and fit a calibration without labels of the gallery.
 
     `trained_with` are hashes of the classes that the model was trained on.
     """
@@ -173,27 +304,107 @@ def calibrate_engine(
         progress=lambda done: progress("searching labelled queries", done, total),
     )
     remarks = check_calibration_data(data.match[:, 0], data.class_codes, has_match=data.has_match)
-    classes = class_hashes(facts["label"] for facts in queries.facts if "label" in facts)
-    if known := len(classes & trained_with):
-        remarks = (
-            f"{known} of the {len(classes)} classes were used to train the model, which is surer "
-            "of them than it will be of others: calibrate with classes it never saw, unless these "
-            "are all",
-            *remarks,
+    remarks = (*_trained_classes(queries, trained_with), *remarks)
+    origin = _origin(engine, source, data.class_codes, data.has_match, remarks)
+    origin = replace(origin, gallery=data.gallery, copies=data.copies)
+    return Calibrated(fit_calibration(data, origin, targets), density, query_variance.heads)
+
+
+def _trained_classes(
+    queries: LabelledQueries, trained_with: frozenset[str], field: str = LABEL
+) -> tuple[str, ...]:
+    """Return a remark if the model was trained with classes of the queries."""
+    classes = class_hashes(str(facts[field]) for facts in queries.facts if field in facts)
+    known = len(classes & trained_with)
+    if not known:
+        return ()
+    return (
+        f"{known} of the {len(classes)} classes were used to train the model, which is surer "
+        "of them than it will be of others: calibrate with classes it never saw, unless these "
+        "are all",
+    )
+
+
+def calibrate_labels(
+    engine: Engine,
+    queries: LabelledQueries | None,
+    table: ClassTable,
+    targets: CalibrationTargets,
+    *,
+    source: str,
+    too_few: str | None = None,
+    trained_with: frozenset[str] = frozenset(),
+    prior: LabelModel | None = None,
+    progress: Progress = lambda *_: None,
+) -> Calibrated:
+    """Search the labelled queries and fit a calibration to the labels of the gallery.
+
+    With too few queries or classes the prior answers, and `too_few` may say why.
+    """
+    data = None
+    if queries is not None:
+        total = len(queries.facts)
+        data = collect_label_data(
+            engine,
+            queries,
+            table,
+            progress=lambda done: progress("searching labelled queries", done, total),
         )
-    origin = Origin(
+        classes = len(np.unique(data.class_codes[data.has_match]))
+        if data.has_match.sum() < LEAST_LABELLED or classes < LEAST_CLASSES:
+            too_few = too_few or (
+                f"{int(data.has_match.sum())} labelled images of {classes} classes have another "
+                f"image of their class, and {LEAST_LABELLED} of {LEAST_CLASSES} are needed"
+            )
+            data = None
+    if queries is None or data is None:
+        remarks = (f"prior calibration of surefind: {too_few or 'no labelled queries'}",)
+        none = np.zeros(0, dtype=np.int64)
+        origin = _origin(engine, source, none, none.astype(bool), remarks)
+        origin = replace(origin, evidence=PRIOR, field=table.field)
+        return Calibrated(prior_calibration(origin, targets), LocalDensity.empty())
+    weaknesses = check_calibration_data(
+        data.right[:, 0], data.class_codes, has_match=data.has_match
+    )
+    weaknesses = (*_trained_classes(queries, trained_with, table.field), *weaknesses)
+    origin = _origin(engine, source, data.class_codes, data.has_match, weaknesses)
+    origin = replace(origin, evidence=LABELS, field=table.field, copies=data.copies)
+    calibration = fit_label_calibration(data, origin, targets, prior or prior_model())
+    return Calibrated(calibration, LocalDensity.empty())
+
+
+def _origin(
+    engine: Engine,
+    source: str,
+    class_codes: NDArray[np.int64],
+    has_match: NDArray[np.bool_],
+    remarks: tuple[str, ...],
+) -> Origin:
+    return Origin(
         fingerprint=str(engine.facts["fingerprint"]),
         ranking=engine.space.ranking,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         source=source,
-        queries=len(data.match),
-        classes=len(np.unique(data.class_codes)),
-        without_match=int((~data.has_match).sum()),
-        gallery=data.gallery,
-        copies=data.copies,
+        queries=len(class_codes),
+        classes=len(np.unique(class_codes)),
+        without_match=int((~has_match).sum()),
+        gallery=engine.count(),
         remarks=remarks,
+        gallery_id=str(engine.facts.get("gallery", "")),
     )
-    return Calibrated(fit_calibration(data, origin, targets), density, query_variance.heads)
+
+
+def targets_of(calibration: Calibration) -> CalibrationTargets:
+    """Return the targets that a calibration was made for."""
+    guarantee = calibration.guarantee
+    return CalibrationTargets(
+        precision=guarantee.precision,
+        probability=guarantee.probability,
+        horizon=guarantee.horizon,
+        miss_rate=calibration.prediction_set.miss_rate,
+        novelty_level=calibration.novelty_level,
+        unknown_share=calibration.unknown_share,
+    )
 
 
 def load_labelled_queries(
@@ -202,28 +413,48 @@ def load_labelled_queries(
     labelled: Catalog | str | Path | Embeddings | None,
     labels: Sequence[object] | None,
     *,
+    field: str = LABEL,
+    without: frozenset[str] = frozenset(),
+    at_least: bool = True,
     seed: int = 0,
     progress: Progress = lambda *_: None,
-) -> tuple[LabelledQueries, str]:
-    """Return labelled queries, and a description of their source.
+) -> tuple[LabelledQueries | None, str, str | None]:
+    """Return labelled queries, a description of their source, and why there are none.
 
     `labelled` is a catalog or a source of one, embeddings (with `labels`), or None for the rows of
-    the index. Images that are in the index are not their own hits; copies of a query are dropped.
+    the index, but those of classes with the hashes `without`. Images that are in the index are not
+    their own hits; copies of a query are dropped. `at_least`: raise if there are too few.
     """
     if labels is not None and not isinstance(labelled, Embeddings):
         expected = "none, unless queries are embeddings"
         raise InvalidArgument("labels", expected=expected, got=str(len(labels)))
     if labelled is None:  # copies are rows of the index, counted by the search
-        return _drop_copies(own_queries(engine, seed=seed))._replace(copies=0), "the index itself"
+        queries = own_queries(engine, seed=seed, field=field, at_least=at_least)
+        hashes = [class_hashes([label_of(facts, field) or ""]) for facts in queries.facts]
+        seen = frozenset[str]().union(*hashes)
+        if seen & without:
+            unseen = np.flatnonzero([not its & without for its in hashes])
+            if not len(unseen):
+                why = f"the model was trained with all of the {len(seen)} classes of the index"
+                return None, "the index itself", why
+            queries = queries.at(unseen)
+        if not len(queries.facts):
+            return None, "the index itself", "no image of the index has a label"
+        return _drop_copies(queries, field, at_least)._replace(copies=0), "the index itself", None
     if isinstance(labelled, Embeddings):
         engine.space.check(labelled)
-        queries = _drop_copies(embedded_queries(labelled, labels, seed=seed))
-        return queries._replace(self_ids=_equal_row_ids(engine, queries.embeddings)), "embeddings"
+        queries = embedded_queries(labelled, labels, seed=seed, field=field, at_least=at_least)
+        if not len(queries.facts):
+            raise _unlabelled(len(labelled))
+        queries = _drop_copies(queries, field, at_least)
+        queries = queries._replace(self_ids=_equal_row_ids(engine, queries.embeddings))
+        return queries, "embeddings", None
     catalog = labelled if isinstance(labelled, Catalog) else read_catalog(labelled)
     if catalog.queries:
         catalog = catalog.select(np.flatnonzero(catalog.queries))
     catalog = catalog.select(_sample_rows(len(catalog), seed))
-    _labelled_rows(catalog.metadata)  # before the work
+    if not len(_labelled_rows(catalog.metadata, field, at_least)[0]):  # before the work
+        raise _unlabelled(len(catalog))
     encoded = encoder().encode_all(
         catalog.files, progress=lambda done: progress("encoding", done, len(catalog))
     )
@@ -233,18 +464,28 @@ def load_labelled_queries(
     names = [inside.get(digest, "") for digest in digests]
     facts = [catalog.metadata[row] for row in kept]
     source = str(labelled.root if isinstance(labelled, Catalog) else labelled)
-    return _drop_copies(_queries(encoded.embeddings, facts, names, digests)), source
+    queries = _queries(encoded.embeddings, facts, names, digests, field=field, at_least=at_least)
+    return _drop_copies(queries, field, at_least), source, None
 
 
-def own_queries(engine: Engine, *, seed: int = 0) -> LabelledQueries:
+def own_queries(
+    engine: Engine, *, seed: int = 0, field: str = LABEL, at_least: bool = True
+) -> LabelledQueries:
     """Labelled rows of the index, as queries to the other rows."""
     keys = np.concatenate([block.keys for block in engine.scan()] or [np.empty(0, np.int64)])
     rows = engine.rows(keys[_sample_rows(len(keys), seed)])
-    return _queries(rows.embeddings, rows.metadata, rows.ids, rows.digests)
+    return _queries(
+        rows.embeddings, rows.metadata, rows.ids, rows.digests, field=field, at_least=at_least
+    )
 
 
 def embedded_queries(
-    query: Embeddings, labels: Sequence[object] | None, *, seed: int = 0
+    query: Embeddings,
+    labels: Sequence[object] | None,
+    *,
+    seed: int = 0,
+    field: str = LABEL,
+    at_least: bool = True,
 ) -> LabelledQueries:
     """Embeddings with labels, as queries that are not in the index."""
     if labels is None or len(labels) != len(query):
@@ -254,8 +495,8 @@ def embedded_queries(
             got="none" if labels is None else str(len(labels)),
         )
     rows = _sample_rows(len(query), seed).tolist()
-    facts = [{} if is_missing(labels[row]) else {"label": str(labels[row])} for row in rows]
-    return _queries(query[rows], facts, [""] * len(rows))
+    facts = [{} if is_missing(labels[row]) else {field: str(labels[row])} for row in rows]
+    return _queries(query[rows], facts, [""] * len(rows), field=field, at_least=at_least)
 
 
 def _queries(
@@ -263,42 +504,52 @@ def _queries(
     facts: Sequence[Metadata],
     self_ids: Sequence[str],
     digests: Sequence[str] = (),
+    *,
+    field: str,
+    at_least: bool,
 ) -> LabelledQueries:
-    known, class_codes = _labelled_rows(facts)
+    known, class_codes = _labelled_rows(facts, field, at_least)
     embeddings = embeddings.detach().to("cpu").to(torch.float32)
     unknown = np.zeros(len(facts), np.int64)
     queries = LabelledQueries(embeddings, facts, self_ids, unknown, digests).at(known)
     return queries._replace(class_codes=class_codes)
 
 
-def _labelled_rows(facts: Sequence[Metadata]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the labelled rows and their class codes; raise InvalidArgument if too few."""
-    known = [row for row, fact in enumerate(facts) if is_labelled(fact)]
-    if not known:
-        raise InvalidArgument(
-            "labelled",
-            expected="queries with labels (or places)",
-            got=f"{len(facts)} without" if facts else "no queries",
-            fix="use a folder with a sub-folder per class, or a table with a label column",
-        )
-    class_codes = classes_of([facts[row] for row in known])
-    check_queries(class_codes)
+def _labelled_rows(
+    facts: Sequence[Metadata], field: str, at_least: bool
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the labelled rows and their class codes; with `at_least` raise if too few."""
+    known = [row for row, fact in enumerate(facts) if is_labelled(fact, field, places=at_least)]
+    if not known and at_least:
+        raise _unlabelled(len(facts))
+    class_codes = classes_of([facts[row] for row in known], field)
+    if at_least:
+        check_queries(class_codes)
     return np.array(known, dtype=np.int64), class_codes
 
 
-def _drop_copies(queries: LabelledQueries) -> LabelledQueries:
+def _unlabelled(queries: int) -> InvalidArgument:
+    return InvalidArgument(
+        "labelled",
+        expected="queries with labels (or places)",
+        got=f"{queries} without" if queries else "no queries",
+        fix="use a folder with a sub-folder per class, or a table with a label column",
+    )
+
+
+def _drop_copies(queries: LabelledQueries, field: str, at_least: bool) -> LabelledQueries:
     """Drop queries that are copies of another."""
-    labels = [str(facts.get("label")) for facts in queries.facts]
-    once = rows_without_copies(queries.embeddings.mean, labels, queries.digests)
+    labels = [str(facts.get(field)) for facts in queries.facts]
+    once = rows_without_copies(queries.embeddings.mean, labels, queries.digests, at_least=at_least)
     return queries.at(once)._replace(copies=len(labels) - len(once))
 
 
 def rows_without_copies(
-    means: Tensor, labels: Sequence[str], digests: Sequence[str] = ()
+    means: Tensor, labels: Sequence[str], digests: Sequence[str] = (), *, at_least: bool = True
 ) -> NDArray[np.int64]:
     """Return rows that are not copies of an earlier one; raise InvalidArgument if too few."""
     once = np.unique(first_copies(means.numpy(), digests, labels=labels))
-    if len(once) < LEAST_QUERIES:
+    if at_least and len(once) < LEAST_QUERIES:
         raise InvalidArgument(
             "labelled",
             expected=f"at least {LEAST_QUERIES} labelled queries that are no copies of another",

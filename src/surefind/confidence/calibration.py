@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,12 +10,15 @@ import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load, save
+from scipy.special import expit  # type: ignore[import-untyped]
 from torch import Tensor
 
 from surefind import metrics
+from surefind.confidence.class_table import LABEL
 from surefind.confidence.conformal import (
     Novelty,
     PredictionSetRule,
+    chance_of_match,
     novelty_values,
     set_size,
     verdicts,
@@ -29,7 +32,14 @@ from surefind.confidence.evidence import (
     collect_neighbourhood,
 )
 from surefind.confidence.guarantee import PrecisionGuarantee
-from surefind.confidence.match_model import ConfidenceModel
+from surefind.confidence.label_model import (
+    CLASS_COLUMNS,
+    QUERY_COLUMNS,
+    LabelModel,
+    LabelNeighbourhood,
+    known_columns,
+)
+from surefind.confidence.match_model import ConfidenceModel, Logistic
 from surefind.confidence.variance_heads import VarianceHeads
 from surefind.embeddings import Embeddings
 from surefind.engines.base import Engine
@@ -39,21 +49,27 @@ from surefind.functional.distance import HitDistances
 from surefind.settings import parse
 from surefind.storage import Documents
 
+LABELS, NEIGHBOURHOODS, PRIOR = "labels", "neighbourhoods", "prior"  # what confidence rests on
+
 
 @dataclass(frozen=True)
 class Quality:
-    """Cross-fitted quality of the confidence of first hits, beside that of distances.
+    """Cross-fitted quality of the confidence of first hits, beside that of other signals.
 
-    AUROCs detect wrong first hits and are averaged over folds (None where no fold has right and
-    wrong ones); ECE is debiased. `baseline_*` are those of the nearest distance.
+    The first hit is the surest one. AUROCs detect wrong first hits and are averaged over folds
+    (None where no fold has right and wrong ones); ECE is debiased. `baseline_*` are those of the
+    nearest distance and the nearest image.
 
     Attributes:
         right: Share of queries whose first hit is a match.
+        nearest_right: The same of the nearest image (R@1).
         floor: Expected ECE of a perfect model with as many queries.
         ratio_auroc: AUROC of d1/d20, which needs no labels.
+        vote_auroc: AUROC of the share of the commonest label among the ten nearest images.
     """
 
     right: float
+    nearest_right: float
     auroc: float | None
     aurc: float
     ece: float
@@ -64,60 +80,83 @@ class Quality:
     floor: float
     baseline_floor: float
     ratio_auroc: float | None
+    vote_auroc: float | None = None
 
 
 @dataclass(frozen=True)
 class Curve:
     """Cross-fitted confidence of each query's first hit, and whether it is right."""
 
-    confidence: tuple[float, ...]
-    baseline: tuple[float, ...]  # from the nearest distance alone
-    right: tuple[bool, ...]
+    confidence: tuple[float, ...] = ()
+    right: tuple[bool, ...] = ()
+    baseline: tuple[float, ...] = ()  # of the nearest image, from its distance alone
+    baseline_right: tuple[bool, ...] = ()
     fold: tuple[int, ...] = ()  # of the cross-fitting
 
 
-def quality_of(curve: Curve, neighbourhood: Neighbourhood) -> Quality:
-    """Quality of a curve, and of the distances of the same queries."""
-    right, fold = torch.tensor(curve.right), torch.tensor(curve.fold)
+def quality_of(
+    curve: Curve, distance: Numbers, vote: tuple[Numbers, NDArray[np.bool_]] | None = None
+) -> Quality:
+    """Quality of a curve, and of the distances (Q, K) of the same queries, ascending.
+
+    `vote` is the uncertainty of a label vote, and whether it is right; (Q,) each.
+    """
+    fold = torch.tensor(curve.fold)
+    right, nearest = (torch.tensor(its) for its in (curve.right, curve.baseline_right))
     own, other = (
         torch.tensor(sure, dtype=torch.float64) for sure in (curve.confidence, curve.baseline)
     )
 
-    def auroc(uncertainty: Numbers) -> float | None:
+    def auroc(uncertainty: Numbers, right: Tensor) -> float | None:
         found = metrics.auroc_within(torch.from_numpy(uncertainty), ~right, fold)
         return None if math.isnan(found) else found
 
     return Quality(
         right=float(right.double().mean()),
-        auroc=auroc(-np.array(curve.confidence)),
+        nearest_right=float(nearest.double().mean()),
+        auroc=auroc(-np.array(curve.confidence), right),
         aurc=metrics.aurc(-own, ~right),
         ece=metrics.debiased_calibration_error(own, right),
         brier=float(metrics.brier_score(own, right).mean()),
-        baseline_auroc=auroc(neighbourhood.distance[:, 0]),
-        baseline_ece=metrics.debiased_calibration_error(other, right),
-        baseline_brier=float(metrics.brier_score(other, right).mean()),
+        baseline_auroc=auroc(distance[:, 0].copy(), nearest),
+        baseline_ece=metrics.debiased_calibration_error(other, nearest),
+        baseline_brier=float(metrics.brier_score(other, nearest).mean()),
         floor=metrics.calibration_floor(own),
         baseline_floor=metrics.calibration_floor(other),
-        ratio_auroc=auroc(distance_ratio(neighbourhood)),
+        ratio_auroc=auroc(distance_ratio(distance), nearest),
+        vote_auroc=None if vote is None else auroc(vote[0], torch.from_numpy(vote[1])),
     )
 
 
-def distance_ratio(neighbourhood: Neighbourhood) -> Numbers:
-    """d1/d20 of squared distances, (Q,); 1 where both are 0."""
-    nearest, farthest = neighbourhood.distance[:, 0], neighbourhood.profile[:, -1]
+def distance_ratio(distance: Numbers) -> Numbers:
+    """First distance over the last, (Q,); 1 where both are 0."""
+    nearest, farthest = distance[:, 0], distance[:, -1]
     return np.divide(nearest, farthest, out=np.ones_like(nearest), where=farthest > 0)
 
 
 NOVELTY_LEVEL = 0.01  # share of genuine queries that get the verdict no_match
 
 
+COMBINED = 199  # queries from which novelty by distance and by class are both used, at 1 %
+LEAST_CONFIDENCE = 0.5  # of a match, whatever the threshold
+
+
+class LabelAnswers(NamedTuple):
+    """Labels of Q queries, most probable first."""
+
+    code: NDArray[np.int64]  # (Q, K), class; -1 where there are fewer
+    probability: Numbers  # (Q, K)
+    size: NDArray[np.int64]  # (Q,), of the conformal set
+
+
 class QueryJudgement(NamedTuple):
     """Confidence, novelty and verdict of Q queries with H hits each."""
 
-    confidence: Numbers  # (Q, H)
+    confidence: Numbers  # (Q, H), in the order of the hits given; NaN without a label
     p_value: Numbers  # (Q,), of novelty
     verdict: list[str]
-    show: NDArray[np.int64]  # (Q,), number of hits to show
+    show: NDArray[np.int64]  # (Q,), number of hits to show, the surest first
+    labels: LabelAnswers | None = None
 
 
 @dataclass(frozen=True)
@@ -134,6 +173,9 @@ class Origin:
     gallery: int  # images
     copies: int = 0  # of queries, left out
     remarks: tuple[str, ...] = ()  # weaknesses of the data
+    evidence: str = NEIGHBOURHOODS  # labels, neighbourhoods, or prior
+    field: str = LABEL  # metadata field of the labels
+    gallery_id: str = ""  # the guarantee holds for no other
 
 
 @dataclass(frozen=True)
@@ -141,27 +183,69 @@ class Calibration:
     """Fitted calibration of an index."""
 
     origin: Origin  # model and data it was made with
-    model: ConfidenceModel  # P(match) from evidence
-    novelty: Novelty  # reference for the novelty p-value
+    model: ConfidenceModel | LabelModel  # P(match) from evidence
     guarantee: PrecisionGuarantee  # of a precision, with its threshold
-    prediction_set: PredictionSetRule  # rule for the number of hits to show
-    quality: Quality  # cross-fitted quality
-    curve: Curve  # cross-fitted confidence of each calibration query
-    reference_quantiles: dict[str, tuple[float, ...]]  # evidence of first hits, for drift
+    prediction_set: PredictionSetRule  # rule for the number of hits or labels to show
+    curve: Curve = Curve()  # cross-fitted confidence of each calibration query
+    quality: Quality | None = None  # cross-fitted quality; None of a prior
+    novelty: Novelty | None = None  # nearest distances, for novelty; None: nothing is novel
+    known: Logistic | None = None  # P(the class is in the gallery), of a label model
+    unknown: Novelty | None = None  # reference of its log odds, for novelty
+    unknown_share: float = 0.0  # expected share of queries whose class is not in the index
+    reference_quantiles: dict[str, tuple[float, ...]] = field(default_factory=dict)  # for drift
     novelty_level: float = NOVELTY_LEVEL  # share of genuine queries that get the verdict no_match
 
+    @property
+    def threshold(self) -> float:
+        """Confidence of a match: guaranteed, or else the requested precision itself."""
+        found = self.guarantee.threshold
+        return max(self.guarantee.precision if found is None else found, LEAST_CONFIDENCE)
+
     def judge(self, neighbourhood: Neighbourhood) -> QueryJudgement:
-        """Return confidence, p-value, verdict and number of hits to show, per query."""
+        """Judge hits by their neighbourhoods, without labels."""
+        assert isinstance(self.model, ConfidenceModel)
         confidence = self.model.confidence(neighbourhood)
-        p_value = self.novelty.p_value(novelty_values(neighbourhood))
-        verdict = verdicts(
-            confidence[:, 0],
-            p_value,
-            threshold=self.guarantee.threshold,
-            novelty_level=self.novelty_level,
-        )
+        best_first = -np.sort(-confidence, axis=1)
+        p_value = self._p_value(novelty_values(neighbourhood.profile))
         return QueryJudgement(
-            confidence, p_value, verdict, set_size(confidence, self.prediction_set.level)
+            confidence,
+            p_value,
+            self._verdicts(best_first[:, 0], p_value),
+            set_size(chance_of_match(best_first), self.prediction_set.level),
+        )
+
+    def judge_labels(self, near: LabelNeighbourhood) -> QueryJudgement:
+        """Judge the labels of the nearest images."""
+        assert isinstance(self.model, LabelModel)
+        found = self.model.probabilities(near)
+        each, p_value = found.each, self._p_value(novelty_values(near.distance))
+        if self.known is not None and self.unknown is not None:
+            log_odds = self.known.log_odds(known_columns(near))
+            each = each * known_share(log_odds, self.unknown_share)[:, None]
+            if self.unknown.queries >= COMBINED:  # novel by either
+                p_value = np.minimum(p_value, self.unknown.p_value(-log_odds))
+                p_value = np.minimum(2 * p_value, 1)
+        answers = label_answers(each, found.first, near.code)
+        rule = self.prediction_set  # not achievable: a set as probable as requested
+        level = 1 - rule.miss_rate if rule.level is None else rule.level
+        among = label_answers(found.each, found.first, near.code).probability
+        size = set_size(np.cumsum(among, axis=1), level)
+        size = np.minimum(size, np.maximum((answers.code >= 0).sum(axis=1), 1))
+        least = np.take_along_axis(answers.probability, size[:, None] - 1, axis=1)
+        return QueryJudgement(
+            each,
+            p_value,
+            self._verdicts(answers.probability[:, 0], p_value),
+            np.asarray((each >= least).sum(axis=1)),
+            answers._replace(size=size),
+        )
+
+    def _p_value(self, novelty: Numbers) -> Numbers:
+        return np.ones(len(novelty)) if self.novelty is None else self.novelty.p_value(novelty)
+
+    def _verdicts(self, confidence: Numbers, p_value: Numbers) -> list[str]:
+        return verdicts(
+            confidence, p_value, threshold=self.threshold, novelty_level=self.novelty_level
         )
 
     def summary(self) -> dict[str, Any]:
@@ -170,10 +254,26 @@ class Calibration:
             "origin": asdict(self.origin),
             "guarantee": asdict(self.guarantee),
             "prediction_set": asdict(self.prediction_set),
-            "quality": asdict(self.quality),
+            "quality": None if self.quality is None else asdict(self.quality),
+            "threshold": self.threshold,
             "novelty_level": self.novelty_level,
             "columns": list(self.model.names),
         }
+
+
+def known_share(log_odds: Numbers, unknown_share: float) -> Numbers:
+    """P(the class is in the gallery), from its log odds at even shares, (Q,)."""
+    if not unknown_share:
+        return np.ones(len(log_odds))
+    return np.asarray(expit(log_odds + np.log((1 - unknown_share) / unknown_share)))
+
+
+def label_answers(each: Numbers, first: NDArray[np.bool_], code: NDArray[np.int64]) -> LabelAnswers:
+    """Sort the classes of the nearest images (Q, K) by probability."""
+    own = np.where(first, np.nan_to_num(each), 0.0)
+    order = np.argsort(np.where(first, -own, np.inf), axis=1, kind="stable")
+    own, first, code = (np.take_along_axis(its, order, axis=1) for its in (own, first, code))
+    return LabelAnswers(np.where(first, code, -1), own, np.ones(len(own), np.int64))
 
 
 LOG_VAR_NEIGHBOURS = 10  # neighbours whose mean log variance is evidence
@@ -213,6 +313,12 @@ class Calibrated:
         )
 
 
+def is_stale(calibration: Calibration, images: int) -> bool:
+    """Whether the gallery changed too much since the calibration."""
+    then = calibration.origin.gallery
+    return abs(images - then) > MOST_CHANGE * then
+
+
 def log_var_of(heads: VarianceHeads | None, vectors: Tensor) -> Numbers:
     """Log variance of vectors (n, D), (n,); 0 without heads."""
     if heads is None:
@@ -222,9 +328,11 @@ def log_var_of(heads: VarianceHeads | None, vectors: Tensor) -> Numbers:
     return log_var.double().numpy()
 
 
-SCHEMA = 1
+SCHEMA = 2
 CALIBRATION = "calibration"  # prefix of the document names
 FACTS, DENSITY, HEADS = (f"{CALIBRATION}.{its}" for its in ("json", "density", "heads"))
+QUERIES = "labelled queries"  # document, kept to calibrate again
+MOST_CHANGE = 0.2  # of the number of images, relative; beyond it a calibration is stale
 REMEDY = "calibrate again: surefind calibrate INDEX DATA"
 
 
@@ -256,7 +364,8 @@ def read_calibration(documents: Documents, *, fingerprint: str, ranking: str) ->
             )
         calibration = parse(Calibration, facts["calibration"], where=str(path))
         check_origin(calibration.origin, fingerprint, ranking)
-        if unknown := set(calibration.model.names) - COLUMNS.keys():
+        known = COLUMNS.keys() | CLASS_COLUMNS.keys() | QUERY_COLUMNS.keys()
+        if unknown := set(calibration.model.names) - known:
             raise InvalidFile(
                 f"{path}: the calibration has evidence that this version does not know: "
                 f"{min(unknown)}"

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.confidence.evidence import Neighbourhood
-
 Values = NDArray[np.float64]
 
 ROUNDING = 1e-12  # sums of shares such as 1/3 are not exact
@@ -17,20 +15,23 @@ VERDICTS = (MATCH, UNSURE, NO_MATCH)
 
 @dataclass(frozen=True)
 class PredictionSetRule:
-    """Number of hits to show so that a match is among them (conformal risk control)."""
+    """How many hits, or labels, to show so that a right one is among them.
 
-    miss_rate: float  # requested bound on queries without a match, averaged over classes
-    level: float | None  # hits are shown until P(match among them) reaches it; None: not achievable
-    most: int  # largest number of hits, K
-    mean_size: float  # mean number of hits shown to the calibration queries
+    Conformal risk control. They are sorted by probability.
+    """
+
+    miss_rate: float  # requested bound on queries without a right one, averaged over classes
+    level: float | None  # shown until P(a right one) reaches it; None: not achievable
+    most: int  # largest number, K
+    mean_size: float  # mean number shown to the calibration queries
     queries: int  # calibration queries
     groups: int  # their classes
-    smallest_achievable_miss_rate: float  # the bound that holds if all K hits are shown
+    smallest_achievable_miss_rate: float  # the bound that holds if all K are shown
 
 
 def fit_prediction_set(
-    confidence: Values,
-    match: NDArray[np.bool_],
+    chance: Values,
+    right: NDArray[np.bool_],
     groups: NDArray[np.generic],
     *,
     miss_rate: float = 0.1,
@@ -40,13 +41,19 @@ def fit_prediction_set(
         (G R(level) + 1) / (G + 1) <= miss_rate,   R = mean over classes of the share of misses
 
     Angelopoulos et al. 2022, with classes as the exchangeable units: the loss of a class is the
-    mean over its queries. A query is missed until the level exceeds P(match) of the hits above its
-    first match, so R is a step function and the smallest level is exact.
+    mean over its queries. A query is missed until the level exceeds the chance of what stands
+    above its first right one, so R is a step function and the smallest level is exact.
+
+    Args:
+        chance: Probability that a right one is among the first k, (Q, K).
+        right: Which are right, (Q, K).
+        groups: Classes of the queries, (Q,).
+        miss_rate: The bound.
     """
     _, codes, sizes = np.unique(groups, return_inverse=True, return_counts=True)
-    before = np.c_[np.full(len(match), -np.inf), _chance(confidence)[:, :-1]]  # the first is shown
-    first = before[np.arange(len(match)), match.argmax(1)]
-    until = np.where(match.any(1), first, np.inf)  # the level up to which no match is shown
+    before = np.c_[np.full(len(right), -np.inf), chance[:, :-1]]  # the first is shown
+    first = before[np.arange(len(right)), right.argmax(1)]
+    until = np.where(right.any(1), first, np.inf)  # the level up to which no right one is shown
     steps = np.unique(until[np.isfinite(until)])
     levels = np.r_[0.0, np.nextafter(steps, np.inf)]  # missed up to a step, and not just above it
     order = np.argsort(until)
@@ -58,28 +65,27 @@ def fit_prediction_set(
     return PredictionSetRule(
         miss_rate=float(miss_rate),
         level=level,
-        most=confidence.shape[1],
-        mean_size=float(set_size(confidence, level).mean()),
-        queries=len(confidence),
+        most=chance.shape[1],
+        mean_size=float(set_size(chance, level).mean()),
+        queries=len(chance),
         groups=len(sizes),
         smallest_achievable_miss_rate=float(risk[-1]),
     )
 
 
-def set_size(confidence: Values, level: float | None) -> NDArray[np.int64]:
-    """Number of hits to show to each query, (Q,).
+def set_size(chance: Values, level: float | None) -> NDArray[np.int64]:
+    """Number to show to each query, (Q,): the smallest k whose chance reaches the level.
 
-    The first k, k the smallest with 1 - prod_{j <= k} (1 - confidence_j) >= level; all of them
-    where that is not reached, or where there is no level.
+    All of them where that is not reached, or where there is no level.
     """
-    most = confidence.shape[1]
+    most = chance.shape[1]
     if level is None:
-        return np.full(len(confidence), most)
-    return np.asarray(np.minimum((_chance(confidence) < level).sum(1) + 1, most), np.int64)
+        return np.full(len(chance), most)
+    return np.asarray(np.minimum((chance < level).sum(1) + 1, most), np.int64)
 
 
-def _chance(confidence: Values) -> Values:
-    """Probability of a match among the first k hits, (Q, K)."""
+def chance_of_match(confidence: Values) -> Values:
+    """Probability of a match among the first k hits, (Q, K): 1 - prod_{j <= k} (1 - p_j)."""
     return np.asarray(1 - np.cumprod(1 - confidence, axis=1))
 
 
@@ -115,20 +121,19 @@ def _kept_places(queries: int, kept: int) -> NDArray[np.int64]:
     return np.asarray(np.linspace(0, queries - 1, kept).round(), np.int64)
 
 
-def novelty_values(neighbourhood: Neighbourhood) -> Values:
-    """Novelty of each query: the logarithm of its nearest distance, (Q,)."""
-    nearest = neighbourhood.profile[:, 0]
-    least = np.maximum(neighbourhood.profile[:, -1] * 1e-6, np.finfo(np.float64).tiny)
-    return np.log(np.maximum(nearest, least))
+def novelty_values(distance: Values) -> Values:
+    """Novelty of each query: the logarithm of the first of its distances (Q, K), ascending."""
+    least = np.maximum(distance[:, -1] * 1e-6, np.finfo(np.float64).tiny)
+    return np.log(np.maximum(distance[:, 0], least))
 
 
 def verdicts(
-    confidence: Values, p_value: Values, *, threshold: float | None, novelty_level: float
+    confidence: Values, p_value: Values, *, threshold: float, novelty_level: float
 ) -> list[str]:
-    """Return match, unsure or no_match per query, from its first hit and its novelty p-value.
+    """Return match, unsure or no_match per query, from its surest hit and its novelty p-value.
 
-    `no_match` if p <= `novelty_level`. Without a threshold there is no guarantee, hence no match.
+    `no_match` if p <= `novelty_level`.
     """
-    sure = confidence >= (np.inf if threshold is None else threshold)
     no_match = p_value <= novelty_level
-    return np.where(no_match, NO_MATCH, np.where(sure, MATCH, UNSURE)).tolist()  # type: ignore[no-any-return]
+    sure = np.where(confidence >= threshold, MATCH, UNSURE)
+    return np.where(no_match, NO_MATCH, sure).tolist()  # type: ignore[no-any-return]

@@ -1,20 +1,32 @@
 """Sentences for people: what a calibration guarantees, and what a verdict means."""
 
 import math
+from collections.abc import Sequence
 
-from surefind.confidence.calibration import Calibration, Quality
-from surefind.confidence.conformal import MATCH, NO_MATCH, PredictionSetRule
+from surefind.confidence.calibration import (
+    LABELS,
+    LEAST_CONFIDENCE,
+    NEIGHBOURHOODS,
+    PRIOR,
+    Calibration,
+    Quality,
+    is_stale,
+)
+from surefind.confidence.conformal import MATCH, NO_MATCH
 from surefind.confidence.guarantee import PrecisionGuarantee
 
-GALLERY_CHANGE = 0.25  # relative change of the gallery size from which a calibration is outdated
+BY = {LABELS: "labels of the index", NEIGHBOURHOODS: "neighbourhoods"}
+PRIOR_NAME = "prior calibration of surefind, not fitted to this index"
 
 
 def made_with(calibration: Calibration) -> str:
     """Date of the calibration, and its labelled queries."""
     origin = calibration.origin
+    if origin.evidence == PRIOR:
+        return PRIOR_NAME
     return (
         f"{origin.created[:10]}, {origin.queries:,} queries of {origin.classes:,} classes "
-        f"({origin.source})"
+        f"({origin.source}), by {BY[origin.evidence]}"
     )
 
 
@@ -30,44 +42,59 @@ def copies_left_out(calibration: Calibration) -> str | None:
 def guaranteed(guarantee: PrecisionGuarantee) -> str:
     """The guaranteed precision and its threshold, or why there is none."""
     if guarantee.threshold is None:
+        fallback = f'a result is called "match" from a confidence of {_fallback(guarantee)}.'
+        if not guarantee.queries:
+            return f"Nothing is guaranteed without labelled queries of this index: {fallback}"
         best = "no lower precision can be guaranteed either"
         if guarantee.best:
-            best = f"the highest precision they support is about {guarantee.best:g}"
+            best = f"the highest precision they support is about {percent(guarantee.best)}"
         more = "more queries like these would hardly help: too many of the surest hits are wrong"
         if guarantee.queries_needed is not None:
             more = f"about {guarantee.queries_needed:,} queries would be enough"
         return (
-            f"Cannot guarantee a precision of {guarantee.precision:g} from {guarantee.queries:,} "
-            f"queries of {guarantee.groups:,} classes: {best}; {more}. "
-            'Confidence is shown, but no result is called "match".'
+            f"Cannot guarantee a precision of {percent(guarantee.precision)} from "
+            f"{guarantee.queries:,} queries of {guarantee.groups:,} classes: {best}; {more}. "
+            f"Not guaranteed: {fallback}"
         )
     horizon, threshold = guarantee.horizon, guarantee.threshold
     among = "" if horizon is None else f" among the next {horizon:,} queries"
+    least = f" (a match needs {LEAST_CONFIDENCE:g})" if threshold < LEAST_CONFIDENCE else ""
     return (
         f"Guarantee ({percent(guarantee.probability)} probability): at least "
         f'{percent(guarantee.precision)} of results called "match"{among} are correct. '
-        f"Threshold: confidence {'>0.99' if threshold >= 0.995 else f'{threshold:.2f}'}; "
+        f"Threshold: confidence {'>0.99' if threshold >= 0.995 else f'{threshold:.2f}'}{least}; "
         f"it answers {measured(guarantee.coverage)} of queries."
     )
 
 
-def shown(rule: PredictionSetRule) -> str:
-    """How many hits to show so that a match is among them often enough."""
+def _fallback(guarantee: PrecisionGuarantee) -> str:
+    return percent(max(guarantee.precision, LEAST_CONFIDENCE))
+
+
+def shown(calibration: Calibration) -> str:
+    """How many hits or labels to show so that a right one is among them often enough."""
+    rule = calibration.prediction_set
+    what = "hits" if calibration.origin.evidence == NEIGHBOURHOODS else "labels"
+    if not rule.queries:
+        return f"The {what} to show add up to a probability of {percent(1 - rule.miss_rate)}."
     if rule.level is None:
         possible = math.ceil(100 * rule.smallest_achievable_miss_rate - 1e-9)
         return (
-            f"The top {rule.most} hits contain a match for only {100 - possible} % of queries. "
+            f"The top {rule.most} {what} contain a match for only {100 - possible} % of queries. "
             f"Use `--miss {possible / 100:g}`, or label more classes."
         )
     return (
-        f"The hits to show contain a match for at least {percent(1 - rule.miss_rate)} of queries "
-        f"(averaged over classes): {rule.mean_size:.1f} of {rule.most} hits on average."
+        f"The {what} to show contain a match for at least {percent(1 - rule.miss_rate)} of queries "
+        f"(averaged over classes): {rule.mean_size:.1f} of {rule.most} {what} on average."
     )
 
 
 def no_match_rule(calibration: Calibration) -> str:
     """How often a genuine query is flagged as not in the catalogue."""
-    level, known = calibration.novelty_level, calibration.novelty.queries
+    level = calibration.novelty_level
+    if calibration.novelty is None:
+        return "No query is flagged as not in the catalogue: that needs labelled queries."
+    known = calibration.novelty.queries
     if not level:
         return "No query is flagged as not in the catalogue: the novelty level is 0."
     if level * (known + 1) < 1:
@@ -78,24 +105,26 @@ def no_match_rule(calibration: Calibration) -> str:
     return f"At most {percent(level)} of genuine queries will be flagged as not in the catalogue."
 
 
-def found_quality(quality: Quality) -> str:
-    """Quality of the confidence on held-out classes, beside that of distances."""
+def found_quality(quality: Quality | None) -> str:
+    """Quality of the confidence on held-out classes, beside that of other signals."""
+    if quality is None:
+        return "not measured"
+    vote = "" if quality.vote_auroc is None else f", label vote {digits(quality.vote_auroc)}"
     return (
         f"AUROC of a wrong first hit {digits(quality.auroc)} (nearest distance "
-        f"{digits(quality.baseline_auroc)}, d₁/d₂₀ {digits(quality.ratio_auroc)}); "
+        f"{digits(quality.baseline_auroc)}, d₁/d₂₀ {digits(quality.ratio_auroc)}{vote}); "
         f"ECE {digits(quality.ece)} (of a perfect model {digits(quality.floor)})"
     )
 
 
 def gallery_change(calibration: Calibration, images: int) -> str | None:
-    """Warning if the size of the gallery changed much since the calibration."""
-    then = calibration.origin.gallery
-    change = images / then - 1
-    if abs(change) <= GALLERY_CHANGE:
+    """Warning if the size of the gallery changed too much since the calibration."""
+    if not is_stale(calibration, images):
         return None
+    then = calibration.origin.gallery
     return (
-        f"the gallery has {images:,} images and had {then:,} when calibrated ({change:+.0%}): "
-        "calibrate again"
+        f"stale: the gallery has {images:,} images and had {then:,} when calibrated; nothing is "
+        "guaranteed now: surefind calibrate INDEX --again"
     )
 
 
@@ -105,13 +134,27 @@ def meaning(
     """Explanation that follows the verdict."""
     if verdict == NO_MATCH:
         rarely = measured(novelty_p_value or 0.0)
-        return f"only {rarely} of genuine queries are as far from the indexed images"
-    if verdict == MATCH:
-        return "the confidence of the first hit reaches the threshold"
+        return f"only {rarely} of genuine queries look as unlike the indexed images"
+    threshold = "" if calibration is None else f" ({sure(calibration.threshold)})"
     if calibration is not None and calibration.guarantee.threshold is None:
-        return "no precision could be guaranteed, so no result is called a match"
-    threshold = "" if calibration is None else f" ({sure(calibration.guarantee.threshold)})"
-    return f"the confidence of the first hit is below the threshold{threshold}"
+        threshold += ", which guarantees nothing"
+    if verdict == MATCH:
+        return f"the confidence reaches the threshold{threshold}"
+    return f"the confidence is below the threshold{threshold}"
+
+
+def answer_of(
+    label: str | None, confidence: float | None, label_set: Sequence[str], verdict: str | None
+) -> str | None:
+    """The label, or the labels that it is one of; None without labels."""
+    if label is None or confidence is None or verdict is None:
+        return None
+    if verdict == NO_MATCH:
+        return "none that is known here"
+    answer = f"{label}, {whole_percent(confidence)}"
+    if verdict == MATCH or len(label_set) < 2:
+        return answer
+    return f"{answer}; or {', '.join(label_set[1:5])}{', …' if len(label_set) > 5 else ''}"
 
 
 def confidence_of(verdict: str | None, confidence: float | None) -> str:
@@ -125,6 +168,8 @@ def how_many_to_look_at(
 ) -> str | None:
     """Advice to check the first `show` hits, of which `listed` are shown; None for one hit."""
     if calibration is None or calibration.prediction_set.level is None:
+        return None
+    if calibration.origin.evidence != NEIGHBOURHOODS:  # the set of labels says it
         return None
     if show is None or show < 2 or verdict == NO_MATCH:
         return None
@@ -164,6 +209,17 @@ def percent(share: float) -> str:
     ('90 %', '99.95 %', '90 %')
     """
     return f"{100 * share:g} %"
+
+
+def whole_percent(share: float) -> str:
+    """Probability in per cent without decimals, never rounded to 0 or 100.
+
+    >>> whole_percent(0.412), whole_percent(0.999), whole_percent(0.001)
+    ('41 %', '> 99 %', '< 1 %')
+    """
+    if share < 0.005:
+        return "< 1 %"
+    return "> 99 %" if share >= 0.995 and share < 1 else f"{100 * share:.0f} %"
 
 
 def measured(share: float) -> str:

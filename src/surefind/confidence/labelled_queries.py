@@ -1,5 +1,6 @@
 """Search an index with labelled queries: their neighbourhoods, and which hits are matches."""
 
+import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -7,9 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors.torch import load, save
 from scipy.spatial import cKDTree  # type: ignore[import-untyped]
 
 from surefind.confidence.calibration import LOG_VAR_NEIGHBOURS, log_var_of
+from surefind.confidence.class_table import LABEL, label_of
 from surefind.confidence.copies import copies_among, nearest_others
 from surefind.confidence.density import LocalDensity, distances_to_others, known_density
 from surefind.confidence.evidence import (
@@ -21,7 +24,7 @@ from surefind.confidence.evidence import (
 )
 from surefind.confidence.match_model import folds_of
 from surefind.confidence.variance_heads import VarianceHeads
-from surefind.embeddings import Embeddings
+from surefind.embeddings import FAMILIES, Embeddings
 from surefind.engines.base import Engine, Keys
 from surefind.engines.filters import Metadata
 from surefind.engines.knn import Nearest
@@ -37,20 +40,15 @@ QUERIES_AT_ONCE = 256
 Flags = NDArray[np.bool_]
 
 
-def is_labelled(facts: Metadata) -> bool:
-    """Whether there is a label or a place."""
-    return "label" in facts or _has_place(facts)
-
-
-def is_missing(label: object) -> bool:
-    """Whether a label is None, NaN or empty."""
-    return label is None or label == "" or label != label
+def is_labelled(facts: Metadata, field: str = LABEL, *, places: bool = True) -> bool:
+    """Whether there is a label or, if `places` count, a place."""
+    return label_of(facts, field) is not None or (places and _has_place(facts))
 
 
 def matching(query: Metadata, rows: Sequence[Metadata]) -> Flags:
     """Return which rows match the query, (n,)."""
-    if "label" in query:
-        return np.array([_label(row) == _label(query) for row in rows], dtype=bool)
+    if (own := label_of(query)) is not None:
+        return np.array([label_of(row) == own for row in rows], dtype=bool)
     here = _place(query)
     return np.array([np.linalg.norm(_place(row) - here) <= RADIUS for row in rows], dtype=bool)
 
@@ -62,27 +60,23 @@ def queries_with_match(
 
     `left_out` (Q,) is the number of matching rows that are the query or its copies.
     """
-    counts = Counter(map(_label, gallery))
+    counts = Counter(map(label_of, gallery))
     tree = cKDTree(np.array([_place(row) for row in gallery if _has_place(row)]).reshape(-1, 3))
     found = [
-        counts[_label(query)]
-        if "label" in query
+        counts[own]
+        if (own := label_of(query)) is not None
         else tree.query_ball_point(_place(query), RADIUS, return_length=True)
         for query in queries
     ]
     return np.asarray(np.array(found) > left_out)
 
 
-def classes_of(queries: Sequence[Metadata]) -> NDArray[np.int64]:
+def classes_of(queries: Sequence[Metadata], field: str = LABEL) -> NDArray[np.int64]:
     """Class codes of the labels; without labels each query is a class of its own."""
-    if all("label" in facts for facts in queries):
-        return np.unique([str(facts["label"]) for facts in queries], return_inverse=True)[1]
-    return np.arange(len(queries))
-
-
-def _label(facts: Metadata) -> str | None:
-    """Label as text: 3 in a table equals "3" of a folder."""
-    return str(facts["label"]) if "label" in facts else None
+    labels = [label_of(facts, field) for facts in queries]
+    if None in labels:
+        return np.arange(len(queries))
+    return np.unique(np.array(labels, dtype=str), return_inverse=True)[1]
 
 
 def _has_place(facts: Metadata) -> bool:
@@ -158,6 +152,44 @@ class LabelledQueries(NamedTuple):
             class_codes=self.class_codes[rows],
             digests=[self.digests[row] for row in rows] if len(self.digests) else (),
         )
+
+
+def queries_to_bytes(queries: LabelledQueries, source: str) -> bytes:
+    """Serialise queries, to calibrate again with them."""
+    facts = {
+        "family": queries.embeddings.family,
+        "source": source,
+        "facts": [dict(one) for one in queries.facts],
+        "self_ids": list(queries.self_ids),
+        "digests": list(queries.digests),
+        "copies": queries.copies,
+    }
+    return save(
+        {
+            "mean": queries.embeddings.mean.contiguous(),
+            "spread": queries.embeddings.spread.contiguous(),
+            "class_codes": torch.from_numpy(queries.class_codes),
+            "facts": torch.frombuffer(bytearray(json.dumps(facts).encode()), dtype=torch.uint8),
+        }
+    )
+
+
+def read_queries(content: bytes | None) -> tuple[LabelledQueries, str] | None:
+    """Return what `queries_to_bytes` wrote and the source of the queries; None of nothing."""
+    if content is None:
+        return None
+    tensors = load(content)
+    facts = json.loads(tensors["facts"].numpy().tobytes())
+    embeddings = FAMILIES[facts["family"]](*[tensors["mean"], tensors["spread"]])
+    queries = LabelledQueries(
+        embeddings,
+        facts["facts"],
+        facts["self_ids"],
+        tensors["class_codes"].numpy(),
+        facts["digests"],
+        facts["copies"],
+    )
+    return queries, facts["source"]
 
 
 class QueryVariance(NamedTuple):
@@ -257,8 +289,8 @@ def _collect_batch(
     by all heads and by those of each fold, (1 + F, Q, 2); matches (Q, H); number of matching rows
     left out, (Q,); number of copies left out.
     """
-    rows = _RowCache(engine)
-    near, copies = _nearest_without_copies(engine, every.at(batch), rows)
+    rows = RowCache(engine)
+    near, copies = nearest_without_copies(engine, every.at(batch), rows, NEIGHBOURS)
     enough = np.flatnonzero(near.found >= NEIGHBOURS)
     if not len(enough):
         return []
@@ -299,10 +331,10 @@ def _collect_batch(
     return [(batch, neighbourhood, log_vars, np.array(match), np.maximum(left_out, inside), others)]
 
 
-def _nearest_without_copies(
-    engine: Engine, queries: LabelledQueries, rows: "_RowCache"
+def nearest_without_copies(
+    engine: Engine, queries: LabelledQueries, rows: "RowCache", k: int, field: str = LABEL
 ) -> tuple[Nearest, list[Keys]]:
-    """Return the nearest rows of each query without its copies, and the keys of the copies."""
+    """Return the k nearest rows of each query without its copies, and the keys of the copies."""
     means = queries.embeddings.mean.double().numpy()
 
     def left_out(some: NDArray[np.int64], near: Nearest) -> Flags:
@@ -313,17 +345,17 @@ def _nearest_without_copies(
             hits = rows.read(near.keys[number, : near.found[number]])
             for place, (name, digest, facts) in enumerate(hits):
                 same = out[number, place] or (digest == own != "")
-                labels = {_label(queries.facts[query]), _label(facts)} - {None}
+                labels = {label_of(queries.facts[query], field), label_of(facts, field)} - {None}
                 out[number, place] = name == queries.self_ids[query] or (same and len(labels) < 2)
         return out
 
-    return nearest_others(engine, queries.embeddings, NEIGHBOURS, left_out)
+    return nearest_others(engine, queries.embeddings, k, left_out)
 
 
 def _neighbour_log_var(
     engine: Engine,
     near: Nearest,
-    rows: "_RowCache",
+    rows: "RowCache",
     heads: VarianceHeads | None,
     log_var_by_id: dict[str, float],
 ) -> Numbers:
@@ -338,8 +370,8 @@ def _neighbour_log_var(
     return np.asarray(log_var[place.reshape(near.keys.shape)].mean(axis=1))
 
 
-class _RowCache:
-    """Rows of an engine, each read once per batch."""
+class RowCache:
+    """Rows of an engine, each read once."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine

@@ -14,8 +14,10 @@ from surefind.confidence.evidence import COLUMNS, Neighbourhood, Numbers, eviden
 FOLDS = 5
 PENALTY = 10.0  # on squared weights of standardised columns
 EDGE = 1e-4  # confidence is clipped to [EDGE, 1 - EDGE]
+_STEP = 1e-6  # times a difference: it keeps the order of hits, and changes nothing else
 _STILL = 1e-9  # standard deviation below which a column is constant
-_FIRST, _LATER = slice(0, 1), slice(1, None)  # hits: the first has a model of its own
+ALLOWED = {1: (0, None), -1: (None, 0), 0: (None, None)}  # weights, by direction
+_HITS = (slice(0, 1), slice(1, None))  # the nearest has a model of its own
 
 
 def folds_of(groups: NDArray[np.generic]) -> NDArray[np.int64]:
@@ -40,11 +42,14 @@ class Logistic:
     weights: tuple[float, ...]
     bias: float
 
+    def log_odds(self, columns: Numbers) -> Numbers:
+        """Log odds for columns (..., F)."""
+        standard = (columns - np.array(self.centre)) / np.array(self.scale)
+        return np.asarray(self.bias + standard @ np.array(self.weights))
+
     def probability(self, columns: Numbers) -> Numbers:
         """Probability for columns (..., F)."""
-        standard = (columns - np.array(self.centre)) / np.array(self.scale)
-        probability: Numbers = expit(self.bias + standard @ np.array(self.weights))
-        return probability
+        return np.asarray(expit(self.log_odds(columns)))
 
 
 def fit_logistic(
@@ -73,9 +78,8 @@ def fit_logistic(
         total = np.logaddexp(0, -z).sum() + penalty / 2 * weights @ weights
         return float(total), np.append(pull @ standard + penalty * weights, pull.sum())
 
-    allowed = {1: (0, None), -1: (None, 0), 0: (None, None)}
     bounds = [
-        allowed[way] if moves else (0, 0) for way, moves in zip(directions, varies, strict=True)
+        ALLOWED[way] if moves else (0, 0) for way, moves in zip(directions, varies, strict=True)
     ]
     bounds.append((None, None))  # of the bias
     start = np.zeros(len(bounds))
@@ -86,6 +90,23 @@ def fit_logistic(
         weights=tuple(found[:-1].tolist()),
         bias=float(found[-1]),
     )
+
+
+def crossfitted(
+    columns: Numbers,
+    match: NDArray[np.bool_],
+    fold: NDArray[np.int64],
+    *,
+    directions: Sequence[int],
+) -> Numbers:
+    """Probability of each row of columns (N, F) by a logistic model of the other folds, (N,)."""
+    found = np.empty(len(match))
+    for number in range(int(fold.max()) + 1):
+        judged = fold == number
+        rest = ~judged if judged.any() and not judged.all() else np.ones(len(fold), dtype=bool)
+        fitted = fit_logistic(columns[rest], match[rest], directions=directions)
+        found[judged] = fitted.probability(columns[judged])
+    return np.clip(found, EDGE, 1 - EDGE)
 
 
 @dataclass(frozen=True)
@@ -128,24 +149,24 @@ def _logit(probability: Numbers) -> Numbers:
 
 @dataclass(frozen=True)
 class ConfidenceModel:
-    """One recalibrated logistic model for the first hit and one for later hits."""
+    """One recalibrated logistic model for the nearest hit and one for later hits.
+
+    The surest of many hits is right less often than its own probability says: it has a
+    recalibration of its own, and no other hit exceeds it.
+    """
 
     names: tuple[str, ...]  # of the columns
     first: Logistic
     later: Logistic
     first_map: Recalibration
     later_map: Recalibration
+    surest_map: Recalibration
 
     def confidence(self, neighbourhood: Neighbourhood) -> Numbers:
         """Return P(match) of every hit, (Q, H)."""
         columns = evidence(neighbourhood, self.names)
-        return np.concatenate(
-            [
-                self.first_map(self.first.probability(columns[:, _FIRST])),
-                self.later_map(self.later.probability(columns[:, _LATER])),
-            ],
-            axis=1,
-        )
+        probability = _of_hits((self.first, self.later), columns)
+        return _limited(_mapped((self.first_map, self.later_map), probability), self.surest_map)
 
 
 def fit_confidence(
@@ -156,7 +177,10 @@ def fit_confidence(
     names: Sequence[str],
     held_out: Sequence[Neighbourhood] = (),
 ) -> tuple[ConfidenceModel, Numbers]:
-    """Fit a confidence model to labelled hits.
+    """Fit a confidence model to labelled hits (nested cross-validation).
+
+    Recalibrations are fitted to out-of-fold probabilities. Those that judge fold k use only models
+    that never saw k.
 
     Args:
         neighbourhood: Q queries with H hits each.
@@ -173,37 +197,50 @@ def fit_confidence(
     columns = evidence(neighbourhood, names)
     without = [evidence(its, names) for its in held_out] or [columns] * (int(fold.max()) + 1)
     directions = [COLUMNS[name].direction for name in names]
-    (first, first_map, sure), (later, later_map, less_sure) = (
-        _fit_hits(
-            columns[:, hits], [its[:, hits] for its in without], match[:, hits], fold, directions
-        )
-        for hits in (_FIRST, _LATER)
-    )
-    model = ConfidenceModel(tuple(names), first, later, first_map, later_map)
-    return model, np.concatenate([sure, less_sure], axis=1)
+    probability, crossfitted = np.empty(match.shape), np.empty(match.shape)
+    for k, its in enumerate(without):
+        own = fold == k
+        inner = np.empty(match.shape)  # by a model that saw neither k nor the fold of the query
+        for j in range(len(without)):
+            rest = (fold != j) & ~own
+            fitted = _fit_hits(its[rest], match[rest], directions)
+            inner[fold == j] = _of_hits(fitted, its[fold == j])
+        *maps, surest = _fit_maps(inner[~own], match[~own])
+        probability[own] = inner[own]
+        crossfitted[own] = _limited(_mapped(maps, inner[own]), surest)
+    first, later = _fit_hits(columns, match, directions)
+    first_map, later_map, surest_map = _fit_maps(probability, match)
+    model = ConfidenceModel(tuple(names), first, later, first_map, later_map, surest_map)
+    return model, crossfitted
 
 
 def _fit_hits(
-    columns: Numbers,
-    held_out: Sequence[Numbers],
-    match: NDArray[np.bool_],
-    fold: NDArray[np.int64],
-    directions: Sequence[int],
-) -> tuple[Logistic, Recalibration, Numbers]:
-    """Fit a logistic model and its recalibration, and cross-fit both (nested cross-validation).
+    columns: Numbers, match: NDArray[np.bool_], directions: Sequence[int]
+) -> list[Logistic]:
+    """Fit the models of the nearest hit and of later ones to columns (Q, H, F)."""
+    return [fit_logistic(columns[:, hits], match[:, hits], directions=directions) for hits in _HITS]
 
-    A recalibration is fitted to out-of-fold probabilities. The one that judges fold k uses only
-    models that never saw k.
-    """
-    probability, crossfitted = np.empty(match.shape), np.empty(match.shape)
-    for k, its in enumerate(held_out):
-        own = fold == k
-        inner = np.empty(match.shape)  # by a model that saw neither k nor the fold of the query
-        for j in range(len(held_out)):
-            rest = (fold != j) & ~own
-            fitted = fit_logistic(its[rest], match[rest], directions=directions)
-            inner[fold == j] = fitted.probability(its[fold == j])
-        nested = fit_recalibration(inner[~own], match[~own])
-        probability[own], crossfitted[own] = inner[own], nested(inner[own])
-    whole = fit_logistic(columns, match, directions=directions)
-    return whole, fit_recalibration(probability, match), crossfitted
+
+def _of_hits(models: Sequence[Logistic], columns: Numbers) -> Numbers:
+    parts = zip(models, _HITS, strict=True)
+    return np.concatenate([its.probability(columns[:, hits]) for its, hits in parts], axis=1)
+
+
+def _fit_maps(probability: Numbers, match: NDArray[np.bool_]) -> list[Recalibration]:
+    """Fit the recalibrations of the nearest hit, of later ones, and of the surest."""
+    maps = [fit_recalibration(probability[:, hits], match[:, hits]) for hits in _HITS]
+    confidence, rows = _mapped(maps, probability), np.arange(len(match))
+    surest = confidence.argmax(axis=1)
+    return [*maps, fit_recalibration(confidence[rows, surest], match[rows, surest])]
+
+
+def _mapped(maps: Sequence[Recalibration], probability: Numbers) -> Numbers:
+    parts = zip(maps, _HITS, strict=True)
+    return np.concatenate([its(probability[:, hits]) for its, hits in parts], axis=1)
+
+
+def _limited(confidence: Numbers, surest: Recalibration) -> Numbers:
+    """Recalibrate the surest hit of each query; the others stay in order behind it."""
+    most = confidence.max(axis=1, keepdims=True)
+    limit = surest(most) - _STEP * (most - confidence)
+    return np.asarray(np.where(confidence < most, np.minimum(confidence, limit), limit))

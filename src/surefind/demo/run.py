@@ -353,6 +353,7 @@ class _Demo:
                     np.savez(written, vectors=vectors.numpy(), labels=labels, ids=ids)
             upgrade = sf.Upgrade.load(model).calibration
             quality = upgrade.quality
+            assert quality is not None
             stage.figure = (
                 f"AUROC of wrong first hits {digits(quality.baseline_auroc)} by distance, "
                 f"{digits(quality.auroc)} by confidence"

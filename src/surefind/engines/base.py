@@ -177,6 +177,13 @@ class Engine(Protocol):
         """Description given at creation; JSON, never changed."""
 
     @property
+    def revision(self) -> tuple[str, int]:
+        """Identity of the index and a number that grows with every change of its rows.
+
+        On Milvus, which counts no changes, the number of rows.
+        """
+
+    @property
     def exact(self) -> bool:
         """Whether searches are exhaustive."""
 

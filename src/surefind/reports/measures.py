@@ -173,7 +173,7 @@ def _of_own(scored: Scored, ks: Sequence[int]) -> Statistics:
         statistics["precision", str(k)] = _mean(metrics.precision_at_k(scored.hits, k))
         if "query_var" in scored.signals:  # the paper takes it for a confidence
             for definition in BY_VARIANCE:
-                statistics[definition, str(k)] = _weighted(
+                statistics[definition, str(k)] = weighted(
                     metrics.expected_calibration_error,
                     scored.signals["query_var"],
                     precision,
@@ -186,12 +186,12 @@ def _of_own(scored: Scored, ks: Sequence[int]) -> Statistics:
     for name, signal in scored.signals.items():
         statistics |= _of_signal(name, signal, right)
         if _vary(signal, error):
-            statistics[name, "spearman"] = _weighted(metrics.spearman, signal, error)
+            statistics[name, "spearman"] = weighted(metrics.spearman, signal, error)
         if scored.difficulty is not None and _vary(signal, scored.difficulty):
-            statistics[name, "difficulty"] = _weighted(metrics.spearman, signal, scored.difficulty)
+            statistics[name, "difficulty"] = weighted(metrics.spearman, signal, scored.difficulty)
     for name, probability in scored.probability.items():
         ece = metrics.expected_calibration_error
-        statistics[name, "ece"] = _weighted(
+        statistics[name, "ece"] = weighted(
             ece, probability, right.double(), definition="probability"
         )
         statistics[name, "brier"] = _mean(metrics.brier_score(probability, right))
@@ -216,8 +216,8 @@ def _of_signal(name: str, signal: Tensor, right: Tensor) -> Statistics:
             lambda n, weights: profile(weights).risks[n], number
         )
     if wrong.any() and right.any():
-        statistics[name, "auroc"] = _weighted(metrics.auroc, signal, wrong)
-        statistics[name, "aupr"] = _weighted(metrics.aupr, signal, wrong)
+        statistics[name, "auroc"] = weighted(metrics.auroc, signal, wrong)
+        statistics[name, "aupr"] = weighted(metrics.aupr, signal, wrong)
     return statistics
 
 
@@ -228,7 +228,7 @@ def _of_foreign(scored: Scored) -> Statistics:
         both = torch.cat([signal, scored.foreign[name]])
         is_foreign = torch.arange(len(both)) >= len(signal)
         for what, metric in FOREIGN.items():
-            statistics[name, what] = _weighted(metric, both, is_foreign)
+            statistics[name, what] = weighted(metric, both, is_foreign)
     return statistics
 
 
@@ -236,7 +236,7 @@ def _mean(values: Tensor) -> Statistic:
     return lambda weights: (weights.double() @ values.double()) / weights.sum(1).double()
 
 
-def _weighted(metric: Callable[..., Any], *arguments: Tensor, **options: str) -> Statistic:
+def weighted(metric: Callable[..., Any], *arguments: Tensor, **options: str) -> Statistic:
     return lambda weights: metric(*arguments, weights=weights, **options)
 
 

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
@@ -12,17 +13,21 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from matplotlib.figure import Figure
 
+from surefind.confidence.explain import guaranteed, percent
 from surefind.images.decode import ImageRejected, decode_picture
 from surefind.metrics.intervals import Estimate
 from surefind.reports import tables
 from surefind.reports.evaluate import Evaluation, Progress, Request, evaluate
 from surefind.reports.figures import curves, examples
+from surefind.reports.figures.curves import draw_index
 from surefind.reports.figures.style import NothingToDraw, content, main_signal, save
+from surefind.reports.index_evaluation import IndexEvaluation
 from surefind.reports.measures import share_resampled
 from surefind.reports.result import PAGE, EvalResult, QueryTable, Report, Signal
 from surefind.reports.signals import is_learned, ranking_name, signal_name
 from surefind.storage import make_writable, write_whole
 
+INDEX_PAGE = "index_report.html"  # template
 RANKING = "means"  # of headline and examples; every model has it
 ROWS = 8  # queries of each kind of example
 HITS = 5  # nearest beside each
@@ -183,8 +188,37 @@ def render(result: EvalResult, queries: QueryTable, *, figures: Mapping[str, str
         signal=main_signal(queries, RANKING),
         examples=_examples(result, queries),
         exclusions=result.exclusions,
+        date=about.date,
+        version=about.versions.get("surefind", ""),
         resampled=share_resampled(about.queries, about.resampled_classes or about.queries),
     )
+
+
+def write_index_report(folder: Path, found: IndexEvaluation) -> Path:
+    """Write results.json, figures/confidence.png and report.html; return the page."""
+    place = ReportFolder(folder)
+    make_writable(place.figures)
+    drawn = draw_index(found)
+    save(drawn, place.figures / "confidence.png")
+    target = f"{percent(found.guarantee.precision)} guaranteed"
+    if not found.guaranteed:
+        target = f"{percent(found.guarantee.precision)} requested, not guaranteed"
+    elif found.kept is not None:
+        target += ": kept" if found.kept else ": not kept"
+    page = _TEMPLATES.get_template(INDEX_PAGE).render(
+        found=found,
+        name=Path(found.index).resolve().name,
+        target=target,
+        guarantee=guaranteed(found.guarantee),
+        verdicts=tables.verdict_table(found),
+        signals=tables.index_signal_table(found),
+        figures={"confidence": _data_uri("image/svg+xml", content(drawn, ".svg"))},
+        date=found.date,
+        version=found.surefind,
+    )
+    write_whole(place.page, page.encode())
+    write_whole(place.results, (json.dumps(found.as_dict(), indent=1) + "\n").encode())
+    return place.page
 
 
 def best_signal(

@@ -30,6 +30,8 @@ SIGNAL_NAMES = {
     "ratio_1_10": "d₁/d₁₀",
     "ratio_1_20": "d₁/d₂₀",
     "nearest_cosine": "cosine + Platt",
+    "confidence": "surefind's confidence",  # of an index
+    "label_vote": "label vote of 10",
 }
 RANKING_NAMES = {"means": "distance of means", "expected": "expected distance"}
 FOLDS = 5

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from surefind.encoders.model_card import TASK, Measured, markdown
 from surefind.errors import InvalidFile
 from surefind.metrics.intervals import Estimate
+from surefind.reports.index_evaluation import ALL, KNOWN, UNKNOWN, IndexEvaluation
 from surefind.reports.result import EvalResult, Ladder, Ranking, Signal
 from surefind.reports.signals import TRAINING_FREE, is_learned, ranking_name, signal_name
 from surefind.text import printable
@@ -214,6 +215,56 @@ def ladder_tables(ladder: Ladder) -> list[MetricTable]:
             steps,
         ),
     ]
+
+
+def verdict_table(evaluation: IndexEvaluation) -> MetricTable:
+    """Return the verdicts of queries whose class the index has, and of the others."""
+    rows: dict[str, Values] = {}
+    names = {KNOWN: "in the index", UNKNOWN: "not in the index", ALL: "all"}
+    for which, name in names.items():
+        counts = evaluation.verdicts[which]
+        if counts.queries:
+            rows[name] = {
+                "queries": counts.queries,
+                **{its: getattr(counts, its) for its in ("match", "unsure", "no_match")},
+                "right matches": counts.right,
+                "precision, %": counts.precision,
+            }
+    number = "{:,.0f}".format
+    titles = ("queries", "match", "unsure", "no_match", "right matches")
+    columns = [MetricColumn(title, number) for title in titles]
+    columns.append(MetricColumn("precision, %", percent))
+    caption = f"Guaranteed precision: {percent(evaluation.guarantee.precision)} %"
+    if not evaluation.guaranteed:
+        caption = f"Requested precision: {percent(evaluation.guarantee.precision)} %, no guarantee"
+    return fill(caption, "class", columns, rows)
+
+
+def index_signal_table(evaluation: IndexEvaluation) -> MetricTable:
+    """Return how well each signal of an index detects wrong answers."""
+    answered = f"answered at {100 * evaluation.guarantee.precision:g} %"
+    rows: dict[str, Values] = {}
+    groups = {}
+    for name, signal in evaluation.signals.items():
+        title = signal_name(name)
+        groups[title] = "with labels of the index" if signal.uses_labels else "without labels"
+        rows[title] = {
+            "right, %": signal.accuracy,
+            "AUROC": signal.auroc,
+            "AURC": signal.aurc,
+            "ECE": signal.ece,
+            "ECE if perfect": signal.floor,
+            answered: signal.answered,
+        }
+    columns = (
+        MetricColumn("right, %", percent, max),
+        MetricColumn("AUROC", decimal, max),
+        MetricColumn("AURC", decimal, min),
+        MetricColumn("ECE", decimal, min),
+        MetricColumn("ECE if perfect"),
+        MetricColumn(answered, lambda share: f"{percent(share)} %", max),
+    )
+    return fill("Detection of wrong answers", "signal", columns, rows, groups)
 
 
 def read_measured(report: Path, *, fingerprint: str) -> Measured:

@@ -19,19 +19,26 @@ from surefind.confidence.calibrate import (
     CalibrationTargets,
     Progress,
     calibrate_engine,
+    calibrate_labels,
     learned_variance,
     load_labelled_queries,
+    targets_of,
 )
 from surefind.confidence.calibration import (
     CALIBRATION,
+    NEIGHBOURHOODS,
+    QUERIES,
     Calibrated,
     Calibration,
     calibration_documents,
     check_origin,
+    is_stale,
     read_calibration,
 )
+from surefind.confidence.class_table import LABEL, ClassTable
 from surefind.confidence.density import LocalDensity
 from surefind.confidence.drift import Drift
+from surefind.confidence.labelled_queries import LabelledQueries, queries_to_bytes, read_queries
 from surefind.embeddings import Embeddings
 from surefind.encoders.encoder import Encoder
 from surefind.encoders.image_encoder import ImageEncoder
@@ -45,6 +52,7 @@ from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 from surefind.functional import fuse
 from surefind.images.catalog import Catalog
 from surefind.images.decode import ImageSource
+from surefind.search.class_tracker import ClassTracker
 from surefind.search.folder import (
     EMBEDDED,
     IndexFolder,
@@ -63,6 +71,7 @@ from surefind.search.ingest import (
     pictures_of,
 )
 from surefind.search.query import (
+    Judge,
     SearchRequest,
     UnknownItem,
     Wanted,
@@ -109,6 +118,8 @@ class Index:
             lambda: load_encoder(folder, fingerprint) if encoder is None else encoder
         )
         self._calibration = _Lazy(self._stored_calibration)
+        self._judge: Judge | None = None
+        self._classes = ClassTracker(engine, folder.documents)
 
     @classmethod
     def create(
@@ -122,9 +133,10 @@ class Index:
         ranking: str = DEFAULT_RANKING,
         duplicates: str = "skip",
         max_bad_share: float = 0.05,
+        calibrate: bool = True,
         progress: Callable[[int], None] | None = None,
     ) -> Self:
-        """Create an index of images.
+        """Create an index of images; if they have labels, it is calibrated with them.
 
         Args:
             folder: Folder to create; the encoder is saved in it.
@@ -135,6 +147,7 @@ class Index:
             ranking: Order native to the engine, mean or expected.
             duplicates: skip or keep images with the content of another.
             max_bad_share: Share of unreadable images that is tolerated.
+            calibrate: Calibrate with the labels of the images, if they have any.
             progress: Called with the number of images done.
 
         Raises:
@@ -152,6 +165,8 @@ class Index:
         )
         if images is not None:
             index.add(images, duplicates=duplicates, max_bad_share=max_bad_share, progress=progress)
+            if calibrate:
+                index.calibrate_itself()
         return index
 
     @classmethod
@@ -197,7 +212,10 @@ class Index:
         if isinstance(encoder, Encoder | OnnxEncoder):
             encoder.save(place.model)
         place.write(engine)  # last: without it the folder counts as unfinished
-        return cls(place, opened, encoder)
+        index = cls(place, opened, encoder)
+        if not opened.count():
+            index._classes.start_empty()
+        return index
 
     @classmethod
     def open(
@@ -269,6 +287,7 @@ class Index:
         duplicates: str = "skip",
         replace: bool = False,
         max_bad_share: float = 0.05,
+        recalibrate: bool = True,
         progress: Callable[[int], None] | None = None,
         should_stop: Callable[[], bool] | None = None,
     ) -> Added:
@@ -281,6 +300,7 @@ class Index:
             duplicates: skip (and report) or keep images with the content of another.
             replace: Replace known ids that have other content, instead of raising.
             max_bad_share: Share of unreadable images that is tolerated.
+            recalibrate: Calibrate again if the index grew by more than a fifth.
             progress: Called with the number of images done.
             should_stop: Checked before every chunk.
 
@@ -296,8 +316,9 @@ class Index:
         if not len(pictures):
             raise SurefindError("no images to add")
         remember_roots(self._folder.documents, pictures.roots)
-        return add_pictures(
+        added = add_pictures(
             self._engine,
+            self._add_rows,
             self.encoder,
             pictures,
             keep_duplicates=duplicates == "keep",
@@ -306,6 +327,9 @@ class Index:
             progress=progress,
             should_stop=should_stop,
         )
+        if recalibrate and not added.stopped:
+            self.recalibrate_if_stale()
+        return added
 
     def add_embeddings(
         self,
@@ -323,7 +347,7 @@ class Index:
         self.space.check(embeddings)
         if not replace and (known := list(self._engine.digests_of(ids))):
             raise already_there(known)
-        self._engine.add(
+        self._add_rows(
             Rows(
                 ids=tuple(ids),
                 embeddings=embeddings.detach().to("cpu").to(torch.float32),
@@ -331,6 +355,7 @@ class Index:
                 metadata=tuple(metadata) if metadata is not None else ({},) * len(ids),
             )
         )
+        self.recalibrate_if_stale()
 
     def known(self, ids: Sequence[str]) -> set[str]:
         """Return which of the ids are in the index."""
@@ -342,7 +367,19 @@ class Index:
 
     def remove(self, ids: Sequence[str]) -> int:
         """Remove images; return how many there were."""
-        return self._engine.remove([ids] if isinstance(ids, str) else ids)
+        wanted = [ids] if isinstance(ids, str) else ids
+        self._judge = None
+        removed = self._classes.remove(wanted)
+        self.recalibrate_if_stale()
+        return removed
+
+    def _add_rows(self, rows: Rows) -> None:
+        self._judge = None
+        self._classes.add(rows)
+
+    def class_table(self, field: str = LABEL) -> ClassTable:
+        """Number, mean and spread of each class; kept with the index."""
+        return self._classes.table(field)
 
     def ids(self, near: Nearest) -> list[list[str]]:
         """Return the ids of a result of `nearest`, one list per query."""
@@ -367,11 +404,12 @@ class Index:
     def refresh(self) -> bool:
         """Reload what other processes wrote; return whether there was anything."""
         self._calibration = _Lazy(self._stored_calibration)
+        self._judge = None
         return self._engine.refresh()
 
     def compact(self) -> None:
         """Optimise the search structure; builds a graph if there are many rows."""
-        self._engine.compact()
+        self._classes.compact()
 
     def verify(self) -> list[str]:
         """Read everything; return the problems found."""
@@ -466,7 +504,7 @@ class Index:
         Args:
             queries: One image (path, bytes, PIL image, array), several, or embeddings.
             k: Number of hits; if there are fewer images, all are returned.
-            ranking: mean or expected; by default that of the index.
+            ranking: confidence (default if calibrated), mean or expected distance.
             where: Filter, such as "label=cat".
             radius: If given, each hit has the probability of being within it.
             expand: Number of neighbours for query expansion, weighted by certainty.
@@ -478,7 +516,7 @@ class Index:
             InvalidArgument: An option is invalid, or k exceeds the limit of the engine.
             ImageRejected: A query is not a readable image.
         """
-        request = search_request(self._engine, k, ranking, where, radius=radius, expand=expand)
+        request = self._request(k, ranking, where, radius=radius, expand=expand)
         if isinstance(queries, Embeddings):
             names = [f"embedding {row}" for row in range(len(queries))]
             return self._answer(queries, names, request)
@@ -504,9 +542,7 @@ class Index:
         """
         if not len(views):
             raise InvalidArgument("views", expected="at least one", got="none")
-        request = search_request(
-            self._engine, k, ranking, where, radius=radius, expand=expand, views=len(views)
-        )
+        request = self._request(k, ranking, where, radius=radius, expand=expand, views=len(views))
         encoded = views if isinstance(views, Embeddings) else self.encoder.encode(views)
         fused = fuse(encoded, correlation=correlation)
         return self._answer(fused, [f"{len(views)} views"], request)[0]
@@ -524,7 +560,7 @@ class Index:
         Raises:
             UnknownItem: No image has this id.
         """
-        request = search_request(self._engine, k, ranking, where, inside=True)
+        request = self._request(k, ranking, where, inside=True)
         query = self._engine.find([id]).embeddings
         if not len(query):
             raise UnknownItem(f"no image of the index has the id {id[:80]!r}")
@@ -543,12 +579,23 @@ class Index:
         self.space.check(query)
         return nearest(self._engine, query, request.k, ranking=request.ranking, where=request.where)
 
+    def check_search(self, k: int = 5, *, ranking: str | None = None, **options: Any) -> None:
+        """Raise InvalidArgument if `search` would refuse these options."""
+        self._request(k, ranking, options.pop("where", None), **options)
+
+    def _request(self, k: int, ranking: str | None, where: Wanted, **options: Any) -> SearchRequest:
+        calibrated = self.calibrated is not None
+        return search_request(self._engine, k, ranking, where, calibrated=calibrated, **options)
+
     def calibrate(
         self,
         labelled: Catalog | str | Path | Embeddings | None = None,
         *,
         labels: Sequence[object] | None = None,
         targets: CalibrationTargets | None = None,
+        use_labels: bool | None = None,
+        label: str = LABEL,
+        again: bool = False,
         learn_variance: bool = True,
         seed: int = 0,
         progress: Progress = lambda *_: None,
@@ -560,7 +607,11 @@ class Index:
                 Use classes that the model was not trained on.
             labels: Labels of embeddings.
             targets: Requested precision, miss rate, novelty level.
-            learn_variance: Also learn the variance of queries, as evidence.
+            use_labels: Judge hits by the labels of the index, which answers queries with a label;
+                by default if at least half of its images have one.
+            label: Metadata field of the labels.
+            again: Use the queries and targets of the last calibration.
+            learn_variance: Also learn the variance of queries, as evidence; only without labels.
             seed: Seed of sampling and training.
             progress: Called with stage, done, total.
 
@@ -568,28 +619,98 @@ class Index:
             The calibration, which is saved in place of an earlier one.
 
         Raises:
-            InvalidArgument: Too few labelled queries, classes, or right and wrong first hits.
+            InvalidArgument: Without labels: too few queries, classes, or right and wrong hits.
         """
-        queries, source = load_labelled_queries(
-            self._engine, lambda: self.encoder, labelled, labels, seed=seed, progress=progress
+        kept = None
+        if again:
+            last = self._required_calibration()
+            targets, label = targets or targets_of(last), last.origin.field
+            use_labels = last.origin.evidence != NEIGHBOURHOODS
+            kept = read_queries(self._folder.documents.read(QUERIES).get(QUERIES))
+        targets = targets or CalibrationTargets()
+        table = self.class_table(label)
+        if use_labels is None:
+            use_labels = table.images > 0 and 2 * table.images >= len(self)
+        trained_with = (
+            read_classes(self._folder.model)
+            if self._given_encoder is None
+            else self._given_encoder.trained_with
         )
-        calibrated = calibrate_engine(
-            self._engine,
-            queries,
-            targets or CalibrationTargets(),
-            source=source,
-            query_variance=learned_variance(queries, seed=seed, progress=progress)
-            if learn_variance
-            else None,
-            trained_with=(
-                read_classes(self._folder.model)
-                if self._given_encoder is None
-                else self._given_encoder.trained_with
-            ),
-            progress=progress,
-        )
-        self._keep(calibrated)
+        queries: LabelledQueries | None
+        too_few = None
+        if kept is not None:
+            queries, source = kept
+        else:
+            queries, source, too_few = load_labelled_queries(
+                self._engine,
+                lambda: self.encoder,
+                labelled,
+                labels,
+                field=label,
+                without=trained_with if use_labels and labelled is None else frozenset(),
+                at_least=not use_labels,
+                seed=seed,
+                progress=progress,
+            )
+        if use_labels:
+            calibrated = calibrate_labels(
+                self._engine,
+                queries,
+                table,
+                targets,
+                source=source,
+                too_few=too_few,
+                trained_with=trained_with,
+                progress=progress,
+            )
+        else:
+            assert queries is not None
+            calibrated = calibrate_engine(
+                self._engine,
+                queries,
+                targets,
+                source=source,
+                query_variance=learned_variance(queries, seed=seed, progress=progress)
+                if learn_variance
+                else None,
+                trained_with=trained_with,
+                progress=progress,
+            )
+        self._keep(calibrated, None if labelled is None and kept is None else queries)
         return calibrated.calibration
+
+    def calibrate_itself(
+        self,
+        *,
+        targets: CalibrationTargets | None = None,
+        label: str = LABEL,
+        progress: Progress = lambda *_: None,
+    ) -> Calibration | None:
+        """Calibrate with the labels of the indexed images; None if there are none."""
+        if not self.class_table(label).images:
+            return None
+        return self.calibrate(targets=targets, use_labels=True, label=label, progress=progress)
+
+    def recalibrate_if_stale(self) -> None:
+        """Calibrate again if the number of images changed by more than a fifth.
+
+        Only if hits are judged by labels; other calibrations take long, and are reported as stale.
+        """
+        calibration = self.calibration
+        if calibration is None or calibration.origin.evidence == NEIGHBOURHOODS:
+            return
+        if is_stale(calibration, len(self)):
+            self.calibrate(again=True)
+
+    def _required_calibration(self) -> Calibration:
+        if self.calibration is None:
+            raise InvalidArgument(
+                "index",
+                expected="a calibrated index",
+                got=f"{self._folder.path}, which is not calibrated",
+                fix=f"surefind calibrate {self._folder.path} DATA",
+            )
+        return self.calibration
 
     @property
     def calibrated(self) -> Calibrated | None:
@@ -607,19 +728,17 @@ class Index:
         It is as good as the galleries are alike.
         """
         check_origin(calibrated.calibration.origin, self.fingerprint, self.space.ranking)
-        self._keep(replace(calibrated, density=LocalDensity.of(self._engine)))
+        if calibrated.calibration.origin.evidence == NEIGHBOURHOODS:
+            calibrated = replace(calibrated, density=LocalDensity.of(self._engine))
+        self._keep(calibrated)
 
     def drift(self, queries: Sequence[ImageSource] | Embeddings) -> tuple[Drift, ...]:
         """Compare unlabelled queries with the calibration queries; return what differs."""
-        if self.calibrated is None:
-            raise InvalidArgument(
-                "index",
-                expected="a calibrated index",
-                got=f"{self._folder.path}, which is not calibrated",
-                fix=f"surefind calibrate {self._folder.path} DATA",
-            )
+        self._required_calibration()
         query = queries if isinstance(queries, Embeddings) else self.encoder.encode(queries)
-        return drift_of(self._engine, self.calibrated, query)
+        judge = self._find_judge()
+        assert judge is not None
+        return drift_of(self._engine, judge, query)
 
     def newest(self) -> Self | None:
         """Return the index with what other processes wrote since; None if nothing changed.
@@ -636,11 +755,34 @@ class Index:
             return None
         newer = type(self)(self._folder, engine or self._engine, self._given_encoder)
         newer._encoder, newer._calibration = self._encoder, calibration
+        newer._find_judge()  # reads the classes before the first query
         return newer
 
-    def _keep(self, calibrated: Calibrated) -> None:
-        self._folder.documents.write(calibration_documents(calibrated))
-        self._calibration = _Lazy(self._stored_calibration)
+    def _keep(self, calibrated: Calibrated, queries: LabelledQueries | None = None) -> None:
+        documents = calibration_documents(calibrated)
+        documents[QUERIES] = (
+            None
+            if queries is None
+            else queries_to_bytes(queries, calibrated.calibration.origin.source)
+        )
+        self._folder.documents.write(documents)
+        self._calibration, self._judge = _Lazy(self._stored_calibration), None
+        self._classes.save()
+
+    def _find_judge(self) -> Judge | None:
+        """Return what judges hits, if the index is calibrated."""
+        if self._judge is None and self.calibrated is not None:
+            calibration = self.calibrated.calibration
+            origin, classes = calibration.origin, None
+            if origin.evidence != NEIGHBOURHOODS:
+                classes = self.class_table(origin.field)
+            guaranteed = (
+                calibration.guarantee.threshold is not None
+                and origin.gallery_id == str(self._engine.facts.get("gallery", ""))
+                and not is_stale(calibration, len(self))
+            )
+            self._judge = Judge(self.calibrated, classes, guaranteed)
+        return self._judge
 
     def _stored_calibration(self) -> tuple[list[tuple[str, bytes]], Calibrated | None]:
         """Checksums and content of the stored calibration.
@@ -656,9 +798,7 @@ class Index:
     def _answer(
         self, query: Embeddings, names: Sequence[str], request: SearchRequest
     ) -> list[SearchResult]:
-        calibrated: Calibrated | str | None = self.calibrated
-        if calibrated is None:
-            calibrated = f"not calibrated yet: surefind calibrate {self._folder.path} DATA"
-        elif request.uncalibrated is not None:
-            calibrated = request.uncalibrated
-        return answer(self._engine, query, names, request, calibrated)
+        judge: Judge | str | None = self._find_judge()
+        if judge is None:
+            judge = f"not calibrated yet: surefind calibrate {self._folder.path} DATA"
+        return answer(self._engine, query, names, request, judge)

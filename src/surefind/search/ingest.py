@@ -101,6 +101,7 @@ class Added(NamedTuple):
 
 def add_pictures(
     engine: Engine,
+    store: Callable[[Rows], None],
     encoder: ImageEncoder,
     pictures: Pictures,
     *,
@@ -112,7 +113,7 @@ def add_pictures(
 ) -> Added:
     """Encode and add images; every chunk is committed, so that an interrupted run can resume.
 
-    `replace` allows known ids with other content.
+    `store` adds rows to the engine. `replace` allows known ids with other content.
     """
     total = Added()
     for start in range(0, len(pictures), CHUNK):
@@ -131,13 +132,15 @@ def add_pictures(
         total = total.plus(became)
         if len(total.rejected) > max_bad_share * len(pictures) + 1e-9:
             raise TooManyRejected(total.rejected, total=len(pictures), max_bad_share=max_bad_share)
-        engine.add(rows)
+        store(rows)
         if progress is not None:
             progress(start + len(chunk))
     if total.replaced and total.duplicates:  # their originals may be replaced
         left_out = dict(total.duplicates)
         some = pictures.at([row for row, name in enumerate(pictures.ids) if name in left_out])
-        again = add_pictures(engine, encoder, some, replace=replace, max_bad_share=max_bad_share)
+        again = add_pictures(
+            engine, store, encoder, some, replace=replace, max_bad_share=max_bad_share
+        )
         total = total._replace(duplicates=()).plus(again)
     return total
 

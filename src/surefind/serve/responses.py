@@ -13,12 +13,15 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 import surefind
 from surefind.confidence import explain
-from surefind.confidence.calibration import Calibration, Curve
+from surefind.confidence.calibration import PRIOR, Calibration, Curve
+from surefind.confidence.class_table import label_of
 from surefind.engines.base import Rows, Space
 from surefind.engines.filters import Metadata
 from surefind.functional.ranking import RANKINGS
 from surefind.images.decode import FORMATS
 from surefind.metrics.calibration import reliability_bins
+from surefind.search.hits import Hit
+from surefind.search.query import CONFIDENCE
 from surefind.serve.gallery import GallerySample, item_of
 from surefind.serve.service import MAX_K, PATH, TimedResult, Timings
 from surefind.serve.state import AppState
@@ -91,8 +94,14 @@ class SearchAnswer(BaseModel):
     verdict: Literal["match", "unsure", "no_match"] | None
     sentence: str | None = Field(description="Explanation of the verdict.")
     confidence: Number = Field(description="Probability that the first hit is a match.")
+    guaranteed: bool = Field(description="Whether the precision of `match` is guaranteed.")
+    label: str | None = Field(description="Most probable label; null without labels.")
+    label_confidence: Number = Field(description="Its probability.")
+    labels: dict[str, float] = Field(description="Probabilities; the rest is none of these.")
+    label_set: list[str] = Field(description="Conformal set: the label is one of these.")
+    answer: str | None = Field(description="The label, for people.")
     novelty_p_value: Number
-    show: int | None = Field(description="Size of the prediction set.")
+    show: int | None = Field(description="Number of hits to show so that a match is among them.")
     advice: str | None
     uncalibrated: str | None = Field(description="Reason for missing confidence.")
     calibrated: str | None = Field(description="Date and data of the calibration.")
@@ -134,12 +143,14 @@ class CalibrationAnswer(BaseModel):
     guaranteed: str
     shown: str
     no_match: str
-    threshold: Number = Field(description="Confidence threshold of a match.")
+    threshold: Number = Field(description="Guaranteed threshold of a match; null if none is.")
+    match_threshold: float = Field(description="Confidence of a match, guaranteed or not.")
     precision: float
     probability: float
     coverage: float
     novelty_level: float
-    quality: dict[str, Number]
+    quality: dict[str, Number] | None = Field(description="Null of a prior calibration.")
+    evidence: str = Field(description="labels, neighbourhoods or prior.")
     curve: list[ThresholdAnswer] = Field(description="Measured on the calibration queries.")
     reliability: list[ReliabilityAnswer]
 
@@ -227,13 +238,16 @@ def search_answer(found: TimedResult) -> SearchAnswer:
         "sentence": explain.meaning(result.verdict, result.novelty_p_value, calibration)
         if judged
         else None,
+        "answer": explain.answer_of(
+            result.label, result.label_confidence, result.label_set, result.verdict
+        ),
         "advice": explain.how_many_to_look_at(
             result.verdict, result.show, calibration, listed=len(result.hits)
         ),
         "uncalibrated": result.uncalibrated and served.without_folder(result.uncalibrated),
         "calibrated": made_with,
         "hits": [
-            HitAnswer(**vars(hit) | _item_fields(hit.id, hit.metadata), rank=rank)
+            HitAnswer(**_item_fields(hit.id, hit.metadata) | _own_fields(hit), rank=rank)
             for rank, hit in enumerate(result.hits, 1)
         ],
         "index": IndexAnswer(images=served.images, version=served.version),
@@ -254,6 +268,7 @@ def info_answer(state: AppState) -> InfoAnswer:
     index = served.index
     facts, calibration, name = index.describe(), index.calibration, index.folder.resolve().name
     change = None if calibration is None else explain.gallery_change(calibration, served.images)
+    uncalibrated = calibration is None or calibration.origin.evidence == PRIOR
     samples = samples_to_try(sample)
     if state.samples is not None:
         links = ((one.name, f"/v1/samples/{n}") for n, one in enumerate(state.samples))
@@ -263,7 +278,8 @@ def info_answer(state: AppState) -> InfoAnswer:
     own = {
         "name": name,
         "images": served.images,
-        "rankings": RANKINGS,
+        "ranking": CONFIDENCE if calibration else index.space.ranking,
+        "rankings": (*RANKINGS, CONFIDENCE) if calibration else RANKINGS,
         "engine": str(facts["engine"]).partition("://")[0],
         "version": served.version,
         "surefind": surefind.__version__,
@@ -274,7 +290,7 @@ def info_answer(state: AppState) -> InfoAnswer:
         "limits": {"max_bytes": state.settings.max_bytes, "max_k": MAX_K, "formats": FORMATS},
         "warnings": [*served.warnings, *filter(None, (change, served.reload_error))],
         "calibration": None if calibration is None else _calibration(calibration),
-        "how_to_calibrate": None if calibration else f"surefind calibrate {name} DATA",
+        "how_to_calibrate": f"surefind calibrate {name} DATA" if uncalibrated else None,
         "samples": samples,
         "report": None if state.report is None else "/report/",
     }
@@ -349,16 +365,18 @@ def reliability(curve: Curve) -> list[ReliabilityAnswer]:
 def _calibration(calibration: Calibration) -> CalibrationAnswer:
     calibration = _without_path(calibration)
     guarantee = calibration.guarantee
+    threshold = None if guarantee.threshold is None else calibration.threshold
+    own = {"threshold": threshold, "match_threshold": calibration.threshold}
     return CalibrationAnswer(
-        **asdict(guarantee) | asdict(calibration.origin),  # extra keys are ignored
+        **asdict(guarantee) | asdict(calibration.origin) | own,  # extra keys are ignored
         made_with=explain.made_with(calibration),
         left_out=explain.copies_left_out(calibration),
         guaranteed=explain.guaranteed(guarantee),
-        shown=explain.shown(calibration.prediction_set),
+        shown=explain.shown(calibration),
         no_match=explain.no_match_rule(calibration),
         novelty_level=calibration.novelty_level,
-        quality=asdict(calibration.quality),
-        curve=threshold_curve(calibration.curve, guaranteed=guarantee.threshold),
+        quality=None if calibration.quality is None else asdict(calibration.quality),
+        curve=threshold_curve(calibration.curve, guaranteed=threshold),
         reliability=reliability(calibration.curve),
     )
 
@@ -369,12 +387,16 @@ def _without_path(calibration: Calibration) -> Calibration:
     return replace(calibration, origin=replace(calibration.origin, source=name))
 
 
+def _own_fields(hit: Hit) -> dict[str, Any]:
+    """Fields of a hit; its label is of the calibration's metadata field."""
+    return {name: value for name, value in vars(hit).items() if name != "metadata"}
+
+
 def _item_fields(name: str, metadata: Metadata) -> dict[str, Any]:
-    label = metadata.get("label")
     return {
         "item": item_of(name),
         "id": name,
-        "label": None if label is None else str(label),
+        "label": label_of(metadata),
         "metadata": {key: value for key, value in metadata.items() if key != PATH},
         "links": _links(name),
     }

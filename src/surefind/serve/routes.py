@@ -38,7 +38,10 @@ T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
 K = Annotated[int, Query(ge=1, le=MAX_K, description="Number of hits.")]
-Ranking = Annotated[str | None, Query(description="mean or expected; default: the index's own.")]
+Ranking = Annotated[
+    str | None,
+    Query(description="confidence (default if calibrated), mean or expected."),
+]
 Where = Annotated[
     list[str] | None, Query(max_length=16, description="Filters: label=cat, year>=2020, var<0.1.")
 ]
@@ -195,15 +198,15 @@ async def embed(request: Request) -> responses.EmbeddingAnswer:
 async def search_vector(
     request: Request, response: Response, options: Options
 ) -> responses.SearchAnswer:
-    """Search with a vector, for an index made by `surefind upgrade`."""
+    """Search with a vector, for an index of vectors."""
     state, begun = state_of(request), perf_counter()
-    if state.upgrade is None:
+    if state.embed_vectors is None:
         raise Refused(409, "this index takes images", fix="send an image to /v1/search")
     given = await read_json(request, Vector, most=VECTOR_BYTES)
     vector = torch.tensor([given.vector], dtype=torch.float32)
     if not torch.isfinite(vector).all():
         raise InvalidArgument("vector", expected="finite values", got="NaN or infinity")
-    embedding = state.upgrade.embed(vector)
+    embedding = state.embed_vectors(vector)
     found = await run_admitted(request, lambda: state.service.search_embedding(embedding, options))
     return finish(state, found, response, begun)
 

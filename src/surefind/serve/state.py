@@ -2,15 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from threading import Lock
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.requests import ClientDisconnect, Request
 
+from surefind.embeddings import Gaussians
 from surefind.engines.base import Rows
 from surefind.errors import InvalidFile
 from surefind.reports.result import PAGE
@@ -20,6 +21,7 @@ from surefind.serve import gallery
 from surefind.serve.errors import RETRY, Refused
 from surefind.serve.security import known_hosts
 from surefind.serve.service import ServedVersion, Service, Settings
+from surefind.vectors.reader import Values, as_points
 from surefind.vectors.upgrade import Upgrade
 
 CACHED_THUMBNAILS = 1024
@@ -122,7 +124,7 @@ class AppState:
         self.hosts = known_hosts(settings.host, settings.host_names)
         self.samples = None if settings.samples is None else gallery.read_samples(settings.samples)
         self.report = None if settings.report is None else read_report(settings.report)
-        self.upgrade = Upgrade.of_index(index.folder)
+        self.embed_vectors = _vector_encoder(index)
         self.thumbnail = lru_cache(CACHED_THUMBNAILS)(self._draw_thumbnail)
         self.admission = Admission(settings.queue)
         self.uploads = UploadBudget(settings.uploads, settings.upload_seconds)
@@ -176,6 +178,14 @@ class AppState:
 def state_of(request: Request) -> AppState:
     state: AppState = request.app.state.surefind
     return state
+
+
+def _vector_encoder(index: Index) -> Callable[[Values], Gaussians] | None:
+    """Return the function that makes embeddings of vectors; None for an index of images."""
+    if index.has_model:
+        return None
+    upgrade = Upgrade.of_index(index.folder)
+    return partial(as_points, dim=index.space.dim) if upgrade is None else upgrade.embed
 
 
 def read_report(folder: Path) -> bytes:

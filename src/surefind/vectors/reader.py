@@ -13,9 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from surefind.confidence.labelled_queries import is_missing
+from surefind.confidence.class_table import is_missing
 from surefind.datasets.table import pyarrow_package
-from surefind.embeddings import LARGEST
+from surefind.embeddings import LARGEST, Gaussians
+from surefind.encoders.encoder import POINT_VAR
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.validation import nearest
 
@@ -260,6 +261,12 @@ def as_vectors(vectors: Values, dim: int | None = None) -> Tensor:
             got=f"{len(bad)} of {len(given)} rows with others (first: row {int(bad[0])})",
         )
     return given
+
+
+def as_points(vectors: Values, dim: int | None = None) -> Gaussians:
+    """Return vectors (N, D) as embeddings without variance."""
+    mean = as_vectors(vectors, dim)
+    return Gaussians(mean, mean.new_full((len(mean),), POINT_VAR))
 
 
 def as_texts(

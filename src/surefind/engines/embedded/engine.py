@@ -63,6 +63,10 @@ class EmbeddedEngine:
         return dict(json.loads(self._now.meta["facts"]))
 
     @property
+    def revision(self) -> tuple[str, int]:
+        return str(self._now.meta["identity"]), self._now.version
+
+    @property
     def exact(self) -> bool:
         return self._now.graph is None
 

@@ -117,6 +117,10 @@ class MilvusEngine(ServerEngine):
         self._seen: int | None = self.count()
 
     @property
+    def revision(self) -> tuple[str, int]:
+        return str(self._record.number), self.count()
+
+    @property
     def exact(self) -> bool:
         return self._kind == "flat"
 

@@ -120,6 +120,12 @@ class PgvectorEngine(ServerEngine):
             self._warnings = schema.warnings(session, record, self._index)
 
     @property
+    def revision(self) -> tuple[str, int]:
+        with self._connections.borrowed() as session:
+            record, changes = schema.read_record(session)
+        return str(record.number), changes
+
+    @property
     def exact(self) -> bool:
         return self._index is None
 

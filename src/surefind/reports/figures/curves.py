@@ -1,8 +1,9 @@
 """Figures of an evaluation, a calibration and a training run."""
 
-from collections.abc import Sequence
-from itertools import cycle
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain, cycle
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,6 +23,7 @@ from surefind.metrics import (
     risk_coverage,
 )
 from surefind.reports.figures import style
+from surefind.reports.index_evaluation import ALL, IndexEvaluation
 from surefind.reports.result import SHOWN, EvalResult, QueryTable, Report
 from surefind.reports.signals import ranking_name, signal_name
 from surefind.training.run_folder import StepInfo
@@ -32,10 +34,16 @@ _PROBABILITY_AXES = ("probability that the top hit is right", "share of right to
 _OOD_COLUMNS, _BINS = 3, 40
 _LADDER_COLUMNS = 2
 FUSED, BASELINE = "confidence", "nearest distance"
-_LOOKS: dict[str, dict[str, Any]] = {
-    FUSED: {"color": style.OURS, "linestyle": "-", "marker": "o", "clip_on": False},
-    BASELINE: {"color": style.SERIES[3], "linestyle": "--", "marker": "s", "clip_on": False},
-}
+GUARANTEE_ENDS = "guarantee ends"
+MOST_INSIDE = 3  # curves whose legend fits into a panel
+
+
+class _Said(NamedTuple):
+    """A signal of an index: how sure it is of its answers, and whether they are right; (Q,)."""
+
+    sure: Tensor
+    right: Tensor
+    probability: Tensor | None = None
 
 
 def draw_calibration(reports: Sequence[Report], *, ranking: str = "means") -> Figure:
@@ -223,32 +231,84 @@ def draw_ladder(result: EvalResult, queries: QueryTable, *, ranking: str = "mean
 
 
 def draw_confidence(calibration: Calibration) -> Figure:
-    """Plot reliability and risk-coverage of top hits, cross-fitted by class."""
+    """Plot reliability and risk-coverage of first hits, cross-fitted by class."""
     curve, origin = calibration.curve, calibration.origin
-    right = torch.tensor(curve.right)
-    said = {
-        FUSED: torch.tensor(curve.confidence, dtype=torch.float64),
-        BASELINE: torch.tensor(curve.baseline, dtype=torch.float64),
-    }
+    said = {}
+    for name, values, right in (
+        (FUSED, curve.confidence, curve.right),
+        (BASELINE, curve.baseline, curve.baseline_right),
+    ):
+        sure = torch.tensor(values, dtype=torch.float64)
+        said[name] = _Said(sure, torch.tensor(right), sure)
     title = (
         f"{origin.queries:,} queries of {origin.classes:,} classes, {origin.created[:10]}; "
         "cross-fitted by class"
     )
-    figure, ((left, other),) = style.panels(1, 2, height=4.4, title=title)
-    _draw_reliability(left, said, right)
-    _draw_risk(other, said, right, calibration.guarantee)
+    return _draw_confidence(said, calibration.guarantee, title=title)
+
+
+def draw_index(evaluation: IndexEvaluation) -> Figure:
+    """Plot reliability and risk-coverage of an index beside other signals."""
+    said = {
+        signal_name(name): _Said(
+            torch.from_numpy(-its.uncertainty),
+            torch.from_numpy(its.right),
+            None if its.probability is None else torch.from_numpy(its.probability),
+        )
+        for name, its in evaluation.answers.items()
+    }
+    every = evaluation.verdicts[ALL]
+    guarantee = evaluation.guarantee
+    if not evaluation.guaranteed:
+        guarantee = replace(guarantee, threshold=None)
+    elif every.match:
+        share = every.match / every.queries
+        guarantee = replace(
+            guarantee,
+            threshold=evaluation.threshold,
+            coverage=share,
+            selected=every.match,
+            right=every.right,
+        )
+    title = f"{evaluation.queries:,} queries of {evaluation.classes:,} classes"
+    return _draw_confidence(said, guarantee, title=title, mark="verdict match ends")
+
+
+def _draw_confidence(
+    said: dict[str, _Said], guarantee: PrecisionGuarantee, *, title: str, mark: str = GUARANTEE_ENDS
+) -> Figure:
+    many = len(said) > MOST_INSIDE
+    figure, ((left, other),) = style.panels(1, 2, height=6.1 if many else 4.4, title=title)
+    series = zip(style.SERIES, _dashes(), cycle(style.MARKERS), strict=False)
+    looks: dict[str, dict[str, Any]] = {
+        name: {"color": colour, "linestyle": dash, "marker": marker, "clip_on": False}
+        for name, (colour, dash, marker) in zip(said, series, strict=False)
+    }
+    _draw_reliability(left, said, looks)
+    _draw_risk(other, said, looks, guarantee, mark=mark)
+    other.set_ylim(0, (1.1 if many else 1.4) * other.get_ylim()[1])  # room for the legend
+    below = {"loc": "upper left", "bbox_to_anchor": (0, -0.16), "borderaxespad": 0}
+    for axis in (left, other):
+        style.key(axis, **(below if many else {"loc": "upper left"}))
     return figure
 
 
-def _draw_reliability(axis: Axes, said: dict[str, Tensor], right: Tensor) -> None:
-    """Plot bins of equally many queries with Wilson's 95 % interval."""
+def _dashes() -> Iterator[str]:
+    """Solid for the first curve, and for no other."""
+    return chain(style.DASHES, cycle(style.DASHES[1:]))
+
+
+def _draw_reliability(axis: Axes, said: dict[str, _Said], looks: dict[str, dict[str, Any]]) -> None:
+    """Plot bins of equally many queries, of the first signal with Wilson's 95 % interval."""
     axis.plot([0, 1], [0, 1], ":", color=style.GREY, linewidth=1, label="perfectly calibrated")
-    for name, sure in said.items():
+    for name, (_, right, sure) in said.items():
+        if sure is None:
+            continue
         bins = reliability_bins(sure, right.double(), definition="probability")
         error, floor = debiased_calibration_error(sure, right), calibration_floor(sure)
         filled = bins.weight > 0
         x, y, n = bins.confidence[filled], bins.outcome[filled], bins.weight[filled]
-        if name == FUSED:
+        if name == next(iter(said)):
             found = [
                 binomtest(round(share * count), round(count)).proportion_ci(method="wilson")
                 for share, count in zip(y.tolist(), n.tolist(), strict=True)
@@ -256,28 +316,32 @@ def _draw_reliability(axis: Axes, said: dict[str, Tensor], right: Tensor) -> Non
             low, high = [interval.low for interval in found], [interval.high for interval in found]
             axis.vlines(x, low, high, color=style.OURS, linewidth=1, alpha=0.5)
         label = f"{name},\nECE {error:.3f} (perfect: {floor:.3f})"
-        axis.plot(x, y, markersize=4, label=label, **_LOOKS[name])
-    across, up = "confidence, in bins of equally many", "share of right first hits"
+        axis.plot(x, y, markersize=4, label=label, **looks[name])
+    across, up = "confidence, in bins of equally many", "share of right answers"
     style.caption(axis, "Reliability", x=across, y=up)
     axis.set(xlim=(0, 1), ylim=(0, 1), box_aspect=1)
-    style.key(axis, loc="upper left")
 
 
 def _draw_risk(
-    axis: Axes, said: dict[str, Tensor], right: Tensor, guarantee: PrecisionGuarantee
+    axis: Axes,
+    said: dict[str, _Said],
+    looks: dict[str, dict[str, Any]],
+    guarantee: PrecisionGuarantee,
+    *,
+    mark: str,
 ) -> None:
     """Plot risk over coverage, and where the guarantee ends."""
     top = 1 - guarantee.precision
-    for name, sure in said.items():
+    for name, (sure, right, _) in said.items():
         curve = risk_coverage(sure, right)
         label = f"{name}, AURC {curve.area:.3f}"
-        axis.plot(curve.coverage, curve.risk, label=label, **_LOOKS[name] | {"marker": ""})
+        axis.plot(curve.coverage, curve.risk, label=label, **looks[name] | {"marker": ""})
         top = max(top, float(curve.risk[curve.coverage >= style.NOISE].max()))
     allowed = f"{guarantee.precision:g} right"
     axis.axhline(
         1 - guarantee.precision, color=style.GREY, linestyle=":", linewidth=1, label=allowed
     )
-    axis.set(xlim=(0, 1), ylim=(0, 1.4 * top), box_aspect=1)  # room for the legend
+    axis.set(xlim=(0, 1), ylim=(0, top), box_aspect=1)
     title = f"Precision {guarantee.precision:g} cannot be guaranteed"
     if guarantee.threshold is not None:
         title = (
@@ -286,10 +350,10 @@ def _draw_risk(
             f"{100 * guarantee.coverage:.0f} % of queries"
         )
         end, wrong = guarantee.coverage, 1 - guarantee.right / guarantee.selected
-        high = 0.6 * axis.get_ylim()[1]  # below the legend
+        high = 0.85 * top
         axis.vlines(end, 0, high, color=style.INK, linewidth=0.9)
-        mark: dict[str, Any] = {"marker": "D", "markersize": 5, "linestyle": "", "clip_on": False}
-        axis.plot(end, wrong, color=style.INK, label="guarantee ends", **mark)
+        look: dict[str, Any] = {"marker": "D", "markersize": 5, "linestyle": "", "clip_on": False}
+        axis.plot(end, wrong, color=style.INK, label=mark, **look)
         axis.annotate(
             f"confidence {guarantee.threshold:.3f}",
             (end, high),
@@ -300,8 +364,7 @@ def _draw_risk(
             color=style.INK,
         )
     answered = "share of queries answered, the surest first"
-    style.caption(axis, title, x=answered, y="share of wrong first hits")
-    style.key(axis, loc="upper left")
+    style.caption(axis, title, x=answered, y="share of wrong answers")
 
 
 def training_figure(log: Sequence[StepInfo]) -> Figure:

@@ -1,7 +1,7 @@
-// Search results: the verdict and the hits.
+// Search results: the verdict, the label and the hits.
 
 import { byId, codeBox, drawn, element, say, unbroken } from "./dom.js";
-import { many, number, percent, sentence, shortened } from "./text.js";
+import { count, many, number, percent, sentence, shortened, threshold as thresholdWords } from "./text.js";
 
 const VERDICTS = { match: "Match", unsure: "Unsure", no_match: "No match: not in the catalogue", none: "Not calibrated" };
 const ICONS = {
@@ -10,10 +10,14 @@ const ICONS = {
   no_match: ["M14 19h20M14 29h20M30 11L18 37"],
   none: ["M13 24h22"],
 };
-const RANKINGS = { mean: "Mean distance", expected: "Expected distance" };
+const RANKINGS = { confidence: "Confidence", mean: "Mean distance", expected: "Expected distance" };
+const KINDS = { match: "Match", unsure: "Unsure", no_match: "No match" };
 const TAIL = 12; // last characters of an id, always visible
+const MOST_LABELS = 5; // of an unsure answer
+const LONGEST_LABEL = 60;
 
 export const rankingWords = (ranking) => RANKINGS[ranking] ?? ranking;
+export const rankingsInOrder = (rankings) => Object.keys(RANKINGS).filter((ranking) => rankings.includes(ranking));
 
 /** Show a search result; `more(item, name)` and `rankAs(ranking)` start another search. */
 export function showAnswer(answer, info, { filtered, more, rankAs }) {
@@ -26,9 +30,11 @@ export function showAnswer(answer, info, { filtered, more, rankAs }) {
       drawn("circle", { cx: 24, cy: 24, r: 24 }),
       ...ICONS[verdict].map((d) => drawn("path", { d })),
     ),
-    element("div", { class: "verdict-words" }, element("h2", {}, said.title ?? VERDICTS[verdict]), ...said.lines),
+    element("div", { class: "verdict-words" }, said.kind, element("h2", {}, ...(said.title ?? [VERDICTS[verdict]])), ...said.lines),
     ...(said.beside ? [said.beside] : []),
   );
+  const order = answer.ranking === "confidence" && answer.verdict !== null ? "most confident first" : "nearest first";
+  byId("hits").setAttribute("aria-label", `Hits, ${order}`);
   byId("hits").classList.toggle("bare", !info.pictures);
   byId("hits").replaceChildren(...answer.hits.map((hit) => card(hit, answer, { more, pictures: info.pictures })));
   say("hits-words", hitsWords(answer));
@@ -55,9 +61,10 @@ const line = (words, kind = "verdict-sentence") => element("p", { class: kind },
 
 function saidOf(answer, info, { filtered, rankAs }) {
   if (answer.hits.length === 0) {
-    return { title: "Nothing found", lines: [line("No indexed image matches the filter. Change or clear it.")] };
+    return { title: ["Nothing found"], lines: [line("No indexed image matches the filter. Change or clear it.")] };
   }
-  if (answer.verdict !== null) return withConfidence(answer);
+  if (answer.verdict !== null && answer.label !== null) return withLabel(answer, info);
+  if (answer.verdict !== null) return withConfidence(answer, info);
   if (info.calibration === null) {
     return {
       lines: [
@@ -75,23 +82,84 @@ function saidOf(answer, info, { filtered, rankAs }) {
     button.addEventListener("click", () => rankAs(info.ranking));
     lines.push(button);
   }
-  return { title: "No confidence", lines };
+  return { title: ["No confidence"], lines };
 }
 
-function withConfidence(answer) {
-  const lines = [line(sentence(answer.sentence))];
-  if (answer.advice) lines.push(line(sentence(answer.advice), "verdict-advice"));
-  if (answer.calibrated) lines.push(line(`Calibration: ${answer.calibrated}.`, "small"));
+/** The label answer: one label, one of several, or none. */
+function withLabel(answer, info) {
+  const kind = element("p", { class: "verdict-kind" }, KINDS[answer.verdict]);
   if (answer.verdict === "no_match") {
-    lines.push(line("The confidences below hold only for queries that are in the catalogue.", "small"));
-    return { lines };
+    return { kind, title: ["None that is known here"], lines: [line(sentence(answer.sentence)), ...footnotes(answer)] };
   }
-  const beside = answer.confidence === null ? null : element(
+  if (!answer.guaranteed) kind.append(" · not guaranteed");
+  const sure = percent(answer.label_confidence);
+  const own = [labelName(answer.label), ...unbroken(`, ${sure}`)];
+  const threshold = info.calibration === null ? "" : ` of ${thresholdWords(info.calibration.match_threshold)}`;
+  if (answer.verdict === "match") {
+    return { kind, title: own, lines: [line(`The probability of this label reaches the threshold${threshold}.`), ...footnotes(answer)] };
+  }
+  const below = line(`No label reaches the threshold${threshold}.`);
+  if (answer.label_set.length < 2) return { kind, title: ["Perhaps ", ...own], lines: [below, ...footnotes(answer)] };
+  return { kind, title: ["One of these"], lines: [labelBars(answer), below, ...footnotes(answer)] };
+}
+
+/** The most probable labels of the set, each with its probability. */
+function labelBars({ labels, label_set: set }) {
+  const rows = set.slice(0, MOST_LABELS).map((label) => {
+    const fill = element("span", { class: "fill" });
+    fill.style.width = `${100 * labels[label]}%`;
+    return element(
+      "li", {}, labelName(label),
+      element("span", { class: "bar", "aria-hidden": "true" }, fill),
+      element("span", { class: "percent" }, percent(labels[label])),
+    );
+  });
+  const more = set.length - rows.length;
+  const last = more > 0 ? element("li", { class: "more-labels" }, `and ${count(more)} more`) : null;
+  return element("ol", { class: "label-bars", "aria-label": "Probable labels" }, ...rows, last);
+}
+
+/** A label is written in any direction, and may be long. */
+const labelName = (label) => {
+  const short = shortened(label, LONGEST_LABEL);
+  return element("bdi", { title: short === label ? null : label }, short);
+};
+
+function footnotes(answer) {
+  const lines = [];
+  if (answer.verdict === "no_match") lines.push(line("The confidences below hold only for queries that are in the catalogue.", "small"));
+  if (answer.calibrated) lines.push(line(`Calibration: ${answer.calibrated}.`, "small"));
+  return lines;
+}
+
+function withConfidence(answer, info) {
+  const lines = [line(sentence(answer.sentence))];
+  if (info.calibration !== null && info.calibration.evidence !== "neighbourhoods") lines.push(line("None of the nearest images has a label."));
+  if (answer.advice) lines.push(line(sentence(answer.advice), "verdict-advice"));
+  lines.push(...footnotes(answer));
+  const sure = surest(answer);
+  if (answer.verdict === "no_match" || sure === null) return { lines };
+  const which = sure === answer.confidence ? "first" : "surest";
+  const beside = element(
     "p", { class: "verdict-number" },
-    element("strong", {}, percent(answer.confidence)),
-    element("span", {}, "confidence of the first hit"),
+    element("strong", {}, percent(sure)),
+    element("span", {}, `confidence of the ${which} hit`),
   );
   return { lines, beside };
+}
+
+/** The confidence that the verdict rests on, whatever the order of the hits; null if unknown. */
+export function surest(answer) {
+  if (answer.label_confidence !== null) return answer.label_confidence;
+  const known = answer.hits.map((hit) => hit.confidence).filter((confidence) => confidence !== null);
+  return known.length ? Math.max(...known) : null;
+}
+
+/** Labels of the hits worth a look; null if the answer is not by labels. */
+function labelsLookedAt({ label, label_set: set, verdict }) {
+  if (label === null || verdict === null) return null;
+  if (verdict === "no_match") return [];
+  return verdict === "match" ? [label] : set;
 }
 
 /** Number of hits in the prediction set; 0 without a guarantee. */
@@ -103,6 +171,12 @@ function lookedAt(answer) {
 function hitsWords(answer) {
   if (answer.hits.length === 0) return "";
   const hits = many(answer.hits.length, "hit");
+  const labels = labelsLookedAt(answer);
+  if (labels !== null) {
+    const found = answer.hits.filter((hit) => labels.includes(hit.label)).length;
+    const amount = found > 1 && found === answer.hits.length ? "all" : count(found);
+    return found === 0 ? hits : `${hits}, ${amount} with ${labels.length === 1 ? "this label" : "these labels"}`;
+  }
   const look = lookedAt(answer);
   if (look === 0) return hits;
   if (look === answer.hits.length && look > 1) return `${hits}, all worth a look`;
@@ -110,7 +184,7 @@ function hitsWords(answer) {
 }
 
 function card(hit, answer, { more, pictures }) {
-  const look = hit.rank <= lookedAt(answer);
+  const look = labelsLookedAt(answer)?.includes(hit.label) ?? hit.rank <= lookedAt(answer);
   const known = hit.confidence !== null;
   const label = `More like ${hit.label ?? hit.id}, hit ${hit.rank}`;
   const button = element("button", { type: "button", class: "more quiet", "aria-label": label }, "More like this");
@@ -124,7 +198,7 @@ function card(hit, answer, { more, pictures }) {
       element("span", { class: "rank", "aria-hidden": "true" }, String(hit.rank)),
       element("span", { class: "below-words" }),
     ),
-    element("p", { class: "hit-label" }, hit.label ?? shortened(hit.id, 24)),
+    element("p", { class: "hit-label" }, hit.label === null ? shortened(hit.id, 24) : labelName(hit.label)),
     known ? meter(hit) : null,
     hit.label === null ? null : idLine(hit.id),
     element(

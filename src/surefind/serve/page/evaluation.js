@@ -5,10 +5,14 @@ import { curvePlot, reliabilityPlot, rowAt } from "./plots.js";
 import { count, day, share } from "./text.js";
 
 const UNCALIBRATED = "Distances alone give no confidence. Calibrate the index with labelled images";
+const PRIOR = "This index uses the prior calibration of surefind, which was not fitted to it. "
+  + "Its confidences are estimates: nothing was measured here, and nothing is guaranteed. To calibrate with labelled images";
 const NO_REPORT = "A report measures retrieval, calibration and out-of-distribution detection on a test set";
 
 export function showEvaluation(info) {
-  byId("evaluation").replaceChildren(...(info.calibration === null ? uncalibrated(info) : calibrated(info.calibration)));
+  const { calibration } = info;
+  const shown = calibration === null ? uncalibrated : calibration.quality === null ? prior : calibrated;
+  byId("evaluation").replaceChildren(...shown(info));
   byId("report").replaceChildren(...reportOf(info));
 }
 
@@ -20,8 +24,18 @@ function uncalibrated(info) {
   ];
 }
 
-function calibrated(made) {
-  const right = `The first hit was correct for ${share(made.quality.right)} of them.`;
+function prior(info) {
+  return [
+    element("h1", { class: "view-title" }, "Prior calibration"),
+    element("p", { class: "lead" }, `${PRIOR}:`),
+    codeBox(info.how_to_calibrate),
+    element("section", { class: "card prior-rules" }, ...guarantees(info.calibration)),
+  ];
+}
+
+function calibrated({ calibration: made }) {
+  const what = made.evidence === "labels" ? "most probable label" : "first hit";
+  const right = `The ${what} was correct for ${share(made.quality.right)} of them.`;
   const copies = made.left_out === null ? "" : ` ${made.left_out}`;
   const queries = `${count(made.queries)} labelled queries of ${count(made.classes)} classes (${made.source})`;
   return [
@@ -33,7 +47,7 @@ function calibrated(made) {
 }
 
 function reliabilityCard(made) {
-  const words = "Queries in ten groups by confidence. On the diagonal, confidence equals the share of correct hits.";
+  const words = "Queries in ten groups by confidence. On the diagonal, confidence equals the share of correct answers.";
   return element(
     "section", { class: "card" },
     element("h2", {}, "Reliability"),
@@ -61,19 +75,21 @@ function guarantees(made) {
   return [...guaranteed, element("h3", {}, "Remarks"), element("ul", { class: "plain-list small" }, ...rows(made.remarks))];
 }
 
-function measuredPlot({ curve, threshold }) {
+function measuredPlot({ curve, threshold, match_threshold }) {
   const plot = curvePlot(curve, threshold);
-  const place = threshold ?? 0.5;
+  const place = match_threshold;
   plot.moveTo(place, rowAt(curve, place));
   return plot.drawing;
 }
 
 function tiles(quality) {
   const than = "nearest distance: ";
+  const others = `${than}${digits(quality.baseline_auroc)}; distance ratio d₁/d₂₀: ${digits(quality.ratio_auroc)}`;
+  const vote = quality.vote_auroc === null ? "" : `; label vote: ${digits(quality.vote_auroc)}`;
   return [
     tile("Ranks right above wrong", quality.auroc, {
-      short: "AUROC", beside: `${than}${digits(quality.baseline_auroc)}; distance ratio: ${digits(quality.ratio_auroc)}`,
-      words: "Probability that a correct hit has more confidence than a wrong one. 1 is perfect, 0.5 is random. Averaged over cross-validation folds.",
+      short: "AUROC", beside: `${others}${vote}`,
+      words: "Probability that a correct answer has more confidence than a wrong one. 1 is perfect, 0.5 is random. Averaged over cross-validation folds.",
     }),
     tile("Calibration error", quality.ece, {
       short: "ECE", beside: `perfectly calibrated: ${digits(quality.floor)}; ${than}${digits(quality.baseline_ece)}`,

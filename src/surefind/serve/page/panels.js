@@ -1,11 +1,11 @@
 // Panels beside the result: confidence threshold, and uncertainty of the query.
 
+import { surest } from "./answer.js";
 import { read } from "./api.js";
 import { byId, say } from "./dom.js";
 import { curvePlot, histogramPlot, rowAt } from "./plots.js";
 import { count, many, number, percent, share, threshold as thresholdWords } from "./text.js";
 
-const DEFAULT_THRESHOLD = 0.5; // without a guarantee
 const CONSTANT = "This model gives every image the same variance.";
 
 let calibration = null;
@@ -24,27 +24,30 @@ export function setUpThreshold(changed) {
   byId("threshold-more").open = matchMedia("(min-width: 60rem)").matches; // phones show the hits first
 }
 
-/** Load a calibration; the slider starts at its guaranteed threshold. */
+/** Load a calibration; the slider starts at its threshold of a match. */
 export function learnPanels(made) {
   gallery = null;
   calibration = made;
   current = made === null ? null : start();
   if (made === null) return;
-  plot = curvePlot(made.curve, made.threshold);
-  byId("threshold-plot").replaceChildren(plot.drawing);
+  plot = isMeasured() ? curvePlot(made.curve, made.threshold) : null;
+  byId("threshold-plot").replaceChildren(...(plot === null ? [] : [plot.drawing]));
   say("threshold-guarantee", guaranteeWords());
 }
 
 /** Show the slider for a result with confidence; hide it otherwise. */
 export function showThreshold(shown) {
   answer = shown;
-  const has = calibration !== null && answer !== null && answer.confidence !== null;
+  const has = calibration !== null && answer !== null && answer.verdict !== null && surest(answer) !== null;
   byId("threshold-card").hidden = !has;
   if (has) moveTo(current);
   else moved(null);
 }
 
-const start = () => calibration.threshold ?? DEFAULT_THRESHOLD;
+const start = () => calibration.match_threshold;
+
+/** A prior calibration has no queries of its own. */
+const isMeasured = () => calibration.quality !== null;
 
 function moveTo(value) {
   // The slider rounds; the guarantee holds for the exact value.
@@ -57,11 +60,12 @@ function moveTo(value) {
   say("threshold-fate", verdictWords());
   slider.setAttribute("aria-valuetext", `${thresholdWords(current)}: ${measuredWords(row)}`);
   byId("threshold-reset").disabled = current === start();
-  plot.moveTo(current, row);
+  plot?.moveTo(current, row);
   moved(current);
 }
 
 function measuredWords(row) {
+  if (!isMeasured()) return "Prior calibration: precision and coverage are not measured on this index.";
   if (row.answered === 0) return "No calibration query is above this threshold.";
   return `Precision ${share(row.precision)}, coverage ${share(row.coverage)} `
     + `(${count(row.right)} of ${count(row.answered)} calibration queries correct).`;
@@ -69,12 +73,13 @@ function measuredWords(row) {
 
 function verdictWords() {
   if (answer.verdict === "no_match") return "This query is not in the catalogue at any threshold.";
-  const sure = percent(answer.confidence);
-  if (answer.confidence >= current) return `This query is a match at this threshold: confidence ${sure}.`;
+  const sure = percent(surest(answer));
+  if (surest(answer) >= current) return `This query is a match at this threshold: confidence ${sure}.`;
   return `This query is unsure at this threshold: confidence ${sure}.`;
 }
 
 function guaranteeWords() {
+  if (!isMeasured()) return calibration.guaranteed;
   const elsewhere = "Precision and coverage are measured on the calibration queries, not guaranteed.";
   if (calibration.threshold === null) return `${calibration.guaranteed} ${elsewhere}`;
   return `Only the threshold ${thresholdWords(calibration.threshold)} has a guarantee. ${calibration.guaranteed} `

@@ -1,7 +1,7 @@
 // The query: ways to choose an image, the image shown, and the search options.
 
 import { byId, element, radios, say } from "./dom.js";
-import { rankingWords } from "./answer.js";
+import { rankingWords, rankingsInOrder } from "./answer.js";
 import { bytes, count, shortened } from "./text.js";
 
 const COUNTS = [6, 12, 24, 48];
@@ -61,7 +61,7 @@ export function learnQuestion(info, ask) {
   byId("samples").hidden = info.samples.length === 0;
   byId("sample-list").replaceChildren(...info.samples.map((sample) => sampleButton(sample, { ask, pictures: info.pictures })));
   const before = document.querySelector("#ranking input:checked")?.value;
-  const own = [info.ranking, ...info.rankings.filter((value) => value !== info.ranking)];
+  const own = [info.ranking, ...rankingsInOrder(info.rankings).filter((value) => value !== info.ranking)];
   radios(byId("ranking"), {
     name: "ranking", choices: own.map((value) => ({ value, words: rankingWords(value) })),
     chosen: info.rankings.includes(before) ? before : info.ranking,

@@ -4,12 +4,11 @@ const whole = new Intl.NumberFormat("en-US");
 
 export const count = (number) => whole.format(number);
 
-/** A confidence in per cent, never 0 or 100. */
+/** A probability in per cent without decimals, never 0 or 100. */
 export function percent(confidence) {
-  if (confidence < 0.001) return "< 0.1 %";
-  if (confidence > 0.999) return "> 99.9 %";
-  const hundredths = 100 * confidence;
-  return hundredths < 1 || hundredths > 99 ? `${hundredths.toFixed(1)} %` : `${Math.round(hundredths)} %`;
+  const whole = Math.round(100 * confidence);
+  if (whole < 1) return "< 1 %";
+  return whole > 99 ? "> 99 %" : `${whole} %`;
 }
 
 /** A measured share in per cent; 0 and 100 are possible. */

@@ -1,0 +1,142 @@
+"""Number, mean and spread of the indexed images of each class."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import load, save
+from scipy.sparse import coo_array  # type: ignore[import-untyped]
+
+from surefind.engines.base import Engine
+from surefind.engines.filters import Metadata
+
+LABEL = "label"  # metadata field with the class, unless another one is named
+
+Numbers = NDArray[np.float64]
+Codes = NDArray[np.int64]  # of classes: rows of a table; -1 if unlabelled
+
+
+def is_missing(label: object) -> bool:
+    """Whether a label is None, NaN or empty."""
+    return label is None or label == "" or label != label
+
+
+def label_of(facts: Metadata, field: str = LABEL) -> str | None:
+    """Label as text: 3 in a table equals "3" of a folder."""
+    label = facts.get(field)
+    return None if is_missing(label) else str(label)
+
+
+@dataclass(frozen=True)
+class ClassTable:
+    """Counts, sums and squared lengths of the vectors of each class.
+
+    Means and spreads follow from these; rows can be added and taken away without the others.
+    """
+
+    field: str  # metadata field of the labels
+    names: tuple[str, ...]  # of C classes; a class without rows keeps its name
+    counts: Numbers  # (C,)
+    sums: Numbers  # (C, D)
+    squares: Numbers  # (C,), sums of squared lengths
+    revision: tuple[str, int] = ("", 0)  # of the rows that it describes
+
+    @classmethod
+    def empty(
+        cls, dim: int, field: str = LABEL, *, revision: tuple[str, int] = ("", 0)
+    ) -> "ClassTable":
+        """Return the table of no rows."""
+        return cls(field, (), np.zeros(0), np.zeros((0, dim)), np.zeros(0), revision)
+
+    @classmethod
+    def of(cls, engine: Engine, field: str = LABEL) -> "ClassTable":
+        """Read all rows of an engine, block by block."""
+        table = cls.empty(engine.space.dim, field, revision=engine.revision)
+        for block in engine.scan():
+            labels = [label_of(facts, field) for facts in engine.rows(block.keys).metadata]
+            table = table.changed(engine.space.means(block.vectors), labels)
+        return table
+
+    def changed(
+        self, means: NDArray[np.floating], labels: Sequence[str | None], *, times: int = 1
+    ) -> "ClassTable":
+        """Add rows with means (N, D), or take them away with `times` = -1; None is no label."""
+        if not any(label is not None for label in labels):
+            return self
+        new = dict.fromkeys(label for label in labels if label is not None)
+        names = (*self.names, *(label for label in new if label not in self.codes))
+        more = len(names) - len(self.names)
+        table = replace(
+            self,
+            names=names,
+            counts=np.pad(self.counts, (0, more)),
+            sums=np.pad(self.sums, [(0, more), (0, 0)]),
+            squares=np.pad(self.squares, (0, more)),
+        )
+        codes = table.codes_of(labels)
+        rows = np.flatnonzero(codes >= 0)
+        wide = means[rows].astype(np.float64)
+        members = coo_array(
+            (np.full(len(rows), float(times)), (codes[rows], np.arange(len(rows)))),
+            shape=(len(names), len(rows)),
+        ).tocsr()
+        counts = table.counts + members.sum(axis=1)
+        left = counts > 0  # an empty class has no rounding errors either
+        return replace(
+            table,
+            counts=np.where(left, counts, 0),
+            sums=np.where(left[:, None], table.sums + members @ wide, 0),
+            squares=np.where(left, table.squares + members @ np.square(wide).sum(axis=1), 0),
+        )
+
+    @cached_property
+    def codes(self) -> dict[str, int]:
+        return {name: code for code, name in enumerate(self.names)}
+
+    def codes_of(self, labels: Sequence[str | None]) -> Codes:
+        """Codes of labels, (N,); -1 for None and unknown ones."""
+        found = (-1 if label is None else self.codes.get(label, -1) for label in labels)
+        return np.fromiter(found, np.int64, len(labels))
+
+    @property
+    def classes(self) -> int:
+        """Number of classes with rows."""
+        return int((self.counts > 0).sum())
+
+    @property
+    def images(self) -> int:
+        """Number of labelled rows."""
+        return int(self.counts.sum())
+
+    @cached_property
+    def squared_sums(self) -> Numbers:
+        """Squared lengths of the sums, (C,)."""
+        return np.asarray(np.square(self.sums).sum(axis=1))
+
+    @cached_property
+    def spread(self) -> float:
+        r"""Pooled variance within classes: sum |x - mean|^2 / sum (n - 1)."""
+        some = self.counts > 1
+        within = self.squares[some] - self.squared_sums[some] / self.counts[some]
+        return float(max(within.sum(), 0) / max((self.counts[some] - 1).sum(), 1))
+
+    def to_bytes(self) -> bytes:
+        facts = {"field": self.field, "names": self.names, "revision": self.revision}
+        return save(
+            {
+                "counts": self.counts,
+                "sums": self.sums,
+                "squares": self.squares,
+                "facts": np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8),
+            }
+        )
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> "ClassTable":
+        tensors = load(content)
+        facts = json.loads(tensors.pop("facts").tobytes())
+        name, number = facts["revision"]
+        return cls(facts["field"], tuple(facts["names"]), revision=(name, number), **tensors)

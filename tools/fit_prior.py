@@ -1,0 +1,100 @@
+"""Fit the prior calibration that ships with the package: src/surefind/confidence/prior.json.
+
+python tools/fit_prior.py VECTORS.npz... [-o FILE]
+
+Each file holds `vectors` and `labels` of images whose classes their encoder was not trained with.
+Every set counts alike, in its whole gallery and in thinned ones: so the size of a gallery is a
+column of the model and not a hidden assumption.
+"""
+
+import argparse
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+import surefind as sf
+from surefind.confidence import label_model
+from surefind.confidence.calibrate import own_queries
+from surefind.confidence.class_table import ClassTable
+from surefind.confidence.label_calibration import LabelData, collect_label_data
+from surefind.confidence.label_model import LabelModel, LabelNeighbourhood, fit_label_model
+from surefind.engines.base import Rows, Space
+from surefind.engines.registry import create_engine
+from surefind.vectors.reader import as_points, read_vectors
+
+FILE = Path(label_model.__file__).with_name(label_model.PRIOR_FILE)
+# Shares of the classes, and of the images of each, that are left in thinned galleries.
+THINNED = ((1.0, 0.5), (1.0, 0.25), (0.5, 1.0), (0.5, 0.5), (0.25, 1.0))
+THINNED_WEIGHT = 0.2  # of a query in a thinned gallery; 1 in the whole one
+QUERIES = 2000.0  # that each set counts as
+PENALTY = 1.0
+
+
+def label_data(embeddings: sf.Embeddings, labels: Iterable[str]) -> LabelData:
+    """Each vector searched among the others."""
+    names = [str(label) for label in labels]
+    with TemporaryDirectory() as folder:
+        space = Space(embeddings.family, embeddings.dim, "mean")
+        engine = create_engine(folder, space, {"fingerprint": "prior"}, kind="flat")
+        ids = tuple(map(str, range(len(names))))
+        facts = tuple({"label": name} for name in names)
+        engine.add(Rows(ids, embeddings, ("",) * len(ids), facts))
+        data = collect_label_data(engine, own_queries(engine), ClassTable.of(engine))
+        engine.close()
+    return data
+
+
+def galleries(embeddings: sf.Embeddings, labels: Sequence[str]) -> list[LabelData]:
+    """The whole gallery of a set, and thinned ones."""
+    random, names = np.random.default_rng(0), np.array(labels)
+    found = [label_data(embeddings, labels)]
+    for classes, images in THINNED:
+        every = random.permutation(np.unique(names))
+        some = np.isin(names, every[: max(2, round(classes * len(every)))])
+        rows = np.flatnonzero(some & (random.random(len(names)) < images))
+        found.append(label_data(embeddings[rows.tolist()], names[rows].tolist()))
+    return found
+
+
+def fit_prior(sets: Iterable[Sequence[LabelData]]) -> LabelModel:
+    near, own, weights = [], [], []
+    for whole, *thinned in sets:
+        parts = [(whole, 1.0), *((data, THINNED_WEIGHT) for data in thinned)]
+        total = sum(weight * len(data.own) for data, weight in parts)
+        for data, weight in parts:
+            near.append(data.near)
+            own.append(data.own)
+            weights.append(np.full(len(data.own), weight * QUERIES / total))
+    return fit_label_model(
+        LabelNeighbourhood.joined(near),
+        np.concatenate(own),
+        weights=np.concatenate(weights),
+        penalty=PENALTY,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("vectors", nargs="+", type=Path)
+    parser.add_argument("-o", "--output", type=Path, default=FILE)
+    arguments = parser.parse_args()
+    sets = []
+    for path in arguments.vectors:
+        given = read_vectors(path)
+        sets.append(galleries(as_points(given.values), given.labels))
+    model = asdict(fit_prior(sets))
+    rounded = {
+        name: [round(number, 4) for number in its] if isinstance(its[0], float) else its
+        for name, its in model.items()
+        if isinstance(its, tuple)
+    }
+    text = json.dumps({**rounded, "bias": round(model["bias"], 4)}, indent=1)
+    arguments.output.write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()
