@@ -43,6 +43,7 @@ RESULTS = Path(__file__).parent / "results"
 PRECISIONS = (0.7, 0.9)  # guaranteed with a probability of 0.9
 LABELLED = (20, 50, 100)  # classes
 FUSED = "surefind's confidence"
+SUREST = "- of its first hit, the surest"
 MEASURES = {"auroc": "AUROC", "aurc": "AURC", "ece": "ECE (debiased)", "brier": "Brier"}
 Numbers = NDArray[np.float64]
 Kept = dict[str, Any]  # the precision, None where nothing was guaranteed; the share answered
@@ -83,11 +84,18 @@ def calibrate(index: sf.Index, precision: float, **labelled: Any) -> Calibrated:
 
 def kept(calibrated: Calibrated, asked: CalibrationData) -> Kept:
     """The precision of what is called a match, and how many queries are."""
-    sure = np.array(calibrated.calibration.judge(asked.neighbourhood).verdict) == "match"
-    right = asked.match[:, 0]
+    judged = calibrated.calibration.judge(asked.neighbourhood)
+    sure, right = np.array(judged.verdict) == "match", surest(judged.confidence, asked)[1]
     if calibrated.calibration.guarantee.threshold is None or not sure.any():
         return {"precision": None, "answered": 0.0}
     return {"precision": float(right[sure].mean()), "answered": float(sure.mean())}
+
+
+def surest(confidence: Numbers, asked: CalibrationData) -> tuple[Numbers, NDArray[np.bool_]]:
+    """Confidence of the first hit, which is the surest, and whether it is right."""
+    first = confidence.argmax(axis=1)
+    rows = np.arange(len(first))
+    return confidence[rows, first], asked.match[rows, first]
 
 
 def split_rows(
@@ -137,14 +145,18 @@ def measure_split(features: FeatureSet, fit: Rows, test: Rows) -> dict[str, Any]
         rows = {
             name: judged(*values, right) for name, *values in split_rows(ask(first, None), asked)
         }
-        sure = calibrated.calibration.model.confidence(asked.neighbourhood)[:, 0]
+        confidence = calibrated.calibration.model.confidence(asked.neighbourhood)
+        sure = confidence[:, 0]
         rows[FUSED] = judged(-sure, sure, right)
+        first, first_right = surest(confidence, asked)
+        rows[SUREST] = judged(-first, first, first_right)
         strange = np.log(second.nearest(features.foreign, 1).ranked_by[:, 0])
     values = torch.from_numpy(
         np.concatenate([novelty_values(asked.neighbourhood.profile), strange])
     )
     return {
         "right": {"fit": calibrated.calibration.quality.right, "test": float(right.mean())},
+        "surest right": float(first_right.mean()),
         "rows": rows,
         "floor": metrics.calibration_floor(torch.from_numpy(sure)),
         "guarantees": {str(precision): kept(one, asked) for precision, one in made.items()},
