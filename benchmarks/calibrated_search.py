@@ -1,12 +1,11 @@
-"""What evidence and confidence cost a search.
+"""What confidence and labels cost a search.
 
-python benchmarks/calibrated_search.py [--count 100000] [--dim 512] [--index FOLDER]
+python benchmarks/calibrated_search.py [--count 100000] [--dim 512] [--index FOLDER] [--engine URL]
 """
 
 import argparse
 from functools import partial
 from pathlib import Path
-from shutil import copytree, ignore_patterns
 from tempfile import TemporaryDirectory
 
 from galleries import made_up, made_up_classes
@@ -20,19 +19,29 @@ BATCHES = (1, 16, 256)
 QUERIES = 256
 
 
-def calibrated_index(folder: Path, count: int, dim: int) -> sf.Index:
-    """Made and calibrated once; looking around every image takes most of the time."""
+def calibrated_index(folder: Path, count: int, dim: int, engine: str) -> sf.Index:
+    """Made, and calibrated by its labels, once."""
     if folder.exists():
-        return sf.Index.open(folder)
+        return sf.Index.open(folder, engine=engine if "://" in engine else None)
     gallery, labels = made_up_classes(count, dim)
     index = sf.Index.create_empty(
-        folder, Space(gallery.family, dim, "mean"), fingerprint="benchmark", kind="flat"
+        folder,
+        Space(gallery.family, dim, "mean"),
+        fingerprint="benchmark",
+        engine=engine,
+        kind="flat",
     )
     facts = [{"label": str(label)} for label in labels.tolist()]
     index.add_embeddings(gallery, [str(row) for row in range(count)], metadata=facts)
-    queries, classes = made_up_classes(3000, dim, seed=1)
-    index.calibrate(queries, labels=classes.tolist(), targets=sf.CalibrationTargets(precision=0.8))
+    index.calibrate(targets=sf.CalibrationTargets(precision=0.8))
     return index
+
+
+def without_calibration(folder: Path, engine: str) -> sf.Index:
+    """The same rows, as if the index were not calibrated."""
+    plain = sf.Index.open(folder, engine=engine if "://" in engine else None)
+    plain._calibration = type(plain._calibration)(lambda: ([], None))
+    return plain
 
 
 def ask(index: sf.Index, queries: sf.Embeddings, batch: int) -> None:
@@ -45,15 +54,15 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=100_000)
     parser.add_argument("--dim", type=int, default=512)
     parser.add_argument("--index", type=Path, help="kept there, to be measured again")
+    parser.add_argument("--engine", default="faiss", help="faiss, pgvector://... or milvus://...")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("-o", "--output", type=Path, default=RESULTS / "calibrated.json")
     arguments = parser.parse_args()
     found = {}
     with TemporaryDirectory() as folder:
         place = arguments.index or Path(folder) / "index"
-        index = calibrated_index(place, arguments.count, arguments.dim)
-        copytree(place, Path(folder) / "plain", ignore=ignore_patterns("calibration"))
-        plain = sf.Index.open(Path(folder) / "plain")  # the same rows, not calibrated
+        index = calibrated_index(place, arguments.count, arguments.dim, arguments.engine)
+        plain = without_calibration(place, arguments.engine)
         for batch in BATCHES:
             queries = made_up(min(QUERIES, 16 * batch), arguments.dim, seed=2)
             times = interleaved(
