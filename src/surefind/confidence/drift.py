@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import ks_2samp  # type: ignore[import-untyped]
 
 from surefind.confidence.guarantee import design_effect
 
@@ -46,6 +45,8 @@ def compare(
     reference to QUANTILES values, so that tiny differences are not significant. `level` bounds the
     probability of any false alarm for independent queries.
     """
+    from scipy.stats import ks_2samp  # type: ignore[import-untyped]  # takes long to load
+
     drifts = []
     for name, then in reference.items():
         result = ks_2samp(then, now[name], method="asymp")

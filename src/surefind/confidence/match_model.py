@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize  # type: ignore[import-untyped]
 from scipy.special import expit  # type: ignore[import-untyped]
-from sklearn.model_selection import GroupKFold  # type: ignore[import-untyped]
 
 from surefind.confidence.evidence import COLUMNS, Neighbourhood, Numbers, evidence
 
@@ -26,6 +25,9 @@ def folds_of(groups: NDArray[np.generic]) -> NDArray[np.int64]:
     >>> folds_of(np.array([7, 7, 3, 3, 9, 9]))
     array([1, 1, 2, 2, 0, 0])
     """
+    # Imported here: searches never make folds, and scikit-learn takes long to load.
+    from sklearn.model_selection import GroupKFold  # type: ignore[import-untyped]
+
     fold = np.zeros(len(groups), np.int64)
     if (count := min(FOLDS, len(np.unique(groups)))) > 1:
         for number, (_, judged) in enumerate(GroupKFold(count).split(groups, groups=groups)):
