@@ -1,14 +1,16 @@
 """Fit the prior calibration that ships with the package: src/surefind/confidence/prior.json.
 
-python tools/fit_prior.py VECTORS.npz... [-o FILE]
+python tools/fit_prior.py --glyphs MODEL [--data DATA] [-o FILE]
 
-Each file holds `vectors` and `labels` of images whose classes their encoder was not trained with.
-Every set counts alike, in its whole gallery and in thinned ones: so the size of a gallery is a
-column of the model and not a hidden assumption.
+Birds, cars and glyphs as in benchmarks/labels.py, of classes that their encoders were not trained
+with. Every set counts alike, in its whole gallery and in thinned ones: so the size of a gallery is
+a column of the model and not a hidden assumption.
 """
 
 import argparse
 import json
+import os
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -24,7 +26,6 @@ from surefind.confidence.label_calibration import LabelData, collect_label_data
 from surefind.confidence.label_model import LabelModel, LabelNeighbourhood, fit_label_model
 from surefind.engines.base import Rows, Space
 from surefind.engines.registry import create_engine
-from surefind.vectors.reader import as_points, read_vectors
 
 FILE = Path(label_model.__file__).with_name(label_model.PRIOR_FILE)
 # Shares of the classes, and of the images of each, that are left in thinned galleries.
@@ -78,15 +79,22 @@ def fit_prior(sets: Iterable[Sequence[LabelData]]) -> LabelModel:
 
 
 def main() -> None:
+    sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
+    from feature_sets import glyph_set, photo_sets
+
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("vectors", nargs="+", type=Path)
+    default = os.environ.get("SUREFIND_DATA", "../shared/data")
+    parser.add_argument("--data", type=Path, default=Path(default))
+    parser.add_argument("--glyphs", type=Path, required=True, help="model trained on glyphs")
+    parser.add_argument("--keep", type=Path, default=Path(".cache/embeddings"))
     parser.add_argument("-o", "--output", type=Path, default=FILE)
     arguments = parser.parse_args()
-    sets = []
-    for path in arguments.vectors:
-        given = read_vectors(path)
-        sets.append(galleries(as_points(given.values), given.labels))
-    model = asdict(fit_prior(sets))
+    arguments.keep.mkdir(parents=True, exist_ok=True)
+    sets = [
+        *photo_sets(arguments.data, arguments.keep, backbones=["MobileNetV2"]),
+        glyph_set(arguments.glyphs, arguments.keep),
+    ]
+    model = asdict(fit_prior(galleries(one.embeddings, one.labels.tolist()) for one in sets))
     rounded = {
         name: [round(number, 4) for number in its] if isinstance(its[0], float) else its
         for name, its in model.items()

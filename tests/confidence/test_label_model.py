@@ -59,15 +59,10 @@ def loop_columns(near: LabelNeighbourhood, query: int) -> tuple[np.ndarray, dict
         labelled = sum(code[j] >= 0 for j in places[:nearest])
         return sum(j < nearest for j in same(k)) / max(labelled, 1)
 
-    def found(k, nearest):
-        labelled = sum(code[j] >= 0 for j in places[:nearest])
-        most = min(max(labelled, 1), near.images[query, k])
-        return min(sum(j < nearest for j in same(k)) / most, 1)
-
-    def weighted(k, sharpness):
+    def weighted(k):
         away = distance - distance[0]
         typical = max(away.mean(), np.finfo(float).tiny)
-        weight = np.exp(-sharpness * away / typical) * (np.array(code) >= 0)
+        weight = np.exp(-away / typical) * (np.array(code) >= 0)
         total = weight.sum()
         part = sum(weight[j] for j in same(k)) / total if total else 0.0
         return np.log(part + SMALLEST_SHARE)
@@ -81,10 +76,7 @@ def loop_columns(near: LabelNeighbourhood, query: int) -> tuple[np.ndarray, dict
     rows = [
         [
             *(share(k, nearest) for nearest in (3, 5, 10, 20)),
-            *(found(k, nearest) for nearest in (5, 10, 20)),
-            weighted(k, 1.0),
-            weighted(k, 3.0),
-            (logs[0] - logs[k]) / width,
+            weighted(k),
             (min([logs[j] for j in others(k)], default=logs[-1]) - logs[k]) / width,
             rank(mean, k),
             rank(mean - spread, k),
@@ -143,7 +135,6 @@ def test_distances_to_class_means_are_those_of_a_plain_loop():
         wanted = max(raw - spread / len(its), NEAREST_MEAN * raw)
         assert near.mean_distance[query, place] == pytest.approx(wanted)
         assert near.spread[query, place] == pytest.approx(spread)
-        assert near.images[query, place] == len(its)
 
 
 def test_the_distance_to_a_class_mean_is_right_on_average_however_few_images_it_has():
@@ -184,7 +175,7 @@ def test_a_query_in_the_gallery_is_judged_as_if_it_and_its_copies_were_not(copie
 def test_classes_of_equal_size_say_nothing_of_the_class_of_a_query_inside():
     near = neighbourhood_of(overlapping(8, 12), np.arange(0, 96, 7), inside=True)
     assert near.relative_size == pytest.approx(0)
-    assert (near.images == 11).all() and near.size == pytest.approx(np.log(11))
+    assert near.size == pytest.approx(np.log(11))
 
 
 # the model

@@ -36,7 +36,6 @@ class LabelNeighbourhood(NamedTuple):
 
     distance: Numbers  # (Q, K), ascending
     code: Codes  # (Q, K), class of each image; -1 if unlabelled
-    images: Numbers  # (Q, K), number in that class, one less in each if the query is inside
     mean_distance: Numbers  # (Q, K), to the mean of that class, without the error of that mean
     spread: Numbers  # (Q, K), variance within that class
     relative_size: Numbers  # (Q, K), log size of the class relative to the average
@@ -105,7 +104,6 @@ def label_neighbourhood(
     return LabelNeighbourhood(
         distance=distance,
         code=code,
-        images=np.maximum(each, 1),
         mean_distance=np.maximum(raw - spread / count, NEAREST_MEAN * raw),
         spread=np.maximum(spread, TINY),
         relative_size=np.log(np.maximum(each, 0.5)) - average[:, None],
@@ -161,26 +159,14 @@ def _share(nearest: int, shared: _Shared) -> Numbers:
     return np.asarray(shared.same[:, :, :nearest].sum(axis=2) / np.maximum(labelled, 1))
 
 
-def _found(nearest: int, shared: _Shared) -> Numbers:
-    """Share of the images that could be of the class: its own number, if that is smaller."""
-    labelled = shared.labelled[:, None, :nearest].sum(axis=2)
-    most = np.minimum(np.maximum(labelled, 1), np.maximum(shared.near.images, 1))
-    return np.asarray(np.minimum(shared.same[:, :, :nearest].sum(axis=2) / most, 1.0))
-
-
-def _weighted_share(sharpness: float, shared: _Shared) -> Numbers:
+def _weighted_share(shared: _Shared) -> Numbers:
     """Log share of the class, with weights that fall exponentially with distance."""
     distance = shared.near.distance
     away = distance - distance[:, :1]
     typical = np.maximum(away.mean(axis=1, keepdims=True), TINY)
-    weight = np.exp(-sharpness * away / typical) * shared.labelled
+    weight = np.exp(-away / typical) * shared.labelled
     weight /= np.maximum(weight.sum(axis=1, keepdims=True), TINY)
     return np.asarray(np.log((shared.same * weight[:, None]).sum(axis=2) + SMALLEST_SHARE))
-
-
-def _behind(shared: _Shared) -> Numbers:
-    """How far the image is behind the first one."""
-    return np.asarray(-(shared.log_distance - shared.log_distance[:, :1]) / shared.local_width)
 
 
 def _trust_ratio(shared: _Shared) -> Numbers:
@@ -208,10 +194,7 @@ Column = Callable[[_Shared], Numbers]
 # Of a class: its direction (1: larger values favour it; -1: smaller; 0: either) and values (Q, K).
 CLASS_COLUMNS: dict[str, tuple[int, Column]] = {
     **{f"share_{count}": (1, partial(_share, count)) for count in (3, 5, 10, 20)},
-    **{f"found_{count}": (1, partial(_found, count)) for count in (5, 10, 20)},
-    "weighted_share": (1, partial(_weighted_share, 1.0)),
-    "near_share": (1, partial(_weighted_share, 3.0)),
-    "behind": (1, _behind),
+    "weighted_share": (1, _weighted_share),
     "trust_ratio": (1, _trust_ratio),
     "mean_rank": (-1, lambda shared: shared.rank(shared.log_mean)),
     "scaled_mean_rank": (-1, lambda shared: shared.rank(shared.log_scaled_mean)),
