@@ -139,7 +139,7 @@ def outside(paths: set[str], home: Path) -> list[str]:
     """Paths that belong neither to the index and its images nor to Python and the package."""
     fine = [home / "index", home / "photos", Path(surefind.__file__).parent, sys.prefix]
     fine += [sys.base_prefix, *sysconfig.get_paths().values()]
-    fine += ["/proc/self/maps"]  # where numerical libraries look for one another
+    fine += ["/proc/self/maps", "/proc/stat"]  # numerical libraries look for others, and for cores
     roots = [os.path.realpath(path) for path in fine]
     return sorted(
         path
