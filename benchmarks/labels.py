@@ -180,12 +180,12 @@ def open_gallery(
     return {
         "known AUROC": metrics.auroc(torch.from_numpy(score), torch.from_numpy(known)),
         "AURC to vote": area(judgement.labels.probability[:, 0], right) / voted,
-        "AURC to vote, told so": area(told.labels.probability[:, 0], told_right) / voted,
+        "AURC to vote, with --unknown 0.5": area(told.labels.probability[:, 0], told_right) / voted,
         "precision of match": float(right[sure].mean()) if sure.any() else None,
-        "precision of match, told so": float(told_right[told_sure].mean())
+        "precision of match, with --unknown 0.5": float(told_right[told_sure].mean())
         if told_sure.any()
         else None,
-        "share of match, told so": float(told_sure.mean()),
+        "share of match, with --unknown 0.5": float(told_sure.mean()),
     }
 
 
@@ -316,10 +316,10 @@ def markdown(found: dict[str, Any], across: dict[str, float]) -> str:
     for name in (
         "known AUROC",
         "AURC to vote",
-        "AURC to vote, told so",
+        "AURC to vote, with --unknown 0.5",
         "precision of match",
-        "precision of match, told so",
-        "share of match, told so",
+        "precision of match, with --unknown 0.5",
+        "share of match, with --unknown 0.5",
     ):
         row(
             f"half the queries unknown: {name}",

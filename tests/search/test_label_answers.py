@@ -19,6 +19,7 @@ from surefind.confidence.explain import made_with
 from surefind.confidence.label_model import prior_model
 from surefind.encoders.serialization import class_hashes
 from surefind.engines.base import Space
+from surefind.errors import InvalidArgument
 from surefind.search.hits import SearchResult
 from surefind.search.index import Index
 
@@ -394,3 +395,12 @@ def test_an_index_in_expected_order_answers_with_labels_too(tmp_path):
     index.add_embeddings(GALLERY.embeddings, [str(row) for row in range(480)], metadata=facts)
     index.calibrate(KNOWN.embeddings, labels=KNOWN.labels)
     assert is_right(index.search(FRESH.embeddings), FRESH).mean() > 0.5
+
+
+def test_an_index_without_labels_cannot_be_judged_by_them(tmp_path):
+    space = Space(GALLERY.embeddings.family, GALLERY.embeddings.dim, "mean")
+    with Index.create_empty(tmp_path / "index", space, fingerprint="f" * 64) as index:
+        index.add_embeddings(GALLERY.embeddings[:60], [str(row) for row in range(60)])
+        with pytest.raises(InvalidArgument, match=r"images with labels \(label\), got 60 without"):
+            index.calibrate(use_labels=True)
+        assert index.calibration is None

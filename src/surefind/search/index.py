@@ -619,7 +619,8 @@ class Index:
             The calibration, which is saved in place of an earlier one.
 
         Raises:
-            InvalidArgument: Without labels: too few queries, classes, or right and wrong hits.
+            InvalidArgument: `use_labels` for an index without any; or without labels too few
+                queries, classes, or right and wrong hits.
         """
         kept = None
         if again:
@@ -629,6 +630,10 @@ class Index:
             kept = read_queries(self._folder.documents.read(QUERIES).get(QUERIES))
         targets = targets or CalibrationTargets()
         table = self.class_table(label)
+        if use_labels and not again and not table.images:
+            raise InvalidArgument(
+                "index", expected=f"images with labels ({label})", got=f"{len(self)} without"
+            )
         if use_labels is None:
             use_labels = table.images > 0 and 2 * table.images >= len(self)
         trained_with = (
