@@ -159,7 +159,7 @@ def engine_neighbourhood(place, rows, query) -> Neighbourhood:
     around = knn_distances_of(engine, keys).astype(np.float64)
     return collect_neighbourhood(
         space,
-        query,
+        space.var(query),
         near,
         hit_knn_distances=around[place.reshape(-1, NEIGHBOURS), :NEIGHBOURS],
         log_var=np.zeros(len(query)),

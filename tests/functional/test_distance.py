@@ -1,5 +1,7 @@
 """Distances, match probabilities and the divergence from the prior."""
 
+from typing import Any
+
 import pytest
 import torch
 from sampling import Draw
@@ -7,7 +9,7 @@ from scipy.stats import ncx2
 
 import surefind as sf
 from surefind.functional import (
-    distance,
+    candidate_distances,
     distance_variance,
     expected_distance,
     hit_distances,
@@ -104,43 +106,37 @@ def test_row_by_row_distances_are_entries_of_the_matrix(draw: Draw):
         torch.testing.assert_close(ours, matrix[pair])
 
 
+def hits_of(query: sf.Embeddings, gallery: sf.Embeddings) -> dict[str, Any]:
+    """Three rows of the gallery for each query, as arrays."""
+    means = gallery.mean.numpy().reshape(len(query), 3, -1)
+    return {
+        "between": candidate_distances(query.mean.numpy(), means),
+        "query_var": query.var.numpy(),
+        "var": gallery.var.numpy().reshape(-1, 3),
+        "dim": query.dim,
+        "family": query.family,
+    }
+
+
 @pytest.mark.parametrize("family", ["gaussians", "spheres"])
 def test_hit_distances_are_those_of_all_pairs(family: str, draw: Draw):
     query, gallery = getattr(draw, family)(4, 5), getattr(draw, family)(12, 5)
-    ours = hit_distances(query, gallery, per_query=3)
+    expected, std = map(torch.from_numpy, hit_distances(**hits_of(query, gallery)))
     for row in range(4):
         one, its = query[row], gallery[3 * row : 3 * row + 3]
-        torch.testing.assert_close(ours.distance[row], squared_distances(one.mean, its.mean)[0])
-        torch.testing.assert_close(ours.expected[row], expected_distance(one, its)[0])
-        torch.testing.assert_close(ours.std[row].square(), distance_variance(one, its)[0])
+        torch.testing.assert_close(expected[row], expected_distance(one, its)[0])
+        torch.testing.assert_close(std[row].square(), distance_variance(one, its)[0])
 
 
 @pytest.mark.parametrize("family", ["gaussians", "spheres"])
 @pytest.mark.parametrize("method", ["clt", "saddlepoint"])
 def test_hit_match_probabilities_are_those_of_all_pairs(family: str, method: str, draw: Draw):
     query, gallery = getattr(draw, family)(4, 5), getattr(draw, family)(12, 5)
-    ours = hit_match_probability(query, gallery, 1.5, per_query=3, method=method)
+    ours = hit_match_probability(**hits_of(query, gallery), radius=1.5, method=method)
     for row in range(4):
         its = gallery[3 * row : 3 * row + 3]
         wanted = match_probability(query[row], its, 1.5, method=method)
-        torch.testing.assert_close(ours[row], wanted[0])
-
-
-def test_blocks_of_any_size_give_the_same(draw: Draw, monkeypatch: pytest.MonkeyPatch):
-    query, gallery = draw.gaussians(7, 5), draw.gaussians(21, 5)
-    whole = hit_distances(query, gallery, per_query=3)
-    monkeypatch.setattr(distance, "BLOCK", 31)
-    for ours, wanted in zip(hit_distances(query, gallery, per_query=3), whole, strict=True):
-        torch.testing.assert_close(ours, wanted, rtol=0, atol=0)
-
-
-def test_close_hits_keep_their_digits_in_single_precision(draw: Draw):
-    mean = (100 + draw.gaussians(2, 64).mean * 1e-3).float()
-    batch = sf.Gaussians(mean, torch.full((2,), 1e-6))
-    ours = hit_distances(batch[0], batch[1], per_query=1)
-    wanted = sum((a - b) ** 2 for a, b in zip(*mean.tolist(), strict=True))
-    assert ours.distance.dtype == torch.float64
-    assert ours.distance.item() == pytest.approx(wanted, rel=1e-12)
+        torch.testing.assert_close(torch.from_numpy(ours[row]), wanted[0])
 
 
 def test_gradcheck(draw: Draw):
@@ -184,8 +180,6 @@ def test_bad_input_is_refused_by_name(draw: Draw):
             match_probability(query, query, radius)  # type: ignore[arg-type]
     with pytest.raises(sf.InvalidArgument, match="method"):
         match_probability(sphere, sphere, 1.0, method="exact")
-    with pytest.raises(sf.InvalidArgument, match="gallery: expected 4 rows, 2 for each query"):
-        hit_distances(query, query, per_query=2)
 
 
 def test_the_prior_is_at_no_distance_from_itself():

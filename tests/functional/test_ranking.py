@@ -10,6 +10,7 @@ from sampling import Draw
 
 import surefind as sf
 from surefind.functional import (
+    candidate_distances,
     expected_distance,
     gallery_vectors,
     query_vectors,
@@ -23,7 +24,8 @@ RANKINGS = ("expected", "mean")
 def keys_of(query: sf.Embeddings, gallery: sf.Embeddings, ranking: str) -> NDArray[np.float64]:
     means = gallery.mean.numpy()[None].repeat(len(query), 0)
     wide = gallery.var.numpy()[None].repeat(len(query), 0)
-    return ranking_keys(query.mean.numpy(), means, wide, family=query.family, ranking=ranking)
+    between = candidate_distances(query.mean.numpy(), means)
+    return ranking_keys(between, wide, dim=query.dim, family=query.family, ranking=ranking)
 
 
 @pytest.mark.parametrize("family", ["gaussians", "spheres"])
@@ -54,13 +56,7 @@ def test_keys_agree_with_a_plain_loop(draw: Draw):
 
 def test_keys_of_close_vectors_in_single_precision_keep_their_digits(draw: Draw):
     near = (50 + 1e-4 * draw.gaussians(3, 32).mean).float().numpy()
-    ours = ranking_keys(
-        near[:1].astype(np.float64),
-        near[None, 1:],
-        np.full((1, 2), 1e-8),
-        family="gaussian",
-        ranking="mean",
-    )
+    ours = candidate_distances(near[:1].astype(np.float64), near[None, 1:])
     wide = near.astype(np.float64)
     np.testing.assert_allclose(ours[0], ((wide[0] - wide[1:]) ** 2).sum(1), rtol=1e-12)
     assert ours.dtype == np.float64
@@ -69,9 +65,9 @@ def test_keys_of_close_vectors_in_single_precision_keep_their_digits(draw: Draw)
 def test_columns_without_a_candidate_do_not_fail():
     """An engine leaves them as they are, with a variance of 0."""
     ours = ranking_keys(
-        np.eye(2),
-        np.zeros((2, 1, 2), np.float32),
+        np.ones((2, 1)),
         np.zeros((2, 1)),
+        dim=2,
         family="von-mises-fisher",
         ranking="expected",
     )

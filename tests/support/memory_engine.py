@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.base import Block, Found, Keys, Rows, Space
+from surefind.engines.base import Block, Found, Keys, Records, Rows, Space
 from surefind.engines.filters import Where
 
 
@@ -56,6 +56,10 @@ class MemoryEngine:
             tuple(one.digests[0] for one in found),
             tuple(one.metadata[0] for one in found),
         )
+
+    def records(self, keys: Keys) -> Records:
+        rows = self.rows(keys)
+        return Records(rows.ids, rows.digests, rows.metadata)
 
     def find(self, ids: Sequence[str]) -> Rows:
         known = [self.kept[name][0] for name in dict.fromkeys(ids) if name in self.kept]

@@ -568,10 +568,9 @@ def _equal_row_ids(engine: Engine, queries: Embeddings) -> list[str]:
     names = [""] * len(queries)
     if not near.keys.shape[1]:
         return names
-    means = engine.space.means(near.vectors)
-    equal = np.flatnonzero(copies_among(near, means, queries.mean.double().numpy())[:, 0])
+    equal = np.flatnonzero(copies_among(near, queries.mean.double().numpy())[:, 0])
     keys, place = np.unique(near.keys[equal, 0], return_inverse=True)  # equal queries share a row
-    ids = engine.rows(keys).ids
+    ids = engine.records(keys).ids
     for row, its in zip(equal, place, strict=True):
         names[row] = ids[its]
     return names

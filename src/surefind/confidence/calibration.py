@@ -41,11 +41,9 @@ from surefind.confidence.label_model import (
 )
 from surefind.confidence.match_model import ConfidenceModel, Logistic
 from surefind.confidence.variance_heads import VarianceHeads
-from surefind.embeddings import Embeddings
-from surefind.engines.base import Engine
+from surefind.engines.base import Engine, Queries
 from surefind.engines.knn import Nearest
 from surefind.errors import InvalidFile, SurefindError
-from surefind.functional.distance import HitDistances
 from surefind.settings import parse
 from surefind.storage import Documents
 
@@ -290,26 +288,26 @@ class Calibrated:
     def collect_neighbourhood(
         self,
         engine: Engine,
-        query: Embeddings,
+        query: Queries,
         near: Nearest,
         *,
-        distances: HitDistances | None = None,
         inside: bool = False,
     ) -> Neighbourhood:
         """Neighbourhood of queries with >= NEIGHBOURS hits; `inside`: they are gallery rows."""
         near = near.at((slice(None), slice(NEIGHBOURS)))
         means = engine.space.means(near.vectors[:, :LOG_VAR_NEIGHBOURS]).astype(np.float32)
-        vectors = np.concatenate([query.mean.numpy(), means.reshape(-1, engine.space.dim)])
+        vectors = np.concatenate(
+            [query.mean.astype(np.float32), means.reshape(-1, engine.space.dim)]
+        )
         log_var = log_var_of(self.heads, torch.from_numpy(vectors))  # one pass
         return collect_neighbourhood(
             engine.space,
-            query,
+            query.var,
             near,
             hit_knn_distances=known_density(engine, self.density, near),
-            log_var=log_var[: len(query)],
-            neighbour_log_var=log_var[len(query) :].reshape(len(query), -1).mean(axis=1),
-            distances=distances,
-            inside=np.ones(len(query), dtype=bool) if inside else None,
+            log_var=log_var[: len(near.keys)],
+            neighbour_log_var=log_var[len(near.keys) :].reshape(len(near.keys), -1).mean(axis=1),
+            inside=np.ones(len(near.keys), dtype=bool) if inside else None,
         )
 
 

@@ -15,7 +15,6 @@ from scipy.spatial import cKDTree  # type: ignore[import-untyped]
 from surefind.embeddings import Embeddings
 from surefind.engines.base import Engine, Keys
 from surefind.engines.knn import NUMBERS_AT_ONCE, Nearest, nearest
-from surefind.functional.ranking import ranking_keys
 
 ROUNDING = 1e-10  # of the squared lengths; see `is_copy`
 GROWTH = 4  # factor by which more rows are fetched if too few remain
@@ -40,12 +39,10 @@ def is_copy(between: Numbers, length: Numbers, other: Numbers) -> Flags:
     return np.asarray(between <= ROUNDING * (length + other))
 
 
-def copies_among(near: Nearest, means: Vectors, query: Numbers) -> Flags:
-    """Return which nearest rows, with means (Q, K, D), equal their query (Q, D); (Q, K)."""
-    between = ranking_keys(query, means, near.var, family="gaussian", ranking="mean")
-    lengths = np.einsum("qkd,qkd->qk", means, means, dtype=np.float64)
-    equal = is_copy(between, np.square(query).sum(axis=1)[:, None], lengths)
-    return np.asarray(equal & np.isfinite(near.ranked_by))
+def copies_among(near: Nearest, query: Numbers) -> Flags:
+    """Return which nearest rows equal their query (Q, D); (Q, K)."""
+    length = np.einsum("qd,qd->q", query, query)[:, None]  # of a copy too
+    return np.asarray(is_copy(near.distance, length, length) & np.isfinite(near.ranked_by))
 
 
 def nearest_others(

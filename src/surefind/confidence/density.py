@@ -107,16 +107,14 @@ def distances_to_others(
     query = rows.mean.double().numpy()
 
     def left_out(some: NDArray[np.int64], near: Nearest) -> Flags:
-        out = copies_among(near, engine.space.means(near.vectors), query[some])
+        out = copies_among(near, query[some])
         if but is not None:
             for number, row in enumerate(some):
                 out[number] |= np.isin(near.keys[number], but[row])
         return out
 
     near, _ = nearest_others(engine, rows, WIDTH, left_out)
-    means = engine.space.means(near.vectors).astype(np.float64)
-    between = np.square(means - query[:, None]).sum(axis=-1)
-    between[~np.isfinite(near.ranked_by)] = np.inf
+    between = np.where(np.isfinite(near.ranked_by), near.distance, np.inf)
     between.sort(axis=1)
     last = np.where(np.isfinite(between), between, 0).max(axis=1, initial=0, keepdims=True)
     padded = np.pad(

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from surefind.embeddings import Embeddings
 from surefind.engines.base import Space
 from surefind.engines.knn import Nearest
-from surefind.functional import hit_distances
-from surefind.functional.distance import HitDistances
+from surefind.functional.ranking import hit_distances
 
 NEIGHBOURS = 20  # K: neighbours of a query and of a hit that evidence is computed from
 STORED = 1e-4  # relative difference of a distance stored in float32 and one computed now
@@ -62,31 +61,28 @@ def without_query(knn_distances: Numbers, distance: Numbers) -> Numbers:
 
 def collect_neighbourhood(
     space: Space,
-    query: Embeddings,
+    query_var: Numbers,
     near: Nearest,
     *,
     hit_knn_distances: Numbers,
     log_var: Numbers,
     neighbour_log_var: Numbers,
-    distances: HitDistances | None = None,
     inside: NDArray[np.bool_] | None = None,
 ) -> Neighbourhood:
     """Return the neighbourhood of queries with K rows each, nearest first.
 
     Args:
         space: Space of the gallery.
-        query: Q queries.
+        query_var: Variances of Q queries, (Q,).
         near: Their nearest rows, (Q, K).
         hit_knn_distances: Distances from these rows to their own neighbours, (Q, K, K + 1).
         log_var: Log variance of the queries, (Q,).
         neighbour_log_var: Mean log variance of their neighbours, (Q,).
-        distances: Distances from queries to rows, if already computed.
         inside: (Q,), queries that are rows of the gallery; they are removed from the hits'
             neighbours.
     """
-    if distances is None:
-        distances = distances_to(space, query, near)
-    distance = distances.distance[:, :NEIGHBOURS].numpy()
+    distance = near.distance
+    expected, std = hit_distances(distance, query_var, near.var, dim=space.dim, family=space.family)
     means = space.means(near.vectors)
     knn_distances = hit_knn_distances[..., :NEIGHBOURS]
     if inside is not None:
@@ -101,18 +97,13 @@ def collect_neighbourhood(
         profile=np.sort(distance, axis=1),
         between=np.maximum(between, 0),
         hit_knn_distances=knn_distances,
-        expected=distances.expected.numpy()[:, :NEIGHBOURS],
-        std=distances.std.numpy()[:, :NEIGHBOURS],
-        query_var=space.var(query),
+        expected=expected,
+        std=std,
+        query_var=query_var,
         var=near.var,
         log_var=log_var,
         neighbour_log_var=neighbour_log_var,
     )
-
-
-def distances_to(space: Space, query: Embeddings, near: Nearest) -> HitDistances:
-    """Distances from queries to their nearest rows, (Q, n) each."""
-    return hit_distances(query, embeddings_of(space, near), per_query=near.keys.shape[1])
 
 
 def embeddings_of(space: Space, near: Nearest) -> Embeddings:

@@ -24,7 +24,6 @@ from surefind.confidence.labelled_queries import (
 )
 from surefind.confidence.match_model import Logistic, fit_logistic, folds_of
 from surefind.engines.base import Engine
-from surefind.functional.ranking import ranking_keys
 
 FETCHED = 128  # neighbours of a query, of which some are left without its class
 QUERIES_AT_ONCE = 128
@@ -123,15 +122,8 @@ def _search(
         batch = np.arange(start, min(start + QUERIES_AT_ONCE, len(labels)))
         near, without = nearest_without_copies(engine, queries.at(batch), cache, FETCHED, field)
         found = np.isfinite(near.ranked_by)
-        away = ranking_keys(
-            means[batch],
-            engine.space.means(near.vectors),
-            near.var,
-            family="gaussian",
-            ranking="mean",
-        )
         rows, places = np.nonzero(found)
-        distance[batch[rows], places] = away[found]
+        distance[batch[rows], places] = near.distance[found]
         hits = cache.read(near.keys[found])
         code[batch[rows], places] = table.codes_of([label_of(hit[2], field) for hit in hits])
         for query, keys in zip(batch.tolist(), without, strict=True):

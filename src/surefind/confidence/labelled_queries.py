@@ -208,7 +208,7 @@ class QueryVariance(NamedTuple):
 
 def checked_gallery(engine: Engine) -> list[Metadata]:
     """Return the metadata of all rows; raise InvalidArgument if few or unlabelled."""
-    gallery = [facts for block in engine.scan() for facts in engine.rows(block.keys).metadata]
+    gallery = [facts for block in engine.scan() for facts in engine.records(block.keys).metadata]
     if not any(map(is_labelled, gallery)):
         raise InvalidArgument(
             "index",
@@ -313,7 +313,7 @@ def _collect_batch(
     )
     neighbourhood = collect_neighbourhood(
         engine.space,
-        queries.embeddings,
+        engine.space.var(queries.embeddings),
         near,
         hit_knn_distances=found,
         log_var=log_vars[0, :, 0],
@@ -338,7 +338,7 @@ def nearest_without_copies(
     means = queries.embeddings.mean.double().numpy()
 
     def left_out(some: NDArray[np.int64], near: Nearest) -> Flags:
-        out = copies_among(near, engine.space.means(near.vectors), means[some])
+        out = copies_among(near, means[some])
         rows.read(near.keys[np.isfinite(near.ranked_by)])  # fills the cache
         for number, query in enumerate(some):
             own = queries.digests[query] if queries.digests else ""
@@ -382,7 +382,6 @@ class RowCache:
         names = keys.tolist()
         new = [name for name in dict.fromkeys(names) if name not in self.known]
         if new:
-            rows = self.engine.rows(np.array(new, dtype=keys.dtype))
-            each = zip(rows.ids, rows.digests, rows.metadata, strict=True)
+            each = zip(*self.engine.records(np.array(new, dtype=keys.dtype)), strict=True)
             self.known |= dict(zip(new, each, strict=True))
         return [self.known[name] for name in names]

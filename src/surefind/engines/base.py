@@ -15,7 +15,7 @@ from torch import Tensor
 from surefind.embeddings import FAMILIES, Embeddings, Gaussians
 from surefind.engines.filters import STORABLE, VAR, Metadata, Where, check_name, check_value
 from surefind.errors import InvalidArgument, SurefindError
-from surefind.functional.ranking import RANKINGS, gallery_vectors, query_vectors
+from surefind.functional.ranking import RANKINGS, gallery_vectors
 from surefind.validation import check_choice
 
 KINDS = ("flat", "hnsw", "ivf")  # exhaustive, along a graph, in cells
@@ -59,7 +59,7 @@ class Space:
         return self.dim + (self.ranking == "expected")
 
     def check(self, embeddings: Embeddings) -> None:
-        if (embeddings.family, embeddings.dim) != (self.family, self.dim):
+        if (embeddings.family, embeddings.mean.shape[1]) != (self.family, self.dim):
             raise InvalidArgument(
                 "embeddings",
                 expected=f"{self.family} of {self.dim} dimensions, as in the index",
@@ -72,14 +72,22 @@ class Space:
         self.check(embeddings)
         return _array(gallery_vectors(embeddings) if self.width > self.dim else embeddings.mean)
 
+    def queries(self, query: Embeddings) -> "Queries":
+        """Return queries as arrays."""
+        self.check(query)
+        mean = query.mean.detach().cpu()
+        vectors = mean.float().numpy()
+        if self.width > self.dim:  # see `functional.query_vectors`
+            vectors = np.pad(vectors, [(0, 0), (0, 1)])
+        return Queries(np.ascontiguousarray(vectors), mean.double().numpy(), self.var(query))
+
     def query_vectors(self, query: Embeddings) -> NDArray[np.float32]:
         """Return the vectors to search with, (Q, width)."""
-        self.check(query)
-        return _array(query_vectors(query) if self.width > self.dim else query.mean)
+        return self.queries(query).vectors
 
     def var(self, embeddings: Embeddings) -> NDArray[np.float64]:
         """Return the variance of each row (1/kappa on the sphere), (M,)."""
-        return np.asarray(embeddings.detach().to("cpu").to(torch.float64).var)
+        return np.asarray(embeddings.var.detach().cpu().double())
 
     def means(self, vectors: NDArray[np.float32]) -> NDArray[np.floating[Any]]:
         """Return the means of stored vectors, (..., width) to (..., D)."""
@@ -95,6 +103,18 @@ class Space:
         mean = torch.from_numpy(np.array(self.means(vectors), dtype=np.float32))
         spread = np.asarray(var) if self.family == Gaussians.family else 1 / np.asarray(var)
         return FAMILIES[self.family](*[mean, torch.from_numpy(spread).float()])
+
+
+class Queries(NamedTuple):
+    """Q queries as arrays."""
+
+    vectors: NDArray[np.float32]  # (Q, width), what an engine searches with
+    mean: NDArray[np.float64]  # (Q, D)
+    var: NDArray[np.float64]  # (Q,)
+
+    def at(self, rows: Any) -> "Queries":
+        """Select queries."""
+        return Queries(self.vectors[rows], self.mean[rows], self.var[rows])
 
 
 @dataclass(frozen=True)
@@ -144,6 +164,14 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+
+class Records(NamedTuple):
+    """Rows without their embeddings."""
+
+    ids: tuple[str, ...]
+    digests: tuple[str, ...]
+    metadata: tuple[Metadata, ...]
 
 
 class Found(NamedTuple):
@@ -222,6 +250,9 @@ class Engine(Protocol):
 
     def rows(self, keys: Keys) -> Rows:
         """Return rows by key, in that order; raise an error if one was removed."""
+
+    def records(self, keys: Keys) -> Records:
+        """Return what `rows` does, without the embeddings."""
 
     def find(self, ids: Sequence[str]) -> Rows:
         """Return rows by id, in that order, each once; unknown ids are ignored."""
@@ -326,6 +357,13 @@ class ServerEngine(ABC):
         """Return known rows by their key or id."""
 
     def rows(self, keys: Keys) -> Rows:
+        return self._to_rows(self._stored(keys))
+
+    def records(self, keys: Keys) -> Records:
+        ids, _, _, digests, metadata = list(zip(*self._stored(keys), strict=True)) or [()] * 5
+        return Records(ids, digests, metadata)
+
+    def _stored(self, keys: Keys) -> list[StoredRow]:
         wanted = np.asarray(keys).tolist()
         found = self._read("key", wanted)
         missing = sum(key not in found for key in wanted)
@@ -334,7 +372,7 @@ class ServerEngine(ABC):
                 f"{missing} of {len(wanted)} rows were removed from {self._shown} meanwhile",
                 fix="search again",
             )
-        return self._to_rows([found[key] for key in wanted])
+        return [found[key] for key in wanted]
 
     def find(self, ids: Sequence[str]) -> Rows:
         wanted = storable(ids)

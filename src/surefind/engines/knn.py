@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.embeddings import Embeddings
-from surefind.engines.base import Engine, Keys
+from surefind.engines.base import Engine, Keys, Queries
 from surefind.engines.filters import Where
-from surefind.functional.ranking import ranking_keys
+from surefind.functional.ranking import candidate_distances, ranking_keys
 
 SPARE = 3  # candidates beyond k: the engine's float32 may order close rows differently
 RERANKED, LEAST_RERANKED = 10, 100  # candidates for the other ranking: 10 k, and at least 100
@@ -24,6 +24,7 @@ class Nearest(NamedTuple):
     ranked_by: NDArray[np.float64]  # (Q, K), without the query's own variance; ascending
     vectors: NDArray[np.float32]  # (Q, K, width)
     var: NDArray[np.float64]  # (Q, K)
+    distance: NDArray[np.float64]  # (Q, K), squared, of the means
 
     @property
     def found(self) -> NDArray[np.int64]:
@@ -32,8 +33,7 @@ class Nearest(NamedTuple):
 
     def at(self, places: Any) -> "Nearest":
         """Index all columns alike."""
-        keys, ranked_by, vectors, var = (column[places] for column in self)
-        return Nearest(keys, ranked_by, vectors, var)
+        return Nearest(*(column[places] for column in self))
 
     def first(self, k: int) -> "Nearest":
         """Sort, and keep the first k."""
@@ -52,7 +52,8 @@ class Nearest(NamedTuple):
     def nothing(width: int) -> "Nearest":
         """Return the result of no queries."""
         empty = np.empty((0, 0))
-        return Nearest(empty.astype(np.int64), empty, np.empty((0, 0, width), np.float32), empty)
+        vectors = np.empty((0, 0, width), np.float32)
+        return Nearest(empty.astype(np.int64), empty, vectors, empty, empty)
 
     @staticmethod
     def joined(parts: Sequence["Nearest"]) -> "Nearest":
@@ -60,40 +61,38 @@ class Nearest(NamedTuple):
         if len(parts) == 1:
             return parts[0]
         wide, padded = max(part.keys.shape[1] for part in parts), []
-        for keys, ranked_by, vectors, var in parts:
-            around = [(0, 0), (0, wide - keys.shape[1])]
-            ranked_by = np.pad(ranked_by, around, constant_values=np.inf)
-            vectors = np.pad(vectors, [*around, (0, 0)])
-            padded.append((np.pad(keys, around), ranked_by, vectors, np.pad(var, around)))
+        for part in parts:
+            around = [(0, 0), (0, wide - part.keys.shape[1])]
+            columns = [np.pad(its, [*around, (0, 0)][: its.ndim]) for its in part]
+            columns[1] = np.pad(part.ranked_by, around, constant_values=np.inf)
+            padded.append(columns)
         return Nearest(*map(np.concatenate, zip(*padded, strict=True)))
 
 
 def nearest(
-    engine: Engine, query: Embeddings, k: int, *, ranking: str, where: Where | None = None
+    engine: Engine, query: Embeddings | Queries, k: int, *, ranking: str, where: Where | None = None
 ) -> Nearest:
     """Return the k nearest rows in a ranking; fewer where fewer satisfy `where`.
 
     In the other ranking than the engine's own, its nearest 10 k (at least 100) are re-ranked: a row
     behind them is not found.
     """
-    if not len(query):
-        return Nearest.nothing(engine.space.width)
     space = engine.space
+    asked = space.queries(query) if isinstance(query, Embeddings) else query
+    if not len(asked.mean):
+        return Nearest.nothing(space.width)
     fetch = k + SPARE if ranking == space.ranking else max(RERANKED * k, LEAST_RERANKED)
     if fetch > min(LARGE, engine.max_k):
         fetch = max(1, min(fetch, engine.count(where), engine.max_k))
-    vectors, means = space.query_vectors(query), query.mean.detach().cpu().double().numpy()
     step = max(1, NUMBERS_AT_ONCE // (fetch * space.width))
     parts = []
-    for start in range(0, len(query), step):
+    for start in range(0, len(asked.mean), step):
         some = slice(start, start + step)
-        found = engine.search(vectors[some], fetch, where)
-        candidates = space.means(found.vectors)
-        keys = ranking_keys(
-            means[some], candidates, found.var, family=space.family, ranking=ranking
-        )
+        found = engine.search(asked.vectors[some], fetch, where)
+        between = candidate_distances(asked.mean[some], space.means(found.vectors))
+        keys = ranking_keys(between, found.var, dim=space.dim, family=space.family, ranking=ranking)
         keys = np.where(np.isfinite(found.distance), keys, np.inf)
-        parts.append(Nearest(found.keys, keys, found.vectors, found.var).first(k))
+        parts.append(Nearest(found.keys, keys, found.vectors, found.var, between).first(k))
     return Nearest.joined(parts)
 
 
@@ -102,5 +101,5 @@ def names_of(engine: Engine, near: Nearest) -> NDArray[np.object_]:
     found = np.isfinite(near.ranked_by)
     keys, place = np.unique(near.keys[found], return_inverse=True)
     names = np.full(near.keys.shape, "", dtype=object)
-    names[found] = np.array(engine.rows(keys).ids, dtype=object)[place]
+    names[found] = np.array(engine.records(keys).ids, dtype=object)[place]
     return names

@@ -9,10 +9,8 @@ from surefind._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from surefind.functional.distance import (
-        HitDistances,
         distance_variance,
         expected_distance,
-        hit_distances,
         hit_match_probability,
         kl_to_prior,
         match_probability,
@@ -20,7 +18,13 @@ if TYPE_CHECKING:
         squared_distances,
     )
     from surefind.functional.fusion import expand, fuse
-    from surefind.functional.ranking import gallery_vectors, query_vectors, ranking_keys
+    from surefind.functional.ranking import (
+        candidate_distances,
+        gallery_vectors,
+        hit_distances,
+        query_vectors,
+        ranking_keys,
+    )
     from surefind.functional.triplet import (
         Moments,
         nearer_probability,
@@ -29,14 +33,14 @@ if TYPE_CHECKING:
     )
 
 _HOME = {
-    "HitDistances": "distance",
     "Moments": "triplet",
     "distance_variance": "distance",
     "expand": "fusion",
     "expected_distance": "distance",
     "fuse": "fusion",
+    "candidate_distances": "ranking",
     "gallery_vectors": "ranking",
-    "hit_distances": "distance",
+    "hit_distances": "ranking",
     "hit_match_probability": "distance",
     "kl_to_prior": "distance",
     "match_probability": "distance",
@@ -50,8 +54,8 @@ _HOME = {
 }
 
 __all__ = [
-    "HitDistances",
     "Moments",
+    "candidate_distances",
     "distance_variance",
     "expand",
     "expected_distance",

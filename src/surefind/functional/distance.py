@@ -1,9 +1,11 @@
 """Distances between embeddings, and their divergence from a prior."""
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
@@ -12,10 +14,10 @@ from surefind.errors import InvalidArgument
 from surefind.functional._autograd import call
 from surefind.functional.cdf import check_method, log_cdf
 from surefind.functional.quadratic_form import QuadraticForm
-from surefind.functional.vmf import InnerProduct, Partner, kl_to_uniform, sphere_terms
-from surefind.validation import check_number, check_whole
+from surefind.functional.vmf import inner_product, kl_to_uniform
+from surefind.validation import check_number
 
-BLOCK = 1_000_000  # entries of means at once: 8 MB
+Array = NDArray[np.float64]
 
 
 def squared_distances(x: Tensor, y: Tensor) -> Tensor:
@@ -186,7 +188,15 @@ def match_probability(
     """
     check_pair(query, gallery)
     between = squared_distances(query.mean, gallery.mean)
-    return _match(query.spread[:, None], gallery, between, radius=radius, method=method)
+    return _match(
+        query.spread[:, None],
+        gallery.spread,
+        between,
+        gallery.dim,
+        on_sphere=not isinstance(gallery, Gaussians),
+        radius=radius,
+        method=method,
+    )
 
 
 def kl_to_prior(batch: Embeddings, prior_var: float | None = None) -> Tensor:
@@ -218,69 +228,43 @@ def kl_to_prior(batch: Embeddings, prior_var: float | None = None) -> Tensor:
     return 0.5 * (dim * (relative - 1 - relative.log()) + squared_length)
 
 
-class HitDistances(NamedTuple):
-    """Squared distances from each query to its hits, (N, K) each.
-
-    Attributes:
-        distance: Between the means.
-        expected: E|q - x|^2.
-        std: Standard deviation of |q - x|^2.
-    """
-
-    distance: Tensor
-    expected: Tensor
-    std: Tensor
-
-
-def hit_distances(query: Embeddings, gallery: Embeddings, *, per_query: int) -> HitDistances:
-    """Squared distances from N queries to their hits, from differences in float64.
-
-    Args:
-        query: N embeddings.
-        gallery: The hits: N K embeddings, K in a row for each query.
-        per_query: K.
-
-    Returns:
-        Distances, (N, K) each.
-
-    Raises:
-        InvalidArgument: If family or dimension differ, or there are not K hits per query.
-    """
-    gallery, spread, between = _hit_pairs(query, gallery, per_query)
-    of_pairs = (
-        between,
-        _expected(spread, gallery, between),
-        _variance(spread, gallery, between).sqrt(),
-    )
-    return HitDistances(*(value.reshape(len(query), per_query) for value in of_pairs))
-
-
 def hit_match_probability(
-    query: Embeddings,
-    gallery: Embeddings,
+    between: Array,
+    query_var: Array,
+    var: Array,
     radius: float,
     *,
-    per_query: int,
+    dim: int,
+    family: str,
     method: str = "saddlepoint",
-) -> Tensor:
+) -> Array:
     """P(|q - x| < radius) for each query's hits, in float64.
 
     Args:
-        query: N embeddings.
-        gallery: The hits: N K embeddings, K in a row for each query.
+        between: As in `hit_distances`, like `query_var`, `var`, `dim` and `family`.
         radius: A distance, not squared.
-        per_query: K.
         method: As in `match_probability`.
 
     Returns:
         Probabilities, (N, K).
 
     Raises:
-        InvalidArgument: As `hit_distances`, or if radius or method is not valid.
+        InvalidArgument: If radius or method is not valid.
     """
-    gallery, spread, between = _hit_pairs(query, gallery, per_query)
-    probability = _match(spread, gallery, between, radius=radius, method=method)
-    return probability.reshape(len(query), per_query)
+    on_sphere = family != Gaussians.family
+    spread, other = (
+        torch.from_numpy(1 / its if on_sphere else its) for its in (query_var[:, None], var)
+    )
+    probability = _match(
+        spread,
+        other,
+        torch.from_numpy(between),
+        dim,
+        on_sphere=on_sphere,
+        radius=radius,
+        method=method,
+    )
+    return probability.numpy()
 
 
 # The following take squared distances of means; spread, gallery and distances broadcast.
@@ -289,56 +273,34 @@ def hit_match_probability(
 def _expected(query_spread: Tensor, gallery: Embeddings, between: Tensor) -> Tensor:
     if isinstance(gallery, Gaussians):
         return between + gallery.dim * (query_spread + gallery.spread)
-    return 2 - 2 * _inner_product(query_spread, gallery, between).mean
+    return 2 - 2 * inner_product(query_spread, gallery.spread, between, gallery.dim).mean
 
 
 def _variance(query_spread: Tensor, gallery: Embeddings, between: Tensor) -> Tensor:
     if isinstance(gallery, Gaussians):
         var = query_spread + gallery.spread
         return 2 * gallery.dim * var * var + 4 * var * between
-    return 4 * _inner_product(query_spread, gallery, between).var
+    return 4 * inner_product(query_spread, gallery.spread, between, gallery.dim).var
 
 
 def _match(
-    query_spread: Tensor, gallery: Embeddings, between: Tensor, *, radius: float, method: str
+    query_spread: Tensor,
+    spread: Tensor,
+    between: Tensor,
+    dim: int,
+    *,
+    on_sphere: bool,
+    radius: float,
+    method: str,
 ) -> Tensor:
-    check_method(method, on_sphere=not isinstance(gallery, Gaussians))
+    check_method(method, on_sphere=on_sphere)
     check_number("radius", radius, "a positive number", lambda x: 0 < x < math.inf)
-    if isinstance(gallery, Gaussians):
-        var = query_spread + gallery.spread
-        form = QuadraticForm(between, torch.zeros_like(between), var, None, gallery.dim)
-        gap = radius**2 - form.mean
-    else:
-        inner = _inner_product(query_spread, gallery, between)
+    if on_sphere:
+        inner = inner_product(query_spread, spread, between, dim)
         form = inner.form(scale=-2)
         gap = radius**2 - 2 + 2 * inner.mean
+    else:
+        var = query_spread + spread
+        form = QuadraticForm(between, torch.zeros_like(between), var, None, dim)
+        gap = radius**2 - form.mean
     return log_cdf(form, gap, method).exp()
-
-
-def _inner_product(kappa: Tensor, gallery: Embeddings, between: Tensor) -> InnerProduct:
-    q, x = sphere_terms(kappa, gallery.dim), sphere_terms(gallery.spread, gallery.dim)
-    partner = Partner(1, x, between, x.length)
-    along = x.length * (1 - between / 2)
-    return InnerProduct(q, [partner], x.length**2, along, gallery.dim)
-
-
-def _hit_pairs(
-    query: Embeddings, gallery: Embeddings, per_query: int
-) -> tuple[Embeddings, Tensor, Tensor]:
-    """The N K hits in float64; for each, the query's spread and the squared distance of means."""
-    check_pair(query, gallery)
-    check_whole("per_query", per_query)
-    if len(gallery) != len(query) * per_query:
-        raise InvalidArgument(
-            "gallery",
-            expected=f"{len(query) * per_query} rows, {per_query} for each query",
-            got=str(len(gallery)),
-        )
-    query, gallery = (batch.detach().to(torch.float64) for batch in (query, gallery))
-    between = [query.mean.new_empty(0)]
-    size = max(1, BLOCK // (per_query * query.dim))
-    for start in range(0, len(query), size):
-        hits = gallery.mean[start * per_query : (start + size) * per_query]
-        away = hits.reshape(-1, per_query, query.dim) - query.mean[start : start + size, None]
-        between.append(away.square().sum(-1).flatten())
-    return gallery, query.spread.repeat_interleave(per_query), torch.cat(between)

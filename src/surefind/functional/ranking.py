@@ -7,9 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from surefind.embeddings import FAMILIES, Embeddings, Gaussians, check_embeddings
-from surefind.functional.vmf import sphere_terms
-from surefind.validation import check_choice
+from surefind.embeddings import Embeddings, Gaussians, check_embeddings
+from surefind.functional.vmf import inner_product, sphere_terms
 
 Array = NDArray[np.float64]
 
@@ -60,45 +59,74 @@ def query_vectors(query: Embeddings) -> Tensor:
     return torch.cat([query.mean, query.mean.new_zeros(len(query), 1)], dim=1)
 
 
-def ranking_keys(
-    query: Array, means: NDArray[np.floating], var: Array, *, family: str, ranking: str
-) -> Array:
-    r"""Keys by which the candidates of each query are ranked, in float64; lower is nearer.
+def candidate_distances(query: Array, means: NDArray[np.floating]) -> Array:
+    r"""|mu_q - mu_x|^2 of each query and its candidates, in float64.
 
-        mean:                        |mu_q - mu_x|^2
-        expected, Gaussians:         |mu_q - mu_x|^2 + D v_x
-        expected, von Mises-Fisher:  2 - 2 A_x cos = 2 - 2 A_x + A_x |mu_q - mu_x|^2
-
-    The query's own variance is left out: it does not change the order. Distances are computed from
-    differences: |x|^2 + |y|^2 - 2 x'y has no digits left for close pairs.
+    Computed from differences: |x|^2 + |y|^2 - 2 x'y has no digits left for close pairs.
 
     Args:
         query: Means of the queries, (Q, D).
         means: Means of the candidates, (Q, K, D).
-        var: Their variances, (Q, K); 1/kappa on the sphere.
-        family: Family of the embeddings.
-        ranking: "expected" or "mean".
 
     Returns:
-        Keys, (Q, K).
-
-    Raises:
-        InvalidArgument: If family or ranking is unknown.
+        Squared distances, (Q, K).
     """
-    check_choice("family", family, tuple(FAMILIES))
-    check_choice("ranking", ranking, RANKINGS)
     between = np.empty(means.shape[:2])
     step = max(1, _BLOCK // max(1, prod(means.shape[1:])))
     for start in range(0, len(query), step):
         rows = slice(start, start + step)
         away = query[rows, None] - means[rows]
         np.einsum("qkd,qkd->qk", away, away, out=between[rows])
+    return between
+
+
+def ranking_keys(between: Array, var: Array, *, dim: int, family: str, ranking: str) -> Array:
+    r"""Keys by which the candidates of each query are ranked; lower is nearer.
+
+        mean:                        |mu_q - mu_x|^2
+        expected, Gaussians:         |mu_q - mu_x|^2 + D v_x
+        expected, von Mises-Fisher:  2 - 2 A_x cos = 2 - 2 A_x + A_x |mu_q - mu_x|^2
+
+    The query's own variance is left out: it does not change the order.
+
+    Args:
+        between: Squared distances of the means, (Q, K).
+        var: Variances of the candidates, (Q, K); 1/kappa on the sphere.
+        dim: Number of dimensions D.
+        family: Family of the embeddings.
+        ranking: "expected" or "mean".
+
+    Returns:
+        Keys, (Q, K).
+    """
     if ranking == "mean":
         return between
-    dim = means.shape[-1]
     if family == Gaussians.family:
         return np.asarray(between + dim * var)
     with np.errstate(divide="ignore"):  # var is undefined where an engine found nothing
         kappa = torch.from_numpy(1 / np.asarray(var, dtype=np.float64))
     length = np.asarray(sphere_terms(kappa, dim).length)  # A(1/v), between 0 and 1
     return np.asarray(2 - 2 * length + length * between)
+
+
+def hit_distances(
+    between: Array, query_var: Array, var: Array, *, dim: int, family: str
+) -> tuple[Array, Array]:
+    """Mean and standard deviation of |q - x|^2 for each query's hits, in float64.
+
+    Args:
+        between: Squared distances of the means, (N, K).
+        query_var: Variances of the queries, (N,); 1/kappa on the sphere.
+        var: Variances of the hits, (N, K).
+        dim: Number of dimensions D.
+        family: Family of the embeddings.
+
+    Returns:
+        `expected_distance` and the root of `distance_variance` of these pairs, (N, K) each.
+    """
+    if family == Gaussians.family:
+        total = query_var[:, None] + var
+        return between + dim * total, np.sqrt(2 * dim * total * total + 4 * total * between)
+    kappa, other = (torch.from_numpy(1 / its) for its in (query_var[:, None], var))
+    inner = inner_product(kappa, other, torch.from_numpy(between), dim)
+    return 2 - 2 * inner.mean.numpy(), 2 * inner.var.sqrt().numpy()

@@ -265,3 +265,11 @@ class InnerProduct(NamedTuple):
 def _deviation(x: SphereTerms, dim: int) -> tuple[Tensor, Tensor, Tensor]:
     """S = across I + gap mu mu';  T = lean sym(I mu) + twist mu mu mu;  the trace of S."""
     return x.along - x.across, x.bend - 3 * x.lean, (dim - 1) * x.across + x.along
+
+
+def inner_product(kappa: Tensor, other: Tensor, between: Tensor, dim: int) -> InnerProduct:
+    """q'x of independent q and x with these concentrations, whose means are `between` apart."""
+    q, x = sphere_terms(kappa, dim), sphere_terms(other, dim)
+    partner = Partner(1, x, between, x.length)
+    along = x.length * (1 - between / 2)
+    return InnerProduct(q, [partner], x.length**2, along, dim)

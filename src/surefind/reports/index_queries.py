@@ -15,7 +15,6 @@ from surefind.confidence.evidence import NEIGHBOURS
 from surefind.datasets import read_catalog
 from surefind.embeddings import Embeddings
 from surefind.errors import InvalidArgument
-from surefind.functional.ranking import ranking_keys
 from surefind.images.catalog import Catalog
 from surefind.images.digest import digest_of
 from surefind.reports.result import Exclusion
@@ -137,8 +136,7 @@ def search_queries(
 def _search_batch(index: Index, some: IndexQueries, field: str) -> list[SearchedQuery | None]:
     near = index.nearest(some.embeddings, NEIGHBOURS, ranking="mean")
     means, asked = index.space.means(near.vectors), some.embeddings.mean.double().numpy()
-    distance = ranking_keys(asked, means, near.var, family="gaussian", ranking="mean")
-    equal, ids = copies_among(near, means, asked), index.ids(near)
+    equal, ids = copies_among(near, asked), index.ids(near)
     rows = index.items(list(dict.fromkeys(name for its in ids for name in its)))
     labels = [label_of(facts, field) for facts in rows.metadata]
     facts = dict(zip(rows.ids, zip(labels, rows.digests, strict=True), strict=True))
@@ -152,7 +150,7 @@ def _search_batch(index: Index, some: IndexQueries, field: str) -> list[Searched
             for place, (label, digest) in enumerate(of_rows)
         )
         each = [label for label, _ in of_rows]
-        own_distance = distance[number, : len(each)]
+        own_distance = near.distance[number, : len(each)]
         found.append(
             None if is_copy else SearchedQuery(result, own_distance, each, means[number, 0])
         )

@@ -743,7 +743,7 @@ class Index:
         query = queries if isinstance(queries, Embeddings) else self.encoder.encode(queries)
         judge = self._find_judge()
         assert judge is not None
-        return drift_of(self._engine, judge, query)
+        return drift_of(self._engine, judge, self.space.queries(query))
 
     def newest(self) -> Self | None:
         """Return the index with what other processes wrote since; None if nothing changed.
@@ -806,4 +806,4 @@ class Index:
         judge: Judge | str | None = self._find_judge()
         if judge is None:
             judge = f"not calibrated yet: surefind calibrate {self._folder.path} DATA"
-        return answer(self._engine, query, names, request, judge)
+        return answer(self._engine, self.space.queries(query), names, request, judge)

@@ -1,11 +1,9 @@
 """Answer queries: search the engine, judge the hits, make results."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from surefind.confidence.calibrate import first_hit_columns, label_reference
@@ -14,17 +12,15 @@ from surefind.confidence.class_table import LABEL, ClassTable, label_of
 from surefind.confidence.conformal import MATCH
 from surefind.confidence.copies import copies_among
 from surefind.confidence.drift import FEWEST, Drift, compare
-from surefind.confidence.evidence import NEIGHBOURS, distances_to, embeddings_of
-from surefind.confidence.label_model import LabelNeighbourhood, label_neighbourhood
+from surefind.confidence.evidence import NEIGHBOURS, embeddings_of
+from surefind.confidence.label_model import label_neighbourhood
 from surefind.confidence.match_model import ConfidenceModel
-from surefind.embeddings import Embeddings
-from surefind.engines.base import Engine, Rows
-from surefind.engines.filters import Where
+from surefind.engines.base import Engine, Queries, Records
+from surefind.engines.filters import Metadata, Where
 from surefind.engines.knn import Nearest, names_of, nearest
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.functional import expand, hit_match_probability
-from surefind.functional.distance import HitDistances
-from surefind.functional.ranking import RANKINGS
+from surefind.functional.ranking import RANKINGS, hit_distances
 from surefind.search.hits import Hit, SearchResult
 from surefind.validation import check_choice, check_number, check_whole
 
@@ -109,7 +105,7 @@ class Judge(NamedTuple):
 
 def answer(
     engine: Engine,
-    query: Embeddings,
+    query: Queries,
     names: Sequence[str],
     request: SearchRequest,
     judge: Judge | str,
@@ -118,26 +114,40 @@ def answer(
 
     `judge` is a calibration, or the reason why there is no confidence.
     """
-    engine.space.check(query)
     if not isinstance(judge, str) and judge.classes is None and not request.plain:
         judge = NOT_PLAIN
     k = request.k if isinstance(judge, str) else max(request.k, NEIGHBOURS)
     results: list[SearchResult] = []
-    for start in range(0, len(query), QUERIES_AT_ONCE):
+    for start in range(0, len(names), QUERIES_AT_ONCE):
         rows = slice(start, start + QUERIES_AT_ONCE)
-        some = _expanded(engine, query[rows], request) if request.expand else query[rows]
+        some = query.at(rows)
+        if request.expand:
+            some = _expanded(engine, some, request)
         count = k + request.inside
         near = nearest(engine, some, count, ranking=request.candidates, where=request.where)
         if request.inside:
             near = near.besides(names_of(engine, near), names[rows], k)
-        results += _describe(engine, some, near, names[rows], request, judge)
+        found = np.isfinite(near.ranked_by).sum(axis=1)
+        counts = np.unique(found).tolist()
+        if len(counts) == 1:  # all queries found equally many
+            near = near if counts[0] == near.keys.shape[1] else near.first(counts[0])
+            results += _describe(engine, some, near, names[rows], request, judge)
+            continue
+        each: list[SearchResult | None] = [None] * len(found)
+        for fewer in counts:
+            of_these = np.flatnonzero(found == fewer)
+            own = [names[start + row] for row in of_these.tolist()]
+            its = near.at((of_these, slice(fewer)))
+            described = _describe(engine, some.at(of_these), its, own, request, judge)
+            for row, result in zip(of_these.tolist(), described, strict=True):
+                each[row] = result
+        results += [result for result in each if result is not None]
     return results
 
 
-def drift_of(engine: Engine, judge: Judge, query: Embeddings) -> tuple[Drift, ...]:
+def drift_of(engine: Engine, judge: Judge, query: Queries) -> tuple[Drift, ...]:
     """Return the evidence columns in which queries differ from the calibration queries."""
     calibration = judge.calibrated.calibration
-    engine.space.check(query)
     if not calibration.reference_quantiles:
         raise InvalidArgument(
             "index", expected="a calibration with queries of its own", got="the prior calibration"
@@ -148,13 +158,13 @@ def drift_of(engine: Engine, judge: Judge, query: Embeddings) -> tuple[Drift, ..
         raise InvalidArgument(
             "queries",
             expected=f"at least {FEWEST} queries that find {NEIGHBOURS} images each",
-            got=f"{len(enough)} of {len(query)}",
+            got=f"{len(enough)} of {len(query.mean)}",
         )
-    near, query = near.at(enough), query[enough.tolist()]
+    near, query = near.at(enough), query.at(enough)
     if judge.classes is not None:
-        distance = distances_to(engine.space, query, near).distance.numpy()
-        rows = _rows_of(engine, near)
-        found = _labels_near(judge.classes, query, distance, rows.labels(judge.classes.field))
+        records, place = _records(engine, near)
+        code = _codes(judge.classes, records.metadata)[place]
+        found = label_neighbourhood(judge.classes, query.mean, near.distance, code)
         sure = np.nanmax(calibration.judge_labels(found).confidence, axis=1, initial=0.0)
         return compare(calibration.reference_quantiles, label_reference(found, sure))
     assert isinstance(calibration.model, ConfidenceModel)
@@ -164,216 +174,179 @@ def drift_of(engine: Engine, judge: Judge, query: Embeddings) -> tuple[Drift, ..
     return compare(calibration.reference_quantiles, now)
 
 
-def _expanded(engine: Engine, query: Embeddings, request: SearchRequest) -> Embeddings:
+def _expanded(engine: Engine, query: Queries, request: SearchRequest) -> Queries:
+    space = engine.space
     near = nearest(engine, query, request.expand, ranking=request.candidates, where=request.where)
-    mean, spread = query.mean.clone(), query.spread.clone()
+    own = space.embeddings(query.vectors, query.var)
+    mean, spread = own.mean.clone(), own.spread.clone()
     for count in np.unique(near.found[near.found > 0]).tolist():
         rows = np.flatnonzero(near.found == count)
-        around = embeddings_of(engine.space, near.at((rows, slice(count))))
-        own = expand(query[rows.tolist()], around)
-        mean[rows], spread[rows] = own.mean, own.spread
-    return query.replace(mean, spread)
+        around = embeddings_of(space, near.at((rows, slice(count))))
+        wider = expand(own[rows.tolist()], around)
+        mean[rows], spread[rows] = wider.mean, wider.spread
+    return space.queries(own.replace(mean, spread))
 
 
-class _FoundRows(NamedTuple):
-    """Rows of hits: queries share them."""
-
-    rows: Rows
-    place: NDArray[np.int64]  # (Q, K), of each hit among the rows
-
-    def labels(self, field: str) -> list[list[str | None]]:
-        each = [label_of(facts, field) for facts in self.rows.metadata]
-        return [[each[place] for place in its] for its in self.place.tolist()]
-
-
-def _rows_of(engine: Engine, near: Nearest) -> _FoundRows:
+def _records(engine: Engine, near: Nearest) -> tuple[Records, NDArray[np.int64]]:
+    """Return the rows of all hits, each once, and the place of every hit among them, (Q, K)."""
     keys, place = np.unique(near.keys, return_inverse=True)
-    return _FoundRows(engine.rows(keys), place.reshape(near.keys.shape))
+    return engine.records(keys), place.reshape(near.keys.shape)
 
 
-def _labels_near(
-    classes: ClassTable,
-    query: Embeddings,
-    distance: NDArray[np.float64],
-    labels: Sequence[Sequence[str | None]],
-    *,
-    own: Sequence[str | None] | None = None,
-) -> LabelNeighbourhood:
-    """Neighbourhood of queries, with the labels of their nearest images; `own`: of the queries."""
-    code = np.array([classes.codes_of(its) for its in labels])
-    mine = None if own is None else classes.codes_of(own)
-    return label_neighbourhood(
-        classes,
-        query.mean.double().numpy(),
-        distance,
-        code,
-        own=mine,
-        left_out=None if mine is None else (mine >= 0).astype(float),
-    )
+def _codes(classes: ClassTable, metadata: Sequence[Metadata]) -> NDArray[np.int64]:
+    return classes.codes_of([label_of(facts, classes.field) for facts in metadata])
 
 
 def _describe(
     engine: Engine,
-    query: Embeddings,
+    query: Queries,
     near: Nearest,
     names: Sequence[str],
     request: SearchRequest,
     judge: Judge | str,
 ) -> list[SearchResult]:
-    """Make one result per query; for a calibrated one `near` has more rows than hits."""
-    query = query.detach().to("cpu").to(torch.float32)
-    results = [
-        SearchResult(
-            query=name,
-            hits=(),
-            query_var=float(var),
-            ranking=request.ranking,
-            reranked=request.candidates != engine.space.ranking,
-            uncalibrated=judge if isinstance(judge, str) else TOO_FEW,
-        )
-        for name, var in zip(names, engine.space.var(query), strict=True)
-    ]
-    for count in np.unique(near.found[near.found > 0]).tolist():  # queries with equally many hits
-        rows = np.flatnonzero(near.found == count)
-        some, its = query[rows.tolist()], near.at((rows, slice(count)))
-        judged = not isinstance(judge, str) and (judge.classes is not None or count >= NEIGHBOURS)
-        if not judged:
-            its = its.at((slice(None), slice(request.k)))
-        answers = _judge(
-            engine,
-            some,
-            its,
-            [names[row] for row in rows.tolist()],
-            request,
-            judge if judged else None,
-        )
-        for row, changes in zip(rows, answers, strict=True):
-            results[row] = replace(results[row], **changes)
-    return results
-
-
-def _judge(
-    engine: Engine,
-    query: Embeddings,
-    near: Nearest,
-    names: Sequence[str],
-    request: SearchRequest,
-    judge: Judge | str | None,
-) -> list[dict[str, Any]]:
-    """Return the hits of queries with equally many, and what is known of them."""
-    distances = distances_to(engine.space, query, near)
-    found = _rows_of(engine, near)
-    field = LABEL if not isinstance(judge, Judge) else judge.calibrated.calibration.origin.field
-    labels = found.labels(field)
-    columns: dict[str, Any] = {
-        "distance": distances.distance.tolist(),
-        "expected_distance": distances.expected.tolist(),
-        "std": distances.std.tolist(),
-        "var": near.var.tolist(),
-        "label": labels,
-    }
-    if request.radius is not None:
-        columns["p_within"] = hit_match_probability(
-            query, embeddings_of(engine.space, near), request.radius, per_query=near.keys.shape[1]
+    """Make one result per query. All found equally many rows; to be judged, more than k."""
+    space, width = engine.space, near.keys.shape[1]
+    if isinstance(judge, Judge) and width < (NEIGHBOURS if judge.classes is None else 1):
+        judge = TOO_FEW
+    if isinstance(judge, str):
+        near = near.at((slice(None), slice(request.k)))
+    records, place = _records(engine, near)
+    expected, std = hit_distances(
+        near.distance, query.var, near.var, dim=space.dim, family=space.family
+    )
+    columns = [near.distance.tolist(), expected.tolist(), std.tolist(), near.var.tolist()]
+    probability: list[list[float | None]] = [[None] * width] * len(names)
+    if request.radius is not None and width:
+        probability = hit_match_probability(
+            near.distance, query.var, near.var, request.radius, dim=space.dim, family=space.family
         ).tolist()
-    order = np.broadcast_to(np.arange(near.keys.shape[1]), near.keys.shape)
-    answers: list[dict[str, Any]] = [{} for _ in names]
+    answers: list[dict[str, Any]] = [{"uncalibrated": judge} for _ in names]
+    sure: list[list[float | None]] = [[None] * width] * len(names)
+    order = [range(min(request.k, width))] * len(names)
+    field = LABEL
     if isinstance(judge, Judge):
+        field = judge.calibrated.calibration.origin.field
         confidence, answers = _confidence(
-            engine, query, near, names, request, judge, distances, labels
+            engine, query, near, names, request, judge, (records.metadata, place)
         )
-        columns["confidence"] = [
-            [None if np.isnan(one) else one for one in its] for its in confidence.tolist()
-        ]
+        sure = [[None if one != one else one for one in its] for its in confidence.tolist()]
         if request.ranking == CONFIDENCE:
-            order = np.argsort(-np.nan_to_num(confidence, nan=-1.0), axis=1, kind="stable")
-    paths = [its.get("path") for its in found.rows.metadata]
-    for number, changes in enumerate(answers):
-        hits = []
-        for place in order[number, : request.k].tolist():
-            which = int(found.place[number, place])
-            path = paths[which]
-            hits.append(
-                Hit(
-                    id=found.rows.ids[which],
-                    path=None if path is None else str(path),
-                    metadata=found.rows.metadata[which],
-                    **{name: its[number][place] for name, its in columns.items()},
-                )
+            ordered = np.argsort(-np.nan_to_num(confidence, nan=-1.0), axis=1, kind="stable")
+            order = ordered[:, : request.k].tolist()
+    labels = [label_of(facts, field) for facts in records.metadata]
+    paths = [facts.get("path") for facts in records.metadata]
+    results = []
+    for number, (name, var, its) in enumerate(
+        zip(names, query.var.tolist(), place.tolist(), strict=True)
+    ):
+        hits = tuple(
+            Hit(
+                id=records.ids[its[at]],
+                path=None if paths[its[at]] is None else str(paths[its[at]]),
+                distance=columns[0][number][at],
+                expected_distance=columns[1][number][at],
+                std=columns[2][number][at],
+                var=columns[3][number][at],
+                metadata=records.metadata[its[at]],
+                label=labels[its[at]],
+                p_within=probability[number][at],
+                confidence=sure[number][at],
             )
-        changes["hits"] = tuple(hits)
-        if isinstance(judge, Judge):
-            changes["confidence"] = hits[0].confidence
-    return answers
+            for at in order[number]
+        )
+        results.append(
+            SearchResult(
+                query=name,
+                hits=hits,
+                query_var=var,
+                ranking=request.ranking,
+                reranked=request.candidates != space.ranking,
+                confidence=hits[0].confidence if hits else None,
+                **answers[number],
+            )
+        )
+    return results
 
 
 def _confidence(
     engine: Engine,
-    query: Embeddings,
+    query: Queries,
     near: Nearest,
     names: Sequence[str],
     request: SearchRequest,
     judge: Judge,
-    distances: HitDistances,
-    labels: list[list[str | None]],
+    rows: tuple[Sequence[Metadata], NDArray[np.int64]],
 ) -> tuple[NDArray[np.float64], list[dict[str, Any]]]:
-    """Return the confidence of each hit, (Q, K), NaN if unknown, and the verdicts."""
+    """Return the confidence of each hit, (Q, K), NaN if unknown, and what results have more.
+
+    `rows` are the metadata of all hits, and the place of each hit among them, (Q, K).
+    """
     calibration, classes = judge.calibrated.calibration, judge.classes
     confidence = np.full(near.keys.shape, np.nan)
     if classes is None:
         neighbourhood = judge.calibrated.collect_neighbourhood(
-            engine, query, near, distances=distances, inside=request.inside
+            engine, query, near, inside=request.inside
         )
         judged = calibration.judge(neighbourhood)
         confidence[:, :NEIGHBOURS] = judged.confidence
+        code = None
     else:
-        distance = distances.distance.numpy()
-        order = np.argsort(distance[:, :NEIGHBOURS], axis=1, kind="stable")
-        own = None
+        code = _codes(classes, rows[0])[rows[1]]
+        order = np.argsort(near.distance[:, :NEIGHBOURS], axis=1, kind="stable")
+        own = left_out = None
         if request.inside:
-            own = [label_of(facts, classes.field) for facts in engine.find(names).metadata]
-        nearest_labels = [
-            [its[place] for place in places]
-            for its, places in zip(labels, order.tolist(), strict=True)
-        ]
-        sorted_distance = np.take_along_axis(distance, order, axis=1)
+            own = _codes(classes, engine.find(names).metadata)
+            left_out = (own >= 0).astype(float)
         judged = calibration.judge_labels(
-            _labels_near(classes, query, sorted_distance, nearest_labels, own=own)
+            label_neighbourhood(
+                classes,
+                query.mean,
+                np.take_along_axis(near.distance, order, axis=1),
+                np.take_along_axis(code, order, axis=1),
+                own=own,
+                left_out=left_out,
+            )
         )
         np.put_along_axis(confidence, order, judged.confidence, axis=1)
-    copies = copies_among(near, engine.space.means(near.vectors), query.mean.double().numpy())
+    copies = copies_among(near, query.mean)
+    guaranteed = judge.guaranteed and request.plain
     answers: list[dict[str, Any]] = [
         {
             "verdict": verdict,
-            "guaranteed": judge.guaranteed and request.plain,
-            "novelty_p_value": float(p_value),
-            "show": int(show),
-            "uncalibrated": None,
+            "guaranteed": guaranteed,
+            "novelty_p_value": p_value,
+            "show": show,
         }
-        for verdict, p_value, show in zip(judged.verdict, judged.p_value, judged.show, strict=True)
+        for verdict, p_value, show in zip(
+            judged.verdict, judged.p_value.tolist(), judged.show.tolist(), strict=True
+        )
     ]
-    if classes is not None and judged.labels is not None:
+    if classes is not None and code is not None and judged.labels is not None:
+        beyond = code[:, NEIGHBOURS:].tolist()
         for number, (codes, probabilities, size) in enumerate(
             zip(*map(np.ndarray.tolist, judged.labels), strict=True)
         ):
             every = {
-                classes.names[code]: probability
-                for code, probability in zip(codes, probabilities, strict=True)
-                if code >= 0
+                its: probability
+                for its, probability in zip(codes, probabilities, strict=True)
+                if its >= 0
             }
-            for place, label in enumerate(labels[number][NEIGHBOURS:], NEIGHBOURS):
-                confidence[number, place] = every.get(label or "", np.nan)
-            if copies[number].any() and (copied := labels[number][copies[number].argmax()]):
-                every, size = {copied: 1.0}, 1
-            ordered = tuple(every)
-            if ordered:
+            for place, its in enumerate(beyond[number], NEIGHBOURS):
+                confidence[number, place] = every.get(its, np.nan)
+            if copies[number].any() and (copied := code[number, copies[number].argmax()]) >= 0:
+                every, size = {int(copied): 1.0}, 1
+            if every:
+                labels = {classes.names[its]: probability for its, probability in every.items()}
+                ordered = tuple(labels)
                 answers[number] |= {
                     "label": ordered[0],
-                    "label_confidence": every[ordered[0]],
-                    "labels": every,
+                    "label_confidence": labels[ordered[0]],
+                    "labels": labels,
                     "label_set": ordered[:size],
                 }
-    confidence[copies] = 1.0  # a copy is a match by definition
-    for number in np.flatnonzero(copies.any(axis=1)).tolist():
-        answers[number] |= {"verdict": MATCH, "novelty_p_value": 1.0, "show": 1}
+    if copies.any():
+        confidence[copies] = 1.0  # a copy is a match by definition
+        for number in np.flatnonzero(copies.any(axis=1)).tolist():
+            answers[number] |= {"verdict": MATCH, "novelty_p_value": 1.0, "show": 1}
     return confidence, answers

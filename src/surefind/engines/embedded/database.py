@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.base import EngineError, Found, Rows, Space
+from surefind.engines.base import EngineError, Found, Records, Rows, Space
 from surefind.engines.embedded.ann import AnnFile, AnnIndex
 from surefind.engines.embedded.vectors import Head, Ints, Mask, Selection, map_vectors, search_rows
 from surefind.engines.filters import COMPARE, VAR, Where
@@ -254,17 +254,27 @@ class View:
 
     def rows_at(self, places: Ints) -> Rows:
         """Read rows and verify their checksums."""
-        ids, digests, metadata = [], [], []
-        if len(places):
-            with self._rows_of_version() as db:
-                query = "SELECT id, digest, metadata, crc FROM rows WHERE key = ?"
-                for key in self.keys[places].tolist():
-                    name, digest, text = self._checked(key, db.execute(query, (key,)).fetchone())
-                    ids.append(name)
-                    digests.append(digest.hex())
-                    metadata.append(json.loads(text))
+        ids, digests, metadata = self.records_at(places)
         embeddings = self.space.embeddings(self.vectors[places], self.var[places])
-        return Rows(tuple(ids), embeddings, tuple(digests), tuple(metadata))
+        return Rows(ids, embeddings, digests, metadata)
+
+    def records_at(self, places: Ints) -> Records:
+        """Read rows without their embeddings, and verify their checksums."""
+        keys = self.keys[places].tolist()
+        found: dict[int, Sequence[Any]] = {}
+        if keys:
+            with self._rows_of_version() as db:
+                query = (
+                    "SELECT key, id, digest, metadata, crc FROM rows"
+                    " WHERE key IN (SELECT value FROM json_each(?))"
+                )
+                found = {key: row for key, *row in db.execute(query, (json.dumps(keys),))}
+        rows = [self._checked(key, found.get(key)) for key in keys]
+        return Records(
+            tuple(name for name, _, _ in rows),
+            tuple(digest.hex() for _, digest, _ in rows),
+            tuple(json.loads(text) for _, _, text in rows),
+        )
 
     def search(self, query: NDArray[np.float32], k: int, where: Where | None) -> Found:
         """Return the k nearest rows of each query, or all there are."""

@@ -15,7 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind import storage
-from surefind.engines.base import SHA256, Block, EngineError, Found, Keys, Rows, Space
+from surefind.engines.base import (
+    SHA256,
+    Block,
+    EngineError,
+    Found,
+    Keys,
+    Records,
+    Rows,
+    Space,
+)
 from surefind.engines.embedded import database
 from surefind.engines.embedded.ann import LINKS, kind_wanted, write_index
 from surefind.engines.embedded.database import COLUMNS, OWN_FILE, View, load
@@ -106,6 +115,14 @@ class EmbeddedEngine:
         return self._now.search(np.ascontiguousarray(vectors, dtype=np.float32), int(k), where)
 
     def rows(self, keys: Keys) -> Rows:
+        view, places = self._find(keys)
+        return view.rows_at(places)
+
+    def records(self, keys: Keys) -> Records:
+        view, places = self._find(keys)
+        return view.records_at(places)
+
+    def _find(self, keys: Keys) -> tuple[View, NDArray[np.int64]]:
         view = self._now
         places = view.places_of(np.asarray(keys, dtype=np.int64))
         if (places < 0).any():
@@ -115,7 +132,7 @@ class EmbeddedEngine:
                 got=str(np.asarray(keys)[places < 0][0]),
                 fix="the row was removed or replaced since: search again",
             )
-        return view.rows_at(places)
+        return view, places
 
     def find(self, ids: Sequence[str]) -> Rows:
         view, wanted = self._now, dict.fromkeys(ids)
