@@ -31,7 +31,8 @@ def plain_answers(*, then: Rows | None = None) -> list[SearchResult]:
     if then is not None:
         engine.add(then)
     request = search_request(engine, 25, None, None, calibrated=True)
-    return answer(engine, FRESH[:60], [""] * 60, request, Judge(made, None, guaranteed=True))
+    query = engine.space.queries(FRESH[:60])
+    return answer(engine, query, [""] * 60, request, Judge(made, None, guaranteed=True))
 
 
 def assert_alike(found: list[SearchResult], wanted: list[SearchResult]) -> None:

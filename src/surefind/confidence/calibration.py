@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import asdict, dataclass, field
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -174,6 +175,7 @@ class Origin:
     evidence: str = NEIGHBOURHOODS  # labels, neighbourhoods, or prior
     field: str = LABEL  # metadata field of the labels
     gallery_id: str = ""  # the guarantee holds for no other
+    variant: str = ""  # of the searches it is for, such as those with a filter; "": plain ones
 
 
 @dataclass(frozen=True)
@@ -328,33 +330,43 @@ def log_var_of(heads: VarianceHeads | None, vectors: Tensor) -> Numbers:
 
 SCHEMA = 2
 CALIBRATION = "calibration"  # prefix of the document names
-FACTS, DENSITY, HEADS = (f"{CALIBRATION}.{its}" for its in ("json", "density", "heads"))
 QUERIES = "labelled queries"  # document, kept to calibrate again
 MOST_CHANGE = 0.2  # of the number of images, relative; beyond it a calibration is stale
 REMEDY = "calibrate again: surefind calibrate INDEX DATA"
 
 
+def document_prefix(variant: str = "") -> str:
+    """Return the beginning of the names of a calibration's documents."""
+    return (
+        f"{CALIBRATION}:{sha256(variant.encode()).hexdigest()[:16]}."
+        if variant
+        else f"{CALIBRATION}."
+    )
+
+
 def calibration_documents(calibrated: Calibrated) -> dict[str, bytes | None]:
     """Return the documents of a calibration; None deletes one."""
-    heads = calibrated.heads
+    heads, prefix = calibrated.heads, document_prefix(calibrated.calibration.origin.variant)
     facts = {
         "schema": SCHEMA,
         "calibration": asdict(calibrated.calibration),
         "heads": heads is not None,
     }
     return {
-        FACTS: json.dumps(facts, allow_nan=False).encode(),
-        DENSITY: calibrated.density.to_bytes(),
-        HEADS: None if heads is None else save(heads.tensors()),
+        f"{prefix}json": json.dumps(facts, allow_nan=False).encode(),
+        f"{prefix}density": calibrated.density.to_bytes(),
+        f"{prefix}heads": None if heads is None else save(heads.tensors()),
     }
 
 
-def read_calibration(documents: Documents, *, fingerprint: str, ranking: str) -> Calibrated:
+def read_calibration(
+    documents: Documents, *, fingerprint: str, ranking: str, variant: str = ""
+) -> Calibrated:
     """Read a calibration; raise InvalidFile if it is damaged or of another model or ranking."""
-    path = documents.path
+    path, prefix = documents.path, document_prefix(variant)
     try:
-        found = documents.read(CALIBRATION)
-        facts = json.loads(found[FACTS])
+        found = documents.read(prefix)
+        facts = json.loads(found[f"{prefix}json"])
         if facts["schema"] != SCHEMA:
             raise InvalidFile(
                 f"{path}: the calibration has schema {facts['schema']!r}, this version "
@@ -368,8 +380,10 @@ def read_calibration(documents: Documents, *, fingerprint: str, ranking: str) ->
                 f"{path}: the calibration has evidence that this version does not know: "
                 f"{min(unknown)}"
             )
-        heads = VarianceHeads.from_tensors(load(found[HEADS])) if facts["heads"] else None
-        return Calibrated(calibration, LocalDensity.from_bytes(found[DENSITY]), heads)
+        heads = (
+            VarianceHeads.from_tensors(load(found[f"{prefix}heads"])) if facts["heads"] else None
+        )
+        return Calibrated(calibration, LocalDensity.from_bytes(found[f"{prefix}density"]), heads)
     except SurefindError as error:
         raise InvalidFile(error.problem, fix=REMEDY) from error
     except (SafetensorError, KeyError, ValueError, RuntimeError) as error:

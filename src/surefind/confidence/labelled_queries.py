@@ -26,9 +26,10 @@ from surefind.confidence.match_model import folds_of
 from surefind.confidence.variance_heads import VarianceHeads
 from surefind.embeddings import FAMILIES, Embeddings
 from surefind.engines.base import Engine, Keys
-from surefind.engines.filters import Metadata
+from surefind.engines.filters import Metadata, Where
 from surefind.engines.knn import Nearest
 from surefind.errors import InvalidArgument
+from surefind.functional import fuse
 
 RADIUS = 25.0  # metres; nearer places match
 LEAST_QUERIES = 50
@@ -153,6 +154,11 @@ class LabelledQueries(NamedTuple):
             digests=[self.digests[row] for row in rows] if len(self.digests) else (),
         )
 
+    def satisfying(self, where: Where) -> "LabelledQueries":
+        """Select the queries that satisfy a filter; all, if none has its fields."""
+        holds = np.array([where.holds(facts, float("nan")) for facts in self.facts], dtype=bool)
+        return self.at(np.flatnonzero(holds)) if holds.any() else self
+
 
 def queries_to_bytes(queries: LabelledQueries, source: str) -> bytes:
     """Serialise queries, to calibrate again with them."""
@@ -190,6 +196,32 @@ def read_queries(content: bytes | None) -> tuple[LabelledQueries, str] | None:
         facts["copies"],
     )
     return queries, facts["source"]
+
+
+def fused_queries(queries: LabelledQueries, views: int) -> LabelledQueries:
+    """Return queries of several views each: images of one class, fused by their precision."""
+    if any(queries.self_ids):
+        raise InvalidArgument(
+            "views",
+            expected="labelled queries that are not in the index",
+            got="images of the index",
+            fix="calibrate with a labelled folder of other images first",
+        )
+    order = np.argsort(queries.class_codes, kind="stable")
+    codes = queries.class_codes[order]
+    starts = np.flatnonzero(np.r_[True, codes[1:] != codes[:-1]])
+    sets = [
+        its[first : first + views]
+        for its in np.split(order, starts[1:])
+        for first in range(0, len(its) - views + 1, views)
+    ]
+    if not sets:
+        raise InvalidArgument(
+            "views", expected=f"classes with {views} labelled queries", got="fewer in each"
+        )
+    fused = [fuse(queries.embeddings[its.tolist()]) for its in sets]
+    some = queries.at(np.array([its[0] for its in sets]))
+    return some._replace(embeddings=type(fused[0]).cat(fused), digests=())
 
 
 class QueryVariance(NamedTuple):

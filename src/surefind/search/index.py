@@ -27,18 +27,25 @@ from surefind.confidence.calibrate import (
 from surefind.confidence.calibration import (
     CALIBRATION,
     NEIGHBOURHOODS,
+    PRIOR,
     QUERIES,
     Calibrated,
     Calibration,
     calibration_documents,
     check_origin,
+    document_prefix,
     is_stale,
     read_calibration,
 )
 from surefind.confidence.class_table import LABEL, ClassTable
 from surefind.confidence.density import LocalDensity
 from surefind.confidence.drift import Drift
-from surefind.confidence.labelled_queries import LabelledQueries, queries_to_bytes, read_queries
+from surefind.confidence.labelled_queries import (
+    LabelledQueries,
+    fused_queries,
+    queries_to_bytes,
+    read_queries,
+)
 from surefind.embeddings import Embeddings
 from surefind.encoders.encoder import Encoder
 from surefind.encoders.image_encoder import ImageEncoder
@@ -48,8 +55,10 @@ from surefind.engines.base import Engine, EngineError, Rows, Space
 from surefind.engines.filters import Metadata, Where
 from surefind.engines.knn import Nearest, names_of, nearest
 from surefind.engines.registry import create_engine, open_engine, without_password
+from surefind.engines.view import engine_view
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 from surefind.functional import fuse
+from surefind.functional.ranking import RANKINGS
 from surefind.images.catalog import Catalog
 from surefind.images.decode import ImageSource
 from surefind.search.class_tracker import ClassTracker
@@ -77,10 +86,12 @@ from surefind.search.query import (
     Wanted,
     answer,
     drift_of,
+    parse_where,
     search_request,
+    variant_of,
 )
 from surefind.storage import make_writable
-from surefind.validation import check_choice
+from surefind.validation import check_choice, check_whole
 
 T = TypeVar("T")
 
@@ -118,7 +129,7 @@ class Index:
             lambda: load_encoder(folder, fingerprint) if encoder is None else encoder
         )
         self._calibration = _Lazy(self._stored_calibration)
-        self._judge: Judge | None = None
+        self._judges: dict[str, Judge] = {}  # by variant of the searches
         self._classes = ClassTracker(engine, folder.documents)
 
     @classmethod
@@ -368,13 +379,13 @@ class Index:
     def remove(self, ids: Sequence[str]) -> int:
         """Remove images; return how many there were."""
         wanted = [ids] if isinstance(ids, str) else ids
-        self._judge = None
+        self._judges = {}
         removed = self._classes.remove(wanted)
         self.recalibrate_if_stale()
         return removed
 
     def _add_rows(self, rows: Rows) -> None:
-        self._judge = None
+        self._judges = {}
         self._classes.add(rows)
 
     def class_table(self, field: str = LABEL) -> ClassTable:
@@ -404,7 +415,7 @@ class Index:
     def refresh(self) -> bool:
         """Reload what other processes wrote; return whether there was anything."""
         self._calibration = _Lazy(self._stored_calibration)
-        self._judge = None
+        self._judges = {}
         return self._engine.refresh()
 
     def compact(self) -> None:
@@ -475,6 +486,7 @@ class Index:
         where: Wanted = ...,
         radius: float | None = ...,
         expand: int = ...,
+        kind: str = ...,
     ) -> SearchResult: ...
 
     @overload
@@ -487,6 +499,7 @@ class Index:
         where: Wanted = ...,
         radius: float | None = ...,
         expand: int = ...,
+        kind: str = ...,
     ) -> list[SearchResult]: ...
 
     def search(
@@ -498,6 +511,7 @@ class Index:
         where: Wanted = None,
         radius: float | None = None,
         expand: int = 0,
+        kind: str = "",
     ) -> SearchResult | list[SearchResult]:
         """Search the k nearest images.
 
@@ -508,6 +522,8 @@ class Index:
             where: Filter, such as "label=cat".
             radius: If given, each hit has the probability of being within it.
             expand: Number of neighbours for query expansion, weighted by certainty.
+            kind: Kind of the queries if they are not like the images, such as "text": it needs a
+                calibration of its own.
 
         Returns:
             A result for one image, else a list of results.
@@ -516,7 +532,7 @@ class Index:
             InvalidArgument: An option is invalid, or k exceeds the limit of the engine.
             ImageRejected: A query is not a readable image.
         """
-        request = self._request(k, ranking, where, radius=radius, expand=expand)
+        request = self._request(k, ranking, where, radius=radius, expand=expand, kind=kind)
         if isinstance(queries, Embeddings):
             names = [f"embedding {row}" for row in range(len(queries))]
             return self._answer(queries, names, request)
@@ -596,11 +612,18 @@ class Index:
         use_labels: bool | None = None,
         label: str = LABEL,
         again: bool = False,
+        where: Wanted = None,
+        views: int = 1,
+        ranking: str | None = None,
+        kind: str = "",
         learn_variance: bool = True,
         seed: int = 0,
         progress: Progress = lambda *_: None,
     ) -> Calibration:
         """Fit a calibration to labelled queries; later searches have confidence and verdicts.
+
+        With `where`, `views`, `ranking` or `kind` it is for such searches only, and kept beside
+        the one for plain searches.
 
         Args:
             labelled: Catalog or source of one, embeddings, or None for the images of the index.
@@ -610,7 +633,11 @@ class Index:
             use_labels: Judge hits by the labels of the index, which answers queries with a label;
                 by default if at least half of its images have one.
             label: Metadata field of the labels.
-            again: Use the queries and targets of the last calibration.
+            again: Use the queries and targets of the last calibration for plain searches.
+            where: For searches with this filter.
+            views: For searches with so many views of one item.
+            ranking: For searches in this ranking, mean or expected.
+            kind: For queries of this kind, such as "text".
             learn_variance: Also learn the variance of queries, as evidence; only without labels.
             seed: Seed of sampling and training.
             progress: Called with stage, done, total.
@@ -622,6 +649,12 @@ class Index:
             InvalidArgument: `use_labels` for an index without any; or without labels too few
                 queries, classes, or right and wrong hits.
         """
+        check_whole("views", views)
+        ranking = self.space.ranking if ranking is None else ranking
+        check_choice("ranking", ranking, RANKINGS)
+        where = parse_where(where)
+        variant = variant_of(self._engine, where=where, views=views, ranking=ranking, kind=kind)
+        engine = engine_view(self._engine, where=where, ranking=ranking)
         kept = None
         if again:
             last = self._required_calibration()
@@ -629,13 +662,13 @@ class Index:
             use_labels = last.origin.evidence != NEIGHBOURHOODS
             kept = read_queries(self._folder.documents.read(QUERIES).get(QUERIES))
         targets = targets or CalibrationTargets()
-        table = self.class_table(label)
+        table = self._class_table(label, where)
         if use_labels and not again and not table.images:
             raise InvalidArgument(
                 "index", expected=f"images with labels ({label})", got=f"{len(self)} without"
             )
         if use_labels is None:
-            use_labels = table.images > 0 and 2 * table.images >= len(self)
+            use_labels = table.images > 0 and 2 * table.images >= engine.count()
         trained_with = (
             read_classes(self._folder.model)
             if self._given_encoder is None
@@ -647,7 +680,7 @@ class Index:
             queries, source = kept
         else:
             queries, source, too_few = load_labelled_queries(
-                self._engine,
+                engine,
                 lambda: self.encoder,
                 labelled,
                 labels,
@@ -657,9 +690,14 @@ class Index:
                 seed=seed,
                 progress=progress,
             )
+        if queries is not None:
+            if where is not None:
+                queries = queries.satisfying(where)
+            if views > 1:
+                queries = fused_queries(queries, views)
         if use_labels:
             calibrated = calibrate_labels(
-                self._engine,
+                engine,
                 queries,
                 table,
                 targets,
@@ -671,7 +709,7 @@ class Index:
         else:
             assert queries is not None
             calibrated = calibrate_engine(
-                self._engine,
+                engine,
                 queries,
                 targets,
                 source=source,
@@ -681,8 +719,17 @@ class Index:
                 trained_with=trained_with,
                 progress=progress,
             )
-        self._keep(calibrated, None if labelled is None and kept is None else queries)
-        return calibrated.calibration
+        origin = calibrated.calibration.origin
+        if variant and origin.evidence == PRIOR:
+            raise InvalidArgument(
+                "labelled",
+                expected=f"enough labelled queries for a calibration of its own ({variant})",
+                got=origin.remarks[0],
+            )
+        calibration = replace(calibrated.calibration, origin=replace(origin, variant=variant))
+        keep = queries is not None and (labelled is not None or kept is not None)
+        self._keep(replace(calibrated, calibration=calibration), queries if keep else None)
+        return calibration
 
     def calibrate_itself(
         self,
@@ -741,7 +788,7 @@ class Index:
         """Compare unlabelled queries with the calibration queries; return what differs."""
         self._required_calibration()
         query = queries if isinstance(queries, Embeddings) else self.encoder.encode(queries)
-        judge = self._find_judge()
+        judge = self._find_judge("")
         assert judge is not None
         return drift_of(self._engine, judge, self.space.queries(query))
 
@@ -760,50 +807,88 @@ class Index:
             return None
         newer = type(self)(self._folder, engine or self._engine, self._given_encoder)
         newer._encoder, newer._calibration = self._encoder, calibration
-        newer._find_judge()  # reads the classes before the first query
+        newer._find_judge("")  # reads the classes before the first query
         return newer
 
     def _keep(self, calibrated: Calibrated, queries: LabelledQueries | None = None) -> None:
         documents = calibration_documents(calibrated)
-        documents[QUERIES] = (
-            None
-            if queries is None
-            else queries_to_bytes(queries, calibrated.calibration.origin.source)
-        )
+        if not calibrated.calibration.origin.variant:
+            documents[QUERIES] = (
+                None
+                if queries is None
+                else queries_to_bytes(queries, calibrated.calibration.origin.source)
+            )
         self._folder.documents.write(documents)
-        self._calibration, self._judge = _Lazy(self._stored_calibration), None
+        self._calibration, self._judges = _Lazy(self._stored_calibration), {}
         self._classes.save()
 
-    def _find_judge(self) -> Judge | None:
-        """Return what judges hits, if the index is calibrated."""
-        if self._judge is None and self.calibrated is not None:
-            calibration = self.calibrated.calibration
-            origin, classes = calibration.origin, None
-            if origin.evidence != NEIGHBOURHOODS:
-                classes = self.class_table(origin.field)
-            guaranteed = (
-                calibration.guarantee.threshold is not None
-                and origin.gallery_id == str(self._engine.facts.get("gallery", ""))
-                and not is_stale(calibration, len(self))
-            )
-            self._judge = Judge(self.calibrated, classes, guaranteed)
-        return self._judge
+    def _find_judge(self, variant: str, where: Where | None = None) -> Judge | None:
+        """Return the calibration for searches of a variant, if there is one."""
+        if variant in self._judges:
+            return self._judges[variant]
+        calibrated = self.calibrated
+        if variant:
+            known = {name for name, _ in self._calibration.get()[0]}
+            if f"{document_prefix(variant)}json" not in known:
+                return None
+            calibrated = self._read_calibration(variant)
+        if calibrated is None:
+            return None
+        origin, classes, images = calibrated.calibration.origin, None, self.count(where)
+        if origin.evidence != NEIGHBOURHOODS:
+            classes = self._class_table(origin.field, where)
+        guaranteed = (
+            calibrated.calibration.guarantee.threshold is not None
+            and origin.gallery_id == str(self._engine.facts.get("gallery", ""))
+            and not is_stale(calibrated.calibration, images)
+        )
+        self._judges[variant] = Judge(calibrated, classes, guaranteed)
+        return self._judges[variant]
+
+    def _class_table(self, field: str, where: Where | None) -> ClassTable:
+        if where is None:
+            return self.class_table(field)
+        return ClassTable.of(engine_view(self._engine, where=where), field)
 
     def _stored_calibration(self) -> tuple[list[tuple[str, bytes]], Calibrated | None]:
-        """Checksums and content of the stored calibration.
+        """Checksums of all stored calibrations, and the one for plain searches.
 
         If it is replaced between the two reads, the checksums are outdated and `newest` reloads.
         """
-        documents, ranking = self._folder.documents, self.space.ranking
-        digests = documents.digests(CALIBRATION)
-        if not digests:
-            return digests, None
-        return digests, read_calibration(documents, fingerprint=self.fingerprint, ranking=ranking)
+        digests = self._folder.documents.digests(CALIBRATION)
+        plain = any(name.startswith(document_prefix()) for name, _ in digests)
+        return digests, self._read_calibration() if plain else None
+
+    def _read_calibration(self, variant: str = "") -> Calibrated:
+        return read_calibration(
+            self._folder.documents,
+            fingerprint=self.fingerprint,
+            ranking=self.space.ranking,
+            variant=variant,
+        )
+
+    def _judge_of(self, request: SearchRequest) -> Judge | str:
+        """Return what judges the hits of a search, or why there is no confidence."""
+        variant, command = request.variant, f"surefind calibrate {self._folder.path}"
+        if not request.expand and variant and (judge := self._find_judge(variant, request.where)):
+            return judge
+        if request.kind:
+            return (
+                f"not calibrated for queries of the kind {request.kind!r}: "
+                f"{command} LABELLED.npz --kind {request.kind}"
+            )
+        judge = self._find_judge("")
+        if judge is None:
+            return f"not calibrated yet: {command} DATA"
+        if request.plain:
+            return judge
+        if judge.classes is None:
+            options = "" if request.expand else f"; for others: {command} --again --help"
+            return f"the index is calibrated without labels, for plain searches{options}"
+        return judge._replace(guaranteed=False)
 
     def _answer(
         self, query: Embeddings, names: Sequence[str], request: SearchRequest
     ) -> list[SearchResult]:
-        judge: Judge | str | None = self._find_judge()
-        if judge is None:
-            judge = f"not calibrated yet: surefind calibrate {self._folder.path} DATA"
+        judge = self._judge_of(request)
         return answer(self._engine, self.space.queries(query), names, request, judge)

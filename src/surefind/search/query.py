@@ -18,6 +18,7 @@ from surefind.confidence.match_model import ConfidenceModel
 from surefind.engines.base import Engine, Queries, Records
 from surefind.engines.filters import Metadata, Where
 from surefind.engines.knn import Nearest, names_of, nearest
+from surefind.engines.view import engine_view
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.functional import expand, hit_match_probability
 from surefind.functional.ranking import RANKINGS, hit_distances
@@ -27,10 +28,6 @@ from surefind.validation import check_choice, check_number, check_whole
 QUERIES_AT_ONCE = 1024
 TOO_FEW = f"fewer than {NEIGHBOURS} images were found, too few to judge a hit by its neighbours"
 
-NOT_PLAIN = (
-    "no confidence with where, expand, several views or another ranking: the index is calibrated "
-    "without labels, for plain searches"
-)
 CONFIDENCE = "confidence"  # ranking by the probability of a match
 
 Wanted = Where | Sequence[str] | str | None
@@ -50,7 +47,32 @@ class SearchRequest(NamedTuple):
     radius: float | None  # a distance, not squared
     expand: int  # neighbours for query expansion
     inside: bool  # queries are rows of the index, left out of hits and neighbours
-    plain: bool  # the searches that a calibration was made with
+    kind: str  # of the queries; "": what the index is made of
+    variant: str  # "" for plain searches; see `variant_of`
+
+    @property
+    def plain(self) -> bool:
+        """Whether the index's own calibration was made with such searches."""
+        return not self.variant and not self.expand
+
+
+def variant_of(engine: Engine, *, where: Where | None, views: int, ranking: str, kind: str) -> str:
+    """Name the searches that need a calibration of their own; "" for plain ones."""
+    parts = [f"kind {kind}"] if kind else []
+    if where is not None:
+        parts += sorted(f"where {one.field} {one.op} {one.value!r}" for one in where.conditions)
+    if views > 1:
+        parts.append(f"{views} views")
+    if ranking != engine.space.ranking:
+        parts.append(f"ranking {ranking}")
+    return ", ".join(parts)
+
+
+def parse_where(where: Wanted) -> Where | None:
+    """Return a filter that may be given as text."""
+    if where is None or isinstance(where, Where):
+        return where
+    return Where.parse([where] if isinstance(where, str) else where)
 
 
 def search_request(
@@ -63,6 +85,7 @@ def search_request(
     expand: int = 0,
     inside: bool = False,
     views: int = 1,
+    kind: str = "",
     calibrated: bool = False,
 ) -> SearchRequest:
     """Check the options of a search.
@@ -81,8 +104,7 @@ def search_request(
     check_whole("expand", expand, smallest=0)
     if radius is not None:
         check_number("radius", radius, "a positive number", lambda x: x > 0)
-    if where is not None and not isinstance(where, Where):
-        where = Where.parse([where] if isinstance(where, str) else where)
+    where = parse_where(where)
     most, requested = engine.max_k - inside, max(k, expand)
     if requested > most and engine.count(where) > engine.max_k:
         raise InvalidArgument(
@@ -91,8 +113,10 @@ def search_request(
             got=f"{requested:,}",
         )
     candidates = own if ranking == CONFIDENCE else ranking
-    plain = where is None and not expand and views == 1 and candidates == own
-    return SearchRequest(int(k), ranking, candidates, where, radius, int(expand), inside, plain)
+    variant = variant_of(engine, where=where, views=views, ranking=candidates, kind=kind)
+    return SearchRequest(
+        int(k), ranking, candidates, where, radius, int(expand), inside, kind, variant
+    )
 
 
 class Judge(NamedTuple):
@@ -100,7 +124,7 @@ class Judge(NamedTuple):
 
     calibrated: Calibrated
     classes: ClassTable | None
-    guaranteed: bool  # whether the guarantee is for this gallery
+    guaranteed: bool  # whether the guarantee is for this gallery and these searches
 
 
 def answer(
@@ -114,17 +138,18 @@ def answer(
 
     `judge` is a calibration, or the reason why there is no confidence.
     """
-    if not isinstance(judge, str) and judge.classes is None and not request.plain:
-        judge = NOT_PLAIN
     k = request.k if isinstance(judge, str) else max(request.k, NEIGHBOURS)
+    where, ranking = request.where, request.candidates
+    if not isinstance(judge, str) and judge.classes is None and request.variant:
+        engine = engine_view(engine, where=where, ranking=ranking)  # as in its calibration
+        where, ranking = None, engine.space.ranking
     results: list[SearchResult] = []
     for start in range(0, len(names), QUERIES_AT_ONCE):
         rows = slice(start, start + QUERIES_AT_ONCE)
         some = query.at(rows)
         if request.expand:
             some = _expanded(engine, some, request)
-        count = k + request.inside
-        near = nearest(engine, some, count, ranking=request.candidates, where=request.where)
+        near = nearest(engine, some, k + request.inside, ranking=ranking, where=where)
         if request.inside:
             near = near.besides(names_of(engine, near), names[rows], k)
         found = np.isfinite(near.ranked_by).sum(axis=1)
@@ -223,7 +248,7 @@ def _describe(
         ).tolist()
     answers: list[dict[str, Any]] = [{"uncalibrated": judge} for _ in names]
     sure: list[list[float | None]] = [[None] * width] * len(names)
-    order = [range(min(request.k, width))] * len(names)
+    keys = expected if request.ranking == "expected" else near.distance
     field = LABEL
     if isinstance(judge, Judge):
         field = judge.calibrated.calibration.origin.field
@@ -232,8 +257,8 @@ def _describe(
         )
         sure = [[None if one != one else one for one in its] for its in confidence.tolist()]
         if request.ranking == CONFIDENCE:
-            ordered = np.argsort(-np.nan_to_num(confidence, nan=-1.0), axis=1, kind="stable")
-            order = ordered[:, : request.k].tolist()
+            keys = -np.nan_to_num(confidence, nan=-1.0)
+    order = np.argsort(keys, axis=1, kind="stable")[:, : request.k].tolist()
     labels = [label_of(facts, field) for facts in records.metadata]
     paths = [facts.get("path") for facts in records.metadata]
     results = []
@@ -310,11 +335,10 @@ def _confidence(
         )
         np.put_along_axis(confidence, order, judged.confidence, axis=1)
     copies = copies_among(near, query.mean)
-    guaranteed = judge.guaranteed and request.plain
     answers: list[dict[str, Any]] = [
         {
             "verdict": verdict,
-            "guaranteed": guaranteed,
+            "guaranteed": judge.guaranteed,
             "novelty_p_value": p_value,
             "show": show,
         }
