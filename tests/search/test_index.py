@@ -1,6 +1,7 @@
 """From pictures to hits: create, open, add, remove, search, and what is refused."""
 
 import json
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -421,3 +422,62 @@ def test_a_file_whose_name_is_not_text_is_rejected(index, tmp_path, photos):
 def test_an_unknown_engine_is_refused_with_those_that_are_known(tmp_path, encoder, engine):
     with pytest.raises(sf.InvalidArgument, match="faiss, pgvector"):
         Index.create(tmp_path / "index", encoder, engine=engine)
+
+
+def vectors_index(tmp_path: Path) -> tuple[sf.Index, np.ndarray]:
+    """An index of points without a model."""
+    vectors = np.random.default_rng(0).normal(size=(30, 8)).astype(np.float32)
+    index = sf.Index.create_empty(tmp_path / "index", Space("gaussian", 8, "mean"), fingerprint="x")
+    names = [f"row {row}" for row in range(30)]
+    facts = [{"label": f"class {row % 3}", "price": row} for row in range(30)]
+    index.add_embeddings(index.embed(vectors), names, metadata=facts)
+    return index, vectors
+
+
+@pytest.mark.parametrize(
+    "given",
+    [lambda x: x, lambda x: x.astype(np.float64), torch.from_numpy, np.ndarray.tolist, list],
+    ids=["float32", "float64", "torch", "lists", "rows"],
+)
+def test_vectors_of_any_type_are_queries(tmp_path, given):
+    index, vectors = vectors_index(tmp_path)
+    several = index.search(given(vectors[3:6]), k=1)
+    assert [its.hits[0].id for its in several] == ["row 3", "row 4", "row 5"]
+    one = index.search(given(vectors[7]), k=1)
+    assert one.hits[0].id == "row 7"
+
+
+def test_vectors_of_another_width_are_refused(tmp_path):
+    index, vectors = vectors_index(tmp_path)
+    with pytest.raises(sf.InvalidArgument, match="vectors: expected 8 numbers each, got 5"):
+        index.search(vectors[:, :5])
+
+
+def test_an_index_is_a_collection_of_ids(tmp_path):
+    index, vectors = vectors_index(tmp_path)
+    assert "row 3" in index and "row 99" not in index and 3 not in index
+    assert sorted(index) == sorted(f"row {row}" for row in range(30))
+    item = index["row 3"]
+    assert (item.id, item.metadata["price"]) == ("row 3", 3)
+    np.testing.assert_array_equal(item.embedding.mean[0], vectors[3])
+    with pytest.raises(KeyError, match="no image of the index has the id 'row 99'"):
+        index["row 99"]
+
+
+def test_metadata_can_be_changed_field_by_field(tmp_path):
+    index, vectors = vectors_index(tmp_path)
+    index.update("row 3", {"price": 99, "colour": "red", "label": None})
+    assert index["row 3"].metadata == {"price": 99, "colour": "red"}
+    assert index.search(vectors[3], k=1, where="colour=red").hits[0].id == "row 3"
+    assert len(index) == 30
+    with pytest.raises(sf.InvalidArgument, match="price: expected a text"):
+        index.update("row 3", {"price": float("nan")})
+    with pytest.raises(KeyError):
+        index.update("row 99", {"price": 1})
+    assert index["row 3"].metadata["price"] == 99
+
+
+def test_an_index_is_pickled_by_its_path(tmp_path):
+    index, vectors = vectors_index(tmp_path)
+    copy = pickle.loads(pickle.dumps(index))
+    assert copy.search(vectors[:2], k=3) == index.search(vectors[:2], k=3)

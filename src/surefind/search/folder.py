@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from surefind.confidence.calibration import read_calibration
+from surefind.confidence.variance_heads import VarianceHeads
 from surefind.encoders.encoder import Encoder
 from surefind.encoders.onnx.files import read_export
 from surefind.encoders.onnx.runtime import OnnxEncoder, open_encoder
@@ -12,6 +14,7 @@ from surefind.storage import Documents, dump_checksummed_json, load_checksummed_
 
 SCHEMA = 2
 EMBEDDED = "faiss"
+UPGRADE_FILE = "upgrade.db"
 
 
 class IndexFolder:
@@ -88,6 +91,14 @@ def saved_fingerprint(model: Path, of_the_index: str) -> str:
     if INT8 in of_the_index:
         return read_export(model, "int8").fingerprint_of("int8")
     return read_config(model).fingerprint
+
+
+def upgrade_heads(folder: IndexFolder, fingerprint: str) -> VarianceHeads | None:
+    """Variance heads of an index of upgraded vectors; None if it has none."""
+    if not folder.upgrade.exists():
+        return None
+    documents = Documents(folder.upgrade / UPGRADE_FILE)
+    return read_calibration(documents, fingerprint=fingerprint, ranking="mean").heads
 
 
 def check_same_model(fingerprint: str, of_the_index: str, *, whose: str) -> None:

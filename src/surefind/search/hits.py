@@ -3,7 +3,18 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from surefind.embeddings import Embeddings
 from surefind.engines.filters import Metadata
+
+
+@dataclass(frozen=True)
+class Item:
+    """Image of an index."""
+
+    id: str
+    metadata: Metadata
+    embedding: Embeddings  # of one row
+    digest: str  # sha256 of its content; "" if unknown
 
 
 @dataclass(frozen=True)

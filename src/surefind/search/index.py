@@ -1,16 +1,18 @@
 """Index of images: create, open, add, search, calibrate."""
 
-from collections.abc import Callable, Sequence
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from shutil import copytree
 from threading import Lock
-from typing import Any, Generic, Self, TypeVar, overload
+from typing import Any, Generic, Self, TypeVar, cast, overload
 from uuid import uuid4
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
@@ -46,13 +48,13 @@ from surefind.confidence.labelled_queries import (
     queries_to_bytes,
     read_queries,
 )
-from surefind.embeddings import Embeddings
+from surefind.embeddings import POINT_VAR, Embeddings, Gaussians, VonMisesFisher
 from surefind.encoders.encoder import Encoder
 from surefind.encoders.image_encoder import ImageEncoder
 from surefind.encoders.onnx.runtime import OnnxEncoder
 from surefind.encoders.serialization import read_classes
 from surefind.engines.base import Engine, EngineError, Rows, Space
-from surefind.engines.filters import Metadata, Where
+from surefind.engines.filters import Metadata, Value, Where
 from surefind.engines.knn import Nearest, names_of, nearest
 from surefind.engines.registry import create_engine, open_engine, without_password
 from surefind.engines.view import engine_view
@@ -68,8 +70,9 @@ from surefind.search.folder import (
     check_same_model,
     load_encoder,
     saved_fingerprint,
+    upgrade_heads,
 )
-from surefind.search.hits import SearchResult
+from surefind.search.hits import Item, SearchResult
 from surefind.search.image_files import known_roots, remember_roots
 from surefind.search.ingest import (
     Added,
@@ -85,6 +88,7 @@ from surefind.search.query import (
     UnknownItem,
     Wanted,
     answer,
+    as_vectors,
     drift_of,
     parse_where,
     search_request,
@@ -121,14 +125,21 @@ class Index:
     """
 
     def __init__(
-        self, folder: IndexFolder, engine: Engine, encoder: ImageEncoder | None = None
+        self,
+        folder: IndexFolder,
+        engine: Engine,
+        encoder: ImageEncoder | None = None,
+        *,
+        url: str | None = None,
     ) -> None:
         self._folder, self._engine, self._given_encoder = folder, engine, encoder
+        self._url = url  # of the engine, if it is not the saved one
         fingerprint = self.fingerprint  # indexes share the encoder: it must not refer to `self`
         self._encoder = _Lazy[ImageEncoder](
             lambda: load_encoder(folder, fingerprint) if encoder is None else encoder
         )
         self._calibration = _Lazy(self._stored_calibration)
+        self._upgrade_heads = _Lazy(lambda: upgrade_heads(folder, fingerprint))
         self._judges: dict[str, Judge] = {}  # by variant of the searches
         self._classes = ClassTracker(engine, folder.documents)
 
@@ -223,7 +234,7 @@ class Index:
         if isinstance(encoder, Encoder | OnnxEncoder):
             encoder.save(place.model)
         place.write(engine)  # last: without it the folder counts as unfinished
-        index = cls(place, opened, encoder)
+        index = cls(place, opened, encoder, url=None if engine == EMBEDDED else engine)
         if not opened.count():
             index._classes.start_empty()
         return index
@@ -249,7 +260,7 @@ class Index:
         """
         place = IndexFolder(Path(folder))
         written = place.read()
-        index = cls(place, open_engine(place.place(engine or written)), encoder)
+        index = cls(place, open_engine(place.place(engine or written)), encoder, url=engine)
         if encoder is not None:
             index.check_model(encoder.fingerprint, "the given encoder")
         elif place.model.exists():
@@ -285,6 +296,40 @@ class Index:
 
     def __len__(self) -> int:
         return self._engine.count()
+
+    def __contains__(self, id: object) -> bool:  # noqa: A002
+        return isinstance(id, str) and bool(self._engine.digests_of([id]))
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the ids of all images."""
+        for block in self._engine.scan():
+            yield from self._engine.records(block.keys).ids
+
+    def __getitem__(self, id: str) -> Item:  # noqa: A002
+        """Return the image with an id; raise UnknownItem, a KeyError, if there is none."""
+        rows = self._found(id)
+        return Item(rows.ids[0], rows.metadata[0], rows.embeddings, rows.digests[0])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopened, (type(self), self.folder, self._url, self._given_encoder)
+
+    def update(self, id: str, metadata: Mapping[str, Value | None]) -> None:  # noqa: A002
+        """Change metadata of an image; None removes a field, others stay.
+
+        Raises:
+            UnknownItem: No image has this id.
+            InvalidArgument: A value cannot be stored.
+        """
+        rows = self._found(id)
+        changed = {**rows.metadata[0], **metadata}
+        kept = {name: value for name, value in changed.items() if value is not None}
+        self._add_rows(dataclasses.replace(rows, metadata=(kept,)))
+
+    def _found(self, id: str) -> Rows:  # noqa: A002
+        rows = self._engine.find([id])
+        if not len(rows):
+            raise UnknownItem(f"no image of the index has the id {id[:80]!r}")
+        return rows
 
     def count(self, where: Where | None = None) -> int:
         return self._engine.count(where)
@@ -492,7 +537,7 @@ class Index:
     @overload
     def search(
         self,
-        queries: Sequence[ImageSource] | Embeddings,
+        queries: Sequence[ImageSource] | Embeddings | Sequence[Sequence[float]],
         k: int = ...,
         *,
         ranking: str | None = ...,
@@ -504,7 +549,7 @@ class Index:
 
     def search(
         self,
-        queries: ImageSource | Sequence[ImageSource] | Embeddings,
+        queries: ImageSource | Sequence[ImageSource] | Embeddings | Sequence[Sequence[float]],
         k: int = 5,
         *,
         ranking: str | None = None,
@@ -516,7 +561,8 @@ class Index:
         """Search the k nearest images.
 
         Args:
-            queries: One image (path, bytes, PIL image, array), several, or embeddings.
+            queries: One image (path, bytes, PIL image, array), several, embeddings, or vectors:
+                an array, a tensor or lists, (D,) or (N, D).
             k: Number of hits; if there are fewer images, all are returned.
             ranking: confidence (default if calibrated), mean or expected distance.
             where: Filter, such as "label=cat".
@@ -526,20 +572,44 @@ class Index:
                 calibration of its own.
 
         Returns:
-            A result for one image, else a list of results.
+            A result for one image or vector, else a list of results.
 
         Raises:
             InvalidArgument: An option is invalid, or k exceeds the limit of the engine.
             ImageRejected: A query is not a readable image.
         """
         request = self._request(k, ranking, where, radius=radius, expand=expand, kind=kind)
+        vectors = as_vectors(queries, self.space.dim if self.has_model else None)
+        if vectors is not None:
+            queries = self.embed(vectors)
         if isinstance(queries, Embeddings):
             names = [f"embedding {row}" for row in range(len(queries))]
-            return self._answer(queries, names, request)
+            results = self._answer(queries, names, request)
+            return results[0] if vectors is not None and vectors.ndim == 1 else results
         if isinstance(queries, str | Path | bytes | Image.Image | np.ndarray | Tensor):
             return self._answer(self.encoder.encode(queries), [name_of(queries)], request)[0]
-        names = [name_of(source) for source in queries]
-        return self._answer(self.encoder.encode(queries), names, request)
+        images = cast("Sequence[ImageSource]", queries)
+        names = [name_of(source) for source in images]
+        return self._answer(self.encoder.encode(images), names, request)
+
+    def embed(self, vectors: NDArray[np.floating]) -> Embeddings:
+        """Return vectors (N, D) of the model that made the index as embeddings.
+
+        Their variance is that of the heads an upgrade learned, or that of points.
+
+        Raises:
+            InvalidArgument: They have another width, or are not finite.
+        """
+        mean = torch.from_numpy(np.atleast_2d(vectors).astype(np.float32))
+        if mean.shape[1] != self.space.dim:
+            raise InvalidArgument(
+                "vectors", expected=f"{self.space.dim} numbers each", got=str(mean.shape[1])
+            )
+        heads = self._upgrade_heads.get()
+        var = mean.new_full((len(mean),), POINT_VAR) if heads is None else heads.var(mean)
+        if self.space.family == Gaussians.family:
+            return Gaussians(mean, var)
+        return VonMisesFisher(torch.nn.functional.normalize(mean, dim=1), 1 / var)
 
     def search_views(
         self,
@@ -577,10 +647,7 @@ class Index:
             UnknownItem: No image has this id.
         """
         request = self._request(k, ranking, where, inside=True)
-        query = self._engine.find([id]).embeddings
-        if not len(query):
-            raise UnknownItem(f"no image of the index has the id {id[:80]!r}")
-        return self._answer(query, [id], request)[0]
+        return self._answer(self._found(id).embeddings, [id], request)[0]
 
     def nearest(
         self,
@@ -805,7 +872,7 @@ class Index:
         engine = self._engine.newest()
         if engine is None and calibration is self._calibration:
             return None
-        newer = type(self)(self._folder, engine or self._engine, self._given_encoder)
+        newer = type(self)(self._folder, engine or self._engine, self._given_encoder, url=self._url)
         newer._encoder, newer._calibration = self._encoder, calibration
         newer._find_judge("")  # reads the classes before the first query
         return newer
@@ -892,3 +959,9 @@ class Index:
     ) -> list[SearchResult]:
         judge = self._judge_of(request)
         return answer(self._engine, self.space.queries(query), names, request, judge)
+
+
+def _reopened(
+    cls: type[Index], folder: Path, url: str | None, encoder: ImageEncoder | None
+) -> Index:
+    return cls.open(folder, engine=url, encoder=encoder)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from surefind.confidence.calibrate import first_hit_columns, label_reference
 from surefind.confidence.calibration import Calibrated
@@ -33,8 +34,29 @@ CONFIDENCE = "confidence"  # ranking by the probability of a match
 Wanted = Where | Sequence[str] | str | None
 
 
-class UnknownItem(SurefindError):
+class UnknownItem(SurefindError, KeyError):
     """No image of the index has this id."""
+
+
+def as_vectors(queries: object, dim: int | None) -> NDArray[np.floating] | None:
+    """Return queries as one vector (D,) or several (N, D); None if they are images.
+
+    `dim` is the width that tells vectors from images; None where there are no images.
+    """
+    if isinstance(queries, Tensor):
+        queries = queries.detach().cpu().numpy()
+    elif isinstance(queries, list | tuple) and len(queries):
+        first = queries[0]
+        if isinstance(first, Tensor | np.ndarray) and first.ndim == 1:
+            queries = np.stack([np.asarray(one) for one in queries])
+        elif isinstance(first, float | np.floating | list | tuple):
+            try:
+                queries = np.asarray(queries, dtype=np.float64)
+            except (TypeError, ValueError):
+                return None
+    if not isinstance(queries, np.ndarray) or queries.dtype.kind != "f" or queries.ndim > 2:
+        return None
+    return queries if queries.ndim and dim in (None, queries.shape[-1]) else None
 
 
 class SearchRequest(NamedTuple):

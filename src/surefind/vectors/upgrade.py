@@ -27,20 +27,19 @@ from surefind.confidence.calibration import (
 from surefind.confidence.density import LocalDensity
 from surefind.confidence.labelled_queries import QueryVariance, check_queries
 from surefind.confidence.variance_heads import VarianceHeads
-from surefind.embeddings import Gaussians
-from surefind.encoders.encoder import POINT_VAR
+from surefind.embeddings import POINT_VAR, Gaussians
 from surefind.engines.base import Rows, Space
 from surefind.engines.filters import Metadata
 from surefind.engines.registry import create_engine
 from surefind.errors import InvalidFile, SurefindError
-from surefind.search.folder import EMBEDDED, IndexFolder
+from surefind.search.folder import EMBEDDED, UPGRADE_FILE, IndexFolder
 from surefind.search.index import Index
 from surefind.storage import Documents
 from surefind.vectors.reader import Values, as_texts, as_vectors, check_all_labelled
 
 SCHEMA = 1
 RANKING = "mean"
-FILE, FACTS = "upgrade.db", "upgrade.json"
+FACTS = "upgrade.json"
 
 
 @dataclass(frozen=True)
@@ -138,16 +137,16 @@ class Upgrade:
         without = replace(self.calibrated, density=LocalDensity.empty())
         facts = {"schema": SCHEMA, "dim": self.dim, "fingerprint": self.fingerprint}
         documents = {FACTS: json.dumps(facts).encode()}
-        Documents(Path(folder) / FILE).write(documents | calibration_documents(without))
+        Documents(Path(folder) / UPGRADE_FILE).write(documents | calibration_documents(without))
 
     @classmethod
     def load(cls, folder: str | Path) -> "Upgrade":
         """Read from a folder; raise InvalidFile if there is none or it is damaged."""
         place = Path(folder)
-        path = place / FILE
+        path = place / UPGRADE_FILE
         if not path.exists():
             raise InvalidFile(
-                f"{place} holds no upgrade: {FILE} is missing",
+                f"{place} holds no upgrade: {UPGRADE_FILE} is missing",
                 fix="name the folder that `surefind upgrade` wrote",
             )
         try:
@@ -178,7 +177,7 @@ class Upgrade:
 
 def is_upgrade(folder: str | Path) -> bool:
     """Whether the folder holds an upgrade."""
-    return (Path(folder) / FILE).exists()
+    return (Path(folder) / UPGRADE_FILE).exists()
 
 
 def fingerprint_of(dim: int, heads: VarianceHeads | None) -> str:
