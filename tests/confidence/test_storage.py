@@ -8,15 +8,14 @@ from stores import change_documents
 import surefind as sf
 from surefind.confidence.calibrate import CalibrationTargets, calibrate_engine, own_queries
 from surefind.confidence.calibration import (
-    DENSITY,
-    FACTS,
-    HEADS,
     Calibrated,
     calibration_documents,
     read_calibration,
 )
 from surefind.confidence.variance_heads import fit_variance_heads
 from surefind.storage import Documents
+
+FACTS, DENSITY, HEADS = (f"calibration.{its}" for its in ("json", "density", "heads"))
 
 
 def calibrated(place, seed: int) -> Calibrated:

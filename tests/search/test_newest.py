@@ -11,7 +11,6 @@ from clusters import cluster_index, clusters, rows_of, thirds
 from stores import change_documents, flip_last_bit
 
 import surefind as sf
-from surefind.confidence.calibration import DENSITY
 from surefind.search.index import Index
 
 (GALLERY, LABELS), (KNOWN, KNOWN_LABELS), (FRESH, _) = thirds(classes=12, seed=3)
@@ -94,7 +93,7 @@ def test_a_calibration_that_cannot_be_read_is_an_error_and_the_old_one_stays(pla
             KNOWN[:100], labels=KNOWN_LABELS[:100], use_labels=False, learn_variance=False
         )
     file = place / "store" / "index.db"
-    change_documents(file, "UPDATE documents SET content = x''", DENSITY)
+    change_documents(file, "UPDATE documents SET content = x''", "calibration.density")
     for _ in range(2):
         with pytest.raises(sf.InvalidFile, match=r"(?s)damaged.*calibrate again"):
             old.newest()

@@ -9,10 +9,10 @@ import torch
 from stores import change_documents
 
 import surefind as sf
-from surefind.confidence.calibration import HEADS
 from surefind.encoders.encoder import POINT_VAR
+from surefind.search.folder import UPGRADE_FILE
 from surefind.storage import Documents
-from surefind.vectors.upgrade import FACTS, FILE
+from surefind.vectors.upgrade import FACTS
 
 
 @pytest.fixture
@@ -172,12 +172,12 @@ def test_a_folder_tells_nothing_about_the_vectors_it_was_made_with(folder, known
     content = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
     assert known.vectors[0].tobytes() not in content
     assert len(sf.Upgrade.load(folder).calibrated.density) == 0
-    assert [path.name for path in folder.iterdir()] == [FILE]
+    assert [path.name for path in folder.iterdir()] == [UPGRADE_FILE]
 
 
-@pytest.mark.parametrize("name", [FACTS, HEADS])
+@pytest.mark.parametrize("name", [FACTS, "calibration.heads"])
 def test_damage_is_found(folder, name):
-    change_documents(folder / FILE, "UPDATE documents SET content = content || x'20'", name)
+    change_documents(folder / UPGRADE_FILE, "UPDATE documents SET content = content || x'20'", name)
     with pytest.raises(
         sf.InvalidFile, match=f"(?s)no whole upgrade: .*{name}.*upgrade the vectors again"
     ):
@@ -199,7 +199,7 @@ def test_a_folder_that_is_no_upgrade_is_refused(tmp_path):
     ],
 )
 def test_a_description_of_something_else_is_refused(folder, changed, message):
-    documents = Documents(folder / FILE)
+    documents = Documents(folder / UPGRADE_FILE)
     facts = json.loads(documents.read(FACTS)[FACTS])
     documents.write({FACTS: json.dumps(facts | changed).encode()})
     with pytest.raises(sf.InvalidFile, match=f"(?s){message}.*upgrade the vectors again"):
