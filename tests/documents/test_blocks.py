@@ -4,7 +4,6 @@ import ast
 import json
 import re
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -41,11 +40,6 @@ def write_inputs(folder: Path) -> None:
     """The inputs that README and tutorial name: photos, queries, vectors."""
     write_noisy_pictures(folder / "photos", per_class=6, seed=0)
     write_noisy_pictures(folder / "labelled", per_class=12, seed=1)
-    (folder / "other-photos").mkdir()
-    for number, row in enumerate(np.linspace(0, 1, 24)):  # gradients at several slopes
-        across, down = np.meshgrid(*[np.linspace(0, 255, 20)] * 2)
-        grey = Image.fromarray((row * across + (1 - row) * down).astype(np.uint8))
-        grey.convert("RGB").save(folder / "other-photos" / f"{number:02d}.png")
     (folder / "queries").mkdir()
     for number in range(4):
         picture = Image.open(folder / "labelled" / f"class{number:02d}" / "0.png")
@@ -86,7 +80,7 @@ def test_a_document_runs_from_its_first_block_to_its_last(
 ):
     if path.name == "README.md":
         write_inputs(place)
-        shutil.copytree(model, place / "model")
+        sf.Index.create(place / "photos.index", sf.Encoder.load(model), place / "photos").close()
     scope: dict[str, object] = {"__name__": "__main__"}
     address = "127.0.0.1:8000"
     for block in blocks_of(path):
