@@ -28,6 +28,7 @@ from surefind.datasets import glyphs
 from surefind.training.recipe import Recipe
 
 RUN = (ROOT / "README.md", ROOT / "docs" / "tutorial.md")
+PROGRAMS = ROOT / "docs" / "how-to" / "programs.md"
 SHELL = f"""set -e
 surefind() {{ {sys.executable} {small_surefind.__file__} "$@" || [ $? = 3 -o $? = 4 ]; }}
 make() {{ grep -q "^$1:" {ROOT}/Makefile; }}
@@ -99,6 +100,18 @@ def test_a_document_runs_from_its_first_block_to_its_last(
             assert done.returncode == 0, f"line {block.line}:\n{done.stdout}\n{done.stderr}"
 
 
+@pytest.mark.parametrize("title", re.findall("^## (.+)$", PROGRAMS.read_text(), re.MULTILINE))
+def test_a_short_program_prints_what_it_says(title: str, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    start, *programs = blocks_of(PROGRAMS)
+    above = PROGRAMS.read_text().partition(f"## {title}\n")[0]
+    program = next(block for block in programs if block.line > above.count("\n"))
+    exec(f"{start.text}\n{program.text}", {"__name__": "__main__"})
+    printed = capsys.readouterr().out
+    for expected in re.findall("# prints (.+)$", program.text, re.MULTILINE):
+        assert expected in printed
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
 def test_the_blocks_of_a_document_are_right(path: Path, tmp_path, monkeypatch):
     blocks = blocks_of(path)
@@ -108,7 +121,8 @@ def test_the_blocks_of_a_document_are_right(path: Path, tmp_path, monkeypatch):
         except Exception as error:
             error.add_note(f"in the {block.language} block at {name_of(path)}, line {block.line}")
             raise
-    if {block.language for block in blocks} <= {"python", "text"}:  # these need nothing else
+    languages = {block.language for block in blocks}
+    if languages <= {"python", "text"} and path != PROGRAMS:  # these need nothing else
         monkeypatch.chdir(tmp_path)
         exec("\n".join(block.text for block in blocks if block.language == "python"), {})
 
