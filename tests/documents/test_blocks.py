@@ -101,11 +101,16 @@ def test_a_document_runs_from_its_first_block_to_its_last(
 
 
 @pytest.mark.parametrize("title", re.findall("^## (.+)$", PROGRAMS.read_text(), re.MULTILINE))
-def test_a_short_program_prints_what_it_says(title: str, tmp_path, monkeypatch, capsys):
+def test_a_short_program_prints_what_it_says(title: str, tmp_path, monkeypatch, capsys, request):
     monkeypatch.chdir(tmp_path)
     start, *programs = blocks_of(PROGRAMS)
     above = PROGRAMS.read_text().partition(f"## {title}\n")[0]
     program = next(block for block in programs if block.line > above.count("\n"))
+    if "psycopg" in program.text:
+        server = request.getfixturevalue("postgres")
+        place = {"HOST": server.data, "PORT": server.port, "DATABASE": server.database()}
+        for name, value in {**place, "USER": "postgres"}.items():
+            monkeypatch.setenv(f"PG{name}", str(value))
     exec(f"{start.text}\n{program.text}", {"__name__": "__main__"})
     printed = capsys.readouterr().out
     for expected in re.findall("# prints (.+)$", program.text, re.MULTILINE):
