@@ -44,7 +44,7 @@ PRECISIONS = (0.7, 0.9)  # guaranteed with a probability of 0.9
 LABELLED = (20, 50, 100)  # classes
 FUSED = "surefind's confidence"
 SUREST = "- of its first hit, the surest"
-MEASURES = {"auroc": "AUROC", "aurc": "AURC", "ece": "ECE (debiased)", "brier": "Brier"}
+MEASURES = ("auroc", "aurc", "ece")
 Numbers = NDArray[np.float64]
 Kept = dict[str, Any]  # the precision, None where nothing was guaranteed; the share answered
 
@@ -190,71 +190,56 @@ def measure_labelled(features: FeatureSet, draws: int) -> dict[str, list[Kept]]:
     return dict(found)
 
 
-def spread(values: list[float], digits: int = 3) -> str:
-    low, high = (f"{end:.{digits}f}" for end in (min(values), max(values)))
-    return f"{np.mean(values):.{digits}f} ({low} to {high})"
+def spread(values: list[float]) -> str:
+    return f"{np.mean(values):.3f} ({min(values):.3f} to {max(values):.3f})"
 
 
 def kept_words(every: list[Kept], precision: float) -> str:
     made = [one["precision"] for one in every if one["precision"] is not None]
+    answered = f"{np.mean([one['answered'] for one in every]):.0%}"
     if not made:
-        return f"none made in {len(every)}"
+        return f"{answered}; none made"
     held = sum(one >= precision for one in made)
     lowest = f", lowest {min(made):.3f}" if held < len(made) else ""
-    return f"{held} of {len(made)} made in {len(every)}{lowest}"
+    return f"{answered}; {held} of {len(made)}{lowest}"
 
 
 def markdown(found: Mapping[str, Mapping[str, Any]]) -> str:
-    lines = [
-        "| classes | evidence | " + " | ".join(MEASURES.values()) + " |",
-        "|---|---|" + "---|" * len(MEASURES),
-    ]
-    for name, result in found.items():
-        splits = result["splits"].values()
-        for row in next(iter(splits))["rows"]:
-            cells = (spread([one["rows"][row][what] for one in splits]) for what in MEASURES)
-            lines.append(f"| {name} | {row} | {' | '.join(cells)} |")
-    lines += [
-        "",
-        "| classes | R@1 of those judged | AUROC of surefind's confidence, official / reverse "
-        "| the same of d₁/d₂₀ | ECE of a perfect model | foreign queries: AUROC by distance "
-        "| by black bars alone |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for name, result in found.items():
-        splits = list(result["splits"].values())
-        both = (
-            " / ".join(f"{one['rows'][row]['auroc']:.3f}" for one in splits[:2])
-            for row in (FUSED, "d₁/d₂₀ + Platt")
+    lines = ["| | " + " | ".join(found) + " |", "|---|" + "---|" * len(found)]
+
+    def row(name: str, cell: Any) -> None:
+        cells = (cell(list(result["splits"].values()), result) for result in found.values())
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+
+    def evidence(splits: list[Any], kind: str) -> str:
+        if kind not in splits[0]["rows"]:
+            return "-"
+        auroc, aurc, ece = ([one["rows"][kind][what] for one in splits] for what in MEASURES)
+        return f"{spread(auroc)}; {np.mean(aurc):.3f}; {np.mean(ece):.3f}"
+
+    row("R@1", lambda splits, _: spread([one["right"]["test"] for one in splits]))
+    kinds = (next(iter(result["splits"].values()))["rows"] for result in found.values())
+    for kind in max(kinds, key=len):
+        row(kind, lambda splits, _, kind=kind: evidence(splits, kind))
+    row(
+        "confidence, official split; its reverse: AUROC",
+        lambda splits, _: "; ".join(f"{one['rows'][FUSED]['auroc']:.3f}" for one in splits[:2]),
+    )
+    row("ECE of a perfect model", lambda s, _: f"{np.mean([one['floor'] for one in s]):.3f}")
+    row(
+        "not in the catalogue: AUROC by distance; by black bars alone",
+        lambda s, result: f"{np.mean([one['novelty'] for one in s]):.3f}; {result['bars']:.3f}",
+    )
+    for precision in PRECISIONS:
+        row(
+            f"guaranteed {precision}: answered; kept",
+            lambda s, _, p=precision: kept_words([one["guarantees"][str(p)] for one in s], p),
         )
-        cells = [
-            spread([one["right"]["test"] for one in splits]),
-            *both,
-            f"{np.mean([one['floor'] for one in splits]):.3f}",
-            spread([one["novelty"] for one in splits]),
-            f"{result['bars']:.3f}",
-        ]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    lines += [
-        "",
-        "| classes | guaranteed precision | calibrated with | kept by other classes | answered |",
-        "|---|---|---|---|---|",
-    ]
-    for name, result in found.items():
-        for precision in PRECISIONS:
-            for title, chosen in (("official", ["official"]), ("all seven", result["splits"])):
-                every = [result["splits"][one]["guarantees"][str(precision)] for one in chosen]
-                share = np.mean([one["answered"] for one in every])
-                words = kept_words(every, precision)
-                if title == "official":
-                    only = every[0]["precision"]
-                    words = "none made" if only is None else f"precision {only:.3f}"
-                lines.append(f"| {name} | {precision} | {title} | {words} | {share:.1%} |")
-        for count, every in result["labelled"].items():
-            share = np.mean([one["answered"] for one in every])
-            words = kept_words(every, 0.9)
-            lines.append(
-                f"| {name} | 0.9 | {count} classes of the gallery | {words} | {share:.1%} |"
+    for count in LABELLED:
+        if all(str(count) in result["labelled"] for result in found.values()):
+            row(
+                f"guaranteed 0.9 from {count} classes: answered; kept",
+                lambda _, result, count=count: kept_words(result["labelled"][str(count)], 0.9),
             )
     return "\n".join(lines) + "\n"
 

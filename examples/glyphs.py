@@ -3,7 +3,7 @@
     python examples/glyphs.py MODEL [MODEL ...] [--picture surest.png]
 
 The test classes were never trained on. Each image has a known corruption from 0 to 1, which no
-encoder was told: a good variance puts the images in its order (Spearman's rank correlation).
+encoder was given: a good variance puts the images in its order (Spearman's rank correlation).
 """
 
 import argparse

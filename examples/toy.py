@@ -4,7 +4,7 @@
 
 Items of 60 classes are patterns of 64 numbers, drowned in noise to a level of their own. A small
 network learns to embed them as distributions from the first 40 classes; the table is about the
-other 20. A good variance puts items in the order of their noise, which it was never told.
+other 20. A good variance puts items in the order of their noise, which it never sees.
 """
 
 from collections.abc import Iterator

@@ -4,7 +4,6 @@ import ast
 import json
 import re
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -29,6 +28,7 @@ from surefind.datasets import glyphs
 from surefind.training.recipe import Recipe
 
 RUN = (ROOT / "README.md", ROOT / "docs" / "tutorial.md")
+PROGRAMS = ROOT / "docs" / "how-to" / "programs.md"
 SHELL = f"""set -e
 surefind() {{ {sys.executable} {small_surefind.__file__} "$@" || [ $? = 3 -o $? = 4 ]; }}
 make() {{ grep -q "^$1:" {ROOT}/Makefile; }}
@@ -41,11 +41,6 @@ def write_inputs(folder: Path) -> None:
     """The inputs that README and tutorial name: photos, queries, vectors."""
     write_noisy_pictures(folder / "photos", per_class=6, seed=0)
     write_noisy_pictures(folder / "labelled", per_class=12, seed=1)
-    (folder / "other-photos").mkdir()
-    for number, row in enumerate(np.linspace(0, 1, 24)):  # gradients at several slopes
-        across, down = np.meshgrid(*[np.linspace(0, 255, 20)] * 2)
-        grey = Image.fromarray((row * across + (1 - row) * down).astype(np.uint8))
-        grey.convert("RGB").save(folder / "other-photos" / f"{number:02d}.png")
     (folder / "queries").mkdir()
     for number in range(4):
         picture = Image.open(folder / "labelled" / f"class{number:02d}" / "0.png")
@@ -86,7 +81,7 @@ def test_a_document_runs_from_its_first_block_to_its_last(
 ):
     if path.name == "README.md":
         write_inputs(place)
-        shutil.copytree(model, place / "model")
+        sf.Index.create(place / "photos.index", sf.Encoder.load(model), place / "photos").close()
     scope: dict[str, object] = {"__name__": "__main__"}
     address = "127.0.0.1:8000"
     for block in blocks_of(path):
@@ -105,6 +100,23 @@ def test_a_document_runs_from_its_first_block_to_its_last(
             assert done.returncode == 0, f"line {block.line}:\n{done.stdout}\n{done.stderr}"
 
 
+@pytest.mark.parametrize("title", re.findall("^## (.+)$", PROGRAMS.read_text(), re.MULTILINE))
+def test_a_short_program_prints_what_it_says(title: str, tmp_path, monkeypatch, capsys, request):
+    monkeypatch.chdir(tmp_path)
+    start, *programs = blocks_of(PROGRAMS)
+    above = PROGRAMS.read_text().partition(f"## {title}\n")[0]
+    program = next(block for block in programs if block.line > above.count("\n"))
+    if "psycopg" in program.text:
+        server = request.getfixturevalue("postgres")
+        place = {"HOST": server.data, "PORT": server.port, "DATABASE": server.database()}
+        for name, value in {**place, "USER": "postgres"}.items():
+            monkeypatch.setenv(f"PG{name}", str(value))
+    exec(f"{start.text}\n{program.text}", {"__name__": "__main__"})
+    printed = capsys.readouterr().out
+    for expected in re.findall("# prints (.+)$", program.text, re.MULTILINE):
+        assert expected in printed
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
 def test_the_blocks_of_a_document_are_right(path: Path, tmp_path, monkeypatch):
     blocks = blocks_of(path)
@@ -114,7 +126,8 @@ def test_the_blocks_of_a_document_are_right(path: Path, tmp_path, monkeypatch):
         except Exception as error:
             error.add_note(f"in the {block.language} block at {name_of(path)}, line {block.line}")
             raise
-    if {block.language for block in blocks} <= {"python", "text"}:  # these need nothing else
+    languages = {block.language for block in blocks}
+    if languages <= {"python", "text"} and path != PROGRAMS:  # these need nothing else
         monkeypatch.chdir(tmp_path)
         exec("\n".join(block.text for block in blocks if block.language == "python"), {})
 
