@@ -35,7 +35,7 @@ def test_a_good_index_prints_its_tables_and_a_sentence_and_writes_a_report(suref
     assert max(map(len, lines[3:])) <= 95 and "…" not in done.out
     table = [line.strip().split("  ")[0] for line in lines]
     for row in (
-        "with labels of the index", "surefind's confidence", "label vote of 10", "without labels",
+        "with labels", "surefind's confidence", "label vote of 10", "without labels",
         "nearest distance d₁", "d₁/d₁₀", "d₁/d₂₀", "cosine + Platt",
     ):  # fmt: skip
         assert row in table

@@ -4,7 +4,9 @@ import json
 import shlex
 import sys
 from dataclasses import asdict
+from itertools import groupby
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, BadParameter, Exit, Option
@@ -22,11 +24,13 @@ from surefind.cli.output import note, stages
 from surefind.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from surefind.embeddings import Embeddings
     from surefind.images.catalog import Catalog
     from surefind.reports.index_evaluation import IndexEvaluation
     from surefind.reports.result import EvalResult
-    from surefind.reports.tables import Value
+    from surefind.reports.tables import MetricTable, Value
 
 NOT_KEPT = 3  # exit code
 
@@ -180,14 +184,27 @@ def _evaluate_index(
     return found
 
 
+def metric_table(table: "MetricTable", *, title: str | None = None) -> "Table":
+    """Return a table of metrics for the terminal, with half of each interval's width."""
+    from surefind.cli.rendering import plain_table
+
+    titles = (fill(column.title, 10) for column in table.columns)
+    shown = plain_table(table.first, *titles, title=title or table.caption)
+    for group, rows in groupby(table.rows, key=lambda row: str(row["group"])):
+        if group:
+            shown.add_row(group, style="dim")
+        for row in rows:
+            cells = (f"{cell['text']}[dim]{cell['half']}[/]" for cell in row["cells"])
+            shown.add_row(f"  {row['name']}" if group else row["name"], *cells)
+    return shown
+
+
 def _print_index(found: "IndexEvaluation") -> None:
     """Print verdicts and signals of an index, and what they mean."""
     from rich.console import Console
 
-    from surefind.cli.rendering import plain_table
     from surefind.confidence.explain import measured, percent
-    from surefind.reports.signals import signal_name
-    from surefind.reports.tables import verdict_table
+    from surefind.reports.tables import index_signal_table, verdict_table
     from surefind.text import printable
 
     console = Console()
@@ -199,28 +216,8 @@ def _print_index(found: "IndexEvaluation") -> None:
     for remark in found.remarks:
         note(f"warning: {remark}")
 
-    counted = verdict_table(found)
-    verdicts = plain_table(counted.first, *(column.title for column in counted.columns))
-    for row in counted.rows:
-        verdicts.add_row(row["name"], *(cell["text"] for cell in row["cells"]))
-    target = percent(found.guarantee.precision)
-    signals = plain_table(
-        "is the answer wrong?", "right", "AUROC", "AURC", "ECE\n(perfect)", f"answered\nat {target}"
-    )
-    for title, by_labels in (("with labels of the index", True), ("without labels", False)):
-        signals.add_row(title, style="dim")
-        for name, signal in found.signals.items():
-            if signal.uses_labels is by_labels:
-                ece = "" if signal.ece is None else f"{signal.ece:.3f} ({signal.floor:.3f})"
-                signals.add_row(
-                    f"  {signal_name(name)}",
-                    measured(signal.accuracy),
-                    _interval(signal.auroc, half=True),
-                    f"{signal.aurc:.3f}",
-                    ece,
-                    measured(signal.answered),
-                )
-    console.print("", verdicts, "", signals, sep="\n")
+    tables = map(metric_table, (verdict_table(found), index_signal_table(found)))
+    console.print("", next(tables), "", next(tables), sep="\n")
     right = f"{measured(found.nearest_right)} of the nearest images are right (R@1)"
     if found.label_accuracy is not None:
         right += f", {measured(found.label_accuracy)} of the labels"

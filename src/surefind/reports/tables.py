@@ -68,7 +68,7 @@ class MetricColumn(NamedTuple):
 
 
 class MetricTable(NamedTuple):
-    """Rows are name, group, and cells of text, interval and whether it is the best of a column."""
+    """Rows are name, group, and cells: text, interval, half its width, and if it is the best."""
 
     caption: str
     first: str  # title of the column of names
@@ -98,8 +98,11 @@ def fill(
         best = column.best(known) if column.best and len(known) > 1 else None
         for row, value, number in zip(made, values, numbers, strict=True):
             ends = interval(value, column.show)
-            cell = {"text": column.show(number), "interval": ends, "best": number == best}
-            row["cells"].append(cell)
+            half = ""
+            if ends and isinstance(value, Estimate):
+                half = f"±{column.show(max(value.high - number, number - value.low))}"
+            cell = {"text": column.show(number), "best": number == best}
+            row["cells"].append(cell | {"interval": ends, "half": half})
     return MetricTable(caption, first, kept, made)
 
 
@@ -245,9 +248,11 @@ def index_signal_table(evaluation: IndexEvaluation) -> MetricTable:
     answered = f"answered at {100 * evaluation.guarantee.precision:g} %"
     rows: dict[str, Values] = {}
     groups = {}
-    for name, signal in evaluation.signals.items():
+    for name, signal in sorted(
+        evaluation.signals.items(), key=lambda signal: not signal[1].uses_labels
+    ):
         title = signal_name(name)
-        groups[title] = "with labels of the index" if signal.uses_labels else "without labels"
+        groups[title] = "with labels" if signal.uses_labels else "without labels"
         rows[title] = {
             "right, %": signal.accuracy,
             "AUROC": signal.auroc,
