@@ -91,9 +91,7 @@ def test_too_few_images_give_no_number(tmp_path: Path):
 
 
 def request(place: Path, **changes) -> Request:
-    return Request(
-        **{"model": place / "gaussian", "data": str(place / "own"), "ladder": 0} | changes
-    )
+    return Request(**{"model": place / "gaussian", "data": str(place / "own")} | changes)
 
 
 def test_an_evaluation_records_model_data_and_unreadable_pictures(place: Path):

@@ -16,7 +16,7 @@ from surefind.cli.options import (
     EngineOption,
     JsonOption,
     OodOption,
-    RuntimeOption,
+    Runtime,
     Split,
     split_of,
 )
@@ -53,12 +53,29 @@ def evaluate(
         Split | None,
         Option(help="Split of the data to use. Default: test; for an index, all of it."),
     ] = None,
-    ks: Annotated[str, Option("--k", help="Numbers of neighbours, for R@k and mAP@k.")] = "1,5,10",
-    radius: Annotated[float, Option(help="Metres within which images of places match.")] = 25.0,
+    ks: Annotated[
+        str | None,
+        Option("--k", help="Numbers of neighbours, for R@k and mAP@k. Default: 1,5,10."),
+    ] = None,
+    radius: Annotated[
+        float | None, Option(help="Metres within which images of places match. Default: 25.")
+    ] = None,
     passes: Annotated[int | None, Option("--mc-passes", help="Passes of MC dropout.")] = None,
-    ladder: Annotated[int, Option(help="Queries to corrupt step by step; 0: none.")] = 200,
+    ladder: Annotated[
+        int | None,
+        Option(
+            min=1,
+            help="Also corrupt this many queries step by step, and search with them (slow): 200.",
+        ),
+    ] = None,
     seed: Annotated[int, Option(help="Seed of resampling and corruption.")] = 0,
-    runtime: RuntimeOption = "torch",
+    runtime: Annotated[
+        Runtime | None,
+        Option(
+            help="Run the model with PyTorch, or as written by surefind export. Default: torch; "
+            "for an index, what it was made with."
+        ),
+    ] = None,
     label: Annotated[
         str | None,
         Option(help="Of an index: metadata field of the labels. Default: as calibrated."),
@@ -86,17 +103,18 @@ def evaluate(
     from surefind.search.folder import IndexFolder
 
     of_index = IndexFolder(model).exists()
+    of_model_only = {
+        "--ood": ood, "--k": ks, "--radius": radius, "--mc-passes": passes, "--ladder": ladder,
+    }  # fmt: skip
     for option, given in (
-        (("--ood", ood), ("--mc-passes", passes))
-        if of_index
-        else (("--label", label), ("--engine", engine))
-    ):
+        of_model_only if of_index else {"--label": label, "--engine": engine}
+    ).items():
         if given is not None:
             expected = "a model, not an index" if of_index else "an index, not a model"
             raise InvalidArgument(option, expected=expected, got=str(model))
     command = shlex.join(["surefind", *sys.argv[1:]])
     if of_index:
-        found = _evaluate_index(model, data, output, split or "all", label, engine, seed, command)
+        found = _evaluate_index(model, data, output, split, label, engine, runtime, seed, command)
         if as_json:
             print(json.dumps(found.as_dict()))
         else:
@@ -109,7 +127,7 @@ def evaluate(
     if output is None:
         raise BadParameter("a folder for the report is needed", param_hint="--output / -o")
     try:
-        numbers = tuple(sorted({int(k) for k in ks.split(",")}))
+        numbers = tuple(sorted({int(k) for k in (ks or "1,5,10").split(",")}))
     except ValueError as error:
         raise InvalidArgument("--k", expected="numbers such as 1,5,10", got=repr(ks)) from error
     request = Request(
@@ -119,10 +137,10 @@ def evaluate(
         foreign=ood,
         passes=passes,
         ks=numbers,
-        radius=radius,
-        ladder=ladder,
+        radius=25.0 if radius is None else radius,
+        ladder=ladder or 0,
         seed=seed,
-        runtime=runtime,
+        runtime=runtime or "torch",
         command=command,
     )
     with stages() as progress:
@@ -138,9 +156,10 @@ def _evaluate_index(
     folder: Path,
     data: str,
     output: Path | None,
-    split: Split,
+    split: Split | None,
     label: str | None,
     engine: str | None,
+    runtime: Runtime | None,
     seed: int,
     command: str,
 ) -> "IndexEvaluation":
@@ -149,17 +168,22 @@ def _evaluate_index(
     from surefind.cli.search import vector_encoder
     from surefind.reports.index_evaluation import evaluate_index
     from surefind.reports.report import write_index_report
+    from surefind.search.folder import encoder_of
     from surefind.storage import make_writable
     from surefind.vectors.reader import read_vectors
 
     if output is not None:  # checked before the work
         make_writable(output)
-    with stages() as progress, sf.Index.open(folder, engine=engine) as index:
+    encoder = None if runtime is None else encoder_of(folder, runtime)
+    with stages() as progress, sf.Index.open(folder, engine=engine, encoder=encoder) as index:
         for warning in index.warnings:
             note(f"warning: {warning}")
         labelled: Catalog | Embeddings | str = data
         labels = None
         if not index.has_model:
+            if split is not None:
+                got = f"{folder}, an index of vectors"
+                raise InvalidArgument("--split", expected="an index of images", got=got)
             given = read_vectors(data, labels=label)
             if not given.labels:
                 raise sf.InvalidFile(
@@ -167,7 +191,7 @@ def _evaluate_index(
                     fix="add them: np.savez('asked.npz', vectors=vectors, labels=labels)",
                 )
             labelled, labels = vector_encoder(index)(given.values), given.labels
-        elif split != "all":
+        elif split is not None:
             labelled = split_of(data, split)
         found = evaluate_index(
             index,

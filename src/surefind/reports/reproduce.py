@@ -256,7 +256,6 @@ def reproduce(
             plan.data,
             foreign=plan.foreign,
             passes=row.passes,
-            ladder=0,
             title=f"{plan.recipe_name(row)}, seed {seed}",
         )
         result = finished_evaluation(request, folder)
