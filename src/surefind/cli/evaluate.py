@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 
     from surefind.embeddings import Embeddings
     from surefind.images.catalog import Catalog
+    from surefind.metrics.intervals import Estimate
     from surefind.reports.index_evaluation import IndexEvaluation
     from surefind.reports.result import EvalResult
-    from surefind.reports.tables import MetricTable, Value
+    from surefind.reports.tables import MetricTable
 
 NOT_KEPT = 3  # exit code
 
@@ -264,7 +265,6 @@ def _print(result: "EvalResult") -> None:
 
     from surefind.cli.rendering import plain_table
     from surefind.reports.signals import ranking_name, signal_name
-    from surefind.reports.tables import retrieval_values, signal_values
 
     console, about, rankings = Console(), result.about, result.rankings
     console.print(f"{about.data_name} ({about.split}): {about.protocol}", highlight=False)
@@ -273,15 +273,15 @@ def _print(result: "EvalResult") -> None:
     over = "classes" if about.resampled_classes else "queries"
     retrieval = plain_table(f"95 % intervals over {over}", *map(ranking_name, rankings))
     values = [
-        retrieval_values(ranking)
-        | {f"ECE@{k}, {name}": e for name, by_k in ranking.ece.items() for k, e in by_k.items()}
+        ranking.retrieval
+        | {f"{k}, {name}": ece for name, by_k in ranking.ece.items() for k, ece in by_k.items()}
         for ranking in rankings.values()
     ]
     for name in values[0]:
-        retrieval.add_row(name, *(_interval(each[name], half=False) for each in values))
+        retrieval.add_row(name, *(_interval(each.get(name), half=False) for each in values))
     signals = plain_table("signal", "AUROC wrong", "AURC", "ECE, fitted", "AUROC foreign")
     for name, signal in rankings["means"].signals.items():
-        shown = (signal_values(signal)[title] for title in ("AUROC", "AURC", "ECE", "OOD AUROC"))
+        shown = map(signal.get, ("auroc", "aurc", "ece", "ood_auroc"))
         signals.add_row(signal_name(name), *(_interval(value, half=True) for value in shown))
     console.print("", retrieval, "", signals, "", sep="\n")
     if about.bars_auroc is not None:
@@ -289,9 +289,9 @@ def _print(result: "EvalResult") -> None:
         console.print(f"{alone} {about.bars_auroc:.3f}")
 
 
-def _interval(value: "Value", *, half: bool) -> str:
+def _interval(value: "Estimate | None", *, half: bool) -> str:
     """Format a value with its interval, or with half the width of it."""
-    if value is None or isinstance(value, float):
+    if value is None:
         return "-"
     if half:
         widest = max(value.high - value.value, value.value - value.low)

@@ -7,7 +7,7 @@ with Gaussians.
 
 import csv
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -32,6 +32,22 @@ from surefind.reports.result import About, EvalResult, QueryTable, Ranking
 from surefind.reports.signals import TRAINING_FREE, signal_name
 from surefind.storage import write_whole
 
+WRONG, BEST_FREE = "Wrong top hits by uncertainty (ours)", ""
+SIGNALS = {  # by table and column: signal, metric
+    WRONG: {
+        "AUROC, query variance": ("query_var", "auroc"),
+        "AUROC, training-free": (BEST_FREE, "auroc"),
+        "AURC, query variance": ("query_var", "aurc"),
+        "AURC, training-free": (BEST_FREE, "aurc"),
+    },
+    "Foreign queries (ours)": {
+        "AUROC, pair variance": ("pair_var", "ood_auroc"),
+        "AUROC, nearest distance": ("nearest_distance", "ood_auroc"),
+    },
+    "Known corruption (ours)": {
+        "rank correlation of query variance and known corruption": ("query_var", "difficulty")
+    },
+}
 COLUMNS = ("R@1", "R@5", "R@10", "M@1", "M@5", "M@10", "ECE@1", "ECE@5", "ECE@10")
 TEST_QUERIES = {"cub200": 5924, "cars196": 8131}  # of MSLS the paper does not say
 
@@ -86,20 +102,6 @@ class SeedMean:
 
 
 @dataclass(frozen=True)
-class UncertaintyFigures:
-    """Metrics of uncertainty; None where the model or the data has none."""
-
-    auroc: SeedMean | None  # of "the top hit is wrong", by query_var
-    aurc: SeedMean | None
-    free: str  # the training-free signal with the best AUROC on these queries
-    free_auroc: SeedMean | None
-    free_aurc: SeedMean | None
-    ood: SeedMean | None  # AUROC of "the query is foreign", by pair_var
-    free_ood: SeedMean | None  # by nearest_distance
-    difficulty: SeedMean | None  # rank correlation of query_var with known corruption
-
-
-@dataclass(frozen=True)
 class ComparedRow:
     """A row of the paper's table and our result."""
 
@@ -107,8 +109,8 @@ class ComparedRow:
     recipe: str
     seeds: int
     paper: dict[str, float]  # by column
-    ours: dict[str, SeedMean]
-    uncertainty: UncertaintyFigures
+    ours: dict[str, SeedMean]  # by column of all tables
+    free: str = ""  # the training-free signal with the best AUROC on these queries
     against: PairedTest | None = None  # the first row, in R@1
     footnotes: dict[str, int] = field(default_factory=dict)  # of the paper's figures, by column
 
@@ -143,14 +145,15 @@ def compare(plan: Plan, results: Mapping[PaperRow, Sequence[EvalResult]]) -> Com
             footnotes.append(text)
             marks = dict.fromkeys(columns, len(footnotes))
         rankings = [result.rankings[row.ranking] for result in found]
+        free = best_free_signal(rankings)
         rows.append(
             ComparedRow(
                 row.title,
                 plan.recipe_name(row),
                 len(rankings),
                 paper_tables().get(printed, {}),
-                _figures(rankings),
-                _uncertainty(rankings),
+                figures_of(rankings, free),
+                free,
                 against(plan, row, plan.rows[0]) if rows else None,
                 marks,
             )
@@ -174,39 +177,29 @@ def over_seeds(estimates: Sequence[Estimate | None]) -> SeedMean | None:
     )
 
 
-def _figures(rankings: Sequence[Ranking]) -> dict[str, SeedMean]:
-    """Return the columns of the paper's table that are known."""
-    measures = {
-        "R": [ranking.recall for ranking in rankings],
-        "M": [ranking.mean_ap for ranking in rankings],
-        "ECE": [ranking.ece.get(ECE, {}) for ranking in rankings],
+def best_free_signal(rankings: Sequence[Ranking]) -> str:
+    """Return the training-free signal with the best mean AUROC of a wrong top hit; "" if none."""
+    means = {
+        name: fmean(ranking.signals[name]["auroc"].value for ranking in rankings)
+        for name in TRAINING_FREE
+        if all("auroc" in ranking.signals.get(name, {}) for ranking in rankings)
     }
-    figures = {}
+    return max(means, key=lambda name: means[name], default="")
+
+
+def figures_of(rankings: Sequence[Ranking], free: str) -> dict[str, SeedMean]:
+    """Return the columns of all tables that are known."""
+    figures: dict[str, SeedMean | None] = {}
     for column in COLUMNS:
-        measure, k = column.split("@")
-        figures[column] = over_seeds([by_k.get(k) for by_k in measures[measure]])
+        name = column.replace("M@", "mAP@")
+        figures[column] = over_seeds(
+            [its.retrieval.get(name) or its.ece.get(ECE, {}).get(name) for its in rankings]
+        )
+    for columns in SIGNALS.values():
+        for column, (signal, metric) in columns.items():
+            found = [its.signals.get(signal or free, {}).get(metric) for its in rankings]
+            figures[column] = over_seeds(found)
     return {column: figure for column, figure in figures.items() if figure is not None}
-
-
-def _uncertainty(rankings: Sequence[Ranking]) -> UncertaintyFigures:
-    def get(name: str, measure: str) -> SeedMean | None:
-        found = [ranking.signals.get(name) for ranking in rankings]
-        if measure == "ood":
-            return over_seeds([s.ood.auroc if s and s.ood else None for s in found])
-        return over_seeds([getattr(signal, measure) if signal else None for signal in found])
-
-    known = {name: figure for name in TRAINING_FREE if (figure := get(name, "auroc"))}
-    free = max(known, key=lambda name: known[name].value, default="")
-    return UncertaintyFigures(
-        get("query_var", "auroc"),
-        get("query_var", "aurc"),
-        free,
-        known.get(free),
-        get(free, "aurc"),
-        get("pair_var", "ood"),
-        get("nearest_distance", "ood"),
-        get("query_var", "difficulty"),
-    )
 
 
 def against(plan: Plan, row: PaperRow, other: PaperRow) -> PairedTest | None:
@@ -345,13 +338,6 @@ def _tables(rows: Sequence[ComparedRow]) -> dict[str, list[list[str]]]:
     """Return tables by title, the header first; without those for which there is no data."""
     of_paper = any(row.paper for row in rows)
     retrieval = [["row", "whose", "seeds", *COLUMNS]]
-    wrong = [["row", "training-free"]]
-    wrong[0] += [
-        f"{name}, {by}" for name in ("AUROC", "AURC") for by in ("query variance", "training-free")
-    ]
-    wrong[0].append(f"R@1 less {rows[0].title}'s")
-    foreign = [["row", "AUROC, pair variance", "AUROC, nearest distance"]]
-    corruption = [["row", "rank correlation of query variance and known corruption"]]
     for row in rows:
         if row.paper:
             marks = {column: _mark(number) for column, number in row.footnotes.items()}
@@ -361,24 +347,30 @@ def _tables(rows: Sequence[ComparedRow]) -> dict[str, list[list[str]]]:
             )
             retrieval.append([row.title, "paper", EMPTY, *quoted])
         whose = "ours, not in the paper" if of_paper and not row.paper else "ours"
-        ours = (_cell(row.ours.get(column)) for column in COLUMNS)
-        retrieval.append([row.title, whose, str(row.seeds), *ours])
-        its = row.uncertainty
-        free = signal_name(its.free) if its.free else EMPTY
-        cells = map(_cell, (its.auroc, its.free_auroc, its.aurc, its.free_aurc))
-        paired = EMPTY
-        if row.against is not None:
-            (value, low, high), p = astuple(row.against.difference), row.against.p_value
-            paired = f"{value:+.3f} [{low:+.3f}, {high:+.3f}] p {p:.3f}"
-        wrong.append([row.title, free, *cells, paired])
-        foreign.append([row.title, _cell(its.ood), _cell(its.free_ood)])
-        corruption.append([row.title, _cell(its.difficulty)])
-    tables = {"Retrieval and calibration": retrieval, "Wrong top hits by uncertainty (ours)": wrong}
-    if any(row.uncertainty.ood or row.uncertainty.free_ood for row in rows):
-        tables["Foreign queries (ours)"] = foreign
-    if any(row.uncertainty.difficulty for row in rows):
-        tables["Known corruption (ours)"] = corruption
+        retrieval.append([row.title, whose, str(row.seeds), *_cells(row, COLUMNS)])
+    tables = {"Retrieval and calibration": retrieval}
+    for title, columns in SIGNALS.items():
+        lines = [[row.title, *_cells(row, columns)] for row in rows]
+        if title == WRONG:
+            header = ["row", "training-free", *columns, f"R@1 less {rows[0].title}'s"]
+            for row, line in zip(rows, lines, strict=True):
+                line.insert(1, signal_name(row.free) or EMPTY)
+                line.append(_paired(row.against))
+            tables[title] = [header, *lines]
+        elif any(column in row.ours for row in rows for column in columns):
+            tables[title] = [["row", *columns], *lines]
     return tables
+
+
+def _cells(row: ComparedRow, columns: Iterable[str]) -> list[str]:
+    return [_cell(row.ours.get(column)) for column in columns]
+
+
+def _paired(test: PairedTest | None) -> str:
+    if test is None:
+        return EMPTY
+    value, low, high = astuple(test.difference)
+    return f"{value:+.3f} [{low:+.3f}, {high:+.3f}] p {test.p_value:.3f}"
 
 
 def _cell(figure: SeedMean | None) -> str:

@@ -23,7 +23,7 @@ from surefind.reports.figures.curves import draw_index
 from surefind.reports.figures.style import NothingToDraw, content, main_signal, save
 from surefind.reports.index_evaluation import IndexEvaluation
 from surefind.reports.measures import share_resampled
-from surefind.reports.result import PAGE, EvalResult, QueryTable, Report, Signal
+from surefind.reports.result import PAGE, EvalResult, QueryTable, Report
 from surefind.reports.signals import is_learned, ranking_name, signal_name
 from surefind.storage import make_writable, write_whole
 
@@ -169,13 +169,10 @@ def write_report(folder: Path, result: EvalResult, queries: QueryTable) -> Path:
 def render(result: EvalResult, queries: QueryTable, *, figures: Mapping[str, str]) -> str:
     """Return the page as text; `figures` are URIs by name."""
     rankings, about = result.rankings, result.about
-    shares = next(iter(rankings[RANKING].signals.values())).risk_at
     return _TEMPLATES.get_template(PAGE).render(
         about=about,
         ranking=rankings[RANKING],
         best=best_signal,
-        share=min(shares, key=float),
-        risk_title=tables.risk_title,
         retrieval=tables.retrieval_table(rankings),
         signals={
             ranking_name(name): tables.signal_tables(ranking) for name, ranking in rankings.items()
@@ -222,17 +219,15 @@ def write_index_report(folder: Path, found: IndexEvaluation) -> Path:
 
 
 def best_signal(
-    signals: Mapping[str, Signal], measure: str, *, learned: bool | None = None
+    signals: Mapping[str, Mapping[str, Estimate]], metric: str, *, learned: bool | None = None
 ) -> tuple[str, Estimate] | None:
     """Return the best of the learned or the training-free signals, or of all; None without any."""
     found = [
-        (name, value)
-        for name, signal in signals.items()
-        if isinstance(value := tables.signal_values(signal)[measure], Estimate)
-        and not isnan(value.value)
-        and learned in (None, is_learned(name))
+        (name, its[metric])
+        for name, its in signals.items()
+        if metric in its and not isnan(its[metric].value) and learned in (None, is_learned(name))
     ]
-    sign = -1 if measure == "AURC" or measure.startswith("risk") else 1
+    sign = -1 if tables.METRICS[metric].best is min else 1
     return max(found, key=lambda winner: sign * winner[1].value, default=None)
 
 

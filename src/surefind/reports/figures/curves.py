@@ -65,7 +65,7 @@ def draw_calibration(reports: Sequence[Report], *, ranking: str = "means") -> Fi
         low, high = torch.stack([each.outcome for each in bins]).aminmax(dim=0)
         rank = bins[0].confidence
         left.fill_between(rank, low, high, color=colour, alpha=0.15, linewidth=0)
-        error = measured.ece.get("equal_mass", {}).get(str(_K))
+        error = measured.ece.get("equal_mass", {}).get(f"ECE@{_K}")
         if error is None:
             ece = expected_calibration_error
             value = f"{float(ece(uncertainty, precision[_K - 1], definition='equal_mass')):.3f}"
@@ -74,9 +74,9 @@ def draw_calibration(reports: Sequence[Report], *, ranking: str = "means") -> Fi
         start = f"{label}, " if len(reports) > 1 else ""
         name = f"{start}{signal_name(signal)} {value}"
         left.plot(rank, bins[_K - 1].outcome, label=name, **look)
-        aurocs = {name: each.auroc.value for name, each in measured.signals.items() if each.auroc}
+        aurocs = {n: its["auroc"].value for n, its in measured.signals.items() if "auroc" in its}
         best = max(aurocs, key=lambda name: aurocs[name], default=signal)
-        error = measured.signals[best].ece
+        error = measured.signals[best].get("ece")
         if error is not None:
             probability = torch.from_numpy(own[f"{ranking}.probability.{best}"])
             correct = torch.from_numpy(own[f"{ranking}.match_1"]).double()
@@ -108,7 +108,7 @@ def draw_risk_coverage(
     top = error
     for name, colours in style.signal_styles(signals).items():
         curve = risk_coverage(torch.from_numpy(-signals[name]), right)
-        area = result.rankings[ranking].signals[name].aurc
+        area = result.rankings[ranking].signals[name]["aurc"]
         label = f"{signal_name(name)}\nAURC {area.value:.3f}"
         axis.plot(curve.coverage, curve.risk, label=label, **colours)
         top = max(top, float(curve.risk[curve.coverage >= style.NOISE].max()))
@@ -186,8 +186,8 @@ def _draw_histograms(axis: Axes, report: Report, signal: str, *, ranking: str, t
             hatch=hatch,
             label=name,
         )
-    found = result.rankings[ranking].signals[signal].ood
-    style.caption(axis, title + (f"\nAUROC {style.interval(found.auroc)}" if found else ""))
+    found = result.rankings[ranking].signals[signal].get("ood_auroc")
+    style.caption(axis, title + (f"\nAUROC {style.interval(found)}" if found else ""))
 
 
 def draw_ladder(result: EvalResult, queries: QueryTable, *, ranking: str = "means") -> Figure:
