@@ -116,9 +116,9 @@ def test_a_demo_is_taken_again_with_the_same_settings_only(tmp_path: Path):
     (folder / ".DS_Store").touch()  # counts as empty
     claim(folder, TINY, seed=0)
     claim(folder, TINY, seed=0)
-    with pytest.raises(InvalidFile, match="another seed: 0, not 1"):
+    with pytest.raises(InvalidFile, match="with seed 0, not 1"):
         claim(folder, TINY, seed=1)
-    with pytest.raises(InvalidFile, match="another size"):
+    with pytest.raises(InvalidFile, match="made with size"):
         claim(folder, type(TINY)(), seed=0)
 
 

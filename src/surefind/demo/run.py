@@ -1,6 +1,5 @@
 """The demo: glyphs are drawn, two encoders trained, indexed, calibrated, evaluated, compared."""
 
-import json
 import shlex
 import shutil
 from collections.abc import Callable, Iterator
@@ -25,9 +24,9 @@ from surefind.reports.evaluate import Request, evaluate
 from surefind.reports.index_evaluation import ALL, IndexEvaluation, evaluate_index
 from surefind.reports.rankings import embed_catalog
 from surefind.reports.report import ReportFolder
-from surefind.reports.reproduce import finished_evaluation, is_trained
+from surefind.reports.reproduce import claim_folder, finished_evaluation, is_trained
 from surefind.search.folder import IndexFolder
-from surefind.storage import make_writable, whole_file, write_whole
+from surefind.storage import make_writable, whole_file
 from surefind.training.run_folder import RunFolder, read_log
 from surefind.training.trainer import train
 from surefind.vectors.reader import read_vectors
@@ -186,23 +185,10 @@ def run_demo(
 def claim(folder: Path, size: DemoSize, *, seed: int) -> None:
     """Create the folder of a demo, or check that it was made with the same settings."""
     file = folder / "demo.json"
-    now = {"surefind": sf.__version__, "seed": seed, "size": asdict(size)}
-    if not file.is_file():
-        hidden = folder.is_dir() and all(path.name[0] == "." for path in folder.iterdir())
-        if folder.exists() and not hidden:  # a run killed at once may leave a hidden file
-            raise sf.InvalidFile(f"{folder} is no demo, and is not empty", fix=NEW_FOLDER)
-        make_writable(folder)
-        write_whole(file, (json.dumps(now, indent=1) + "\n").encode())
-    try:
-        then = json.loads(file.read_text())
-        changed = [key for key, value in now.items() if then.get(key) != value]
-    except (OSError, ValueError, AttributeError) as error:
-        raise sf.InvalidFile(f"cannot read {file}: {error}", fix=NEW_FOLDER) from error
-    for key in changed:
-        raise sf.InvalidFile(
-            f"{folder} was made with another {key}: {then.get(key)}, not {now[key]}",
-            fix=f"{NEW_FOLDER}, or delete this one",
-        )
+    hidden = folder.is_dir() and all(path.name[0] == "." for path in folder.iterdir())
+    if folder.exists() and not hidden and not file.is_file():  # a killed run may leave hidden files
+        raise sf.InvalidFile(f"{folder} is no demo, and is not empty", fix=NEW_FOLDER)
+    claim_folder(file, {"surefind": sf.__version__, "seed": seed, "size": asdict(size)})
     make_writable(folder)
 
 

@@ -20,14 +20,8 @@ import torch
 from surefind.errors import InvalidFile
 from surefind.metrics import PairedTest, paired_test
 from surefind.metrics.intervals import Estimate
-from surefind.reports.reproduce import (
-    BACKBONES,
-    MC_DROPOUT_HEADS,
-    TITLES,
-    TRAINED_ON,
-    PaperRow,
-    Plan,
-)
+from surefind.reports.report import TEMPLATES
+from surefind.reports.reproduce import BACKBONES, MC_DROPOUT_HEADS, TITLES, PaperRow, Plan
 from surefind.reports.result import About, EvalResult, QueryTable, Ranking
 from surefind.reports.signals import TRAINING_FREE, signal_name
 from surefind.storage import write_whole
@@ -57,18 +51,6 @@ REMARKS = {  # footnotes to some columns of a row
     ("cub200", "resnet50", "Bayes Triplet (Exp)"): (("R@1", "M@1"), _ONE_QUANTITY),
     ("cars196", "densenet161", "Bayes vMF"): (("R@1", "M@1"), _ONE_QUANTITY),
     ("msls", "resnet50", "Bayes vMF"): (("ECE@1", "ECE@5", "ECE@10"), _COPIED),
-}
-ABOUT_ALL = (
-    "The paper never gives its margin; ours is 0 for the Bayesian losses and 0.2 for the triplet "
-    "losses, unless the recipe says otherwise.",
-    "ECE has bins of equal width over the range of the query variance, the definition that the "
-    "paper's tables agree with; its text describes bins of equal count.",
-)
-ABOUT = {
-    "cars196": "As in the paper, no model of this table was trained on cars: those trained on "
-    "birds (CUB-200, classes 1 to 100) are tested on cars (classes 99 to 196).",
-    "msls": "The paper tests on six cities whose positions are not in the public release, which "
-    "leaves the two validation cities to us.",
 }
 EMPTY = "\N{EN DASH}"
 SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -119,18 +101,18 @@ class ComparedRow:
 class Comparison:
     """Contents of a table."""
 
-    name: str
-    facts: tuple[str, ...]  # scale, data and command
+    plan: Plan
+    about: About  # of the first row
     rows: tuple[ComparedRow, ...]
     footnotes: tuple[str, ...]  # numbered from 1
-    notes: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the comparison as JSON values."""
-        whole = asdict(self)
-        for row in whole["rows"]:
+        rows = [asdict(row) for row in self.rows]
+        for row in rows:
             row["against"] = row["against"] and row["against"]._asdict()
-        return whole
+        facts = {"name": self.plan.name, "data": self.plan.data, "command": self.plan.command}
+        return {**facts, "queries": self.about.queries, "rows": rows, "footnotes": self.footnotes}
 
 
 def compare(plan: Plan, results: Mapping[PaperRow, Sequence[EvalResult]]) -> Comparison:
@@ -158,9 +140,7 @@ def compare(plan: Plan, results: Mapping[PaperRow, Sequence[EvalResult]]) -> Com
                 marks,
             )
         )
-    about = results[plan.rows[0]][0].about
-    facts, notes = _facts(plan, about), _notes(plan, about)
-    return Comparison(plan.name, facts, tuple(rows), tuple(footnotes), notes)
+    return Comparison(plan, results[plan.rows[0]][0].about, tuple(rows), tuple(footnotes))
 
 
 def over_seeds(estimates: Sequence[Estimate | None]) -> SeedMean | None:
@@ -234,66 +214,10 @@ def _right(plan: Plan, row: PaperRow) -> dict[tuple[str, str], float] | None:
     return {query: float(np.mean([share[query] for share in shares])) for query in shares[0]}
 
 
-def _facts(plan: Plan, about: About) -> tuple[str, ...]:
-    """Return scale, data and command."""
-    trained, of_paper = plan.recipe(plan.rows[0], 0).encoder.backbone, BACKBONES[plan.backbone]
-    recipes = f"`+{plan.recipes}` recipes" if plan.recipes else "its rows' recipes"
-    scale = f"Paper scale: {trained}, {recipes}, beside the paper's {of_paper}."
-    if plan.dataset == "glyphs":
-        scale = f"Glyphs: {trained}, {recipes}; the paper has no such data."
-    elif not plan.at_paper_scale:
-        scale = (
-            f"CPU scale: {trained}, {recipes}, not the paper's backbone; its figures are those of "
-            f"{of_paper}."
-        )
-    data = f"Data: {_short(plan.data)}, {about.queries:,} test queries."
-    if plan.dataset in TRAINED_ON:
-        trained_on = _short(plan.trained_on or plan.training_dataset)
-        data = f"Models trained on {trained_on}. {data}"
-    wanted = TEST_QUERIES.get(plan.dataset)
-    if plan.dataset in TITLES and wanted is None:
-        data += " The paper does not say how many it had."
-    elif wanted not in (None, about.queries):
-        title = TITLES[plan.dataset]
-        data += f" **This is not the paper's test set**: {title} has {wanted:,}."
-    lines = [scale, data]
-    if about.foreign:
-        foreign = f"Foreign queries: {about.foreign_queries:,}, {_short(about.foreign)}."
-        if about.bars_auroc is not None:
-            foreign += (
-                f" Baseline: black bars alone separate them with AUROC {about.bars_auroc:.3f}."
-            )
-        lines.append(foreign)
-    return (*lines, f"Made by `{_short(plan.command)}`.")
-
-
-def _notes(plan: Plan, about: About) -> tuple[str, ...]:
-    """Return the notes below the table."""
-    drawn = "whole classes" if about.resampled_classes else "single queries"
-    notes = [
-        "In brackets the 95 % interval, which does not cover the randomness of training: "
-        f"{drawn} are resampled. With several seeds: means of the values and of the interval's "
-        "ends, and ± the standard deviation between seeds.",
-        "Training-free is the best by AUROC of nearest distance, distance ratios and cosine, all "
-        "of mean distances, chosen on the queries it is shown for: in its favour.",
-        "The last column compares R@1 with the first row's on the same queries (share of seeds "
-        "that are right): the difference, its interval, and p of a paired test that flips the "
-        f"signs of {drawn}.",
-    ]
-    notes += ABOUT_ALL if plan.dataset in TITLES else ()
-    notes += [ABOUT[plan.dataset]] if plan.dataset in ABOUT else []
-    if any(plan.recipe_name(row).startswith(MC_DROPOUT_HEADS) for row in plan.rows):
-        notes.append(
-            "Triplet (MC=50) has its dropout in the head, since this backbone has none between its "
-            "layers; the paper's has it in DenseNet-161."
-        )
-    return tuple(notes)
-
-
-def _short(text: str) -> str:
+def short(text: str) -> str:
     """Remove folders from every word.
 
-    >>> _short("--data cub200:/long/way/birds --set encoder.weights=/w.pt")
+    >>> short("--data cub200:/long/way/birds --set encoder.weights=/w.pt")
     '--data cub200:birds --set encoder.weights=w.pt'
     """
     return re.sub(r"[^\s:=]*/", "", text)
@@ -301,14 +225,20 @@ def _short(text: str) -> str:
 
 def to_markdown(comparison: Comparison) -> str:
     """Return facts, tables, footnotes and notes as Markdown."""
-    parts = ["\n".join(f"- {fact}" for fact in comparison.facts)]
-    for title, lines in _tables(comparison.rows).items():
-        rule = ["---"] * len(lines[0])
-        shown = (f"| {' | '.join(line)} |" for line in (lines[0], rule, *lines[1:]))
-        parts.append(f"**{title}**\n\n" + "\n".join(shown))
-    parts += [f"{_mark(n)} {text}" for n, text in enumerate(comparison.footnotes, start=1)]
-    parts.append("\n".join(f"- {note}" for note in comparison.notes))
-    return "\n\n".join(parts) + "\n"
+    plan = comparison.plan
+    recipes = map(plan.recipe_name, plan.rows)
+    return TEMPLATES.get_template("paper.md").render(
+        plan=plan,
+        about=comparison.about,
+        titles=TITLES,
+        backbone=BACKBONES[plan.backbone],
+        test_queries=TEST_QUERIES.get(plan.dataset),
+        dropout_in_head=any(name.startswith(MC_DROPOUT_HEADS) for name in recipes),
+        tables=_tables(comparison.rows),
+        footnotes=comparison.footnotes,
+        short=short,
+        mark=_mark,
+    )
 
 
 def into(document: Path, name: str, text: str) -> None:

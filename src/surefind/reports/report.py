@@ -10,7 +10,7 @@ from math import isnan
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from matplotlib.figure import Figure
 
 from surefind.confidence.explain import guaranteed, percent
@@ -45,14 +45,14 @@ DRAWINGS: dict[str, Callable[..., Figure]] = {
 COMPARED = ("calibration", "ood", "own-and-foreign")  # called with all reports; others with one
 ON_THE_PAGE = ("risk-coverage", "calibration", "ood", "ladder")
 
-_TEMPLATES = Environment(
-    loader=FileSystemLoader(Path(__file__).parent / "html"),
-    autoescape=True,
+TEMPLATES = Environment(
+    loader=FileSystemLoader(Path(__file__).parent / "templates"),
+    autoescape=select_autoescape(disabled_extensions=("md",), default=True),
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_TEMPLATES.filters |= {
+TEMPLATES.filters |= {
     "decimal": tables.decimal,
     "percent": tables.percent,
     "interval": tables.interval,
@@ -169,7 +169,7 @@ def write_report(folder: Path, result: EvalResult, queries: QueryTable) -> Path:
 def render(result: EvalResult, queries: QueryTable, *, figures: Mapping[str, str]) -> str:
     """Return the page as text; `figures` are URIs by name."""
     rankings, about = result.rankings, result.about
-    return _TEMPLATES.get_template(PAGE).render(
+    return TEMPLATES.get_template(PAGE).render(
         about=about,
         ranking=rankings[RANKING],
         best=best_signal,
@@ -202,7 +202,7 @@ def write_index_report(folder: Path, found: IndexEvaluation) -> Path:
         target = f"{percent(found.guarantee.precision)} requested, not guaranteed"
     elif found.kept is not None:
         target += ": kept" if found.kept else ": not kept"
-    page = _TEMPLATES.get_template(INDEX_PAGE).render(
+    page = TEMPLATES.get_template(INDEX_PAGE).render(
         found=found,
         name=Path(found.index).resolve().name,
         target=target,
