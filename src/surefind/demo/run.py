@@ -20,10 +20,10 @@ from surefind.datasets.splits import Splits
 from surefind.demo.results import Question, ask
 from surefind.embeddings import Embeddings
 from surefind.images.catalog import Catalog
-from surefind.reports.evaluate import Request, evaluate
+from surefind.reports.evaluate import Request
 from surefind.reports.index_evaluation import ALL, IndexEvaluation, evaluate_index
 from surefind.reports.rankings import embed_catalog
-from surefind.reports.report import ReportFolder
+from surefind.reports.report import ReportFolder, evaluate_into
 from surefind.reports.reproduce import claim_folder, finished_evaluation, is_trained
 from surefind.search.folder import IndexFolder
 from surefind.storage import make_writable, whole_file
@@ -309,7 +309,7 @@ class _Demo:
 
     def evaluate(self) -> None:
         with self.stage("evaluating, writing the report") as (stage, progress):
-            report = ReportFolder(self.folder / "report")
+            report = self.folder / "report"
             request = Request(
                 model=self.folder / "model",
                 data=self.data,
@@ -317,17 +317,11 @@ class _Demo:
                 seed=self.seed,
                 command=f"surefind demo -o {self.folder} --seed {self.seed}",
             )
-            result = finished_evaluation(request, report.folder)
+            result = finished_evaluation(request, report)
             stage.reused = result is not None
-            if result is None:
-                report.make()
-                evaluation = evaluate(request, kept_in=report.embeddings, progress=progress)
-                progress("writing", 0, 1)
-                report.write(evaluation)
-                result = evaluation.result
-            about = result.about
+            about = (result or evaluate_into(request, output=report, progress=progress)).about
             asked = f"{about.queries:,} queries, {about.foreign_queries} foreign ones"
-            stage.figure = f"{asked}: {report.page}"
+            stage.figure = f"{asked}: {ReportFolder(report).page}"
 
     def upgrade(
         self, baseline: sf.Encoder, gallery: Catalog, kept_out: Catalog

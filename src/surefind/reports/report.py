@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from math import isnan
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
@@ -55,6 +55,7 @@ TEMPLATES = Environment(
 TEMPLATES.filters |= {
     "decimal": tables.decimal,
     "percent": tables.percent,
+    "short": tables.short,
     "interval": tables.interval,
     "percent_interval": lambda value: tables.interval(value, tables.percent),
     "thousands": "{:,}".format,
@@ -182,8 +183,7 @@ def render(result: EvalResult, queries: QueryTable, *, figures: Mapping[str, str
         ece=tables.ece_tables(rankings),
         figures=figures,
         ladder=tables.ladder_tables(result.ladder) if result.ladder else [],
-        signal=main_signal(queries, RANKING),
-        examples=_examples(result, queries),
+        **_examples(result, queries),
         exclusions=result.exclusions,
         date=about.date,
         version=about.versions.get("surefind", ""),
@@ -231,11 +231,10 @@ def best_signal(
     return max(found, key=lambda winner: sign * winner[1].value, default=None)
 
 
-def _examples(result: EvalResult, queries: QueryTable) -> dict[str, list[dict[str, Any]]]:
-    """Return groups of example queries with their hits, chosen by uncertainty."""
+def _examples(result: EvalResult, queries: QueryTable) -> dict[str, Any]:
+    """Return for the page: rows of example queries by kind, and functions of their values."""
     root, signal = Path(result.about.root), main_signal(queries, RANKING)
-    own, hits = ~queries["foreign"], min(HITS, queries.hits(RANKING).shape[1])
-    labels = dict(zip(queries["path"][own].tolist(), queries["label"][own].tolist(), strict=True))
+    own = ~queries["foreign"]
 
     @cache
     def picture(path: str) -> dict[str, Any]:
@@ -250,36 +249,19 @@ def _examples(result: EvalResult, queries: QueryTable) -> dict[str, list[dict[st
         uri = _data_uri("image/jpeg", file.getvalue())
         return {"uri": uri, "width": image.width, "height": image.height}
 
-    def value(column: str, row: int) -> Any:
-        return queries[f"{RANKING}.{column}"][row]
-
-    def hit(row: int, rank: int) -> dict[str, Any]:
-        path = str(value(f"hit_{rank}", row))
-        return {
-            "picture": picture(path),
-            "path": path,
-            "label": labels.get(path) or PurePosixPath(path).name,
-            "distance": tables.short(value(f"distance_{rank}", row)),
-            "match": bool(value(f"match_{rank}", row)),
-        }
-
-    def entry(row: int) -> dict[str, Any]:
-        path, probability = str(queries["path"][row]), f"probability.{signal}"
-        fitted = f"{RANKING}.{probability}" in queries
-        return {
-            "picture": picture(path),
-            "path": path,
-            "label": str(queries["label"][row]),
-            "uncertainty": tables.short(value(f"signal.{signal}", row)),
-            "probability": tables.percent(value(probability, row)) if fitted else "",
-            "hits": [hit(row, rank) for rank in range(1, hits + 1)],
-        }
-
-    chosen: dict[str, list[dict[str, Any]]] = {}
-    for kind, (_, options) in examples.SELECTIONS.items():
-        rows = examples.by_uncertainty(queries, signal, ranking=RANKING, **options)[:ROWS]
-        chosen[kind] = [entry(row) for row in rows.tolist()]
-    return chosen
+    return {
+        "examples": {
+            kind: examples.by_uncertainty(queries, signal, ranking=RANKING, **options)[:ROWS]
+            for kind, (_, options) in examples.SELECTIONS.items()
+        },
+        "signal": signal,
+        "hits": min(HITS, queries.hits(RANKING).shape[1]),
+        "queries": queries,
+        "labels": dict(zip(queries["path"][own], queries["label"][own], strict=True)),
+        "has_probability": f"{RANKING}.probability.{signal}" in queries,
+        "value": lambda column, row: queries[f"{RANKING}.{column}"][row],
+        "picture_of": picture,
+    }
 
 
 def _data_uri(kind: str, data: bytes) -> str:
