@@ -1,9 +1,9 @@
-"""The demo's table and the figures of `surefind calibrate`, again, with numpy and scikit-learn.
+"""The demo's tables and the figures of `surefind calibrate`, again, with numpy and scikit-learn.
 
     surefind demo --json > table.json
     python examples/plain_check.py demo table.json
 
-surefind only reads what is compared: embeddings, cross-fitted confidences, and its own figures.
+surefind only reads what is compared: embeddings, confidences, and its own figures.
 """
 
 import json
@@ -19,19 +19,20 @@ from sklearn.model_selection import GroupKFold
 import surefind as sf
 
 
-def figures(vectors, labels, curve, var=None):
-    """R@1, AUROC and calibration error by each quantity; every vector searches the others.
+def figures(vectors, labels, gallery, gallery_labels, confidence, sure_right, *, own=False):
+    """Share of right answers, AUROC and calibration error by each quantity.
 
-    Confidence is that of the surest hit, the other quantities are about the nearest image.
+    The queries are `own` vectors of the gallery, each of which searches the others, or different
+    ones. AUROC is that of each fold of classes, averaged, where probabilities are cross-fitted.
     """
-    squares = (vectors**2).sum(1)
-    distance = squares[:, None] + squares - 2 * vectors @ vectors.T
-    np.fill_diagonal(distance, inf)
+    squares, others = (vectors**2).sum(1), (gallery**2).sum(1)
+    distance = squares[:, None] + others - 2 * vectors @ gallery.T
+    if own:
+        np.fill_diagonal(distance, inf)
     nearest, d = distance.argmin(1), np.sort(distance)[:, :20]
-    right = labels[nearest] == labels
-    confidence, sure_right = np.array(curve.confidence), np.array(curve.right)
+    right = gallery_labels[nearest] == labels
     folds = list(GroupKFold(5).split(labels, groups=labels))
-    cosine = (vectors * vectors[nearest]).sum(1) / np.sqrt(squares * squares[nearest])
+    cosine = (vectors * gallery[nearest]).sum(1) / np.sqrt(squares * others[nearest])
     platt = np.empty(len(labels))
     for fitted, judged in folds:
         scaled = ((cosine - cosine[fitted].mean()) / cosine[fitted].std())[:, None]
@@ -39,14 +40,18 @@ def figures(vectors, labels, curve, var=None):
         platt[judged] = model.predict_proba(scaled[judged])[:, 1]
 
     def row(uncertainty, probability=None, right=right):
-        both = [judged for _, judged in folds if 0 < right[judged].sum() < len(judged)]
-        within = [roc_auc_score(~right[judged], uncertainty[judged]) for judged in both]
-        return [right.mean(), np.mean(within), *calibration_error(probability, right)]
+        parts = [judged for _, judged in folds] if own else [np.arange(len(right))]
+        both = [part for part in parts if 0 < right[part].sum() < len(part)]
+        auroc = [roc_auc_score(~right[part], uncertainty[part]) for part in both]
+        return [right.mean(), np.mean(auroc), *calibration_error(probability, right)]
 
-    rows = {"nearest distance": row(d[:, 0]), "cosine + Platt": row(-cosine, platt)}
-    rows |= {"d₁/d₂₀": row(d[:, 0] / d[:, 19])}
-    rows |= {"confidence": row(-confidence, confidence, sure_right)}
-    return rows if var is None else rows | {"learned variance": row(var)}
+    return {
+        "confidence": row(-confidence, confidence, sure_right),
+        "nearest_distance": row(d[:, 0]),
+        "ratio_1_10": row(d[:, 0] / d[:, 9]),
+        "ratio_1_20": row(d[:, 0] / d[:, 19]),
+        "nearest_cosine": row(-cosine, platt),
+    }
 
 
 def calibration_error(probability, right):
@@ -67,31 +72,42 @@ def calibration_error(probability, right):
 
 
 def main(folder: Path, table: Path) -> None:
-    stored = np.load(folder / "vectors.npz")
+    stored, asked = np.load(folder / "vectors.npz"), np.load(folder / "vectors-queries.npz")
+    gallery, names = stored["vectors"].astype(float), stored["labels"]
+    queries, labels = asked["vectors"].astype(float), asked["labels"]
+    with sf.Index.open(folder / "vectors-index") as index:
+        upgrade = sf.Upgrade.load(folder / "vectors-model")
+        found = index.search(upgrade.embed(asked["vectors"]), 20)
+        sure = np.array([result.confidence for result in found])
+        sure_right = np.array([result.hits[0].label for result in found]) == labels
     with sf.Index.open(folder / "index") as index:
-        own, ours = index.items(stored["ids"].tolist()).embeddings, index.calibration
-    theirs = sf.Upgrade.load(folder / "vectors-model").calibration
-    plain, compared = {}, []
-    for encoder, vectors, var, calibration in (
-        ("triplet baseline", stored["vectors"], None, theirs),
-        ("Bayesian encoder", own.mean.numpy(), own.spread.numpy(), ours),
+        own = index.items(stored["ids"].tolist()).embeddings.mean.double().numpy()
+        ours = index.calibration
+    compared = []
+    for encoder, vectors, calibration in (
+        ("triplet baseline", gallery, upgrade.calibration),
+        ("Bayesian encoder", own, ours),
     ):
-        rows = figures(vectors.astype(float), stored["labels"], calibration.curve, var)
-        names = "your own vectors + upgrade", "surefind's confidence"
-        plain[encoder] = rows | dict.fromkeys(names, rows["confidence"])
-        q = calibration.quality
-        compared += [(encoder, "nearest distance", [q.nearest_right, q.baseline_auroc, None, None])]
-        compared += [(encoder, "d₁/d₂₀", [q.nearest_right, q.ratio_auroc, None, None])]
-        compared += [(encoder, "confidence", [q.right, q.auroc, q.ece, q.floor])]
-    for row in json.loads(table.read_text())["table"]:
-        values = [row[name] for name in ("recall", "auroc", "ece", "floor")]
-        compared += [(row["encoder"], row["told_by"], values)]
-    print(f"{'R@1, AUROC, ECE, floor:':46s} {'plain':30s} surefind")
+        q, curve = calibration.quality, calibration.curve
+        confidence, right = np.array(curve.confidence), np.array(curve.right)
+        plain = figures(vectors, names, vectors, names, confidence, right, own=True)
+        for name, theirs in (
+            ("nearest_distance", [q.nearest_right, q.baseline_auroc, None, None]),
+            ("ratio_1_20", [q.nearest_right, q.ratio_auroc, None, None]),
+            ("confidence", [q.right, q.auroc, q.ece, q.floor]),
+        ):
+            compared.append((f"{encoder}, calibrate, {name}", plain[name], theirs))
+    evaluation = json.loads(table.read_text())["evaluations"]["triplet baseline"]
+    for name, plain in figures(queries, labels, gallery, names, sure, sure_right).items():
+        signal = evaluation["signals"][name]
+        theirs = [signal["accuracy"], signal["auroc"]["value"], signal["ece"], signal["floor"]]
+        compared.append((f"triplet baseline, evaluate, {name}", plain, theirs))
+    print(f"{'right, AUROC, ECE, floor:':46s} {'plain':30s} surefind")
     worst = 0.0
-    for encoder, name, theirs in compared:
-        pairs = [(a, b) for a, b in zip(plain[encoder][name], theirs, strict=True) if b is not None]
+    for name, plain, theirs in compared:
+        pairs = [(a, b) for a, b in zip(plain, theirs, strict=True) if b is not None]
         shown = (" ".join(f"{value:.3f}" for value in side) for side in zip(*pairs, strict=True))
-        print(f"{encoder + ', ' + name:46s} " + " ".join(f"{side:30s}" for side in shown))
+        print(f"{name:46s} " + " ".join(f"{side:30s}" for side in shown))
         worst = max(worst, *(abs(a - b) for a, b in pairs))
     sys.exit(f"they differ by up to {worst:.4f}" if worst > 0.001 else 0)
 

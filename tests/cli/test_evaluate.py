@@ -35,7 +35,7 @@ def test_a_good_index_prints_its_tables_and_a_sentence_and_writes_a_report(suref
     assert max(map(len, lines[3:])) <= 95 and "…" not in done.out
     table = [line.strip().split("  ")[0] for line in lines]
     for row in (
-        "with labels of the index", "surefind's confidence", "label vote of 10", "without labels",
+        "with labels", "surefind's confidence", "label vote of 10", "without labels",
         "nearest distance d₁", "d₁/d₁₀", "d₁/d₂₀", "cosine + Platt",
     ):  # fmt: skip
         assert row in table
@@ -73,6 +73,11 @@ def test_labels_can_be_named(surefind, made: Path):
         ("index", "nowhere.npz", (), "nowhere.npz is not there"),
         ("index", "narrow.npz", (), "expected vectors of one model, (N, 16), got shape (245, 7)"),
         ("index", "asked.npz", ("--ood", "photos"), "--ood: expected a model, not an index"),
+        ("index", "asked.npz", ("--k", "1,5"), "--k: expected a model, not an index"),
+        ("index", "asked.npz", ("--radius", "9"), "--radius: expected a model, not an index"),
+        ("index", "asked.npz", ("--ladder", "9"), "--ladder: expected a model, not an index"),
+        ("index", "asked.npz", ("--split", "val"), "--split: expected an index of images, got"),
+        ("index", "asked.npz", ("--runtime", "onnx"), "has no model"),
         ("index", "asked.npz", ("-o", "a file/report"), "cannot write"),
     ],
 )
@@ -104,3 +109,5 @@ def test_class_folders_are_queries_and_those_of_the_calibration_are_a_warning(
     assert "warning: the index was calibrated with these queries" in done.err
     done = surefind(*command, "--split", "test", "--json")
     assert json.loads(done.out)["classes"] == 12
+    done = surefind(*command, "--runtime", "onnx")
+    assert (done.code, "surefind export" in done.err) == (1, True)

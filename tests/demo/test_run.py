@@ -1,21 +1,23 @@
 """All stages, as a caller of the library sees them."""
 
+import json
 from pathlib import Path
 
-import numpy as np
 import pytest
+from command import Surefind
 from small_demo import TINY, Finished, interrupting
 
 from surefind import Index, InvalidFile, Upgrade
-from surefind.confidence.match_model import folds_of
-from surefind.demo import run_demo
-from surefind.demo.results import by_signals
+from surefind.demo import DemoResult, run_demo
 from surefind.demo.run import KEPT_OUT, claim
-from surefind.images.catalog import Catalog
+from surefind.reports.index_evaluation import SignalQuality
 from surefind.reports.result import EvalResult
-from surefind.vectors.reader import read_vectors
 
 REUSED = 7  # stages whose work is kept
+
+
+def signals(result: DemoResult) -> list[dict[str, SignalQuality]]:
+    return [found.signals for found in result.evaluations.values()]
 
 
 def test_stages_are_reported_in_order(finished: Finished):
@@ -36,9 +38,7 @@ def test_what_is_asked_is_not_in_the_index(finished: Finished):
     with Index.open(finished.folder / "index") as index:
         per_class = TINY.per_class - KEPT_OUT
         assert len(index) == TINY.classes // 4 * per_class
-    asked = finished.result.as_dict()["asked"]
-    assert sum(asked["kept_out"].values()) == TINY.classes // 4 * KEPT_OUT
-    assert asked["symbols"] == TINY.foreign
+    assert finished.result.symbols["queries"] == TINY.foreign
 
 
 def test_there_is_one_query_of_each_kind(finished: Finished):
@@ -52,44 +52,31 @@ def test_there_is_one_query_of_each_kind(finished: Finished):
     assert not queries[2].as_dict()["right"]
 
 
-def test_the_table_is_complete(finished: Finished):
-    rows = finished.result.rows
-    assert [(row.encoder, row.told_by) for row in rows] == [
-        ("triplet baseline", "nearest distance"),
-        ("triplet baseline", "cosine + Platt"),
-        ("triplet baseline", "d₁/d₂₀"),
-        ("triplet baseline", "your own vectors + upgrade"),
-        ("Bayesian encoder", "d₁/d₂₀"),
-        ("Bayesian encoder", "learned variance"),
-        ("Bayesian encoder", "surefind's confidence"),
-    ]
-    probabilities = [False, True, False, True, False, False, True]
-    assert [row.ece is not None for row in rows] == probabilities
-    assert [row.floor is not None for row in rows] == probabilities
-    assert len({row.recall for row in rows[:3]}) == len({row.recall for row in rows[4:6]}) == 1
-    assert all(0 < row.auroc < 1 and 0 <= row.answered <= 1 for row in rows)
+def test_both_indexes_are_evaluated_with_the_same_queries(finished: Finished):
+    found = finished.result.evaluations
+    assert list(found) == ["triplet baseline", "Bayesian encoder"]
+    for its in found.values():
+        assert (its.queries, its.images) == (12 * KEPT_OUT, 12 * (TINY.per_class - KEPT_OUT))
+        assert set(its.signals) == {
+            "confidence", "label_vote", "query_var", "nearest_distance", "ratio_1_10", "ratio_1_20",
+            "nearest_cosine",
+        }  # fmt: skip
+    assert found["triplet baseline"].evidence == "neighbourhoods"
+    assert found["Bayesian encoder"].evidence != "neighbourhoods"
 
 
-def test_confidence_and_signals_are_about_the_same_queries(finished: Finished):
-    vectors = read_vectors(finished.folder / "vectors.npz")
-    with Index.open(finished.folder / "index") as index:
-        rows = index.items(vectors.ids)
-        assert rows.ids == vectors.ids
-        labels = [facts["label"] for facts in rows.metadata]
-        curve = index.calibration.curve
-    assert tuple(labels) == vectors.labels
-    catalog = Catalog(Path(), vectors.ids, labels=vectors.labels)
-    signals = by_signals(rows.embeddings, catalog, learned=True)
-    assert np.array_equal(signals["query_var"].right, np.array(curve.baseline_right))
-    assert np.array_equal(folds_of(catalog.codes), np.array(curve.fold))
+def test_the_table_is_that_of_surefind_evaluate(finished: Finished, surefind: Surefind):
+    paths = finished.result.as_dict()["paths"]
+    done = surefind("evaluate", paths["vectors_index"], paths["vectors_queries"], "--json")
+    table = finished.result.as_dict()["evaluations"]["triplet baseline"]
+    assert json.loads(done.out)["signals"] == json.loads(json.dumps(table["signals"]))
 
 
 def test_a_second_run_uses_what_is_there_and_says_the_same(finished: Finished):
     before = {path: path.stat().st_mtime_ns for path in (finished.folder / "model").rglob("*.*")}
     again = run_demo(finished.folder, size=TINY)
     assert [stage.reused for stage in again.stages] == [True] * REUSED + [False]
-    assert again.rows == finished.result.rows
-    assert again.reading == finished.result.reading
+    assert signals(again) == signals(finished.result)
     assert [q.as_dict() for q in again.questions] == [
         q.as_dict() for q in finished.result.questions
     ]
@@ -106,7 +93,7 @@ def test_an_interrupted_demo_is_completed_with_the_same_result(
             run_demo(folder, size=TINY, watch=interrupting(stage, part))
     completed = run_demo(folder, size=TINY)
     assert [stage.reused for stage in completed.stages[:4]] == [True] * 4
-    assert completed.rows == finished.result.rows
+    assert signals(completed) == signals(finished.result)
     assert [q.result.verdict for q in completed.questions] == [
         q.result.verdict for q in finished.result.questions
     ]
@@ -129,9 +116,9 @@ def test_a_demo_is_taken_again_with_the_same_settings_only(tmp_path: Path):
     (folder / ".DS_Store").touch()  # counts as empty
     claim(folder, TINY, seed=0)
     claim(folder, TINY, seed=0)
-    with pytest.raises(InvalidFile, match="another seed: 0, not 1"):
+    with pytest.raises(InvalidFile, match="with seed 0, not 1"):
         claim(folder, TINY, seed=1)
-    with pytest.raises(InvalidFile, match="another size"):
+    with pytest.raises(InvalidFile, match="made with size"):
         claim(folder, type(TINY)(), seed=0)
 
 

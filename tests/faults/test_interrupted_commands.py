@@ -23,14 +23,13 @@ from surefind.search.index import Index
 SETTINGS = ("schedule.steps=40", "schedule.checkpoint_every=5", "schedule.log_every=1")
 QUICK = tuple(word for setting in SETTINGS for word in ("--set", setting))
 TRAIN = ("train", "photos", "-o", "made", "--recipe", "triplet+glyphs", *QUICK)
-FEW = ("--ladder", "0")
 COMMANDS = {  # each with the one that shows that nothing is broken
     "train": (TRAIN, (*TRAIN, "--resume")),
     "index": (("index", "model", "photos", "-o", "made"), ("verify", "made")),
     "encode": (("encode", "model", "photos", "-o", "made.npz"), ()),
     "export": (("export", "model", "--onnx"), ()),
     "calibrate": (("calibrate", "index", "queries"), ("verify", "index")),
-    "evaluate": (("evaluate", "model", "photos", "-o", "made", "--split", "all", *FEW), ()),
+    "evaluate": (("evaluate", "model", "photos", "-o", "made", "--split", "all"), ()),
     "search": (("search", "index", "queries"), ("verify", "index")),
     "check": (("check", "photos"), ()),
     "reproduce": (

@@ -124,7 +124,7 @@ def test_the_command_is_shown_without_folders(cub, found):
 def test_a_model_without_variance_has_only_training_free_signals(cub, found):
     means = found.rankings["means"]
     free = {name: means.signals[name] for name in ("nearest_distance", "ratio_1_2")}
-    free["ratio_1_2"] = replace(free["ratio_1_2"], auroc=Estimate(0.8, 0.7, 0.9))
+    free["ratio_1_2"] = free["ratio_1_2"] | {"auroc": Estimate(0.8, 0.7, 0.9)}
     point = replace(found, rankings={"means": replace(means, ece={}, signals=free)})
     one = replace(cub, rows=ROWS[:1])
     _, ours, uncertainty, foreign = lines(page(one, point), "Triplet")

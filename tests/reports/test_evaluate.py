@@ -91,9 +91,7 @@ def test_too_few_images_give_no_number(tmp_path: Path):
 
 
 def request(place: Path, **changes) -> Request:
-    return Request(
-        **{"model": place / "gaussian", "data": str(place / "own"), "ladder": 0} | changes
-    )
+    return Request(**{"model": place / "gaussian", "data": str(place / "own")} | changes)
 
 
 def test_an_evaluation_records_model_data_and_unreadable_pictures(place: Path):
@@ -225,7 +223,7 @@ def test_a_report_folder_holds_everything(place: Path, tmp_path: Path):
     assert len(QueryTable.read(folder.queries)) == 35
     assert {path.suffix for path in folder.figures.iterdir()} == {".png"}
     assert len(list(folder.figures.iterdir())) >= 5
-    recall = evaluation.result.rankings["means"].recall["1"].value
+    recall = evaluation.result.rankings["means"].retrieval["R@1"].value
     assert f"{100 * recall:.1f} %" in folder.page.read_text()
 
 
@@ -233,7 +231,7 @@ def test_pictures_of_one_label_can_be_reported_too(place: Path, tmp_path: Path):
     """Nothing is wrong, and nobody is left to fit a probability to."""
     own = write_pictures(tmp_path / "own", classes=1)
     evaluation = evaluate(request(place, data=f"folder:{own}", split="all"))
-    assert evaluation.result.rankings["means"].signals["query_var"].ece is None
+    assert evaluation.result.rankings["means"].signals["query_var"].get("ece") is None
     folder = ReportFolder(tmp_path / "report")
     folder.make()
     folder.write(evaluation)

@@ -24,9 +24,10 @@ def test_the_first_minute(surefind, place: Path):
 
 
 def test_json_is_the_result(surefind, place: Path):
-    options = ("-o", "json", "--ladder", "0", "--json", "--k", "1,3")
+    options = ("-o", "json", "--json", "--k", "1,3")
     found = json.loads(surefind("evaluate", place / "gaussian", place / "own", *options).out)
     assert found["about"]["ks"] == [1, 3]
+    assert found["ladder"] is None
     assert set(found["rankings"]["means"]["recall"]) == {"1", "3"}
 
 
@@ -41,9 +42,7 @@ def test_json_is_the_result(surefind, place: Path):
 )
 def test_bad_input_is_one_message(surefind, place: Path, data: str, options, message: str):
     Path("a file").touch()
-    done = surefind(
-        "evaluate", place / "gaussian", place / data, "-o", "bad", "--ladder", "0", *options
-    )
+    done = surefind("evaluate", place / "gaussian", place / data, "-o", "bad", *options)
     assert done.code == 1
     assert message in done.err
     assert "encoding" not in done.err

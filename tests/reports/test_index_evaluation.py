@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from class_folders import write_pictures
 from labelled_index import COPIES, KNOWN, Asked, make_index, make_queries
 from sklearn.metrics import roc_auc_score
@@ -85,6 +86,16 @@ def test_every_signal_agrees_with_a_plain_loop(index, asked, found: IndexEvaluat
         assert (signal.floor is not None) is (signal.ece is not None)
     assert found.nearest_right == found.signals["nearest_distance"].accuracy
     assert found.label_accuracy == found.first_right == found.signals["confidence"].accuracy
+
+
+def test_a_variance_of_the_queries_is_a_signal(index, asked):
+    points = as_points(asked.vectors[:QUERIES])
+    var = np.random.default_rng(0).uniform(0.1, 0.2, QUERIES).astype(np.float32)
+    queries = sf.Gaussians(points.mean, torch.from_numpy(var))
+    found = evaluate_index(index, queries, labels=asked.labels[:QUERIES])
+    wrong = ~found.answers["nearest_distance"].right
+    expected = roc_auc_score(wrong, var)
+    assert found.signals["query_var"].auroc.value == pytest.approx(expected, abs=1e-6)
 
 
 def test_verdicts_are_counted_by_whether_the_class_is_in_the_index(index, asked, found):

@@ -12,15 +12,23 @@ from surefind.reports.result import (
     EvalResult,
     Exclusion,
     Ladder,
-    Ood,
     QueryTable,
     Ranking,
     Rung,
-    Signal,
 )
 
 LEARNED = ("query_var", "pair_var", "distance_std")
 TRAINING_FREE = ("nearest_distance", "ratio_1_2", "ratio_1_10", "ratio_1_20", "nearest_cosine")
+
+RETRIEVAL = {
+    "R@1": 0.6, "R@5": 0.8, "R@10": 0.9, "mAP@1": 0.6, "mAP@5": 0.5, "mAP@10": 0.4,
+    "P@1": 0.6, "P@5": 0.45, "P@10": 0.35, "MAP@R": 0.3,
+}  # fmt: skip
+METRICS = {
+    "auroc": 0.7, "aupr": 0.6, "aurc": 0.2, "e_aurc": 0.1, "risk_80": 0.3, "risk_90": 0.3,
+    "risk_95": 0.3, "spearman": 0.4, "ece": 0.05, "brier": 0.2, "nll": 0.6,
+    "ood_auroc": 0.9, "ood_aupr": 0.8, "fpr95": 0.3,
+}  # fmt: skip
 
 
 def estimate(value: float, half: float = 0.02) -> Estimate:
@@ -60,17 +68,22 @@ def make_evaluation(
             columns[f"{ranking}.probability.{name}"] = np.where(is_foreign, np.nan, probability)
     found = {
         ranking: Ranking(
-            recall={k: estimate(v) for k, v in (("1", 0.6), ("5", 0.8), ("10", 0.9))},
-            mean_ap={k: estimate(v) for k, v in (("1", 0.6), ("5", 0.5), ("10", 0.4))},
-            precision={k: estimate(v) for k, v in (("1", 0.6), ("5", 0.45), ("10", 0.35))},
-            map_at_r=estimate(0.3),
+            retrieval={name: estimate(value) for name, value in RETRIEVAL.items()},
             ece={
-                definition: {k: estimate(0.1 + 0.01 * int(k)) for k in ("1", "5", "10")}
+                definition: {f"ECE@{k}": estimate(0.1 + 0.01 * k) for k in (1, 5, 10)}
                 for definition in ("equal_width", "equal_mass")
             }
             if learned
             else {},
-            signals={name: _signal(foreign > 0) for name in signals},
+            signals={
+                name: {
+                    metric: estimate(value)
+                    for metric, value in METRICS.items()
+                    if foreign or metric not in ("ood_auroc", "ood_aupr", "fpr95")
+                }
+                for name in signals
+            },
+            kendall=dict.fromkeys(signals, 0.3),
         )
         for ranking in rankings
     }
@@ -117,22 +130,6 @@ def _draw(folder: Path, names: list[str], random: np.random.Generator) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         pixels = random.integers(0, 255, (4, 6, 3), dtype=np.uint8)
         Image.fromarray(pixels).resize((120, 80), Image.Resampling.BICUBIC).save(path)
-
-
-def _signal(with_foreign: bool) -> Signal:
-    return Signal(
-        auroc=estimate(0.7),
-        aupr=estimate(0.6),
-        aurc=estimate(0.2),
-        e_aurc=estimate(0.1),
-        risk_at={share: estimate(0.3) for share in ("0.8", "0.9", "0.95")},
-        spearman=estimate(0.4),
-        kendall=0.3,
-        ece=estimate(0.05),
-        brier=estimate(0.2),
-        nll=estimate(0.6),
-        ood=Ood(estimate(0.9), estimate(0.8), estimate(0.3)) if with_foreign else None,
-    )
 
 
 def _ladder(signals: tuple[str, ...]) -> Ladder:

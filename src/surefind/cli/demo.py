@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +19,12 @@ if TYPE_CHECKING:
 
 PACKAGES = ("fastapi", "uvicorn", "prometheus_client")  # of the service
 INSTALL = "pip install 'surefind[serve]'"
+HOW_TO_READ = (
+    "No encoder was trained with these classes; the indexes are calibrated with their own images, "
+    "and the queries are other images. AUROC of wrong answers: 0.5 is random, 1 is perfect. ECE: "
+    "calibration error, debiased, and that of a perfect model with as many queries. Answered: the "
+    "largest share of queries that could be answered with the requested precision."
+)
 
 
 def demo(
@@ -34,8 +39,8 @@ def demo(
     """See everything once, without data of your own: in about two minutes on two cores.
 
     Draws glyphs, trains a Bayesian encoder and a triplet baseline, indexes, calibrates, writes a
-    report, asks three queries, and compares who knows when the first hit is wrong. Interrupt it at
-    any time: the same command goes on.
+    report, asks three queries, and evaluates both indexes as surefind evaluate does. Interrupt it
+    at any time: the same command goes on.
 
     Examples:
         surefind demo
@@ -84,37 +89,21 @@ def _print_stage(stage: "Stage") -> None:
 
 
 def _print(result: "DemoResult") -> None:
-    """Print the queries, a line for each quantity by its encoder, and how to read them."""
+    """Print the queries, and the evaluation of both indexes as `surefind evaluate` does."""
     from rich.console import Console
     from rich.text import Text
 
-    from surefind.cli.rendering import plain_table, print_result
+    from surefind.cli.evaluate import metric_table
+    from surefind.cli.rendering import print_result
+    from surefind.reports.tables import index_signal_table
 
     console = Console()
     for question in result.questions:
         console.print(Text.assemble((question.kind, "bold"), f": {question.about}"))
         print_result(console, question.result, question.path, calibration=result.calibration)
         console.print()
-    table = plain_table(
-        "",
-        "right first\nhits (R@1)",
-        "knows when\nwrong (AUROC)",
-        "calibration\nerror (perfect)",
-        f"answered\nat {100 * result.calibration.guarantee.precision:g} %",
-        title="Who knows when the first hit is wrong?",
-    )
-    for encoder, its in groupby(result.rows, key=lambda row: row.encoder):
-        table.add_row(encoder)
-        for row in its:
-            table.add_row(
-                f"  {row.told_by}",
-                f"{100 * row.recall:.1f} %",
-                f"{row.auroc:.3f}",
-                "-" if row.ece is None else f"{row.ece:.3f} ({row.floor:.3f})",
-                f"{100 * row.answered:.0f} %",
-            )
-    console.print(table)
-    console.print()
-    for sentence in result.reading:
-        console.print(sentence, highlight=False)
-    print()
+    for encoder, found in result.evaluations.items():
+        of = f"{found.queries:,} queries of {found.classes} classes, {found.images:,} images"
+        table = metric_table(index_signal_table(found), title=f"{encoder}: {of}")
+        console.print(table, *found.sentences, "", sep="\n", highlight=False)
+    console.print(HOW_TO_READ, "", sep="\n", highlight=False)

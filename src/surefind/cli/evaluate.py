@@ -4,7 +4,9 @@ import json
 import shlex
 import sys
 from dataclasses import asdict
+from itertools import groupby
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, BadParameter, Exit, Option
@@ -14,7 +16,7 @@ from surefind.cli.options import (
     EngineOption,
     JsonOption,
     OodOption,
-    RuntimeOption,
+    Runtime,
     Split,
     split_of,
 )
@@ -22,11 +24,14 @@ from surefind.cli.output import note, stages
 from surefind.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from surefind.embeddings import Embeddings
     from surefind.images.catalog import Catalog
+    from surefind.metrics.intervals import Estimate
     from surefind.reports.index_evaluation import IndexEvaluation
     from surefind.reports.result import EvalResult
-    from surefind.reports.tables import Value
+    from surefind.reports.tables import MetricTable
 
 NOT_KEPT = 3  # exit code
 
@@ -49,12 +54,29 @@ def evaluate(
         Split | None,
         Option(help="Split of the data to use. Default: test; for an index, all of it."),
     ] = None,
-    ks: Annotated[str, Option("--k", help="Numbers of neighbours, for R@k and mAP@k.")] = "1,5,10",
-    radius: Annotated[float, Option(help="Metres within which images of places match.")] = 25.0,
+    ks: Annotated[
+        str | None,
+        Option("--k", help="Numbers of neighbours, for R@k and mAP@k. Default: 1,5,10."),
+    ] = None,
+    radius: Annotated[
+        float | None, Option(help="Metres within which images of places match. Default: 25.")
+    ] = None,
     passes: Annotated[int | None, Option("--mc-passes", help="Passes of MC dropout.")] = None,
-    ladder: Annotated[int, Option(help="Queries to corrupt step by step; 0: none.")] = 200,
+    ladder: Annotated[
+        int | None,
+        Option(
+            min=1,
+            help="Also corrupt this many queries step by step, and search with them (slow): 200.",
+        ),
+    ] = None,
     seed: Annotated[int, Option(help="Seed of resampling and corruption.")] = 0,
-    runtime: RuntimeOption = "torch",
+    runtime: Annotated[
+        Runtime | None,
+        Option(
+            help="Run the model with PyTorch, or as written by surefind export. Default: torch; "
+            "for an index, what it was made with."
+        ),
+    ] = None,
     label: Annotated[
         str | None,
         Option(help="Of an index: metadata field of the labels. Default: as calibrated."),
@@ -82,17 +104,18 @@ def evaluate(
     from surefind.search.folder import IndexFolder
 
     of_index = IndexFolder(model).exists()
+    of_model_only = {
+        "--ood": ood, "--k": ks, "--radius": radius, "--mc-passes": passes, "--ladder": ladder,
+    }  # fmt: skip
     for option, given in (
-        (("--ood", ood), ("--mc-passes", passes))
-        if of_index
-        else (("--label", label), ("--engine", engine))
-    ):
+        of_model_only if of_index else {"--label": label, "--engine": engine}
+    ).items():
         if given is not None:
             expected = "a model, not an index" if of_index else "an index, not a model"
             raise InvalidArgument(option, expected=expected, got=str(model))
     command = shlex.join(["surefind", *sys.argv[1:]])
     if of_index:
-        found = _evaluate_index(model, data, output, split or "all", label, engine, seed, command)
+        found = _evaluate_index(model, data, output, split, label, engine, runtime, seed, command)
         if as_json:
             print(json.dumps(found.as_dict()))
         else:
@@ -105,7 +128,7 @@ def evaluate(
     if output is None:
         raise BadParameter("a folder for the report is needed", param_hint="--output / -o")
     try:
-        numbers = tuple(sorted({int(k) for k in ks.split(",")}))
+        numbers = tuple(sorted({int(k) for k in (ks or "1,5,10").split(",")}))
     except ValueError as error:
         raise InvalidArgument("--k", expected="numbers such as 1,5,10", got=repr(ks)) from error
     request = Request(
@@ -115,10 +138,10 @@ def evaluate(
         foreign=ood,
         passes=passes,
         ks=numbers,
-        radius=radius,
-        ladder=ladder,
+        radius=25.0 if radius is None else radius,
+        ladder=ladder or 0,
         seed=seed,
-        runtime=runtime,
+        runtime=runtime or "torch",
         command=command,
     )
     with stages() as progress:
@@ -134,9 +157,10 @@ def _evaluate_index(
     folder: Path,
     data: str,
     output: Path | None,
-    split: Split,
+    split: Split | None,
     label: str | None,
     engine: str | None,
+    runtime: Runtime | None,
     seed: int,
     command: str,
 ) -> "IndexEvaluation":
@@ -145,17 +169,22 @@ def _evaluate_index(
     from surefind.cli.search import vector_encoder
     from surefind.reports.index_evaluation import evaluate_index
     from surefind.reports.report import write_index_report
+    from surefind.search.folder import encoder_of
     from surefind.storage import make_writable
     from surefind.vectors.reader import read_vectors
 
     if output is not None:  # checked before the work
         make_writable(output)
-    with stages() as progress, sf.Index.open(folder, engine=engine) as index:
+    encoder = None if runtime is None else encoder_of(folder, runtime)
+    with stages() as progress, sf.Index.open(folder, engine=engine, encoder=encoder) as index:
         for warning in index.warnings:
             note(f"warning: {warning}")
         labelled: Catalog | Embeddings | str = data
         labels = None
         if not index.has_model:
+            if split is not None:
+                got = f"{folder}, an index of vectors"
+                raise InvalidArgument("--split", expected="an index of images", got=got)
             given = read_vectors(data, labels=label)
             if not given.labels:
                 raise sf.InvalidFile(
@@ -163,7 +192,7 @@ def _evaluate_index(
                     fix="add them: np.savez('asked.npz', vectors=vectors, labels=labels)",
                 )
             labelled, labels = vector_encoder(index)(given.values), given.labels
-        elif split != "all":
+        elif split is not None:
             labelled = split_of(data, split)
         found = evaluate_index(
             index,
@@ -180,14 +209,27 @@ def _evaluate_index(
     return found
 
 
+def metric_table(table: "MetricTable", *, title: str | None = None) -> "Table":
+    """Return a table of metrics for the terminal, with half of each interval's width."""
+    from surefind.cli.rendering import plain_table
+
+    titles = (fill(column.title, 10) for column in table.columns)
+    shown = plain_table(table.first, *titles, title=title or table.caption)
+    for group, rows in groupby(table.rows, key=lambda row: str(row["group"])):
+        if group:
+            shown.add_row(group, style="dim")
+        for row in rows:
+            cells = (f"{cell['text']}[dim]{cell['half']}[/]" for cell in row["cells"])
+            shown.add_row(f"  {row['name']}" if group else row["name"], *cells)
+    return shown
+
+
 def _print_index(found: "IndexEvaluation") -> None:
     """Print verdicts and signals of an index, and what they mean."""
     from rich.console import Console
 
-    from surefind.cli.rendering import plain_table
     from surefind.confidence.explain import measured, percent
-    from surefind.reports.signals import signal_name
-    from surefind.reports.tables import verdict_table
+    from surefind.reports.tables import index_signal_table, verdict_table
     from surefind.text import printable
 
     console = Console()
@@ -199,28 +241,8 @@ def _print_index(found: "IndexEvaluation") -> None:
     for remark in found.remarks:
         note(f"warning: {remark}")
 
-    counted = verdict_table(found)
-    verdicts = plain_table(counted.first, *(column.title for column in counted.columns))
-    for row in counted.rows:
-        verdicts.add_row(row["name"], *(cell["text"] for cell in row["cells"]))
-    target = percent(found.guarantee.precision)
-    signals = plain_table(
-        "is the answer wrong?", "right", "AUROC", "AURC", "ECE\n(perfect)", f"answered\nat {target}"
-    )
-    for title, by_labels in (("with labels of the index", True), ("without labels", False)):
-        signals.add_row(title, style="dim")
-        for name, signal in found.signals.items():
-            if signal.uses_labels is by_labels:
-                ece = "" if signal.ece is None else f"{signal.ece:.3f} ({signal.floor:.3f})"
-                signals.add_row(
-                    f"  {signal_name(name)}",
-                    measured(signal.accuracy),
-                    _interval(signal.auroc, half=True),
-                    f"{signal.aurc:.3f}",
-                    ece,
-                    measured(signal.answered),
-                )
-    console.print("", verdicts, "", signals, sep="\n")
+    tables = map(metric_table, (verdict_table(found), index_signal_table(found)))
+    console.print("", next(tables), "", next(tables), sep="\n")
     right = f"{measured(found.nearest_right)} of the nearest images are right (R@1)"
     if found.label_accuracy is not None:
         right += f", {measured(found.label_accuracy)} of the labels"
@@ -243,7 +265,6 @@ def _print(result: "EvalResult") -> None:
 
     from surefind.cli.rendering import plain_table
     from surefind.reports.signals import ranking_name, signal_name
-    from surefind.reports.tables import retrieval_values, signal_values
 
     console, about, rankings = Console(), result.about, result.rankings
     console.print(f"{about.data_name} ({about.split}): {about.protocol}", highlight=False)
@@ -252,15 +273,15 @@ def _print(result: "EvalResult") -> None:
     over = "classes" if about.resampled_classes else "queries"
     retrieval = plain_table(f"95 % intervals over {over}", *map(ranking_name, rankings))
     values = [
-        retrieval_values(ranking)
-        | {f"ECE@{k}, {name}": e for name, by_k in ranking.ece.items() for k, e in by_k.items()}
+        ranking.retrieval
+        | {f"{k}, {name}": ece for name, by_k in ranking.ece.items() for k, ece in by_k.items()}
         for ranking in rankings.values()
     ]
     for name in values[0]:
-        retrieval.add_row(name, *(_interval(each[name], half=False) for each in values))
+        retrieval.add_row(name, *(_interval(each.get(name), half=False) for each in values))
     signals = plain_table("signal", "AUROC wrong", "AURC", "ECE, fitted", "AUROC foreign")
     for name, signal in rankings["means"].signals.items():
-        shown = (signal_values(signal)[title] for title in ("AUROC", "AURC", "ECE", "OOD AUROC"))
+        shown = map(signal.get, ("auroc", "aurc", "ece", "ood_auroc"))
         signals.add_row(signal_name(name), *(_interval(value, half=True) for value in shown))
     console.print("", retrieval, "", signals, "", sep="\n")
     if about.bars_auroc is not None:
@@ -268,9 +289,9 @@ def _print(result: "EvalResult") -> None:
         console.print(f"{alone} {about.bars_auroc:.3f}")
 
 
-def _interval(value: "Value", *, half: bool) -> str:
+def _interval(value: "Estimate | None", *, half: bool) -> str:
     """Format a value with its interval, or with half the width of it."""
-    if value is None or isinstance(value, float):
+    if value is None:
         return "-"
     if half:
         widest = max(value.high - value.value, value.value - value.low)

@@ -56,7 +56,7 @@ def reproduce(
 
     check_choice("dataset", dataset, tables.DATASETS)
     if (other := tables.TRAINED_ON.get(dataset)) and train_data is None:
-        train_data = tables.claimed(output).get("data")
+        train_data = tables.claimed(output / tables.PLAN).get("data")
     plan = tables.Plan(
         dataset,
         tables.find_source(dataset, data),

@@ -1,7 +1,7 @@
 """The demo: glyphs are drawn, two encoders trained, indexed, calibrated, evaluated, compared."""
 
-import json
 import shlex
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
@@ -17,14 +17,16 @@ from surefind.confidence.calibration import Calibration
 from surefind.confidence.explain import digits, guaranteed
 from surefind.datasets.glyphs import TABLE, GlyphSettings, draw_glyphs, glyphs_folder
 from surefind.datasets.splits import Splits
-from surefind.demo.results import BASELINE, BAYESIAN, Question, Row, ask, compare
+from surefind.demo.results import Question, ask
+from surefind.embeddings import Embeddings
 from surefind.images.catalog import Catalog
-from surefind.reports.evaluate import Request, evaluate
+from surefind.reports.evaluate import Request
+from surefind.reports.index_evaluation import ALL, IndexEvaluation, evaluate_index
 from surefind.reports.rankings import embed_catalog
-from surefind.reports.report import ReportFolder
-from surefind.reports.reproduce import finished_evaluation, is_trained
+from surefind.reports.report import ReportFolder, evaluate_into
+from surefind.reports.reproduce import claim_folder, finished_evaluation, is_trained
 from surefind.search.folder import IndexFolder
-from surefind.storage import make_writable, whole_file, write_whole
+from surefind.storage import make_writable, whole_file
 from surefind.training.run_folder import RunFolder, read_log
 from surefind.training.trainer import train
 from surefind.vectors.reader import read_vectors
@@ -32,7 +34,8 @@ from surefind.vectors.upgrade import calibrate
 
 # What so short a training can guarantee.
 TARGETS = sf.CalibrationTargets(precision=0.75, novelty_level=0.05)
-KEPT_OUT = 3  # of each class: with one, too few are called a match to see how many rightly
+BASELINE, BAYESIAN = "triplet baseline", "Bayesian encoder"
+KEPT_OUT = 6  # queries of each class, which are not in the index
 NEW_FOLDER = "name a new folder: surefind demo -o FOLDER"
 STAGES = 8
 PATHS = {  # in the folder, by their names in JSON
@@ -42,7 +45,9 @@ PATHS = {  # in the folder, by their names in JSON
     "report": "report/report.html",
     "queries": "queries",
     "vectors": "vectors.npz",
+    "vectors_queries": "vectors-queries.npz",
     "vectors_model": "vectors-model",
+    "vectors_index": "vectors-index",
 }
 
 Progress = Callable[[str, int, int], None]  # part of the stage, done, total
@@ -83,10 +88,9 @@ class DemoResult:
     folder: Path
     seed: int
     stages: tuple[Stage, ...]
-    rows: tuple[Row, ...]
-    reading: tuple[str, ...]  # how to read the rows
+    evaluations: dict[str, IndexEvaluation]  # by encoder, with the glyphs kept out
     questions: tuple[Question, ...]
-    asked: dict[str, Any]  # verdicts of all glyphs kept out, and of all symbols
+    symbols: dict[str, int]  # queries, and those without a match
     calibration: Calibration
 
     @property
@@ -98,21 +102,15 @@ class DemoResult:
         return shlex.join(("surefind", "serve", index, "--samples", queries, "--report", report))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything for JSON; NaN becomes null."""
-        table = [
-            {name: None if value != value else value for name, value in row._asdict().items()}
-            for row in self.rows
-        ]
+        """Return everything for JSON."""
         return {
             "output": str(self.folder),
             "seed": self.seed,
             "seconds": round(sum(stage.seconds for stage in self.stages), 1),
             "stages": [asdict(stage) for stage in self.stages],
-            "precision": self.calibration.guarantee.precision,
-            "table": table,
-            "reading": list(self.reading),
+            "evaluations": {name: found.as_dict() for name, found in self.evaluations.items()},
             "queries": [question.as_dict() for question in self.questions],
-            "asked": self.asked,
+            "symbols": self.symbols,
             "paths": {name: str(self.folder / inside) for name, inside in PATHS.items()},
             "next": [self.open_page, "surefind train photos/ -o model"],
         }
@@ -152,43 +150,45 @@ def run_demo(
     with demo.index(encoder, gallery) as index:
         calibration = demo.calibrate(index)
         demo.evaluate()
-        rows, reading = demo.upgrade(baseline, gallery, index, calibration)
-        with demo.stage("asking three queries") as (stage, _):
+        vectors, asked = demo.upgrade(baseline, gallery, kept_out)
+        with (
+            vectors,
+            demo.stage("evaluating both indexes, asking three queries") as (stage, progress),
+        ):
+            evaluations = {
+                BASELINE: evaluate_index(
+                    vectors, asked, labels=kept_out.labels, seed=seed, progress=progress
+                ),
+                BAYESIAN: evaluate_index(index, kept_out, seed=seed, progress=progress),
+            }
             assert glyphs.foreign is not None, "glyphs come with symbols"
             kept_in = ReportFolder(folder / "report").embeddings
             symbols = embed_catalog(encoder, glyphs.foreign, kept_in=kept_in)
-            questions, asked = ask(index, kept_out, symbols, folder / "queries")
-            counts = asked["kept_out"]
+            questions, strange = ask(index, kept_out, symbols, folder / "queries")
+            counts = evaluations[BAYESIAN].verdicts[ALL]
             stage.figure = (
-                f"of {len(kept_out)} glyphs kept out, {counts['match']} match "
-                f"({asked['right_matches']} rightly), {counts['unsure']} unsure, "
-                f"{counts['no_match']} no match; of {asked['symbols']} symbols "
-                f"{asked['foreign_symbols']} no match"
+                f"of {counts.queries} glyphs kept out, {counts.match} match "
+                f"({counts.right} rightly), {counts.unsure} unsure, {counts.no_match} no match; "
+                f"of {len(symbols.catalog)} symbols {strange} no match"
             )
-    stages = tuple(demo.stages)
-    return DemoResult(folder, seed, stages, rows, reading, questions, asked, calibration)
+    return DemoResult(
+        folder,
+        seed,
+        tuple(demo.stages),
+        evaluations,
+        questions,
+        {"queries": len(symbols.catalog), "no_match": strange},
+        calibration,
+    )
 
 
 def claim(folder: Path, size: DemoSize, *, seed: int) -> None:
     """Create the folder of a demo, or check that it was made with the same settings."""
     file = folder / "demo.json"
-    now = {"surefind": sf.__version__, "seed": seed, "size": asdict(size)}
-    if not file.is_file():
-        hidden = folder.is_dir() and all(path.name[0] == "." for path in folder.iterdir())
-        if folder.exists() and not hidden:  # a run killed at once may leave a hidden file
-            raise sf.InvalidFile(f"{folder} is no demo, and is not empty", fix=NEW_FOLDER)
-        make_writable(folder)
-        write_whole(file, (json.dumps(now, indent=1) + "\n").encode())
-    try:
-        then = json.loads(file.read_text())
-        changed = [key for key, value in now.items() if then.get(key) != value]
-    except (OSError, ValueError, AttributeError) as error:
-        raise sf.InvalidFile(f"cannot read {file}: {error}", fix=NEW_FOLDER) from error
-    for key in changed:
-        raise sf.InvalidFile(
-            f"{folder} was made with another {key}: {then.get(key)}, not {now[key]}",
-            fix=f"{NEW_FOLDER}, or delete this one",
-        )
+    hidden = folder.is_dir() and all(path.name[0] == "." for path in folder.iterdir())
+    if folder.exists() and not hidden and not file.is_file():  # a killed run may leave hidden files
+        raise sf.InvalidFile(f"{folder} is no demo, and is not empty", fix=NEW_FOLDER)
+    claim_folder(file, {"surefind": sf.__version__, "seed": seed, "size": asdict(size)})
     make_writable(folder)
 
 
@@ -309,7 +309,7 @@ class _Demo:
 
     def evaluate(self) -> None:
         with self.stage("evaluating, writing the report") as (stage, progress):
-            report = ReportFolder(self.folder / "report")
+            report = self.folder / "report"
             request = Request(
                 model=self.folder / "model",
                 data=self.data,
@@ -317,52 +317,50 @@ class _Demo:
                 seed=self.seed,
                 command=f"surefind demo -o {self.folder} --seed {self.seed}",
             )
-            result = finished_evaluation(request, report.folder)
+            result = finished_evaluation(request, report)
             stage.reused = result is not None
-            if result is None:
-                report.make()
-                evaluation = evaluate(request, kept_in=report.embeddings, progress=progress)
-                progress("writing", 0, 1)
-                report.write(evaluation)
-                result = evaluation.result
-            about = result.about
+            about = (result or evaluate_into(request, output=report, progress=progress)).about
             asked = f"{about.queries:,} queries, {about.foreign_queries} foreign ones"
-            stage.figure = f"{asked}: {report.page}"
+            stage.figure = f"{asked}: {ReportFolder(report).page}"
 
     def upgrade(
-        self, baseline: sf.Encoder, gallery: Catalog, index: sf.Index, calibration: Calibration
-    ) -> tuple[tuple[Row, ...], tuple[str, ...]]:
-        """Upgrade the baseline's vectors, read from a file as a user's would be; compare all."""
-        file, model = self.folder / "vectors.npz", self.folder / "vectors-model"
+        self, baseline: sf.Encoder, gallery: Catalog, kept_out: Catalog
+    ) -> tuple[sf.Index, Embeddings]:
+        """Upgrade the baseline's vectors, as a user's would be; return their index and queries."""
+        file, asked, model, folder = (
+            self.folder / PATHS[name]
+            for name in ("vectors", "vectors_queries", "vectors_model", "vectors_index")
+        )
+
+        def save(path: Path, some: Catalog) -> torch.Tensor:
+            vectors = baseline.encode_all(
+                some.files,
+                max_bad_share=0.0,
+                progress=lambda done: progress("encoding", done, len(some)),
+            ).embeddings.mean
+            with whole_file(path) as written:
+                np.savez(written, vectors=vectors.numpy(), labels=some.labels, ids=some.ids)
+            return vectors
+
         with self.stage("upgrading the baseline's vectors, as if they were yours") as (
             stage,
             progress,
         ):
-            stage.reused = file.is_file()
+            stage.reused = asked.is_file()
             if not stage.reused:
-                vectors = baseline.encode_all(
-                    gallery.files,
-                    max_bad_share=0.0,
-                    progress=lambda done: progress("encoding", done, len(gallery)),
-                ).embeddings.mean
-                calibrate(
+                vectors = save(file, gallery)
+                upgrade = calibrate(
                     vectors, gallery.labels, targets=TARGETS, seed=self.seed, progress=progress
-                ).save(model)
-                labels, ids = np.array(gallery.labels), np.array(gallery.ids)
-                with whole_file(file) as written:  # last: marks the upgrade as complete
-                    np.savez(written, vectors=vectors.numpy(), labels=labels, ids=ids)
-            upgrade = sf.Upgrade.load(model).calibration
-            quality = upgrade.quality
+                )
+                upgrade.save(model)
+                shutil.rmtree(folder, ignore_errors=True)  # of an interrupted run
+                upgrade.index(folder, vectors, ids=gallery.ids, labels=gallery.labels).close()
+                save(asked, kept_out)  # last: marks the upgrade as complete
+            upgrade = sf.Upgrade.load(model)
+            quality = upgrade.calibration.quality
             assert quality is not None
             stage.figure = (
                 f"AUROC of wrong first hits {digits(quality.baseline_auroc)} by distance, "
                 f"{digits(quality.auroc)} by confidence"
             )
-            return compare(
-                gallery,
-                points=torch.from_numpy(read_vectors(file).values),
-                upgrade=upgrade,
-                embeddings=index.items(gallery.ids).embeddings,
-                calibration=calibration,
-                seed=self.seed,
-            )
+            return sf.Index.open(folder), upgrade.embed(read_vectors(asked).values)

@@ -7,7 +7,7 @@ with Gaussians.
 
 import csv
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -20,18 +20,28 @@ import torch
 from surefind.errors import InvalidFile
 from surefind.metrics import PairedTest, paired_test
 from surefind.metrics.intervals import Estimate
-from surefind.reports.reproduce import (
-    BACKBONES,
-    MC_DROPOUT_HEADS,
-    TITLES,
-    TRAINED_ON,
-    PaperRow,
-    Plan,
-)
+from surefind.reports.report import TEMPLATES
+from surefind.reports.reproduce import BACKBONES, MC_DROPOUT_HEADS, TITLES, PaperRow, Plan
 from surefind.reports.result import About, EvalResult, QueryTable, Ranking
 from surefind.reports.signals import TRAINING_FREE, signal_name
 from surefind.storage import write_whole
 
+WRONG, BEST_FREE = "Wrong top hits by uncertainty (ours)", ""
+SIGNALS = {  # by table and column: signal, metric
+    WRONG: {
+        "AUROC, query variance": ("query_var", "auroc"),
+        "AUROC, training-free": (BEST_FREE, "auroc"),
+        "AURC, query variance": ("query_var", "aurc"),
+        "AURC, training-free": (BEST_FREE, "aurc"),
+    },
+    "Foreign queries (ours)": {
+        "AUROC, pair variance": ("pair_var", "ood_auroc"),
+        "AUROC, nearest distance": ("nearest_distance", "ood_auroc"),
+    },
+    "Known corruption (ours)": {
+        "rank correlation of query variance and known corruption": ("query_var", "difficulty")
+    },
+}
 COLUMNS = ("R@1", "R@5", "R@10", "M@1", "M@5", "M@10", "ECE@1", "ECE@5", "ECE@10")
 TEST_QUERIES = {"cub200": 5924, "cars196": 8131}  # of MSLS the paper does not say
 
@@ -41,18 +51,6 @@ REMARKS = {  # footnotes to some columns of a row
     ("cub200", "resnet50", "Bayes Triplet (Exp)"): (("R@1", "M@1"), _ONE_QUANTITY),
     ("cars196", "densenet161", "Bayes vMF"): (("R@1", "M@1"), _ONE_QUANTITY),
     ("msls", "resnet50", "Bayes vMF"): (("ECE@1", "ECE@5", "ECE@10"), _COPIED),
-}
-ABOUT_ALL = (
-    "The paper never gives its margin; ours is 0 for the Bayesian losses and 0.2 for the triplet "
-    "losses, unless the recipe says otherwise.",
-    "ECE has bins of equal width over the range of the query variance, the definition that the "
-    "paper's tables agree with; its text describes bins of equal count.",
-)
-ABOUT = {
-    "cars196": "As in the paper, no model of this table was trained on cars: those trained on "
-    "birds (CUB-200, classes 1 to 100) are tested on cars (classes 99 to 196).",
-    "msls": "The paper tests on six cities whose positions are not in the public release, which "
-    "leaves the two validation cities to us.",
 }
 EMPTY = "\N{EN DASH}"
 SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -86,20 +84,6 @@ class SeedMean:
 
 
 @dataclass(frozen=True)
-class UncertaintyFigures:
-    """Metrics of uncertainty; None where the model or the data has none."""
-
-    auroc: SeedMean | None  # of "the top hit is wrong", by query_var
-    aurc: SeedMean | None
-    free: str  # the training-free signal with the best AUROC on these queries
-    free_auroc: SeedMean | None
-    free_aurc: SeedMean | None
-    ood: SeedMean | None  # AUROC of "the query is foreign", by pair_var
-    free_ood: SeedMean | None  # by nearest_distance
-    difficulty: SeedMean | None  # rank correlation of query_var with known corruption
-
-
-@dataclass(frozen=True)
 class ComparedRow:
     """A row of the paper's table and our result."""
 
@@ -107,8 +91,8 @@ class ComparedRow:
     recipe: str
     seeds: int
     paper: dict[str, float]  # by column
-    ours: dict[str, SeedMean]
-    uncertainty: UncertaintyFigures
+    ours: dict[str, SeedMean]  # by column of all tables
+    free: str = ""  # the training-free signal with the best AUROC on these queries
     against: PairedTest | None = None  # the first row, in R@1
     footnotes: dict[str, int] = field(default_factory=dict)  # of the paper's figures, by column
 
@@ -117,18 +101,18 @@ class ComparedRow:
 class Comparison:
     """Contents of a table."""
 
-    name: str
-    facts: tuple[str, ...]  # scale, data and command
+    plan: Plan
+    about: About  # of the first row
     rows: tuple[ComparedRow, ...]
     footnotes: tuple[str, ...]  # numbered from 1
-    notes: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the comparison as JSON values."""
-        whole = asdict(self)
-        for row in whole["rows"]:
+        rows = [asdict(row) for row in self.rows]
+        for row in rows:
             row["against"] = row["against"] and row["against"]._asdict()
-        return whole
+        facts = {"name": self.plan.name, "data": self.plan.data, "command": self.plan.command}
+        return {**facts, "queries": self.about.queries, "rows": rows, "footnotes": self.footnotes}
 
 
 def compare(plan: Plan, results: Mapping[PaperRow, Sequence[EvalResult]]) -> Comparison:
@@ -143,21 +127,20 @@ def compare(plan: Plan, results: Mapping[PaperRow, Sequence[EvalResult]]) -> Com
             footnotes.append(text)
             marks = dict.fromkeys(columns, len(footnotes))
         rankings = [result.rankings[row.ranking] for result in found]
+        free = best_free_signal(rankings)
         rows.append(
             ComparedRow(
                 row.title,
                 plan.recipe_name(row),
                 len(rankings),
                 paper_tables().get(printed, {}),
-                _figures(rankings),
-                _uncertainty(rankings),
+                figures_of(rankings, free),
+                free,
                 against(plan, row, plan.rows[0]) if rows else None,
                 marks,
             )
         )
-    about = results[plan.rows[0]][0].about
-    facts, notes = _facts(plan, about), _notes(plan, about)
-    return Comparison(plan.name, facts, tuple(rows), tuple(footnotes), notes)
+    return Comparison(plan, results[plan.rows[0]][0].about, tuple(rows), tuple(footnotes))
 
 
 def over_seeds(estimates: Sequence[Estimate | None]) -> SeedMean | None:
@@ -174,39 +157,29 @@ def over_seeds(estimates: Sequence[Estimate | None]) -> SeedMean | None:
     )
 
 
-def _figures(rankings: Sequence[Ranking]) -> dict[str, SeedMean]:
-    """Return the columns of the paper's table that are known."""
-    measures = {
-        "R": [ranking.recall for ranking in rankings],
-        "M": [ranking.mean_ap for ranking in rankings],
-        "ECE": [ranking.ece.get(ECE, {}) for ranking in rankings],
+def best_free_signal(rankings: Sequence[Ranking]) -> str:
+    """Return the training-free signal with the best mean AUROC of a wrong top hit; "" if none."""
+    means = {
+        name: fmean(ranking.signals[name]["auroc"].value for ranking in rankings)
+        for name in TRAINING_FREE
+        if all("auroc" in ranking.signals.get(name, {}) for ranking in rankings)
     }
-    figures = {}
+    return max(means, key=lambda name: means[name], default="")
+
+
+def figures_of(rankings: Sequence[Ranking], free: str) -> dict[str, SeedMean]:
+    """Return the columns of all tables that are known."""
+    figures: dict[str, SeedMean | None] = {}
     for column in COLUMNS:
-        measure, k = column.split("@")
-        figures[column] = over_seeds([by_k.get(k) for by_k in measures[measure]])
+        name = column.replace("M@", "mAP@")
+        figures[column] = over_seeds(
+            [its.retrieval.get(name) or its.ece.get(ECE, {}).get(name) for its in rankings]
+        )
+    for columns in SIGNALS.values():
+        for column, (signal, metric) in columns.items():
+            found = [its.signals.get(signal or free, {}).get(metric) for its in rankings]
+            figures[column] = over_seeds(found)
     return {column: figure for column, figure in figures.items() if figure is not None}
-
-
-def _uncertainty(rankings: Sequence[Ranking]) -> UncertaintyFigures:
-    def get(name: str, measure: str) -> SeedMean | None:
-        found = [ranking.signals.get(name) for ranking in rankings]
-        if measure == "ood":
-            return over_seeds([s.ood.auroc if s and s.ood else None for s in found])
-        return over_seeds([getattr(signal, measure) if signal else None for signal in found])
-
-    known = {name: figure for name in TRAINING_FREE if (figure := get(name, "auroc"))}
-    free = max(known, key=lambda name: known[name].value, default="")
-    return UncertaintyFigures(
-        get("query_var", "auroc"),
-        get("query_var", "aurc"),
-        free,
-        known.get(free),
-        get(free, "aurc"),
-        get("pair_var", "ood"),
-        get("nearest_distance", "ood"),
-        get("query_var", "difficulty"),
-    )
 
 
 def against(plan: Plan, row: PaperRow, other: PaperRow) -> PairedTest | None:
@@ -241,66 +214,10 @@ def _right(plan: Plan, row: PaperRow) -> dict[tuple[str, str], float] | None:
     return {query: float(np.mean([share[query] for share in shares])) for query in shares[0]}
 
 
-def _facts(plan: Plan, about: About) -> tuple[str, ...]:
-    """Return scale, data and command."""
-    trained, of_paper = plan.recipe(plan.rows[0], 0).encoder.backbone, BACKBONES[plan.backbone]
-    recipes = f"`+{plan.recipes}` recipes" if plan.recipes else "its rows' recipes"
-    scale = f"Paper scale: {trained}, {recipes}, beside the paper's {of_paper}."
-    if plan.dataset == "glyphs":
-        scale = f"Glyphs: {trained}, {recipes}; the paper has no such data."
-    elif not plan.at_paper_scale:
-        scale = (
-            f"CPU scale: {trained}, {recipes}, not the paper's backbone; its figures are those of "
-            f"{of_paper}."
-        )
-    data = f"Data: {_short(plan.data)}, {about.queries:,} test queries."
-    if plan.dataset in TRAINED_ON:
-        trained_on = _short(plan.trained_on or plan.training_dataset)
-        data = f"Models trained on {trained_on}. {data}"
-    wanted = TEST_QUERIES.get(plan.dataset)
-    if plan.dataset in TITLES and wanted is None:
-        data += " The paper does not say how many it had."
-    elif wanted not in (None, about.queries):
-        title = TITLES[plan.dataset]
-        data += f" **This is not the paper's test set**: {title} has {wanted:,}."
-    lines = [scale, data]
-    if about.foreign:
-        foreign = f"Foreign queries: {about.foreign_queries:,}, {_short(about.foreign)}."
-        if about.bars_auroc is not None:
-            foreign += (
-                f" Baseline: black bars alone separate them with AUROC {about.bars_auroc:.3f}."
-            )
-        lines.append(foreign)
-    return (*lines, f"Made by `{_short(plan.command)}`.")
-
-
-def _notes(plan: Plan, about: About) -> tuple[str, ...]:
-    """Return the notes below the table."""
-    drawn = "whole classes" if about.resampled_classes else "single queries"
-    notes = [
-        "In brackets the 95 % interval, which does not cover the randomness of training: "
-        f"{drawn} are resampled. With several seeds: means of the values and of the interval's "
-        "ends, and ± the standard deviation between seeds.",
-        "Training-free is the best by AUROC of nearest distance, distance ratios and cosine, all "
-        "of mean distances, chosen on the queries it is shown for: in its favour.",
-        "The last column compares R@1 with the first row's on the same queries (share of seeds "
-        "that are right): the difference, its interval, and p of a paired test that flips the "
-        f"signs of {drawn}.",
-    ]
-    notes += ABOUT_ALL if plan.dataset in TITLES else ()
-    notes += [ABOUT[plan.dataset]] if plan.dataset in ABOUT else []
-    if any(plan.recipe_name(row).startswith(MC_DROPOUT_HEADS) for row in plan.rows):
-        notes.append(
-            "Triplet (MC=50) has its dropout in the head, since this backbone has none between its "
-            "layers; the paper's has it in DenseNet-161."
-        )
-    return tuple(notes)
-
-
-def _short(text: str) -> str:
+def short(text: str) -> str:
     """Remove folders from every word.
 
-    >>> _short("--data cub200:/long/way/birds --set encoder.weights=/w.pt")
+    >>> short("--data cub200:/long/way/birds --set encoder.weights=/w.pt")
     '--data cub200:birds --set encoder.weights=w.pt'
     """
     return re.sub(r"[^\s:=]*/", "", text)
@@ -308,14 +225,20 @@ def _short(text: str) -> str:
 
 def to_markdown(comparison: Comparison) -> str:
     """Return facts, tables, footnotes and notes as Markdown."""
-    parts = ["\n".join(f"- {fact}" for fact in comparison.facts)]
-    for title, lines in _tables(comparison.rows).items():
-        rule = ["---"] * len(lines[0])
-        shown = (f"| {' | '.join(line)} |" for line in (lines[0], rule, *lines[1:]))
-        parts.append(f"**{title}**\n\n" + "\n".join(shown))
-    parts += [f"{_mark(n)} {text}" for n, text in enumerate(comparison.footnotes, start=1)]
-    parts.append("\n".join(f"- {note}" for note in comparison.notes))
-    return "\n\n".join(parts) + "\n"
+    plan = comparison.plan
+    recipes = map(plan.recipe_name, plan.rows)
+    return TEMPLATES.get_template("paper.md").render(
+        plan=plan,
+        about=comparison.about,
+        titles=TITLES,
+        backbone=BACKBONES[plan.backbone],
+        test_queries=TEST_QUERIES.get(plan.dataset),
+        dropout_in_head=any(name.startswith(MC_DROPOUT_HEADS) for name in recipes),
+        tables=_tables(comparison.rows),
+        footnotes=comparison.footnotes,
+        short=short,
+        mark=_mark,
+    )
 
 
 def into(document: Path, name: str, text: str) -> None:
@@ -345,13 +268,6 @@ def _tables(rows: Sequence[ComparedRow]) -> dict[str, list[list[str]]]:
     """Return tables by title, the header first; without those for which there is no data."""
     of_paper = any(row.paper for row in rows)
     retrieval = [["row", "whose", "seeds", *COLUMNS]]
-    wrong = [["row", "training-free"]]
-    wrong[0] += [
-        f"{name}, {by}" for name in ("AUROC", "AURC") for by in ("query variance", "training-free")
-    ]
-    wrong[0].append(f"R@1 less {rows[0].title}'s")
-    foreign = [["row", "AUROC, pair variance", "AUROC, nearest distance"]]
-    corruption = [["row", "rank correlation of query variance and known corruption"]]
     for row in rows:
         if row.paper:
             marks = {column: _mark(number) for column, number in row.footnotes.items()}
@@ -361,24 +277,30 @@ def _tables(rows: Sequence[ComparedRow]) -> dict[str, list[list[str]]]:
             )
             retrieval.append([row.title, "paper", EMPTY, *quoted])
         whose = "ours, not in the paper" if of_paper and not row.paper else "ours"
-        ours = (_cell(row.ours.get(column)) for column in COLUMNS)
-        retrieval.append([row.title, whose, str(row.seeds), *ours])
-        its = row.uncertainty
-        free = signal_name(its.free) if its.free else EMPTY
-        cells = map(_cell, (its.auroc, its.free_auroc, its.aurc, its.free_aurc))
-        paired = EMPTY
-        if row.against is not None:
-            (value, low, high), p = astuple(row.against.difference), row.against.p_value
-            paired = f"{value:+.3f} [{low:+.3f}, {high:+.3f}] p {p:.3f}"
-        wrong.append([row.title, free, *cells, paired])
-        foreign.append([row.title, _cell(its.ood), _cell(its.free_ood)])
-        corruption.append([row.title, _cell(its.difficulty)])
-    tables = {"Retrieval and calibration": retrieval, "Wrong top hits by uncertainty (ours)": wrong}
-    if any(row.uncertainty.ood or row.uncertainty.free_ood for row in rows):
-        tables["Foreign queries (ours)"] = foreign
-    if any(row.uncertainty.difficulty for row in rows):
-        tables["Known corruption (ours)"] = corruption
+        retrieval.append([row.title, whose, str(row.seeds), *_cells(row, COLUMNS)])
+    tables = {"Retrieval and calibration": retrieval}
+    for title, columns in SIGNALS.items():
+        lines = [[row.title, *_cells(row, columns)] for row in rows]
+        if title == WRONG:
+            header = ["row", "training-free", *columns, f"R@1 less {rows[0].title}'s"]
+            for row, line in zip(rows, lines, strict=True):
+                line.insert(1, signal_name(row.free) or EMPTY)
+                line.append(_paired(row.against))
+            tables[title] = [header, *lines]
+        elif any(column in row.ours for row in rows for column in columns):
+            tables[title] = [["row", *columns], *lines]
     return tables
+
+
+def _cells(row: ComparedRow, columns: Iterable[str]) -> list[str]:
+    return [_cell(row.ours.get(column)) for column in columns]
+
+
+def _paired(test: PairedTest | None) -> str:
+    if test is None:
+        return EMPTY
+    value, low, high = astuple(test.difference)
+    return f"{value:+.3f} [{low:+.3f}, {high:+.3f}] p {test.p_value:.3f}"
 
 
 def _cell(figure: SeedMean | None) -> str:

@@ -70,7 +70,7 @@ class Request:
     passes: int | None = None  # of Monte-Carlo dropout
     ks: tuple[int, ...] = KS
     radius: float = 25.0  # metres, for images with positions
-    ladder: int = 200  # queries that are corrupted; 0: none
+    ladder: int = 0  # queries that are corrupted
     seed: int = 0
     command: str = ""
     runtime: str = "torch"  # or onnx, onnx-int8: what an export holds

@@ -37,7 +37,8 @@ from surefind.reports.signals import COSINE, crossfit_probability, uncertainty_s
 from surefind.search.index import Index
 
 CONFIDENCE, VOTE = "confidence", "label_vote"
-FREE = ("nearest_distance", "ratio_1_10", "ratio_1_20", COSINE)  # signals without labels
+NEAREST, VARIANCE = "nearest_distance", "query_var"
+FREE = (VARIANCE, NEAREST, "ratio_1_10", "ratio_1_20", COSINE)  # signals without labels
 ALL, KNOWN, UNKNOWN = "all", "known", "unknown"  # queries, by whether the index has their class
 
 Flags = NDArray[np.bool_]
@@ -239,7 +240,7 @@ def evaluate_index(
         classes=len(classes),
         evidence=origin.evidence,
         calibrated=made_with(calibration),
-        nearest_right=float(answers[FREE[0]].right.mean()),
+        nearest_right=float(answers[NEAREST].right.mean()),
         first_right=float(np.mean(first)),
         label_accuracy=float(right.mean()) if answers[CONFIDENCE].uses_labels else None,
         verdicts={
@@ -294,6 +295,8 @@ def _answers(
         by_means=neighbours,
         learned=False,
     )
+    if bool((queries.embeddings.var != queries.embeddings.var[0]).any()):  # learned
+        signals[VARIANCE] = queries.embeddings.var.double()
     right = np.array([its.labels[0] or "" for its in found]) == own
     for name in (name for name in FREE if name in signals):
         answers[name] = Answers(signals[name].numpy(), right, uses_labels=False)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
+from itertools import product
 from math import sqrt
 from typing import Any, NamedTuple, Self
 
@@ -10,15 +11,16 @@ from torch import Tensor
 
 from surefind import metrics
 from surefind.metrics.intervals import Estimate, bootstrap_all
-from surefind.reports.result import Ood, Ranking, Signal
+from surefind.reports.result import Ranking
 from surefind.reports.signals import Signals
 
 COVERAGES = (0.8, 0.9, 0.95)
 ERROR_AT = 5  # uncertainty is correlated with the error 1 - AP@5
+RETRIEVAL = "retrieval"  # group of statistics; the others are definitions and signals
 BY_VARIANCE = ("equal_width", "equal_mass")  # definitions of the calibration error
 FOREIGN: dict[str, Callable[..., Any]] = {
-    "auroc": metrics.auroc,
-    "aupr": metrics.aupr,
+    "ood_auroc": metrics.auroc,
+    "ood_aupr": metrics.aupr,
     "fpr95": metrics.fpr_at_tpr,
 }
 RESAMPLES = 1000
@@ -73,41 +75,22 @@ class Scored(NamedTuple):
 
 def measure(scored: Scored, *, ks: Sequence[int], seed: int = 0) -> Ranking:
     """Return the metrics of one ranking with intervals over groups of queries."""
-    estimates = estimate_all(lambda part: _of_own(part, ks), scored, seed=seed)
-    foreign: Estimates = {}
+    found = estimate_all(lambda part: _of_own(part, ks), scored, seed=seed)
     if scored.foreign:
-        foreign = estimate_all(_of_foreign, scored, with_foreign=True, seed=seed)
+        found |= estimate_all(_of_foreign, scored, with_foreign=True, seed=seed)
+    by_group: dict[str, dict[str, Estimate]] = {name: {} for name in scored.signals}
+    for (group, name), estimate in found.items():
+        by_group.setdefault(group, {})[name] = estimate
     error = 1 - scored.average_precision(ERROR_AT)
-
-    def by_k(group: str) -> dict[str, Estimate]:
-        return {str(k): estimates[group, str(k)] for k in ks}
-
-    def signal(name: str, values: Tensor) -> Signal:
-        get = {what: estimate for (of, what), estimate in estimates.items() if of == name}.get
-        return Signal(
-            auroc=get("auroc"),
-            aupr=get("aupr"),
-            aurc=estimates[name, "aurc"],
-            e_aurc=estimates[name, "e_aurc"],
-            risk_at={str(share): estimates[name, f"risk {share}"] for share in COVERAGES},
-            spearman=get("spearman"),
-            kendall=metrics.kendall(values, error) if _vary(values, error) else None,
-            ece=get("ece"),
-            brier=get("brier"),
-            nll=get("nll"),
-            difficulty=get("difficulty"),
-            ood=Ood(*(foreign[name, what] for what in FOREIGN)) if foreign else None,
-        )
-
     return Ranking(
-        recall=by_k("recall"),
-        mean_ap=by_k("mean_ap"),
-        precision=by_k("precision"),
-        map_at_r=estimates.get(("map", "r")),
-        ece={definition: by_k(definition) for definition in BY_VARIANCE}
-        if "query_var" in scored.signals
-        else {},
-        signals={name: signal(name, values) for name, values in scored.signals.items()},
+        retrieval=by_group[RETRIEVAL],
+        ece={name: by_group[name] for name in BY_VARIANCE if name in by_group},
+        signals={name: by_group[name] for name in scored.signals},
+        kendall={
+            name: metrics.kendall(values, error)
+            for name, values in scored.signals.items()
+            if _vary(values, error)
+        },
     )
 
 
@@ -165,23 +148,21 @@ def share_resampled(queries: int, *groups: int) -> float:
 
 def _of_own(scored: Scored, ks: Sequence[int]) -> Statistics:
     """Return the statistics that are defined for these queries."""
-    statistics: Statistics = {}
-    for k in ks:
-        precision = scored.average_precision(k)
-        statistics["recall", str(k)] = _mean(metrics.hit_at_k(scored.hits, k))
-        statistics["mean_ap", str(k)] = _mean(precision)
-        statistics["precision", str(k)] = _mean(metrics.precision_at_k(scored.hits, k))
-        if "query_var" in scored.signals:  # the paper takes it for a confidence
-            for definition in BY_VARIANCE:
-                statistics[definition, str(k)] = weighted(
-                    metrics.expected_calibration_error,
-                    scored.signals["query_var"],
-                    precision,
-                    definition=definition,
-                )
+    ap = {k: scored.average_precision(k) for k in ks}
+    statistics: Statistics = {
+        **{(RETRIEVAL, f"R@{k}"): _mean(metrics.hit_at_k(scored.hits, k)) for k in ks},
+        **{(RETRIEVAL, f"mAP@{k}"): _mean(precision) for k, precision in ap.items()},
+        **{(RETRIEVAL, f"P@{k}"): _mean(metrics.precision_at_k(scored.hits, k)) for k in ks},
+    }
     if int(scored.n_matches.max()) <= scored.hits.shape[1]:
         at_r = metrics.average_precision_at_r(scored.hits, scored.n_matches)
-        statistics["map", "r"] = _mean(at_r)
+        statistics[RETRIEVAL, "MAP@R"] = _mean(at_r)
+    ece = metrics.expected_calibration_error
+    if "query_var" in scored.signals:  # the paper takes it for a confidence
+        var = scored.signals["query_var"]
+        for definition, (k, precision) in product(BY_VARIANCE, ap.items()):
+            error_of_k = weighted(ece, var, precision, definition=definition)
+            statistics[definition, f"ECE@{k}"] = error_of_k
     error, right = 1 - scored.average_precision(ERROR_AT), scored.hits[:, 0]
     for name, signal in scored.signals.items():
         statistics |= _of_signal(name, signal, right)
@@ -190,7 +171,6 @@ def _of_own(scored: Scored, ks: Sequence[int]) -> Statistics:
         if scored.difficulty is not None and _vary(signal, scored.difficulty):
             statistics[name, "difficulty"] = weighted(metrics.spearman, signal, scored.difficulty)
     for name, probability in scored.probability.items():
-        ece = metrics.expected_calibration_error
         statistics[name, "ece"] = weighted(
             ece, probability, right.double(), definition="probability"
         )
@@ -212,7 +192,7 @@ def _of_signal(name: str, signal: Tensor, right: Tensor) -> Statistics:
         (name, "e_aurc"): lambda weights: profile(weights).excess,
     }
     for number, share in enumerate(COVERAGES):
-        statistics[name, f"risk {share}"] = partial(
+        statistics[name, f"risk_{round(100 * share)}"] = partial(
             lambda n, weights: profile(weights).risks[n], number
         )
     if wrong.any() and right.any():

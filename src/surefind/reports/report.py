@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from math import isnan
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from matplotlib.figure import Figure
 
 from surefind.confidence.explain import guaranteed, percent
@@ -23,7 +23,7 @@ from surefind.reports.figures.curves import draw_index
 from surefind.reports.figures.style import NothingToDraw, content, main_signal, save
 from surefind.reports.index_evaluation import IndexEvaluation
 from surefind.reports.measures import share_resampled
-from surefind.reports.result import PAGE, EvalResult, QueryTable, Report, Signal
+from surefind.reports.result import PAGE, EvalResult, QueryTable, Report
 from surefind.reports.signals import is_learned, ranking_name, signal_name
 from surefind.storage import make_writable, write_whole
 
@@ -45,16 +45,17 @@ DRAWINGS: dict[str, Callable[..., Figure]] = {
 COMPARED = ("calibration", "ood", "own-and-foreign")  # called with all reports; others with one
 ON_THE_PAGE = ("risk-coverage", "calibration", "ood", "ladder")
 
-_TEMPLATES = Environment(
-    loader=FileSystemLoader(Path(__file__).parent / "html"),
-    autoescape=True,
+TEMPLATES = Environment(
+    loader=FileSystemLoader(Path(__file__).parent / "templates"),
+    autoescape=select_autoescape(disabled_extensions=("md",), default=True),
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_TEMPLATES.filters |= {
+TEMPLATES.filters |= {
     "decimal": tables.decimal,
     "percent": tables.percent,
+    "short": tables.short,
     "interval": tables.interval,
     "percent_interval": lambda value: tables.interval(value, tables.percent),
     "thousands": "{:,}".format,
@@ -169,13 +170,10 @@ def write_report(folder: Path, result: EvalResult, queries: QueryTable) -> Path:
 def render(result: EvalResult, queries: QueryTable, *, figures: Mapping[str, str]) -> str:
     """Return the page as text; `figures` are URIs by name."""
     rankings, about = result.rankings, result.about
-    shares = next(iter(rankings[RANKING].signals.values())).risk_at
-    return _TEMPLATES.get_template(PAGE).render(
+    return TEMPLATES.get_template(PAGE).render(
         about=about,
         ranking=rankings[RANKING],
         best=best_signal,
-        share=min(shares, key=float),
-        risk_title=tables.risk_title,
         retrieval=tables.retrieval_table(rankings),
         signals={
             ranking_name(name): tables.signal_tables(ranking) for name, ranking in rankings.items()
@@ -185,8 +183,7 @@ def render(result: EvalResult, queries: QueryTable, *, figures: Mapping[str, str
         ece=tables.ece_tables(rankings),
         figures=figures,
         ladder=tables.ladder_tables(result.ladder) if result.ladder else [],
-        signal=main_signal(queries, RANKING),
-        examples=_examples(result, queries),
+        **_examples(result, queries),
         exclusions=result.exclusions,
         date=about.date,
         version=about.versions.get("surefind", ""),
@@ -205,7 +202,7 @@ def write_index_report(folder: Path, found: IndexEvaluation) -> Path:
         target = f"{percent(found.guarantee.precision)} requested, not guaranteed"
     elif found.kept is not None:
         target += ": kept" if found.kept else ": not kept"
-    page = _TEMPLATES.get_template(INDEX_PAGE).render(
+    page = TEMPLATES.get_template(INDEX_PAGE).render(
         found=found,
         name=Path(found.index).resolve().name,
         target=target,
@@ -222,25 +219,22 @@ def write_index_report(folder: Path, found: IndexEvaluation) -> Path:
 
 
 def best_signal(
-    signals: Mapping[str, Signal], measure: str, *, learned: bool | None = None
+    signals: Mapping[str, Mapping[str, Estimate]], metric: str, *, learned: bool | None = None
 ) -> tuple[str, Estimate] | None:
     """Return the best of the learned or the training-free signals, or of all; None without any."""
     found = [
-        (name, value)
-        for name, signal in signals.items()
-        if isinstance(value := tables.signal_values(signal)[measure], Estimate)
-        and not isnan(value.value)
-        and learned in (None, is_learned(name))
+        (name, its[metric])
+        for name, its in signals.items()
+        if metric in its and not isnan(its[metric].value) and learned in (None, is_learned(name))
     ]
-    sign = -1 if measure == "AURC" or measure.startswith("risk") else 1
+    sign = -1 if tables.METRICS[metric].best is min else 1
     return max(found, key=lambda winner: sign * winner[1].value, default=None)
 
 
-def _examples(result: EvalResult, queries: QueryTable) -> dict[str, list[dict[str, Any]]]:
-    """Return groups of example queries with their hits, chosen by uncertainty."""
+def _examples(result: EvalResult, queries: QueryTable) -> dict[str, Any]:
+    """Return for the page: rows of example queries by kind, and functions of their values."""
     root, signal = Path(result.about.root), main_signal(queries, RANKING)
-    own, hits = ~queries["foreign"], min(HITS, queries.hits(RANKING).shape[1])
-    labels = dict(zip(queries["path"][own].tolist(), queries["label"][own].tolist(), strict=True))
+    own = ~queries["foreign"]
 
     @cache
     def picture(path: str) -> dict[str, Any]:
@@ -255,36 +249,19 @@ def _examples(result: EvalResult, queries: QueryTable) -> dict[str, list[dict[st
         uri = _data_uri("image/jpeg", file.getvalue())
         return {"uri": uri, "width": image.width, "height": image.height}
 
-    def value(column: str, row: int) -> Any:
-        return queries[f"{RANKING}.{column}"][row]
-
-    def hit(row: int, rank: int) -> dict[str, Any]:
-        path = str(value(f"hit_{rank}", row))
-        return {
-            "picture": picture(path),
-            "path": path,
-            "label": labels.get(path) or PurePosixPath(path).name,
-            "distance": tables.short(value(f"distance_{rank}", row)),
-            "match": bool(value(f"match_{rank}", row)),
-        }
-
-    def entry(row: int) -> dict[str, Any]:
-        path, probability = str(queries["path"][row]), f"probability.{signal}"
-        fitted = f"{RANKING}.{probability}" in queries
-        return {
-            "picture": picture(path),
-            "path": path,
-            "label": str(queries["label"][row]),
-            "uncertainty": tables.short(value(f"signal.{signal}", row)),
-            "probability": tables.percent(value(probability, row)) if fitted else "",
-            "hits": [hit(row, rank) for rank in range(1, hits + 1)],
-        }
-
-    chosen: dict[str, list[dict[str, Any]]] = {}
-    for kind, (_, options) in examples.SELECTIONS.items():
-        rows = examples.by_uncertainty(queries, signal, ranking=RANKING, **options)[:ROWS]
-        chosen[kind] = [entry(row) for row in rows.tolist()]
-    return chosen
+    return {
+        "examples": {
+            kind: examples.by_uncertainty(queries, signal, ranking=RANKING, **options)[:ROWS]
+            for kind, (_, options) in examples.SELECTIONS.items()
+        },
+        "signal": signal,
+        "hits": min(HITS, queries.hits(RANKING).shape[1]),
+        "queries": queries,
+        "labels": dict(zip(queries["path"][own], queries["label"][own], strict=True)),
+        "has_probability": f"{RANKING}.probability.{signal}" in queries,
+        "value": lambda column, row: queries[f"{RANKING}.{column}"][row],
+        "picture_of": picture,
+    }
 
 
 def _data_uri(kind: str, data: bytes) -> str:

@@ -6,7 +6,7 @@ Finished work is not done again.
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -256,7 +256,6 @@ def reproduce(
             plan.data,
             foreign=plan.foreign,
             passes=row.passes,
-            ladder=0,
             title=f"{plan.recipe_name(row)}, seed {seed}",
         )
         result = finished_evaluation(request, folder)
@@ -280,27 +279,33 @@ def claim(plan: Plan) -> None:
     """Record table and data in the output folder; refuse the folder of another table."""
     make_writable(plan.results_folder)
     table = replace(plan, dataset=plan.training_dataset, train_data=None).name
-    folder, now = plan.output, {"table": table, "data": plan.trained_on}
-    if plan.trained_on is not None and not (folder / PLAN).is_file():
-        make_writable(folder)
-        write_whole(folder / PLAN, (json.dumps(now) + "\n").encode())
-    then = claimed(folder)
-    for key, value in now.items():
-        if key in then and value is not None and then[key] != value:
+    known = {} if plan.trained_on is None else {"data": plan.trained_on}
+    claim_folder(plan.output / PLAN, {"table": table, **known}, record=bool(known))
+
+
+def claim_folder(file: Path, settings: Mapping[str, Any], *, record: bool = True) -> None:
+    """Record the settings that a folder is made with; raise InvalidFile if it has others."""
+    if record and not file.is_file():
+        make_writable(file.parent)
+        write_whole(file, (json.dumps(settings, indent=1) + "\n").encode())
+    then = claimed(file)
+    for key, value in settings.items():
+        if key in then and then[key] != value:
             raise InvalidFile(
-                f"{folder} was made with {key} {then[key]}, not {value}",
+                f"{file.parent} was made with {key} {then[key]}, not {value}",
                 fix=f"use the same {key}, or another folder",
             )
 
 
-def claimed(folder: Path) -> dict[str, str]:
-    """Return the table and data recorded in an output folder; empty if there is no record."""
-    path = folder / PLAN
+def claimed(file: Path) -> dict[str, Any]:
+    """Return the settings that a folder was made with; empty if there is no record."""
     try:
-        found = json.loads(path.read_text()) if path.is_file() else {}
-    except (OSError, ValueError) as error:
-        raise InvalidFile(f"cannot use {path}: {error}", fix="choose another folder") from error
-    return found if isinstance(found, dict) else {}
+        found = json.loads(file.read_text()) if file.is_file() else {}
+        if not isinstance(found, dict):
+            raise TypeError("it is no JSON object")
+    except (OSError, ValueError, TypeError) as error:
+        raise InvalidFile(f"cannot read {file}: {error}", fix="choose another folder") from error
+    return found
 
 
 def check_models(plan: Plan) -> None:

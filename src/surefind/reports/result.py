@@ -18,7 +18,7 @@ from surefind.storage import write_whole
 
 PAGE = "report.html"
 SHOWN = 10  # neighbours in the table
-FORMAT = 2  # since then: intervals over classes; free signals of mean distances, d1/d20, cosine
+FORMAT = 3  # since then: metrics by name
 
 
 @dataclass(frozen=True)
@@ -35,45 +35,28 @@ class Exclusion:
 
 
 @dataclass(frozen=True)
-class Ood:
-    """Metrics of a signal that separates foreign queries from in-catalogue ones."""
+class Ranking:
+    """Metrics of one ranking: by the distance of means, or by the expected distance.
 
-    auroc: Estimate
-    aupr: Estimate
-    fpr95: Estimate  # share of own queries flagged when 95 % of the foreign ones are
+    Metrics that are not defined, as AUROC if every top hit is right, are left out.
 
-
-@dataclass(frozen=True)
-class Signal:
-    """Metrics of an uncertainty signal (higher is less sure) that detects wrong top hits.
-
-    None: not defined, as when every top hit is right, or the signal is constant.
+    Attributes:
+        retrieval: R@k, mAP@k and P@k for every k; MAP@R if enough neighbours were fetched.
+        ece: Calibration error of the query variance: ECE@k, by definition.
+        signals: By uncertainty signal (higher is less sure). Detection of a wrong top hit: auroc,
+            aupr, aurc, e_aurc (AURC above the best possible order), risk_80 (error rate when the
+            surest 80 % are answered); spearman, with the error 1 - AP@5; difficulty, with how
+            corrupted an image is known to be. Of the cross-fitted probability: ece, brier, nll.
+            Detection of foreign queries: ood_auroc, ood_aupr, fpr95 (share of own queries flagged
+            when 95 % of the foreign ones are).
+        kendall: By signal, rank correlation with the error; without an interval, which would cost
+            more than the search.
     """
 
-    auroc: Estimate | None  # of "the top hit is wrong"
-    aupr: Estimate | None
-    aurc: Estimate  # area under the risk-coverage curve
-    e_aurc: Estimate  # above the best possible order
-    risk_at: dict[str, Estimate]  # "0.8": error rate when the surest 80 % are answered
-    spearman: Estimate | None  # with the error 1 - AP@k
-    kendall: float | None  # no interval: it would cost more than the search
-    ece: Estimate | None = None  # of the cross-fitted probability, definition `probability`
-    brier: Estimate | None = None
-    nll: Estimate | None = None
-    ood: Ood | None = None
-    difficulty: Estimate | None = None  # Spearman with how corrupted an image is known to be
-
-
-@dataclass(frozen=True)
-class Ranking:
-    """Metrics of one ranking: by the distance of means, or by the expected distance."""
-
-    recall: dict[str, Estimate]  # by k, "1"
-    mean_ap: dict[str, Estimate]
-    precision: dict[str, Estimate]
-    map_at_r: Estimate | None  # None: some query has more matches than neighbours were fetched
-    ece: dict[str, dict[str, Estimate]]  # by definition and k, of the query variance; may be empty
-    signals: dict[str, Signal]
+    retrieval: dict[str, Estimate]
+    ece: dict[str, dict[str, Estimate]]
+    signals: dict[str, dict[str, Estimate]]
+    kendall: dict[str, float]
 
 
 @dataclass(frozen=True)

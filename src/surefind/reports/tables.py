@@ -1,6 +1,7 @@
 """Tables of metrics for the report page, the terminal and the model card."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 from math import isfinite, isnan, nan
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,15 +10,14 @@ from surefind.encoders.model_card import TASK, Measured, markdown
 from surefind.errors import InvalidFile
 from surefind.metrics.intervals import Estimate
 from surefind.reports.index_evaluation import ALL, KNOWN, UNKNOWN, IndexEvaluation
-from surefind.reports.result import EvalResult, Ladder, Ranking, Signal
+from surefind.reports.result import EvalResult, Ladder, Ranking
 from surefind.reports.signals import TRAINING_FREE, is_learned, ranking_name, signal_name
 from surefind.text import printable
 
 MISSING = "\N{EN DASH}"
-LOWER_IS_BETTER = ("AURC", "E-AURC", "ECE", "Brier", "NLL")
 
 Value = Estimate | float | None
-Values = dict[str, Value]  # by the title of their column
+Row = Mapping[str, Any]  # a Value by the key of its column
 Show = Callable[[float], str]
 
 
@@ -68,7 +68,7 @@ class MetricColumn(NamedTuple):
 
 
 class MetricTable(NamedTuple):
-    """Rows are name, group, and cells of text, interval and whether it is the best of a column."""
+    """Rows are name, group, and cells: text, interval, half its width, and if it is the best."""
 
     caption: str
     first: str  # title of the column of names
@@ -79,17 +79,21 @@ class MetricTable(NamedTuple):
 def fill(
     caption: str,
     first: str,
-    columns: Sequence[MetricColumn],
-    rows: Mapping[str, Values],
+    columns: Mapping[str, MetricColumn],
+    rows: Mapping[str, Row],
     groups: Mapping[str, str] | None = None,
 ) -> MetricTable:
-    """Return a table without its empty columns."""
-    kept = [c for c in columns if any(row.get(c.title) is not None for row in rows.values())]
+    """Return a table without its empty columns; values are by the keys of `columns`."""
+    kept = {
+        key: column
+        for key, column in columns.items()
+        if any(row.get(key) is not None for row in rows.values())
+    }
     made: list[dict[str, Any]] = [
         {"name": name, "group": (groups or {}).get(name, ""), "cells": []} for name in rows
     ]
-    for column in kept:
-        values = [row.get(column.title) for row in rows.values()]
+    for key, column in kept.items():
+        values = [row.get(key) for row in rows.values()]
         numbers = [
             nan if value is None else value.value if isinstance(value, Estimate) else value
             for value in values
@@ -98,75 +102,60 @@ def fill(
         best = column.best(known) if column.best and len(known) > 1 else None
         for row, value, number in zip(made, values, numbers, strict=True):
             ends = interval(value, column.show)
-            cell = {"text": column.show(number), "interval": ends, "best": number == best}
-            row["cells"].append(cell)
-    return MetricTable(caption, first, kept, made)
+            half = ""
+            if ends and isinstance(value, Estimate):
+                half = f"±{column.show(max(value.high - number, number - value.low))}"
+            cell = {"text": column.show(number), "best": number == best}
+            row["cells"].append(cell | {"interval": ends, "half": half})
+    return MetricTable(caption, first, list(kept.values()), made)
 
 
-def retrieval_values(ranking: Ranking) -> Values:
-    return {
-        **{f"R@{k}": value for k, value in ranking.recall.items()},
-        **{f"mAP@{k}": value for k, value in ranking.mean_ap.items()},
-        **{f"P@{k}": value for k, value in ranking.precision.items()},
-        "MAP@R": ranking.map_at_r,
-    }
-
-
-def signal_values(signal: Signal) -> Values:
-    ood = signal.ood
-    return {
-        "AUROC": signal.auroc,
-        "AUPR": signal.aupr,
-        "AURC": signal.aurc,
-        "E-AURC": signal.e_aurc,
-        **{risk_title(share): value for share, value in signal.risk_at.items()},
-        "Spearman": signal.spearman,
-        "Kendall": signal.kendall,
-        "rank correlation": signal.difficulty,
-        "ECE": signal.ece,
-        "Brier": signal.brier,
-        "NLL": signal.nll,
-        "OOD AUROC": ood.auroc if ood else None,
-        "OOD AUPR": ood.aupr if ood else None,
-        "FPR95, %": ood.fpr95 if ood else None,
-    }
-
-
-def risk_title(share: str) -> str:
-    return f"risk at {100 * float(share):g}\N{NO-BREAK SPACE}%"
+KINDS = {  # tables of signals: columns by the names of metrics
+    "Detection of wrong top hits": {
+        "auroc": MetricColumn("AUROC", decimal, max),
+        "aupr": MetricColumn("AUPR", decimal, max),
+        "aurc": MetricColumn("AURC", decimal, min),
+        "e_aurc": MetricColumn("E-AURC", decimal, min),
+        **{
+            f"risk_{share}": MetricColumn(f"risk at {share}\N{NO-BREAK SPACE}%", percent, min)
+            for share in (80, 90, 95)
+        },
+        "spearman": MetricColumn("Spearman", decimal, max),
+        "kendall": MetricColumn("Kendall", decimal, max),
+    },
+    "Calibration of the cross-fitted probability that the top hit is right": {
+        "ece": MetricColumn("ECE", decimal, min),
+        "brier": MetricColumn("Brier", decimal, min),
+        "nll": MetricColumn("NLL", decimal, min),
+    },
+    "Detection of foreign queries": {
+        "ood_auroc": MetricColumn("OOD AUROC", decimal, max),
+        "ood_aupr": MetricColumn("OOD AUPR", decimal, max),
+        "fpr95": MetricColumn("FPR95, %", percent, min),
+    },
+    "Correlation with the known corruption of each image": {
+        "difficulty": MetricColumn("rank correlation", decimal, max),
+    },
+}
+METRICS = {name: column for columns in KINDS.values() for name, column in columns.items()}
 
 
 def retrieval_table(rankings: Mapping[str, Ranking]) -> MetricTable:
-    rows = {ranking_name(name): retrieval_values(ranking) for name, ranking in rankings.items()}
+    rows = {ranking_name(name): ranking.retrieval for name, ranking in rankings.items()}
     caption = "Retrieval by ranking, in %, with 95 % intervals"
-    columns = [MetricColumn(title, percent, max) for title in next(iter(rows.values()))]
+    columns = {title: MetricColumn(title, percent, max) for row in rows.values() for title in row}
     return fill(caption, "ranked by", columns, rows)
 
 
 def signal_tables(ranking: Ranking) -> list[MetricTable]:
     """Return a table per kind of metric; those without data are left out."""
-    signals = dict(sorted(ranking.signals.items(), key=lambda item: not is_learned(item[0])))
-    rows = {signal_name(name): signal_values(signal) for name, signal in signals.items()}
-    groups = {signal_name(n): "learned" if is_learned(n) else "training-free" for n in signals}
-    risks = dict.fromkeys(share for signal in signals.values() for share in signal.risk_at)
-    wrong = ("AUROC", "AUPR", "AURC", "E-AURC", *map(risk_title, risks), "Spearman", "Kendall")
-    probability = "Calibration of the cross-fitted probability that the top hit is right"
-    kinds = {
-        "Detection of wrong top hits": wrong,
-        probability: ("ECE", "Brier", "NLL"),
-        "Detection of foreign queries": ("OOD AUROC", "OOD AUPR", "FPR95, %"),
-        "Correlation with the known corruption of each image": ("rank correlation",),
+    signals = sorted(ranking.signals, key=lambda name: not is_learned(name))
+    rows = {
+        signal_name(name): {**ranking.signals[name], "kendall": ranking.kendall.get(name)}
+        for name in signals
     }
-
-    def column(title: str) -> MetricColumn:
-        is_rate = title.startswith("risk") or title.endswith("%")
-        best = min if is_rate or title in LOWER_IS_BETTER else max
-        return MetricColumn(title, percent if is_rate else decimal, best)
-
-    tables = [
-        fill(caption, "signal", [column(title) for title in titles], rows, groups)
-        for caption, titles in kinds.items()
-    ]
+    groups = {signal_name(n): "learned" if is_learned(n) else "training-free" for n in signals}
+    tables = [fill(caption, "signal", columns, rows, groups) for caption, columns in KINDS.items()]
     return [table for table in tables if table.columns]
 
 
@@ -174,66 +163,51 @@ def ece_tables(rankings: Mapping[str, Ranking]) -> list[MetricTable]:
     """Return the calibration error of the query variance by definition; empty without variance."""
     tables = []
     for name, ranking in rankings.items():
-        rows: dict[str, Values] = {
-            definition: {f"ECE@{k}": value for k, value in by_k.items()}
-            for definition, by_k in ranking.ece.items()
-        }
-        of_query = ranking.signals.get("query_var")
-        if rows and of_query and of_query.ece:
-            rows.setdefault("probability", {"ECE@1": of_query.ece})
+        rows: dict[str, Row] = {**ranking.ece}
+        if rows and "ece" in ranking.signals["query_var"]:
+            rows["probability"] = {"ECE@1": ranking.signals["query_var"]["ece"]}
         caption = f"Calibration error of the query variance, ranked by {ranking_name(name)}"
-        titles = dict.fromkeys(title for row in rows.values() for title in row)
-        tables.append(fill(caption, "definition", [MetricColumn(title) for title in titles], rows))
+        columns = {title: MetricColumn(title) for row in rows.values() for title in row}
+        tables.append(fill(caption, "definition", columns, rows))
     return [table for table in tables if table.rows]
 
 
 def ladder_tables(ladder: Ladder) -> list[MetricTable]:
     """Return rank correlations of uncertainty and corruption, and every level of the ladder."""
 
-    def named(by_signal: Mapping[str, float]) -> Values:
+    def named(by_signal: Mapping[str, float]) -> dict[str, float]:
         return {signal_name(name): value for name, value in by_signal.items()}
 
-    names = list(named(ladder.rungs[0].signals))
+    names = {name: MetricColumn(name) for name in named(ladder.rungs[0].signals)}
     order = {kind: named(by_signal) for kind, by_signal in ladder.spearman.items()}
     steps = {
         f"{rung.kind} {rung.level}": {"R@1, %": rung.recall, **named(rung.signals)}
         for rung in ladder.rungs
     }
-    caption = "Rank correlation of uncertainty with the level of corruption, mean of"
-    medians = [MetricColumn("R@1, %", percent), *(MetricColumn(name, short) for name in names)]
+    medians = {"R@1, %": MetricColumn("R@1, %", percent)}
+    medians |= {name: MetricColumn(name, short) for name in names}
+    correlation = "Rank correlation of uncertainty with the level of corruption, mean of"
+    medians_of = "R@1 and the median of each uncertainty at every level"
     return [
-        fill(
-            f"{caption} {ladder.queries:,} queries",
-            "corruption",
-            [MetricColumn(name) for name in names],
-            order,
-        ),
-        fill(
-            "R@1 and the median of each uncertainty at every level",
-            "corruption, level",
-            medians,
-            steps,
-        ),
+        fill(f"{correlation} {ladder.queries:,} queries", "corruption", names, order),
+        fill(medians_of, "corruption, level", medians, steps),
     ]
 
 
 def verdict_table(evaluation: IndexEvaluation) -> MetricTable:
     """Return the verdicts of queries whose class the index has, and of the others."""
-    rows: dict[str, Values] = {}
     names = {KNOWN: "in the index", UNKNOWN: "not in the index", ALL: "all"}
-    for which, name in names.items():
-        counts = evaluation.verdicts[which]
-        if counts.queries:
-            rows[name] = {
-                "queries": counts.queries,
-                **{its: getattr(counts, its) for its in ("match", "unsure", "no_match")},
-                "right matches": counts.right,
-                "precision, %": counts.precision,
-            }
+    rows = {
+        name: asdict(evaluation.verdicts[which])
+        for which, name in names.items()
+        if evaluation.verdicts[which].queries
+    }
     number = "{:,.0f}".format
-    titles = ("queries", "match", "unsure", "no_match", "right matches")
-    columns = [MetricColumn(title, number) for title in titles]
-    columns.append(MetricColumn("precision, %", percent))
+    columns = {
+        **{name: MetricColumn(name, number) for name in ("queries", "match", "unsure", "no_match")},
+        "right": MetricColumn("right matches", number),
+        "precision": MetricColumn("precision, %", percent),
+    }
     caption = f"Guaranteed precision: {percent(evaluation.guarantee.precision)} %"
     if not evaluation.guaranteed:
         caption = f"Requested precision: {percent(evaluation.guarantee.precision)} %, no guarantee"
@@ -242,28 +216,22 @@ def verdict_table(evaluation: IndexEvaluation) -> MetricTable:
 
 def index_signal_table(evaluation: IndexEvaluation) -> MetricTable:
     """Return how well each signal of an index detects wrong answers."""
-    answered = f"answered at {100 * evaluation.guarantee.precision:g} %"
-    rows: dict[str, Values] = {}
-    groups = {}
-    for name, signal in evaluation.signals.items():
-        title = signal_name(name)
-        groups[title] = "with labels of the index" if signal.uses_labels else "without labels"
-        rows[title] = {
-            "right, %": signal.accuracy,
-            "AUROC": signal.auroc,
-            "AURC": signal.aurc,
-            "ECE": signal.ece,
-            "ECE if perfect": signal.floor,
-            answered: signal.answered,
-        }
-    columns = (
-        MetricColumn("right, %", percent, max),
-        MetricColumn("AUROC", decimal, max),
-        MetricColumn("AURC", decimal, min),
-        MetricColumn("ECE", decimal, min),
-        MetricColumn("ECE if perfect"),
-        MetricColumn(answered, lambda share: f"{percent(share)} %", max),
-    )
+    signals = sorted(evaluation.signals.items(), key=lambda signal: not signal[1].uses_labels)
+    rows = {signal_name(name): {**vars(signal)} for name, signal in signals}
+    groups = {
+        signal_name(name): "with labels" if signal.uses_labels else "without labels"
+        for name, signal in signals
+    }
+    columns = {
+        "accuracy": MetricColumn("right, %", percent, max),
+        **{name: METRICS[name] for name in ("auroc", "aurc", "ece")},
+        "floor": MetricColumn("ECE if perfect"),
+        "answered": MetricColumn(
+            f"answered at {100 * evaluation.guarantee.precision:g} %",
+            lambda share: f"{percent(share)} %",
+            max,
+        ),
+    }
     return fill("Detection of wrong answers", "signal", columns, rows, groups)
 
 
@@ -288,21 +256,21 @@ def read_measured(report: Path, *, fingerprint: str) -> Measured:
         by = ranking_name(name)
         kind = by.replace(" ", "_")
         found += [
-            (f"R@{k}, by {by}", f"recall_at_{k}_by_{kind}", ranking.recall[str(k)])
+            (f"R@{k}, by {by}", f"recall_at_{k}_by_{kind}", ranking.retrieval[f"R@{k}"])
             for k in about.ks
         ]
-        if ranking.map_at_r is not None:
-            found.append((f"MAP@R, by {by}", f"map_at_r_by_{kind}", ranking.map_at_r))
-    wrong = {name: signal.auroc for name, signal in signals.items() if signal.auroc is not None}
+        if "MAP@R" in ranking.retrieval:
+            found.append((f"MAP@R, by {by}", f"map_at_r_by_{kind}", ranking.retrieval["MAP@R"]))
+    wrong = {name: signal["auroc"] for name, signal in signals.items() if "auroc" in signal}
     free = [name for name in TRAINING_FREE if name in wrong]
     best = max(free, key=lambda name: wrong[name].value, default="query_var")  # in its favour
     for name in dict.fromkeys(("query_var", best)):
         if name in wrong:
             title = f"AUROC of wrong top hits, by {signal_name(name)}"
             found.append((title, f"auroc_error_{name}", wrong[name]))
-    if "query_var" in signals and (ood := signals["query_var"].ood) is not None:
+    if ood := signals.get("query_var", {}).get("ood_auroc"):
         title = f"AUROC of foreign queries, by {signal_name('query_var')}"
-        found.append((title, "auroc_foreign_query_var", ood.auroc))
+        found.append((title, "auroc_foreign_query_var", ood))
     matches = f"{about.classes:,} classes" if about.classes else "matches by position"
     resampled = "classes" if about.resampled_classes else "queries"
     lines = (

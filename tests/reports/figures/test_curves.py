@@ -8,6 +8,7 @@ import pytest
 from calibrations import GUARANTEE, make_calibration
 from matplotlib.axes import Axes
 
+from surefind.metrics.intervals import Estimate
 from surefind.reports.figures.curves import (
     draw_calibration,
     draw_confidence,
@@ -129,9 +130,7 @@ def test_several_reports_share_panels_and_keep_their_own_curves(evaluation, with
 def test_the_right_panel_takes_the_best_signal(evaluation):
     result, queries = evaluation
     ranking = result.rankings["means"]
-    better = replace(
-        ranking.signals["ratio_1_2"], auroc=replace(ranking.signals["ratio_1_2"].auroc, value=0.99)
-    )
+    better = ranking.signals["ratio_1_2"] | {"auroc": Estimate(0.99, 0.98, 1)}
     signals = ranking.signals | {"ratio_1_2": better}
     result = replace(result, rankings={"means": replace(ranking, signals=signals)})
     _, right = draw_calibration([Report("Bayes", result, queries)]).axes

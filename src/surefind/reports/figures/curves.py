@@ -1,16 +1,14 @@
 """Figures of an evaluation, a calibration and a training run."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, cycle
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.stats import binomtest  # type: ignore[import-untyped]
-from torch import Tensor
 
 from surefind.confidence.calibration import Calibration
 from surefind.confidence.guarantee import PrecisionGuarantee
@@ -23,7 +21,7 @@ from surefind.metrics import (
     risk_coverage,
 )
 from surefind.reports.figures import style
-from surefind.reports.index_evaluation import ALL, IndexEvaluation
+from surefind.reports.index_evaluation import ALL, Answers, IndexEvaluation
 from surefind.reports.result import SHOWN, EvalResult, QueryTable, Report
 from surefind.reports.signals import ranking_name, signal_name
 from surefind.training.run_folder import StepInfo
@@ -38,25 +36,14 @@ GUARANTEE_ENDS = "guarantee ends"
 MOST_INSIDE = 3  # curves whose legend fits into a panel
 
 
-class _Said(NamedTuple):
-    """A signal of an index: how sure it is of its answers, and whether they are right; (Q,)."""
-
-    sure: Tensor
-    right: Tensor
-    probability: Tensor | None = None
-
-
 def draw_calibration(reports: Sequence[Report], *, ranking: str = "means") -> Figure:
     """Plot mAP by rank of the uncertainty, and correct top hits by their probability.
 
     Every report is one curve in each of the two panels.
     """
     figure, ((left, right),) = style.panels(1, 2, height=4.5 + 0.19 * len(reports))
-    looks = zip(*map(cycle, (style.SERIES, style.DASHES, style.MARKERS)), strict=False)
-    for (label, result, queries), (colour, dash, marker) in zip(reports, looks, strict=False):
-        own, measured = queries.own(), result.rankings[ranking]
-        look: dict[str, Any] = {"color": colour, "linestyle": dash, "marker": marker}
-        look |= {"markersize": 4, "clip_on": False}
+    for number, (label, result, queries) in enumerate(reports):
+        own, measured, look = queries.own(), result.rankings[ranking], style.curve_look(number)
         signal = style.main_signal(own, ranking)
         uncertainty = torch.from_numpy(own.signals(ranking)[signal])
         hits, matches = torch.from_numpy(own.hits(ranking)), torch.from_numpy(own["n_matches"])
@@ -64,8 +51,8 @@ def draw_calibration(reports: Sequence[Report], *, ranking: str = "means") -> Fi
         bins = [reliability_bins(uncertainty, ap, definition="equal_mass") for ap in precision]
         low, high = torch.stack([each.outcome for each in bins]).aminmax(dim=0)
         rank = bins[0].confidence
-        left.fill_between(rank, low, high, color=colour, alpha=0.15, linewidth=0)
-        error = measured.ece.get("equal_mass", {}).get(str(_K))
+        left.fill_between(rank, low, high, color=look["color"], alpha=0.15, linewidth=0)
+        error = measured.ece.get("equal_mass", {}).get(f"ECE@{_K}")
         if error is None:
             ece = expected_calibration_error
             value = f"{float(ece(uncertainty, precision[_K - 1], definition='equal_mass')):.3f}"
@@ -74,9 +61,9 @@ def draw_calibration(reports: Sequence[Report], *, ranking: str = "means") -> Fi
         start = f"{label}, " if len(reports) > 1 else ""
         name = f"{start}{signal_name(signal)} {value}"
         left.plot(rank, bins[_K - 1].outcome, label=name, **look)
-        aurocs = {name: each.auroc.value for name, each in measured.signals.items() if each.auroc}
+        aurocs = {n: its["auroc"].value for n, its in measured.signals.items() if "auroc" in its}
         best = max(aurocs, key=lambda name: aurocs[name], default=signal)
-        error = measured.signals[best].ece
+        error = measured.signals[best].get("ece")
         if error is not None:
             probability = torch.from_numpy(own[f"{ranking}.probability.{best}"])
             correct = torch.from_numpy(own[f"{ranking}.match_1"]).double()
@@ -97,24 +84,18 @@ def draw_calibration(reports: Sequence[Report], *, ranking: str = "means") -> Fi
     return figure
 
 
-def draw_risk_coverage(
-    result: EvalResult, queries: QueryTable, *, ranking: str = "means"
-) -> Figure:
+def draw_risk_coverage(_: EvalResult, queries: QueryTable, *, ranking: str = "means") -> Figure:
     """One curve per signal, between the best possible order (oracle) and a random one."""
     own = queries.own()
-    signals, right = own.signals(ranking), torch.from_numpy(own[f"{ranking}.match_1"])
-    error = 1 - float(right.double().mean())
+    signals, right = own.signals(ranking), own[f"{ranking}.match_1"]
+    error = 1 - float(right.mean())
     figure, ((axis,),) = style.panels(1, 1, height=4.2)
     top = error
     for name, colours in style.signal_styles(signals).items():
-        curve = risk_coverage(torch.from_numpy(-signals[name]), right)
-        area = result.rankings[ranking].signals[name].aurc
-        label = f"{signal_name(name)}\nAURC {area.value:.3f}"
-        axis.plot(curve.coverage, curve.risk, label=label, **colours)
-        top = max(top, float(curve.risk[curve.coverage >= style.NOISE].max()))
-    best = risk_coverage(right.double(), right)
-    label = f"oracle\nAURC {best.area:.3f}"
-    axis.plot(best.coverage, best.risk, color=style.INK, linewidth=0.8, label=label)
+        answers = Answers(signals[name], right, uses_labels=False)
+        top = max(top, _draw_risk(axis, answers, f"{signal_name(name)}\nAURC {{:.3f}}", colours))
+    oracle = Answers(-right.astype(float), right, uses_labels=False)
+    _draw_risk(axis, oracle, "oracle\nAURC {:.3f}", {"color": style.INK, "linewidth": 0.8})
     axis.axhline(
         error, color=style.GREY, linestyle=":", linewidth=1, label=f"random\nAURC {error:.3f}"
     )
@@ -186,8 +167,8 @@ def _draw_histograms(axis: Axes, report: Report, signal: str, *, ranking: str, t
             hatch=hatch,
             label=name,
         )
-    found = result.rankings[ranking].signals[signal].ood
-    style.caption(axis, title + (f"\nAUROC {style.interval(found.auroc)}" if found else ""))
+    found = result.rankings[ranking].signals[signal].get("ood_auroc")
+    style.caption(axis, title + (f"\nAUROC {style.interval(found)}" if found else ""))
 
 
 def draw_ladder(result: EvalResult, queries: QueryTable, *, ranking: str = "means") -> Figure:
@@ -233,115 +214,100 @@ def draw_ladder(result: EvalResult, queries: QueryTable, *, ranking: str = "mean
 def draw_confidence(calibration: Calibration) -> Figure:
     """Plot reliability and risk-coverage of first hits, cross-fitted by class."""
     curve, origin = calibration.curve, calibration.origin
-    said = {}
+    answers = {}
     for name, values, right in (
         (FUSED, curve.confidence, curve.right),
         (BASELINE, curve.baseline, curve.baseline_right),
     ):
-        sure = torch.tensor(values, dtype=torch.float64)
-        said[name] = _Said(sure, torch.tensor(right), sure)
+        sure = np.array(values)
+        answers[name] = Answers(-sure, np.array(right), uses_labels=False, probability=sure)
     title = (
         f"{origin.queries:,} queries of {origin.classes:,} classes, {origin.created[:10]}; "
         "cross-fitted by class"
     )
-    return _draw_confidence(said, calibration.guarantee, title=title)
+    return _draw_answers(answers, calibration.guarantee, title=title)
 
 
 def draw_index(evaluation: IndexEvaluation) -> Figure:
     """Plot reliability and risk-coverage of an index beside other signals."""
-    said = {
-        signal_name(name): _Said(
-            torch.from_numpy(-its.uncertainty),
-            torch.from_numpy(its.right),
-            None if its.probability is None else torch.from_numpy(its.probability),
-        )
-        for name, its in evaluation.answers.items()
-    }
+    answers = {signal_name(name): its for name, its in evaluation.answers.items()}
     every = evaluation.verdicts[ALL]
     guarantee = evaluation.guarantee
     if not evaluation.guaranteed:
         guarantee = replace(guarantee, threshold=None)
     elif every.match:
-        share = every.match / every.queries
         guarantee = replace(
             guarantee,
             threshold=evaluation.threshold,
-            coverage=share,
+            coverage=every.match / every.queries,
             selected=every.match,
             right=every.right,
         )
     title = f"{evaluation.queries:,} queries of {evaluation.classes:,} classes"
-    return _draw_confidence(said, guarantee, title=title, mark="verdict match ends")
+    return _draw_answers(answers, guarantee, title=title, mark="verdict match ends")
 
 
-def _draw_confidence(
-    said: dict[str, _Said], guarantee: PrecisionGuarantee, *, title: str, mark: str = GUARANTEE_ENDS
+def _draw_answers(
+    answers: Mapping[str, Answers],
+    guarantee: PrecisionGuarantee,
+    *,
+    title: str,
+    mark: str = GUARANTEE_ENDS,
 ) -> Figure:
-    many = len(said) > MOST_INSIDE
+    """Plot reliability, and risk over coverage with the end of the guarantee."""
+    many = len(answers) > MOST_INSIDE
     figure, ((left, other),) = style.panels(1, 2, height=6.1 if many else 4.4, title=title)
-    series = zip(style.SERIES, _dashes(), cycle(style.MARKERS), strict=False)
-    looks: dict[str, dict[str, Any]] = {
-        name: {"color": colour, "linestyle": dash, "marker": marker, "clip_on": False}
-        for name, (colour, dash, marker) in zip(said, series, strict=False)
-    }
-    _draw_reliability(left, said, looks)
-    _draw_risk(other, said, looks, guarantee, mark=mark)
-    other.set_ylim(0, (1.1 if many else 1.4) * other.get_ylim()[1])  # room for the legend
+    left.plot([0, 1], [0, 1], ":", color=style.GREY, linewidth=1, label="perfectly calibrated")
+    top = 1 - guarantee.precision
+    for number, (name, its) in enumerate(answers.items()):
+        look = style.curve_look(number)
+        if its.probability is not None:
+            _draw_reliability(left, name, its, look, with_intervals=number == 0)
+        top = max(top, _draw_risk(other, its, f"{name}, AURC {{:.3f}}", look | {"marker": ""}))
+    style.caption(
+        left, "Reliability", x="confidence, in bins of equally many", y="share of right answers"
+    )
+    left.set(xlim=(0, 1), ylim=(0, 1), box_aspect=1)
+    _draw_guarantee(other, guarantee, top, mark=mark)
+    other.set(xlim=(0, 1), ylim=(0, (1.1 if many else 1.4) * top), box_aspect=1)  # and the legend
     below = {"loc": "upper left", "bbox_to_anchor": (0, -0.16), "borderaxespad": 0}
     for axis in (left, other):
         style.key(axis, **(below if many else {"loc": "upper left"}))
     return figure
 
 
-def _dashes() -> Iterator[str]:
-    """Solid for the first curve, and for no other."""
-    return chain(style.DASHES, cycle(style.DASHES[1:]))
-
-
-def _draw_reliability(axis: Axes, said: dict[str, _Said], looks: dict[str, dict[str, Any]]) -> None:
-    """Plot bins of equally many queries, of the first signal with Wilson's 95 % interval."""
-    axis.plot([0, 1], [0, 1], ":", color=style.GREY, linewidth=1, label="perfectly calibrated")
-    for name, (_, right, sure) in said.items():
-        if sure is None:
-            continue
-        bins = reliability_bins(sure, right.double(), definition="probability")
-        error, floor = debiased_calibration_error(sure, right), calibration_floor(sure)
-        filled = bins.weight > 0
-        x, y, n = bins.confidence[filled], bins.outcome[filled], bins.weight[filled]
-        if name == next(iter(said)):
-            found = [
-                binomtest(round(share * count), round(count)).proportion_ci(method="wilson")
-                for share, count in zip(y.tolist(), n.tolist(), strict=True)
-            ]
-            low, high = [interval.low for interval in found], [interval.high for interval in found]
-            axis.vlines(x, low, high, color=style.OURS, linewidth=1, alpha=0.5)
-        label = f"{name},\nECE {error:.3f} (perfect: {floor:.3f})"
-        axis.plot(x, y, markersize=4, label=label, **looks[name])
-    across, up = "confidence, in bins of equally many", "share of right answers"
-    style.caption(axis, "Reliability", x=across, y=up)
-    axis.set(xlim=(0, 1), ylim=(0, 1), box_aspect=1)
-
-
-def _draw_risk(
-    axis: Axes,
-    said: dict[str, _Said],
-    looks: dict[str, dict[str, Any]],
-    guarantee: PrecisionGuarantee,
-    *,
-    mark: str,
+def _draw_reliability(
+    axis: Axes, name: str, answers: Answers, look: dict[str, Any], *, with_intervals: bool
 ) -> None:
-    """Plot risk over coverage, and where the guarantee ends."""
-    top = 1 - guarantee.precision
-    for name, (sure, right, _) in said.items():
-        curve = risk_coverage(sure, right)
-        label = f"{name}, AURC {curve.area:.3f}"
-        axis.plot(curve.coverage, curve.risk, label=label, **looks[name] | {"marker": ""})
-        top = max(top, float(curve.risk[curve.coverage >= style.NOISE].max()))
+    """Plot bins of equally many queries, with Wilson's 95 % interval."""
+    sure, right = torch.from_numpy(answers.probability), torch.from_numpy(answers.right)
+    bins = reliability_bins(sure, right.double(), definition="probability")
+    filled = bins.weight > 0
+    x, y, n = bins.confidence[filled], bins.outcome[filled], bins.weight[filled]
+    if with_intervals:
+        found = [
+            binomtest(round(share * count), round(count)).proportion_ci(method="wilson")
+            for share, count in zip(y.tolist(), n.tolist(), strict=True)
+        ]
+        low, high = [interval.low for interval in found], [interval.high for interval in found]
+        axis.vlines(x, low, high, color=look["color"], linewidth=1, alpha=0.5)
+    error, floor = debiased_calibration_error(sure, right), calibration_floor(sure)
+    label = f"{name},\nECE {error:.3f} (perfect: {floor:.3f})"
+    axis.plot(x, y, label=label, **look)
+
+
+def _draw_risk(axis: Axes, answers: Answers, label: str, look: dict[str, Any]) -> float:
+    """Plot risk over coverage; return the highest risk but for a few queries."""
+    curve = risk_coverage(-torch.from_numpy(answers.uncertainty), torch.from_numpy(answers.right))
+    axis.plot(curve.coverage, curve.risk, label=label.format(curve.area), **look)
+    return float(curve.risk[curve.coverage >= style.NOISE].max())
+
+
+def _draw_guarantee(axis: Axes, guarantee: PrecisionGuarantee, top: float, *, mark: str) -> None:
     allowed = f"{guarantee.precision:g} right"
     axis.axhline(
         1 - guarantee.precision, color=style.GREY, linestyle=":", linewidth=1, label=allowed
     )
-    axis.set(xlim=(0, 1), ylim=(0, top), box_aspect=1)
     title = f"Precision {guarantee.precision:g} cannot be guaranteed"
     if guarantee.threshold is not None:
         title = (

@@ -105,6 +105,13 @@ def signal_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     }
 
 
+def curve_look(number: int) -> dict[str, Any]:
+    """Return colour, dash and marker of a curve; only the first is solid."""
+    dash = DASHES[number] if number < len(DASHES) else DASHES[1 + (number - 1) % (len(DASHES) - 1)]
+    look = {"color": SERIES[number % len(SERIES)], "linestyle": dash}
+    return look | {"marker": MARKERS[number % len(MARKERS)], "markersize": 4, "clip_on": False}
+
+
 def main_signal(queries: QueryTable, ranking: str, wanted: str = "query_var") -> str:
     """Return the wanted variance, or the nearest distance where the model has none."""
     return wanted if f"{ranking}.signal.{wanted}" in queries else "nearest_distance"
