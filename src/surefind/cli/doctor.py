@@ -181,16 +181,14 @@ def _extra(name: str) -> Finding | str:
 def _cores() -> Finding | str:
     import torch
 
-    usable, threads = os.cpu_count() or 1, torch.get_num_threads()
-    if hasattr(os, "sched_getaffinity"):
-        usable = len(os.sched_getaffinity(0))
-    detail = f"{usable} of {os.cpu_count()} usable"
-    allowed: float = usable
+    from surefind.images.loader import usable_cores
+
+    usable, threads = usable_cores(), torch.get_num_threads()
+    detail, best = f"{usable} of {os.cpu_count()} usable", usable
     if limit := re.match(r"(\d+) (\d+)", _container_limit("cpu.max")):
         allowed = int(limit[1]) / int(limit[2])
-        detail += f", container limit {allowed:.3g}"
-    detail += f"; torch uses {threads} thread{'s' if threads > 1 else ''}"
-    best = max(1, min(usable, round(allowed)))
+        detail, best = f"{detail}, container limit {allowed:.3g}", min(usable, round(allowed) or 1)
+    detail += f"; torch uses {threads}"
     if threads > best:
         return Finding("warning", f"{detail}, too many", f"export OMP_NUM_THREADS={best}")
     return detail
