@@ -75,7 +75,9 @@ def test_a_calibration_prints_its_origin_quality_and_guarantee(
     assert " ".join(lines[3].split()) == title
     assert [line.split("  ")[0].strip() for line in lines[5 : 5 + len(rows)]] == rows
     assert "Cross-validated over classes" in done.out
-    assert re.search(r"In short: \d+ % of queries like these are called \"match\"", done.out)
+    assert re.search(
+        r'In short: \d+ % of queries like these are answered \("match"\), and \d+ %', done.out
+    )
     assert re.search(r'called "match" are correct. Threshold: confidence \d+ %', done.out)
     assert f"The top 20 {what} contain a match for only" in done.out
     assert "At most 1 % of genuine queries" in done.out
@@ -203,6 +205,13 @@ def test_queries_and_targets_are_kept_to_calibrate_again(surefind, calibrated_pl
     assert (facts["origin"]["queries"], facts["guarantee"]["precision"]) == (288, 0.8)
     done = surefind("calibrate", "index", "queries", "--again")
     assert (done.code, "--again: expected no DATA" in done.err) == (1, True)
+
+
+def test_a_calibration_without_variance_is_made_again_without_it(surefind, place: Path):
+    fit(surefind, "--no-labels")
+    done = surefind("calibrate", "index", "--again", "--json")
+    assert "learning the variance" not in done.err
+    assert "log_var" not in json.loads(done.out)["columns"]
 
 
 def test_a_damaged_calibration_is_one_error_until_it_is_made_again(

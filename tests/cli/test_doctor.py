@@ -53,7 +53,7 @@ def test_limits_of_the_container_are_warnings_if_they_are_low(tmp_path: Path, mo
     cores, memory = seen("machine", "cores"), seen("machine", "memory")
     assert "container limit 0.5;" in cores.detail
     assert (cores.state, cores.fix) == ("warning", "export OMP_NUM_THREADS=1")
-    assert memory.state == "warning" and "container limit 1.0 GB" in memory.detail
+    assert memory.state == "warning" and "container limit 1.1 GB" in memory.detail
     (tmp_path / "cpu.max").write_text("max 100000\n")
     (tmp_path / "memory.max").write_text("max\n")
     assert not any("container" in seen("machine", name).detail for name in ("cores", "memory"))

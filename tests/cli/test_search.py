@@ -101,6 +101,7 @@ def test_an_unreadable_query_is_reported_and_the_others_are_answered(
     (photos / "none").mkdir()
     long = "a" * 5000
     queries = (photos / "class00/0.png", bad, "gone.png", photos / "none", long, photos / "class01")
+    queries += ("a red shoe",)
     done = surefind("search", finished, *queries, "-k", "1", "--csv")
     assert done.code == 1
     assert {Path(line).name for line in done.err.splitlines()} == {
@@ -108,6 +109,7 @@ def test_an_unreadable_query_is_reported_and_the_others_are_answered(
         "bad�.png: not an image",
         "gone.png: no such file",
         "none: no images",
+        "a red shoe: no such file; a query is an image, not text",
     }
     assert len(done.out.splitlines()) == 1 + 1 + 5
 

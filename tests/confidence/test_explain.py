@@ -6,6 +6,7 @@ import pytest
 from calibrations import GUARANTEE, ORIGIN, PREDICTION_SET, QUALITY, make_calibration
 
 from surefind.confidence.calibrate import CalibrationTargets, prior_calibration
+from surefind.confidence.calibration import Curve
 from surefind.confidence.explain import (
     answer_of,
     confidence_of,
@@ -14,6 +15,7 @@ from surefind.confidence.explain import (
     gallery_change,
     guaranteed,
     how_many_to_look_at,
+    in_short,
     made_with,
     meaning,
     no_match_rule,
@@ -47,6 +49,16 @@ def test_what_cannot_be_guaranteed_says_what_holds_instead_and_the_remedy():
     assert "More queries like these would hardly help" in hopeless and "--precision" not in hopeless
     lenient = guaranteed(replace(NO_GUARANTEE, precision=0.3))
     assert "from a confidence of 50 %" in lenient
+
+
+def test_a_calibration_in_short_is_what_was_answered_and_how_much_of_it_was_right():
+    curve = Curve(confidence=(0.9, 0.85, 0.84, 0.2), right=(True, True, False, False))
+    assert in_short(make_calibration(curve=curve)) == (
+        'In short: 75 % of queries like these are answered ("match"), and 67 % of the answers were '
+        "right; check the rest yourself."
+    )
+    sure_of_none = replace(curve, confidence=(0.1,) * 4)
+    assert "no query like these is answered" in in_short(make_calibration(curve=sure_of_none))
 
 
 def test_the_number_of_hits_to_show_is_one_sentence():

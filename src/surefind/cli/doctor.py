@@ -12,7 +12,8 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
-from typer import Exit, Option, style
+from rich.filesize import decimal
+from typer import Exit, Option, echo, style
 
 import surefind
 from surefind.cli.options import JsonOption
@@ -74,8 +75,6 @@ def doctor(
         surefind doctor --engine pgvector://me@localhost/photos
         surefind doctor --json
     """
-    from typer import echo
-
     from surefind.text import printable
 
     groups, failed = checks(engine or ()), []
@@ -196,10 +195,10 @@ def _cores() -> Finding | str:
 
 def _memory() -> Finding | str:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    detail, limit = _size(memory), _container_limit("memory.max")
+    detail, limit = decimal(memory), _container_limit("memory.max")
     if limit.isdigit() and int(limit) < memory:
         memory = int(limit)
-        detail += f"; container limit {_size(memory)}"
+        detail += f"; container limit {decimal(memory)}"
     return detail if memory >= LEAST_MEMORY else Finding("warning", detail)
 
 
@@ -219,10 +218,6 @@ def _container_limit(name: str) -> str:
         return (CGROUP / name).read_text().strip()
     except OSError:
         return ""
-
-
-def _size(count: int) -> str:
-    return f"{count / 2**30:.1f} GB" if count >= 2**30 else f"{count / 2**20:.0f} MB"
 
 
 def _terminal() -> Finding | str:
@@ -246,7 +241,7 @@ def _folder(name: str) -> Finding | str:
     if not os.access(there, os.W_OK | os.X_OK):
         return Finding("warning", f"{folder}: {there} cannot be written to", FOLDERS[name])
     free = shutil.disk_usage(there).free
-    detail = f"{folder}, {_size(free)} free"
+    detail = f"{folder}, {decimal(free)} free"
     return detail if free >= LEAST_SPACE else Finding("warning", detail)
 
 

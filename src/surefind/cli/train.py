@@ -11,7 +11,7 @@ from typer import Argument, Option
 import surefind as sf
 from surefind.cli.errors import GracefulStop, StopRequest
 from surefind.cli.options import IMAGES, JsonOption, SetOption
-from surefind.cli.output import note, stages
+from surefind.cli.output import stages
 
 if TYPE_CHECKING:
     from surefind.training.run_folder import StepInfo
@@ -50,13 +50,6 @@ def train(
     backbone_key = [] if backbone is None else [f"encoder.backbone={backbone}"]
     chosen = sf.Recipe.read(recipe or f"bayes-centred+{scale}", [*backbone_key, *(settings or ())])
     splits = sf.open_dataset(data, val_share=chosen.data.val_share)
-    is_main = os.environ.get("RANK", "0") == "0"  # of torchrun's processes, one prints
-    parts = {"train": splits.train, "validate": splits.val, "test": splits.test}
-    counts = {
-        what: {"images": len(part), "classes": len(part.classes)} for what, part in parts.items()
-    }
-    if is_main:
-        note("; ".join(f"to {what}: {_counted(**count)}" for what, count in counts.items()))
     stop, total = StopRequest(), chosen.schedule.steps + chosen.variance.steps
     before = None if resume else 0  # steps of an earlier run
     with stages() as progress:
@@ -75,8 +68,14 @@ def train(
             if stop.requested:
                 raise GracefulStop(stopped.problem, fix=stopped.fix) from stopped
             raise
-    if not is_main:
-        return
+    if os.environ.get("RANK", "0") != "0":
+        return  # of torchrun's processes, one prints
+    parts = {"train": splits.train, "validate": splits.val, "test": splits.test}
+    counts = {
+        what: {"images": len(part), "classes": len(part.classes)}
+        for what, part in parts.items()
+        if len(part)
+    }
     save(training_figure(read_log(output / "run" / "log.csv")), output / "run" / "curve.png")
     if as_json:
         facts = result._asdict() | {
@@ -88,6 +87,7 @@ def train(
         return
     steps = "1 step" if result.steps == 1 else f"{result.steps:,} steps"
     print(f"{result.folder}: trained for {steps}; {result.ended}")
+    print("; ".join(f"to {what}: {_counted(**count)}" for what, count in counts.items()))
     if not math.isnan(result.recall):
         print(f"R@1 on validation classes: {result.start_recall:.3f} -> {result.recall:.3f}")
     if result.rejected:

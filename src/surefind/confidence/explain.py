@@ -81,11 +81,12 @@ def in_short(calibration: Calibration) -> str:
         if sure >= calibration.threshold
     ]
     if not reached:
-        return 'In short: no query like these is called "match"; a person checks every result.'
+        return "In short: no query like these is answered; check every result yourself."
     share = measured(len(reached) / len(calibration.curve.right))
     return (
-        f'In short: {share} of queries like these are called "match", of which '
-        f"{measured(sum(reached) / len(reached))} were right; a person checks the others."
+        f'In short: {share} of queries like these are answered ("match"), and '
+        f"{measured(sum(reached) / len(reached))} of the answers were right; check the rest "
+        "yourself."
     )
 
 
