@@ -2,8 +2,6 @@
 
 from unicodedata import category
 
-from rich.cells import cell_len
-
 # Unicode categories of control, format, surrogate and line separator characters.
 HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 JOINERS = "\u200c\u200d"  # format characters inside words and emoji
@@ -24,22 +22,3 @@ def printable(text: str) -> str:
 def printable_lines(text: str) -> str:
     """Apply `printable` to each line."""
     return "\n".join(map(printable, text.split("\n")))
-
-
-def shortened(text: str, width: int) -> str:
-    """Shorten to at most `width` terminal cells, keeping start and end.
-
-    >>> shortened("holidays/2024/beach/0001.jpg", 15)
-    'holiday…001.jpg'
-    """
-    if cell_len(text) <= width:
-        return text
-    start, end = "", ""
-    for head, tail in zip(text, reversed(text), strict=True):
-        if cell_len(f"{start}…{tail}{end}") > width:
-            break
-        end = tail + end
-        if cell_len(f"{start}{head}…{end}") > width:
-            break
-        start += head
-    return f"{start}…{end}"

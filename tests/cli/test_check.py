@@ -6,14 +6,14 @@ from pathlib import Path
 
 
 def test_files_that_are_copies_of_another_are_counted(surefind, photos: Path):
-    assert "copies" not in surefind("check", photos).out
+    assert "twins" not in surefind("check", photos).out
     for number in range(2):
         shutil.copy(photos / "class03" / "1.png", photos / "class03" / f"z{number}.png")
     done = surefind("check", photos)
     assert done.code == 0
-    assert "duplicate files: 2, such as class03/z0.png of class03/1.png" in done.out
+    assert "2 twins (equal files):\n  class03/z0.png is class03/1.png" in done.out
     found = json.loads(surefind("check", photos, "--json").out)
-    assert found["copies"] == {f"class03/z{n}.png": "class03/1.png" for n in range(2)}
+    assert found["twins"] == {f"class03/z{n}.png": "class03/1.png" for n in range(2)}
 
 
 def test_copies_of_rejected_files_are_not_counted(surefind, photos: Path):
@@ -22,4 +22,31 @@ def test_copies_of_rejected_files_are_not_counted(surefind, photos: Path):
     done = surefind("check", photos, "--json")
     assert done.code == 1
     found = json.loads(done.out)
-    assert (len(found["rejected"]), found["copies"]) == (2, {})
+    assert (len(found["rejected"]), found["twins"]) == (2, {})
+
+
+def test_what_training_would_refuse_is_said(surefind, photos: Path):
+    assert "refuse" not in surefind("check", photos).out
+    for name in ("class02", "class03"):
+        shutil.rmtree(photos / name)
+    refusal = "photos: 2 classes; training needs at least two classes, and a test two others"
+    assert f"surefind train would refuse this: {refusal}\n" in surefind("check", photos).out
+    assert json.loads(surefind("check", photos, "--json").out)["refused_by_train"] == refusal
+
+
+def test_twins_in_two_classes_are_counted(surefind, photos: Path):
+    shutil.copy(photos / "class03" / "1.png", photos / "class02" / "z.png")
+    assert "1 of the twins are in two classes" in surefind("check", photos).out
+
+
+def test_a_flat_folder_is_checked_encoded_indexed_and_searched(surefind, photos: Path, model: Path):
+    flat = Path("flat")
+    flat.mkdir()
+    for number, picture in enumerate(sorted(photos.rglob("*.png"))):
+        shutil.copy(picture, flat / f"{number}.png")
+    done = surefind("check", flat)
+    assert done.code == 0 and "lie in no class folder" in done.out
+    assert surefind("encode", model, flat, "-o", "flat.npz").code == 0
+    assert surefind("index", model, flat, "-o", "index").code == 0
+    found = json.loads(surefind("search", "index", flat, "--json").out)
+    assert [one["hits"][0]["id"] for one in found] == [Path(one["query"]).name for one in found]

@@ -3,6 +3,8 @@
 import json
 import os
 import tomllib
+from collections.abc import Sequence
+from functools import partial
 from importlib import import_module, metadata
 from pathlib import Path
 
@@ -14,8 +16,8 @@ doctor = import_module("surefind.cli.doctor")
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 
 
-def found(findings: list[Finding], name: str) -> Finding:
-    return next(finding for finding in findings if finding.name == name)
+def seen(group: str, name: str, urls: Sequence[str] = ()) -> Finding:
+    return doctor.examine(name, doctor.checks(urls)[group][name])
 
 
 def test_every_extra_has_a_purpose():
@@ -29,20 +31,18 @@ def test_requirements_are_those_of_the_project_and_of_an_extra(monkeypatch):
     assert doctor.required("pg") == ["psycopg", "milvus"]
 
 
-def test_a_package_that_cannot_be_imported_is_an_error_and_the_others_are_examined(monkeypatch):
-    monkeypatch.setattr(doctor, "required", lambda: ["gone", "timm", "rich"])
-    seen = doctor.packages()
-    assert found(seen, "gone").state == "error"
-    assert found(seen, "gone").fix == "pip install --force-reinstall gone"
-    assert found(seen, "timm").state == "ok"
-    assert found(seen, "rich") == Finding("rich", "ok", metadata.version("rich"))
+def test_a_package_that_cannot_be_imported_is_an_error_that_says_how_to_install_it(monkeypatch):
+    monkeypatch.setattr(doctor, "required", lambda: ["gone", "timm"])
+    gone = seen("packages", "gone")
+    assert (gone.state, gone.fix) == ("error", "pip install --force-reinstall gone")
+    assert seen("packages", "timm") == Finding("ok", metadata.version("timm"))
 
 
 def test_a_missing_extra_comes_with_the_command_that_installs_it(monkeypatch):
     monkeypatch.setattr(doctor, "EXTRAS", {"x": "dreaming"})
-    monkeypatch.setattr(doctor, "required", lambda _: ["rich", "pillow-talk"])
+    monkeypatch.setattr(doctor, "required", lambda _=None: ["rich", "pillow-talk"])
     detail = "pillow-talk not installed; for dreaming"
-    assert doctor.extras() == [Finding("x", "absent", detail, "pip install 'surefind[x]'")]
+    assert seen("extras", "x") == Finding("absent", detail, "pip install 'surefind[x]'")
 
 
 def test_limits_of_the_container_are_warnings_if_they_are_low(tmp_path: Path, monkeypatch):
@@ -50,13 +50,13 @@ def test_limits_of_the_container_are_warnings_if_they_are_low(tmp_path: Path, mo
     monkeypatch.setattr("torch.get_num_threads", lambda: 8)
     (tmp_path / "cpu.max").write_text("50000 100000\n")
     (tmp_path / "memory.max").write_text(f"{2**30}\n")
-    cores, memory = (found(doctor.machine(), name) for name in ("cores", "memory"))
+    cores, memory = seen("machine", "cores"), seen("machine", "memory")
     assert "container limit 0.5;" in cores.detail
     assert (cores.state, cores.fix) == ("warning", "export OMP_NUM_THREADS=1")
-    assert memory.state == "warning" and "container limit 1.0 GB" in memory.detail
+    assert memory.state == "warning" and "container limit 1.1 GB" in memory.detail
     (tmp_path / "cpu.max").write_text("max 100000\n")
     (tmp_path / "memory.max").write_text("max\n")
-    assert not any("container" in finding.detail for finding in doctor.machine())
+    assert not any("container" in seen("machine", name).detail for name in ("cores", "memory"))
 
 
 def test_a_cache_that_cannot_be_written_comes_with_the_variable_that_moves_it(
@@ -64,24 +64,27 @@ def test_a_cache_that_cannot_be_written_comes_with_the_variable_that_moves_it(
 ):
     monkeypatch.setenv("SUREFIND_CACHE", str(tmp_path / "cache" / "deeper"))
     monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
-    seen = doctor.folders()
-    cache = found(seen, "cache")
+    cache = seen("folders", "cache")
     assert (cache.state, cache.fix) == ("warning", "export SUREFIND_CACHE=FOLDER")
-    assert found(seen, "temporary files").state == "ok"
+    assert seen("folders", "temporary files").state == "ok"
     assert not (tmp_path / "cache").exists()
 
 
-def test_faiss_is_loaded_and_servers_are_not_tried_unless_named():
-    faiss, pgvector, milvus = doctor.engines()
-    assert (faiss.state, faiss.detail) == ("ok", metadata.version("faiss-cpu"))
-    assert pgvector.detail.startswith("not tested: surefind doctor --engine pgvector://")
-    assert milvus.state == "absent"
+def test_servers_are_not_tried_unless_named():
+    hint = "not tested: surefind doctor --engine pgvector://"
+    assert seen("engines", "pgvector").detail.startswith(hint)
+    assert seen("engines", "milvus").state == "absent"
 
 
-@pytest.mark.parametrize("url", ["pgvector://me:secret@127.0.0.1:1/db", "milvus://127.0.0.1:1"])
-def test_a_server_that_does_not_answer_is_an_error_with_its_reason(url: str):
-    server = doctor.engines([url])[1]
-    assert server.name == url.partition(":")[0]
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("pgvector://me:secret@127.0.0.1:1/db", "pgvector://me@127.0.0.1:1/db"),
+        ("milvus://127.0.0.1:1", "milvus://127.0.0.1:1"),
+    ],
+)
+def test_a_server_that_does_not_answer_is_an_error_with_its_reason(url: str, shown: str):
+    server = seen("engines", shown, [url])
     assert server.state == "error"
     assert "127.0.0.1:1" in server.detail and "secret" not in server.detail
     assert "start" in server.fix
@@ -91,38 +94,48 @@ def test_a_server_that_does_not_answer_is_an_error_with_its_reason(url: str):
 def test_a_server_that_answers_is_ok(name, request):
     server = request.getfixturevalue("postgres" if name == "pgvector" else name)
     url = server.url() if name == "pgvector" else server.url
-    assert found(doctor.engines([url]), name).state == "ok"
+    assert [doctor.examine(*each).state for each in doctor.checks([url])["engines"].items()] == [
+        "ok"
+    ]
 
 
 def test_an_unknown_engine_is_an_error_with_an_example():
-    assert "expected pgvector://user" in found(doctor.engines(["mysql://x"]), "engine").detail
+    assert "expected pgvector://user" in seen("engines", "mysql://x", ["mysql://x"]).detail
 
 
 @pytest.fixture
 def arrange(monkeypatch):
-    """Replace the findings."""
+    """Replace the checks."""
 
-    def replace(*findings: Finding) -> None:
-        groups = {"packages": list(findings), "machine": []}
-        monkeypatch.setattr(doctor, "examine", lambda urls: groups)
+    def replace(**found: Finding) -> None:
+        looks = {name: partial(Finding, *finding) for name, finding in found.items()}
+        monkeypatch.setattr(doctor, "checks", lambda urls: {"packages": looks})
 
     return replace
 
 
 def test_findings_are_aligned_and_a_fix_has_its_own_line(surefind, arrange):
-    escape = Finding("torch", "ok", "2.6\x1b[2J")
-    arrange(escape, Finding("long name", "absent", "not there", "pip install it"))
+    escape = Finding("ok", "2.6\x1b[2J")
+    arrange(torch=escape, long_name=Finding("absent", "not there", "pip install it"))
     done = surefind("doctor")
     lines = [line.rstrip() for line in done.out.splitlines()]
     assert done.code == 0
-    assert "  --    long name  not there" in lines
+    assert "  long_name  --    not there" in lines
     assert f"{' ' * 19}fix: pip install it" in lines
     assert lines[-1] == "everything required works"
     assert "\x1b[2J" not in done.out
 
 
+def test_a_name_is_printed_before_it_is_examined(surefind, monkeypatch, capsys):
+    printed = []
+    looks = {"torch": lambda: printed.append(capsys.readouterr().out) or "2.6"}
+    monkeypatch.setattr(doctor, "checks", lambda urls: {"packages": looks})
+    surefind("doctor")
+    assert printed[0].endswith("  torch  ")
+
+
 def test_errors_are_named_at_the_end_and_fail_the_command(surefind, arrange):
-    arrange(Finding("torch", "ok", "2.6"), Finding("timm", "error", "gone", "pip install timm"))
+    arrange(torch=Finding("ok", "2.6"), timm=Finding("error", "gone", "pip install timm"))
     done = surefind("doctor")
     assert (done.code, done.out.splitlines()[-1]) == (1, "failed: timm")
     done = surefind("doctor", "--json")
@@ -131,4 +144,3 @@ def test_errors_are_named_at_the_end_and_fail_the_command(surefind, arrange):
     assert facts["packages"][1] == {
         "name": "timm", "state": "error", "detail": "gone", "fix": "pip install timm"
     }  # fmt: skip
-    assert facts["machine"][0]["name"] == "terminal"

@@ -72,7 +72,11 @@ def test_debug_prints_the_traceback_before_or_after_the_command(
         (OSError(errno.EMFILE, "Too many open files"), "Too many open files\n  fix: allow more"),
         (MemoryError(), "out of memory\n  fix: end other programs"),
         (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "out of memory: Default"),
-        (ModuleNotFoundError("no", name="timm"), "timm is not installed\n  fix: surefind doctor"),
+        (ModuleNotFoundError("no", name="timm"), "timm is not installed\n  fix: pip install timm"),
+        (
+            ModuleNotFoundError("no", name="prometheus_client.x"),
+            "prometheus-client is not installed\n  fix: pip install 'surefind[serve]'",
+        ),
     ],
 )
 def test_an_error_of_the_system_is_one_message(surefind, fails, error, message):

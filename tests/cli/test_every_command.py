@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from class_folders import write_pictures
 from commands_walked import COMMANDS, examples_of, help_of, options, parse
 
 
@@ -63,3 +64,33 @@ def test_the_installed_command_runs_and_doctor_finds_what_is_required(tmp_path):
     assert done.returncode == 0, done.stdout
     assert {finding["state"] for finding in json.loads(done.stdout)["packages"]} == {"ok"}
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_command_loads_no_other_command():
+    script = (
+        "import sys; sys.argv[1:] = ['search', '--help']\nimport atexit, surefind.cli.main as m\n"
+    )
+    script += "atexit.register(lambda: print(*sys.modules, file=sys.stderr)); m.main()"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    loaded = {name.removeprefix("surefind.cli.") for name in done.stderr.split()}
+    assert loaded & set(COMMANDS) == {"search"}
+
+
+@pytest.mark.parametrize("command", [("check",), ("search", "index"), ("train", "-o", "model")])
+def test_a_url_is_one_error_with_the_command_that_downloads_it(surefind, command):
+    done = surefind(*command, "https://example.org/a%20b.jpg")
+    assert (done.code, done.out) == (1, "")
+    assert done.err == (
+        "error: https://example.org/a%20b.jpg is a URL; surefind reads files\n"
+        "  fix: download it first: curl -LO https://example.org/a%20b.jpg\n"
+    )
+
+
+def test_training_prints_what_it_held_out(surefind, tmp_path):
+    write_pictures(tmp_path / "photos", classes=12, per_class=4)
+    settings = ("--set", "schedule.steps=1", "--set", "data.val_share=0.2")
+    done = surefind("train", "photos", "-o", "model", "--recipe", "triplet+glyphs", *settings)
+    assert done.out.splitlines()[1] == (
+        "to train: 16 images of 4 classes; to validate: 8 images of 2 classes; "
+        "to test: 24 images of 6 classes"
+    )

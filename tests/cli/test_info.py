@@ -29,7 +29,7 @@ def test_info_shows_what_is_in_an_index(surefind, finished: Path, model: Path):
     assert shown["calibration"].endswith(
         "20 queries of 4 classes (the index itself), by labels of the index"
     )
-    assert shown["guarantee"].startswith("Cannot guarantee a precision of 95 %")
+    assert shown["guarantee"].startswith("A precision of 95 % cannot be guaranteed")
     facts = json.loads(surefind("info", finished, "--json").out)
     assert (facts["images"], facts["dim"], facts["warnings"]) == (20, 15, [])
     assert isinstance(facts["bytes"], int)
@@ -97,7 +97,7 @@ def test_a_damaged_row_is_found_and_stays_a_failure(surefind, made: Path):
     done = surefind("verify", made, "--repair")
     assert done.code == 1
     assert "is not as it was written\n" in done.out
-    assert done.out.splitlines()[-1].startswith("  fix: restore the folder")
+    assert done.out.splitlines()[-1].startswith("  fix: restore it from a backup")
 
 
 @pytest.mark.parametrize("left", [[], ["rows 3\x1b are damaged"]])
@@ -108,7 +108,7 @@ def test_what_was_repaired_is_checked_again(surefind, finished: Path, monkeypatc
     done = surefind("verify", finished, "--repair")
     assert done.code == (1 if left else 0)
     whole = "20 images, no corruption found\n"
-    shown = "rows 3� are damaged\n  fix: restore the folder" if left else whole
+    shown = "rows 3� are damaged\n  fix: restore it from a backup" if left else whole
     assert done.out.startswith(f"repaired: the graph was built again\n{shown}")
     facts = json.loads(surefind("verify", finished, "--repair", "--json").out)
     assert (facts["problems"], facts["repaired"]) == (left, "the graph was built again")

@@ -5,6 +5,7 @@ import warnings
 
 import pytest
 
+from surefind.cli import output
 from surefind.cli.output import bars, is_debugging, is_quiet, line, scoped_verbosity, set_verbosity
 
 
@@ -42,3 +43,14 @@ def test_progress_is_a_line_now_and_then_and_nothing_if_quiet(capsys):
             line(bar, "step 2")
             assert bar.disable
     assert capsys.readouterr().err == "step 1\n"
+
+
+def test_the_time_left_is_shown_from_the_first_batch_however_slow(capsys, monkeypatch):
+    clock = iter([0.0, 100.0, 200.0, 300.0])
+    monkeypatch.setattr(output, "monotonic", lambda: next(clock))
+    with output.stages() as progress:
+        for done in (1, 2):
+            progress("encoding", done, 4, "12 images/s")
+        progress("writing", 0, 1)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["encoding", "encoding: 2 of 4, 0:03:20 left, 12 images/s", "writing"]

@@ -28,7 +28,7 @@ from surefind.cli.rendering import (
 )
 from surefind.confidence.conformal import VERDICTS
 from surefind.search.hits import Hit, SearchResult
-from surefind.text import printable, shortened
+from surefind.text import printable
 
 LONG = "holidays/" * 20 + "the-last.jpg"
 
@@ -68,7 +68,7 @@ def test_a_row_shows_what_is_known_about_a_hit():
     assert "label" not in drawn(hits_table(result(hit(label=None))))
     whole = drawn(hits_table(result(hit(p_within=0.5), hit(confidence=0.9999), hit(confidence=0))))
     assert "P(within)" in whole and "confidence" in whole
-    assert ">0.999" in whole and "<0.001" in whole  # never certain
+    assert "50 %" in whole and "> 99 %" in whole and "< 1 %" in whole  # never certain
 
 
 def test_markup_emoji_codes_and_escapes_in_names_mean_nothing():
@@ -80,14 +80,13 @@ def test_markup_emoji_codes_and_escapes_in_names_mean_nothing():
     assert "[link=x]q" in drawn(query_heading(found))
 
 
-@pytest.mark.parametrize(("previews", "width"), [(False, 70), (True, 72), (True, 200)])
-def test_a_long_id_is_cut_in_the_middle_and_the_table_fits(previews: bool, width: int):
+@pytest.mark.parametrize("previews", [False, True])
+def test_a_long_id_is_folded_and_the_table_fits(previews: bool):
     found = result(hit(LONG, p_within=0.5), hit("写真/" * 50), hit())
     pictures = [Text("▀" * 12 + "\n" + "▀" * 12, no_wrap=True)] * 3 if previews else None
-    lines = drawn(hits_table(found, pictures), width).splitlines()
-    assert max(map(cell_len, lines)) <= width
-    cut = next(line for line in lines if line.lstrip("1 ▀").startswith("h"))
-    assert cut.split("…")[1].split()[0].endswith(".jpg")
+    lines = drawn(hits_table(found, pictures), 72).splitlines()
+    assert max(map(cell_len, lines)) <= 72
+    assert "".join(lines).count("y") == LONG.count("y")  # no letter is lost
 
 
 @pytest.mark.parametrize("verdict", VERDICTS)
@@ -96,12 +95,10 @@ def test_the_heading_shows_the_verdict_in_colour(verdict: str):
     word = verdict.replace("_", " ")
     plain = drawn(query_heading(found)).splitlines()
     assert plain[2].startswith(f"{word}: ")
-    assert plain[3].startswith("confidence 0.400 that the first hit is a match")
+    assert plain[3].startswith("confidence 40 % that the first hit is a match")
     coloured = drawn(
         query_heading(found), force_terminal=True, color_system="standard", _environ={}
     )
-    beside = drawn(query_heading(found, Text("PICTURE")))
-    assert "PICTURE" in beside and f"{word}: " in beside
     assert re.search(rf"\x1b\[1;3\dm{word}\x1b\[0m", coloured)
 
 
@@ -147,18 +144,6 @@ def test_json_holds_everything_and_only_numbers_that_json_knows():
 @pytest.mark.parametrize("char", ["\x1b", "\x9b", "\n", "\t", "\x7f", "\u202e", "\u2028", "\udc80"])
 def test_what_a_terminal_obeys_or_cannot_write_is_replaced(char: str):
     assert printable(f"a{char}b 写真 ñ 👩‍👧 [red]") == "a�b 写真 ñ 👩‍👧 [red]"
-
-
-@pytest.mark.parametrize("text", ["a.jpg", LONG, "写真" * 30])
-@pytest.mark.parametrize("width", [1, 13, 40])
-def test_shortened_text_fits_and_keeps_both_ends(text: str, width: int):
-    short = shortened(text, width)
-    assert cell_len(short) <= width
-    if short != text:
-        start, end = short.split("…")
-        assert text.startswith(start) and text.endswith(end)
-        assert cell_len(text) > width
-        assert width - cell_len(short) <= 1  # a wide character may not fit
 
 
 def picture(width: int, height: int) -> Image.Image:

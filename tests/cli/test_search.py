@@ -37,7 +37,7 @@ def test_the_first_minute(finished: Path, gallery: Path, tmp_path: Path):
     lines = done.stdout.splitlines()
     assert lines[0].endswith("class01/2.png")
     assert lines[1].startswith("var ")
-    assert lines[2].startswith("match: the confidence reaches the threshold (0.950)")
+    assert lines[2].startswith("match: the confidence reaches the threshold (95 %)")
     assert lines[3] == "label: class01, 100 %"  # a copy
     columns = ["#", "id", "label", "distance", "expected", "±", "std", "confidence"]
     assert lines[4].split() == columns
@@ -101,6 +101,7 @@ def test_an_unreadable_query_is_reported_and_the_others_are_answered(
     (photos / "none").mkdir()
     long = "a" * 5000
     queries = (photos / "class00/0.png", bad, "gone.png", photos / "none", long, photos / "class01")
+    queries += ("a red shoe",)
     done = surefind("search", finished, *queries, "-k", "1", "--csv")
     assert done.code == 1
     assert {Path(line).name for line in done.err.splitlines()} == {
@@ -108,6 +109,7 @@ def test_an_unreadable_query_is_reported_and_the_others_are_answered(
         "bad�.png: not an image",
         "gone.png: no such file",
         "none: no images",
+        "a red shoe: no such file; a query is an image, not text",
     }
     assert len(done.out.splitlines()) == 1 + 1 + 5
 
@@ -141,7 +143,7 @@ def test_options_reach_the_index(surefind, finished: Path, gallery: Path):
     )
     assert ids("--where", "label=class02", "--where", "label=class01") == []
     done = surefind("search", finished, query, "--where", "label=no")
-    assert done.code == 0 and "nothing found" in done.out
+    assert done.code == 5 and "nothing found" in done.out
 
 
 @pytest.mark.parametrize(
@@ -188,7 +190,7 @@ def test_a_calibrated_search_shows_verdict_confidence_and_guarantee(surefind, ca
     done = surefind("search", calibrated / "index", query_with("unsure", calibrated), "-k", "2")
     assert (done.code, done.err) == (3, "")
     lines = done.out.splitlines()
-    assert lines[2].startswith("unsure: the confidence is below the threshold (0.")
+    assert lines[2].startswith("unsure: the confidence is below the threshold (")
     assert lines[3].startswith("label: class")
     assert lines[4].split()[-1] == "confidence"
     assert lines[-2].startswith("calibrated: 20")

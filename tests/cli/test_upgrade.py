@@ -84,7 +84,7 @@ def test_a_precision_that_cannot_be_guaranteed_exits_with_3_and_the_upgrade_is_k
 ):
     done = surefind("upgrade", "labelled.npz", "-o", "new", "--precision", "0.999", "--no-variance")
     assert done.code == 3
-    assert "Cannot guarantee a precision of 99.9 % from 360 queries of 30 classes" in done.out
+    assert "A precision of 99.9 % cannot be guaranteed from 360 queries of 30 classes" in done.out
     assert sf.Upgrade.load("new").calibration.guarantee.threshold is None
 
 

@@ -6,6 +6,7 @@ import pytest
 from calibrations import GUARANTEE, ORIGIN, PREDICTION_SET, QUALITY, make_calibration
 
 from surefind.confidence.calibrate import CalibrationTargets, prior_calibration
+from surefind.confidence.calibration import Curve
 from surefind.confidence.explain import (
     answer_of,
     confidence_of,
@@ -14,6 +15,7 @@ from surefind.confidence.explain import (
     gallery_change,
     guaranteed,
     how_many_to_look_at,
+    in_short,
     made_with,
     meaning,
     no_match_rule,
@@ -30,24 +32,33 @@ PRIOR = prior_calibration(replace(ORIGIN, evidence="prior"), CalibrationTargets(
 def test_a_guarantee_names_precision_probability_threshold_and_coverage():
     assert guaranteed(GUARANTEE) == (
         'Guarantee (90 % probability): at least 95 % of results called "match" are correct. '
-        "Threshold: confidence 0.83; it answers 41 % of queries."
+        "Threshold: confidence 83 %; it answers 41 % of queries."
     )
     soon = guaranteed(replace(GUARANTEE, horizon=1000))
     assert 'called "match" among the next 1,000 queries are correct' in soon
-    assert "confidence >0.99;" in guaranteed(replace(GUARANTEE, threshold=0.9999))
+    assert "confidence > 99 %;" in guaranteed(replace(GUARANTEE, threshold=0.9999))
 
 
-def test_what_cannot_be_guaranteed_says_what_could_and_how_many_queries_it_takes():
+def test_what_cannot_be_guaranteed_says_what_holds_instead_and_the_remedy():
     assert guaranteed(NO_GUARANTEE) == (
-        "Cannot guarantee a precision of 95 % from 812 queries of 40 classes: the highest "
-        "precision they support is about 87 %; about 2,400 queries would be enough. "
-        'Not guaranteed: a result is called "match" from a confidence of 95 %.'
+        "A precision of 95 % cannot be guaranteed from 812 queries of 40 classes, so a result is "
+        'called "match" from a confidence of 95 %, without a guarantee. To get one, label about '
+        "119 classes like these (2,400 queries), or calibrate with `--precision 0.87`."
     )
     hopeless = guaranteed(replace(NO_GUARANTEE, best=0.0, queries_needed=None))
-    assert "no lower precision can be guaranteed either" in hopeless
-    assert "more queries like these would hardly help" in hopeless
+    assert "More queries like these would hardly help" in hopeless and "--precision" not in hopeless
     lenient = guaranteed(replace(NO_GUARANTEE, precision=0.3))
-    assert lenient.endswith("from a confidence of 50 %.")
+    assert "from a confidence of 50 %" in lenient
+
+
+def test_a_calibration_in_short_is_what_was_answered_and_how_much_of_it_was_right():
+    curve = Curve(confidence=(0.9, 0.85, 0.84, 0.2), right=(True, True, False, False))
+    assert in_short(make_calibration(curve=curve)) == (
+        'In short: 75 % of queries like these are answered ("match"), and 67 % of the answers were '
+        "right; check the rest yourself."
+    )
+    sure_of_none = replace(curve, confidence=(0.1,) * 4)
+    assert "no query like these is answered" in in_short(make_calibration(curve=sure_of_none))
 
 
 def test_the_number_of_hits_to_show_is_one_sentence():
@@ -96,14 +107,14 @@ def test_a_gallery_that_changed_by_more_than_a_fifth_is_reported(images, stale):
 
 def test_verdicts_are_explained():
     calibration = make_calibration()
-    assert meaning("match", 0.5, calibration).endswith("reaches the threshold (0.830)")
-    assert meaning("unsure", 0.5, calibration).endswith("below the threshold (0.830)")
+    assert meaning("match", 0.5, calibration).endswith("reaches the threshold (83 %)")
+    assert meaning("unsure", 0.5, calibration).endswith("below the threshold (83 %)")
     assert meaning("no_match", 0.003, calibration) == (
         "only 0.3 % of genuine queries look as unlike the indexed images"
     )
     without = make_calibration(guarantee=NO_GUARANTEE)
     for verdict in ("match", "unsure"):
-        assert meaning(verdict, 0.5, without).endswith("(0.950), which guarantees nothing")
+        assert meaning(verdict, 0.5, without).endswith("(95 %), which guarantees nothing")
 
 
 def test_what_a_calibration_rests_on_is_named():
@@ -140,7 +151,7 @@ def test_a_label_is_answered_with_those_that_it_may_be(verdict, label_set, wante
 
 
 def test_the_confidence_of_no_match_assumes_a_genuine_query():
-    assert confidence_of("unsure", 0.4) == "confidence 0.400 that the first hit is a match"
+    assert confidence_of("unsure", 0.4) == "confidence 40 % that the first hit is a match"
     assert confidence_of("no_match", 0.4).endswith("if the query is in the catalogue")
 
 

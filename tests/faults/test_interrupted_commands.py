@@ -102,7 +102,7 @@ def place(model: Path, tmp_path: Path) -> Path:
 
 
 def test_ctrl_c_in_training_is_met_and_the_run_goes_on_later(place: Path, surefind):
-    ended = interrupted_when("step 1:", (*TRAIN, "--set", "schedule.steps=100000"), place)
+    ended = interrupted_when("training", (*TRAIN, "--set", "schedule.steps=100000"), place)
     assert ended.code == 130, ended.said
     assert "Traceback" not in ended.said
     stopped = re.search(r"stopped after step (\d+); everything is saved; go on", ended.said)

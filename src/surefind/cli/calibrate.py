@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Exit, Option
@@ -95,8 +96,6 @@ def calibrate(
         surefind calibrate photos.index labelled/ --precision 0.99 --plot fit.png
         surefind calibrate photos.index new-queries/ --check
     """
-    from surefind.storage import make_writable
-
     if check and plot is not None:
         raise sf.InvalidArgument("--check, --plot", expected="one of them", got="both")
     if data is None and (check or split != "all"):
@@ -114,6 +113,7 @@ def calibrate(
     if plot is not None:  # checked before the work
         from surefind.reports.figures.curves import draw_confidence
         from surefind.reports.figures.style import check_ending, save
+        from surefind.storage import make_writable
 
         check_ending(plot)
         make_writable(plot.parent)
@@ -153,9 +153,7 @@ def _labelled(
     if data is not None and not index.has_model:
         given = read_vectors(data)
         return vector_encoder(index)(given.values), given.labels
-    if data is None or split == "all":
-        return data, None  # a name is stored with the calibration
-    return split_of(data, split), None
+    return data if data is None or split == "all" else split_of(data, split), None
 
 
 def _check(folder: Path, data: str, split: Split, engine: str | None, *, as_json: bool) -> None:
@@ -171,8 +169,7 @@ def _check(folder: Path, data: str, split: Split, engine: str | None, *, as_json
     with stages() as progress, sf.Index.open(folder, engine=engine) as index:
         if index.calibration is None:
             raise sf.SurefindError(
-                f"{folder} is not calibrated",
-                fix=f"surefind calibrate {folder} DATA, with labelled queries",
+                f"{folder} is not calibrated", fix=f"surefind calibrate {quote(str(folder))}"
             )
         created = index.calibration.origin.created
         if not index.has_model:
@@ -197,25 +194,27 @@ def _check(folder: Path, data: str, split: Split, engine: str | None, *, as_json
     else:
         for bad in rejected:
             note(f"{bad.path}: {bad.reason}")
-        if not drifts:
-            print(f"no drift: these {len(queries):,} queries resemble those of the calibration")
-        else:
+        if drifts:
             print(f"drift: these {len(queries):,} queries differ from those of the calibration")
             print_some("differences", [drift.message for drift in drifts])
             print("The guarantee may not hold for them: calibrate again with queries like these.")
+        else:
+            print(f"no drift: these {len(queries):,} queries resemble those of the calibration")
     if drifts:
         raise Exit(NO_GUARANTEE)
 
 
 def print_calibration(folder: Path, calibration: "Calibration") -> None:
     """Print facts, quality and guarantees; warnings go to stderr."""
+    import numpy as np
     from rich.console import Console
 
     from surefind.cli.rendering import plain_table
     from surefind.confidence import explain
+    from surefind.reports.index_evaluation import share_answered
     from surefind.text import printable
 
-    quality, origin = calibration.quality, calibration.origin
+    quality, origin, curve = calibration.quality, calibration.origin, calibration.curve
     made = f"{folder}, {origin.gallery:,} images: calibrated {explain.made_with(calibration)}"
     print(printable(made))
     if copies := explain.copies_left_out(calibration):
@@ -225,26 +224,37 @@ def print_calibration(folder: Path, calibration: "Calibration") -> None:
             f"{explain.measured(quality.right)} of the first hits are right, and "
             f"{explain.measured(quality.nearest_right)} of the nearest images\n"
         )
-        table = plain_table("is the first hit right?", "AUROC", "ECE (perfect)", "Brier")
-        for name, auroc, *others in (
-            ("confidence", quality.auroc, quality.ece, quality.floor, quality.brier),
+        target = calibration.guarantee.precision
+        answered = f"answered at {explain.percent(target)}"
+        table = plain_table("signal", "AUROC", "ECE (floor)", answered)
+        for name, auroc, ece, floor, sure, right in (
+            (
+                "confidence",
+                quality.auroc,
+                quality.ece,
+                quality.floor,
+                curve.confidence,
+                curve.right,
+            ),
             (
                 "nearest distance",
                 quality.baseline_auroc,
                 quality.baseline_ece,
                 quality.baseline_floor,
-                quality.baseline_brier,
+                curve.baseline,
+                curve.baseline_right,
             ),
-            ("d₁/d₂₀", quality.ratio_auroc),
-            ("label vote of 10", quality.vote_auroc),
         ):
-            if auroc is None and not others:
-                continue
-            ece, floor, brier = [explain.digits(value) for value in others] or ("", "", "")
-            table.add_row(name, explain.digits(auroc), f"{ece} ({floor})" if ece else "", brier)
+            share = share_answered(-np.array(sure), np.array(right), target)
+            error = f"{explain.digits(ece)} ({explain.digits(floor)})"
+            table.add_row(name, explain.digits(auroc), error, explain.measured(share))
+        table.add_row("d₁/d₂₀", explain.digits(quality.ratio_auroc))
+        if quality.vote_auroc is not None:
+            table.add_row("label vote of 10", explain.digits(quality.vote_auroc))
         Console().print(table)
-        print("Cross-validated over classes; AUROC: of wrong ones, mean within folds; ECE:")
-        print("debiased, beside that of a perfectly calibrated model with as many queries.\n")
+        print("Does the signal know that the first hit is wrong? Cross-validated over classes; ECE")
+        print("is debiased, and beside it that of a perfectly calibrated model.\n")
+        print(explain.in_short(calibration))
     print(explain.guaranteed(calibration.guarantee))
     print(explain.shown(calibration))
     print(explain.no_match_rule(calibration))

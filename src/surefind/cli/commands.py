@@ -1,49 +1,66 @@
-"""All commands of `surefind`, in the order of its help."""
+"""All commands of `surefind`, in the order of its help; each module is loaded when it is used."""
 
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from typing import Annotated, Any
 
 from typer import Exit, Option, Typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
 import surefind
-from surefind.cli.calibrate import calibrate
-from surefind.cli.check import check
-from surefind.cli.demo import demo
-from surefind.cli.doctor import doctor
-from surefind.cli.encode import encode
 from surefind.cli.errors import EXIT_CODES
-from surefind.cli.evaluate import evaluate
-from surefind.cli.export import export
-from surefind.cli.figures import figures
-from surefind.cli.index import index
-from surefind.cli.info import info, verify
-from surefind.cli.options import Command, Debug, Quiet, register
+from surefind.cli.options import Debug, Quiet, register
 from surefind.cli.output import set_verbosity
-from surefind.cli.push import push
-from surefind.cli.recipes import recipes
-from surefind.cli.reproduce import reproduce
-from surefind.cli.search import search
-from surefind.cli.serve import serve
-from surefind.cli.train import train
-from surefind.cli.upgrade import upgrade
 
-PANELS: dict[str, tuple[Command, ...]] = {
-    "First steps": (demo, doctor, check, recipes),
-    "Build": (train, index, encode, calibrate, upgrade),
-    "Search": (search, serve, info, verify),
-    "Evaluate": (evaluate, reproduce, figures),
-    "Share": (export, push),
+PANELS = {
+    "First steps": ("demo", "doctor", "check", "recipes"),
+    "Build": ("train", "index", "encode", "calibrate", "upgrade"),
+    "Search": ("search", "serve", "info", "verify"),
+    "Evaluate": ("evaluate", "reproduce", "figures"),
+    "Share": ("export", "push"),
 }
+PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names}
+
+
+@cache
+def load_command(name: str) -> Any:
+    """Load a command. Its module has its name; `verify` is in that of `info`."""
+    module = import_module(f"surefind.cli.{'info' if name == 'verify' else name}")
+    alone = Typer(add_completion=False)
+    register(alone, getattr(module, name), panel=PANEL_OF[name])
+    return get_command(alone)
+
+
+class _Commands(Mapping[str, Any]):
+    """Commands by name, loaded when they are looked up."""
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in PANEL_OF:
+            raise KeyError(name)
+        return load_command(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(PANEL_OF)
+
+    def __len__(self) -> int:
+        return len(PANEL_OF)
+
+
+class _Group(TyperGroup):
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings | {"commands": _Commands()})
+
 
 app = Typer(
     name="surefind",
+    cls=_Group,
     help="Image search that tells you when to trust it.",
     epilog="\n".join(["Exit codes:", *(f"{n:>3}  {text}" for n, text in EXIT_CODES.items())]),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-for panel, commands in PANELS.items():
-    for command in commands:
-        register(app, command, panel=panel)
 
 
 def _print_version(wanted: bool) -> None:

@@ -12,10 +12,12 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
-from typer import Exit, Option
+from rich.filesize import decimal
+from typer import Exit, Option, echo, style
 
 import surefind
 from surefind.cli.options import JsonOption
+from surefind.cli.output import PREVIEW_WIDTH, can_show
 from surefind.errors import InvalidArgument, SurefindError
 
 CGROUP = Path("/sys/fs/cgroup")
@@ -32,21 +34,29 @@ EXTRAS = {
     "docs": "the documentation site",
 }
 SERVERS = {"pgvector": "pgvector://user@host/database", "milvus": "milvus://host:19530"}
-MARKS = {  # text and style of each state
+FOLDERS = {  # what to do if it cannot be written to
+    "current folder": "work in a folder that you may write to",
+    "temporary files": "export TMPDIR=FOLDER",
+    "cache": "export SUREFIND_CACHE=FOLDER",
+    "model hub cache": "export HF_HOME=FOLDER",
+}
+MARKS = {  # text and colour of each state
     "ok": ("ok", "green"),
-    "absent": ("--", "dim"),
+    "absent": ("--", "bright_black"),
     "warning": ("!!", "yellow"),
-    "error": ("FAIL", "bold red"),
+    "error": ("FAIL", "red"),
 }
 
 
 class Finding(NamedTuple):
     """One examined thing. Only the state `error` makes the command fail; `absent` is optional."""
 
-    name: str
     state: Literal["ok", "absent", "warning", "error"]
     detail: str
     fix: str = ""
+
+
+Look = Callable[[], Finding | str]  # text if it is fine
 
 
 def doctor(
@@ -65,79 +75,73 @@ def doctor(
         surefind doctor --engine pgvector://me@localhost/photos
         surefind doctor --json
     """
-    from rich.console import Console
-    from rich.padding import Padding
-    from rich.table import Table
-    from rich.text import Text
-
-    from surefind.cli.output import PREVIEW_WIDTH, can_show
     from surefind.text import printable
 
-    groups = examine(engine or ())
-    console = Console(highlight=False)
-    needs = f"{PREVIEW_WIDTH} columns, true colour (COLORTERM=truecolor) and Unicode"
-    groups["machine"].append(
-        Finding("terminal", "ok", "shows previews of images")
-        if can_show(console)
-        else Finding("terminal", "absent", f"no previews of images: they need {needs}")
-    )
-    findings = [finding for found in groups.values() for finding in found]
-    failed = [finding.name for finding in findings if finding.state == "error"]
+    groups, failed = checks(engine or ()), []
+    width = max(len(name) for looks in groups.values() for name in looks)
+    written: dict[str, list[dict[str, str]]] = {}
+    for group, looks in groups.items():
+        written[group] = []
+        if not as_json:
+            echo(style(group, bold=True))
+        for name, look in looks.items():
+            if not as_json:  # what is examined now, which may take seconds
+                print(f"  {name:{width}}  ", end="", flush=True)
+            found = examine(name, look)
+            written[group].append({"name": name} | found._asdict())
+            failed += [name] if found.state == "error" else []
+            if not as_json:
+                mark, colour = MARKS[found.state]
+                echo(f"{style(f'{mark:4}', fg=colour)}  {printable(found.detail)}")
+                if found.fix:
+                    print(f"{'':{width + 10}}fix: {printable(found.fix)}")
     if as_json:
-        written = {name: [each._asdict() for each in found] for name, found in groups.items()}
         print(json.dumps({"ok": not failed} | written))
-        raise Exit(int(bool(failed)))
-    width = max(len(finding.name) for finding in findings)  # aligned over all groups
-    for name, found in groups.items():
-        table = Table.grid(padding=(0, 2, 0, 0))
-        table.add_column(width=4)
-        table.add_column(width=width)
-        table.add_column(overflow="fold")
-        for each in found:
-            detail = Text(printable(each.detail))
-            if each.fix:
-                detail.append(f"\nfix: {printable(each.fix)}", style="italic")
-            table.add_row(Text(*MARKS[each.state]), Text(each.name), detail)
-        console.print(Text(name, style="bold"))
-        console.print(Padding(table, (0, 0, 1, 2), expand=False))
-    print(f"failed: {', '.join(failed)}" if failed else "everything required works")
+    else:
+        print(f"failed: {', '.join(failed)}" if failed else "everything required works")
     if failed:
         raise Exit(1)
 
 
-def examine(urls: Sequence[str] = ()) -> dict[str, list[Finding]]:
-    """Return all findings by group; `urls` are servers to connect to."""
-    return {
-        "packages": packages(),
-        "machine": machine(),
-        "folders": folders(),
-        "engines": engines(urls),
-        "extras": extras(),
-    }
-
-
-def attempt(name: str, look: Callable[[], Finding | str], *, fix: str) -> Finding:
-    """Return the finding of `look`, or its error as a finding."""
+def examine(name: str, look: Look) -> Finding:
+    """Return what is found; an error is a finding."""
     try:
         detail = look()
     except SurefindError as error:
-        return Finding(name, "error", error.problem, error.fix or "")
+        return Finding("error", error.problem, error.fix or "")
     except Exception as error:  # noqa: BLE001  # a broken package may raise anything
-        message = next(iter(str(error).splitlines()), "")
-        return Finding(name, "error", f"{type(error).__name__}: {message}".removesuffix(": "), fix)
-    return Finding(name, "ok", detail) if isinstance(detail, str) else detail
+        message = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+        fix = f"pip install --force-reinstall {name}" if name in required() else ""
+        return Finding("error", message.removesuffix(": "), fix)
+    return Finding("ok", detail) if isinstance(detail, str) else detail
 
 
-def packages() -> list[Finding]:
-    """Import every required package."""
-    return [
-        Finding("python", "ok", platform.python_version()),
-        Finding("surefind", "ok", surefind.__version__),
-        *(
-            attempt(name, partial(_imported, name), fix=f"pip install --force-reinstall {name}")
-            for name in required()
-        ),
-    ]
+def checks(urls: Sequence[str] = ()) -> dict[str, dict[str, Look]]:
+    """Return all checks by group; `urls` are servers to connect to."""
+    from surefind.engines.registry import without_password
+
+    servers: dict[str, Look] = {without_password(url): partial(_server, url) for url in urls}
+    if not urls:
+        for scheme, form in SERVERS.items():
+            hint = f"not tested: surefind doctor --engine {form}"
+            servers[scheme] = partial(Finding, "absent", hint)
+    return {
+        "packages": {
+            "python": platform.python_version,
+            "surefind": lambda: surefind.__version__,
+            **{name: partial(_imported, name) for name in required()},
+        },
+        "machine": {
+            "system": lambda: f"{platform.system()} {platform.release()}, {platform.machine()}",
+            "cores": _cores,
+            "memory": _memory,
+            "device": _device,
+            "terminal": _terminal,
+        },
+        "folders": {name: partial(_folder, name) for name in FOLDERS},
+        "engines": servers,
+        "extras": {name: partial(_extra, name) for name in EXTRAS},
+    }
 
 
 def required(extra: str | None = None) -> list[str]:
@@ -159,63 +163,43 @@ def _imported(name: str) -> str:
     return metadata.version(name)
 
 
-def extras() -> list[Finding]:
-    """List each extra with the installed versions, or the command that installs it."""
-    found = []
-    for name, purpose in EXTRAS.items():
-        versions, missing = [], []
-        for package in required(name):
-            try:
-                versions.append(f"{package} {metadata.version(package)}")
-            except metadata.PackageNotFoundError:
-                missing.append(package)
-        if missing:
-            detail, fix = f"{', '.join(missing)} not installed", f"pip install 'surefind[{name}]'"
-            found.append(Finding(name, "absent", f"{detail}; for {purpose}", fix))
-        else:
-            found.append(Finding(name, "ok", ", ".join(versions)))
-    return found
-
-
-def machine() -> list[Finding]:
-    """Examine cores, threads, memory and devices."""
-    reinstall = "pip install --force-reinstall torch"
-    system = f"{platform.system()} {platform.release()}, {platform.machine()}"
-    return [
-        Finding("system", "ok", system),
-        attempt("cores", _cores, fix=reinstall),
-        attempt("memory", _memory, fix="please report it: the memory of this system is unknown"),
-        attempt("device", _device, fix=reinstall),
-    ]
+def _extra(name: str) -> Finding | str:
+    """Return the installed versions, or the command that installs what is missing."""
+    versions, missing = [], []
+    for package in required(name):
+        try:
+            versions.append(f"{package} {metadata.version(package)}")
+        except metadata.PackageNotFoundError:
+            missing.append(package)
+    if missing:
+        detail = f"{', '.join(missing)} not installed; for {EXTRAS[name]}"
+        return Finding("absent", detail, f"pip install 'surefind[{name}]'")
+    return ", ".join(versions)
 
 
 def _cores() -> Finding | str:
     import torch
 
-    usable, threads = os.cpu_count() or 1, torch.get_num_threads()
-    if hasattr(os, "sched_getaffinity"):
-        usable = len(os.sched_getaffinity(0))
-    detail = f"{usable} of {os.cpu_count()} usable"
-    allowed: float = usable
+    from surefind.images.loader import usable_cores
+
+    usable, threads = usable_cores(), torch.get_num_threads()
+    detail, best = f"{usable} of {os.cpu_count()} usable", usable
     if limit := re.match(r"(\d+) (\d+)", _container_limit("cpu.max")):
         allowed = int(limit[1]) / int(limit[2])
-        detail += f", container limit {allowed:.3g}"
-    detail += f"; torch uses {threads} thread{'s' if threads > 1 else ''}"
-    best = max(1, min(usable, round(allowed)))
+        detail, best = f"{detail}, container limit {allowed:.3g}", min(usable, round(allowed) or 1)
+    detail += f"; torch uses {threads}"
     if threads > best:
-        return Finding("cores", "warning", f"{detail}, too many", f"export OMP_NUM_THREADS={best}")
+        return Finding("warning", f"{detail}, too many", f"export OMP_NUM_THREADS={best}")
     return detail
 
 
 def _memory() -> Finding | str:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    detail, limit = _size(memory), _container_limit("memory.max")
+    detail, limit = decimal(memory), _container_limit("memory.max")
     if limit.isdigit() and int(limit) < memory:
         memory = int(limit)
-        detail += f"; container limit {_size(memory)}"
-    if memory < LEAST_MEMORY:
-        return Finding("memory", "warning", detail, "raise the limit, or use another machine")
-    return detail
+        detail += f"; container limit {decimal(memory)}"
+    return detail if memory >= LEAST_MEMORY else Finding("warning", detail)
 
 
 def _device() -> str:
@@ -236,62 +220,35 @@ def _container_limit(name: str) -> str:
         return ""
 
 
-def _size(count: int) -> str:
-    return f"{count / 2**30:.1f} GB" if count >= 2**30 else f"{count / 2**20:.0f} MB"
+def _terminal() -> Finding | str:
+    from rich.console import Console
+
+    if can_show(Console()):
+        return "shows previews of images"
+    needs = f"{PREVIEW_WIDTH} columns, true colour (COLORTERM=truecolor) and Unicode"
+    return Finding("absent", f"no previews of images: they need {needs}")
 
 
-def folders() -> list[Finding]:
-    """Examine the folders that are written to."""
+def _folder(name: str) -> Finding | str:
+    """Examine a folder that is written to, or the nearest parent that exists."""
     from huggingface_hub.constants import HF_HOME
 
     from surefind.datasets.glyphs import glyphs_folder
 
-    known = {
-        "current folder": (Path.cwd(), "work in a folder that you may write to"),
-        "temporary files": (Path(tempfile.gettempdir()), "export TMPDIR=FOLDER"),
-        "cache": (glyphs_folder().parent, "export SUREFIND_CACHE=FOLDER"),
-        "model hub cache": (Path(HF_HOME), "export HF_HOME=FOLDER"),
-    }
-    return [
-        attempt(name, partial(_folder, name, folder, fix), fix=fix)
-        for name, (folder, fix) in known.items()
-    ]
-
-
-def _folder(name: str, folder: Path, fix: str) -> Finding | str:
-    """Examine a folder, or the nearest parent that exists."""
+    places = (Path.cwd(), Path(tempfile.gettempdir()), glyphs_folder().parent, Path(HF_HOME))
+    folder = dict(zip(FOLDERS, places, strict=True))[name]
     there = next(parent for parent in (folder, *folder.parents) if parent.exists())
     if not os.access(there, os.W_OK | os.X_OK):
-        return Finding(name, "warning", f"{folder}: {there} cannot be written to", fix)
+        return Finding("warning", f"{folder}: {there} cannot be written to", FOLDERS[name])
     free = shutil.disk_usage(there).free
-    detail = f"{folder}, {_size(free)} free"
-    if free < LEAST_SPACE:
-        return Finding(name, "warning", detail, "free some space, or work on another disk")
-    return detail
+    detail = f"{folder}, {decimal(free)} free"
+    return detail if free >= LEAST_SPACE else Finding("warning", detail)
 
 
-def engines(urls: Sequence[str] = ()) -> list[Finding]:
-    """Load faiss and connect to each given server."""
-    reinstall = "pip install --force-reinstall faiss-cpu numpy"
-    found = [attempt("faiss", partial(_imported, "faiss-cpu"), fix=reinstall)]
-    for url in urls:
-        scheme = url.partition("://")[0]
-        name = scheme if scheme in SERVERS else "engine"
-        found.append(attempt(name, partial(_server, scheme, url), fix="see the server's log"))
-    named = {finding.name for finding in found}
-    return found + [
-        Finding(scheme, "absent", f"not tested: surefind doctor --engine {form}")
-        for scheme, form in SERVERS.items()
-        if scheme not in named
-    ]
-
-
-def _server(scheme: str, url: str) -> str:
-    from surefind.engines.registry import is_url, without_password
-
-    shown = without_password(url)
-    if not is_url(url) or scheme not in SERVERS:
+def _server(url: str) -> str:
+    scheme, _, rest = url.partition("://")
+    if scheme not in SERVERS or not rest:
         expected = " or ".join(SERVERS.values())
-        raise InvalidArgument("--engine", expected=expected, got=repr(shown))
+        raise InvalidArgument("--engine", expected=expected, got="another URL")
     engine = import_module(f"surefind.engines.{scheme}.engine")
-    return f"{shown} answers: {engine.describe_server(url, seconds=TIMEOUT_SECONDS)}"
+    return f"answers: {engine.describe_server(url, seconds=TIMEOUT_SECONDS)}"

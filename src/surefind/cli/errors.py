@@ -17,6 +17,7 @@ EXIT_CODES = {
     3: "for `search`: unsure; for `calibrate` and `upgrade`: no guarantee, or the queries drifted; "
     "for `evaluate`: the guarantee of an index was not kept",
     4: "for `search`: not in the catalogue (no_match)",
+    5: "for `search`: nothing found; a filter left no image",
     70: "internal error, please report",
     130: "interrupted (Ctrl-C)",
     141: "output pipe closed",
@@ -82,9 +83,12 @@ def _as_surefind_error(failure: BaseException) -> SurefindError | None:
         fix = more_files if failure.errno == errno.EMFILE else None
         return SurefindError(f"{place}{message}", fix=fix)
     if isinstance(failure, ModuleNotFoundError) and not (failure.name or "").startswith("surefind"):
-        return SurefindError(
-            f"{failure.name} is not installed", fix="surefind doctor lists what is missing"
-        )
+        from surefind.cli.doctor import EXTRAS, required
+
+        package = (failure.name or "").partition(".")[0].replace("_", "-")
+        extra = next((name for name in EXTRAS if package in required(name)), None)
+        wanted = package if extra is None else f"'surefind[{extra}]'"
+        return SurefindError(f"{package} is not installed", fix=f"pip install {wanted}")
     return None
 
 

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 from typer import Argument, Option
@@ -44,7 +45,10 @@ def export(
 
     if not onnx:
         raise sf.InvalidArgument(
-            "export", expected="a format", got="none", fix=f"surefind export {model} --onnx"
+            "export",
+            expected="a format",
+            got="none",
+            fix=f"surefind export {quote(str(model))} --onnx",
         )
     check_exporting()  # before images are read
     folder = IndexFolder(model).model if IndexFolder(model).exists() else model

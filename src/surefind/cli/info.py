@@ -1,6 +1,7 @@
 """surefind info and surefind verify: facts and integrity of an index."""
 
 import json
+from shlex import quote
 from typing import Annotated
 
 from typer import Exit, Option
@@ -24,14 +25,14 @@ def info(folder: IndexArgument, as_json: JsonOption = False, engine: EngineOptio
     with sf.Index.open(folder, engine=engine) as index:
         facts, calibration = index.describe(), index.calibration
     if calibration is not None:
-        change = explain.gallery_change(calibration, facts["images"])
+        change = explain.gallery_change(calibration, facts["images"], folder=str(folder))
         facts["warnings"] += [change] if change else []
     if as_json:
         print(json.dumps(facts, default=str))
         return
     warnings = facts.pop("warnings")
     facts["images"], facts["bytes"] = f"{facts['images']:,}", filesize.decimal(facts["bytes"])
-    facts["calibration"] = f"not calibrated: surefind calibrate {folder} DATA"
+    facts["calibration"] = f"not calibrated: surefind calibrate {quote(str(folder))} DATA"
     if calibration is not None:
         warnings += calibration.origin.remarks
         facts["calibration"] = explain.made_with(calibration)
@@ -64,12 +65,11 @@ def verify(
 
     repaired = None
     with sf.Index.open(folder, engine=engine) as index:
-        problems = index.verify()
+        problems, images = index.verify(), len(index)
         if problems and repair:
             repaired = index.repair()
             problems = index.verify()
-        fix = _remedy(index, problems, repaired=repair) if problems else None
-        images = len(index)
+        fix = None if as_json or not problems else _remedy(index, problems, repaired=repair)
     if as_json:
         findings = {"images": images, "problems": problems, "repaired": repaired}
         print(json.dumps({"index": str(folder)} | findings))
@@ -78,9 +78,9 @@ def verify(
             print(f"repaired: {printable(repaired)}")
         for problem in problems or [f"{images:,} images, no corruption found"]:
             print(printable(problem))
+    if fix is not None:
+        print(f"  fix: {fix}")
     if problems:
-        if not as_json:
-            print(f"  fix: {fix}")
         raise Exit(1)
 
 
@@ -93,8 +93,6 @@ def _remedy(index: "sf.Index", problems: list[str], *, repaired: bool) -> str | 
     except sf.SurefindError as error:  # not repaired with the rows
         if problems == [error.problem]:
             return error.fix
-    if is_url(IndexFolder(index.folder).read()):
-        return "restore the server's data from a backup, or make the index again"
-    if repaired:
-        return "restore the folder from a copy, or make the index again"
-    return f"surefind verify {index.folder} --repair rebuilds graph and lookup tables"
+    if repaired or is_url(IndexFolder(index.folder).read()):
+        return "restore it from a backup, or make the index again"
+    return f"surefind verify {quote(str(index.folder))} --repair"

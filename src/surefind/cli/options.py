@@ -2,7 +2,8 @@
 
 import inspect
 import re
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -41,6 +42,7 @@ COMPLETIONS = {  # by parameter name; choices and paths are completed by typer
     "recipe": complete_recipe,
 }
 
+PATHS = {"data", "images", "queries", "vectors", "folder", "model", "ood"}  # parameters
 IMAGES = "A folder, a CSV file, DATASET:FOLDER (such as cub200:data/CUB), or 'glyphs'"
 IndexArgument = Annotated[Path, Argument(metavar="INDEX", help="An index folder.")]
 ModelArgument = Annotated[Path, Argument(help="A model folder written by surefind train.")]
@@ -96,6 +98,17 @@ def split_of(data: str, split: Split) -> "Catalog":
     return catalog
 
 
+def refuse_urls(paths: Iterable[object]) -> None:
+    """Raise SurefindError if one is an address on the web."""
+    from surefind.errors import SurefindError
+
+    for path in paths:
+        if web := re.match(r"(https?|ftp|s3|gs):/+(?=\S)", str(path)):
+            url = f"{web[1]}://{str(path)[web.end() :]}"
+            fix = f"download it first: curl -LO {shlex.quote(url)}"
+            raise SurefindError(f"{url} is a URL; surefind reads files", fix=fix)
+
+
 def register(app: Typer, command: Command, *, panel: str | None = None) -> None:
     """Add a command with --quiet and --debug. Its docstring ends with "Examples: surefind ..."."""
     text, examples = explained(command.__doc__ or "")
@@ -104,9 +117,11 @@ def register(app: Typer, command: Command, *, panel: str | None = None) -> None:
             parameter.autocompletion = parameter.autocompletion or COMPLETIONS.get(name)
 
     @wraps(command)
-    def run(*given: Any, quiet: bool = False, debug: bool = False, **named: Any) -> None:
+    def run(*, quiet: bool = False, debug: bool = False, **named: Any) -> None:
         set_verbosity(quiet=quiet, debug=debug)
-        command(*given, **named)
+        for name in PATHS & named.keys():
+            refuse_urls(named[name] if isinstance(named[name], list) else [named[name]])
+        command(**named)
 
     own = inspect.signature(command, eval_str=True)
     common = [
@@ -126,5 +141,4 @@ def explained(docstring: str) -> tuple[str, list[str]]:
     """
     text, _, examples = inspect.cleandoc(docstring).partition("Examples:")
     paragraphs = (" ".join(paragraph.split()) for paragraph in text.strip().split("\n\n"))
-    commands = re.split(r"\n\s*(?=surefind )", examples.strip())
-    return "\n\n".join(paragraphs), [" ".join(command.split()) for command in commands if command]
+    return "\n\n".join(paragraphs), [line.strip() for line in examples.strip().splitlines()]

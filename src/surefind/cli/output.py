@@ -4,8 +4,9 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from logging import Handler
@@ -20,6 +21,10 @@ SHOWN = 5  # lines of a list, such as rejected images
 SECONDS_BETWEEN_LINES = 10.0  # of progress, where stderr is not a terminal
 
 Progressed = Callable[[str, int, int], None]  # stage, done, total
+
+
+class ProgressedWithFacts(Protocol):
+    def __call__(self, stage: str, done: int, total: int, facts: str = "", /) -> None: ...
 
 
 class _Verbosity:
@@ -110,26 +115,42 @@ def line(of: "Progress", text: str) -> None:
         note(text)
 
 
+def time_left(done: int, total: int, seconds: float) -> str:
+    """Return the time left at the mean speed so far, however slow; empty if it is unknown.
+
+    >>> time_left(1, 4, 60.0), time_left(0, 4, 60.0)
+    ('0:03:00 left', '')
+    """
+    if not 0 < done < total:
+        return ""
+    return f"{timedelta(seconds=round(seconds / done * (total - done)))} left"
+
+
 @contextmanager
-def stages() -> Iterator[Progressed]:
+def stages() -> Iterator[ProgressedWithFacts]:
     """Show a bar per stage; without a terminal, a line per stage and every ten seconds."""
-    from rich.progress import TaskID
+    from rich.progress import BarColumn, MofNCompleteColumn, TaskID
 
     tasks: dict[str, TaskID] = {}
-    printed = monotonic()
-    with bars() as shown:
+    began = printed = last = monotonic()
+    columns = "{task.description}", BarColumn(), MofNCompleteColumn(), "{task.fields[facts]}"
+    with bars(*columns) as shown:
 
-        def progress(stage: str, done: int, total: int) -> None:
-            nonlocal printed
+        def progress(stage: str, done: int, total: int, facts: str = "", /) -> None:
+            nonlocal began, printed, last
+            now = monotonic()
             if stage not in tasks:
                 for task in tasks.values():
-                    shown.update(task, completed=shown.tasks[task].total)
-                tasks[stage] = shown.add_task(stage, total=total)
+                    shown.update(task, completed=shown.tasks[task].total, facts="")
+                tasks[stage] = shown.add_task(stage, total=total, facts="")
+                began, printed = last, now  # it began when the one before ended
                 line(shown, stage)
-            elif monotonic() - printed > SECONDS_BETWEEN_LINES:
-                printed = monotonic()
-                line(shown, f"{stage}: {done:,} of {total:,}")
-            shown.update(tasks[stage], completed=done)
+            facts = ", ".join(filter(None, (time_left(done, total, now - began), facts)))
+            if now - printed > SECONDS_BETWEEN_LINES:
+                printed = now
+                line(shown, f"{stage}: {done:,} of {total:,}, {facts}".removesuffix(", "))
+            shown.update(tasks[stage], completed=done, facts=facts)
+            last = now
 
         yield progress
 

@@ -4,32 +4,23 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from rich import box
 from rich.color import Color
-from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderableType
-from rich.measure import Measurement
+from rich.console import Console, Group, JustifyMethod, RenderableType
 from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
 from surefind.cli.output import can_show
-from surefind.confidence.calibration import Calibration
-from surefind.confidence.conformal import MATCH, NO_MATCH, UNSURE
-from surefind.confidence.explain import (
-    answer_of,
-    confidence_of,
-    how_many_to_look_at,
-    meaning,
-    sure,
-)
-from surefind.images.decode import ImageRejected, ImageSource, decode_picture
-from surefind.search.hits import SearchResult
-from surefind.search.query import CONFIDENCE
-from surefind.text import printable, shortened
+from surefind.text import printable
+
+if TYPE_CHECKING:
+    from surefind.confidence.calibration import Calibration
+    from surefind.images.decode import ImageSource
+    from surefind.search.hits import SearchResult
 
 PREVIEW_COLUMNS, PREVIEW_LINES = 12, 6  # of characters, which are twice as high as wide
 COLUMNS = (
@@ -38,17 +29,20 @@ COLUMNS = (
     "label", "path", "distance", "expected_distance", "std", "var", "p_within", "confidence",
     "metadata",
 )  # fmt: skip
-VERDICT_STYLES = {MATCH: "bold green", UNSURE: "bold yellow", NO_MATCH: "bold magenta"}
+VERDICT_STYLES = {"match": "bold green", "unsure": "bold yellow", "no_match": "bold magenta"}
 PLAIN: dict[str, Any] = {"box": box.SIMPLE_HEAD, "show_edge": False, "padding": (0, 1, 0, 0)}
-NARROWEST = 12  # cells of an id in a narrow terminal
 
 
-def preview(source: ImageSource | None) -> Text:
+def preview(source: "ImageSource | None") -> Text:
     """Draw a picture in half blocks; empty if there is none or it cannot be read."""
+    import numpy as np
+
+    from surefind.images.decode import ImageRejected, decode_picture
+
     text = Text(no_wrap=True, end="")
+    if source is None:
+        return text
     try:
-        if source is None:
-            return text
         picture = decode_picture(source)
     except ImageRejected:
         return text
@@ -76,7 +70,7 @@ def finite(value: Any) -> Any:
     return value
 
 
-def result_as_csv(result: SearchResult) -> str:
+def result_as_csv(result: "SearchResult") -> str:
     """Return a line per hit, without a header; unknown values are empty."""
     text, facts = io.StringIO(), finite(result.as_dict())
     answer = {
@@ -102,104 +96,82 @@ def plain_table(first: str, *others: str, title: str | None = None) -> Table:
 
 def print_result(
     console: Console,
-    result: SearchResult,
-    source: ImageSource | None,
+    result: "SearchResult",
+    source: "ImageSource | None",
     *,
-    calibration: Calibration | None,
+    calibration: "Calibration | None",
     pictures: bool = True,
 ) -> None:
     """Print the heading and the hits, with previews if the terminal can show them."""
     pictures = pictures and can_show(console)
-    shown = preview(source) if pictures and source is not None else None
-    console.print(query_heading(result, shown, calibration=calibration))
-    if shown is not None:
-        console.print()
+    heading: RenderableType = query_heading(result, calibration=calibration)
+    if pictures and source is not None:
+        beside = Table.grid(padding=(0, 1))
+        beside.add_row(preview(source), heading)
+        heading = Group(beside, "")
+    console.print(heading)
     previews = [preview(hit.path) for hit in result.hits] if pictures else None
     console.print(hits_table(result, previews) if result.hits else "nothing found")
 
 
-def hits_table(result: SearchResult, previews: Sequence[RenderableType] | None = None) -> Table:
+def hits_table(result: "SearchResult", previews: Sequence[RenderableType] | None = None) -> Table:
     """Return a table with a row per hit; with `previews` (one per hit), cells are stacked."""
-    hits, stacked = result.hits, previews is not None
-    labels = None
-    if any(hit.label is not None for hit in hits):
-        labels = [hit.label or "" for hit in hits]
-    table = Table(leading=int(stacked), **PLAIN)
-    columns: list[Sequence[RenderableType]] = []
+    from surefind.confidence.explain import whole_percent
 
-    def add(name: str, cells: Sequence[RenderableType], justify: JustifyMethod = "right") -> None:
-        table.add_column(name, justify=justify, no_wrap=justify == "right", vertical="middle")
-        columns.append(cells)
-
-    add("#", [str(rank + 1) for rank in range(len(hits))])
+    hits, gap = result.hits, " " if previews is None else "\n"
+    ids = [Text(printable(hit.id), overflow="fold") for hit in hits]
+    labels = [Text(printable(hit.label or ""), overflow="fold") for hit in hits]
+    named = any(hit.label is not None for hit in hits)
+    columns: dict[str, Sequence[RenderableType]] = {"#": [str(n + 1) for n in range(len(hits))]}
     if previews is not None:
-        add("", previews, "left")
-    ids: list[RenderableType] = [Shortened(hit.id) for hit in hits]
-    if labels is not None and stacked:
-        below = [Shortened(label, style="dim") for label in labels]
-        add("id, label", [Group(*pair) for pair in zip(ids, below, strict=True)], "left")
+        columns[""] = previews
+    if previews is not None and named:
+        columns["id, label"] = [Group(*pair) for pair in zip(ids, labels, strict=True)]
     else:
-        add("id", ids, "left")
-        if labels is not None:
-            add("label", [Shortened(label) for label in labels], "left")
-    add("distance", [_digits(hit.distance, 4) for hit in hits])
-    gap = "\n" if stacked else " "
-    expected = ((_digits(hit.expected_distance, 4), _digits(hit.std, 2)) for hit in hits)
-    add(f"expected{gap}± std", [f"{value}{gap}± {std}" for value, std in expected])
+        columns |= {"id": ids, "label": labels} if named else {"id": ids}
+    is_text = columns.keys() - {"#"}
+    columns["distance"] = [_digits(hit.distance, 4) for hit in hits]
+    columns[f"expected{gap}± std"] = [
+        f"{_digits(hit.expected_distance, 4)}{gap}± {_digits(hit.std, 2)}" for hit in hits
+    ]
     if any(hit.p_within is not None for hit in hits):
-        add("P(within)", ["" if hit.p_within is None else f"{hit.p_within:.3f}" for hit in hits])
+        columns["P(within)"] = [whole_percent(hit.p_within) for hit in hits]
     if any(hit.confidence is not None for hit in hits):
-        add("confidence", [sure(hit.confidence) for hit in hits])
-    for row in zip(*columns, strict=True):
+        columns["confidence"] = [whole_percent(hit.confidence) for hit in hits]
+    table = Table(leading=int(previews is not None), **PLAIN)
+    for name in columns:
+        justify: JustifyMethod = "left" if name in is_text else "right"
+        table.add_column(name, justify=justify, no_wrap=justify == "right", vertical="middle")
+    for row in zip(*columns.values(), strict=True):
         table.add_row(*row)
     return table
 
 
-def query_heading(
-    result: SearchResult,
-    preview: RenderableType | None = None,
-    *,
-    calibration: Calibration | None = None,
-) -> RenderableType:
+def query_heading(result: "SearchResult", *, calibration: "Calibration | None" = None) -> Text:
     """Return the query, the verdict and its confidence."""
     text = Text.assemble(
         (printable(result.query), "bold"),
         f"\nvar {_digits(result.query_var, 3)} · by {result.ranking}",
-        "" if result.ranking == CONFIDENCE else " distance",
+        "" if result.ranking == "confidence" else " distance",
         " (candidates re-ranked)" if result.reranked else "",
     )
-    if result.verdict is not None:
-        text.append("\n" + result.verdict.replace("_", " "), VERDICT_STYLES[result.verdict])
-        text.append(f": {meaning(result.verdict, result.novelty_p_value, calibration)}")
-        label = answer_of(result.label, result.label_confidence, result.label_set, result.verdict)
-        if label is None:
-            text.append(f"\n{confidence_of(result.verdict, result.confidence)}")
-        else:
-            text.append("\nlabel: ").append(printable(label), "bold")
-        advice = how_many_to_look_at(
-            result.verdict, result.show, calibration, listed=len(result.hits)
-        )
-        if advice is not None:
-            text.append(f"\n{advice}")
-    if preview is None:
+    if result.verdict is None:
         return text
-    heading = Table.grid(padding=(0, 1))
-    heading.add_row(preview, text)
-    return heading
+    from surefind.confidence import explain
 
-
-class Shortened:
-    """Plain text that is cut in the middle to fit its column."""
-
-    def __init__(self, text: str, *, style: str = "") -> None:
-        self.text, self.style = printable(text), style
-
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        whole = Text(self.text).cell_len
-        return Measurement(min(NARROWEST, whole), whole).with_maximum(options.max_width)
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
-        yield Text(shortened(self.text, options.max_width), style=self.style, no_wrap=True)
+    text.append("\n" + result.verdict.replace("_", " "), VERDICT_STYLES[result.verdict])
+    text.append(f": {explain.meaning(result.verdict, result.novelty_p_value, calibration)}\n")
+    label = explain.answer_of(
+        result.label, result.label_confidence, result.label_set, result.verdict
+    )
+    if label is None:
+        text.append(explain.confidence_of(result.verdict, result.confidence))
+    else:
+        text.append("label: ").append(printable(label), "bold")
+    advice = explain.how_many_to_look_at(
+        result.verdict, result.show, calibration, listed=len(result.hits)
+    )
+    return text if advice is None else text.append(f"\n{advice}")
 
 
 def _digits(value: float, count: int) -> str:

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from surefind.vectors.reader import Values
 
     Batch = tuple[Sequence[str], Sequence[ImageSource | None], sf.Embeddings]  # names, pictures
-    Answer = tuple[sf.SearchResult, ImageSource | None]
 
-EXIT_CODES = {"match": 0, "unsure": 3, "no_match": 4}  # the highest of all queries counts
+EXIT_CODES = {None: 0, "match": 0, "unsure": 3, "no_match": 4}  # the highest of all queries counts
+NOTHING_FOUND = 5
 BATCH_IMAGES, BATCH_VECTORS = 32, 1024
 
 
@@ -76,8 +76,9 @@ def search(
     """Find images with their confidence, and a verdict: match, unsure or no_match.
 
     An index with labels answers with a label too. Exit code 0 for a match, 3 if a query is unsure,
-    4 if one is not in the catalogue (no_match); 1 if a query could not be read (the others are
-    answered). Without a calibration: 0.
+    4 if one is not in the catalogue (no_match), 5 if nothing was found for one, as a filter left
+    no image; 1 if a query could not be read (the others are answered). Without a calibration: 0
+    or 5.
 
     Examples:
         surefind search photos.index query.jpg
@@ -96,69 +97,51 @@ def search(
         "k": k, "ranking": ranking, "where": where or None, "radius": radius, "expand": expand
     }  # fmt: skip
     unread: list[str] = []
-    results: list[sf.SearchResult] = []
+    results: list[sf.SearchResult] = []  # with one hit
+    facts: list[dict[str, Any]] = []  # for JSON
     with sf.Index.open(folder, engine=engine) as index:
         index.check_search(**options)  # before any encoding
         for warning in index.warnings:
             note(f"warning: {warning}")
-        if index.has_model:
-            batches = _embed_images(index, queries, unread)
-        elif views:
-            raise sf.InvalidArgument(
-                "--views",
-                expected="pictures of one item",
-                got="files of vectors",
-                fix="fuse them in Python: index.search_views(embeddings)",
-            )
-        else:
-            batches = _embed_vectors(index, queries, unread)
-        found = _search(index, batches, options, results, views=views)
-        if as_json:
-            facts = [finite(result.as_dict()) for result, _ in found]
-            print(json.dumps(facts, allow_nan=False))
-        elif as_csv:
-            show = printable_lines if sys.stdout.isatty() else str
+        console, calibration = Console(), index.calibration
+        embed = _embed_images if index.has_model else _embed_vectors
+        if as_csv:
             print(",".join(COLUMNS))
-            for result, _ in found:
-                print(show(result_as_csv(result)), end="")
-        else:
-            console, calibration = Console(), index.calibration
-            for result, source in found:
+        for result, source in _search(index, embed(index, queries, unread), options, views=views):
+            results.append(replace(result, hits=result.hits[:1]))
+            if as_json:
+                facts.append(finite(result.as_dict()))
+            elif as_csv:
+                lines = result_as_csv(result)
+                print(printable_lines(lines) if sys.stdout.isatty() else lines, end="")
+            else:
                 print_result(console, result, source, calibration=calibration, pictures=pictures)
                 console.print()
+        if as_json:
+            print(json.dumps(facts, allow_nan=False))
+        elif not as_csv:
             _print_footer(index, calibration, results)
-    worst = max((EXIT_CODES[result.verdict] for result in results if result.verdict), default=0)
-    if unread or worst:
-        raise Exit(1 if unread else worst)
+    codes = [EXIT_CODES[each.verdict] if each.hits else NOTHING_FOUND for each in results]
+    if code := 1 if unread else max(codes, default=0):
+        raise Exit(code)
 
 
 def _search(
-    index: "sf.Index",
-    batches: "Iterator[Batch]",
-    options: dict[str, Any],
-    results: "list[sf.SearchResult]",
-    *,
-    views: bool,
-) -> "Iterator[Answer]":
-    """Search batch by batch, or once with all views; `results` collects them without hits."""
-    answers: Iterable[Answer]
+    index: "sf.Index", batches: "Iterator[Batch]", options: dict[str, Any], *, views: bool
+) -> "Iterator[tuple[sf.SearchResult, ImageSource | None]]":
+    """Search batch by batch, or once with all views; results come with the image of the query."""
     if views:
-        all_views = [embeddings for _, _, embeddings in batches]
-        answers = []
-        if all_views:
-            fused = type(all_views[0]).cat(all_views)
-            answers = [(index.search_views(fused, **options), None)]
-    else:
-        answers = (
-            (replace(result, query=name), source)
-            for names, sources, embeddings in batches
-            for name, source, result in zip(
-                names, sources, index.search(embeddings, **options), strict=True
+        if not index.has_model:
+            raise sf.InvalidArgument(
+                "--views", expected="pictures of one item", got="files of vectors"
             )
-        )
-    for result, source in answers:
-        results.append(replace(result, hits=()))
-        yield result, source
+        if all_views := [embeddings for _, _, embeddings in batches]:
+            yield index.search_views(type(all_views[0]).cat(all_views), **options), None
+        return
+    for names, sources, embeddings in batches:
+        found = index.search(embeddings, **options)
+        for name, source, result in zip(names, sources, found, strict=True):
+            yield replace(result, query=name), source
 
 
 def _embed_images(
@@ -214,6 +197,8 @@ def _sources(queries: Sequence[str], unread: list[str]) -> "Iterator[tuple[str, 
                 yield from ((str(Path(name, path)),) * 2 for path in find_images(Path(name)))
             except sf.InvalidFile as error:
                 _skip(error.problem, unread)
+        elif " " in name and not os.path.lexists(name) and "." not in name:
+            _skip(f"{name}: no such file; a query is an image, not text", unread)
         else:
             yield name, name
 
@@ -243,5 +228,6 @@ def _print_footer(
         print("Not guaranteed: see surefind info.")
     else:
         print("Not guaranteed: the guarantee is for plain searches of the index as calibrated.")
-    if (change := gallery_change(calibration, len(index))) is not None:
+    folder = str(index.folder)
+    if (change := gallery_change(calibration, len(index), folder=folder)) is not None:
         note(f"warning: {change}")

@@ -10,7 +10,6 @@ from typer import Option
 import surefind as sf
 from surefind.cli.options import EngineOption, IndexArgument, PortOption, Runtime
 from surefind.cli.output import is_quiet
-from surefind.errors import SurefindError
 
 
 def serve(
@@ -58,16 +57,9 @@ def serve(
     """
     import logging
 
-    try:
-        from surefind.serve.server import serve as run
-    except ModuleNotFoundError as missing:
-        if missing.name is None or missing.name.startswith("surefind"):
-            raise
-        raise SurefindError(
-            f"{missing.name} is not installed", fix="pip install 'surefind[serve]'"
-        ) from None
     from surefind.search.folder import encoder_of
     from surefind.serve.security import check_bind, read_token
+    from surefind.serve.server import serve as run
     from surefind.serve.service import Settings
 
     level = logging.ERROR if is_quiet() else logging.INFO

@@ -3,8 +3,6 @@
 import json
 import math
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +11,7 @@ from typer import Argument, Option
 import surefind as sf
 from surefind.cli.errors import GracefulStop, StopRequest
 from surefind.cli.options import IMAGES, JsonOption, SetOption
-from surefind.cli.output import bars, line
+from surefind.cli.output import stages
 
 if TYPE_CHECKING:
     from surefind.training.run_folder import StepInfo
@@ -51,62 +49,50 @@ def train(
     scale = "glyphs" if data.split(":")[0] == "glyphs" else "cpu"
     backbone_key = [] if backbone is None else [f"encoder.backbone={backbone}"]
     chosen = sf.Recipe.read(recipe or f"bayes-centred+{scale}", [*backbone_key, *(settings or ())])
-    stop = StopRequest()
-    with _bar(chosen.schedule.steps + chosen.variance.steps) as show:
+    splits = sf.open_dataset(data, val_share=chosen.data.val_share)
+    stop, total = StopRequest(), chosen.schedule.steps + chosen.variance.steps
+    before = None if resume else 0  # steps of an earlier run
+    with stages() as progress:
+
+        def show(info: "StepInfo") -> None:
+            nonlocal before
+            before = info.step if before is None else before
+            facts = f"loss {info.loss:.4f}, win rate {info.win_rate:.3f}, std {info.median_std:.3g}"
+            if not math.isnan(info.recall):
+                facts = f"R@1 {info.recall:.3f}"
+            progress("training", info.step - before, total - before, facts)
+
         try:
-            result = run(
-                sf.open_dataset(data, val_share=chosen.data.val_share),
-                chosen,
-                output,
-                resume=resume,
-                on_step=show,
-                should_stop=stop,
-            )
+            result = run(splits, chosen, output, resume=resume, on_step=show, should_stop=stop)
         except TrainingStopped as stopped:
             if stop.requested:
                 raise GracefulStop(stopped.problem, fix=stopped.fix) from stopped
             raise
     if os.environ.get("RANK", "0") != "0":
         return  # of torchrun's processes, one prints
+    parts = {"train": splits.train, "validate": splits.val, "test": splits.test}
+    counts = {
+        what: {"images": len(part), "classes": len(part.classes)}
+        for what, part in parts.items()
+        if len(part)
+    }
     save(training_figure(read_log(output / "run" / "log.csv")), output / "run" / "curve.png")
     if as_json:
         facts = result._asdict() | {
             "folder": str(result.folder),
+            "splits": counts,
             "rejected": [rejection._asdict() for rejection in result.rejected],
         }
         print(json.dumps({k: None if v != v else v for k, v in facts.items()}))
         return
     steps = "1 step" if result.steps == 1 else f"{result.steps:,} steps"
     print(f"{result.folder}: trained for {steps}; {result.ended}")
+    print("; ".join(f"to {what}: {_counted(**count)}" for what, count in counts.items()))
     if not math.isnan(result.recall):
         print(f"R@1 on validation classes: {result.start_recall:.3f} -> {result.recall:.3f}")
     if result.rejected:
         print(f"{len(result.rejected)} images were skipped: {result.folder}/run/rejected.csv")
 
 
-@contextmanager
-def _bar(total: int) -> "Iterator[Callable[[StepInfo], None]]":
-    """Show progress, loss, win rate and std; without a terminal, a line per log entry."""
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-
-    recall = ""
-    first: StepInfo | None = None
-    columns = BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with bars(TextColumn("training"), *columns, TextColumn("{task.description}")) as bar:
-        task = bar.add_task("", total=total)
-
-        def show(info: "StepInfo") -> None:
-            nonlocal recall, first
-            first = first or info
-            facts = (
-                f"loss {info.loss:.4f} · win rate {info.win_rate:.3f} · std {info.median_std:.3g}"
-            )
-            if not math.isnan(info.recall):
-                facts = f"R@1 {info.recall:.3f}"
-                recall = f" · {facts}"
-            steps, seconds = info.step - first.step, info.seconds - first.seconds
-            rate = f"{steps / seconds:.1f} steps/s" if steps and seconds else ""
-            bar.update(task, completed=info.step, description=f"{rate} · {facts}{recall}")
-            line(bar, f"step {info.step}: {facts} · {rate}")
-
-        yield show
+def _counted(images: int, classes: int) -> str:
+    return f"{images:,} images" + (f" of {classes:,} classes" if classes else "")

@@ -1,6 +1,7 @@
 """Sentences for people: what a calibration guarantees, and what a verdict means."""
 
 import math
+import shlex
 from collections.abc import Sequence
 
 from surefind.confidence.calibration import (
@@ -40,35 +41,53 @@ def copies_left_out(calibration: Calibration) -> str | None:
 
 
 def guaranteed(guarantee: PrecisionGuarantee) -> str:
-    """The guaranteed precision and its threshold, or why there is none."""
-    if guarantee.threshold is None:
-        fallback = f'a result is called "match" from a confidence of {_fallback(guarantee)}.'
-        if not guarantee.queries:
-            return f"Nothing is guaranteed without labelled queries of this index: {fallback}"
-        best = "no lower precision can be guaranteed either"
-        if guarantee.best:
-            best = f"the highest precision they support is about {percent(guarantee.best)}"
-        more = "more queries like these would hardly help: too many of the surest hits are wrong"
-        if guarantee.queries_needed is not None:
-            more = f"about {guarantee.queries_needed:,} queries would be enough"
+    """The guaranteed precision and its threshold; else what holds instead, and the remedy."""
+    threshold, precision = guarantee.threshold, percent(guarantee.precision)
+    least = whole_percent(LEAST_CONFIDENCE)
+    if threshold is not None:
+        ahead = guarantee.horizon
+        among = "" if ahead is None else f" among the next {ahead:,} queries"
+        least = f" (a match needs {least})" if threshold < LEAST_CONFIDENCE else ""
         return (
-            f"Cannot guarantee a precision of {percent(guarantee.precision)} from "
-            f"{guarantee.queries:,} queries of {guarantee.groups:,} classes: {best}; {more}. "
-            f"Not guaranteed: {fallback}"
+            f"Guarantee ({percent(guarantee.probability)} probability): at least {precision} of "
+            f'results called "match"{among} are correct. Threshold: confidence '
+            f"{whole_percent(threshold)}{least}; it answers {measured(guarantee.coverage)} of "
+            "queries."
         )
-    horizon, threshold = guarantee.horizon, guarantee.threshold
-    among = "" if horizon is None else f" among the next {horizon:,} queries"
-    least = f" (a match needs {LEAST_CONFIDENCE:g})" if threshold < LEAST_CONFIDENCE else ""
+    rule = f"from a confidence of {precision if guarantee.precision > LEAST_CONFIDENCE else least}"
+    rule = f'a result is called "match" {rule}, without a guarantee.'
+    if not guarantee.queries:
+        return f"There are no labelled queries of this index, so {rule}"
+    ways = []
+    if needed := guarantee.queries_needed:
+        classes = math.ceil(guarantee.groups * needed / guarantee.queries)
+        ways.append(f"label about {classes:,} classes like these ({needed:,} queries)")
+    if guarantee.best:
+        ways.append(f"calibrate with `--precision {guarantee.best:g}`")
+    remedy = "More queries like these would hardly help: too many of the surest hits are wrong"
+    if ways:
+        remedy = f"To get one, {', or '.join(ways)}"
     return (
-        f"Guarantee ({percent(guarantee.probability)} probability): at least "
-        f'{percent(guarantee.precision)} of results called "match"{among} are correct. '
-        f"Threshold: confidence {'>0.99' if threshold >= 0.995 else f'{threshold:.2f}'}{least}; "
-        f"it answers {measured(guarantee.coverage)} of queries."
+        f"A precision of {precision} cannot be guaranteed from {guarantee.queries:,} queries of "
+        f"{guarantee.groups:,} classes, so {rule} {remedy}."
     )
 
 
-def _fallback(guarantee: PrecisionGuarantee) -> str:
-    return percent(max(guarantee.precision, LEAST_CONFIDENCE))
+def in_short(calibration: Calibration) -> str:
+    """Share of queries that are answered, and how many answers are right, as one sentence."""
+    reached = [
+        right
+        for sure, right in zip(calibration.curve.confidence, calibration.curve.right, strict=True)
+        if sure >= calibration.threshold
+    ]
+    if not reached:
+        return "In short: no query like these is answered; check every result yourself."
+    share = measured(len(reached) / len(calibration.curve.right))
+    return (
+        f'In short: {share} of queries like these are answered ("match"), and '
+        f"{measured(sum(reached) / len(reached))} of the answers were right; check the rest "
+        "yourself."
+    )
 
 
 def shown(calibration: Calibration) -> str:
@@ -117,14 +136,14 @@ def found_quality(quality: Quality | None) -> str:
     )
 
 
-def gallery_change(calibration: Calibration, images: int) -> str | None:
+def gallery_change(calibration: Calibration, images: int, *, folder: str = "INDEX") -> str | None:
     """Warning if the size of the gallery changed too much since the calibration."""
     if not is_stale(calibration, images):
         return None
     then = calibration.origin.gallery
     return (
         f"stale: the gallery has {images:,} images and had {then:,} when calibrated; nothing is "
-        "guaranteed now: surefind calibrate INDEX --again"
+        f"guaranteed now: surefind calibrate {shlex.quote(folder)} --again"
     )
 
 
@@ -135,7 +154,7 @@ def meaning(
     if verdict == NO_MATCH:
         rarely = measured(novelty_p_value or 0.0)
         return f"only {rarely} of genuine queries look as unlike the indexed images"
-    threshold = "" if calibration is None else f" ({sure(calibration.threshold)})"
+    threshold = "" if calibration is None else f" ({whole_percent(calibration.threshold)})"
     if calibration is not None and calibration.guarantee.threshold is None:
         threshold += ", which guarantees nothing"
     if verdict == MATCH:
@@ -160,7 +179,7 @@ def answer_of(
 def confidence_of(verdict: str | None, confidence: float | None) -> str:
     """Confidence of the first hit; for `no_match` it assumes that the query is genuine."""
     condition = ", if the query is in the catalogue" if verdict == NO_MATCH else ""
-    return f"confidence {sure(confidence)} that the first hit is a match{condition}"
+    return f"confidence {whole_percent(confidence)} that the first hit is a match{condition}"
 
 
 def how_many_to_look_at(
@@ -169,28 +188,14 @@ def how_many_to_look_at(
     """Advice to check the first `show` hits, of which `listed` are shown; None for one hit."""
     if calibration is None or calibration.prediction_set.level is None:
         return None
-    if calibration.origin.evidence != NEIGHBOURHOODS:  # the set of labels says it
-        return None
-    if show is None or show < 2 or verdict == NO_MATCH:
+    by_labels = calibration.origin.evidence != NEIGHBOURHOODS  # the set of labels says it
+    if by_labels or show is None or show < 2 or verdict == NO_MATCH:
         return None
     often = percent(1 - calibration.prediction_set.miss_rate)
     more = ", more than are listed" if show > listed else ""
     return (
         f"check the first {show} hits{more}: they contain a match for at least {often} of queries"
     )
-
-
-def sure(confidence: float | None) -> str:
-    """Confidence with three digits, never rounded to 0 or 1.
-
-    >>> sure(0.25), sure(0.9999), sure(None)
-    ('0.250', '>0.999', '')
-    """
-    if confidence is None:
-        return ""
-    if confidence < 0.0005:
-        return "<0.001"
-    return ">0.999" if confidence >= 0.9995 else f"{confidence:.3f}"
 
 
 def digits(value: float | None) -> str:
@@ -211,15 +216,17 @@ def percent(share: float) -> str:
     return f"{100 * share:g} %"
 
 
-def whole_percent(share: float) -> str:
+def whole_percent(share: float | None) -> str:
     """Probability in per cent without decimals, never rounded to 0 or 100.
 
-    >>> whole_percent(0.412), whole_percent(0.999), whole_percent(0.001)
-    ('41 %', '> 99 %', '< 1 %')
+    >>> whole_percent(0.412), whole_percent(0.999), whole_percent(0.001), whole_percent(None)
+    ('41 %', '> 99 %', '< 1 %', '')
     """
+    if share is None:
+        return ""
     if share < 0.005:
         return "< 1 %"
-    return "> 99 %" if share >= 0.995 and share < 1 else f"{100 * share:.0f} %"
+    return "> 99 %" if 0.995 <= share < 1 else f"{100 * share:.0f} %"
 
 
 def measured(share: float) -> str:

@@ -727,6 +727,8 @@ class Index:
             last = self._required_calibration()
             targets, label = targets or targets_of(last), last.origin.field
             use_labels = last.origin.evidence != NEIGHBOURHOODS
+            held = self.calibrated
+            learn_variance = learn_variance and held is not None and held.heads is not None
             kept = read_queries(self._folder.documents.read(QUERIES).get(QUERIES))
         targets = targets or CalibrationTargets()
         table = self._class_table(label, where)
