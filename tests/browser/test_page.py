@@ -92,7 +92,12 @@ def test_the_evaluation_shows_quality_guarantees_and_the_report(
     page = visit(service, "/#view-evaluation")
     made = service.client.get("/v1/info").json()["calibration"]
     quality, text = made["quality"], page.inner_text("#evaluation")
-    for part in (made["created"][:10], made["guaranteed"], made["shown"], made["no_match"]):
+    for part in (
+        made["origin"]["created"][:10],
+        made["guaranteed"],
+        made["shown"],
+        made["no_match"],
+    ):
         assert part in text
     assert "288 labelled queries of 24 classes" in text
     plot = page.locator("#evaluation svg[role=img]").first

@@ -222,7 +222,7 @@ def below(page: Page) -> list[bool]:
 
 
 def test_the_threshold_starts_at_the_guaranteed_one(page: Page, calibration: dict) -> None:
-    guaranteed = calibration["threshold"]
+    guaranteed = calibration["match_threshold"]
     assert float(page.input_value("#threshold")) == pytest.approx(guaranteed, abs=0.0005)
     assert page.inner_text("#threshold-words") == measured(calibration, guaranteed)
     assert page.is_disabled("#threshold-reset")
@@ -323,7 +323,7 @@ def test_an_unreachable_server_is_reported_and_found_again(
     visit: Visit, home: Path, by_verdict: dict[str, Path]
 ) -> None:
     with served(Index.open(home / "index")) as short:
-        page = visit(short, expected="ERR_CONNECTION|ERR_EMPTY|uncertainty")
+        page = visit(short, expected="ERR_CONNECTION|ERR_EMPTY")
         choose(page, by_verdict["unsure"])
     page.set_input_files("#file", by_verdict["match"])
     expect_problem(page, "The server cannot be reached")

@@ -134,7 +134,7 @@ function footnotes(answer) {
 
 function withConfidence(answer, info) {
   const lines = [line(sentence(answer.sentence))];
-  if (info.calibration !== null && info.calibration.evidence !== "neighbourhoods") lines.push(line("None of the nearest images has a label."));
+  if (info.calibration !== null && info.calibration.origin.evidence !== "neighbourhoods") lines.push(line("None of the nearest images has a label."));
   if (answer.advice) lines.push(line(sentence(answer.advice), "verdict-advice"));
   lines.push(...footnotes(answer));
   const sure = surest(answer);

@@ -34,13 +34,14 @@ function prior(info) {
 }
 
 function calibrated({ calibration: made }) {
-  const what = made.evidence === "labels" ? "most probable label" : "first hit";
+  const what = made.origin.evidence === "labels" ? "most probable label" : "first hit";
   const right = `The ${what} was correct for ${share(made.quality.right)} of them.`;
   const copies = made.left_out === null ? "" : ` ${made.left_out}`;
-  const queries = `${count(made.queries)} labelled queries of ${count(made.classes)} classes (${made.source})`;
+  const { queries, classes, source, created } = made.origin;
+  const data = `${count(queries)} labelled queries of ${count(classes)} classes (${source}), ${day(created)}`;
   return [
     element("h1", { class: "view-title" }, "Calibration quality"),
-    element("p", { class: "lead" }, ...unbroken(`Measured on ${queries}, ${day(made.created)}. ${right}${copies}`)),
+    element("p", { class: "lead" }, ...unbroken(`Measured on ${data}. ${right}${copies}`)),
     element("ul", { class: "tiles" }, ...tiles(made.quality)),
     element("div", { class: "two" }, reliabilityCard(made), element("section", { class: "card" }, ...precisionAndCoverage(made), ...guarantees(made))),
   ];
@@ -71,13 +72,13 @@ function guarantees(made) {
     element("h2", { class: "next" }, "Guarantees"),
     element("ul", { class: "plain-list" }, ...rows([made.guaranteed, made.shown, made.no_match])),
   ];
-  if (made.remarks.length === 0) return guaranteed;
-  return [...guaranteed, element("h3", {}, "Remarks"), element("ul", { class: "plain-list small" }, ...rows(made.remarks))];
+  const { remarks } = made.origin;
+  if (remarks.length === 0) return guaranteed;
+  return [...guaranteed, element("h3", {}, "Remarks"), element("ul", { class: "plain-list small" }, ...rows(remarks))];
 }
 
-function measuredPlot({ curve, threshold, match_threshold }) {
-  const plot = curvePlot(curve, threshold);
-  const place = match_threshold;
+function measuredPlot({ curve, guarantee, match_threshold: place }) {
+  const plot = curvePlot(curve, guarantee.threshold === null ? null : place);
   plot.moveTo(place, rowAt(curve, place));
   return plot.drawing;
 }

@@ -1,7 +1,6 @@
 // Panels beside the result: confidence threshold, and uncertainty of the query.
 
 import { surest } from "./answer.js";
-import { read } from "./api.js";
 import { byId, say } from "./dom.js";
 import { curvePlot, histogramPlot, rowAt } from "./plots.js";
 import { count, many, number, percent, share, threshold as thresholdWords } from "./text.js";
@@ -13,8 +12,6 @@ let answer = null;
 let current = null; // threshold
 let moved = () => {};
 let plot = null;
-let gallery = null; // histogram of its variances
-let turn = 0;
 
 /** `changed(threshold)` is called on every change. */
 export function setUpThreshold(changed) {
@@ -26,11 +23,10 @@ export function setUpThreshold(changed) {
 
 /** Load a calibration; the slider starts at its threshold of a match. */
 export function learnPanels(made) {
-  gallery = null;
   calibration = made;
   current = made === null ? null : start();
   if (made === null) return;
-  plot = isMeasured() ? curvePlot(made.curve, made.threshold) : null;
+  plot = isMeasured() ? curvePlot(made.curve, made.guarantee.threshold === null ? null : start()) : null;
   byId("threshold-plot").replaceChildren(...(plot === null ? [] : [plot.drawing]));
   say("threshold-guarantee", guaranteeWords());
 }
@@ -81,26 +77,22 @@ function verdictWords() {
 function guaranteeWords() {
   if (!isMeasured()) return calibration.guaranteed;
   const elsewhere = "Precision and coverage are measured on the calibration queries, not guaranteed.";
-  if (calibration.threshold === null) return `${calibration.guaranteed} ${elsewhere}`;
-  return `Only the threshold ${thresholdWords(calibration.threshold)} has a guarantee. ${calibration.guaranteed} `
+  if (calibration.guarantee.threshold === null) return `${calibration.guaranteed} ${elsewhere}`;
+  return `Only the threshold ${thresholdWords(start())} has a guarantee. ${calibration.guaranteed} `
     + "Other thresholds show what was measured on the calibration queries.";
 }
 
 /** Show the query's variance among those of the index; in per cent only with a calibration. */
-export async function showUncertainty(shown, info) {
-  const mine = turn += 1;
+export function showUncertainty(shown, info) {
   byId("uncertainty").hidden = shown === null;
   if (shown === null) return;
-  gallery ??= await (info.has_variance ? read("/v1/uncertainty").catch(() => null) : { counts: [] });
-  if (mine !== turn) return; // superseded by a newer result
-  const known = gallery !== null && gallery.counts.length > 0;
-  byId("uncertainty-plot").replaceChildren(...(known ? [histogramPlot(gallery, shown.query.var)] : []));
-  if (known) say("uncertainty-words", standing(shown.query.var, { inPercent: info.calibration !== null }));
-  else say("uncertainty-words", gallery === null ? "The variances of the index could not be loaded." : CONSTANT);
+  const { variances } = info;
+  const known = variances.counts.length > 0;
+  byId("uncertainty-plot").replaceChildren(...(known ? [histogramPlot(variances, shown.query.var)] : []));
+  say("uncertainty-words", known ? standing(shown.query.var, variances, { inPercent: info.calibration !== null }) : CONSTANT);
 }
 
-function standing(variance, { inPercent }) {
-  const { counts, edges, images, of } = gallery;
+function standing(variance, { counts, edges, images, of }, { inPercent }) {
   // Interpolate within a bin.
   const less = Math.round(counts.reduce((sum, here, bin) => {
     const share = Math.log(variance / edges[bin]) / Math.log(edges[bin + 1] / edges[bin]);
