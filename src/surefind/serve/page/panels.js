@@ -3,7 +3,7 @@
 import { surest } from "./answer.js";
 import { byId, say } from "./dom.js";
 import { curvePlot, histogramPlot, rowAt } from "./plots.js";
-import { count, many, number, percent, share, threshold as thresholdWords } from "./text.js";
+import { count, exact, many, number, percent } from "./text.js";
 
 const CONSTANT = "This model gives every image the same variance.";
 
@@ -34,7 +34,7 @@ export function learnPanels(made) {
 /** Show the slider for a result with confidence; hide it otherwise. */
 export function showThreshold(shown) {
   answer = shown;
-  const has = calibration !== null && answer !== null && answer.verdict !== null && surest(answer) !== null;
+  const has = calibration !== null && answer !== null && !["no_match", null].includes(answer.verdict) && surest(answer) !== null;
   byId("threshold-card").hidden = !has;
   if (has) moveTo(current);
   else moved(null);
@@ -51,10 +51,9 @@ function moveTo(value) {
   const slider = byId("threshold");
   slider.value = String(current);
   const row = rowAt(calibration.curve, current);
-  say("threshold-value", thresholdWords(current));
+  say("threshold-value", exact(current));
   say("threshold-words", measuredWords(row));
-  say("threshold-fate", verdictWords());
-  slider.setAttribute("aria-valuetext", `${thresholdWords(current)}: ${measuredWords(row)}`);
+  slider.setAttribute("aria-valuetext", `${exact(current)}: ${measuredWords(row)}`);
   byId("threshold-reset").disabled = current === start();
   plot?.moveTo(current, row);
   moved(current);
@@ -63,22 +62,15 @@ function moveTo(value) {
 function measuredWords(row) {
   if (!isMeasured()) return "Prior calibration: precision and coverage are not measured on this index.";
   if (row.answered === 0) return "No calibration query is above this threshold.";
-  return `Precision ${share(row.precision)}, coverage ${share(row.coverage)} `
+  return `Precision ${percent(row.precision)}, coverage ${percent(row.coverage)} `
     + `(${count(row.right)} of ${count(row.answered)} calibration queries correct).`;
-}
-
-function verdictWords() {
-  if (answer.verdict === "no_match") return "This query is not in the catalogue at any threshold.";
-  const sure = percent(surest(answer));
-  if (surest(answer) >= current) return `This query is a match at this threshold: confidence ${sure}.`;
-  return `This query is unsure at this threshold: confidence ${sure}.`;
 }
 
 function guaranteeWords() {
   if (!isMeasured()) return calibration.guaranteed;
   const elsewhere = "Precision and coverage are measured on the calibration queries, not guaranteed.";
   if (calibration.guarantee.threshold === null) return `${calibration.guaranteed} ${elsewhere}`;
-  return `Only the threshold ${thresholdWords(start())} has a guarantee. ${calibration.guaranteed} `
+  return `Only the threshold ${exact(start())} has a guarantee. ${calibration.guaranteed} `
     + "Other thresholds show what was measured on the calibration queries.";
 }
 
@@ -99,7 +91,7 @@ function standing(variance, { counts, edges, images, of }, { inPercent }) {
     return sum + here * Math.min(1, Math.max(0, share));
   }, 0));
   const surer = images - less;
-  const amount = (part) => (inPercent ? `${share(part / images)} of the indexed images` : `${count(part)} of ${many(images, "image")}`);
+  const amount = (part) => (inPercent ? `${percent(part / images)} of the indexed images` : `${count(part)} of ${many(images, "image")}`);
   const seen = images < of ? ` (${count(images)} images sampled)` : "";
   const side = surer >= less ? "more certain than" : "less certain than";
   const most = Math.max(surer, less);
