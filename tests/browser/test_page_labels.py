@@ -111,7 +111,8 @@ def test_without_labels_the_verdict_and_the_confidence_of_the_first_hit_are_show
     answer, text = search(label_free_service, path), page.inner_text("#verdict")
     assert answer["verdict"] == verdict and shows_result(page, answer)
     assert page.inner_text("#verdict h2") == TITLES[verdict]
-    assert answer["sentence"][1:] in text and answer["calibrated"] in text
+    assert answer["calibrated"] in text
+    assert ("the threshold of" in text) == (verdict != "no_match")
     assert (in_percent(answer["confidence"]) in text) == (verdict != "no_match")
     assert page.locator(".verdict-kind, .label-bars").count() == 0
 
@@ -140,7 +141,7 @@ def test_a_prior_calibration_is_named_and_nothing_is_measured(
     assert "not guaranteed" in page.inner_text(".verdict-kind")
     assert page.input_value("#threshold") == "0.95"
     assert "not measured on this index" in page.inner_text("#threshold-words")
-    page.fill("#threshold", "0.3")
+    page.fill("#threshold", "0.5")
     assert not scrolls_sideways(page) and contrast_problems(page) == []
     page.click("#tab-evaluation")
     text = page.inner_text("#evaluation")

@@ -1,5 +1,6 @@
 """Ways to search, options, the threshold, refusals: the details of the search view."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,9 +9,9 @@ from pages import (
     Visit,
     await_answer,
     choose,
-    counted,
     drop,
     held,
+    in_percent,
     items,
     neighbour_items,
     paste,
@@ -210,7 +211,7 @@ def measured(calibration: dict, threshold: float) -> str:
     if row["answered"] == 0:
         return "No calibration query is above this threshold."
     return (
-        f"Precision {counted(row['precision'])}, coverage {counted(row['coverage'])} "
+        f"Precision {in_percent(row['precision'])}, coverage {in_percent(row['coverage'])} "
         f"({row['right']:.0f} of {row['answered']:.0f} calibration queries correct)."
     )
 
@@ -222,7 +223,7 @@ def below(page: Page) -> list[bool]:
 
 
 def test_the_threshold_starts_at_the_guaranteed_one(page: Page, calibration: dict) -> None:
-    guaranteed = calibration["threshold"]
+    guaranteed = calibration["match_threshold"]
     assert float(page.input_value("#threshold")) == pytest.approx(guaranteed, abs=0.0005)
     assert page.inner_text("#threshold-words") == measured(calibration, guaranteed)
     assert page.is_disabled("#threshold-reset")
@@ -238,16 +239,15 @@ def test_the_threshold_starts_at_the_guaranteed_one(page: Page, calibration: dic
 def test_the_threshold_shows_the_measured_curve_and_dims_hits_below(
     page: Page, service: Served, calibration: dict, by_verdict: dict[str, Path]
 ) -> None:
-    for threshold in (0.0, 0.42, 0.9, 1.0):
+    for threshold in (0.5, 0.72, 0.9, 1.0):
         page.fill("#threshold", str(threshold))
         assert page.inner_text("#threshold-words") == measured(calibration, threshold)
     page.focus("#threshold")
     page.keyboard.press("ArrowLeft")
     assert float(page.input_value("#threshold")) == pytest.approx(0.999)
     confidences = [hit["confidence"] for hit in search(service, by_verdict["match"])["hits"]]
-    between = round((min(confidences) + max(confidences)) / 2, 3)
-    page.fill("#threshold", str(between))
-    assert below(page) == [confidence < between for confidence in confidences]
+    page.fill("#threshold", "0.6")
+    assert below(page) == [confidence < 0.6 for confidence in confidences]
     assert page.get_by_text("below threshold", exact=True).count() == sum(below(page))
     assert 0 < sum(below(page)) < len(confidences)
     clear, dim = (page.locator(f"#hits li{kind} img").first for kind in (":not(.below)", ".below"))
@@ -255,19 +255,46 @@ def test_the_threshold_shows_the_measured_curve_and_dims_hits_below(
     assert filters[0] != filters[1]
 
 
-def test_the_threshold_shows_the_verdict_of_the_query_there(
+@pytest.mark.parametrize("labels", [True, False])
+def test_the_verdict_follows_the_threshold(
+    visit: Visit, service: Served, label_free_service: Served, by_verdict: dict, labels: bool
+) -> None:
+    page = visit(service if labels else label_free_service)
+    choose(page, by_verdict["match"])
+    verdict, text = page.locator("#verdict"), page.inner_text("#verdict")
+    expect(verdict).to_have_attribute("data-verdict", "match")
+    page.fill("#threshold", "1")
+    expect(verdict).to_have_attribute("data-verdict", "unsure")
+    expect(verdict).to_contain_text("the threshold of 100 %")
+    page.fill("#threshold", "0.51")
+    expect(verdict).to_have_attribute("data-verdict", "match")
+    expect(verdict).to_contain_text("the threshold of 51 %")
+    expect(verdict).to_contain_text(re.compile("not guaranteed", re.IGNORECASE))
+    page.click("#threshold-reset")
+    assert page.inner_text("#verdict") == text
+
+
+def test_a_threshold_is_kept_for_the_next_query_and_hidden_where_nothing_matches(
     visit: Visit, service: Served, by_verdict: dict[str, Path]
 ) -> None:
     page = visit(service)
     choose(page, by_verdict["unsure"])
-    expect(page.locator("#threshold-fate")).to_contain_text("is unsure at this threshold")
-    page.fill("#threshold", "0")
-    expect(page.locator("#threshold-fate")).to_contain_text("is a match at this threshold")
     page.fill("#threshold", "0.7")
     choose(page, by_verdict["no_match"])
-    expect(page.locator("#threshold-fate")).to_contain_text("not in the catalogue at any threshold")
-    assert page.input_value("#threshold") == "0.7"  # unchanged by a new query
-    assert all(below(page))
+    assert page.is_hidden("#threshold") and page.locator("[role=meter], .below").count() == 0
+    choose(page, by_verdict["match"])
+    assert page.input_value("#threshold") == "0.7"
+
+
+def test_a_copy_of_an_indexed_image_is_a_match_of_100_percent(
+    visit: Visit, service: Served, home: Path
+) -> None:
+    page = visit(service)
+    choose(page, home / "photos" / "class04" / "0.png")
+    page.fill("#threshold", "1")
+    assert page.inner_text("#verdict h2") == "class04, 100 %"
+    expect(page.locator("#verdict")).to_contain_text("An identical image is in the index")
+    assert page.locator("#hits .percent").first.inner_text() == "100 %"
 
 
 # refusals
@@ -323,7 +350,7 @@ def test_an_unreachable_server_is_reported_and_found_again(
     visit: Visit, home: Path, by_verdict: dict[str, Path]
 ) -> None:
     with served(Index.open(home / "index")) as short:
-        page = visit(short, expected="ERR_CONNECTION|ERR_EMPTY|uncertainty")
+        page = visit(short, expected="ERR_CONNECTION|ERR_EMPTY")
         choose(page, by_verdict["unsure"])
     page.set_input_files("#file", by_verdict["match"])
     expect_problem(page, "The server cannot be reached")

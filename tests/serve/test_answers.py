@@ -129,10 +129,10 @@ def test_info_and_readiness_describe_the_index(service, index):
     assert info["images"] == ready["images"] == len(index) == 144
     assert info["ranking"] == "confidence"
     assert sorted(info["rankings"]) == ["confidence", "expected", "mean"]
-    assert info["calibration"]["evidence"] == "labels"
+    assert info["calibration"]["origin"]["evidence"] == "labels"
     assert info["engine"] == "faiss" and info["dim"] == index.space.dim
-    assert ready["ready"] and info["calibration"]["queries"] == 288
-    assert info["pictures"] and info["labelled"] and len(info["samples"]) == 12
+    assert ready["ready"] and info["calibration"]["origin"]["queries"] == 288
+    assert info["pictures"] and len(info["samples"]) == 12
     thumbnail = service.client.get(info["samples"][0]["thumbnail"])
     assert thumbnail.status_code == 200 and thumbnail.headers["content-type"] == "image/png"
 
@@ -173,8 +173,8 @@ def test_an_empty_index_returns_no_hits(tmp_path, model, photo):
         ready = service.client.get("/readyz")
         assert ready.status_code == 200 and ready.json()["images"] == 0
         info = service.client.get("/v1/info").json()
-        assert info["images"] == 0 and info["samples"] == [] and not info["labelled"]
-        assert service.client.get("/v1/uncertainty").json()["edges"] == []
+        assert info["images"] == 0 and info["samples"] == []
+        assert info["variances"]["edges"] == []
         assert service.client.get(NEIGHBOURS).status_code == 404
 
 

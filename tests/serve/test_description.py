@@ -26,7 +26,6 @@ OPERATIONS = [
     ("GET", "/v1/items/{item}/neighbours"),
     ("GET", "/v1/items/{item}/thumbnail"),
     ("GET", "/v1/info"),
-    ("GET", "/v1/uncertainty"),
     ("GET", "/v1/map"),
     ("GET", "/v1/samples/{number}"),
     ("GET", "/healthz"),
@@ -68,7 +67,7 @@ def test_label_answers_are_described(service):
         assert fields[name]["description"]
     assert fields["labels"]["additionalProperties"] == {"type": "number"}
     assert "label" in described["HitAnswer"]["properties"]
-    assert {"evidence", "match_threshold"} <= described["CalibrationAnswer"]["properties"].keys()
+    assert "evidence" in described["Origin"]["properties"]
     parameters = document["paths"]["/v1/search"]["post"]["parameters"]
     (ranking,) = (one for one in parameters if one["name"] == "ranking")
     assert "confidence" in ranking["description"]

@@ -19,6 +19,7 @@ from surefind.serve import gallery as module
 from surefind.serve.gallery import (
     GalleryMap,
     GallerySample,
+    MapAnswer,
     id_of,
     item_of,
     project,
@@ -196,10 +197,10 @@ def test_a_map_is_computed_once_on_first_use_and_pending_meanwhile(monkeypatch):
     drawing = GalleryMap(sample_of("a" * 30))
     assert projected == []
     for _ in range(2):
-        assert drawing.answer() == {"ready": False, "sentence": "projecting 30 images"}
+        assert drawing.answer() == MapAnswer(ready=False, sentence="projecting 30 images")
     go_on.set()
     drawing._thread.join(PATIENCE)
-    assert drawing.answer()["ready"] and drawing.answer() is drawing.answer()
+    assert drawing.answer().ready and drawing.answer() is drawing.answer()
     assert projected == [30]
 
 
@@ -216,10 +217,10 @@ def test_the_sentence_describes_the_map(monkeypatch, count, of, sentence):
     monkeypatch.setattr(module, "project", lambda means: np.zeros((len(means), 2)))
     sample = sample_of("a" * count, of=of)
     answer = drawn(GalleryMap(sample))
-    assert answer["sentence"] == sentence and answer["ready"] is True
-    assert (answer["ids"], answer["items"]) == (list(sample.ids), list(map(item_of, sample.ids)))
-    assert (answer["labels"], answer["var"]) == (list(sample.labels), sample.var.tolist())
-    assert len(answer["x"]) == len(answer["y"]) == count
+    assert answer.sentence == sentence and answer.ready
+    assert (answer.ids, answer.items) == (sample.ids, tuple(map(item_of, sample.ids)))
+    assert (answer.labels, answer.var) == (sample.labels, tuple(sample.var.tolist()))
+    assert len(answer.x) == len(answer.y) == count
 
 
 @pytest.mark.parametrize(
@@ -232,8 +233,7 @@ def test_a_failed_map_says_why(monkeypatch, caplog, error, reason):
 
     monkeypatch.setattr(module, "project", fail)
     answer = drawn(GalleryMap(sample_of("a" * 30)))
-    assert answer["sentence"] == f"the map cannot be drawn: {reason}"
-    assert answer["ready"] is True and answer["x"] == answer["items"] == []
+    assert answer == MapAnswer(ready=True, sentence=f"the map cannot be drawn: {reason}")
     assert "the map cannot be drawn" in caplog.text
 
 
@@ -247,7 +247,7 @@ means = np.random.default_rng(0).normal(size=(n, 4)).astype(np.float32)
 drawing = GalleryMap(GallerySample(names, (None,) * n, numbers, means, numbers, n))
 drawing.answer()
 drawing._thread.join(0.5)
-assert not drawing.answer()["ready"]
+assert not drawing.answer().ready
 """
 
 

@@ -128,17 +128,10 @@ def test_other_content_types_are_ignored(service, photo, kind):
 
 
 NOT_JSON = (b"", b"[]", b"{}", b"[" * 30_000, b"\xff\xfe\x00", b"1" * 10_000)
-TOKENS = (b'{"token": 1}', b'{"token": "\\ud800"}', b'{"token": "' + b"a" * 5000 + b'"}')
 VECTORS = tuple(
     b'{"vector": [%s]}' % numbers
     for numbers in (b"", b"1,2,3", b"1," * 65_536 + b"1", b"NaN," * 15 + b"0", b"1e39," * 15 + b"0")
 )
-
-
-@pytest.mark.parametrize("body", [*NOT_JSON, *TOKENS], ids=lambda body: repr(body[:20]))
-def test_an_invalid_token_body_is_refused_with_a_reason(service, body):
-    response = service.client.post("/v1/session", content=body)
-    assert response.status_code in (400, 422) and is_explained(response)
 
 
 @pytest.mark.parametrize("body", [*NOT_JSON, *VECTORS], ids=lambda body: repr(body[:20]))
@@ -197,7 +190,7 @@ def vector_process(vectors):
         yield started
 
 
-@pytest.mark.parametrize("route", [*ROUTES, "/v1/search/vector", "/v1/session"])
+@pytest.mark.parametrize("route", [*ROUTES, "/v1/search/vector"])
 @pytest.mark.parametrize("header", [f"Content-Length: {GIGABYTE}", "Transfer-Encoding: chunked"])
 def test_a_gigabyte_is_refused_with_flat_memory(process, vector_process, route, header):
     flooding = vector_process if "vector" in route else process

@@ -171,7 +171,7 @@ def _send_all(requests: "Requests", place: Path, *, decoy: int, photo: bytes) ->
         _send_paths(requests, text, by_name=text not in hostile)
     for url in (f"http://127.0.0.1:{decoy}/a.png", f"//127.0.0.1:{decoy}", "file:///etc/passwd"):
         _send_urls(requests, url, photo)
-    for path in ("/", "/v1/info", "/v1/map", "/v1/uncertainty", "/v1/samples/0", "/docs"):
+    for path in ("/", "/v1/info", "/v1/map", "/v1/samples/0", "/docs"):
         requests.get("plain", path)
     for name in ("class00/0.png", *hostile):
         requests.get(f"thumbnail of {Path(name).name}", f"/v1/items/{item_of(name)}/thumbnail")

@@ -79,8 +79,10 @@ def test_a_prior_calibration_is_named_and_has_no_quality(home, own, photo):
     with served(Index.open(own)) as service:
         info = service.client.get("/v1/info").json()
         made = info["calibration"]
-        assert (made["evidence"], made["quality"], made["threshold"]) == ("prior", None, None)
-        assert made["match_threshold"] == made["precision"] and made["reliability"] == []
+        assert (made["origin"]["evidence"], made["quality"]) == ("prior", None)
+        assert made["guarantee"]["threshold"] is None
+        assert made["match_threshold"] == made["guarantee"]["precision"]
+        assert made["reliability"] == []
         assert "prior" in made["made_with"] and "surefind calibrate" in info["how_to_calibrate"]
         for answer in search_answers(service, photo):
             assert answer["calibrated"] == made["made_with"]
@@ -107,9 +109,10 @@ def test_a_calibration_made_while_serving_is_loaded(home, plain, photo):
         for answer in search_answers(service, photo):
             assert answer["confidence"] is not None
             assert answer["calibrated"] == info["calibration"]["made_with"]
-    made = datetime.fromisoformat(info["calibration"]["created"])
+    origin = info["calibration"]["origin"]
+    made = datetime.fromisoformat(origin["created"])
     assert abs((datetime.now(UTC) - made).total_seconds()) < 3600
     assert info["calibration"]["made_with"].startswith(f"{made:%Y-%m-%d}")
-    assert (info["calibration"]["source"], info["calibration"]["queries"]) == ("queries", 288)
-    assert (info["calibration"]["copies"], info["calibration"]["left_out"]) == (0, None)
+    assert (origin["source"], origin["queries"], origin["copies"]) == ("queries", 288, 0)
+    assert info["calibration"]["left_out"] is None
     assert info["how_to_calibrate"] is None

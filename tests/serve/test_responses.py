@@ -26,7 +26,6 @@ from surefind.serve.responses import (
 ITEM = item_of("class00/0.png")
 GETS = [
     "/v1/info",
-    "/v1/uncertainty",
     "/v1/map",
     f"/v1/items/{ITEM}",
     f"/v1/items/{ITEM}/neighbours",
@@ -121,14 +120,13 @@ def test_histogram_counts_agree_with_a_loop_over_log_bins():
         last = place == BINS - 1
         inside = [v for v in var if edges[place] <= v and (v < edges[place + 1] or last)]
         assert len(inside) == count
-    assert (found.images, found.of, found.median) == (500, 1000, np.median(var))
+    assert (found.images, found.of) == (500, 1000)
 
 
 @pytest.mark.parametrize("var", [[], [0.1], [0.1, 0.1], [0.1, 0.1 * (1 + 1e-7)]])
 def test_equal_variances_have_no_histogram(var):
     found = variance_histogram(np.array(var), of=9)
     assert (found.edges, found.counts, found.images, found.of) == ([], [], len(var), 9)
-    assert (found.median is None) == (not var)
 
 
 # thresholds and reliability
@@ -144,7 +142,7 @@ def test_the_threshold_curve_agrees_with_a_loop(count):
     random = np.random.default_rng(count)
     sure = random.integers(0, 101, count) / 100  # also exactly at the thresholds
     queries = [(float(p), bool(random.random() < p)) for p in sure]
-    rows = threshold_curve(curve_of(queries))
+    rows = threshold_curve(curve_of(queries), 0.5)
     assert [row.threshold for row in rows] == [n / 100 for n in range(101)]
     for row in rows:
         kept = [right for p, right in queries if p >= row.threshold]
@@ -153,12 +151,10 @@ def test_the_threshold_curve_agrees_with_a_loop(count):
         assert row.precision == (sum(kept) / len(kept) if kept else None)
 
 
-def test_the_guaranteed_threshold_has_its_own_row():
-    curve = curve_of([(0.9, True), (0.715, True), (0.71, False)])
-    rows = threshold_curve(curve, guaranteed=0.715)
+def test_the_threshold_of_a_match_has_its_own_row():
+    rows = threshold_curve(curve_of([(0.9, True), (0.715, True), (0.71, False)]), 0.715)
     assert [row.threshold for row in rows][70:74] == [0.7, 0.71, 0.715, 0.72]
     assert (rows[72].answered, rows[72].right) == (2, 2)
-    assert threshold_curve(curve, guaranteed=0.71) == threshold_curve(curve)
 
 
 def test_equal_confidences_share_a_bin_and_empty_bins_are_omitted():

@@ -329,9 +329,9 @@ def test_the_command_requires_an_allowed_host_and_the_token_or_its_cookie(guarde
     evil = {**BEARER, "Host": "evil.example"}
     assert guarded.client.get("/v1/info", headers=evil).status_code == 421
     with client_of(guarded.url) as browser:
-        assert browser.post("/v1/session", json={"token": TOKEN + "x"}).status_code == 401
+        assert browser.post("/v1/session", headers={"Token": TOKEN + "x"}).status_code == 401
         assert browser.get("/v1/info").status_code == 401
-        given = browser.post("/v1/session", json={"token": TOKEN})
+        given = browser.post("/v1/session", headers={"Token": TOKEN})
         assert given.status_code == 204 and TOKEN not in given.headers["set-cookie"]
         assert browser.get("/v1/info").status_code == 200
 

@@ -106,13 +106,18 @@ def neighbour_items(at: Served, item: str) -> list[str]:
 
 
 def shows_result(page: Page, answer: dict[str, Any]) -> bool:
-    """Whether verdict, hits and confidences on the page are those of the response."""
+    """Whether verdict, hits and confidences on the page are those of the response.
+
+    If nothing in the catalogue matches, confidences are not shown.
+    """
     shown = page.locator("#hits .percent").all_inner_texts()
+    is_known = answer["verdict"] != "no_match"
+    confidences = [hit["confidence"] for hit in answer["hits"] if is_known]
     return (
         page.get_attribute("#verdict", "data-verdict") == answer["verdict"]
         and items(page) == [hit["item"] for hit in answer["hits"]]
-        and meters(page) == [round(100 * hit["confidence"], 2) for hit in answer["hits"]]
-        and shown == [in_percent(hit["confidence"]) for hit in answer["hits"]]
+        and meters(page) == [round(100 * confidence, 2) for confidence in confidences]
+        and shown == [in_percent(confidence) for confidence in confidences]
     )
 
 
@@ -130,16 +135,11 @@ def items(page: Page) -> list[str]:
 
 
 def in_percent(confidence: float) -> str:
-    """A probability as the page shows it: without decimals, never 0 or 100 %."""
+    """A probability as the page shows it: without decimals, 0 and 100 % only if it is that."""
     whole = round(100 * confidence)
-    if 0 < whole < 100:
+    if 0 < whole < 100 or confidence in (0, 1):
         return f"{whole} %"
     return "< 1 %" if whole < 1 else "> 99 %"
-
-
-def counted(share: float) -> str:
-    """A measured share: 0 and 100 % are possible."""
-    return f"{100 * share:.0f} %" if share in (0, 1) else in_percent(share)
 
 
 _HOLD = """([content, name]) => {

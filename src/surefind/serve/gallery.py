@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock, Thread
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,47 +129,51 @@ def project(means: NDArray[np.float32]) -> NDArray[np.float64]:
     return placed.clip(0, 1)
 
 
+@dataclass(frozen=True)
+class MapAnswer:
+    """A map, without images if it failed or is not ready yet."""
+
+    ready: bool
+    sentence: str
+    ids: tuple[str, ...] = ()
+    items: tuple[str, ...] = ()  # names in URLs
+    labels: tuple[str | None, ...] = ()
+    x: tuple[float, ...] = ()
+    y: tuple[float, ...] = ()
+    var: tuple[float, ...] = ()
+
+
 class GalleryMap:
     """Map of a sample, computed in the background on first use."""
 
     def __init__(self, sample: GallerySample) -> None:
         self._sample, self._lock = sample, Lock()
-        sentence = f"projecting {_images(len(sample.ids))}"
-        self._answer: dict[str, Any] = {"ready": False, "sentence": sentence}
+        self._answer = MapAnswer(ready=False, sentence=f"projecting {_images(len(sample.ids))}")
         self._thread = Thread(target=self._draw, name="surefind-map", daemon=True)
 
-    def answer(self) -> dict[str, Any]:
-        """Return the map as JSON, without images if it failed; not `ready` while it is computed."""
+    def answer(self) -> MapAnswer:
         with self._lock:
             if self._thread.ident is None:  # not started yet
                 self._thread.start()
         return self._answer
 
     def _draw(self) -> None:
-        sample, ids = self._sample, list(self._sample.ids)
-        labels, var = list(sample.labels), sample.var.tolist()
+        sample, ids = self._sample, self._sample.ids
         sentence = "there are no images to show"
         if ids:
             shown = f"{len(ids):,} of " * (len(ids) < sample.of) + _images(sample.of)
             method = "PCA" if len(ids) < MIN_TSNE else "t-SNE"
             sentence = f"{shown} by {method}: similar images are near each other"
         try:
-            x, y = project(sample.means).round(DIGITS).T.tolist()
+            x, y = map(tuple, project(sample.means).round(DIGITS).T.tolist())
         except Exception as error:  # nobody catches it in a thread
             logger.exception("the map cannot be drawn")
             reason = error.problem if isinstance(error, SurefindError) else str(error)
             sentence = f"the map cannot be drawn: {reason or repr(error)}"
-            ids, labels, x, y, var = [], [], [], [], []
-        self._answer = {
-            "ready": True,
-            "sentence": sentence,
-            "items": list(map(item_of, ids)),
-            "ids": ids,
-            "labels": labels,
-            "x": x,
-            "y": y,
-            "var": var,
-        }
+            self._answer = MapAnswer(ready=True, sentence=sentence)
+            return
+        items, var = tuple(map(item_of, ids)), tuple(sample.var.tolist())
+        self._answer = MapAnswer(True, sentence, ids, items, sample.labels, x, y, var)
 
 
 def _images(count: int) -> str:

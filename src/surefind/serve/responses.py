@@ -13,14 +13,14 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 import surefind
 from surefind.confidence import explain
-from surefind.confidence.calibration import PRIOR, Calibration, Curve
+from surefind.confidence.calibration import PRIOR, Calibration, Curve, Origin
 from surefind.confidence.class_table import label_of
+from surefind.confidence.guarantee import PrecisionGuarantee
 from surefind.engines.base import Rows, Space
 from surefind.engines.filters import Metadata
 from surefind.functional.ranking import RANKINGS
 from surefind.images.decode import FORMATS
 from surefind.metrics.calibration import reliability_bins
-from surefind.search.hits import Hit
 from surefind.search.query import CONFIDENCE
 from surefind.serve.gallery import GallerySample, item_of
 from surefind.serve.service import MAX_K, PATH, TimedResult, Timings
@@ -37,15 +37,8 @@ Number = Annotated[
 ]
 
 
-class Problem(BaseModel):
-    """An error and its fix."""
-
-    problem: str
-    fix: str
-
-
 class ErrorAnswer(BaseModel):
-    error: Problem
+    error: dict[Literal["problem", "fix"], str]
 
 
 class Links(BaseModel):
@@ -132,25 +125,16 @@ class ReliabilityAnswer(BaseModel):
 
 
 class CalibrationAnswer(BaseModel):
-    created: str
-    source: str
-    queries: int
-    classes: int
-    copies: int = Field(description="Images excluded as copies of a query.")
-    remarks: list[str]
+    origin: Origin
+    guarantee: PrecisionGuarantee
+    quality: dict[str, Number] | None = Field(description="Null of a prior calibration.")
+    match_threshold: float = Field(description="Confidence of a match, guaranteed or not.")
+    novelty_level: float
     made_with: str
     left_out: str | None = Field(description="The copies as a sentence; null if none.")
     guaranteed: str
     shown: str
     no_match: str
-    threshold: Number = Field(description="Guaranteed threshold of a match; null if none is.")
-    match_threshold: float = Field(description="Confidence of a match, guaranteed or not.")
-    precision: float
-    probability: float
-    coverage: float
-    novelty_level: float
-    quality: dict[str, Number] | None = Field(description="Null of a prior calibration.")
-    evidence: str = Field(description="labels, neighbourhoods or prior.")
     curve: list[ThresholdAnswer] = Field(description="Measured on the calibration queries.")
     reliability: list[ReliabilityAnswer]
 
@@ -168,6 +152,13 @@ class SampleAnswer(BaseModel):
     thumbnail: str
 
 
+class VarianceHistogram(BaseModel):
+    edges: list[float] = Field(description="Of equal log width; none if all variances are equal.")
+    counts: list[int]
+    images: int
+    of: int
+
+
 class InfoAnswer(BaseModel):
     name: str
     images: int
@@ -181,39 +172,14 @@ class InfoAnswer(BaseModel):
     fingerprint: str
     surefind: str
     takes_images: bool
-    has_variance: bool
-    labelled: bool
     pictures: bool
     limits: LimitsAnswer
     warnings: list[str]
     calibration: CalibrationAnswer | None
     how_to_calibrate: str | None
     samples: list[SampleAnswer]
+    variances: VarianceHistogram
     report: str | None
-
-
-class UncertaintyAnswer(BaseModel):
-    edges: list[float]
-    counts: list[int]
-    images: int
-    of: int
-    median: Number
-
-
-class MapAnswer(BaseModel):
-    ready: Literal[True]
-    sentence: str
-    items: list[str]
-    ids: list[str]
-    labels: list[str | None]
-    x: list[float]
-    y: list[float]
-    var: list[float]
-
-
-class MapPending(BaseModel):
-    ready: Literal[False]
-    sentence: str
 
 
 class ReadyAnswer(BaseModel):
@@ -247,7 +213,8 @@ def search_answer(found: TimedResult) -> SearchAnswer:
         "uncalibrated": result.uncalibrated and served.without_folder(result.uncalibrated),
         "calibrated": made_with,
         "hits": [
-            HitAnswer(**_item_fields(hit.id, hit.metadata) | _own_fields(hit), rank=rank)
+            # The label is that of the calibrated field.
+            HitAnswer(**vars(hit) | _item_fields(hit.id, hit.metadata, hit.label), rank=rank)
             for rank, hit in enumerate(result.hits, 1)
         ],
         "index": IndexAnswer(images=served.images, version=served.version),
@@ -259,7 +226,8 @@ def search_answer(found: TimedResult) -> SearchAnswer:
 def item_answer(rows: Rows, space: Space) -> Item:
     """Describe the first row."""
     var = float(space.var(rows.embeddings)[0])
-    return Item(**_item_fields(rows.ids[0], rows.metadata[0]), var=var)
+    name, metadata = rows.ids[0], rows.metadata[0]
+    return Item(**_item_fields(name, metadata, label_of(metadata)), var=var)
 
 
 def info_answer(state: AppState) -> InfoAnswer:
@@ -284,8 +252,7 @@ def info_answer(state: AppState) -> InfoAnswer:
         "version": served.version,
         "surefind": surefind.__version__,
         "takes_images": index.has_model,
-        "has_variance": bool(variance_histogram(sample.every_var, sample.of).edges),
-        "labelled": any(label is not None for label in sample.labels),
+        "variances": variance_histogram(sample.every_var, sample.of),
         "pictures": bool(state.picture_roots),
         "limits": {"max_bytes": state.settings.max_bytes, "max_k": MAX_K, "formats": FORMATS},
         "warnings": [*served.warnings, *filter(None, (change, served.reload_error))],
@@ -311,25 +278,17 @@ def samples_to_try(sample: GallerySample, count: int = SAMPLES) -> list[SampleAn
     ]
 
 
-def variance_histogram(var: NDArray[np.float64], of: int) -> UncertaintyAnswer:
-    """Count variances in bins of equal log width; no bins if all are equal."""
+def variance_histogram(var: NDArray[np.float64], of: int) -> VarianceHistogram:
     edges, counts = np.empty(0), np.empty(0, np.int64)
     if len(var) and var.max() - var.min() > CONSTANT * var.max():
         edges = np.geomspace(var.min(), var.max(), BINS + 1)
         counts, _ = np.histogram(var, edges)
-    median = float(np.median(var)) if len(var) else None
-    return UncertaintyAnswer(
-        edges=edges.tolist(), counts=counts.tolist(), images=len(var), of=of, median=median
-    )
+    return VarianceHistogram(edges=edges.tolist(), counts=counts.tolist(), images=len(var), of=of)
 
 
-def threshold_curve(curve: Curve, *, guaranteed: float | None = None) -> list[ThresholdAnswer]:
-    """Precision and coverage on the calibration queries for thresholds 0.00 to 1.00.
-
-    The `guaranteed` threshold gets a row of its own.
-    """
-    grid = np.arange(STEPS + 1) / STEPS
-    thresholds = np.union1d(grid, [] if guaranteed is None else [guaranteed])
+def threshold_curve(curve: Curve, match_threshold: float) -> list[ThresholdAnswer]:
+    """Precision and coverage on the calibration queries, for 0.00 to 1.00 and this threshold."""
+    thresholds = np.union1d(np.arange(STEPS + 1) / STEPS, match_threshold)
     confidence, right = np.array(curve.confidence), np.array(curve.right, dtype=bool)
     answered = [right[confidence >= threshold] for threshold in thresholds]
     return [
@@ -364,19 +323,18 @@ def reliability(curve: Curve) -> list[ReliabilityAnswer]:
 
 def _calibration(calibration: Calibration) -> CalibrationAnswer:
     calibration = _without_path(calibration)
-    guarantee = calibration.guarantee
-    threshold = None if guarantee.threshold is None else calibration.threshold
-    own = {"threshold": threshold, "match_threshold": calibration.threshold}
     return CalibrationAnswer(
-        **asdict(guarantee) | asdict(calibration.origin) | own,  # extra keys are ignored
+        origin=calibration.origin,
+        guarantee=calibration.guarantee,
+        match_threshold=calibration.threshold,
         made_with=explain.made_with(calibration),
         left_out=explain.copies_left_out(calibration),
-        guaranteed=explain.guaranteed(guarantee),
+        guaranteed=explain.guaranteed(calibration.guarantee),
         shown=explain.shown(calibration),
         no_match=explain.no_match_rule(calibration),
         novelty_level=calibration.novelty_level,
         quality=None if calibration.quality is None else asdict(calibration.quality),
-        curve=threshold_curve(calibration.curve, guaranteed=threshold),
+        curve=threshold_curve(calibration.curve, calibration.threshold),
         reliability=reliability(calibration.curve),
     )
 
@@ -387,16 +345,11 @@ def _without_path(calibration: Calibration) -> Calibration:
     return replace(calibration, origin=replace(calibration.origin, source=name))
 
 
-def _own_fields(hit: Hit) -> dict[str, Any]:
-    """Fields of a hit; its label is of the calibration's metadata field."""
-    return {name: value for name, value in vars(hit).items() if name != "metadata"}
-
-
-def _item_fields(name: str, metadata: Metadata) -> dict[str, Any]:
+def _item_fields(name: str, metadata: Metadata, label: str | None) -> dict[str, Any]:
     return {
         "item": item_of(name),
         "id": name,
-        "label": label_of(metadata),
+        "label": label,
         "metadata": {key: value for key, value in metadata.items() if key != PATH},
         "links": _links(name),
     }

@@ -8,12 +8,11 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from importlib.resources import files
 from time import perf_counter
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import torch
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import BaseModel, Field, ValidationError
 from starlette.requests import ClientDisconnect
@@ -22,31 +21,20 @@ from surefind.engines.base import EngineError
 from surefind.errors import InvalidArgument
 from surefind.serve import responses
 from surefind.serve.errors import RETRY, RETRY_AFTER, Refused
-from surefind.serve.gallery import id_of
+from surefind.serve.gallery import MapAnswer, id_of
 from surefind.serve.security import session_cookie, token_matches
-from surefind.serve.service import MAX_EXPAND, MAX_K, SearchOptions, TimedResult
+from surefind.serve.service import NeighbourOptions, SearchOptions, TimedResult
 from surefind.serve.state import AppState, state_of
 
-router = APIRouter()
 logger = logging.getLogger("surefind.serve")
 
 VECTOR_BYTES = 4 * 2**20  # of JSON
-TOKEN_BYTES = 64 * 2**10
 SIDES = (64, 128, 256, 512)  # of thumbnails; few sizes, for the cache
+ERRORS = (400, 401, 403, 404, 408, 409, 413, 415, 421, 422, 503)
 
 T = TypeVar("T")
-M = TypeVar("M", bound=BaseModel)
 
-K = Annotated[int, Query(ge=1, le=MAX_K, description="Number of hits.")]
-Ranking = Annotated[
-    str | None,
-    Query(description="confidence (default if calibrated), mean or expected."),
-]
-Where = Annotated[
-    list[str] | None, Query(max_length=16, description="Filters: label=cat, year>=2020, var<0.1.")
-]
-Expand = Annotated[int, Query(ge=0, le=MAX_EXPAND, description="Neighbours for query expansion.")]
-Side = Annotated[int, Query(ge=SIDES[0], le=SIDES[-1], description="Maximum of the longer side.")]
+router = APIRouter(responses={status: {"model": responses.ErrorAnswer} for status in ERRORS})
 
 _WRAPPED = ("multipart/", "application/json")  # not a raw image
 _IMAGE = {
@@ -69,33 +57,31 @@ _FILES = {
 }
 
 
-def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """OpenAPI error responses of a route; those of access control are the same for all."""
-    return {status: {"model": responses.ErrorAnswer} for status in (401, 403, 421, *statuses)}
-
-
-def json_body(model: type[BaseModel]) -> dict[str, Any]:
-    """OpenAPI description of a body read by `read_json`."""
-    schema = {"schema": model.model_json_schema()}
-    return {"requestBody": {"required": True, "content": {"application/json": schema}}}
-
-
-async def _options(
-    k: K = 12, ranking: Ranking = None, where: Where = None, expand: Expand = 0
-) -> SearchOptions:
-    return SearchOptions(k, ranking, tuple(where or ()), expand)
-
-
-Options = Annotated[SearchOptions, Depends(_options)]
-_IMAGE_PROBLEMS = problems(400, 408, 409, 413, 415, 422, 503)
-
-
 class Vector(BaseModel):
     vector: list[float] = Field(min_length=1, max_length=65_536)
 
 
-class TokenBody(BaseModel):
-    token: str = Field(max_length=4096)
+_VECTOR = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": Vector.model_json_schema()}},
+    }
+}
+
+
+async def _state(request: Request) -> AppState:
+    return state_of(request)
+
+
+async def _known_id(item: str) -> str:
+    if (name := id_of(item)) is None:
+        raise Refused(404, "no such item")
+    return name
+
+
+State = Annotated[AppState, Depends(_state)]
+Options = Annotated[SearchOptions, Query()]
+KnownId = Annotated[str, Depends(_known_id)]
 
 
 @asynccontextmanager
@@ -108,15 +94,6 @@ async def _image(state: AppState, request: Request) -> AsyncIterator[bytes]:
     state.admission.check()
     async with state.uploads.read(request, most=state.settings.max_bytes) as content:
         yield content
-
-
-async def read_json(request: Request, model: type[M], *, most: int) -> M:
-    """Read a JSON body with limits on size and time, which FastAPI does not have."""
-    async with state_of(request).uploads.read(request, most=most) as content:
-        try:
-            return model.model_validate_json(content)
-        except ValidationError as error:
-            raise RequestValidationError(error.errors(include_context=False)) from None
 
 
 async def run_admitted(request: Request, work: Callable[[], Awaitable[T]]) -> T:
@@ -165,19 +142,20 @@ def finish(
     return responses.search_answer(replace(found, seconds=seconds))
 
 
-@router.post("/v1/search", responses=_IMAGE_PROBLEMS, openapi_extra=_IMAGE, tags=["search"])
-async def search(request: Request, response: Response, options: Options) -> responses.SearchAnswer:
+@router.post("/v1/search", openapi_extra=_IMAGE, tags=["search"])
+async def search(
+    request: Request, response: Response, state: State, options: Options
+) -> responses.SearchAnswer:
     """Search with the image in the body."""
-    state, begun = state_of(request), perf_counter()
+    begun = perf_counter()
     async with _image(state, request) as content:
         found = await run_admitted(request, lambda: state.service.search(content, options))
     return finish(state, found, response, begun)
 
 
-@router.post("/v1/embed", responses=_IMAGE_PROBLEMS, openapi_extra=_IMAGE, tags=["search"])
-async def embed(request: Request) -> responses.EmbeddingAnswer:
+@router.post("/v1/embed", openapi_extra=_IMAGE, tags=["search"])
+async def embed(request: Request, state: State) -> responses.EmbeddingAnswer:
     """Return the embedding of the image in the body."""
-    state = state_of(request)
     async with _image(state, request) as content:
         embedding, *_ = await run_admitted(request, lambda: state.service.encode(content))
     index = state.served.index
@@ -189,20 +167,20 @@ async def embed(request: Request) -> responses.EmbeddingAnswer:
     )
 
 
-@router.post(
-    "/v1/search/vector",
-    responses=problems(400, 408, 409, 413, 422, 503),
-    openapi_extra=json_body(Vector),
-    tags=["search"],
-)
+@router.post("/v1/search/vector", openapi_extra=_VECTOR, tags=["search"])
 async def search_vector(
-    request: Request, response: Response, options: Options
+    request: Request, response: Response, state: State, options: Options
 ) -> responses.SearchAnswer:
     """Search with a vector, for an index of vectors."""
-    state, begun = state_of(request), perf_counter()
+    begun = perf_counter()
     if state.embed_vectors is None:
         raise Refused(409, "this index takes images", fix="send an image to /v1/search")
-    given = await read_json(request, Vector, most=VECTOR_BYTES)
+    # FastAPI itself limits neither the size of a body nor the time that it takes.
+    async with state.uploads.read(request, most=VECTOR_BYTES) as content:
+        try:
+            given = Vector.model_validate_json(content)
+        except ValidationError as error:
+            raise RequestValidationError(error.errors(include_context=False)) from None
     vector = torch.tensor([given.vector], dtype=torch.float32)
     if not torch.isfinite(vector).all():
         raise InvalidArgument("vector", expected="finite values", got="NaN or infinity")
@@ -211,26 +189,23 @@ async def search_vector(
     return finish(state, found, response, begun)
 
 
-@router.get("/v1/items/{item}", responses=problems(404, 422, 503), tags=["items"])
-async def item(request: Request, item: str) -> responses.Item:
+@router.get("/v1/items/{item}", tags=["items"])
+async def item(state: State, name: KnownId) -> responses.Item:
     """Return the metadata of an image."""
-    state, name = state_of(request), _known_id(item)
     row = await state.service.in_thread(lambda: state.row(name))
     return responses.item_answer(row, state.served.index.space)
 
 
-@router.get("/v1/items/{item}/neighbours", responses=problems(400, 404, 422, 503), tags=["items"])
+@router.get("/v1/items/{item}/neighbours", tags=["items"])
 async def neighbours(
     request: Request,
     response: Response,
-    item: str,
-    k: K = 12,
-    ranking: Ranking = None,
-    where: Where = None,
+    state: State,
+    name: KnownId,
+    options: Annotated[NeighbourOptions, Query()],
 ) -> responses.SearchAnswer:
     """Search with an indexed image, which is not its own hit."""
-    state, name, begun = state_of(request), _known_id(item), perf_counter()
-    options = SearchOptions(k, ranking, tuple(where or ()))
+    begun = perf_counter()
     found = await run_admitted(request, lambda: state.service.neighbours(name, options))
     return finish(state, found, response, begun)
 
@@ -238,67 +213,52 @@ async def neighbours(
 @router.get(
     "/v1/items/{item}/thumbnail",
     response_class=Response,
-    responses={200: {"content": {"image/jpeg": {}}}, 304: {}, **problems(404, 422, 503)},
+    responses={200: {"content": {"image/jpeg": {}}}, 304: {}},
     tags=["items"],
 )
-async def thumbnail(request: Request, item: str, side: Side = 256) -> Response:
+async def thumbnail(
+    request: Request,
+    state: State,
+    name: KnownId,
+    side: Annotated[
+        int, Query(ge=SIDES[0], le=SIDES[-1], description="Maximum of the longer side.")
+    ] = 256,
+) -> Response:
     """Return a thumbnail."""
-    state, name = state_of(request), _known_id(item)
     side = max(one for one in SIDES if one <= side)
     draw = lambda: state.thumbnail(name, state.row(name).digests[0], side)
     content = await state.service.in_thread(draw)
     return file_response(request, content, kind="image/jpeg", cache="private, max-age=3600")
 
 
-def _known_id(item: str) -> str:
-    if (name := id_of(item)) is None:
-        raise Refused(404, "no such item")
-    return name
-
-
-@router.get("/v1/info", responses=problems(503), tags=["index"])
-async def info(request: Request) -> responses.InfoAnswer:
-    """Return the index, its calibration and limits."""
-    state = state_of(request)
+@router.get("/v1/info", tags=["index"])
+async def info(state: State) -> responses.InfoAnswer:
+    """Return the index, its calibration, variances and limits."""
     return await state.service.in_thread(lambda: responses.info_answer(state))
 
 
-@router.get("/v1/uncertainty", responses=problems(503), tags=["index"])
-async def uncertainty(request: Request) -> responses.UncertaintyAnswer:
-    """Return the histogram of the variances of the indexed images."""
-    state = state_of(request)
-    sample, _ = await state.service.in_thread(state.overview)
-    return responses.variance_histogram(sample.every_var, sample.of)
-
-
-@router.get(
-    "/v1/map",
-    response_model=responses.MapAnswer,
-    responses={202: {"model": responses.MapPending}, **problems(503)},
-    tags=["index"],
-)
-async def gallery_map(request: Request) -> Response:
+@router.get("/v1/map", responses={202: {"model": MapAnswer}}, tags=["index"])
+async def gallery_map(response: Response, state: State) -> MapAnswer:
     """Return a 2-D projection of the indexed images; 202 while it is computed."""
-    state = state_of(request)
     _, drawn = await state.service.in_thread(state.overview)
     answer = drawn.answer()
-    if answer["ready"]:
-        return JSONResponse(answer)
-    return JSONResponse(answer, status_code=202, headers={"Retry-After": str(RETRY_AFTER)})
+    if not answer.ready:
+        response.status_code, response.headers["Retry-After"] = 202, str(RETRY_AFTER)
+    return answer
 
 
 @router.get(
     "/v1/samples/{number}",
     response_class=Response,
-    responses={200: {"content": {"image/png": {}, "image/jpeg": {}}}, **problems(404, 422)},
+    responses={200: {"content": {"image/png": {}, "image/jpeg": {}}}},
     tags=["index"],
 )
-async def sample(request: Request, number: Annotated[int, Path(ge=0, lt=1000)]) -> Response:
+async def sample(state: State, number: Annotated[int, Path(ge=0, lt=1000)]) -> Response:
     """Return an example query."""
-    samples = state_of(request).samples
-    if samples is None or number >= len(samples):
+    if state.samples is None or number >= len(state.samples):
         raise Refused(404, "no such sample", fix="see /v1/info")
-    return Response(samples[number].content, media_type=samples[number].media_type)
+    found = state.samples[number]
+    return Response(found.content, media_type=found.media_type)
 
 
 @router.get("/healthz", tags=["health"])
@@ -308,9 +268,8 @@ async def healthz() -> dict[Literal["ok"], bool]:
 
 
 @router.get("/readyz", responses={503: {"model": responses.ReadyAnswer}}, tags=["health"])
-async def readyz(request: Request, response: Response) -> responses.ReadyAnswer:
+async def readyz(response: Response, state: State) -> responses.ReadyAnswer:
     """Return whether searches work, and from which version of the index."""
-    state = state_of(request)
     served = state.served
     warnings = served.warnings
     try:
@@ -328,10 +287,9 @@ async def readyz(request: Request, response: Response) -> responses.ReadyAnswer:
     )
 
 
-@router.get("/metrics", response_class=Response, responses=problems(), tags=["health"])
-async def metrics(request: Request) -> Response:
+@router.get("/metrics", response_class=Response, tags=["health"])
+async def metrics(state: State) -> Response:
     """Return Prometheus metrics."""
-    state = state_of(request)
     counted, service = state.metrics, state.service
     counted.in_flight.set(state.admission.in_flight)
     counted.queue.labels("search").set(len(service.searches))
@@ -355,28 +313,19 @@ async def page(request: Request) -> Response:
 
 
 @router.get("/report/", response_class=Response, include_in_schema=False)
-async def report(request: Request) -> Response:
-    html = state_of(request).report
-    if html is None:
+async def report(state: State) -> Response:
+    if state.report is None:
         raise Refused(404, "no report", fix="surefind serve INDEX --report REPORT")
-    return Response(html, media_type="text/html")
+    return Response(state.report, media_type="text/html")
 
 
-@router.post(
-    "/v1/session",
-    status_code=204,
-    response_class=Response,
-    responses=problems(400, 408, 413, 422, 503),
-    openapi_extra=json_body(TokenBody),
-    tags=["session"],
-)
-async def session(request: Request) -> Response:
+@router.post("/v1/session", status_code=204, response_class=Response, tags=["session"])
+async def session(request: Request, state: State, token: Annotated[str, Header()]) -> Response:
     """Exchange the token for a session cookie."""
-    token = state_of(request).settings.token
-    given = await read_json(request, TokenBody, most=TOKEN_BYTES)
-    if token is None:
+    own = state.settings.token
+    if own is None:
         return Response(status_code=204)  # no token is required
-    if not token_matches(token, given.token):
+    if not token_matches(own, token):
         raise Refused(401, "wrong token")
-    cookie = session_cookie(token, secure=request.url.scheme == "https")
+    cookie = session_cookie(own, secure=request.url.scheme == "https")
     return Response(status_code=204, headers={"Set-Cookie": cookie})

@@ -16,6 +16,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 import torch
 from prometheus_client import Histogram
+from pydantic import BaseModel, Field
 from torch import Tensor
 
 from surefind.embeddings import Embeddings
@@ -133,19 +134,30 @@ class LiveIndex:
         return True
 
 
-@dataclass(frozen=True)
-class SearchOptions:
-    """Options of a search; queries with equal options are searched in one batch."""
+class NeighbourOptions(BaseModel, frozen=True):
+    """Options of a search, as in the URL."""
 
-    k: int = 12
-    ranking: str | None = None  # None: the index's own
-    where: tuple[str, ...] = ()
-    expand: int = 0
+    k: int = Field(12, ge=1, le=MAX_K, description="Number of hits.")
+    ranking: str | None = Field(
+        None, description="confidence (default if calibrated), mean or expected."
+    )
+    where: tuple[str, ...] | None = Field(
+        None, max_length=16, description="Filters: label=cat, year>=2020, var<0.1."
+    )
 
-    def __post_init__(self) -> None:
-        if any(one.field == PATH for one in Where.parse(self.where).conditions):
-            got = "a filter on `path`, which is not exposed"
-            raise InvalidArgument("where", expected="conditions on other fields", got=got)
+    def model_post_init(self, _: object) -> None:
+        try:
+            conditions = Where.parse(self.where or ()).conditions
+        except InvalidArgument as error:  # pydantic would reword it
+            raise Refused(400, error.problem, fix=error.fix) from None
+        if any(one.field == PATH for one in conditions):
+            raise Refused(400, "where: `path` is not exposed", fix="filter by another field")
+
+
+class SearchOptions(NeighbourOptions, frozen=True):
+    """Queries with equal options are searched in one batch."""
+
+    expand: int = Field(0, ge=0, le=MAX_EXPAND, description="Neighbours for query expansion.")
 
 
 @dataclass(frozen=True)
@@ -389,14 +401,13 @@ class Service:
         done = await self.searches.submit(embedding, (served.index, options))
         return TimedResult(done.result, served, Timings(wait=done.waited, search=done.worked))
 
-    async def neighbours(self, name: str, options: SearchOptions) -> TimedResult:
+    async def neighbours(self, name: str, options: NeighbourOptions) -> TimedResult:
         """Search with an indexed image, by its id."""
         served = self.live.current
 
         def find() -> TimedResult:
             begun = perf_counter()
-            where = options.where or None
-            result = served.index.neighbours(name, options.k, ranking=options.ranking, where=where)
+            result = served.index.neighbours(name, **dict(options))
             return TimedResult(result, served, Timings(search=perf_counter() - begun), item=name)
 
         return await self.in_thread(find)
@@ -414,13 +425,7 @@ class Service:
 
 def _search(key: tuple[Index, SearchOptions], queries: list[Embeddings]) -> list[SearchResult]:
     index, options = key
-    return index.search(
-        type(queries[0]).cat(queries),
-        options.k,
-        ranking=options.ranking,
-        where=options.where or None,
-        expand=options.expand,
-    )
+    return index.search(type(queries[0]).cat(queries), **dict(options))
 
 
 def _pool(workers: int) -> ThreadPoolExecutor:

@@ -1,7 +1,7 @@
-// Search results: the verdict, the label and the hits.
+// Search results: the verdict, the label and the hits, for any threshold.
 
 import { byId, codeBox, drawn, element, say, unbroken } from "./dom.js";
-import { count, many, number, percent, sentence, shortened, threshold as thresholdWords } from "./text.js";
+import { count, exact, many, number, percent, sentence, shortened } from "./text.js";
 
 const VERDICTS = { match: "Match", unsure: "Unsure", no_match: "No match: not in the catalogue", none: "Not calibrated" };
 const ICONS = {
@@ -11,7 +11,6 @@ const ICONS = {
   none: ["M13 24h22"],
 };
 const RANKINGS = { confidence: "Confidence", mean: "Mean distance", expected: "Expected distance" };
-const KINDS = { match: "Match", unsure: "Unsure", no_match: "No match" };
 const TAIL = 12; // last characters of an id, always visible
 const MOST_LABELS = 5; // of an unsure answer
 const LONGEST_LABEL = 60;
@@ -19,10 +18,53 @@ const LONGEST_LABEL = 60;
 export const rankingWords = (ranking) => RANKINGS[ranking] ?? ranking;
 export const rankingsInOrder = (rankings) => Object.keys(RANKINGS).filter((ranking) => rankings.includes(ranking));
 
-/** Show a search result; `more(item, name)` and `rankAs(ranking)` start another search. */
+let shown = null; // the result, the index, and what starts another search
+
+/** Show the hits of a search; `judgeAt` shows the verdict. `more(item, name)` and `rankAs(ranking)` start another search. */
 export function showAnswer(answer, info, { filtered, more, rankAs }) {
-  const verdict = answer.hits.length ? answer.verdict ?? "none" : "none";
-  const said = saidOf(answer, info, { filtered, rankAs });
+  shown = { answer, info, filtered, rankAs };
+  const order = answer.ranking === "confidence" && answer.verdict !== null ? "most confident first" : "nearest first";
+  byId("hits").setAttribute("aria-label", `Hits, ${order}`);
+  byId("hits").classList.toggle("bare", !info.pictures);
+  byId("hits").replaceChildren(...answer.hits.map((hit) => card(hit, answer, { more, pictures: info.pictures })));
+}
+
+/** Show verdict, bars and marks of the hits for a threshold; null: no threshold. */
+export function judgeAt(threshold) {
+  if (shown === null) return;
+  const { answer } = shown;
+  const verdict = answer.hits.length ? verdictAt(answer, threshold) ?? "none" : "none";
+  const judged = { ...shown, answer: { ...answer, verdict: answer.verdict && verdict }, threshold };
+  showVerdict(verdict, saidOf(judged));
+  say("hits-words", hitsWords(judged.answer));
+  const list = byId("hits");
+  list.style.setProperty("--threshold", `${100 * (threshold ?? 0)}%`);
+  for (const [place, card] of Array.from(list.children).entries()) {
+    const hit = answer.hits[place];
+    const below = threshold !== null && hit.confidence !== null && hit.confidence < threshold;
+    card.classList.toggle("look", isWorthALook(hit, judged.answer));
+    card.classList.toggle("below", below);
+    card.querySelector(".below-words").textContent = below ? "below threshold" : "";
+  }
+}
+
+export function clearAnswer() {
+  shown = null;
+  byId("verdict").dataset.verdict = "none";
+  for (const id of ["verdict", "hits", "hits-words"]) byId(id).replaceChildren();
+}
+
+/** The verdict with another threshold; a query that is not in the catalogue is so with any. */
+function verdictAt(answer, threshold) {
+  if (threshold === null || answer.verdict === null || answer.verdict === "no_match" || threshold === startOf(shown.info)) {
+    return answer.verdict;
+  }
+  return surest(answer) >= threshold ? "match" : "unsure";
+}
+
+const startOf = (info) => info.calibration?.match_threshold ?? null;
+
+function showVerdict(verdict, said) {
   byId("verdict").dataset.verdict = verdict;
   byId("verdict").replaceChildren(
     drawn(
@@ -33,38 +75,19 @@ export function showAnswer(answer, info, { filtered, more, rankAs }) {
     element("div", { class: "verdict-words" }, said.kind, element("h2", {}, ...(said.title ?? [VERDICTS[verdict]])), ...said.lines),
     ...(said.beside ? [said.beside] : []),
   );
-  const order = answer.ranking === "confidence" && answer.verdict !== null ? "most confident first" : "nearest first";
-  byId("hits").setAttribute("aria-label", `Hits, ${order}`);
-  byId("hits").classList.toggle("bare", !info.pictures);
-  byId("hits").replaceChildren(...answer.hits.map((hit) => card(hit, answer, { more, pictures: info.pictures })));
-  say("hits-words", hitsWords(answer));
-}
-
-export function clearAnswer() {
-  byId("verdict").dataset.verdict = "none";
-  for (const id of ["verdict", "hits", "hits-words"]) byId(id).replaceChildren();
-}
-
-/** Dim hits below the threshold and move the mark on every bar; null: no threshold. */
-export function markHits(threshold) {
-  const list = byId("hits");
-  list.style.setProperty("--threshold", `${100 * (threshold ?? 0)}%`);
-  for (const card of list.children) {
-    const { confidence } = card.dataset;
-    const below = threshold !== null && confidence !== undefined && Number(confidence) < threshold;
-    card.classList.toggle("below", below);
-    card.querySelector(".below-words").textContent = below ? "below threshold" : "";
-  }
 }
 
 const line = (words, kind = "verdict-sentence") => element("p", { class: kind }, ...unbroken(words));
 
-function saidOf(answer, info, { filtered, rankAs }) {
+function saidOf({ answer, info, filtered, rankAs, threshold }) {
   if (answer.hits.length === 0) {
     return { title: ["Nothing found"], lines: [line("No indexed image matches the filter. Change or clear it.")] };
   }
-  if (answer.verdict !== null && answer.label !== null) return withLabel(answer, info);
-  if (answer.verdict !== null) return withConfidence(answer, info);
+  if (answer.verdict === "no_match") return { lines: [line(sentence(answer.sentence)), ...calibrationLine(answer)] };
+  if (answer.verdict !== null && info.calibration !== null) {
+    const guaranteed = answer.guaranteed && threshold === startOf(info);
+    return answer.label === null ? withConfidence(answer, info, { threshold, guaranteed }) : withLabel(answer, { threshold, guaranteed });
+  }
   if (info.calibration === null) {
     return {
       lines: [
@@ -85,22 +108,20 @@ function saidOf(answer, info, { filtered, rankAs }) {
   return { title: ["No confidence"], lines };
 }
 
-/** The label answer: one label, one of several, or none. */
-function withLabel(answer, info) {
-  const kind = element("p", { class: "verdict-kind" }, KINDS[answer.verdict]);
-  if (answer.verdict === "no_match") {
-    return { kind, title: ["None that is known here"], lines: [line(sentence(answer.sentence)), ...footnotes(answer)] };
-  }
-  if (!answer.guaranteed) kind.append(" · not guaranteed");
-  const sure = percent(answer.label_confidence);
-  const own = [labelName(answer.label), ...unbroken(`, ${sure}`)];
-  const threshold = info.calibration === null ? "" : ` of ${thresholdWords(info.calibration.match_threshold)}`;
-  if (answer.verdict === "match") {
-    return { kind, title: own, lines: [line(`The probability of this label reaches the threshold${threshold}.`), ...footnotes(answer)] };
-  }
-  const below = line(`No label reaches the threshold${threshold}.`);
-  if (answer.label_set.length < 2) return { kind, title: ["Perhaps ", ...own], lines: [below, ...footnotes(answer)] };
-  return { kind, title: ["One of these"], lines: [labelBars(answer), below, ...footnotes(answer)] };
+/** The label answer: one label, or one of several. */
+function withLabel(answer, { threshold, guaranteed }) {
+  const kind = element("p", { class: "verdict-kind" }, VERDICTS[answer.verdict], guaranteed ? "" : " · not guaranteed");
+  const own = [labelName(answer.label), ...unbroken(`, ${percent(answer.label_confidence)}`)];
+  const lines = [line(comparison(answer, threshold, "probability of this label")), ...calibrationLine(answer)];
+  if (answer.verdict === "match") return { kind, title: own, lines };
+  if (answer.label_set.length < 2) return { kind, title: ["Perhaps ", ...own], lines };
+  lines[0] = line(`No label reaches the threshold of ${exact(threshold)}.`);
+  return { kind, title: ["One of these"], lines: [labelBars(answer), ...lines] };
+}
+
+function comparison(answer, threshold, what) {
+  if (surest(answer) === 1) return "An identical image is in the index: a match by definition.";
+  return `The ${what} ${answer.verdict === "match" ? "reaches" : "is below"} the threshold of ${exact(threshold)}.`;
 }
 
 /** The most probable labels of the set, each with its probability. */
@@ -125,20 +146,15 @@ const labelName = (label) => {
   return element("bdi", { title: short === label ? null : label }, short);
 };
 
-function footnotes(answer) {
-  const lines = [];
-  if (answer.verdict === "no_match") lines.push(line("The confidences below hold only for queries that are in the catalogue.", "small"));
-  if (answer.calibrated) lines.push(line(`Calibration: ${answer.calibrated}.`, "small"));
-  return lines;
-}
+const calibrationLine = ({ calibrated }) => (calibrated ? [line(`Calibration: ${calibrated}.`, "small")] : []);
 
-function withConfidence(answer, info) {
-  const lines = [line(sentence(answer.sentence))];
-  if (info.calibration !== null && info.calibration.evidence !== "neighbourhoods") lines.push(line("None of the nearest images has a label."));
-  if (answer.advice) lines.push(line(sentence(answer.advice), "verdict-advice"));
-  lines.push(...footnotes(answer));
-  const sure = surest(answer);
-  if (answer.verdict === "no_match" || sure === null) return { lines };
+function withConfidence(answer, info, { threshold, guaranteed }) {
+  const [sure, lines] = [surest(answer), calibrationLine(answer)];
+  if (answer.advice) lines.unshift(line(sentence(answer.advice), "verdict-advice"));
+  if (info.calibration.origin.evidence !== "neighbourhoods") lines.unshift(line("None of the nearest images has a label."));
+  if (sure === null) return { lines };
+  const not = answer.verdict === "match" && !guaranteed ? " Not guaranteed." : "";
+  lines.unshift(line(comparison(answer, threshold, "confidence") + not));
   const which = sure === answer.confidence ? "first" : "surest";
   const beside = element(
     "p", { class: "verdict-number" },
@@ -183,15 +199,17 @@ function hitsWords(answer) {
   return look === 1 ? `${hits}, the first is worth a look` : `${hits}, the first ${look} are worth a look`;
 }
 
+const isWorthALook = (hit, answer) => labelsLookedAt(answer)?.includes(hit.label) ?? hit.rank <= lookedAt(answer);
+
 function card(hit, answer, { more, pictures }) {
-  const look = labelsLookedAt(answer)?.includes(hit.label) ?? hit.rank <= lookedAt(answer);
-  const known = hit.confidence !== null;
+  // A confidence assumes that the query is in the catalogue.
+  const known = hit.confidence !== null && answer.verdict !== "no_match";
   const label = `More like ${hit.label ?? hit.id}, hit ${hit.rank}`;
   const button = element("button", { type: "button", class: "more quiet", "aria-label": label }, "More like this");
   button.addEventListener("click", () => more(hit.item, hit.id));
   const expected = `expected ${number(hit.expected_distance)} ±\u00a0${number(hit.std, 2)}`;
   return element(
-    "li", { class: look ? "hit look" : "hit", "data-item": hit.item, "data-confidence": known ? hit.confidence : null },
+    "li", { class: "hit", "data-item": hit.item },
     element(
       "div", { class: "picture" },
       pictures ? thumbnail(hit) : null,

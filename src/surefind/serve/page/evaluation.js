@@ -2,7 +2,7 @@
 
 import { byId, codeBox, element, unbroken } from "./dom.js";
 import { curvePlot, reliabilityPlot, rowAt } from "./plots.js";
-import { count, day, share } from "./text.js";
+import { count, day, exact, percent } from "./text.js";
 
 const UNCALIBRATED = "Distances alone give no confidence. Calibrate the index with labelled images";
 const PRIOR = "This index uses the prior calibration of surefind, which was not fitted to it. "
@@ -34,14 +34,15 @@ function prior(info) {
 }
 
 function calibrated({ calibration: made }) {
-  const what = made.evidence === "labels" ? "most probable label" : "first hit";
-  const right = `The ${what} was correct for ${share(made.quality.right)} of them.`;
+  const what = made.origin.evidence === "labels" ? "most probable label" : "first hit";
+  const right = `The ${what} was correct for ${percent(made.quality.right)} of them.`;
   const copies = made.left_out === null ? "" : ` ${made.left_out}`;
-  const queries = `${count(made.queries)} labelled queries of ${count(made.classes)} classes (${made.source})`;
+  const { queries, classes, source, created } = made.origin;
+  const data = `${count(queries)} labelled queries of ${count(classes)} classes (${source}), ${day(created)}`;
   return [
     element("h1", { class: "view-title" }, "Calibration quality"),
-    element("p", { class: "lead" }, ...unbroken(`Measured on ${queries}, ${day(made.created)}. ${right}${copies}`)),
-    element("ul", { class: "tiles" }, ...tiles(made.quality)),
+    element("p", { class: "lead" }, ...unbroken(`Measured on ${data}. ${right}${copies}`)),
+    element("ul", { class: "tiles" }, ...tiles(made)),
     element("div", { class: "two" }, reliabilityCard(made), element("section", { class: "card" }, ...precisionAndCoverage(made), ...guarantees(made))),
   ];
 }
@@ -71,37 +72,35 @@ function guarantees(made) {
     element("h2", { class: "next" }, "Guarantees"),
     element("ul", { class: "plain-list" }, ...rows([made.guaranteed, made.shown, made.no_match])),
   ];
-  if (made.remarks.length === 0) return guaranteed;
-  return [...guaranteed, element("h3", {}, "Remarks"), element("ul", { class: "plain-list small" }, ...rows(made.remarks))];
+  const { remarks } = made.origin;
+  if (remarks.length === 0) return guaranteed;
+  return [...guaranteed, element("h3", {}, "Remarks"), element("ul", { class: "plain-list small" }, ...rows(remarks))];
 }
 
-function measuredPlot({ curve, threshold, match_threshold }) {
-  const plot = curvePlot(curve, threshold);
-  const place = match_threshold;
+function measuredPlot({ curve, guarantee, match_threshold: place }) {
+  const plot = curvePlot(curve, guarantee.threshold === null ? null : place);
   plot.moveTo(place, rowAt(curve, place));
   return plot.drawing;
 }
 
-function tiles(quality) {
+function tiles({ quality, guarantee, match_threshold: threshold, curve }) {
   const than = "nearest distance: ";
-  const others = `${than}${digits(quality.baseline_auroc)}; distance ratio d₁/d₂₀: ${digits(quality.ratio_auroc)}`;
-  const vote = quality.vote_auroc === null ? "" : `; label vote: ${digits(quality.vote_auroc)}`;
+  const vote = quality.vote_auroc === null ? "" : `; label vote: ${exact(quality.vote_auroc)}`;
+  const { coverage, precision } = rowAt(curve, threshold);
+  const goal = `${guarantee.threshold === null ? "not guaranteed" : "guaranteed"} precision: ${percent(guarantee.precision)}`;
+  const measured = precision === null ? "" : `; measured: ${percent(precision)}`;
   return [
     tile("Ranks right above wrong", quality.auroc, {
-      short: "AUROC", beside: `${others}${vote}`,
-      words: "Probability that a correct answer has more confidence than a wrong one. 1 is perfect, 0.5 is random. Averaged over cross-validation folds.",
+      short: "AUROC", beside: `${than}${exact(quality.baseline_auroc)}; distance ratio d₁/d₂₀: ${exact(quality.ratio_auroc)}${vote}`,
+      words: "Probability that a correct answer has more confidence than a wrong one. 100 % is perfect, 50 % is random. Averaged over cross-validation folds.",
     }),
     tile("Calibration error", quality.ece, {
-      short: "ECE", beside: `perfectly calibrated: ${digits(quality.floor)}; ${than}${digits(quality.baseline_ece)}`,
+      short: "ECE", beside: `perfectly calibrated: ${exact(quality.floor)}; ${than}${exact(quality.baseline_ece)}`,
       words: "Mean difference between confidence and accuracy, bias-corrected. Compare with a perfectly calibrated model.",
     }),
-    tile("Squared error", quality.brier, {
-      short: "Brier", beside: `${than}${digits(quality.baseline_brier)}`,
-      words: "Mean squared error of the confidence as a probability. 0 is perfect.",
-    }),
-    tile("Error among the surest", quality.aurc, {
-      short: "AURC", beside: null,
-      words: "Error rate averaged over all coverages (risk–coverage curve). 0 is perfect.",
+    tile("Answered", coverage, {
+      short: "coverage", beside: goal + measured,
+      words: `Share of queries whose confidence reaches the threshold of ${exact(threshold)}: those called a match.`,
     }),
   ];
 }
@@ -110,13 +109,11 @@ function tile(title, value, { short, beside, words }) {
   return element(
     "li", { class: "card tile" },
     element("p", { class: "tile-title" }, title, " ", element("abbr", {}, short)),
-    element("p", { class: "tile-number" }, digits(value)),
-    beside === null ? null : element("p", { class: "tile-beside" }, beside),
-    element("p", { class: "small" }, words),
+    element("p", { class: "tile-number" }, exact(value)),
+    element("p", { class: "tile-beside" }, ...unbroken(beside)),
+    element("p", { class: "small" }, ...unbroken(words)),
   );
 }
-
-const digits = (value) => (value === null || value === undefined ? "–" : value.toFixed(3));
 
 function reportOf(info) {
   const title = element("h2", { class: "view-subtitle" }, "Evaluation report");

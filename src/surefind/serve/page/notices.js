@@ -32,7 +32,7 @@ function welcome(info) {
   }
   const hero = info.images === 1 ? "Search 1 image" : `Search ${count(info.images)} images`;
   const [found, sure] = ["Choose a photo: surefind finds the most similar images", "how reliable each hit is"];
-  const byLabel = !uncalibrated && info.calibration.evidence !== "neighbourhoods";
+  const byLabel = !uncalibrated && info.calibration.origin.evidence !== "neighbourhoods";
   if (byLabel) return [hero, "Choose a photo: surefind names its label, with a probability, and shows the most similar images."];
   if (!uncalibrated) return [hero, `${found} and says ${sure}.`];
   return [hero, `${found}. To see ${sure}, calibrate the index:`, codeBox(info.how_to_calibrate)];

@@ -1,6 +1,6 @@
 // Page controller: loads the index info, runs searches, shows results.
 
-import { clearAnswer, markHits, showAnswer } from "./answer.js";
+import { clearAnswer, judgeAt, showAnswer } from "./answer.js";
 import { Problem, askedFor, read } from "./api.js";
 import { byId } from "./dom.js";
 import { showEvaluation } from "./evaluation.js";
@@ -190,7 +190,7 @@ function cancel() {
 }
 
 setUpQuestion({ ask, refuse, changed: () => { if (step !== null) ask(step.question, { isNew: false }); } });
-setUpThreshold(markHits);
+setUpThreshold(judgeAt);
 setUpSignIn(load);
 setUpHistory(goBack);
 setUpMap({ open: more });

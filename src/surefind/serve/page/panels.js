@@ -1,10 +1,9 @@
 // Panels beside the result: confidence threshold, and uncertainty of the query.
 
 import { surest } from "./answer.js";
-import { read } from "./api.js";
 import { byId, say } from "./dom.js";
 import { curvePlot, histogramPlot, rowAt } from "./plots.js";
-import { count, many, number, percent, share, threshold as thresholdWords } from "./text.js";
+import { count, exact, many, number, percent } from "./text.js";
 
 const CONSTANT = "This model gives every image the same variance.";
 
@@ -13,8 +12,6 @@ let answer = null;
 let current = null; // threshold
 let moved = () => {};
 let plot = null;
-let gallery = null; // histogram of its variances
-let turn = 0;
 
 /** `changed(threshold)` is called on every change. */
 export function setUpThreshold(changed) {
@@ -26,11 +23,10 @@ export function setUpThreshold(changed) {
 
 /** Load a calibration; the slider starts at its threshold of a match. */
 export function learnPanels(made) {
-  gallery = null;
   calibration = made;
   current = made === null ? null : start();
   if (made === null) return;
-  plot = isMeasured() ? curvePlot(made.curve, made.threshold) : null;
+  plot = isMeasured() ? curvePlot(made.curve, made.guarantee.threshold === null ? null : start()) : null;
   byId("threshold-plot").replaceChildren(...(plot === null ? [] : [plot.drawing]));
   say("threshold-guarantee", guaranteeWords());
 }
@@ -38,7 +34,7 @@ export function learnPanels(made) {
 /** Show the slider for a result with confidence; hide it otherwise. */
 export function showThreshold(shown) {
   answer = shown;
-  const has = calibration !== null && answer !== null && answer.verdict !== null && surest(answer) !== null;
+  const has = calibration !== null && answer !== null && !["no_match", null].includes(answer.verdict) && surest(answer) !== null;
   byId("threshold-card").hidden = !has;
   if (has) moveTo(current);
   else moved(null);
@@ -55,10 +51,9 @@ function moveTo(value) {
   const slider = byId("threshold");
   slider.value = String(current);
   const row = rowAt(calibration.curve, current);
-  say("threshold-value", thresholdWords(current));
+  say("threshold-value", exact(current));
   say("threshold-words", measuredWords(row));
-  say("threshold-fate", verdictWords());
-  slider.setAttribute("aria-valuetext", `${thresholdWords(current)}: ${measuredWords(row)}`);
+  slider.setAttribute("aria-valuetext", `${exact(current)}: ${measuredWords(row)}`);
   byId("threshold-reset").disabled = current === start();
   plot?.moveTo(current, row);
   moved(current);
@@ -67,47 +62,36 @@ function moveTo(value) {
 function measuredWords(row) {
   if (!isMeasured()) return "Prior calibration: precision and coverage are not measured on this index.";
   if (row.answered === 0) return "No calibration query is above this threshold.";
-  return `Precision ${share(row.precision)}, coverage ${share(row.coverage)} `
+  return `Precision ${percent(row.precision)}, coverage ${percent(row.coverage)} `
     + `(${count(row.right)} of ${count(row.answered)} calibration queries correct).`;
-}
-
-function verdictWords() {
-  if (answer.verdict === "no_match") return "This query is not in the catalogue at any threshold.";
-  const sure = percent(surest(answer));
-  if (surest(answer) >= current) return `This query is a match at this threshold: confidence ${sure}.`;
-  return `This query is unsure at this threshold: confidence ${sure}.`;
 }
 
 function guaranteeWords() {
   if (!isMeasured()) return calibration.guaranteed;
   const elsewhere = "Precision and coverage are measured on the calibration queries, not guaranteed.";
-  if (calibration.threshold === null) return `${calibration.guaranteed} ${elsewhere}`;
-  return `Only the threshold ${thresholdWords(calibration.threshold)} has a guarantee. ${calibration.guaranteed} `
+  if (calibration.guarantee.threshold === null) return `${calibration.guaranteed} ${elsewhere}`;
+  return `Only the threshold ${exact(start())} has a guarantee. ${calibration.guaranteed} `
     + "Other thresholds show what was measured on the calibration queries.";
 }
 
 /** Show the query's variance among those of the index; in per cent only with a calibration. */
-export async function showUncertainty(shown, info) {
-  const mine = turn += 1;
+export function showUncertainty(shown, info) {
   byId("uncertainty").hidden = shown === null;
   if (shown === null) return;
-  gallery ??= await (info.has_variance ? read("/v1/uncertainty").catch(() => null) : { counts: [] });
-  if (mine !== turn) return; // superseded by a newer result
-  const known = gallery !== null && gallery.counts.length > 0;
-  byId("uncertainty-plot").replaceChildren(...(known ? [histogramPlot(gallery, shown.query.var)] : []));
-  if (known) say("uncertainty-words", standing(shown.query.var, { inPercent: info.calibration !== null }));
-  else say("uncertainty-words", gallery === null ? "The variances of the index could not be loaded." : CONSTANT);
+  const { variances } = info;
+  const known = variances.counts.length > 0;
+  byId("uncertainty-plot").replaceChildren(...(known ? [histogramPlot(variances, shown.query.var)] : []));
+  say("uncertainty-words", known ? standing(shown.query.var, variances, { inPercent: info.calibration !== null }) : CONSTANT);
 }
 
-function standing(variance, { inPercent }) {
-  const { counts, edges, images, of } = gallery;
+function standing(variance, { counts, edges, images, of }, { inPercent }) {
   // Interpolate within a bin.
   const less = Math.round(counts.reduce((sum, here, bin) => {
     const share = Math.log(variance / edges[bin]) / Math.log(edges[bin + 1] / edges[bin]);
     return sum + here * Math.min(1, Math.max(0, share));
   }, 0));
   const surer = images - less;
-  const amount = (part) => (inPercent ? `${share(part / images)} of the indexed images` : `${count(part)} of ${many(images, "image")}`);
+  const amount = (part) => (inPercent ? `${percent(part / images)} of the indexed images` : `${count(part)} of ${many(images, "image")}`);
   const seen = images < of ? ` (${count(images)} images sampled)` : "";
   const side = surer >= less ? "more certain than" : "less certain than";
   const most = Math.max(surer, less);

@@ -1,7 +1,7 @@
 // Plots: precision and coverage by threshold, reliability diagram, histogram of variances.
 
 import { drawn } from "./dom.js";
-import { count, number, share } from "./text.js";
+import { count, number, percent } from "./text.js";
 
 const CURVE = { width: 304, height: 152, left: 34, right: 300, top: 26, bottom: 128 };
 const RELIABILITY = { width: 320, height: 320, left: 44, right: 308, top: 12, bottom: 276 };
@@ -67,10 +67,10 @@ export function curvePlot(rows, guaranteed) {
 export function reliabilityPlot(groups) {
   const at = (group) => [across(RELIABILITY, group.confidence), up(RELIABILITY, group.right)];
   const point = (group) => {
-    const words = `confidence ${share(group.confidence)}, correct ${share(group.right)} (${count(group.queries)} queries)`;
+    const words = `confidence ${percent(group.confidence)}, correct ${percent(group.right)} (${count(group.queries)} queries)`;
     return drawn("circle", { class: "dot-precision", cx: at(group)[0], cy: at(group)[1], r: 5 }, drawn("title", {}, words));
   };
-  const pairs = groups.map((group) => `confidence ${share(group.confidence)}, correct ${share(group.right)}`);
+  const pairs = groups.map((group) => `confidence ${percent(group.confidence)}, correct ${percent(group.right)}`);
   const { left, right, top, bottom, height } = RELIABILITY;
   return plot(
     RELIABILITY, `Reliability diagram: ${pairs.join("; ")}`,

@@ -4,22 +4,17 @@ const whole = new Intl.NumberFormat("en-US");
 
 export const count = (number) => whole.format(number);
 
-/** A probability in per cent without decimals, never 0 or 100. */
-export function percent(confidence) {
-  const whole = Math.round(100 * confidence);
+/** A share or probability in per cent without decimals; 0 and 100 only if it is exactly that. */
+export function percent(value) {
+  if (value === 0 || value === 1) return `${100 * value} %`;
+  const whole = Math.round(100 * value);
   if (whole < 1) return "< 1 %";
   return whole > 99 ? "> 99 %" : `${whole} %`;
 }
 
-/** A measured share in per cent; 0 and 100 are possible. */
-export function share(value) {
-  if (value === 0 || value === 1) return `${100 * value} %`;
-  return percent(value);
-}
-
-/** A threshold in per cent with one decimal. */
-export function threshold(value) {
-  return `${Number((100 * value).toFixed(1))} %`;
+/** A threshold or measured quality in per cent with one decimal. */
+export function exact(value) {
+  return value === null ? "–" : `${Number((100 * value).toFixed(1))} %`;
 }
 
 /** A number with significant digits. */
