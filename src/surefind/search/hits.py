@@ -8,7 +8,7 @@ from surefind.engines.filters import Metadata
 
 
 @dataclass(frozen=True)
-class Item:
+class IndexedItem:
     """Image of an index."""
 
     id: str

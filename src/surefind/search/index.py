@@ -72,7 +72,7 @@ from surefind.search.folder import (
     saved_fingerprint,
     upgrade_heads,
 )
-from surefind.search.hits import Item, SearchResult
+from surefind.search.hits import IndexedItem, SearchResult
 from surefind.search.image_files import known_roots, remember_roots
 from surefind.search.ingest import (
     Added,
@@ -305,10 +305,10 @@ class Index:
         for block in self._engine.scan():
             yield from self._engine.records(block.keys).ids
 
-    def __getitem__(self, id: str) -> Item:  # noqa: A002
+    def __getitem__(self, id: str) -> IndexedItem:  # noqa: A002
         """Return the image with an id; raise UnknownItem, a KeyError, if there is none."""
         rows = self._found(id)
-        return Item(rows.ids[0], rows.metadata[0], rows.embeddings, rows.digests[0])
+        return IndexedItem(rows.ids[0], rows.metadata[0], rows.embeddings, rows.digests[0])
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _reopened, (type(self), self.folder, self._url, self._given_encoder)
