@@ -11,6 +11,7 @@ from clusters import cluster_index, clusters, rows_of, thirds
 from stores import change_documents, flip_last_bit
 
 import surefind as sf
+from surefind.search import calibrations
 from surefind.search.index import Index
 
 (GALLERY, LABELS), (KNOWN, KNOWN_LABELS), (FRESH, _) = thirds(classes=12, seed=3)
@@ -136,9 +137,9 @@ def test_the_encoder_is_loaded_once_for_all_of_them(tmp_path, monkeypatch):
 
 def test_a_calibration_is_read_once_by_many_threads(place, monkeypatch):
     index, read = Index.open(place), []
-    real = sf.search.index.read_calibration
+    real = calibrations.read_calibration
     monkeypatch.setattr(
-        sf.search.index,
+        calibrations,
         "read_calibration",
         lambda *its, **more: read.append(time.sleep(0.01)) or real(*its, **more),
     )

@@ -6,8 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from shutil import copytree
-from threading import Lock
-from typing import Any, Generic, Self, TypeVar, cast, overload
+from typing import Any, Self, TypeVar, cast, overload
 from uuid import uuid4
 
 import numpy as np
@@ -20,34 +19,17 @@ import surefind
 from surefind.confidence.calibrate import (
     CalibrationTargets,
     Progress,
-    calibrate_engine,
-    calibrate_labels,
-    learned_variance,
-    load_labelled_queries,
-    targets_of,
 )
 from surefind.confidence.calibration import (
-    CALIBRATION,
     NEIGHBOURHOODS,
-    PRIOR,
-    QUERIES,
     Calibrated,
     Calibration,
-    calibration_documents,
     check_origin,
-    document_prefix,
     is_stale,
-    read_calibration,
 )
 from surefind.confidence.class_table import LABEL, ClassTable
 from surefind.confidence.density import LocalDensity
 from surefind.confidence.drift import Drift
-from surefind.confidence.labelled_queries import (
-    LabelledQueries,
-    fused_queries,
-    queries_to_bytes,
-    read_queries,
-)
 from surefind.embeddings import POINT_VAR, Embeddings, Gaussians, VonMisesFisher
 from surefind.encoders.encoder import Encoder
 from surefind.encoders.image_encoder import ImageEncoder
@@ -57,12 +39,11 @@ from surefind.engines.base import Engine, EngineError, Rows, Space
 from surefind.engines.filters import Metadata, Value, Where
 from surefind.engines.knn import Nearest, names_of, nearest
 from surefind.engines.registry import create_engine, open_engine, without_password
-from surefind.engines.view import engine_view
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 from surefind.functional import fuse
-from surefind.functional.ranking import RANKINGS
 from surefind.images.catalog import Catalog
 from surefind.images.decode import ImageSource
+from surefind.search.calibrations import Calibrations, Lazy
 from surefind.search.class_tracker import ClassTracker
 from surefind.search.folder import (
     EMBEDDED,
@@ -83,7 +64,6 @@ from surefind.search.ingest import (
     pictures_of,
 )
 from surefind.search.query import (
-    Judge,
     SearchRequest,
     UnknownItem,
     Wanted,
@@ -92,30 +72,13 @@ from surefind.search.query import (
     drift_of,
     parse_where,
     search_request,
-    variant_of,
 )
 from surefind.storage import make_writable
-from surefind.validation import check_choice, check_whole
+from surefind.validation import check_choice
 
 T = TypeVar("T")
 
 DEFAULT_RANKING = "mean"  # expected distance retrieved better with no model measured
-
-
-class _Lazy(Generic[T]):
-    """Thread-safe lazily computed value. Failures are not cached."""
-
-    def __init__(self, make: Callable[[], T]) -> None:
-        self._make: Callable[[], T] | None = make
-        self._made: tuple[T, ...] = ()
-        self._lock = Lock()
-
-    def get(self) -> T:
-        with self._lock:
-            if self._make is not None:
-                self._made = (self._make(),)
-                self._make = None  # frees what it refers to
-        return self._made[0]
 
 
 class Index:
@@ -135,13 +98,12 @@ class Index:
         self._folder, self._engine, self._given_encoder = folder, engine, encoder
         self._url = url  # of the engine, if it is not the saved one
         fingerprint = self.fingerprint  # indexes share the encoder: it must not refer to `self`
-        self._encoder = _Lazy[ImageEncoder](
+        self._encoder = Lazy[ImageEncoder](
             lambda: load_encoder(folder, fingerprint) if encoder is None else encoder
         )
-        self._calibration = _Lazy(self._stored_calibration)
-        self._upgrade_heads = _Lazy(lambda: upgrade_heads(folder, fingerprint))
-        self._judges: dict[str, Judge] = {}  # by variant of the searches
+        self._upgrade_heads = Lazy(lambda: upgrade_heads(folder, fingerprint))
         self._classes = ClassTracker(engine, folder.documents)
+        self._calibrations = Calibrations(folder, engine, self._classes)
 
     @classmethod
     def create(
@@ -424,13 +386,13 @@ class Index:
     def remove(self, ids: Sequence[str]) -> int:
         """Remove images; return how many there were."""
         wanted = [ids] if isinstance(ids, str) else ids
-        self._judges = {}
+        self._calibrations.forget_classes()
         removed = self._classes.remove(wanted)
         self.recalibrate_if_stale()
         return removed
 
     def _add_rows(self, rows: Rows) -> None:
-        self._judges = {}
+        self._calibrations.forget_classes()
         self._classes.add(rows)
 
     def class_table(self, field: str = LABEL) -> ClassTable:
@@ -459,8 +421,7 @@ class Index:
 
     def refresh(self) -> bool:
         """Reload what other processes wrote; return whether there was anything."""
-        self._calibration = _Lazy(self._stored_calibration)
-        self._judges = {}
+        self._calibrations.reload()
         return self._engine.refresh()
 
     def compact(self) -> None:
@@ -716,89 +677,24 @@ class Index:
             InvalidArgument: `use_labels` for an index without any; or without labels too few
                 queries, classes, or right and wrong hits.
         """
-        check_whole("views", views)
-        ranking = self.space.ranking if ranking is None else ranking
-        check_choice("ranking", ranking, RANKINGS)
-        where = parse_where(where)
-        variant = variant_of(self._engine, where=where, views=views, ranking=ranking, kind=kind)
-        engine = engine_view(self._engine, where=where, ranking=ranking)
-        kept = None
-        if again:
-            last = self._required_calibration()
-            targets, label = targets or targets_of(last), last.origin.field
-            use_labels = last.origin.evidence != NEIGHBOURHOODS
-            held = self.calibrated
-            learn_variance = learn_variance and held is not None and held.heads is not None
-            kept = read_queries(self._folder.documents.read(QUERIES).get(QUERIES))
-        targets = targets or CalibrationTargets()
-        table = self._class_table(label, where)
-        if use_labels and not again and not table.images:
-            raise InvalidArgument(
-                "index", expected=f"images with labels ({label})", got=f"{len(self)} without"
-            )
-        if use_labels is None:
-            use_labels = table.images > 0 and 2 * table.images >= engine.count()
-        trained_with = (
-            read_classes(self._folder.model)
-            if self._given_encoder is None
-            else self._given_encoder.trained_with
+        given = self._given_encoder
+        return self._calibrations.fit(
+            labelled,
+            labels,
+            lambda: self.encoder,
+            targets=targets,
+            use_labels=use_labels,
+            field=label,
+            again=again,
+            where=parse_where(where),
+            views=views,
+            ranking=ranking,
+            kind=kind,
+            trained_with=read_classes(self._folder.model) if given is None else given.trained_with,
+            learn_variance=learn_variance,
+            seed=seed,
+            progress=progress,
         )
-        queries: LabelledQueries | None
-        too_few = None
-        if kept is not None:
-            queries, source = kept
-        else:
-            queries, source, too_few = load_labelled_queries(
-                engine,
-                lambda: self.encoder,
-                labelled,
-                labels,
-                field=label,
-                without=trained_with if use_labels and labelled is None else frozenset(),
-                at_least=not use_labels,
-                seed=seed,
-                progress=progress,
-            )
-        if queries is not None:
-            if where is not None:
-                queries = queries.satisfying(where)
-            if views > 1:
-                queries = fused_queries(queries, views)
-        if use_labels:
-            calibrated = calibrate_labels(
-                engine,
-                queries,
-                table,
-                targets,
-                source=source,
-                too_few=too_few,
-                trained_with=trained_with,
-                progress=progress,
-            )
-        else:
-            assert queries is not None
-            calibrated = calibrate_engine(
-                engine,
-                queries,
-                targets,
-                source=source,
-                query_variance=learned_variance(queries, seed=seed, progress=progress)
-                if learn_variance
-                else None,
-                trained_with=trained_with,
-                progress=progress,
-            )
-        origin = calibrated.calibration.origin
-        if variant and origin.evidence == PRIOR:
-            raise InvalidArgument(
-                "labelled",
-                expected=f"enough labelled queries for a calibration of its own ({variant})",
-                got=origin.remarks[0],
-            )
-        calibration = replace(calibrated.calibration, origin=replace(origin, variant=variant))
-        keep = queries is not None and (labelled is not None or kept is not None)
-        self._keep(replace(calibrated, calibration=calibration), queries if keep else None)
-        return calibration
 
     def calibrate_itself(
         self,
@@ -823,20 +719,10 @@ class Index:
         if is_stale(calibration, len(self)):
             self.calibrate(again=True)
 
-    def _required_calibration(self) -> Calibration:
-        if self.calibration is None:
-            raise InvalidArgument(
-                "index",
-                expected="a calibrated index",
-                got=f"{self._folder.path}, which is not calibrated",
-                fix=f"surefind calibrate {self._folder.path} DATA",
-            )
-        return self.calibration
-
     @property
     def calibrated(self) -> Calibrated | None:
         """Calibration with its local density and variance heads, if calibrated."""
-        return self._calibration.get()[1]
+        return self._calibrations.plain
 
     @property
     def calibration(self) -> Calibration | None:
@@ -851,13 +737,13 @@ class Index:
         check_origin(calibrated.calibration.origin, self.fingerprint, self.space.ranking)
         if calibrated.calibration.origin.evidence == NEIGHBOURHOODS:
             calibrated = replace(calibrated, density=LocalDensity.of(self._engine))
-        self._keep(calibrated)
+        self._calibrations.keep(calibrated)
 
     def drift(self, queries: Sequence[ImageSource] | Embeddings) -> tuple[Drift, ...]:
         """Compare unlabelled queries with the calibration queries; return what differs."""
-        self._required_calibration()
+        self._calibrations.required()
         query = queries if isinstance(queries, Embeddings) else self.encoder.encode(queries)
-        judge = self._find_judge("")
+        judge = self._calibrations.judge()
         assert judge is not None
         return drift_of(self._engine, judge, self.space.queries(query))
 
@@ -867,99 +753,19 @@ class Index:
         The encoder is shared. This object keeps answering from its own version, except on servers,
         where both share one engine.
         """
-        calibration = self._calibration
-        if self._folder.documents.digests(CALIBRATION) != calibration.get()[0]:
-            calibration = _Lazy(self._stored_calibration)
-            calibration.get()
+        changed = self._calibrations.outdated()
         engine = self._engine.newest()
-        if engine is None and calibration is self._calibration:
+        if engine is None and not changed:
             return None
         newer = type(self)(self._folder, engine or self._engine, self._given_encoder, url=self._url)
-        newer._encoder, newer._calibration = self._encoder, calibration
-        newer._find_judge("")  # reads the classes before the first query
+        newer._encoder = self._encoder
+        newer._calibrations.judge()  # reads calibration and classes before the first query
         return newer
-
-    def _keep(self, calibrated: Calibrated, queries: LabelledQueries | None = None) -> None:
-        documents = calibration_documents(calibrated)
-        if not calibrated.calibration.origin.variant:
-            documents[QUERIES] = (
-                None
-                if queries is None
-                else queries_to_bytes(queries, calibrated.calibration.origin.source)
-            )
-        self._folder.documents.write(documents)
-        self._calibration, self._judges = _Lazy(self._stored_calibration), {}
-        self._classes.save()
-
-    def _find_judge(self, variant: str, where: Where | None = None) -> Judge | None:
-        """Return the calibration for searches of a variant, if there is one."""
-        if variant in self._judges:
-            return self._judges[variant]
-        calibrated = self.calibrated
-        if variant:
-            known = {name for name, _ in self._calibration.get()[0]}
-            if f"{document_prefix(variant)}json" not in known:
-                return None
-            calibrated = self._read_calibration(variant)
-        if calibrated is None:
-            return None
-        origin, classes, images = calibrated.calibration.origin, None, self.count(where)
-        if origin.evidence != NEIGHBOURHOODS:
-            classes = self._class_table(origin.field, where)
-        guaranteed = (
-            calibrated.calibration.guarantee.threshold is not None
-            and origin.gallery_id == str(self._engine.facts.get("gallery", ""))
-            and not is_stale(calibrated.calibration, images)
-        )
-        self._judges[variant] = Judge(calibrated, classes, guaranteed)
-        return self._judges[variant]
-
-    def _class_table(self, field: str, where: Where | None) -> ClassTable:
-        if where is None:
-            return self.class_table(field)
-        return ClassTable.of(engine_view(self._engine, where=where), field)
-
-    def _stored_calibration(self) -> tuple[list[tuple[str, bytes]], Calibrated | None]:
-        """Checksums of all stored calibrations, and the one for plain searches.
-
-        If it is replaced between the two reads, the checksums are outdated and `newest` reloads.
-        """
-        digests = self._folder.documents.digests(CALIBRATION)
-        plain = any(name.startswith(document_prefix()) for name, _ in digests)
-        return digests, self._read_calibration() if plain else None
-
-    def _read_calibration(self, variant: str = "") -> Calibrated:
-        return read_calibration(
-            self._folder.documents,
-            fingerprint=self.fingerprint,
-            ranking=self.space.ranking,
-            variant=variant,
-        )
-
-    def _judge_of(self, request: SearchRequest) -> Judge | str:
-        """Return what judges the hits of a search, or why there is no confidence."""
-        variant, command = request.variant, f"surefind calibrate {self._folder.path}"
-        if not request.expand and variant and (judge := self._find_judge(variant, request.where)):
-            return judge
-        if request.kind:
-            return (
-                f"not calibrated for queries of the kind {request.kind!r}: "
-                f"{command} LABELLED.npz --kind {request.kind}"
-            )
-        judge = self._find_judge("")
-        if judge is None:
-            return f"not calibrated yet: {command} DATA"
-        if request.plain:
-            return judge
-        if judge.classes is None:
-            options = "" if request.expand else f"; for others: {command} --again --help"
-            return f"the index is calibrated without labels, for plain searches{options}"
-        return judge._replace(guaranteed=False)
 
     def _answer(
         self, query: Embeddings, names: Sequence[str], request: SearchRequest
     ) -> list[SearchResult]:
-        judge = self._judge_of(request)
+        judge = self._calibrations.judge_of(request)
         return answer(self._engine, self.space.queries(query), names, request, judge)
 
 
