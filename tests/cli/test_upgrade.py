@@ -88,8 +88,9 @@ def test_a_precision_that_cannot_be_guaranteed_exits_with_3_and_the_upgrade_is_k
     assert sf.Upgrade.load("new").calibration.guarantee.threshold is None
 
 
-def test_vectors_without_labels_are_one_error(surefind, place: Path):
-    done = surefind("upgrade", "unlabelled.npz", "-o", "new")
+@pytest.mark.parametrize("command", [("upgrade", "-o", "new"), ("calibrate", "index")])
+def test_vectors_without_labels_are_one_error(surefind, place: Path, command):
+    done = surefind(*command, "unlabelled.npz")
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith("error: unlabelled.npz has no labels")
     assert not Path("new").exists()

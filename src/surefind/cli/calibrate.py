@@ -19,6 +19,7 @@ from surefind.cli.options import (
     ProbabilityOption,
     Split,
     VarianceOption,
+    labelled_vectors,
     split_of,
 )
 from surefind.cli.output import note, print_some, rejected_as_json, stages
@@ -148,10 +149,8 @@ def _labelled(
     index: "sf.Index", data: str | None, split: Split
 ) -> "tuple[Catalog | sf.Embeddings | str | None, Sequence[str] | None]":
     """Return queries and, for vectors, their labels."""
-    from surefind.vectors.reader import read_vectors
-
     if data is not None and not index.has_model:
-        given = read_vectors(data)
+        given = labelled_vectors(data)
         return vector_encoder(index)(given.values), given.labels
     return data if data is None or split == "all" else split_of(data, split), None
 

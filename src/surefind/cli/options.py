@@ -14,6 +14,7 @@ from surefind.cli.output import set_verbosity
 
 if TYPE_CHECKING:
     from surefind.images.catalog import Catalog
+    from surefind.vectors.reader import Vectors
 
 # Repeated here because their own modules import torch; a test compares them.
 Split = Literal["all", "train", "val", "test"]
@@ -96,6 +97,17 @@ def split_of(data: str, split: Split) -> "Catalog":
     if not len(catalog):
         raise InvalidArgument("--split", expected="images in it", got=f"none in {split} of {data}")
     return catalog
+
+
+def labelled_vectors(path: str | Path, **names: str | None) -> "Vectors":
+    """Read vectors with their labels; `names` are those of the arrays."""
+    from surefind.errors import InvalidFile
+    from surefind.vectors.reader import read_vectors
+
+    if not (found := read_vectors(path, **names)).labels:
+        fix = f"add them: np.savez({str(path)!r}, vectors=vectors, labels=labels)"
+        raise InvalidFile(f"{path} has no labels", fix=fix)
+    return found
 
 
 def refuse_urls(paths: Iterable[object]) -> None:

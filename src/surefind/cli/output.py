@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from logging import Handler
@@ -20,11 +20,7 @@ PREVIEW_WIDTH = 72  # columns of a terminal in which previews fit beside the tab
 SHOWN = 5  # lines of a list, such as rejected images
 SECONDS_BETWEEN_LINES = 10.0  # of progress, where stderr is not a terminal
 
-Progressed = Callable[[str, int, int], None]  # stage, done, total
-
-
-class ProgressedWithFacts(Protocol):
-    def __call__(self, stage: str, done: int, total: int, facts: str = "", /) -> None: ...
+Progressed = Callable[..., None]  # stage, done, total, and facts where they are known
 
 
 class _Verbosity:
@@ -127,7 +123,7 @@ def time_left(done: int, total: int, seconds: float) -> str:
 
 
 @contextmanager
-def stages() -> Iterator[ProgressedWithFacts]:
+def stages() -> Iterator[Progressed]:
     """Show a bar per stage; without a terminal, a line per stage and every ten seconds."""
     from rich.progress import BarColumn, MofNCompleteColumn, TaskID
 
@@ -136,7 +132,7 @@ def stages() -> Iterator[ProgressedWithFacts]:
     columns = "{task.description}", BarColumn(), MofNCompleteColumn(), "{task.fields[facts]}"
     with bars(*columns) as shown:
 
-        def progress(stage: str, done: int, total: int, facts: str = "", /) -> None:
+        def progress(stage: str, done: int, total: int, facts: str = "") -> None:
             nonlocal began, printed, last
             now = monotonic()
             if stage not in tasks:

@@ -71,11 +71,7 @@ def train(
     if os.environ.get("RANK", "0") != "0":
         return  # of torchrun's processes, one prints
     parts = {"train": splits.train, "validate": splits.val, "test": splits.test}
-    counts = {
-        what: {"images": len(part), "classes": len(part.classes)}
-        for what, part in parts.items()
-        if len(part)
-    }
+    counts = {what: {"images": len(p), "classes": len(p.classes)} for what, p in parts.items()}
     save(training_figure(read_log(output / "run" / "log.csv")), output / "run" / "curve.png")
     if as_json:
         facts = result._asdict() | {
@@ -87,12 +83,9 @@ def train(
         return
     steps = "1 step" if result.steps == 1 else f"{result.steps:,} steps"
     print(f"{result.folder}: trained for {steps}; {result.ended}")
-    print("; ".join(f"to {what}: {_counted(**count)}" for what, count in counts.items()))
+    for what, count in counts.items():
+        print(f"to {what}: {count['images']:,} images of {count['classes']:,} classes")
     if not math.isnan(result.recall):
         print(f"R@1 on validation classes: {result.start_recall:.3f} -> {result.recall:.3f}")
     if result.rejected:
         print(f"{len(result.rejected)} images were skipped: {result.folder}/run/rejected.csv")
-
-
-def _counted(images: int, classes: int) -> str:
-    return f"{images:,} images" + (f" of {classes:,} classes" if classes else "")

@@ -8,7 +8,13 @@ from typer import Argument, Exit, Option
 
 import surefind as sf
 from surefind.cli.calibrate import NO_GUARANTEE, print_calibration
-from surefind.cli.options import JsonOption, PrecisionOption, ProbabilityOption, VarianceOption
+from surefind.cli.options import (
+    JsonOption,
+    PrecisionOption,
+    ProbabilityOption,
+    VarianceOption,
+    labelled_vectors,
+)
 from surefind.cli.output import stages
 
 
@@ -40,16 +46,10 @@ def upgrade(
         surefind search clip.index queries.npz
     """
     from surefind.storage import make_writable
-    from surefind.vectors.reader import read_vectors
     from surefind.vectors.upgrade import calibrate
 
     targets = sf.CalibrationTargets(precision=precision, probability=probability)
-    given = read_vectors(vectors, vectors=vectors_name, labels=labels_name)
-    if not given.labels:
-        raise sf.InvalidFile(
-            f"{vectors} has no labels",
-            fix="add an array of labels, one per vector, or name it: --labels NAME",
-        )
+    given = labelled_vectors(vectors, vectors=vectors_name, labels=labels_name)
     make_writable(output)
     with stages() as progress:
         made = calibrate(
