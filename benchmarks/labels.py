@@ -189,14 +189,14 @@ def open_gallery(
     }
 
 
-def thinned_rows(features: FeatureSet, rows: Rows, *, seed: int = 0) -> Rows:
-    """A fifth of the images of each class, at least two."""
-    random = np.random.default_rng(seed)
-    kept = []
+def fifths(features: FeatureSet, rows: Rows) -> list[Rows]:
+    """Five galleries, each with a fifth of the images of every class."""
+    random = np.random.default_rng(0)
+    place = np.empty(len(rows), np.int64)
     for label in np.unique(features.labels[rows]):
-        mine = random.permutation(rows[features.labels[rows] == label])
-        kept.append(mine[: max(2, len(mine) // FIVE)])
-    return np.sort(np.concatenate(kept))
+        mine = np.flatnonzero(features.labels[rows] == label)
+        place[random.permutation(mine)] = np.arange(len(mine)) % FIVE
+    return [rows[place == number] for number in range(FIVE)]
 
 
 def data_of(features: FeatureSet, rows: Rows) -> LabelData:
@@ -208,8 +208,8 @@ def measure_split(features: FeatureSet, fit: Rows, test: Rows, prior: LabelModel
     calibration = fit_label_calibration(first, ORIGIN, TARGETS, prior)
     assert isinstance(calibration.model, LabelModel)
     model = calibration.model
-    small_first, small = (data_of(features, thinned_rows(features, rows)) for rows in (fit, test))
-    grown = fit_labels(small_first, prior).model
+    small = [data_of(features, rows) for rows in fifths(features, test)]
+    grown = [fit_labels(data_of(features, rows), prior).model for rows in fifths(features, fit)]
     own = judged(model, second)
     result = {
         "nearest": own.nearest,
@@ -220,10 +220,12 @@ def measure_split(features: FeatureSet, fit: Rows, test: Rows, prior: LabelModel
         "prior": judged(prior, second).nearest,
         "guarantee": guarantee(calibration, second),
         "ranking": ranking(model, second),
-        "five times fewer": judged(model, small).nearest["ece"],
-        "five times fewer, fitted again": crossfitted_error(small, prior),
-        "five times more": judged(grown, second).nearest["ece"],
-        "five times more, fitted again": crossfitted_error(second, prior),
+        "five times fewer": error([model.probabilities(data.near).each for data in small], small),
+        "five times fewer, fitted again": error(
+            [fit_labels(data, prior).each for data in small], small
+        ),
+        "five times more": mean([judged(one, second).nearest["ece"] for one in grown]),
+        "five times more, fitted again": error([fit_labels(second, prior).each], [second]),
     }
     half = np.random.default_rng(0).permutation(np.unique(features.labels[test]))
     known = test[np.isin(features.labels[test], half[: len(half) // 2])]
@@ -235,8 +237,10 @@ def measure_split(features: FeatureSet, fit: Rows, test: Rows, prior: LabelModel
     return result
 
 
-def crossfitted_error(data: LabelData, prior: LabelModel) -> float:
-    return detection(fit_labels(data, prior).each[:, 0], data.right[:, 0])["ece"]
+def error(each: list[Numbers], data: list[LabelData]) -> float:
+    """ECE of the nearest image, of the queries to several galleries together."""
+    sure = np.concatenate([its[:, 0] for its in each])
+    return detection(sure, np.concatenate([its.right[:, 0] for its in data]))["ece"]
 
 
 def few_classes(data: LabelData, prior: LabelModel, count: int, draws: int) -> dict[str, Any]:

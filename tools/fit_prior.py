@@ -12,7 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -22,8 +22,13 @@ import surefind as sf
 from surefind.confidence import label_model
 from surefind.confidence.calibrate import own_queries
 from surefind.confidence.class_table import ClassTable
-from surefind.confidence.label_calibration import LabelData, collect_label_data
-from surefind.confidence.label_model import LabelModel, LabelNeighbourhood, fit_label_model
+from surefind.confidence.label_calibration import (
+    LabelData,
+    collect_label_data,
+    fit_label_model,
+    standardisation,
+)
+from surefind.confidence.label_model import LabelModel, LabelNeighbourhood
 from surefind.engines.base import Rows, Space
 from surefind.engines.registry import create_engine
 
@@ -62,19 +67,33 @@ def galleries(embeddings: sf.Embeddings, labels: Sequence[str]) -> list[LabelDat
 
 
 def fit_prior(sets: Iterable[Sequence[LabelData]]) -> LabelModel:
-    near, own, weights = [], [], []
-    for whole, *thinned in sets:
+    """Mean of the models of each set, so that sizes differ within sets only, not between them."""
+    every = list(sets)
+    base = standardisation(LabelNeighbourhood.joined([data.near for one in every for data in one]))
+    models = []
+    for whole, *thinned in every:
         parts = [(whole, 1.0), *((data, THINNED_WEIGHT) for data in thinned)]
         total = sum(weight * len(data.own) for data, weight in parts)
-        for data, weight in parts:
-            near.append(data.near)
-            own.append(data.own)
-            weights.append(np.full(len(data.own), weight * QUERIES / total))
-    return fit_label_model(
-        LabelNeighbourhood.joined(near),
-        np.concatenate(own),
-        weights=np.concatenate(weights),
-        penalty=PENALTY,
+        models.append(
+            fit_label_model(
+                LabelNeighbourhood.joined([data.near for data, _ in parts]),
+                np.concatenate([data.own for data, _ in parts]),
+                base,
+                weights=np.concatenate(
+                    [np.full(len(data.own), weight * QUERIES / total) for data, weight in parts]
+                ),
+                penalty=PENALTY,
+            )
+        )
+    weights, temperature, bias = (
+        np.mean([getattr(model, name) for model in models], axis=0)
+        for name in ("weights", "temperature", "bias")
+    )
+    return replace(
+        base,
+        weights=tuple(weights.tolist()),
+        temperature=tuple(temperature.tolist()),
+        bias=float(bias),
     )
 
 

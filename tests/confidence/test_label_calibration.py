@@ -153,7 +153,7 @@ def test_labels_that_mean_nothing_are_not_found_out():
         sure.append(each[rows, first])
         uncertainty, wrong, fold = map(torch.from_numpy, (-sure[-1], ~right[-1], found.fold))
         areas.append(metrics.auroc_within(uncertainty, wrong, fold))
-    assert np.mean(areas) == pytest.approx(0.5, abs=0.07)
+    assert np.mean(areas) == pytest.approx(0.5, abs=0.1)  # three standard errors
     assert np.mean(right) == pytest.approx(1 / 10, abs=0.04)
     assert np.mean(sure) == pytest.approx(np.mean(right), abs=0.05)
 

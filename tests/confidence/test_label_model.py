@@ -8,6 +8,12 @@ from clusters import DIM
 from label_galleries import Labelled, neighbourhood_of, overlapping
 
 from surefind.confidence.class_table import ClassTable
+from surefind.confidence.label_calibration import (
+    LOOSE,
+    TEMPERED,
+    fit_label_model,
+    standardisation,
+)
 from surefind.confidence.label_model import (
     CLASS_COLUMNS,
     FARTHEST_MEAN,
@@ -19,7 +25,6 @@ from surefind.confidence.label_model import (
     TYPICAL,
     LabelModel,
     LabelNeighbourhood,
-    fit_label_model,
     known_columns,
     label_columns,
     label_neighbourhood,
@@ -227,8 +232,13 @@ def loop_cost(model: LabelModel, near, own, *, weights, prior: LabelModel, penal
         place = np.flatnonzero(near.code[query] == code)
         its = found.each[query, place[0]] if len(place) else found.none[query]
         total -= weight * np.log(its)
-    away = np.array([*model.weights, model.bias]) - [*prior.weights, prior.bias]
-    return total + penalty * (away @ away) / 2
+    total += penalty * LOOSE * (model.bias - prior.bias) ** 2 / 2
+    for part in (slice(len(CLASS_COLUMNS)), slice(len(CLASS_COLUMNS), None)):
+        start = np.array(prior.weights[part])
+        away = model.weights[part] - start
+        along = (away @ start) ** 2 / (start @ start)
+        total += penalty * (away @ away - along + LOOSE * along) / 2
+    return total
 
 
 @pytest.mark.parametrize("flipped", [False, True])
@@ -238,7 +248,7 @@ def test_no_allowed_weights_cost_less(flipped):
     if flipped:
         own = np.where(near.code[:, 0] == own, -1, near.code[:, 0])
     weights = np.random.default_rng(0).uniform(0.5, 2, len(own))
-    asked = {"weights": weights, "prior": prior_model(), "penalty": 2.0}
+    asked = {"weights": weights, "prior": prior_model(), "penalty": 20.0}
     model = fit_label_model(near, own, **asked)
     least = loop_cost(model, near, own, **asked)
     directions = [way for way, _ in CLASS_COLUMNS.values()] + [0] * len(QUERY_COLUMNS)
@@ -256,22 +266,22 @@ def test_no_allowed_weights_cost_less(flipped):
     assert bool(bound) or not flipped
 
 
-def distance_from_prior(queries: int, penalty: float = 50.0) -> float:
+def distance_from_prior(queries: int, penalty: float = 200.0) -> float:
     near, own = labelled(queries)
     prior = prior_model()
-    model = fit_label_model(near, own, prior=prior, penalty=penalty)
+    model = fit_label_model(near, own, prior, penalty=penalty)
     return float(np.linalg.norm(np.subtract(model.weights, prior.weights)))
 
 
-def test_few_queries_stay_near_the_prior_and_many_leave_it():
+def test_few_queries_stay_near_the_prior_and_more_leave_it():
     few, some, many = (distance_from_prior(queries) for queries in (4, 40, 240))
-    assert 3 * few < some < many
+    assert few < min(some, many)
     assert distance_from_prior(240, penalty=1e6) < 1e-3
 
 
 def test_without_a_prior_columns_are_standardised_and_clipped():
     near, own = labelled()
-    model = fit_label_model(near, own, penalty=1.0)
+    model = fit_label_model(near, own, standardisation(near), penalty=1.0)
     columns = label_columns(near)
     of_class = columns.of_class[columns.first]
     assert model.centre[: len(CLASS_COLUMNS)] == pytest.approx(of_class.mean(axis=0))
@@ -279,6 +289,20 @@ def test_without_a_prior_columns_are_standardised_and_clipped():
     farther = near._replace(relative_size=near.relative_size + 1e9)
     one, other = (model.probabilities(its).each for its in (far, farther))
     assert one == pytest.approx(other)
+
+
+def test_only_a_fit_without_prior_learns_how_evidence_depends_on_the_size_of_the_gallery():
+    parts = [
+        neighbourhood_of(overlapping(20, images, seed=5), np.arange(0, 20 * images, 3), inside=True)
+        for images in (3, 12)
+    ]
+    near = LabelNeighbourhood.joined(parts)
+    own = np.concatenate([np.arange(0, 20 * images, 3) // images for images in (3, 12)])
+    free = fit_label_model(near, own, standardisation(near), penalty=1.0)
+    learned = dict(zip(QUERY_COLUMNS, free.temperature, strict=True))
+    assert learned.pop("size") != 0
+    assert all(value == 0 for name, value in learned.items() if name not in TEMPERED)
+    assert fit_label_model(near, own, free).temperature == free.temperature
 
 
 def test_of_an_empty_table_nothing_is_known():

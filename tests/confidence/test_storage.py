@@ -104,7 +104,7 @@ def test_the_calibration_of_another_ranking_is_refused(documents):
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        (b'"schema": 2', b'"schema": 99', "schema 99, this version reads"),
+        (b'"schema": 3', b'"schema": 99', "schema 99, this version reads"),
         (b'"names": ["', b'"names": ["horoscope', "does not know: horoscope"),
     ],
 )

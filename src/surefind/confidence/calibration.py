@@ -328,7 +328,7 @@ def log_var_of(heads: VarianceHeads | None, vectors: Tensor) -> Numbers:
     return log_var.double().numpy()
 
 
-SCHEMA = 2
+SCHEMA = 3
 CALIBRATION = "calibration"  # prefix of the document names
 QUERIES = "labelled queries"  # document, kept to calibrate again
 MOST_CHANGE = 0.2  # of the number of images, relative; beyond it a calibration is stale

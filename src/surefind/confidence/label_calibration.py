@@ -6,27 +6,34 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp  # type: ignore[import-untyped]
 
 from surefind.confidence.class_table import ClassTable, Codes, Numbers, label_of
 from surefind.confidence.evidence import NEIGHBOURS
 from surefind.confidence.label_model import (
+    CLASS_COLUMNS,
     KNOWN_COLUMNS,
+    QUERY_COLUMNS,
     LabelModel,
     LabelNeighbourhood,
-    fit_label_model,
     known_columns,
+    label_columns,
     label_neighbourhood,
+    scores_of,
 )
 from surefind.confidence.labelled_queries import (
     LabelledQueries,
     RowCache,
     nearest_without_copies,
 )
-from surefind.confidence.match_model import Logistic, fit_logistic, folds_of
+from surefind.confidence.match_model import ALLOWED, Logistic, fit_logistic, folds_of, minimise
 from surefind.engines.base import Engine
 
 FETCHED = 128  # neighbours of a query, of which some are left without its class
 QUERIES_AT_ONCE = 128
+PENALTY = 200.0  # on squared differences from the prior's weights, of standardised columns
+LOOSE = 0.05  # times that: on the bias, and on the prior's weights as a whole
+TEMPERED = ("size", "classes")  # columns that evidence counts more or less with
 
 Flags = NDArray[np.bool_]
 Rows = NDArray[np.int64]
@@ -177,7 +184,7 @@ def fit_labels(data: LabelData, prior: LabelModel) -> LabelFit:
 
 def _fit(data: LabelData, used: Flags, prior: LabelModel) -> tuple[LabelModel, Logistic]:
     """Fit to the queries that are used."""
-    model = fit_label_model(data.near.at(used), data.own[used], prior=prior)
+    model = fit_label_model(data.near.at(used), data.own[used], prior)
     rows, unknown = data.unknown
     inside = known_columns(data.near.at(used & data.has_match))
     outside = known_columns(unknown.at(used[rows]))
@@ -188,3 +195,100 @@ def _fit(data: LabelData, used: Flags, prior: LabelModel) -> tuple[LabelModel, L
     )
     balance = np.log(max(len(inside), 1) / max(len(outside), 1))
     return model, replace(known, bias=float(known.bias - balance))  # as many known as unknown
+
+
+def fit_label_model(
+    near: LabelNeighbourhood,
+    own: Codes,
+    prior: LabelModel,
+    *,
+    weights: Numbers | None = None,
+    penalty: float = PENALTY,
+) -> LabelModel:
+    r"""Fit by penalised maximum likelihood.
+
+        minimise  -sum_q weight_q log P(own_q) + d P d / 2,   d = point - prior point
+
+    P penalises all directions but three much more: the prior's weights of classes as a whole, those
+    of none as a whole, and the bias. These differ most between domains.
+
+    Args:
+        near: Neighbourhoods of Q labelled queries.
+        own: Their classes, (Q,); where it is not among the neighbours, none is right.
+        prior: Model to shrink to. Its temperature is kept, unless all its weights are 0.
+        weights: Weight of each query, (Q,); by default 1.
+        penalty: Strength of the shrinkage.
+    """
+    columns = label_columns(near)
+    standard = prior.standard(columns)
+    first, queries = columns.first, np.arange(len(own))
+    right = (near.code == own[:, None]) & first
+    answer = np.where(right.any(axis=1), right.argmax(axis=1), first.shape[1])
+    weight = np.ones(len(own)) if weights is None else weights
+    start, of_class, of_query = prior.point, len(CLASS_COLUMNS), len(QUERY_COLUMNS)
+    loose = np.zeros((3, len(start)))
+    loose[2, -1] = 1
+    for row, part in enumerate((slice(of_class), slice(of_class, of_class + of_query))):
+        loose[row, part] = start[part] / max(np.linalg.norm(start[part]), 1e-9)
+
+    def cost(point: Numbers) -> tuple[float, Numbers]:
+        scores, none = scores_of(standard, point)
+        every = np.c_[np.where(first, scores, -np.inf), none]
+        total = logsumexp(every, axis=1)
+        loss = weight @ (total - every[queries, answer])
+        error = np.exp(every - total[:, None])
+        error[queries, answer] -= 1
+        error *= weight[:, None]
+        scale = np.exp(standard.of_query @ point[of_class + of_query : -1])
+        gradient = np.concatenate(
+            [
+                np.einsum("qk,qkf->f", error[:, :-1] * scale[:, None], standard.of_class),
+                error[:, -1] @ standard.of_query,
+                (error[:, :-1] * scores).sum(axis=1) @ standard.of_query,
+                [error[:, -1].sum()],
+            ]
+        )
+        away = point - start
+        pull = penalty * (away - (1 - LOOSE) * loose.T @ (loose @ away))
+        return float(loss + away @ pull / 2), gradient + pull
+
+    free = () if any(prior.weights) else TEMPERED
+    bounds = [
+        *(ALLOWED[direction] for direction, _ in CLASS_COLUMNS.values()),
+        *((None, None) for _ in QUERY_COLUMNS),
+        *(
+            (None, None) if name in free else (kept, kept)
+            for name, kept in zip(QUERY_COLUMNS, prior.temperature, strict=True)
+        ),
+        (None, None),
+    ]
+    found = minimise(cost, start, bounds, steps=500).tolist()
+    return replace(
+        prior,
+        weights=tuple(found[: of_class + of_query]),
+        temperature=tuple(found[of_class + of_query : -1]),
+        bias=found[-1],
+    )
+
+
+def standardisation(near: LabelNeighbourhood) -> LabelModel:
+    """Return a model with weights 0 and the ranges, means and deviations of columns."""
+    columns = label_columns(near)
+    both = (columns.of_class[columns.first], columns.of_query)
+    low, high = (
+        np.concatenate([np.quantile(its, share, axis=0) for its in both])
+        for share in (0.001, 0.999)
+    )
+    centre, scale = (
+        np.concatenate([how(its, axis=0) for its in both]) for how in (np.mean, np.std)
+    )
+    return LabelModel(
+        names=(*CLASS_COLUMNS, *QUERY_COLUMNS),
+        low=tuple(low.tolist()),
+        high=tuple(high.tolist()),
+        centre=tuple(centre.tolist()),
+        scale=tuple(np.maximum(scale, 1e-6).tolist()),
+        weights=(0.0,) * len(low),
+        temperature=(0.0,) * len(QUERY_COLUMNS),
+        bias=0.0,
+    )

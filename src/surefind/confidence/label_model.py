@@ -2,18 +2,16 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from importlib.resources import files
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize  # type: ignore[import-untyped]
 from scipy.special import logsumexp  # type: ignore[import-untyped]
 
 from surefind.confidence.class_table import ClassTable, Codes, Numbers
-from surefind.confidence.match_model import ALLOWED
 from surefind.settings import parse
 
 PRIOR_FILE = "prior.json"
@@ -23,7 +21,6 @@ FARTHEST_MEAN = 10.0  # largest log distance to a mean relative to the spread, w
 SMALLEST_SHARE = 0.02  # added to shares before their logarithm
 SMALLEST_WIDTH = 1e-3  # added to the inverse local dimension
 TINY = float(np.finfo(np.float64).tiny)
-PENALTY = 50.0  # on squared differences from the prior's weights, of standardised columns
 
 Flags = NDArray[np.bool_]
 
@@ -253,10 +250,10 @@ class LabelProbabilities(NamedTuple):
 class LabelModel:
     r"""Conditional logit over the classes of the nearest images, and none of them.
 
-        P(c) = exp(w x_c) / Z,   P(none) = exp(b + v y) / Z,   Z = exp(b + v y) + sum_c exp(w x_c)
+        P(c) = exp(e^(t y) w x_c) / Z,   P(none) = exp(b + v y) / Z,   where all sum to 1
 
     x_c are the columns of a class, y those of the query, clipped to the range of the prior's data
-    and standardised.
+    and standardised. t makes evidence count more or less in galleries of other sizes.
     """
 
     names: tuple[str, ...]  # columns of a class, then of the query
@@ -265,12 +262,18 @@ class LabelModel:
     centre: tuple[float, ...]
     scale: tuple[float, ...]
     weights: tuple[float, ...]
+    temperature: tuple[float, ...]  # of the columns of the query
     bias: float
+
+    @property
+    def point(self) -> Numbers:
+        """Weights, temperature and bias as one vector."""
+        return np.array([*self.weights, *self.temperature, self.bias])
 
     def probabilities(self, near: LabelNeighbourhood) -> LabelProbabilities:
         """Return the probability of each class."""
         columns = label_columns(near)
-        scores, none = self._scores(self._standard(columns), np.array([*self.weights, self.bias]))
+        scores, none = scores_of(self.standard(columns), self.point)
         total = logsumexp(np.c_[np.where(columns.first, scores, -np.inf), none], axis=1)
         own = np.where(columns.first, np.exp(scores - total[:, None]), 0.0)
         each = (columns.same * own[:, None]).sum(axis=2)
@@ -279,28 +282,20 @@ class LabelModel:
             np.where(labelled, each, np.nan), columns.first, np.exp(none - total)
         )
 
-    def _standard(self, columns: "LabelColumns") -> "LabelColumns":
+    def standard(self, columns: "LabelColumns") -> "LabelColumns":
+        """Clip and standardise columns."""
         of_class = columns.of_class.shape[-1]
         low, high, centre, scale = (
             np.array(its) for its in (self.low, self.high, self.centre, self.scale)
         )
 
-        def standard(values: Numbers, part: slice) -> Numbers:
+        def scaled(values: Numbers, part: slice) -> Numbers:
             clipped = np.clip(values, low[part], high[part])
             return np.asarray((clipped - centre[part]) / scale[part])
 
         return columns._replace(
-            of_class=standard(columns.of_class, slice(of_class)),
-            of_query=standard(columns.of_query, slice(of_class, None)),
-        )
-
-    @staticmethod
-    def _scores(columns: "LabelColumns", point: Numbers) -> tuple[Numbers, Numbers]:
-        of_class = columns.of_class.shape[-1]
-        weights, bias = point[:-1], point[-1]
-        return (
-            np.asarray(columns.of_class @ weights[:of_class]),
-            np.asarray(columns.of_query @ weights[of_class:] + bias),
+            of_class=scaled(columns.of_class, slice(of_class)),
+            of_query=scaled(columns.of_query, slice(of_class, None)),
         )
 
 
@@ -324,79 +319,14 @@ def label_columns(near: LabelNeighbourhood) -> LabelColumns:
     )
 
 
-def fit_label_model(
-    near: LabelNeighbourhood,
-    own: Codes,
-    *,
-    weights: Numbers | None = None,
-    prior: LabelModel | None = None,
-    penalty: float = PENALTY,
-) -> LabelModel:
-    r"""Fit by penalised maximum likelihood.
-
-        minimise  -sum_q weight_q log P(own_q) + penalty |w - w_prior|^2 / 2
-
-    Args:
-        near: Neighbourhoods of Q labelled queries.
-        own: Their classes, (Q,); where it is not among the neighbours, none is right.
-        weights: Weight of each query, (Q,); by default 1.
-        prior: Model to shrink to; without one, weights are shrunk to 0.
-        penalty: Strength of that.
-    """
-    columns = label_columns(near)
-    if prior is None:
-        prior = _standardisation(columns)
-    standard = prior._standard(columns)
-    first, queries = columns.first, np.arange(len(own))
-    right = (near.code == own[:, None]) & first
-    answer = np.where(right.any(axis=1), right.argmax(axis=1), first.shape[1])
-    weight = np.ones(len(own)) if weights is None else weights
-    start = np.array([*prior.weights, prior.bias])
-    shrink = np.full(len(start), penalty)
-    shrink[-1] = penalty if any(prior.weights) else 0.0
-
-    def cost(point: Numbers) -> tuple[float, Numbers]:
-        scores, none = LabelModel._scores(standard, point)
-        every = np.c_[np.where(first, scores, -np.inf), none]
-        total = logsumexp(every, axis=1)
-        loss = weight @ (total - every[queries, answer])
-        error = np.exp(every - total[:, None])
-        error[queries, answer] -= 1
-        error *= weight[:, None]
-        gradient = np.concatenate(
-            [
-                np.einsum("qk,qkf->f", error[:, :-1], standard.of_class),
-                error[:, -1] @ standard.of_query,
-                [error[:, -1].sum()],
-            ]
-        )
-        away = point - start
-        return float(loss + (shrink * away**2).sum() / 2), gradient + shrink * away
-
-    bounds = [ALLOWED[direction] for direction, _ in CLASS_COLUMNS.values()]
-    bounds += [(None, None)] * (len(QUERY_COLUMNS) + 1)
-    found = minimize(cost, start, jac=True, bounds=bounds, options={"maxiter": 500}).x  # L-BFGS-B
-    return replace(prior, weights=tuple(found[:-1].tolist()), bias=float(found[-1]))
-
-
-def _standardisation(columns: LabelColumns) -> LabelModel:
-    """Return a model with weights 0 and the ranges, means and deviations of columns."""
-    both = (columns.of_class[columns.first], columns.of_query)
-    low, high = (
-        np.concatenate([np.quantile(its, share, axis=0) for its in both])
-        for share in (0.001, 0.999)
-    )
-    centre, scale = (
-        np.concatenate([how(its, axis=0) for its in both]) for how in (np.mean, np.std)
-    )
-    return LabelModel(
-        names=(*CLASS_COLUMNS, *QUERY_COLUMNS),
-        low=tuple(low.tolist()),
-        high=tuple(high.tolist()),
-        centre=tuple(centre.tolist()),
-        scale=tuple(np.maximum(scale, 1e-6).tolist()),
-        weights=(0.0,) * len(low),
-        bias=0.0,
+def scores_of(columns: LabelColumns, point: Numbers) -> tuple[Numbers, Numbers]:
+    """Log odds of each class, (Q, K), and of none, (Q,), from standardised columns."""
+    of_class, of_query = (its.shape[-1] for its in (columns.of_class, columns.of_query))
+    weights, of_none, temperature = np.split(point[:-1], (of_class, of_class + of_query))
+    scale = np.exp(columns.of_query @ temperature)[:, None]
+    return (
+        np.asarray(columns.of_class @ weights * scale),
+        np.asarray(columns.of_query @ of_none + point[-1]),
     )
 
 

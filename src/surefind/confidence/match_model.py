@@ -1,11 +1,10 @@
 """Probability that a hit is a match, from evidence: constrained logistic, cross-fitted."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize  # type: ignore[import-untyped]
 from scipy.special import expit  # type: ignore[import-untyped]
 
 from surefind.confidence.evidence import COLUMNS, Neighbourhood, Numbers, evidence
@@ -15,7 +14,11 @@ PENALTY = 10.0  # on squared weights of standardised columns
 EDGE = 1e-4  # confidence is clipped to [EDGE, 1 - EDGE]
 _STEP = 1e-6  # times a difference: it keeps the order of hits, and changes nothing else
 _STILL = 1e-9  # standard deviation below which a column is constant
-ALLOWED = {1: (0, None), -1: (None, 0), 0: (None, None)}  # weights, by direction
+ALLOWED: dict[int, tuple[float | None, float | None]] = {
+    1: (0, None),
+    -1: (None, 0),
+    0: (None, None),
+}  # weights, by direction
 _HITS = (slice(0, 1), slice(1, None))  # the nearest has a model of its own
 
 
@@ -82,14 +85,26 @@ def fit_logistic(
         ALLOWED[way] if moves else (0, 0) for way, moves in zip(directions, varies, strict=True)
     ]
     bounds.append((None, None))  # of the bias
-    start = np.zeros(len(bounds))
-    found = minimize(cost, start, jac=True, bounds=bounds, options={"maxiter": 1000}).x  # L-BFGS-B
+    found = minimise(cost, np.zeros(len(bounds)), bounds, steps=1000)
     return Logistic(
         centre=tuple(centre.tolist()),
         scale=tuple(scale.tolist()),
         weights=tuple(found[:-1].tolist()),
         bias=float(found[-1]),
     )
+
+
+def minimise(
+    cost: Callable[[Numbers], tuple[float, Numbers]],
+    start: Numbers,
+    bounds: Sequence[tuple[float | None, float | None]],
+    *,
+    steps: int,
+) -> Numbers:
+    """Return the minimum of a cost with a gradient, within bounds (L-BFGS-B)."""
+    from scipy.optimize import minimize  # type: ignore[import-untyped]  # not for a search
+
+    return np.asarray(minimize(cost, start, jac=True, bounds=bounds, options={"maxiter": steps}).x)
 
 
 def crossfitted(
