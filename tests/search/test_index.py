@@ -345,7 +345,7 @@ def test_an_index_of_the_first_release_is_refused_with_the_remedy(tmp_path: Path
     (tmp_path / "index.json").write_bytes(dump_checksummed_json({"schema": 1, "engine": "faiss"}))
     with pytest.raises(sf.InvalidFile, match="surefind 0.1") as raised:
         Index.open(tmp_path)
-    assert "surefind index MODEL IMAGES -o INDEX" in str(raised.value.fix)
+    assert "surefind index IMAGES -o INDEX" in str(raised.value.fix)
 
 
 def test_a_folder_without_an_index_says_so(tmp_path):

@@ -30,7 +30,7 @@ def check(
     from surefind.images.preprocess import Preprocessing
 
     catalog = read_catalog(data)
-    loader = Loader(catalog.files, Preprocessing(size=8), max_bad_share=1.0)
+    loader = Loader(catalog.files, Preprocessing(size=8).resize_image, max_bad_share=1.0)
     with bars() as progress:
         task = progress.add_task("decoding", total=len(catalog))
         for batch in loader:

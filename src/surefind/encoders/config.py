@@ -36,6 +36,8 @@ class EncoderConfig:
         dropout: inside the backbone, which must have dropout.
         head_dropout: before the linear layers of the heads.
         unit_pooling: whether pooled features have length 1 in the mean head.
+        projection: whether a linear layer makes the mean of the pooled features; without it,
+            `dim` must be the backbone's number of channels.
         unit_means: whether Gaussian means are divided by their length.
         mean_scale: whether Gaussian means are multiplied by one trained positive number.
         variance_layer_norm: whether pooled features are standardised in the variance head.
@@ -54,6 +56,7 @@ class EncoderConfig:
     dropout: Rate = 0.0
     head_dropout: Rate = 0.0
     unit_pooling: bool = True
+    projection: bool = True
     unit_means: bool = True
     mean_scale: bool = True
     variance_layer_norm: bool = True

@@ -1,6 +1,7 @@
 """ImageEncoder: embed many images, on all cores; bad images are reported."""
 
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -62,6 +63,18 @@ class ImageEncoder(ABC):
         """False if the variance is a constant."""
         return self.config.has_variance
 
+    @property
+    def cores(self) -> int:
+        """Batches to embed at a time: each core has its own, twice as fast as sharing one."""
+        return torch.get_num_threads() if self.device.type == "cpu" else 1
+
+    @property
+    def largest_batch(self) -> int:
+        """Images in a batch, at most."""
+        if self.device.type != "cpu":
+            return sys.maxsize
+        return max(1, _PIXELS_AT_ONCE // self.preprocessing.size**2)
+
     @abstractmethod
     def embed_pixels(self, pixels: Tensor) -> Embeddings:
         """Embed normalised pixels (N, 3, S, S)."""
@@ -73,6 +86,10 @@ class ImageEncoder(ABC):
     @abstractmethod
     def evaluating(self) -> AbstractContextManager[None]:
         """Context of evaluation mode; the former modes are restored."""
+
+    def resize(self, pixels: Tensor) -> Tensor:
+        """Resize one image, uint8 (3, H, W)."""
+        return self.preprocessing.resize_image(pixels)
 
     def prepare(self, pixels: Tensor) -> Tensor:
         """Normalise uint8 (N, 3, S, S), on the device of the network."""
@@ -133,16 +150,12 @@ class ImageEncoder(ABC):
         Raises:
             TooManyRejected: if more than `max_bad_share` of the images cannot be read.
         """
-        # Each core embeds small batches of its own: twice as fast as sharing one large batch.
-        on_cpu = self.device.type == "cpu"
-        cores = torch.get_num_threads() if on_cpu else 1
-        if on_cpu:
-            fitting = max(1, _PIXELS_AT_ONCE // self.preprocessing.size**2)
-            batch_size = min(batch_size, fitting, max(1, math.ceil(len(images) / cores)))
+        cores = self.cores
+        share = max(1, math.ceil(len(images) / cores))
         loader = Loader(
             images,
-            self.preprocessing,
-            batch_size=batch_size,
+            self.resize,
+            batch_size=min(batch_size, self.largest_batch, share),
             workers=workers,
             prefetch=2 * cores,
             max_bad_share=max_bad_share,

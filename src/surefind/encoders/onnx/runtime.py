@@ -107,13 +107,3 @@ class OnnxEncoder(ImageEncoder):
         given = {PIXELS: pixels.float().numpy(force=True)}
         mean, var = map(torch.from_numpy, self._session.run([MEAN, VAR], given))
         return self.config.distributions(mean, var)
-
-
-def open_encoder(
-    folder: str | Path, runtime: str = "torch", *, device: str = "cpu"
-) -> Encoder | OnnxEncoder:
-    """Load a saved model by runtime; `device` is torch's, ONNX Runtime uses the CPU."""
-    check_choice("runtime", runtime, tuple(RUNTIMES))
-    if runtime == "torch":
-        return Encoder.load(folder).to(device)
-    return OnnxEncoder.load(folder, RUNTIMES[runtime])
