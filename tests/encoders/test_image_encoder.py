@@ -49,7 +49,7 @@ def test_one_image_needs_no_list(tiny, pictures, tmp_path):
 def test_no_images_are_no_embeddings(tiny, family):
     encoder = tiny(family=family)
     nothing = encoder.encode([])
-    assert len(nothing) == 0 and nothing.dim == encoder.config.mean_dim
+    assert len(nothing) == 0 and nothing.dim == encoder.config.dim
 
 
 def test_encode_names_the_first_bad_image(tiny, pictures, tmp_path):

@@ -43,12 +43,12 @@ class Encoder(ImageEncoder, nn.Module):
         self.preprocessing = config.preprocessing or backbone.default_preprocessing
         self.config = replace(config, preprocessing=self.preprocessing)
         self.backbone = backbone
-        if not config.projection and config.mean_dim != backbone.channels:
+        if not config.projection and config.dim != backbone.channels:
             expected = f"{backbone.channels}, the channels of {backbone.name}, without projection"
-            raise InvalidArgument("dim", expected=expected, got=str(config.mean_dim))
+            raise InvalidArgument("dim", expected=expected, got=str(config.dim))
         self.mean_head = MeanHead(
             backbone.channels,
-            config.mean_dim if config.projection else None,
+            config.dim if config.projection else None,
             dropout=config.head_dropout,
             unit_pooling=config.unit_pooling,
         )
@@ -314,7 +314,7 @@ class McDropoutEncoder(ImageEncoder):
         return self.encoder.device
 
     def empty(self) -> Gaussians:
-        return Gaussians(torch.empty(0, self.config.mean_dim), torch.empty(0))
+        return Gaussians(torch.empty(0, self.config.dim), torch.empty(0))
 
     def evaluating(self) -> AbstractContextManager[None]:
         return evaluating(self.encoder, but=self._dropping)

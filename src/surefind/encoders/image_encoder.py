@@ -81,7 +81,7 @@ class ImageEncoder(ABC):
 
     def empty(self) -> Embeddings:
         """Embeddings of no image."""
-        return self.config.distributions(torch.empty(0, self.config.mean_dim), torch.empty(0))
+        return self.config.distributions(torch.empty(0, self.config.dim), torch.empty(0))
 
     @abstractmethod
     def evaluating(self) -> AbstractContextManager[None]:
