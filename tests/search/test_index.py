@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 import torch
 from class_folders import write_pictures
@@ -421,3 +422,11 @@ def test_a_file_whose_name_is_not_text_is_rejected(index, tmp_path, photos):
 def test_an_unknown_engine_is_refused_with_those_that_are_known(tmp_path, encoder, engine):
     with pytest.raises(sf.InvalidArgument, match="faiss, pgvector"):
         Index.create(tmp_path / "index", encoder, engine=engine)
+
+
+def test_a_data_frame_brings_its_metadata(encoder, photos, tmp_path):
+    paths = [str(path) for path in files(photos)[:3]]
+    frame = pandas.DataFrame({"path": paths, "price": [1.5, 2.5, 3.5]})
+    with Index.create(tmp_path / "framed", encoder, frame) as index:
+        assert index.count("price > 2") == 2
+        assert index.items([paths[0]]).metadata[0]["price"] == 1.5

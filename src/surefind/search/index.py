@@ -143,7 +143,7 @@ class Index:
             folder: Folder to create; the encoder is saved in it.
             encoder: Encoder of the images, or what `surefind.encoders.open_encoder` takes: a timm
                 name such as "mobilenetv2_100", a model folder, a function.
-            images: Catalog, folder, table, or a sequence of images to add.
+            images: Catalog, folder, table, DataFrame, or a sequence of images to add.
             engine: Vector store: faiss, `pgvector://...` or `milvus://...`.
             kind: Kind of search structure: auto, flat, hnsw or ivf.
             ranking: Order native to the engine, mean or expected.

@@ -2,7 +2,7 @@
 
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -91,6 +91,10 @@ class OnnxEncoder(ImageEncoder):
         Encoder.load(self._folder).save(folder)
         facts = exported.files[self.precision].facts
         write_export(folder, exported.fingerprint, {self.precision: (content, facts)})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by the folder that it was loaded from."""
+        return type(self).load, (self._folder, self.precision)
 
     @property
     def fingerprint(self) -> str:
