@@ -27,7 +27,7 @@ tour: demo  ## what the demo leaves out: the machine, the data, pictures, raw pi
 	$(BIN)/surefind export demo/model --onnx --int8 glyphs
 	$(BIN)/python examples/vectors.py tour
 	$(BIN)/surefind upgrade tour/labelled.npz -o tour/vectors-model --precision 0.5 || test $$? = 3
-	$(BIN)/surefind index tour/vectors-model tour/gallery.npz -o tour/vectors-index
+	$(BIN)/surefind index tour/gallery.npz -o tour/vectors-index --model tour/vectors-model
 	$(BIN)/surefind search tour/vectors-index tour/asked.npz -k 3 || test $$? -ge 3
 	$(BIN)/surefind reproduce glyphs -o tour/table --rows triplet,tripreg --set schedule.steps=100
 	$(BIN)/python examples/toy.py

@@ -46,10 +46,10 @@ def throughput(encoder: Encoder, files: list[Path], *, rounds: int) -> dict[str,
     """Images per second of each part alone and of all together."""
     size, cores = encoder.preprocessing.size, torch.get_num_threads()
     pixels = torch.randint(256, (len(files), 3, size, size), dtype=torch.uint8)
-    small = [Batch(torch.empty(0), part) for part in pixels.split(SMALL)]
-    large = [Batch(torch.empty(0), part) for part in pixels.split(LARGE)]
+    small = [Batch(torch.empty(0), list(part)) for part in pixels.split(SMALL)]
+    large = [Batch(torch.empty(0), list(part)) for part in pixels.split(LARGE)]
     contestants: dict[str, Run] = {
-        "decode": lambda: list(Loader(files, encoder.preprocessing, batch_size=LARGE)),
+        "decode": lambda: list(Loader(files, encoder.resize, batch_size=LARGE)),
         "network, batches of 64": lambda: [encoder.embed_batch(batch) for batch in large],
         "network, shared out": lambda: list(on_cores(cores, small, encoder.embed_batch)),
         "encode": lambda: encoder.encode(files),

@@ -23,7 +23,8 @@ import surefind as sf
 from surefind.datasets.splits import Splits
 from surefind.encoders.image_encoder import on_cores
 from surefind.encoders.onnx.export import IMAGES, evenly, export_onnx
-from surefind.encoders.onnx.runtime import RUNTIMES, OnnxEncoder, open_encoder
+from surefind.encoders.onnx.runtime import RUNTIMES, OnnxEncoder
+from surefind.encoders.open import open_encoder
 from surefind.images.catalog import Catalog
 from surefind.images.loader import Batch, Loader
 from surefind.images.preprocess import Preprocessing
@@ -59,7 +60,7 @@ def made_model(name: str, splits: Splits, data: Path, keep: Path) -> Path:
     with torch.inference_mode():
         pooled = [
             encoder.mean_head.pool(encoder.features(encoder.prepare(batch.pixels)))
-            for batch in Loader(files, encoder.preprocessing, batch_size=4)
+            for batch in Loader(files, encoder.resize, batch_size=4)
         ]
     encoder.mean_head.start_from_pca(torch.cat(pooled).clone())
     encoder.save(folder)
@@ -81,7 +82,9 @@ def exported(folder: Path, splits: Splits) -> dict[str, Any]:
 
 def speed(folder: Path, *, rounds: int) -> dict[str, float]:
     """Images per second of batches of 8, and of few images on each core, as `encode` does it."""
-    encoders: dict[str, Any] = {runtime: open_encoder(folder, runtime) for runtime in RUNTIMES}
+    encoders: dict[str, Any] = {
+        runtime: open_encoder(folder, runtime=runtime) for runtime in RUNTIMES
+    }
     with_all_cores = {"torch": encoders["torch"]} | {
         runtime: OnnxEncoder.load(folder, precision, threads=torch.get_num_threads())
         for runtime, precision in RUNTIMES.items()
@@ -90,7 +93,8 @@ def speed(folder: Path, *, rounds: int) -> dict[str, float]:
     size, cores = encoders["torch"].preprocessing.size, torch.get_num_threads()
     images = torch.randint(256, (ROUNDS_OF * AT_ONCE, 3, size, size), dtype=torch.uint8)
     large, small = (
-        [Batch(torch.empty(0), part) for part in images.split(count)] for count in (AT_ONCE, 4)
+        [Batch(torch.empty(0), list(part)) for part in images.split(count)]
+        for count in (AT_ONCE, 4)
     )
 
     def shared_out(runtime: str) -> Run:
@@ -115,7 +119,7 @@ def speed(folder: Path, *, rounds: int) -> dict[str, float]:
 
 def quality(folder: Path, catalog: Catalog, runtime: str, keep: Path) -> dict[str, float]:
     """R@1, and how well each signal tells a wrong first hit."""
-    encoder = open_encoder(folder, runtime)
+    encoder = open_encoder(folder, runtime=runtime)
     embeddings, catalog, _ = embed_catalog(encoder, catalog, kept_in=keep / "kept" / runtime)
     codes = torch.from_numpy(catalog.codes)
     itself = torch.arange(len(codes)).numpy()

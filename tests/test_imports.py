@@ -29,7 +29,16 @@ MAY_IMPORT = {
     "losses": {"_lazy", "errors", "validation", "embeddings", "functional"},
     "images": {"errors", "validation", "settings"},
     "datasets": {"errors", "validation", "settings", "images"},
-    "encoders": {"errors", "text", "validation", "settings", "storage", "embeddings", "images"},
+    "encoders": {
+        "errors",
+        "text",
+        "validation",
+        "settings",
+        "storage",
+        "embeddings",
+        "images",
+        "datasets",
+    },
 }
 MAY_IMPORT["training"] = {*MAY_IMPORT, "encoders"}
 MAY_IMPORT["engines"] = {"_lazy", "errors", "validation", "storage", "embeddings", "functional"}

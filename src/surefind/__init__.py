@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from surefind._lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from surefind import functional, losses, metrics
+    from surefind import encoders, functional, losses, metrics
     from surefind.confidence.calibrate import CalibrationTargets
     from surefind.datasets import open_dataset
     from surefind.embeddings import Embeddings, Gaussians, VonMisesFisher
@@ -43,6 +43,7 @@ _HOME = {
     "InvalidFile": "errors",
     "SurefindError": "errors",
     "VonMisesFisher": "embeddings",
+    "encoders": "",
     "functional": "",
     "losses": "",
     "metrics": "",
@@ -65,6 +66,7 @@ __all__ = [
     "Upgrade",
     "VonMisesFisher",
     "calibrate",
+    "encoders",
     "functional",
     "losses",
     "metrics",

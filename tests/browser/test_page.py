@@ -138,7 +138,7 @@ def test_an_index_of_vectors_is_searched_with_its_own_images(visit: Visit, vecto
 def test_an_empty_index_shows_the_command_that_fills_it(visit: Visit, empty: Served) -> None:
     page = visit(empty)
     assert "no images yet" in page.inner_text("h1")
-    assert "surefind index MODEL PHOTOS -o new" in page.inner_text("#lead")
+    assert "surefind index PHOTOS -o new" in page.inner_text("#lead")
     assert page.is_hidden("#drop") and page.is_disabled("#file")
     page.click("#tab-map")
     expect(page.locator("#map-words")).to_contain_text("no images")

@@ -33,7 +33,7 @@ def completions(typed: str) -> list[str]:
 def test_commands_options_and_values_are_offered():
     assert {"train", "search", "figures", "doctor"} <= set(completions("surefind "))
     assert {"--quiet", "--debug", "--recipe"} <= set(completions("surefind train --"))
-    assert completions("surefind index m p --kind h") == ["hnsw"]
+    assert completions("surefind index p --kind h") == ["hnsw"]
     assert completions("surefind check cu") == ["cub200:"]
     assert completions("surefind figures loss ca") == ["calibration"]
 

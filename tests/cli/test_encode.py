@@ -68,7 +68,7 @@ def test_the_file_is_what_upgrade_and_its_index_read(surefind, model: Path, tmp_
     assert len(vectors) == len(vectors.labels) == 24 * 8
     assert vectors.ids[0] == "class00/0.png"
     assert surefind("upgrade", "photos.npz", "-o", "upgrade").code in (0, 3)  # guaranteed or not
-    done = surefind("index", "upgrade", "photos.npz", "-o", "index", "--json")
+    done = surefind("index", "photos.npz", "--model", "upgrade", "-o", "index", "--json")
     assert json.loads(done.out)["images"] == 24 * 8
 
 

@@ -11,7 +11,8 @@ from servers import served
 from surefind.encoders import Encoder
 from surefind.encoders.onnx import export as exporting
 from surefind.encoders.onnx.files import write_export
-from surefind.encoders.onnx.runtime import OnnxEncoder, open_encoder
+from surefind.encoders.onnx.runtime import OnnxEncoder
+from surefind.encoders.open import open_encoder
 from surefind.errors import InvalidArgument
 from surefind.search.index import Index
 from surefind.serve import server
@@ -56,8 +57,8 @@ def test_the_result_as_json_and_an_index_by_its_name(
 
 
 def test_float32_and_torch_share_an_index(surefind, exported: Path, gallery: Path):
-    assert surefind("index", exported, gallery, "-o", "a", "--runtime", "onnx").code == 0
-    done = surefind("index", exported, gallery, "-o", "a", "--json")
+    assert surefind("index", gallery, "--model", exported, "-o", "a", "--runtime", "onnx").code == 0
+    done = surefind("index", gallery, "--model", exported, "-o", "a", "--json")
     assert json.loads(done.out)["known"] == 20
     with Index.open("a") as index:
         assert isinstance(index.encoder, Encoder)
@@ -73,15 +74,17 @@ def test_an_index_of_int8_opens_with_int8_and_continues_with_nothing_else(
         hit = index.search(gallery / "class01" / "2.png").hits[0]
         assert (hit.id, hit.distance) == ("class01/2.png", pytest.approx(0, abs=1e-6))
     shutil.copytree(int8_index, "own")
-    again = surefind("index", exported, gallery, "-o", "own", "--runtime", "onnx-int8", "--json")
+    again = surefind(
+        "index", gallery, "--model", exported, "-o", "own", "--runtime", "onnx-int8", "--json"
+    )
     assert json.loads(again.out)["known"] == 20
-    torch_too = surefind("index", exported, gallery, "-o", "own")
+    torch_too = surefind("index", gallery, "--model", exported, "-o", "own")
     assert torch_too.code == 1
     assert "--runtime onnx-int8" in torch_too.err
     shutil.copytree(finished, "other")
-    other = surefind("index", exported, gallery, "-o", "other", "--runtime", "onnx-int8")
+    other = surefind("index", gallery, "--model", exported, "-o", "other", "--runtime", "onnx-int8")
     assert other.code == 1
-    assert "needs an index of its own" in other.err
+    assert "an int8 export needs a new index" in other.err
 
 
 def test_a_new_export_is_not_mistaken_for_the_one_that_made_an_index(
@@ -103,7 +106,7 @@ def test_a_service_answers_from_the_export_what_torch_answers(home: Path, export
     photo = (home / "queries" / "class03" / "1.png").read_bytes()
     answers = []
     for runtime in ("torch", "onnx"):
-        index = Index.open(home / "index", encoder=open_encoder(exported, runtime))
+        index = Index.open(home / "index", encoder=open_encoder(exported, runtime=runtime))
         with index, served(index) as service:
             answers.append(service.client.post("/v1/search", content=photo).json()["hits"])
     assert [hit["id"] for hit in answers[0]] == [hit["id"] for hit in answers[1]]

@@ -10,7 +10,7 @@ from surefind.cli.output import bars, is_debugging, is_quiet, line, scoped_verbo
 
 
 def test_a_quiet_index_prints_its_result_and_nothing_else(surefind, model, gallery):
-    given = ["index", model, gallery, "-o", "photos.index"]
+    given = ["index", gallery, "--model", model, "-o", "photos.index"]
     for command in (["-q", *given], [*given, "--quiet"]):
         done = surefind(*command)
         assert (done.code, done.err) == (0, "")

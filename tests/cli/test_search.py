@@ -231,7 +231,7 @@ def test_a_gallery_that_has_grown_is_calibrated_again_by_its_labels_else_a_warni
 ):
     shutil.copytree(calibrated / "index", tmp_path / "index")
     more = calibrated / "queries"
-    grow = ("index", model, more, "-o", "index", "--prefix", "more/")
+    grow = ("index", more, "--model", model, "-o", "index", "--prefix", "more/")
     assert json.loads(surefind(*grow, "--json").out)["calibration"]["origin"]["gallery"] == 432
     assert "stale" not in surefind("info", "index").out
     shutil.rmtree(tmp_path / "index")

@@ -57,7 +57,16 @@ def test_from_a_file_of_vectors_to_verdicts(surefind, place: Path):
     assert "360 queries of 30 classes (360 labelled vectors)" in upgraded.out
     assert "Guarantee (90 % probability): at least 80 % of results" in upgraded.out
     assert "learning the variance of vectors" in upgraded.err
-    command = ("index", "new/model", "gallery.npz", "-o", "new/index", "--precision", "0.8")
+    command = (
+        "index",
+        "gallery.npz",
+        "--model",
+        "new/model",
+        "-o",
+        "new/index",
+        "--precision",
+        "0.8",
+    )
     indexed = surefind(*command)
     assert (indexed.code, indexed.out.splitlines()[1]) == (0, "new/index: 180 images")
     assert "180 queries of 30 classes (the index itself), by labels of the index" in indexed.out
@@ -98,7 +107,7 @@ def test_vectors_without_labels_are_one_error(surefind, place: Path, command):
 
 def test_running_index_twice_adds_nothing(surefind, place: Path):
     before = sf.Index.open("index").calibration
-    done = surefind("index", "model", "gallery.npz", "-o", "index", "--json")
+    done = surefind("index", "gallery.npz", "--model", "model", "-o", "index", "--json")
     facts = json.loads(done.out)
     assert (done.code, facts["added"], facts["known"], facts["images"]) == (0, 0, 180, 180)
     with sf.Index.open("index") as index:
@@ -106,7 +115,7 @@ def test_running_index_twice_adds_nothing(surefind, place: Path):
 
 
 def test_new_vectors_are_added_and_found(surefind, place: Path):
-    words = ("index", "model", "match.npz", "-o", "index", "--prefix", "new/", "--json")
+    words = ("index", "match.npz", "--model", "model", "-o", "index", "--prefix", "new/", "--json")
     facts = json.loads(surefind(*words, "--remove", "item 3").out)
     assert (facts["added"], facts["known"], facts["removed"], facts["images"]) == (5, 0, 1, 184)
     found = json.loads(surefind("search", "index", "match.npz", "-k", "1", "--json").out)
@@ -117,7 +126,7 @@ def test_an_index_that_was_not_finished_is_finished_by_the_next_run(surefind, pl
     upgrade = sf.Upgrade.load("model")
     upgrade.make_index("killed").close()
     shutil.rmtree("killed/upgrade")
-    done = surefind("index", "model", "gallery.npz", "-o", "killed", "--no-calibrate")
+    done = surefind("index", "gallery.npz", "--model", "model", "-o", "killed", "--no-calibrate")
     assert done.code == 0
     assert surefind("search", "killed", "match.npz").code == 0
 
@@ -135,7 +144,7 @@ def test_a_refused_index_is_one_error_and_creates_nothing(
 ):
     Path("photos").mkdir()
     Path("photos/cat.jpg").write_bytes(b"a picture")
-    done = surefind("index", "model", *arguments)
+    done = surefind("index", *arguments, "--model", "model")
     assert (done.code, done.out) == (1, "")
     assert message in done.err
     assert not Path("new").exists()

@@ -1,5 +1,8 @@
 """Tables with one image a row."""
 
+from pathlib import Path
+
+import pandas
 import pytest
 
 from surefind.datasets import open_dataset, read_catalog
@@ -20,6 +23,44 @@ def test_a_table_gives_every_column_of_a_catalog(write_table):
     assert catalog.queries == (True, False)
     assert catalog.difficulty == (0.5, 1.0)
     assert catalog.positions == ((10.0, 20.0), (11.0, -20.5))
+
+
+def test_other_columns_are_metadata_with_their_types(write_table):
+    catalog = read_catalog(
+        write_table(
+            """path,label,price,stock,code,sold,note
+            1.jpg,a,1.5,3,007,true,
+            2.jpg,b,2,-4,010,False,x"""
+        )
+    )
+    first, second = catalog.metadata
+    assert first | {"path": ""} == {
+        "path": "", "label": "a", "price": 1.5, "stock": 3, "code": "007", "sold": True
+    }  # fmt: skip
+    assert (second["price"], second["stock"], second["sold"]) == (2.0, -4, False)
+    assert catalog.select([1]).metadata == (second,)
+
+
+def test_a_table_in_memory_reads_like_a_file(write_tree):
+    root = write_tree("a/1.jpg", "b/2.jpg")
+    paths = [str(root / "a" / "1.jpg"), str(root / "b" / "2.jpg")]
+    frame = pandas.DataFrame({"path": paths, "label": ["a", "b"], "price": [1.5, None]})
+    catalog = read_catalog(frame)
+    assert catalog.files == [*map(Path, paths)] and catalog.ids == tuple(paths)
+    assert catalog.labels == ("a", "b") and catalog.extra == ({"price": 1.5}, {})
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"file": ["1.jpg"]}, "no column 'path', only file"),
+        ({"path": ["1.jpg", None]}, "row 1: path must be a file, got ''"),
+        ({"path": []}, "expected a table with rows"),
+    ],
+)
+def test_a_bad_table_in_memory_names_its_row(columns, message):
+    with pytest.raises(SurefindError, match=message):
+        read_catalog(pandas.DataFrame(columns))
 
 
 def test_a_table_of_paths_alone_can_be_read_but_not_split(write_table):

@@ -15,16 +15,9 @@ def test_a_configuration_survives_json(preprocessing):
     assert EncoderConfig.from_dict(json.loads(json.dumps(config.as_dict()))) == config
 
 
-@pytest.mark.parametrize(
-    ("family", "mean_dim"), [("gaussian", 9), ("von-mises-fisher", 9), ("point", 10)]
-)
-def test_dim_counts_the_variance_where_there_is_one(family, mean_dim):
-    assert EncoderConfig(dim=10, family=family).mean_dim == mean_dim
-
-
 def test_the_first_variance_follows_the_dimension_unless_given():
-    assert EncoderConfig(dim=101).starting_var == pytest.approx(1e-3)
-    assert EncoderConfig(dim=101, initial_var=0.5).starting_var == 0.5
+    assert EncoderConfig(dim=100).starting_var == pytest.approx(1e-3)
+    assert EncoderConfig(dim=100, initial_var=0.5).starting_var == 0.5
 
 
 def test_an_unknown_key_is_refused_with_the_nearest_name():
@@ -56,8 +49,3 @@ def test_an_unknown_key_is_refused_with_the_nearest_name():
 def test_a_value_that_cannot_be_used_is_refused_by_name(argument, value):
     with pytest.raises(InvalidArgument, match="expected"):
         EncoderConfig.from_dict({argument: value})
-
-
-def test_a_sphere_needs_two_dimensions():
-    with pytest.raises(InvalidArgument, match="at least 3"):
-        EncoderConfig(dim=2, family="von-mises-fisher")

@@ -23,7 +23,7 @@ def test_gaussian_means_have_one_trained_length(tiny, pixels):
     with torch.no_grad():
         encoder.log_scale.fill_(0.5)
     embeddings = encoder(pixels)
-    assert isinstance(embeddings, Gaussians) and embeddings.dim == 15
+    assert isinstance(embeddings, Gaussians) and embeddings.dim == 16
     torch.testing.assert_close(embeddings.mean.norm(dim=1), encoder.scale.expand(5))
 
 

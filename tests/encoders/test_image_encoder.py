@@ -1,11 +1,15 @@
 """Many images to embeddings: order, bad images, threads, modes."""
 
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 import torch
 
+from surefind.encoders import image_encoder
 from surefind.encoders.image_encoder import single_core_pool
+from surefind.encoders.onnx.runtime import OnnxEncoder
 from surefind.images.decode import ImageRejected, decode
 from surefind.images.loader import TooManyRejected
 
@@ -49,7 +53,7 @@ def test_one_image_needs_no_list(tiny, pictures, tmp_path):
 def test_no_images_are_no_embeddings(tiny, family):
     encoder = tiny(family=family)
     nothing = encoder.encode([])
-    assert len(nothing) == 0 and nothing.dim == encoder.config.mean_dim
+    assert len(nothing) == 0 and nothing.dim == encoder.config.dim
 
 
 def test_encode_names_the_first_bad_image(tiny, pictures, tmp_path):
@@ -96,3 +100,48 @@ def test_workers_keep_to_one_core_and_nobody_else_does(two_threads):
         assert set(inside) == {1}
         assert elsewhere.submit(torch.get_num_threads).result() == 2
     assert torch.get_num_threads() == 2
+
+
+def frames(paths):
+    import pandas
+    import pyarrow
+
+    columns = {"path": paths, "price": [1.5] * len(paths)}
+    return pandas.DataFrame(columns), pyarrow.table(columns)
+
+
+def test_images_are_taken_as_people_have_them(tiny, pictures, tmp_path):
+    encoder, arrays = tiny(), np.stack([np.asarray(picture) for picture in pictures])
+    expected = encoder.encode(pictures).mean
+    for row, picture in enumerate(pictures):
+        picture.save(tmp_path / f"{row}.png")
+    paths = [str(tmp_path / f"{row}.png") for row in range(len(pictures))]
+    (tmp_path / "list.csv").write_text("path\n" + "\n".join(f"{n}.png" for n in range(9)))
+    given = [
+        arrays,
+        arrays / 255,
+        torch.from_numpy(arrays).permute(0, 3, 1, 2),
+        (picture for picture in pictures),
+        *frames(paths),
+        tmp_path,
+        str(tmp_path / "list.csv"),
+    ]
+    for images in given:
+        torch.testing.assert_close(encoder.encode(images).mean, expected)
+
+
+def test_a_generator_is_read_piece_by_piece_and_a_bad_image_has_its_row(
+    tiny, pictures, monkeypatch
+):
+    monkeypatch.setattr(image_encoder, "_AT_A_TIME", 4)
+    encoder = tiny()
+    torch.testing.assert_close(encoder.encode(iter(pictures)).mean, encoder.encode(pictures).mean)
+    with pytest.raises(ImageRejected, match=r"image \(row 9\): not an image"):
+        encoder.encode(iter([*pictures, b"hello"]))
+
+
+def test_encoders_are_pickled_for_workers(tiny, pictures, exported):
+    for encoder in (tiny(), OnnxEncoder.load(exported, "int8")):
+        copy = pickle.loads(pickle.dumps(encoder))
+        assert copy.fingerprint == encoder.fingerprint
+        assert torch.equal(copy.encode(pictures).mean, encoder.encode(pictures).mean)

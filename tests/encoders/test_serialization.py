@@ -119,7 +119,7 @@ def test_a_folder_that_cannot_be_written_is_one_clear_error(tiny, saved, monkeyp
         (lambda f: f.pop("fingerprint"), "has the entries"),
         (lambda f: f.update(fingerprint=3), "changed after it was saved"),
         (lambda f: f.update(surefind="9"), "changed after it was saved"),
-        (lambda f: f.update(schema=2), "has schema 2"),
+        (lambda f: f.update(schema=1), "has schema 1"),
     ],
 )
 def test_a_changed_configuration_is_refused(saved, change, message):

@@ -25,7 +25,7 @@ QUICK = tuple(word for setting in SETTINGS for word in ("--set", setting))
 TRAIN = ("train", "photos", "-o", "made", "--recipe", "triplet+glyphs", *QUICK)
 COMMANDS = {  # each with the one that shows that nothing is broken
     "train": (TRAIN, (*TRAIN, "--resume")),
-    "index": (("index", "model", "photos", "-o", "made"), ("verify", "made")),
+    "index": (("index", "photos", "--model", "model", "-o", "made"), ("verify", "made")),
     "encode": (("encode", "model", "photos", "-o", "made.npz"), ()),
     "export": (("export", "model", "--onnx"), ()),
     "calibrate": (("calibrate", "index", "queries"), ("verify", "index")),

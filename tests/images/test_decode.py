@@ -2,7 +2,9 @@
 
 import io
 import os
+import re
 import struct
+import sys
 import threading
 import warnings
 from pathlib import Path
@@ -14,7 +16,7 @@ import torch
 from PIL import Image
 
 from surefind.errors import InvalidArgument
-from surefind.images.decode import FORMATS, DecodePolicy, ImageRejected, decode
+from surefind.images.decode import FORMATS, DecodePolicy, ImageRejected, _register_heif, decode
 
 ORIENTATION = 0x0112
 UNDO = {  # what a camera held that way would have stored
@@ -103,7 +105,6 @@ def test_half_a_jpeg_that_pillow_verifies_is_refused_as_truncated(tmp_path: Path
 
 OTHERS = {
     "SVG": b'<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg"></svg>',
-    "HEIC": b"\0\0\0\x18ftypheic" + b"\0" * 20,
     "AVIF": b"\0\0\0\x18ftypavif" + b"\0" * 20,
     "BigTIFF": b"II\x2b\0\x08\0\0\0" + b"\x10" + b"\0" * 30,
 }
@@ -207,10 +208,8 @@ def test_an_image_without_pixels_is_refused(shape: tuple[int, ...]):
         None,
         3,
         ["a.jpg"],
-        np.zeros((4, 4, 3), np.float32),
         np.zeros((3, 5, 5), np.uint8),
         np.zeros(4, np.uint8),
-        torch.zeros(3, 4, 4),
         torch.zeros(4, 4, 3, dtype=torch.uint8),
     ],
     ids=lambda wrong: f"{type(wrong).__name__}{tuple(getattr(wrong, 'shape', ()))}",
@@ -240,3 +239,53 @@ def test_no_warning_leaks_and_the_filters_are_as_before():
             thread.join()
         assert not leaked
         assert warnings.filters == before
+
+
+def test_floats_from_0_to_1_are_pixels():
+    array = np.array(photo())
+    for source in (array / 255, (array / 255).astype(np.float32)):
+        assert torch.equal(decode(source), decode(array))
+    assert torch.equal(decode(torch.from_numpy(array / 255).permute(2, 0, 1)), decode(array))
+
+
+@pytest.mark.parametrize("value", [255.0, -0.5, np.nan])
+def test_other_floats_are_refused(value: float):
+    for source in (np.full((4, 4, 3), value), torch.full((3, 4, 4), value)):
+        with pytest.raises(InvalidArgument, match="expected floats from 0 to 1, got values from"):
+            decode(source)
+
+
+def test_heic_is_read_with_pillow_heif():
+    pytest.importorskip("pillow_heif").register_heif_opener()
+    exif = Image.Exif()
+    exif[ORIENTATION] = 6
+    big = photo(480, 320)
+    data = saved(big.transpose(UNDO[6]), "HEIF", quality=100, exif=exif.tobytes())
+    difference = decode(data).int() - decode(big).int()
+    assert difference.abs().float().mean() < 5
+    with pytest.raises(ImageRejected, match="too many pixels"):
+        decode(data, DecodePolicy(max_pixels=1000))
+    with pytest.raises(ImageRejected, match="damaged HEIC header"):
+        decode(data[: len(data) // 2])
+
+
+def test_without_pillow_heif_heic_is_refused_with_its_name(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    _register_heif.cache_clear()
+    with pytest.raises(ImageRejected, match=r"(?s)HEIC.*pip install 'surefind\[heic\]'"):
+        decode(b"\0\0\0\x18ftypheic" + b"\0" * 20)
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("https://example.com/cat.jpg", "a URL, and surefind never downloads images"),
+        ("s3://bucket/cat.jpg", "a URL, "),
+        ("a photo of a cat", "if this is a text query, pass its vector"),
+        ("my cat.jpg", "no such file$"),
+    ],
+)
+def test_what_is_no_path_gets_a_reason_of_its_own(source: str, reason: str):
+    with pytest.raises(ImageRejected) as caught:
+        decode(source)
+    assert re.match(f".*{reason}", caught.value.reason)

@@ -14,7 +14,7 @@ from surefind.images.decode import decode
 from surefind.images.loader import Loader, Rejection
 from surefind.images.preprocess import Preprocessing
 
-SMALL = Preprocessing(size=8)
+SMALL = Preprocessing(size=8).resize_image
 
 
 def jpeg(shade: int = 0) -> bytes:
@@ -34,7 +34,7 @@ def test_batches_come_in_the_order_of_the_sources(workers: int, prefetch: int):
     batches = list(Loader(sources, SMALL, batch_size=5, workers=workers, prefetch=prefetch))
     assert [len(batch.rows) for batch in batches] == [5, 5, 5, 5, 3]
     assert torch.cat([batch.rows for batch in batches]).tolist() == list(range(23))
-    expected = torch.stack([SMALL.resize_image(decode(source)) for source in sources])
+    expected = torch.stack([SMALL(decode(source)) for source in sources])
     assert torch.equal(torch.cat([batch.pixels for batch in batches]), expected)
     assert batches[0].pixels.dtype == torch.uint8 and batches[0].rows.dtype == torch.int64
 

@@ -5,6 +5,7 @@ import pickle
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 import torch
 from class_folders import write_pictures
@@ -346,7 +347,7 @@ def test_an_index_of_the_first_release_is_refused_with_the_remedy(tmp_path: Path
     (tmp_path / "index.json").write_bytes(dump_checksummed_json({"schema": 1, "engine": "faiss"}))
     with pytest.raises(sf.InvalidFile, match="surefind 0.1") as raised:
         Index.open(tmp_path)
-    assert "surefind index MODEL IMAGES -o INDEX" in str(raised.value.fix)
+    assert "surefind index IMAGES -o INDEX" in str(raised.value.fix)
 
 
 def test_a_folder_without_an_index_says_so(tmp_path):
@@ -481,3 +482,11 @@ def test_an_index_is_pickled_by_its_path(tmp_path):
     index, vectors = vectors_index(tmp_path)
     copy = pickle.loads(pickle.dumps(index))
     assert copy.search(vectors[:2], k=3) == index.search(vectors[:2], k=3)
+
+
+def test_a_data_frame_brings_its_metadata(encoder, photos, tmp_path):
+    paths = [str(path) for path in files(photos)[:3]]
+    frame = pandas.DataFrame({"path": paths, "price": [1.5, 2.5, 3.5]})
+    with Index.create(tmp_path / "framed", encoder, frame) as index:
+        assert index.count("price > 2") == 2
+        assert index.items([paths[0]]).metadata[0]["price"] == 1.5

@@ -25,7 +25,7 @@ def check(data: DataArgument, as_json: JsonOption = False) -> None:
     from surefind.images.preprocess import Preprocessing
 
     catalog = read_catalog(data)
-    loader = Loader(catalog.files, Preprocessing(size=8), max_bad_share=1.0)
+    loader = Loader(catalog.files, Preprocessing(size=8).resize_image, max_bad_share=1.0)
     with stages() as progress:
         for batch in loader:
             progress("decoding", int(batch.rows[-1]) + 1, len(catalog))

@@ -30,6 +30,7 @@ EXTRAS = {
     "pgvector": "--engine pgvector://",
     "milvus": "--engine milvus://",
     "tensorboard": "training curves in TensorBoard",
+    "heic": "HEIC images, as iPhones save them",
     "parquet": "tables in .parquet files",
     "docs": "the documentation site",
 }

@@ -41,7 +41,7 @@ def encode(
     import numpy as np
 
     from surefind.distributed import own_device
-    from surefind.encoders.onnx.runtime import open_encoder
+    from surefind.encoders.open import open_encoder
     from surefind.storage import make_writable, whole_file
     from surefind.text import printable
 
@@ -49,7 +49,7 @@ def encode(
         raise InvalidArgument("--output", expected="a .safetensors or .npz file", got=str(output))
     make_writable(output.parent)
     catalog = split_of(images, split)
-    encoder = open_encoder(model, runtime, device=own_device())
+    encoder = open_encoder(model, runtime=runtime, device=own_device())
     started = perf_counter()
     with stages() as progress:
         progress("encoding images", 0, len(catalog))

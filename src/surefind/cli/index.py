@@ -53,16 +53,18 @@ class _Indexed(NamedTuple):
 
 
 def index(
-    model: Annotated[
-        Path,
-        Argument(
-            help="A model folder written by surefind train, or by surefind upgrade; without "
-            "IMAGES, a file of vectors, with labels if it has any."
-        ),
-    ],
+    images: Annotated[str, Argument(help=f"{IMAGES}; or vectors: a .npz, .npy or .parquet file.")],
     output: Annotated[Path, Option("--output", "-o", help="A new index, or one to add to.")],
-    images: Annotated[
-        str | None, Argument(help=f"{IMAGES}; with an upgrade, a file of vectors.")
+    model: Annotated[
+        str | None,
+        Option(
+            help="A timm name (default: mobilenetv2_100, pretrained), a model folder, owner/name "
+            "on the Hugging Face hub, or an ONNX export; for vectors, an upgrade. An existing "
+            "index keeps its own."
+        ),
+    ] = None,
+    weights: Annotated[
+        Path | None, Option(help="Weights of a timm model, a .safetensors file.")
     ] = None,
     split: SplitOption = "all",
     engine: Annotated[
@@ -107,15 +109,15 @@ def index(
     same command continues. With torchrun, the processes share the images.
 
     Examples:
-        surefind index model photos/ -o photos.index
+        surefind index photos/ -o photos.index
+        surefind index photos/ -o photos.index --model resnet50 --weights FILE
         surefind index gallery.npz -o vectors.index
-        surefind index model new-photos/ -o photos.index --prefix new/
-        surefind index model photos/ -o photos.index --engine pgvector://me@host/db
+        surefind index photos/ -o new.index --engine pgvector://me@host/db
     """
     from surefind.distributed import ProcessGroup, own_device
-    from surefind.encoders.onnx.runtime import open_encoder
+    from surefind.encoders.open import DEFAULT_MODEL, open_encoder
     from surefind.engines.registry import SCHEMES, is_url
-    from surefind.search.folder import EMBEDDED
+    from surefind.search.folder import EMBEDDED, IndexFolder
     from surefind.validation import check_choice
     from surefind.vectors.upgrade import is_upgrade
 
@@ -125,11 +127,15 @@ def index(
     gone = remove or []
     open_index = partial(_open, output, engine=engine, kind=kind, ranking=ranking)
     finish = partial(_calibrate, label=label, precision=precision) if calibrate else lambda _: None
-    if images is None or is_upgrade(model):
+    folder = IndexFolder(output)
+    if model is None and is_upgrade(folder.upgrade):
+        model = str(folder.upgrade)
+    upgrade = Path(model) if model is not None and is_upgrade(Path(model)) else None
+    if upgrade or (model is None and _holds_vectors(Path(images))):
         done = _index_vectors(
             open_index,
-            None if images is None else model,
-            images or str(model),
+            upgrade,
+            images,
             prefix=prefix,
             remove=gone,
             replace=replace,
@@ -138,15 +144,23 @@ def index(
         )
         _print(output, done, as_json=as_json)
         return
-    source = images
+
+    def open_model() -> "ImageEncoder":
+        chosen: str | Path = model or DEFAULT_MODEL
+        if model is None and weights is None and folder.exists():
+            chosen = folder.model
+            if not chosen.exists():
+                with sf.Index.open(output, engine=engine) as vectors:
+                    return vectors.encoder  # raises: it has none
+        return open_encoder(chosen, weights, runtime=runtime, device=own_device())
 
     def prepare() -> "tuple[Catalog, sf.Index]":
-        catalog = split_of(source, split)
+        catalog = split_of(images, split)
         names = tuple(prefix + name for name in catalog.ids)
         left_out = set(gone)
         rows = [row for row, name in enumerate(names) if name not in left_out]
         catalog = changed(catalog, ids=names).select(rows)
-        return catalog, open_index(open_encoder(model, runtime, device=own_device()))
+        return catalog, open_index(open_model())
 
     policy = {"duplicates": duplicates, "replace": replace, "max_bad_share": max_bad_share}
     options = policy | {"should_stop": StopRequest()}
@@ -267,13 +281,6 @@ def _index_vectors(
     from surefind.search.ingest import Added
     from surefind.vectors.reader import as_points, read_vectors
 
-    if model is None and Path(file).is_dir():
-        raise sf.InvalidArgument(
-            "IMAGES",
-            expected="images after the model folder, or a file of vectors alone",
-            got=f"the folder {file} alone",
-            fix=f"surefind index MODEL {file} -o INDEX",
-        )
     upgrade = None if model is None else sf.Upgrade.load(model)
     given = read_vectors(file)
     # raises before an index is made
@@ -302,6 +309,17 @@ def _index_vectors(
             index.adopt(upgrade.calibrated)
         added = Added(added=len(rows), known=len(known))
         return _Indexed(len(index), added, removed, seconds, index.warnings, calibration)
+
+
+def _holds_vectors(file: Path) -> bool:
+    """Whether a file holds vectors; a .parquet file may also be a table of image paths."""
+    if file.suffix.lower() != ".parquet" or not file.is_file():
+        return file.suffix.lower() in (".npz", ".npy")
+    from surefind.datasets.table import pyarrow_package
+
+    schema = pyarrow_package("pyarrow.parquet", file).read_schema(file)
+    lists = (str(column.type).partition("<")[0].endswith("list") for column in schema)
+    return any(lists) or "path" not in map(str.lower, schema.names)
 
 
 def _open(

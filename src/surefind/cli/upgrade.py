@@ -42,7 +42,7 @@ def upgrade(
     Examples:
         surefind upgrade vectors.npz -o clip.upgrade
         surefind upgrade clip.parquet -o clip.upgrade --vectors vector --labels kind
-        surefind index clip.upgrade gallery.npz -o clip.index
+        surefind index gallery.npz -o clip.index --model clip.upgrade
         surefind search clip.index queries.npz
     """
     from surefind.storage import make_writable

@@ -9,7 +9,7 @@ from surefind.datasets.splits import SPLITS, Listing
 from surefind.errors import InvalidFile
 from surefind.images.catalog import Catalog
 
-SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".tif", ".tiff", ".bmp")
+SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".tif", ".tiff", ".bmp", ".heic", ".heif")
 NUMBERED = re.compile(r"\d{1,4}(\.|$)")
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from surefind.datasets.cars196 import is_cars196, read_cars196
 from surefind.datasets.cub200 import is_cub200, read_cub200
@@ -10,7 +11,7 @@ from surefind.datasets.folder import read_folder
 from surefind.datasets.glyphs import glyphs_folder, read_glyphs
 from surefind.datasets.msls import is_msls, read_msls, split_msls
 from surefind.datasets.splits import HoldOut, Listing, Splits, divide
-from surefind.datasets.table import read_places, read_rows
+from surefind.datasets.table import is_frame, read_frame, read_places, read_rows
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.images.catalog import Catalog
 from surefind.validation import check_number, check_whole
@@ -52,11 +53,12 @@ def open_dataset(source: str | Path, *, val_share: float = 0.1, seed: int = 0) -
     return _split(*find_reader(source), HoldOut(val_share, seed))
 
 
-def read_catalog(source: str | Path) -> Catalog:
+def read_catalog(source: Any) -> Catalog:
     """Return all images of a source, without splits; labels are optional.
 
     Args:
-        source: as for `open_dataset`.
+        source: as for `open_dataset`; or a table in memory (pandas, polars, pyarrow) with a
+            column `path`.
 
     Returns:
         One row per image.
@@ -64,6 +66,8 @@ def read_catalog(source: str | Path) -> Catalog:
     Raises:
         SurefindError: as `open_dataset`.
     """
+    if is_frame(source):
+        return read_frame(source)
     name, place = find_reader(source)
     return READERS[name](place).catalog
 

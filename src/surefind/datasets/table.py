@@ -8,14 +8,16 @@
     role                                     query or database
     difficulty                               0 (clean) to 1
 
-Other columns are ignored. A column must be filled in every row, except label and role in rows of
+Other columns become metadata. These must be filled in every row, except label and role in rows of
 the split `foreign`: such an image has a class of its own, and is a query.
 
 This is the only module that imports the optional package pyarrow.
 """
 
 import csv
-from collections.abc import Sequence
+import os
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from importlib import import_module
@@ -27,12 +29,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.datasets.splits import SPLITS, Listing
-from surefind.errors import InvalidFile, SurefindError
-from surefind.images.catalog import Catalog
+from surefind.errors import InvalidArgument, InvalidFile, SurefindError
+from surefind.images.catalog import Catalog, Value
 
 FAR_M = 1e9  # metres; beyond any projection on Earth
 EQUATOR_M, FLATTENING = 6_378_137.0, 1 / 298.257223563  # of the ellipsoid WGS 84
 CHECKED_PATHS = 100
+KNOWN = {
+    "path", "label", "id", "split", "role", "difficulty",
+    "lat", "lon", "latitude", "longitude", "east", "north",
+}  # fmt: skip
+KINDS: tuple[tuple[Callable[[str], Value], re.Pattern[str]], ...] = (
+    (lambda text: text.lower() == "true", re.compile("true|false", re.IGNORECASE)),
+    (int, re.compile(r"0|-?[1-9]\d{0,14}")),  # not 007: the zeros may mean something
+    (float, re.compile(r"-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?", re.IGNORECASE)),
+)
+MISSING = ("None", "nan", "NaN", "<NA>", "NaT")  # values of tables in memory, as text
 TRUTH = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
 
 
@@ -43,6 +55,7 @@ class Table:
     file: Path
     columns: dict[str, tuple[str, ...]]
     lines: tuple[int, ...]
+    line: str = "line"  # what these are called
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -90,12 +103,13 @@ class Table:
         for row, value in enumerate(self.text(column)):
             first = seen.setdefault(value, row)
             if first != row:
-                self.reject(row, column, expected=f"another than that of line {self.lines[first]}")
+                other = f"another than that of {self.line} {self.lines[first]}"
+                self.reject(row, column, expected=other)
         return self.columns[column]
 
     def reject(self, row: int, column: str, *, expected: str) -> NoReturn:
         raise InvalidFile(
-            f"{self.file}, line {self.lines[row]}: {column} must be {expected}, "
+            f"{self.file}, {self.line} {self.lines[row]}: {column} must be {expected}, "
             f"got {self.columns[column][row]!r}"
         )
 
@@ -175,10 +189,42 @@ def read_places(file: Path) -> Listing:
 
 def read_rows(file: Path) -> Listing:
     """Read all images of a table."""
-    table = read_table(file)
+    return _list_rows(read_table(file), file.parent)
+
+
+def is_frame(images: object) -> bool:
+    """Whether this is a table in memory, of pandas, polars or pyarrow."""
+    return hasattr(images, "columns") and hasattr(images, "__getitem__")
+
+
+def read_frame(frame: Any) -> Catalog:
+    """Read a table in memory; paths are absolute, or relative to the working directory."""
+    names = list(getattr(frame, "column_names", frame.columns))
+    columns = {
+        str(name).strip().lower(): tuple(
+            "" if str(value) in MISSING else str(value)
+            for value in getattr(frame[name], "to_pylist", frame[name].__iter__)()
+        )
+        for name in names
+    }
+    count = len(next(iter(columns.values()), ()))
+    table = Table(Path("table"), columns, tuple(range(count)), line="row")
+    if not count:
+        raise InvalidArgument("images", expected="a table with rows", got="none")
+    given = table.text("path")
+    if "" in given:
+        table.reject(given.index(""), "path", expected="a file")
+    files = [Path(path).absolute() for path in given]
+    root = Path(os.path.commonpath([file.parent for file in files]))
+    columns["path"] = tuple(file.relative_to(root).as_posix() for file in files)
+    columns.setdefault("id", given)
+    return _list_rows(table, root).catalog
+
+
+def _list_rows(table: Table, root: Path) -> Listing:
     splits = table.choices("split", SPLITS) if "split" in table else ()
     foreign = [split == "foreign" for split in splits] or [False] * len(table)
-    paths = _paths(table)
+    paths = _paths(table, root)
     ids = table.distinct("id") if "id" in table else ()
     if "" in ids:
         table.reject(ids.index(""), "id", expected="a name")
@@ -193,27 +239,43 @@ def read_rows(file: Path) -> Listing:
             table.reject(row, "role", expected="query or database")
     difficulty = table.numbers("difficulty", low=0, high=1) if "difficulty" in table else ()
     catalog = Catalog(
-        root=file.parent,
+        root=root,
         paths=paths,
         ids=ids,
         labels=tuple(labels),
         positions=_positions(table),
         queries=tuple(role != "database" for role in roles),
         difficulty=tuple(difficulty),
+        extra=_extra(table),
     )
-    return Listing(file.stem, catalog, splits)
+    return Listing(table.file.stem, catalog, splits)
 
 
-def _paths(table: Table) -> tuple[str, ...]:
+def _extra(table: Table) -> tuple[dict[str, Value], ...]:
+    """Further columns, as numbers or true and false if all their values are; "" is left out."""
+    rows: list[dict[str, Value]] = [{} for _ in range(len(table))]
+    for name in table.columns.keys() - KNOWN - {""}:
+        texts = table.columns[name]
+        convert = next(
+            (kind for kind, fits in KINDS if all(fits.fullmatch(text) for text in texts if text)),
+            str,
+        )
+        for row, text in zip(rows, texts, strict=True):
+            if text:
+                row[name] = convert(text)
+    return tuple(rows) if any(rows) else ()
+
+
+def _paths(table: Table, root: Path) -> tuple[str, ...]:
     paths = table.text("path") if "id" in table else table.distinct("path")
     for row, path in enumerate(paths):
         if not path or path[0] == "/" or ".." in path.split("/") or "\0" in path:
             table.reject(row, "path", expected="a file below the table's folder")
     # Not all: that would take minutes on a network disk.
-    if not any((table.file.parent / path).is_file() for path in paths[:CHECKED_PATHS]):
+    if not any((root / path).is_file() for path in paths[:CHECKED_PATHS]):
         raise InvalidFile(
             f"{table.file}: none of its first images exists, such as {paths[0]!r}",
-            fix=f"paths are relative to the table's folder, {table.file.parent}",
+            fix=f"paths are relative to {root}",
         )
     return paths
 

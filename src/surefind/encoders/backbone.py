@@ -26,6 +26,9 @@ OWN = {  # backbones that are not timm's
     "resnet50_v1": Preprocessing(resize="crop", crop_share=0.875, interpolation="bilinear"),
 }
 _HUB_SECONDS = 5.0  # timeout of a first request; the hub's library retries for a minute
+_GIVE_WEIGHTS = (
+    'add --weights FILE (of surefind train, --set encoder.weights=FILE; in Python, weights="FILE")'
+)
 _MISSING_OPERATOR = re.compile(r"operator torchvision::(\w+) does not exist")
 _MOST_OPERATORS = 32  # declared before giving up
 _declared: list[torch.library.Library] = []  # keeps the declarations alive
@@ -124,10 +127,10 @@ def build_backbone(
     check_backbone(name)
     if name in OWN and pretrained and weights is None:
         raise InvalidArgument(
-            "pretrained",
-            expected=f"false for {name!r}, of which no weights are published",
-            got="true",
-            fix='use weights = "FILE.safetensors", or train from scratch',
+            "weights",
+            expected=f"a file for {name!r}, of which no weights are published",
+            got="none",
+            fix=_GIVE_WEIGHTS,
         )
     if name == "tiny":
         _refuse_dropout(name, drop_rate)
@@ -219,9 +222,11 @@ def _timm_model(
         with _offline_if_unreachable():
             return _create(name, pretrained=True, **options)
     except Exception as error:  # of several libraries
+        hub_id = known.hf_hub_id if known and known.hf_hub_id else "OWNER/NAME"
         raise SurefindError(
-            f"cannot get pretrained weights of {name!r}: {error!r}",
-            fix='use weights = "FILE.safetensors", or pretrained = false',
+            f"cannot download the weights of {name!r}: {str(error).splitlines()[0]}",
+            fix=f"where there is a network, `hf download {hub_id} model.safetensors`; then "
+            + _GIVE_WEIGHTS,
         ) from error
 
 

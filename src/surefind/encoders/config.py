@@ -31,11 +31,13 @@ class EncoderConfig:
 
     Args:
         backbone: a name of `known_backbones`.
-        dim: numbers per image: mean and one variance; all for the mean of "point".
+        dim: D, the numbers of a mean.
         family: "gaussian", "von-mises-fisher", or "point" for a mean without variance.
         dropout: inside the backbone, which must have dropout.
         head_dropout: before the linear layers of the heads.
         unit_pooling: whether pooled features have length 1 in the mean head.
+        projection: whether a linear layer makes the mean of the pooled features; without it,
+            `dim` must be the backbone's number of channels.
         unit_means: whether Gaussian means are divided by their length.
         mean_scale: whether Gaussian means are multiplied by one trained positive number.
         variance_layer_norm: whether pooled features are standardised in the variance head.
@@ -54,6 +56,7 @@ class EncoderConfig:
     dropout: Rate = 0.0
     head_dropout: Rate = 0.0
     unit_pooling: bool = True
+    projection: bool = True
     unit_means: bool = True
     mean_scale: bool = True
     variance_layer_norm: bool = True
@@ -65,8 +68,6 @@ class EncoderConfig:
     def __post_init__(self) -> None:
         check_choice("family", self.family, FAMILIES)
         check_fields(self)
-        if self.family == "von-mises-fisher" and self.dim < 3:
-            raise InvalidArgument("dim", expected="at least 3 on the sphere", got=str(self.dim))
         if self.has_variance and not self.starting_var > self.variance_floor:
             raise InvalidArgument(
                 "initial_var",
@@ -80,14 +81,9 @@ class EncoderConfig:
         return self.family != "point"
 
     @property
-    def mean_dim(self) -> int:
-        """D, the dimension of a mean."""
-        return self.dim - self.has_variance
-
-    @property
     def starting_var(self) -> float:
         """Variance before training."""
-        return _INITIAL_SPREAD / self.mean_dim if self.initial_var is None else self.initial_var
+        return _INITIAL_SPREAD / self.dim if self.initial_var is None else self.initial_var
 
     def distributions(self, mean: Tensor, var: Tensor) -> Embeddings:
         """Embeddings from means (N, D) and variances (N,); on the sphere, 1 / kappa."""

@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from surefind.embeddings import POINT_VAR, SMALLEST_SPREAD, Embeddings, Gaussians
 from surefind.encoders import serialization
-from surefind.encoders.backbone import Backbone, build_backbone
+from surefind.encoders.backbone import Backbone, backbone_channels, build_backbone
 from surefind.encoders.config import EncoderConfig
 from surefind.encoders.heads import MeanHead, VarianceHead, log_map
 from surefind.encoders.hub import check_hub_id, model_folder, pack, upload, whole
@@ -25,7 +25,7 @@ from surefind.validation import check_whole
 
 
 class Encoder(ImageEncoder, nn.Module):
-    """Embed images as `Gaussians` or `VonMisesFisher`; made by `create` or `load`.
+    """Embed images as `Gaussians` or `VonMisesFisher`; made by `pretrained`, `create` or `load`.
 
     Args:
         config: heads and preprocessing.
@@ -40,9 +40,12 @@ class Encoder(ImageEncoder, nn.Module):
         self.preprocessing = config.preprocessing or backbone.default_preprocessing
         self.config = replace(config, preprocessing=self.preprocessing)
         self.backbone = backbone
+        if not config.projection and config.dim != backbone.channels:
+            expected = f"{backbone.channels}, the channels of {backbone.name}, without projection"
+            raise InvalidArgument("dim", expected=expected, got=str(config.dim))
         self.mean_head = MeanHead(
             backbone.channels,
-            config.mean_dim,
+            config.dim if config.projection else None,
             dropout=config.head_dropout,
             unit_pooling=config.unit_pooling,
         )
@@ -59,6 +62,28 @@ class Encoder(ImageEncoder, nn.Module):
         self.log_scale: nn.Parameter | None = None
         if config.family == "gaussian" and config.mean_scale:
             self.log_scale = nn.Parameter(torch.zeros(()))
+
+    @classmethod
+    def pretrained(cls, backbone: str, *, weights: str | Path | None = None) -> Self:
+        """Make an encoder of a published backbone, without training.
+
+        Features are pooled by GeM (p = 3) and have length 1. Images are prepared as timm's
+        configuration of the weights says. There is no variance head: `var` is `POINT_VAR`, 1e-8.
+
+        Args:
+            backbone: timm name, such as "mobilenetv2_100", with or without a tag of weights.
+            weights: local safetensors file with timm's tensor names; by default timm's weights
+                are downloaded once.
+
+        Returns:
+            The encoder, in evaluation mode.
+
+        Raises:
+            SurefindError: as `build_backbone`.
+        """
+        dim = backbone_channels(backbone)
+        config = EncoderConfig(backbone, dim=dim, family="point", projection=False)
+        return cls.create(config, pretrained=True, weights=weights).eval()
 
     @classmethod
     def create(
@@ -190,7 +215,7 @@ class Encoder(ImageEncoder, nn.Module):
 
     @property
     def device(self) -> torch.device:
-        return self.mean_head.linear.weight.device
+        return self.mean_head.gem.raw_p.device
 
     def embed_pixels(self, pixels: Tensor) -> Embeddings:
         return self.embed(self.features(pixels))
@@ -228,7 +253,7 @@ class Encoder(ImageEncoder, nn.Module):
         `pooled` as for `MeanHead.start_from_pca`.
         """
         if self.log_scale is not None and not self.config.unit_means:
-            squared = self.mean_head.linear(pooled).square().sum(dim=1).mean()
+            squared = self.mean_head.project(pooled).square().sum(dim=1).mean()
             self.log_scale.fill_(-0.5 * squared.log())
 
 
@@ -286,7 +311,7 @@ class McDropoutEncoder(ImageEncoder):
         return self.encoder.device
 
     def empty(self) -> Gaussians:
-        return Gaussians(torch.empty(0, self.config.mean_dim), torch.empty(0))
+        return Gaussians(torch.empty(0, self.config.dim), torch.empty(0))
 
     def evaluating(self) -> AbstractContextManager[None]:
         return evaluating(self.encoder, but=self._dropping)

@@ -70,24 +70,26 @@ class GeM(nn.Module):
 
 
 class MeanHead(nn.Module):
-    """GeM, dropout, one linear layer: the logarithms of a map -> (N, dim).
+    """GeM, dropout, one linear layer (none without `dim`): logarithms of a map -> (N, dim).
 
     With `unit_pooling` the pooled features have length 1, so that a step of the optimiser means
     the same for every backbone.
     """
 
     def __init__(
-        self, channels: int, dim: int, *, dropout: float = 0.0, unit_pooling: bool = True
+        self, channels: int, dim: int | None, *, dropout: float = 0.0, unit_pooling: bool = True
     ) -> None:
         super().__init__()
         self.gem = GeM()
         self.unit_pooling = unit_pooling
         self.dropout = nn.Dropout(dropout)
-        self.linear = nn.Linear(channels, dim)
+        self.linear = None if dim is None else nn.Linear(channels, dim)
 
     def forward(self, logs: LogMap) -> Tensor:
-        mean: Tensor = self.linear(self.dropout(self.pool(logs)))
-        return mean
+        return self.project(self.dropout(self.pool(logs)))
+
+    def project(self, pooled: Tensor) -> Tensor:
+        return pooled if self.linear is None else self.linear(pooled)
 
     def pool(self, logs: LogMap) -> Tensor:
         """Input of the linear layer, (N, C)."""
@@ -101,6 +103,7 @@ class MeanHead(nn.Module):
         Features are centred, not whitened, so that distances are preserved. Rows beyond the rank
         of the features start small and random: at zero they would get no gradient.
         """
+        assert self.linear is not None
         dim, channels = self.linear.weight.shape
         pooled = pooled.double()
         if self.unit_pooling:

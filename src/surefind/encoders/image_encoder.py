@@ -1,20 +1,24 @@
 """ImageEncoder: embed many images, on all cores; bad images are reported."""
 
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
+from itertools import islice
 from pathlib import Path
 from threading import Barrier
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor, nn
 
+from surefind.datasets import is_frame, read_catalog
+from surefind.datasets.registry import TABLES
 from surefind.embeddings import Embeddings
 from surefind.encoders.config import EncoderConfig
 from surefind.images.decode import ImageRejected, ImageSource
@@ -23,6 +27,23 @@ from surefind.images.preprocess import Preprocessing
 
 _PIXELS_AT_ONCE = 4 * 224 * 224  # per core: activations should stay in its cache
 _THREAD_START_SECONDS = 60
+_AT_A_TIME = 1024  # images of a generator in memory
+
+Images = ImageSource | Iterable[ImageSource] | Any  # Any: a table in memory
+
+
+def list_images(images: Images) -> Iterable[ImageSource]:
+    """Return the images one by one, whatever they are given as."""
+    if is_frame(images) or (
+        isinstance(images, str | Path)
+        and (Path(images).suffix.lower() in TABLES or Path(images).is_dir())
+    ):
+        return read_catalog(images).files
+    if isinstance(images, np.ndarray | Tensor) and images.ndim == 4:
+        return list(images)
+    if isinstance(images, str | Path | bytes | Image.Image | np.ndarray | Tensor):
+        return [images]
+    return images
 
 
 class EncodedImages(NamedTuple):
@@ -62,17 +83,33 @@ class ImageEncoder(ABC):
         """False if the variance is a constant."""
         return self.config.has_variance
 
+    @property
+    def cores(self) -> int:
+        """Batches to embed at a time: each core has its own, twice as fast as sharing one."""
+        return torch.get_num_threads() if self.device.type == "cpu" else 1
+
+    @property
+    def largest_batch(self) -> int:
+        """Images in a batch, at most."""
+        if self.device.type != "cpu":
+            return sys.maxsize
+        return max(1, _PIXELS_AT_ONCE // self.preprocessing.size**2)
+
     @abstractmethod
     def embed_pixels(self, pixels: Tensor) -> Embeddings:
         """Embed normalised pixels (N, 3, S, S)."""
 
     def empty(self) -> Embeddings:
         """Embeddings of no image."""
-        return self.config.distributions(torch.empty(0, self.config.mean_dim), torch.empty(0))
+        return self.config.distributions(torch.empty(0, self.config.dim), torch.empty(0))
 
     @abstractmethod
     def evaluating(self) -> AbstractContextManager[None]:
         """Context of evaluation mode; the former modes are restored."""
+
+    def resize(self, pixels: Tensor) -> Tensor:
+        """Resize one image, uint8 (3, H, W)."""
+        return self.preprocessing.resize_image(pixels)
 
     def prepare(self, pixels: Tensor) -> Tensor:
         """Normalise uint8 (N, 3, S, S), on the device of the network."""
@@ -80,7 +117,7 @@ class ImageEncoder(ABC):
 
     def encode(
         self,
-        images: Sequence[ImageSource] | ImageSource,
+        images: Images,
         *,
         batch_size: int = 64,
         workers: int | None = None,
@@ -88,7 +125,10 @@ class ImageEncoder(ABC):
         """Embed images, in order.
 
         Args:
-            images: one image or several: paths, bytes, Pillow images, uint8 arrays or tensors.
+            images: one image, a sequence or a generator of images: paths, bytes, Pillow images,
+                arrays (H, W, 3), tensors (3, H, W), of bytes or of floats from 0 to 1; an array
+                (N, H, W, 3) or tensor (N, 3, H, W); a folder, a table (.csv, .parquet), or a
+                DataFrame with a column `path`.
             batch_size: images embedded at once, at most.
             workers: threads that decode; by default one per core.
 
@@ -98,20 +138,22 @@ class ImageEncoder(ABC):
         Raises:
             ImageRejected: for the first image that cannot be read.
         """
-        if isinstance(images, str | Path | bytes | Image.Image | np.ndarray | Tensor):
-            images = [images]
-        try:
-            encoded = self.encode_all(
-                images, batch_size=batch_size, workers=workers, max_bad_share=0.0
-            )
-        except TooManyRejected as error:
-            row, path, reason = error.rejected[0]
-            raise ImageRejected(reason, source=f"{path} (row {row})") from None
-        return encoded.embeddings
+        sources, parts, first = iter(list_images(images)), [self.empty()], 0
+        while some := list(islice(sources, _AT_A_TIME)):  # of a generator
+            try:
+                encoded = self.encode_all(
+                    some, batch_size=batch_size, workers=workers, max_bad_share=0.0
+                )
+            except TooManyRejected as error:
+                row, path, reason = error.rejected[0]
+                raise ImageRejected(reason, source=f"{path} (row {first + row})") from None
+            parts.append(encoded.embeddings)
+            first += len(some)
+        return type(parts[0]).cat(parts)
 
     def encode_all(
         self,
-        images: Sequence[ImageSource],
+        images: Images,
         *,
         batch_size: int = 64,
         workers: int | None = None,
@@ -133,23 +175,19 @@ class ImageEncoder(ABC):
         Raises:
             TooManyRejected: if more than `max_bad_share` of the images cannot be read.
         """
-        # Each core embeds small batches of its own: twice as fast as sharing one large batch.
-        on_cpu = self.device.type == "cpu"
-        cores = torch.get_num_threads() if on_cpu else 1
-        if on_cpu:
-            fitting = max(1, _PIXELS_AT_ONCE // self.preprocessing.size**2)
-            batch_size = min(batch_size, fitting, max(1, math.ceil(len(images) / cores)))
+        sources, cores = list(list_images(images)), self.cores
+        share = max(1, math.ceil(len(sources) / cores))
         loader = Loader(
-            images,
-            self.preprocessing,
-            batch_size=batch_size,
+            sources,
+            self.resize,
+            batch_size=min(batch_size, self.largest_batch, share),
             workers=workers,
             prefetch=2 * cores,
             max_bad_share=max_bad_share,
         )
         rows, parts = [torch.empty(0, dtype=torch.int64)], [self.empty()]
         with self.evaluating():
-            if cores > 1 and len(images) > 1:
+            if cores > 1 and len(sources) > 1:
                 results = on_cores(cores, loader, self.embed_batch)
             else:
                 results = ((batch, self.embed_batch(batch)) for batch in loader)

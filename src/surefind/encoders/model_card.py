@@ -88,7 +88,7 @@ def model_card(
     facts = {
         "backbone": config.backbone,
         "family": config.family,
-        "numbers per image": config.dim,
+        "dimension of a mean": config.dim,
         "fingerprint": fingerprint,
         **{f"preprocessing: {name}": value for name, value in preprocessing.items()},
     }
@@ -98,7 +98,7 @@ def model_card(
     return f"---\n{data.to_yaml()}\n---\n" + _TEXT.format(
         backbone=markdown(config.backbone),
         family=config.family,
-        numbers=f"a mean of {config.mean_dim} numbers"
+        numbers=f"a mean of {config.dim} numbers"
         + (" and one variance" if config.has_variance else ""),
         version=surefind.__version__,
         load=FOLDER,

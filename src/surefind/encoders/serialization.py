@@ -16,7 +16,7 @@ from surefind.encoders.config import EncoderConfig
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.storage import write_whole
 
-SCHEMA = 1
+SCHEMA = 2
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 CLASSES = "classes.json"
 _KEYS = {"schema", "surefind", "fingerprint", "config", "checksum"}

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from surefind.errors import InvalidArgument
 
+Value = str | int | float | bool
+
 
 @dataclass(frozen=True)
 class Catalog:
@@ -24,6 +26,7 @@ class Catalog:
     positions: tuple[tuple[float, ...], ...] = ()  # metres: east and north, or on the Earth (3)
     queries: tuple[bool, ...] = ()  # query (True) or gallery (False); empty: every image is both
     difficulty: tuple[float, ...] = ()  # how corrupted, where a data set knows
+    extra: tuple[dict[str, Value], ...] = ()  # further metadata, such as a price
 
     def __post_init__(self) -> None:
         if not self.ids:
@@ -54,11 +57,12 @@ class Catalog:
         return [self.root / path for path in self.paths]
 
     @cached_property
-    def metadata(self) -> tuple[dict[str, str | int | float | bool], ...]:
-        """Metadata for an index: path, and label and position if known."""
+    def metadata(self) -> tuple[dict[str, Value], ...]:
+        """Metadata for an index: further columns; path, and label and position if known."""
         root = self.root.absolute()
-        rows: list[dict[str, str | int | float | bool]] = [
-            {"path": str(root / path)} for path in self.paths
+        extra = self.extra or ({},) * len(self)
+        rows = [
+            {**more, "path": str(root / path)} for more, path in zip(extra, self.paths, strict=True)
         ]
         for row, label in enumerate(self.labels):
             rows[row]["label"] = label

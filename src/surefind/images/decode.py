@@ -8,6 +8,7 @@ import struct
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import Any, cast
@@ -31,9 +32,11 @@ from torch import Tensor
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.settings import check_fields
 
-ImageSource = str | Path | bytes | Image.Image | NDArray[np.uint8] | Tensor
+ImageSource = str | Path | bytes | Image.Image | NDArray[Any] | Tensor
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP")  # JPEG includes MPO, as phones write it
+HEIF_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
+_URL = re.compile(r"(https?|ftp|s3|gs|file):", re.IGNORECASE)
 _CONVERTED = ("1", "L", "P", "RGB", "RGBX", "CMYK", "YCbCr", "HSV")  # by Pillow
 _SIXTEEN_BITS = ("I;16", "I;16L", "I;16B", "I;16N", "I")
 _PREMULTIPLIED = {"La": "LA", "RGBa": "RGBA"}
@@ -97,8 +100,9 @@ def decode(source: ImageSource, policy: DecodePolicy = DEFAULT) -> Tensor:
     """Decode one image to upright RGB pixels; alpha is composited over white.
 
     Args:
-        source: a path, the bytes of a file, a Pillow image, a uint8 array (H, W) or
-            (H, W, 1, 3 or 4), or pixels as returned here. Of an animation, the first frame.
+        source: a path, the bytes of a file, a Pillow image, an array (H, W) or (H, W, 1, 3 or 4)
+            of uint8 or of floats from 0 to 1, or a tensor (3, H, W) of these. Of an animation,
+            the first frame.
         policy: limits of bytes and pixels.
 
     Returns:
@@ -139,15 +143,32 @@ def _open(source: ImageSource, policy: DecodePolicy) -> Image.Image:
     if not isinstance(source, bytes):
         raise InvalidArgument(
             "source",
-            expected="a path, bytes, a Pillow image, a uint8 array or pixels",
+            expected="a path, bytes, a Pillow image, an array or a tensor",
             got=type(source).__name__,
         )
     _check_bytes(len(source), policy.max_bytes)
     _refuse_tiff_bombs(source, policy.max_pixels)
+    formats: tuple[str, ...] = FORMATS
+    if source[4:8] == b"ftyp" and source[8:12] in HEIF_BRANDS:
+        _register_heif()
+        formats = ("HEIF",)
     try:
-        return Image.open(io.BytesIO(source), formats=FORMATS)
+        return Image.open(io.BytesIO(source), formats=formats)
     except UnidentifiedImageError:
         raise ImageRejected(_unidentified(source)) from None
+
+
+@cache
+def _register_heif() -> None:
+    """Let Pillow open HEIC; raise ImageRejected if pillow-heif is not installed."""
+    try:
+        from pillow_heif import register_heif_opener
+    except ImportError:
+        raise ImageRejected(
+            "HEIC, which needs the package pillow-heif",
+            fix="pip install 'surefind[heic]', or save it as JPEG",
+        ) from None
+    register_heif_opener(thumbnails=False)
 
 
 def _read(path: Path, max_bytes: int) -> bytes:
@@ -161,6 +182,15 @@ def _read(path: Path, max_bytes: int) -> bytes:
         with path.open("rb") as file:
             return file.read(max_bytes + 1)  # it may have grown meanwhile
     except FileNotFoundError:
+        if _URL.match(str(path)):
+            raise ImageRejected(
+                "a URL, and surefind never downloads images", fix="download it, pass its path"
+            ) from None
+        if " " in path.name and not path.suffix:
+            raise ImageRejected(
+                "no such file; if this is a text query, pass its vector instead",
+                fix="index.search(vectors), with vectors of the index's own model",
+            ) from None
         raise ImageRejected("no such file", fix="check the path") from None
     except (OSError, ValueError) as error:  # ValueError: an impossible file name
         reason = getattr(error, "strerror", None) or str(error)
@@ -242,25 +272,42 @@ def _eight_bits(image: Image.Image) -> NDArray[np.uint8]:
     return grey if transparent is None else np.where(values == transparent, np.uint8(255), grey)
 
 
-def _from_array(array: NDArray[np.uint8], policy: DecodePolicy) -> Image.Image:
+def _from_array(array: NDArray[Any], policy: DecodePolicy) -> Image.Image:
     if array.ndim == 3 and array.shape[2] == 1:
         array = array[:, :, 0]
+    if array.dtype.kind == "f":
+        array = _unit_to_bytes(array)
     if array.dtype != np.uint8 or not (array.ndim == 2 or array.shape[2:] in ((3,), (4,))):
         raise InvalidArgument(
             "source",
-            expected="a uint8 array of shape (H, W), (H, W, 3) or (H, W, 4)",
+            expected="uint8, or floats from 0 to 1, of shape (H, W), (H, W, 3) or (H, W, 4)",
             got=f"{array.dtype} of shape {array.shape}",
-            fix="scale to 0..255, convert with .astype(np.uint8), put the channels last",
         )
     _check_size(array.shape[1], array.shape[0], policy)
     return Image.fromarray(array)
 
 
+def _unit_to_bytes(values: NDArray[Any]) -> NDArray[np.uint8]:
+    """Scale floats from 0 to 1 to bytes."""
+    low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
+    if not (low >= 0 and high <= 1):  # nor NaN
+        raise InvalidArgument(
+            "source",
+            expected="floats from 0 to 1",
+            got=f"values from {low:g} to {high:g}",
+            fix="pass pixels before normalisation; from 0 to 255 as uint8",
+        )
+    scaled: NDArray[np.uint8] = np.rint(values * 255).astype(np.uint8)
+    return scaled
+
+
 def _given_pixels(pixels: Tensor, policy: DecodePolicy) -> Tensor:
+    if pixels.is_floating_point():
+        pixels = torch.from_numpy(_unit_to_bytes(pixels.detach().float().cpu().numpy()))
     if pixels.dtype != torch.uint8 or pixels.ndim != 3 or pixels.shape[0] != 3:
         raise InvalidArgument(
             "source",
-            expected="a uint8 tensor of shape (3, H, W)",
+            expected="a tensor of shape (3, H, W), uint8 or floats from 0 to 1",
             got=f"{pixels.dtype} of shape {tuple(pixels.shape)}",
         )
     _check_size(pixels.shape[2], pixels.shape[1], policy)
@@ -275,11 +322,13 @@ def _name(source: ImageSource) -> str:
 
 def _unidentified(data: bytes) -> str:
     """Reason for bytes that no plugin opens."""
+    if data[8:12] in HEIF_BRANDS:
+        return "damaged HEIC header"
     for name in FORMATS:
         accept = Image.OPEN[name][1]
         if accept is not None and accept(data[:16]):
             return f"damaged {name} header"
-    if data[4:8] == b"ftyp":  # HEIC, AVIF
+    if data[4:8] == b"ftyp":  # AVIF
         return f"unsupported format {data[8:12].decode('ascii', 'replace').strip().upper()}"
     return "unsupported format SVG" if b"<svg" in data[:1024].lower() else "not an image"
 

@@ -2,7 +2,7 @@
 
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from typing import NamedTuple
@@ -13,7 +13,6 @@ from torch import Tensor
 
 from surefind.errors import SurefindError
 from surefind.images.decode import DEFAULT, DecodePolicy, ImageRejected, ImageSource, decode
-from surefind.images.preprocess import Preprocessing
 from surefind.validation import check_number, check_whole
 
 _SHOWN = 5  # rejected images named in an error
@@ -31,7 +30,13 @@ class Batch(NamedTuple):
     """Images that were read, and their rows in the sources."""
 
     rows: Tensor  # (n,) int64, ascending
-    pixels: Tensor  # (n, 3, S, S) uint8
+    images: list[Tensor]  # (3, H, W) uint8
+
+    @property
+    def pixels(self) -> Tensor:
+        """Images of one size as one tensor, (n, 3, S, S) uint8."""
+        # torch.stack starts threads that spin against the decoders.
+        return torch.from_numpy(np.stack([image.numpy() for image in self.images]))
 
 
 class TooManyRejected(SurefindError):
@@ -59,7 +64,7 @@ class Loader:
     def __init__(
         self,
         sources: Sequence[ImageSource],
-        preprocessing: Preprocessing,
+        resize: Callable[[Tensor], Tensor],
         *,
         batch_size: int = 64,
         workers: int | None = None,  # threads; one per core unless given
@@ -72,7 +77,7 @@ class Loader:
         check_whole("workers", workers)
         check_whole("prefetch", prefetch, smallest=0)
         check_number("max_bad_share", max_bad_share, "a share in [0, 1]", lambda x: 0 <= x <= 1)
-        self.sources, self.preprocessing, self.policy = sources, preprocessing, policy
+        self.sources, self.resize, self.policy = sources, resize, policy
         self.batch_size, self.workers, self.prefetch = batch_size, workers, prefetch
         self.max_bad_share = max_bad_share
         self.rejected: list[Rejection] = []  # of the current or last pass
@@ -100,7 +105,7 @@ class Loader:
             pixels = decode(self.sources[row], self.policy)
         except ImageRejected as rejected:
             return Rejection(row, rejected.source, rejected.reason)
-        return row, self.preprocessing.resize_image(pixels)
+        return row, self.resize(pixels)
 
     def _collect(self, futures: list[Future[tuple[int, Tensor] | Rejection]]) -> Batch | None:
         loaded = []
@@ -115,9 +120,8 @@ class Loader:
                 raise TooManyRejected(self.rejected, total=total, max_bad_share=share)
         if not loaded:
             return None
-        rows, pixels = zip(*loaded, strict=True)
-        stacked = np.stack([image.numpy() for image in pixels])  # torch.stack starts threads that
-        return Batch(torch.tensor(rows), torch.from_numpy(stacked))  # spin against the decoders
+        rows, images = zip(*loaded, strict=True)
+        return Batch(torch.tensor(rows), list(images))
 
 
 def usable_cores() -> int:

@@ -29,7 +29,7 @@ from surefind.datasets import open_dataset, read_catalog, read_foreign
 from surefind.embeddings import Embeddings
 from surefind.encoders.encoder import Encoder, McDropoutEncoder
 from surefind.encoders.image_encoder import ImageEncoder
-from surefind.encoders.onnx.runtime import OnnxEncoder, open_encoder
+from surefind.encoders.open import open_encoder
 from surefind.errors import InvalidArgument
 from surefind.images.catalog import Catalog
 from surefind.images.corruptions import KINDS, LEVELS, corrupt
@@ -104,10 +104,9 @@ def evaluate(
     check_choice("split", request.split, SPLITS)
     if not request.ks or min(request.ks) < 1:
         raise InvalidArgument("k", expected="numbers from 1 on", got=repr(request.ks))
-    model = open_encoder(request.model, request.runtime)
-    encoder: ImageEncoder = model
+    model = encoder = open_encoder(request.model, runtime=request.runtime)
     if request.passes is not None:
-        if isinstance(model, OnnxEncoder):
+        if not isinstance(model, Encoder):
             raise InvalidArgument(
                 "runtime",
                 expected="torch, since an export has no dropout",
@@ -272,7 +271,7 @@ def mean_rank_correlation(uncertainty: NDArray[np.float64]) -> float:
 
 def _about(
     request: Request,
-    model: Encoder | OnnxEncoder,
+    model: ImageEncoder,
     name: str,
     foreign: Embedded | None,
     evaluated: RankingEvaluation,

@@ -5,8 +5,10 @@ from pathlib import Path
 from surefind.confidence.calibration import read_calibration
 from surefind.confidence.variance_heads import VarianceHeads
 from surefind.encoders.encoder import Encoder
+from surefind.encoders.image_encoder import ImageEncoder
 from surefind.encoders.onnx.files import read_export
-from surefind.encoders.onnx.runtime import OnnxEncoder, open_encoder
+from surefind.encoders.onnx.runtime import OnnxEncoder
+from surefind.encoders.open import CALLABLE, open_encoder
 from surefind.encoders.serialization import read_config
 from surefind.engines.registry import is_url, without_password
 from surefind.errors import InvalidArgument, InvalidFile
@@ -58,7 +60,7 @@ class IndexFolder:
             fix = "open it with the version of surefind that wrote it"
             if schema == 1:
                 problem = f"{self.path} was written by surefind 0.1, whose format is no longer read"
-                fix = "make it anew in another folder: surefind index MODEL IMAGES -o INDEX"
+                fix = "make it anew in another folder: surefind index IMAGES -o INDEX"
             raise InvalidFile(problem, fix=fix)
         return str(facts["engine"])
 
@@ -68,7 +70,7 @@ INT8 = "-int8-"  # in the fingerprints of int8 models
 
 def load_encoder(folder: IndexFolder, fingerprint: str) -> Encoder | OnnxEncoder:
     """Load the model in the folder; raise InvalidArgument if it did not make the rows."""
-    _check_has_model(folder)
+    _check_has_model(folder, fingerprint)
     encoder = (
         OnnxEncoder.load(folder.model, "int8")
         if INT8 in fingerprint
@@ -78,12 +80,12 @@ def load_encoder(folder: IndexFolder, fingerprint: str) -> Encoder | OnnxEncoder
     return encoder
 
 
-def encoder_of(folder: Path, runtime: str) -> Encoder | OnnxEncoder:
+def encoder_of(folder: Path, runtime: str) -> ImageEncoder:
     """Load the model of an index with this runtime."""
     place = IndexFolder(folder)
     place.read()  # it is an index
     _check_has_model(place)
-    return open_encoder(place.model, runtime)
+    return open_encoder(place.model, runtime=runtime)
 
 
 def saved_fingerprint(model: Path, of_the_index: str) -> str:
@@ -112,8 +114,15 @@ def check_same_model(fingerprint: str, of_the_index: str, *, whose: str) -> None
         )
 
 
-def _check_has_model(folder: IndexFolder) -> None:
+def _check_has_model(folder: IndexFolder, fingerprint: str = "") -> None:
     if not folder.model.exists():
+        if fingerprint.startswith(CALLABLE):
+            name, _, dim = fingerprint.removeprefix(CALLABLE).rpartition(":")
+            made_by = f"from_callable(function, dim={dim}, name={name!r})"
+            raise InvalidFile(
+                f"{folder.path} was made by {name!r}, a function that is not saved with it",
+                fix=f"Index.open({str(folder.path)!r}, encoder=surefind.encoders.{made_by})",
+            )
         raise InvalidFile(
             f"{folder.path} has no model: its embeddings came from elsewhere",
             fix="search with embeddings, or open it with encoder=...",
@@ -122,6 +131,8 @@ def _check_has_model(folder: IndexFolder) -> None:
 
 def _short(fingerprint: str) -> str:
     """Shortened, with the suffix of an export."""
+    if fingerprint.startswith(CALLABLE):
+        return fingerprint
     model, dash, rest = fingerprint.partition("-")
     return model[:12] + dash + rest
 
@@ -133,5 +144,5 @@ def _remedy(fingerprint: str, of_the_index: str) -> str:
             return "it was exported anew: make a new index with this export"
         return "the index is of its int8 export: --runtime onnx-int8"
     if same_weights and INT8 in fingerprint:
-        return "its int8 export needs an index of its own: surefind index --runtime onnx-int8"
+        return "an int8 export needs a new index: add --runtime onnx-int8 and another -o INDEX"
     return "use that model, or make an index with this one"

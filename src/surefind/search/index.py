@@ -34,6 +34,7 @@ from surefind.embeddings import POINT_VAR, Embeddings, Gaussians, VonMisesFisher
 from surefind.encoders.encoder import Encoder
 from surefind.encoders.image_encoder import ImageEncoder
 from surefind.encoders.onnx.runtime import OnnxEncoder
+from surefind.encoders.open import Model, open_encoder
 from surefind.encoders.serialization import read_classes
 from surefind.engines.base import Engine, EngineError, Rows, Space
 from surefind.engines.filters import Metadata, Value, Where
@@ -109,7 +110,7 @@ class Index:
     def create(
         cls,
         folder: str | Path,
-        encoder: ImageEncoder,
+        encoder: Model,
         images: Images | None = None,
         *,
         engine: str = EMBEDDED,
@@ -124,8 +125,9 @@ class Index:
 
         Args:
             folder: Folder to create; the encoder is saved in it.
-            encoder: Encoder of the images.
-            images: Catalog, folder, table, or a sequence of images to add.
+            encoder: Encoder of the images, or what `surefind.encoders.open_encoder` takes: a timm
+                name such as "mobilenetv2_100", a model folder, a function.
+            images: Catalog, folder, table, DataFrame, or a sequence of images to add.
             engine: Vector store: faiss, `pgvector://...` or `milvus://...`.
             kind: Kind of search structure: auto, flat, hnsw or ivf.
             ranking: Order native to the engine, mean or expected.
@@ -138,6 +140,7 @@ class Index:
             InvalidFile: The folder holds an index already.
             InvalidArgument: An argument is invalid, or the server holds rows of another model.
         """
+        encoder = open_encoder(encoder)
         empty = encoder.empty()
         index = cls.create_empty(
             folder,
@@ -207,14 +210,15 @@ class Index:
         folder: str | Path,
         *,
         engine: str | None = None,
-        encoder: ImageEncoder | None = None,
+        encoder: Model | None = None,
     ) -> Self:
         """Open an index.
 
         Args:
             folder: Folder of the index.
             engine: URL that replaces the saved one, which has no password.
-            encoder: Encoder that replaces the saved one.
+            encoder: Encoder (as for `create`) that replaces the saved one; needed to search with
+                images if a function made the index.
 
         Raises:
             InvalidFile: The folder holds no index, or it is damaged.
@@ -222,9 +226,10 @@ class Index:
         """
         place = IndexFolder(Path(folder))
         written = place.read()
-        index = cls(place, open_engine(place.place(engine or written)), encoder, url=engine)
-        if encoder is not None:
-            index.check_model(encoder.fingerprint, "the given encoder")
+        given = None if encoder is None else open_encoder(encoder)
+        index = cls(place, open_engine(place.place(engine or written)), given, url=engine)
+        if given is not None:
+            index.check_model(given.fingerprint, "the given encoder")
         elif place.model.exists():
             own = saved_fingerprint(place.model, index.fingerprint)
             index.check_model(own, str(place.model))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from PIL import Image
 
-from surefind.datasets import read_catalog
+from surefind.datasets import is_frame, read_catalog
 from surefind.encoders.image_encoder import ImageEncoder
 from surefind.engines.base import Engine, Rows
 from surefind.engines.filters import Metadata
@@ -49,7 +49,7 @@ def pictures_of(
 
     Default ids are paths in the catalog, file paths, or digests of the content.
     """
-    if isinstance(images, str | Path):
+    if isinstance(images, str | Path) or is_frame(images):
         images = read_catalog(images)
     if isinstance(images, Catalog):
         sources: Sequence[ImageSource] = images.files

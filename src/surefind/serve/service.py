@@ -13,7 +13,6 @@ from threading import Condition, Lock
 from time import perf_counter
 from typing import Any, Generic, NamedTuple, TypeVar
 
-import numpy as np
 import torch
 from prometheus_client import Histogram
 from pydantic import BaseModel, Field
@@ -32,7 +31,6 @@ from surefind.serve.errors import Refused
 
 MAX_K = 200  # hits per search
 MAX_EXPAND = 50
-PIXELS_PER_BATCH = 4 * 224 * 224  # per core: activations should fit its cache
 MAX_BATCH = 32  # images or queries
 OTHER_THREADS = 4  # for work outside the batches
 PATH = "path"  # metadata with the image's path on this machine; never exposed
@@ -315,7 +313,6 @@ class EncoderPool:
         self.encoder, self._policy = encoder, DecodePolicy(max_bytes=settings.max_bytes)
         on_gpu = encoder.device.type != "cpu"
         workers = 1 if on_gpu else settings.workers or usable_cores()
-        fitting = MAX_BATCH if on_gpu else PIXELS_PER_BATCH // encoder.preprocessing.size**2
         self._evaluating = ExitStack()
         self._evaluating.enter_context(encoder.evaluating())
         self._decoders = ThreadPoolExecutor(usable_cores(), thread_name_prefix="surefind-decode")
@@ -323,7 +320,7 @@ class EncoderPool:
             self._encode,
             _pool(workers),
             workers=workers,
-            most=settings.batch or max(1, min(fitting, MAX_BATCH)),
+            most=settings.batch or min(encoder.largest_batch, MAX_BATCH),
             observe=batch_sizes.labels("encode").observe,
         )
 
@@ -336,8 +333,7 @@ class EncoderPool:
             pixels = decode(content, self._policy)
             height, width = pixels.shape[1:]
             image = {"bytes": len(content), "width": width, "height": height}
-            resized = self.encoder.preprocessing.resize_image(pixels)
-            return resized, image, begun, perf_counter()
+            return self.encoder.resize(pixels), image, begun, perf_counter()
 
         loop = asyncio.get_running_loop()
         pixels, image, begun, ended = await loop.run_in_executor(self._decoders, decode_image)
@@ -351,9 +347,7 @@ class EncoderPool:
         self._evaluating.close()
 
     def _encode(self, key: Any, images: list[Tensor]) -> list[Embeddings]:
-        stacked = np.stack([image.numpy() for image in images])
-        batch = Batch(torch.arange(len(images)), torch.from_numpy(stacked))
-        embeddings = self.encoder.embed_batch(batch)
+        embeddings = self.encoder.embed_batch(Batch(torch.arange(len(images)), images))
         return [embeddings[row : row + 1] for row in range(len(images))]
 
 

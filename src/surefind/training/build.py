@@ -29,7 +29,7 @@ LENGTH_IMAGES = 256  # for the length of means at the start, at most
 
 def make_encoder(recipe: Recipe) -> Encoder:
     part = recipe.encoder
-    dim = part.dim or backbone_channels(part.backbone)
+    dim = part.dim or backbone_channels(part.backbone) - (part.family != "point")
     own = {field.name for field in fields(EncoderConfig)}
     shared = {name: value for name, value in vars(part).items() if name in own}
     preprocessing = default_preprocessing(part.backbone)

@@ -118,7 +118,7 @@ class TrainingImages(Dataset[Loaded]):
             return Loaded(np.flatnonzero(readable), self.decoded[rows[readable]], rejected)
         loader = Loader(
             [self.catalog.file(int(row)) for row in rows],
-            self.preprocessing,
+            self.preprocessing.resize_image,
             batch_size=max(1, len(rows)),
             workers=self.threads,
             max_bad_share=1.0,  # the run counts over all its steps

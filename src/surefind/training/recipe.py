@@ -25,7 +25,7 @@ class EncoderPart:
 
     backbone: str = "resnet50.tv_in1k"  # any of timm's, or "tiny", "resnet50_v1"
     weights: str = "pretrained"  # "pretrained" (downloaded), "none", or a safetensors file
-    dim: NonNegativeInt = 0  # numbers per image: mean and variance, or a point; 0: the backbone's
+    dim: NonNegativeInt = 0  # of a mean; 0: with the variance, as many numbers as the backbone
     family: Literal["gaussian", "von-mises-fisher", "point"] = "gaussian"
     unit_pooling: bool = True  # l2 normalisation after the mean head's GeM
     unit_means: bool = True  # a Gaussian's mean is x/|x|, else x

@@ -11,7 +11,8 @@ from surefind.encoders import Encoder
 from surefind.encoders.onnx import files
 from surefind.encoders.onnx.export import export_onnx
 from surefind.encoders.onnx.files import read_content, read_export, write_export
-from surefind.encoders.onnx.runtime import OnnxEncoder, open_encoder
+from surefind.encoders.onnx.runtime import OnnxEncoder
+from surefind.encoders.open import open_encoder
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 
 
@@ -26,10 +27,10 @@ def test_float32_has_the_fingerprint_of_its_model_and_int8_its_own(exported: Pat
 
 def test_a_runtime_is_chosen_by_name(exported: Path):
     assert isinstance(open_encoder(exported), Encoder)
-    assert open_encoder(exported, "onnx").precision == "fp32"
-    assert open_encoder(exported, "onnx-int8").precision == "int8"
+    assert open_encoder(exported, runtime="onnx").precision == "fp32"
+    assert open_encoder(exported, runtime="onnx-int8").precision == "int8"
     with pytest.raises(InvalidArgument, match="onnx-int8"):
-        open_encoder(exported, "onnx-int4")
+        open_encoder(exported, runtime="onnx-int4")
 
 
 def test_a_model_that_was_not_exported_says_how_to(model: Path):

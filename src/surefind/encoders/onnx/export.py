@@ -74,7 +74,7 @@ def export_onnx(
     encoder = Encoder.load(folder)
     batches = []
     if int8:
-        for batch in Loader(int8, encoder.preprocessing, batch_size=_AT_ONCE):
+        for batch in Loader(int8, encoder.resize, batch_size=_AT_ONCE):
             tell("reading images", int(batch.rows[-1]) + 1, len(int8))
             batches.append(encoder.prepare(batch.pixels))
         if not batches:

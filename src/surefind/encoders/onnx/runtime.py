@@ -2,7 +2,7 @@
 
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -92,6 +92,10 @@ class OnnxEncoder(ImageEncoder):
         facts = exported.files[self.precision].facts
         write_export(folder, exported.fingerprint, {self.precision: (content, facts)})
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by the folder that it was loaded from."""
+        return type(self).load, (self._folder, self.precision)
+
     @property
     def fingerprint(self) -> str:
         return self._fingerprint
@@ -107,13 +111,3 @@ class OnnxEncoder(ImageEncoder):
         given = {PIXELS: pixels.float().numpy(force=True)}
         mean, var = map(torch.from_numpy, self._session.run([MEAN, VAR], given))
         return self.config.distributions(mean, var)
-
-
-def open_encoder(
-    folder: str | Path, runtime: str = "torch", *, device: str = "cpu"
-) -> Encoder | OnnxEncoder:
-    """Load a saved model by runtime; `device` is torch's, ONNX Runtime uses the CPU."""
-    check_choice("runtime", runtime, tuple(RUNTIMES))
-    if runtime == "torch":
-        return Encoder.load(folder).to(device)
-    return OnnxEncoder.load(folder, RUNTIMES[runtime])

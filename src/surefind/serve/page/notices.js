@@ -19,7 +19,7 @@ export function showIndex(info) {
 function welcome(info) {
   const uncalibrated = info.calibration === null;
   if (info.images === 0) {
-    return ["This index has no images yet", "Add some:", codeBox(`surefind index MODEL PHOTOS -o ${info.name}`)];
+    return ["This index has no images yet", "Add some:", codeBox(`surefind index PHOTOS -o ${info.name}`)];
   }
   if (!info.takes_images) {
     return [
