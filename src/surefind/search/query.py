@@ -1,6 +1,6 @@
 """Answer queries: search the engine, judge the hits, make results."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -37,7 +37,7 @@ NOT_PLAIN = (
 )
 CONFIDENCE = "confidence"  # ranking by the probability of a match
 
-Wanted = Where | Sequence[str] | str | None
+Wanted = Where | Mapping[str, Any] | Sequence[str] | str | None
 
 
 class UnknownItem(SurefindError):
@@ -86,7 +86,7 @@ def search_request(
     if radius is not None:
         check_number("radius", radius, "a positive number", lambda x: x > 0)
     if where is not None and not isinstance(where, Where):
-        where = Where.parse([where] if isinstance(where, str) else where)
+        where = Where.parse(where)
     most, requested = engine.max_k - inside, max(k, expand)
     if requested > most and engine.count(where) > engine.max_k:
         raise InvalidArgument(

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from surefind.engines.base import EngineError, Found, Rows, Space
 from surefind.engines.embedded.ann import AnnFile, AnnIndex
 from surefind.engines.embedded.vectors import Head, Ints, Mask, Selection, map_vectors, search_rows
-from surefind.engines.filters import COMPARE, VAR, Where
+from surefind.engines.filters import COMPARE, VAR, Where, check_fields
 from surefind.errors import InvalidFile
 from surefind.storage import DOCUMENTS, CorruptFile, sqlite_file
 
@@ -218,6 +218,8 @@ class View:
         if found is None:
             mask = np.ones(len(self.keys), bool) if where is None else self._satisfying(where)
             found = Selection(mask if self.alive is None else mask & self.alive)
+            if where is not None and not found.count and self.count():
+                self._check_fields(where)
             with self._lock:
                 self._selections[name] = found
                 if len(self._selections) > MOST_SELECTIONS:
@@ -353,6 +355,19 @@ class View:
             elif condition.field == VAR:
                 mask &= np.asarray(COMPARE[condition.op](self.var, condition.value))
         return mask
+
+    def _check_fields(self, where: Where) -> None:
+        """Raise InvalidArgument if a field or the type of its values is unknown."""
+        alive = "removed_in IS NULL"
+        with self._rows_of_version() as db:
+
+            def exists(some: Where) -> bool:
+                text, values = sql_of(some)
+                query = f"SELECT 1 FROM rows WHERE {text} AND {alive} LIMIT 1"  # noqa: S608
+                return db.execute(query, values).fetchone() is not None
+
+            every = f"SELECT DISTINCT each.key FROM rows, json_each(metadata) AS each WHERE {alive}"  # noqa: S608
+            check_fields(where, exists, lambda: (name for (name,) in db.execute(every)))
 
     @contextmanager
     def _rows_of_version(self) -> Iterator[sqlite3.Connection]:
