@@ -2,6 +2,8 @@
 
 import itertools
 import json
+import re
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -213,7 +215,7 @@ def test_rows_are_found_by_id_in_the_order_asked_and_once(make):
 
 CONDITIONS = (
     *(["label=a"], ["label != a"], ["year in 2001,2006"], ["weight = 1"], ["blurred != true"]),
-    *(["nothing != 1"], ["var < 0.04"], ["var >= 0.04"]),
+    *(["label = z"], ["year > 3000", "label = a"], ["var < 0.04"], ["var >= 0.04"]),
     ["label in a,b", "year > 2001", "var < 0.06", "blurred = false"],
 )
 
@@ -230,6 +232,43 @@ def test_searches_counts_and_scans_satisfy_conditions(make):
         assert found_ids(engine, query, 9, where) == found_ids(reference, query, 9, where), written
         scanned = sum(len(block.keys) for block in engine.scan(where))
         assert scanned == reference.count(where), written
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        (
+            "lable = a",
+            "fields that there are: blurred, label, path, var, weight, year, got 'lable'",
+        ),
+        ("year = '2001'", "condition on 'year': expected a number, got the string '2001'"),
+        ("label > 1", 'expected a string, such as label="1", got the number 1'),
+        ("label = true", 'expected a string, such as label="True", got the bool True'),
+    ],
+)
+def test_an_unknown_field_and_another_type_are_errors_that_say_what_there_is(
+    make, written, message
+):
+    engine = make()
+    engine.add(random_rows(20, DIM, 0))
+    where = Where.parse(["var > 0", written])
+    for ask in (
+        engine.count,
+        lambda where: list(engine.scan(where)),
+        lambda where: engine.search(np.zeros((1, DIM + 1), "f4"), 3, where),
+    ):
+        with pytest.raises(InvalidArgument, match=re.escape(message)):
+            ask(where)
+
+
+def test_a_field_that_only_removed_rows_had_is_unknown(make):
+    engine = make()
+    rows = random_rows(3, DIM, 0)
+    engine.add(replace(rows, metadata=({"size": 1}, {"label": "a"}, {"label": "b"})))
+    assert engine.count(Where.parse("size = 1")) == 1
+    engine.remove(["row-0"])
+    with pytest.raises(InvalidArgument, match="got 'size'"):
+        engine.count(Where.parse("size = 1"))
 
 
 def test_every_comparison_with_every_value_chooses_as_holds_does(make):

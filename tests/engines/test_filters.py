@@ -25,10 +25,40 @@ def test_conditions_are_read_as_written(written, condition):
     assert Where.parse([written]).conditions == (condition,)
 
 
-@pytest.mark.parametrize("written", ["", "label", "label=", "=x", "a b = 1", "1a=2", "label ~ x"])
+@pytest.mark.parametrize(
+    ("given", "conditions"),
+    [
+        ("label=cat", [("label", "=", "cat")]),
+        ({"label": "x", "price": (">=", 10)}, [("label", "=", "x"), ("price", ">=", 10)]),
+        ({"label": ["a", "b"]}, [("label", "in", ("a", "b"))]),
+        ({"label": ("in", ("a", "b"))}, [("label", "in", ("a", "b"))]),
+        ({"label": "true", "blurred": True}, [("label", "=", "true"), ("blurred", "=", True)]),
+    ],
+)
+def test_one_text_and_fields_with_values_are_conditions_too(given, conditions):
+    assert Where.parse(given).conditions == tuple(Condition(*its) for its in conditions)
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["", "label", "label=", "=x", "a b = 1", "1a=2", "label ~ x", "year => 2020", "a == b", 7],
+)
 def test_what_is_no_condition_is_refused(written):
     with pytest.raises(InvalidArgument, match="where: expected FIELD OP VALUE"):
         Where.parse([written])
+
+
+@pytest.mark.parametrize(
+    "written", ["label=a or label=b", "year>1 AND year<9", 'a="x" || b="y"', "label = a or b in c"]
+)
+def test_several_conditions_in_one_text_are_refused(written):
+    with pytest.raises(InvalidArgument, match="where: expected one condition"):
+        Where.parse(written)
+
+
+@pytest.mark.parametrize("written", ["salt or pepper", "'a or b=c'", '"a or b=c"', "or"])
+def test_a_text_may_hold_the_words_of_a_conjunction(written):
+    assert Where.parse(f"label = {written}").conditions[0].value == written.strip("'\"")
 
 
 @pytest.mark.parametrize(
@@ -46,6 +76,7 @@ def test_what_is_no_condition_is_refused(written):
         ("x", "=", "a\0b"),
         ("x", "=", "\ud800"),
         ("x; drop", "=", 1),
+        ("x", "=", None),
     ],
 )
 def test_conditions_that_not_every_engine_could_answer_are_refused(field, op, value):

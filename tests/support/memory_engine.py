@@ -1,5 +1,6 @@
 """The plainest engine there can be: what the others are compared with."""
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
@@ -7,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.engines.base import Block, Found, Keys, Records, Rows, Space
-from surefind.engines.filters import Where
+from surefind.engines.filters import Where, check_fields
 
 
 class MemoryEngine:
@@ -101,6 +102,10 @@ class MemoryEngine:
             if where is None
             or where.holds(rows.metadata[0], float(self.space.var(rows.embeddings)[0]))
         ]
+        if not chosen and self.kept:
+            rows = [rows.metadata[0] for _, rows in self.kept.values()]
+            holds = lambda some: any(some.holds(facts, 1.0) for facts in rows)
+            check_fields(where or Where(()), holds, lambda: itertools.chain(*rows))
         if not chosen:
             return Block(np.empty(0, "i8"), np.empty((0, self.space.width), "f4"), np.empty(0))
         return Block(

@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from surefind.embeddings import FAMILIES, Embeddings, Gaussians
-from surefind.engines.filters import STORABLE, VAR, Metadata, Where, check_name, check_value
+from surefind.engines.filters import (
+    STORABLE,
+    VAR,
+    Metadata,
+    Where,
+    check_fields,
+    check_name,
+    check_value,
+)
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.functional.ranking import RANKINGS, gallery_vectors
 from surefind.validation import check_choice
@@ -246,6 +254,10 @@ class Engine(Protocol):
 
         Returns:
             Keys, distances, vectors and variances, (Q, K) with K <= k.
+
+        Raises:
+            InvalidArgument: if no row has a field of `where`, or none has a value of its type;
+                `scan` and `count` likewise.
         """
 
     def rows(self, keys: Keys) -> Rows:
@@ -355,6 +367,22 @@ class ServerEngine(ABC):
     @abstractmethod
     def _read(self, column: str, values: list[Any]) -> dict[Any, StoredRow]:
         """Return known rows by their key or id."""
+
+    @abstractmethod
+    def count(self, where: Where | None = None) -> int: ...
+
+    @abstractmethod
+    def _exists(self, where: Where) -> bool:
+        """Return whether a row satisfies the conditions."""
+
+    @abstractmethod
+    def _fields(self) -> Iterable[str]:
+        """Return the names of metadata fields."""
+
+    def _check_fields(self, where: Where | None) -> None:
+        """Raise InvalidArgument if nothing was found because a field or its type is unknown."""
+        if where is not None and self.count():
+            check_fields(where, self._exists, self._fields)
 
     def rows(self, keys: Keys) -> Rows:
         return self._to_rows(self._stored(keys))

@@ -1,6 +1,6 @@
 """Answer queries: search the engine, judge the hits, make results."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +31,7 @@ TOO_FEW = f"fewer than {NEIGHBOURS} images were found, too few to judge a hit by
 
 CONFIDENCE = "confidence"  # ranking by the probability of a match
 
-Wanted = Where | Sequence[str] | str | None
+Wanted = Where | Mapping[str, Any] | Sequence[str] | str | None
 
 
 class UnknownItem(SurefindError, KeyError):
@@ -94,7 +94,7 @@ def parse_where(where: Wanted) -> Where | None:
     """Return a filter that may be given as text."""
     if where is None or isinstance(where, Where):
         return where
-    return Where.parse([where] if isinstance(where, str) else where)
+    return Where.parse(where)
 
 
 def search_request(

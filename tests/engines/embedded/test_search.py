@@ -1,12 +1,15 @@
 """Exhaustive search of the mapped vectors, and conditions, against the plainest ways."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from galleries import random_embeddings
 from stores import DIM, QUERIES, SPACE, filled, made, opened, some_rows
 
 from surefind.engines.base import Rows
-from surefind.engines.embedded import vectors
+from surefind.engines.embedded import database, vectors
+from surefind.engines.embedded.engine import EmbeddedEngine
 from surefind.engines.embedded.vectors import Selection, search_rows
 from surefind.engines.filters import Condition, Where
 
@@ -87,15 +90,50 @@ def test_a_condition_is_looked_up_once_per_version(place, monkeypatch):
     engine.add(some_rows(1, 5, prefix="new"))
     engine.count(Where.parse(["label=a"]))
     assert len(asked) == 2
-    for year in range(100):
-        engine.count(Where.parse([f"year<{year}"]))
-    assert len(engine._now._selections) <= 32
+
+
+def test_the_masks_of_filters_have_a_limit_in_bytes(place, monkeypatch):
+    monkeypatch.setattr(database, "SELECTION_BYTES", 8 * 1060)
+    engine = filled(place)
+    for year in range(20):
+        engine.count(Where.parse(f"year<{year}"))
+    assert len(engine._now._selections) == 8
+
+
+def plan_of(engine: EmbeddedEngine, written: str) -> str:
+    query, values = database.sql_of(Where.parse(written).conditions[0])
+    with engine._now._rows_of_version() as db:
+        return str(
+            db.execute(f"EXPLAIN QUERY PLAN SELECT key FROM rows WHERE {query}", values).fetchall()
+        )
 
 
 def test_the_label_is_looked_up_by_an_index(place):
+    assert "rows_by_label" in plan_of(filled(place), "label=a")
+
+
+@pytest.mark.parametrize("field", ["year", "Year", "weight"])
+def test_a_field_has_an_index_from_its_first_use_on(place, monkeypatch, field):
+    monkeypatch.setattr(database, "INDEXED_FROM", 1)
     engine = filled(place)
-    with engine._now._rows_of_version() as db:
-        query = "EXPLAIN QUERY PLAN SELECT key FROM rows WHERE json_extract(metadata, '$.label')"
-        assert "rows_by_label" in str(
-            db.execute(f"{query} = json_extract(?,'$')", ['"a"']).fetchall()
-        )
+    rows = some_rows(3, 9, prefix="odd")
+    engine.add(replace(rows, metadata=({"Year": 2001}, {"Year": "2001"}, {"Year": True})))
+    where = Where.parse(f"{field}>=1")
+    assert "SCAN rows" in plan_of(engine, f"{field}>=1")
+    before, wanted = (
+        engine.revision,
+        sum(where.holds(facts, 1) for facts in engine.rows(next(engine.scan()).keys).metadata),
+    )
+    assert engine.count(where) == wanted > 0
+    assert "SEARCH rows USING INDEX field_" in plan_of(opened(place), f"{field}>=1")
+    assert engine.revision == before and engine.verify() == []
+
+
+def test_a_reader_that_may_not_write_or_would_wait_makes_no_index(place, monkeypatch):
+    monkeypatch.setattr(database, "INDEXED_FROM", 1)
+    engine = filled(place)
+    with database.transaction(place, "write"):
+        assert engine.count(Where.parse("year>=2000")) > 0
+    monkeypatch.setattr(database.os, "access", lambda *_: False)
+    assert engine.count(Where.parse("year>=2001")) > 0
+    assert "SCAN rows" in plan_of(engine, "year>=2000")

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 import sqlite3
 import zlib
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from surefind.engines.base import EngineError, Found, Records, Rows, Space
 from surefind.engines.embedded.ann import AnnFile, AnnIndex
 from surefind.engines.embedded.vectors import Head, Ints, Mask, Selection, map_vectors, search_rows
-from surefind.engines.filters import COMPARE, VAR, Where
+from surefind.engines.filters import COMPARE, VAR, Condition, Where, check_fields
 from surefind.errors import InvalidFile
 from surefind.storage import DOCUMENTS, CorruptFile, sqlite_file
 
@@ -29,8 +30,14 @@ PATIENCE = 60.0  # seconds to wait for the lock
 COLUMNS = np.dtype([("key", "<i8"), ("var", "<f8")])
 OWN_FILE = re.compile(r"[0-9a-f]{32}\.(vectors|hnsw|ivf)")
 QUERIES_AT_ONCE, CANDIDATES_AT_ONCE = 4096, 2**23
-MOST_SELECTIONS = 32
+SELECTION_BYTES = 2**26  # of the masks of filters that are kept
+INDEXED_FROM = 10_000  # rows; with fewer, reading all metadata takes milliseconds
 
+# Filters by a field read this index alone, whatever the comparison.
+_FIELD_INDEX = (
+    "CREATE INDEX IF NOT EXISTS {name} ON"
+    " rows(json_type(metadata, '$.{field}'), json_extract(metadata, '$.{field}'))"
+)
 # Removed rows stay for some minutes, for readers of older versions.
 # The columns of a block are keys and variances of its rows, in the order of the vectors file.
 _SCHEMA = (
@@ -39,7 +46,7 @@ _SCHEMA = (
     " metadata TEXT NOT NULL, crc INTEGER NOT NULL, removed_in INTEGER)",
     "CREATE INDEX rows_by_id ON rows(id)",
     "CREATE INDEX rows_by_digest ON rows(digest) WHERE digest != x''",
-    "CREATE INDEX rows_by_label ON rows(json_extract(metadata, '$.label'))",
+    _FIELD_INDEX.format(name="rows_by_label", field="label"),
     "CREATE TABLE blocks(first INTEGER PRIMARY KEY, count INTEGER NOT NULL,"
     " vectors_crc INTEGER NOT NULL, columns_crc INTEGER NOT NULL, columns BLOB NOT NULL)",
     DOCUMENTS,
@@ -67,12 +74,14 @@ def create_tables(folder: Path, meta: Meta) -> None:
 
 
 @contextmanager
-def transaction(folder: Path, doing: str) -> Iterator[sqlite3.Connection]:
+def transaction(
+    folder: Path, doing: str, *, patience: float = PATIENCE
+) -> Iterator[sqlite3.Connection]:
     """Begin a transaction to read or write; it is rolled back unless the block commits."""
     path = folder / FILE
     if not path.is_file():
         raise InvalidFile(f"{folder} holds no index", fix="check the path, or create the index")
-    with sqlite_file(path, doing, refusal=EngineError, patience=PATIENCE) as db:
+    with sqlite_file(path, doing, refusal=EngineError, patience=patience) as db:
         db.execute("BEGIN" if doing == "read" else "BEGIN IMMEDIATE")
         if not db.execute(_HAS_TABLES).fetchone():
             raise InvalidFile(f"{folder} holds no index: its making was stopped", fix="create it")
@@ -105,31 +114,32 @@ def row_crc(key: int, name: str, digest: bytes, metadata: str) -> int:
     return zlib.crc32(b"\x1f".join((b"%d" % key, name.encode(), digest, metadata.encode())))
 
 
-def sql_of(where: Where) -> tuple[str, list[str]]:
-    """Return the conditions on metadata as SQL, and its parameters.
+def sql_of(condition: Condition) -> tuple[str, list[str]]:
+    """Return a condition on metadata as SQL, and its parameters.
 
     Names of fields cannot hold quotes. Values are bound as JSON, so that SQLite reads a number in
     a condition as it reads the same number in the metadata.
     """
-    terms, values = [], []
-    for condition in where.conditions:
-        if condition.field == VAR:
-            continue
-        field, op = f"(metadata, '$.{condition.field}')", condition.op
-        if condition.kind == "bool":
-            wanted = {bool(value) for value in condition.values}
-            wanted = {True, False} - wanted if op == "!=" else wanted
-            names = ",".join(f"'{str(value).lower()}'" for value in sorted(wanted))
-            terms.append(f"json_type{field} IN ({names})")
-            continue
-        right = "(SELECT value FROM json_each(?))" if op == "in" else "json_extract(?,'$')"
-        values.append(json.dumps(condition.value))
-        terms.append(f"json_extract{field} {op} {right}")
-        if condition.kind == "number":  # true is 1 to json_extract
-            terms.append(f"json_type{field} IN ('integer', 'real')")
-        elif op not in ("=", "in"):  # SQLite orders numbers before texts
-            terms.append(f"typeof(json_extract{field}) = 'text'")
-    return " AND ".join(terms), values
+    field, op, types = f"(metadata, '$.{condition.field}')", condition.op, ["text"]
+    if condition.kind == "bool":
+        wanted = {bool(value) for value in condition.values}
+        types = [str(value).lower() for value in (True, False) if (value in wanted) != (op == "!=")]
+    elif condition.kind == "number":
+        types = ["integer", "real"]  # true is 1 to json_extract
+    text = f"json_type{field} IN ({', '.join(map(repr, types))})"
+    if condition.kind == "bool":
+        return text, []
+    right = "(SELECT value FROM json_each(?))" if op == "in" else "json_extract(?,'$')"
+    return f"{text} AND json_extract{field} {op} {right}", [json.dumps(condition.value)]
+
+
+def index_field(folder: Path, field: str) -> None:
+    """Create the index for filters by a field; leave it if the folder is read-only or in use."""
+    if os.access(folder / FILE, os.W_OK):
+        name = "rows_by_label" if field == "label" else f"field_{field.encode().hex()}"
+        with suppress(EngineError), transaction(folder, "write", patience=0) as db:
+            db.execute(_FIELD_INDEX.format(name=name, field=field))
+            db.execute("COMMIT")
 
 
 def _seal(meta: Meta, heads: list[Head]) -> str:
@@ -218,9 +228,11 @@ class View:
         if found is None:
             mask = np.ones(len(self.keys), bool) if where is None else self._satisfying(where)
             found = Selection(mask if self.alive is None else mask & self.alive)
+            if where is not None and not found.count and self.count():
+                self._check_fields(where)
             with self._lock:
                 self._selections[name] = found
-                if len(self._selections) > MOST_SELECTIONS:
+                if len(self._selections) > max(1, SELECTION_BYTES // (1024 + len(self.keys))):
                     del self._selections[next(iter(self._selections))]
         return found
 
@@ -348,21 +360,43 @@ class View:
             self.alive[: len(removed)] = removed[: len(self.keys)] == 0
 
     def _satisfying(self, where: Where) -> Mask:
+        """Return which rows satisfy all conditions: each by itself, as SQLite uses one index."""
         mask = np.ones(len(self.keys), bool)
-        text, values = sql_of(where)
-        if text and len(mask):
-            with self._rows_of_version() as db:
-                found = db.execute(f"SELECT key FROM rows WHERE {text}", values).fetchall()  # noqa: S608
-            keys = np.fromiter((key for (key,) in found), np.int64, len(found))
-            places = self.places_of(keys)  # rows of other versions have none
-            mask[:] = False
-            mask[places[places >= 0]] = True
         for condition in where.conditions:
-            if condition.field == VAR and condition.op == "in":
+            if condition.field != VAR:
+                mask &= self._with_value(condition)
+            elif condition.op == "in":
                 mask &= np.isin(self.var, np.array(condition.values, dtype=np.float64))
-            elif condition.field == VAR:
+            else:
                 mask &= np.asarray(COMPARE[condition.op](self.var, condition.value))
         return mask
+
+    def _with_value(self, condition: Condition) -> Mask:
+        text, values = sql_of(condition)
+        query = f"SELECT key FROM rows WHERE {text}"  # noqa: S608
+        with self._rows_of_version() as db:
+            plan = str(db.execute(f"EXPLAIN QUERY PLAN {query}", values).fetchall())
+        if "SCAN rows" in plan and len(self.keys) >= INDEXED_FROM:
+            index_field(self.folder, condition.field)
+        with self._rows_of_version() as db:
+            found = db.execute(query, values).fetchall()
+        places = self.places_of(np.fromiter((key for (key,) in found), np.int64, len(found)))
+        mask = np.zeros(len(self.keys), bool)
+        mask[places[places >= 0]] = True  # rows of other versions have none
+        return mask
+
+    def _check_fields(self, where: Where) -> None:
+        """Raise InvalidArgument if a field or the type of its values is unknown."""
+        alive = "removed_in IS NULL"
+        with self._rows_of_version() as db:
+
+            def exists(some: Where) -> bool:
+                text, values = sql_of(some.conditions[0])
+                query = f"SELECT 1 FROM rows WHERE {text} AND {alive} LIMIT 1"  # noqa: S608
+                return db.execute(query, values).fetchone() is not None
+
+            every = f"SELECT DISTINCT each.key FROM rows, json_each(metadata) AS each WHERE {alive}"  # noqa: S608
+            check_fields(where, exists, lambda: (name for (name,) in db.execute(every)))
 
     @contextmanager
     def _rows_of_version(self) -> Iterator[sqlite3.Connection]:

@@ -25,6 +25,7 @@ faiss.cvar.distance_compute_blas_threshold = 2_048
 HEADER = b"surefind vectors 2".ljust(64, b"\0")
 RESERVE = 2**20  # bytes of the disk to leave free
 GATHERED_FROM = 4  # queries at once; with a selector faiss multiplies no matrices
+SELECTIVE = 24  # with a smaller share of the rows, a copy is quicker for one query too
 GATHERED_BYTES = 64 * 2**20
 SPARE = 32  # candidates beyond k, in place of removed rows
 _READ = 2**20
@@ -111,7 +112,7 @@ def search_rows(
         near = _knn(query, rows, k)
     elif len(rows) - count <= len(rows) // 4:
         near = _among_most(query, rows, k, mask)
-    elif len(query) < GATHERED_FROM:
+    elif len(query) < GATHERED_FROM and count > len(rows) // SELECTIVE:
         near = _knn(query, rows, k, chosen.selector(first))
     else:
         near = _gathered(query, rows, k, np.flatnonzero(mask))

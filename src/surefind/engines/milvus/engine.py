@@ -38,6 +38,7 @@ IDS_AT_ONCE = 4096
 BYTES_AT_ONCE = 1_000_000  # of an expression; larger ones take the server seconds to parse
 LONGEST_ANSWER = 60_000_000  # bytes; the server sends 64 MiB at most
 EASY_ANSWER = 16_000_000  # bytes of an answer where there is a choice
+FIELDS_OF = 800  # rows whose fields an error names: at most one answer
 AT_ONCE = 16_384  # largest number of queries, and of neighbours
 FARTHEST = 32_768  # largest ef
 LARGEST_REST = 70_000  # bytes of a row besides its vector: metadata, id, digest
@@ -185,6 +186,8 @@ class MilvusEngine(ServerEngine):
             count = len(ids)
             found.keys[row, :count], found.distance[row, :count] = ids, distance
             found.vectors[row, :count], found.var[row, :count] = near, var
+        if not shape[1]:
+            self._check_fields(where)
         return found
 
     def _read(self, column: str, values: list[Any]) -> dict[Any, StoredRow]:
@@ -210,6 +213,8 @@ class MilvusEngine(ServerEngine):
             vectors = np.array([row["vector"] for row in found], dtype=np.float32)
             yield Block(keys, vectors, np.array([row["var"] for row in found], dtype=np.float64))
             last = found[-1]["id"]
+        if not last:
+            self._check_fields(where)
 
     def digests_of(self, ids: Sequence[str]) -> dict[str, str]:
         return {
@@ -229,7 +234,18 @@ class MilvusEngine(ServerEngine):
         return found
 
     def count(self, where: Where | None = None) -> int:
-        return self._collection.count(expression(where))
+        found = self._collection.count(expression(where))
+        if not found:
+            self._check_fields(where)
+        return found
+
+    def _exists(self, where: Where) -> bool:
+        return bool(self._collection.query(expression(where), ["id"], 1))
+
+    def _fields(self) -> set[str]:
+        """Return the fields of the first rows."""
+        rows = self._collection.query(EVERYTHING, ["metadata"], FIELDS_OF)
+        return {name for row in rows for name in row["metadata"]}
 
     def refresh(self) -> bool:
         """Make reads see all writes; return whether the number of rows or the index changed.

@@ -167,6 +167,8 @@ class PgvectorEngine(ServerEngine):
             again = self._search_hits(vectors, every[counts < k], k, wanted, None)
             hits = np.concatenate([hits[counts[hits["query"]] >= k], again])
             counts = np.bincount(hits["query"], minlength=len(vectors))
+        if not len(hits):
+            self._check_fields(where)
         hits = hits[np.lexsort((hits["key"], hits["distance"], hits["query"]))]
         found = np.zeros((len(vectors), int(counts.max(initial=0))), hits.dtype)
         found["distance"], found["var"] = np.inf, 1
@@ -235,9 +237,13 @@ class PgvectorEngine(ServerEngine):
         ):
             statement = "SELECT key, vector, var FROM {table} WHERE {where}"
             cursor.execute(session.compose(statement, where=wanted.text), wanted.parameters)
+            empty = True
             while found := cursor.fetchmany(max(1, NUMBERS_AT_ONCE // width)):
+                empty = False
                 keys, vectors, var = zip(*found, strict=True)
                 yield Block(np.array(keys), from_sent(vectors, width), np.array(var))
+        if empty:
+            self._check_fields(where)
 
     def digests_of(self, ids: Sequence[str]) -> dict[str, str]:
         statement = "SELECT id, coalesce(digest, '') FROM {table} WHERE id = ANY(%s)"
@@ -255,7 +261,21 @@ class PgvectorEngine(ServerEngine):
                 return schema.count(session, self._record.number)
             wanted = clause(where)
             statement = "SELECT count(*) FROM {table} WHERE {where}"
-            return int(session.run(statement, wanted.parameters, where=wanted.text)[0][0])
+            found = int(session.run(statement, wanted.parameters, where=wanted.text)[0][0])
+        if not found:
+            self._check_fields(where)
+        return found
+
+    def _exists(self, where: Where) -> bool:
+        wanted = clause(where)
+        statement = "SELECT EXISTS (SELECT FROM {table} WHERE {where})"
+        with self._connections.borrowed() as session:
+            return bool(session.run(statement, wanted.parameters, where=wanted.text)[0][0])
+
+    def _fields(self) -> list[str]:
+        with self._connections.borrowed() as session:
+            names = session.run("SELECT DISTINCT jsonb_object_keys(fields) FROM {table}")
+        return [name for (name,) in names]
 
     def refresh(self) -> bool:
         """Return whether another wrote or compacted; own writes do not count."""
