@@ -15,6 +15,7 @@ from PIL import Image
 from torch import Tensor
 
 import surefind
+from surefind._notebook import Summary
 from surefind.confidence.calibrate import (
     CalibrationTargets,
     Progress,
@@ -103,7 +104,7 @@ class _Lazy(Generic[T]):
         return self._made[0]
 
 
-class Index:
+class Index(Summary):
     """Searchable images: a vector store, the encoder, and the calibration, in a folder.
 
     Use `create`, `create_empty` or `open`.
@@ -274,6 +275,13 @@ class Index:
 
     def __len__(self) -> int:
         return self._engine.count()
+
+    def _facts(self) -> dict[str, object]:
+        facts = {"folder": self.folder, "dim": self.space.dim, "ranking": self.space.ranking}
+        try:
+            return {**facts, "images": len(self)}
+        except SurefindError:  # closed, or a server that is away
+            return facts
 
     def count(self, where: Where | None = None) -> int:
         return self._engine.count(where)
