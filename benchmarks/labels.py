@@ -124,10 +124,10 @@ def ranking(model: LabelModel, data: LabelData) -> Figures:
     by_mean = torch.from_numpy(data.right)
     by_confidence = torch.from_numpy(np.take_along_axis(data.right, order, axis=1))
     return {
-        f"{what} {name}": float(torch.as_tensor(value).double().mean())
+        f"{what} {name}": float(value.mean())
         for name, hits in (("mean", by_mean), ("confidence", by_confidence))
         for what, value in (
-            ("R@1", metrics.recall_at_k(hits, 1)),
+            ("R@1", metrics.hit_at_k(hits, 1)),
             ("mAP@10", metrics.average_precision_at_k(hits, matches, 10)),
         )
     }

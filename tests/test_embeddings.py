@@ -2,11 +2,13 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 import torch
 from sampling import Draw
 
 import surefind as sf
+from surefind.vectors.reader import read_vectors
 
 MEAN, ONES = torch.zeros(3, 4), torch.ones(3)
 UNIT = torch.eye(3, 4)
@@ -43,7 +45,8 @@ def test_a_spread_that_is_not_positive_and_finite_is_refused(value: float):
         (MEAN.bfloat16(), ONES.bfloat16(), "mean: expected float32 or float64, got bfloat16"),
         (MEAN.long(), ONES, "mean: expected float32 or float64, got int64"),
         (MEAN, ONES.double(), "var: expected the dtype of mean"),
-        ([[0.0]], ONES, "mean: expected a torch.Tensor, got list"),
+        ([[0.0], [0.0, 1.0]], ONES, "mean: expected an array, a list or a tensor of numbers"),
+        (MEAN, ["a"], "var: expected an array, a list or a tensor of numbers, got list"),
     ],
 )
 def test_wrong_shapes_and_types_are_refused_by_name(mean, var, message: str):
@@ -151,3 +154,57 @@ def test_saving_where_it_cannot_leaves_the_old_file(draw: Draw, tmp_path):
     with pytest.raises(sf.InvalidFile, match="cannot write"):
         draw.gaussians(2, 3).save(tmp_path / "missing" / "batch.safetensors")
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+
+
+@pytest.mark.parametrize("family", ["gaussians", "spheres"])
+def test_an_npz_comes_back_bit_by_bit(draw: Draw, family: str, tmp_path):
+    batch = getattr(draw, family)(5, 7)
+    batch.save(tmp_path / "batch.npz")
+    loaded = sf.Embeddings.load(tmp_path / "batch.npz")
+    assert type(loaded) is type(batch)
+    assert torch.equal(loaded.mean, batch.mean)
+    assert torch.equal(loaded.spread, batch.spread)
+
+
+def test_vectors_of_a_saved_npz_are_read(draw: Draw, tmp_path):
+    batch = draw.gaussians(5, 7).to(torch.float32)
+    batch.save(tmp_path / "batch.npz", about={"fingerprint": "abc"})
+    assert np.array_equal(read_vectors(tmp_path / "batch.npz").values, batch.numpy())
+
+
+def test_a_damaged_npz_is_refused(tmp_path):
+    path = tmp_path / "batch.npz"
+    path.write_bytes(b"no zip")
+    with pytest.raises(sf.InvalidFile, match="not a readable npz file"):
+        sf.Gaussians.load(path)
+    np.savez(path, vectors=MEAN.numpy(), family="gaussian")
+    with pytest.raises(sf.InvalidFile, match="holds the tensors"):
+        sf.Gaussians.load(path)
+
+
+def test_means_become_arrays(draw: Draw):
+    batch = draw.gaussians(3, 4)
+    batch = sf.Gaussians(batch.mean.requires_grad_(), batch.var)
+    assert np.array_equal(np.asarray(batch), batch.mean.detach().numpy())
+    assert np.asarray(batch, dtype=np.float32).dtype == np.float32
+    assert np.array_equal(batch.numpy(), np.asarray(batch))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, int])
+def test_arrays_become_float32_unless_they_are_float64(dtype: type):
+    batch = sf.Gaussians(np.ones((3, 4), dtype)[::-1], [1, 2, 3])
+    wanted = torch.float64 if dtype is np.float64 else torch.float32
+    assert batch.mean.dtype == batch.var.dtype == wanted
+
+
+def test_lists_become_float32():
+    batch = sf.Gaussians([[0.0, 1.0]], [0.5])
+    assert (batch.mean.dtype, batch.var.tolist()) == (torch.float32, [0.5])
+
+
+def test_a_batch_is_described_in_one_line_and_a_small_table(draw: Draw):
+    batch = sf.Gaussians(np.zeros((10_000, 64), np.float32), np.linspace(0.5, 2, 10_000))
+    assert repr(batch) == "Gaussians(rows=10000, dim=64, var=0.5..2, dtype=float32)"
+    assert "<td>10000</td>" in batch._repr_html_()
+    assert len(batch._repr_html_()) < 500
+    assert repr(sf.VonMisesFisher(UNIT, ONES)[[]]).startswith("VonMisesFisher(rows=0, dim=4")

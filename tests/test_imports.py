@@ -22,7 +22,8 @@ MAY_IMPORT = {
     "validation": {"errors"},
     "settings": {"errors", "validation"},
     "storage": {"errors"},
-    "embeddings": {"errors", "storage"},
+    "_notebook": set(),
+    "embeddings": {"_notebook", "errors", "storage", "validation"},
     "distributed": {"embeddings"},
     "functional": {"_lazy", "errors", "validation", "embeddings"},
     "metrics": {"_lazy", "errors", "validation", "embeddings"},
@@ -43,7 +44,7 @@ MAY_IMPORT = {
 MAY_IMPORT["training"] = {*MAY_IMPORT, "encoders"}
 MAY_IMPORT["engines"] = {"_lazy", "errors", "validation", "storage", "embeddings", "functional"}
 MAY_IMPORT["confidence"] = {*MAY_IMPORT["encoders"], "functional", "metrics", "datasets", "losses"}
-MAY_IMPORT["confidence"] |= {"_lazy", "encoders", "engines"}
+MAY_IMPORT["confidence"] |= {"_lazy", "_notebook", "encoders", "engines"}
 MAY_IMPORT["search"] = {*MAY_IMPORT["confidence"], "confidence"}
 MAY_IMPORT["vectors"] = {*MAY_IMPORT["search"], "search"}
 MAY_IMPORT["reports"] = {*MAY_IMPORT["vectors"], "vectors", "training"}

@@ -3,16 +3,22 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+from zipfile import BadZipFile
 
+import numpy as np
 import torch
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_safetensors
 from torch import Tensor
 
+from surefind._notebook import Summary, shorten
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.storage import write_whole
+from surefind.validation import as_tensor
 
 LARGEST = 1e6  # entry of a mean; beyond it products of distances overflow float32
 LARGEST_SPREAD = 1e9  # variance
@@ -24,12 +30,12 @@ UNIT_TOLERANCE = 1e-4  # largest deviation from 1 of the length of a mean on the
 Rows = int | slice | Sequence[int] | Tensor
 
 
-@dataclass(frozen=True, eq=False)
-class Embeddings(ABC):
+@dataclass(frozen=True, eq=False, repr=False)
+class Embeddings(Summary, ABC):
     """N isotropic distributions in D dimensions; use `Gaussians` or `VonMisesFisher`.
 
     Args:
-        mean: (N, D), float32 or float64.
+        mean: (N, D), a tensor in float32 or float64, an array or a list.
     """
 
     mean: Tensor
@@ -54,6 +60,21 @@ class Embeddings(ABC):
 
     def __len__(self) -> int:
         return self.mean.shape[0]
+
+    def numpy(self) -> NDArray[np.floating]:
+        """Return the means as an array, (N, D); so does `np.asarray`."""
+        return self.mean.detach().cpu().numpy()
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.numpy(), dtype, copy=copy)
+
+    def _facts(self) -> dict[str, object]:
+        name = fields(self)[1].name
+        facts: dict[str, object] = {"rows": len(self), "dim": self.dim}
+        if len(self):
+            low, high = (shorten(float(end)) for end in self.spread.detach().aminmax())
+            facts[name] = low if low == high else f"{low}..{high}"
+        return {**facts, "dtype": str(self.mean.dtype).removeprefix("torch.")}
 
     def __iter__(self) -> Iterator[Self]:
         return (self[row] for row in range(len(self)))
@@ -121,7 +142,7 @@ class Embeddings(ABC):
         return cls(*(torch.cat([getattr(b, f.name) for b in batches]) for f in fields(cls)))
 
     def save(self, path: str | Path, *, about: Mapping[str, str] | None = None) -> None:
-        """Write one safetensors file, atomically.
+        """Write one file, atomically: .npz with the means as `vectors`, otherwise safetensors.
 
         Args:
             path: The file; an existing one is replaced.
@@ -131,11 +152,19 @@ class Embeddings(ABC):
             SurefindError: If the file cannot be written.
         """
         tensors = {f.name: getattr(self, f.name).detach().cpu().contiguous() for f in fields(self)}
-        write_whole(Path(path), to_safetensors(tensors, {**(about or {}), "family": self.family}))
+        facts = {**(about or {}), "family": self.family}
+        if Path(path).suffix.lower() == ".npz":
+            arrays: dict[str, Any] = {**tensors, **facts}
+            arrays["vectors"] = arrays.pop("mean")
+            file = BytesIO()
+            np.savez(file, **arrays)
+            write_whole(Path(path), file.getbuffer())
+        else:
+            write_whole(Path(path), to_safetensors(tensors, facts))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a file written by `save`.
+        """Read a file written by `save` or by `surefind encode`.
 
         Args:
             path: The file.
@@ -159,6 +188,19 @@ class Embeddings(ABC):
         loaded: Self = found(*(tensors[name] for name in names))
         return loaded
 
+    def _convert(self) -> None:
+        """Convert arrays and lists to tensors, in float32 unless they are arrays of float64."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, Tensor):
+                continue
+            tensor = as_tensor(field.name, value)
+            if field.name != "mean":  # the first field
+                tensor = tensor.to(self.mean)
+            elif not isinstance(value, np.ndarray) or value.dtype != np.float64:
+                tensor = tensor.float()
+            object.__setattr__(self, field.name, tensor)
+
     def _map(self, change: Callable[[Tensor], Tensor]) -> Self:
         before = [getattr(self, f.name) for f in fields(self)]
         after = [change(tensor) for tensor in before]
@@ -172,12 +214,12 @@ class Embeddings(ABC):
         return made
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Gaussians(Embeddings):
     """Isotropic Gaussians: image i is N(mean[i], var[i] * I).
 
     Args:
-        mean: (N, D), float32 or float64.
+        mean: (N, D), a tensor in float32 or float64, an array or a list.
         var: Variances, (N,), positive.
 
     Raises:
@@ -187,7 +229,12 @@ class Gaussians(Embeddings):
     var: Tensor
     family: ClassVar[str] = "gaussian"
 
+    if TYPE_CHECKING:
+
+        def __init__(self, mean: ArrayLike, var: ArrayLike) -> None: ...
+
     def __post_init__(self) -> None:
+        self._convert()
         _check_mean(self.mean)
         _check_spread("var", self.var, self.mean, SMALLEST_SPREAD, LARGEST_SPREAD)
 
@@ -196,12 +243,12 @@ class Gaussians(Embeddings):
         return self.var
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class VonMisesFisher(Embeddings):
     """Distributions on the unit sphere: image i is von Mises-Fisher(mean[i], kappa[i]).
 
     Args:
-        mean: Unit vectors, (N, D), float32 or float64.
+        mean: Unit vectors, (N, D), a tensor in float32 or float64, an array or a list.
         kappa: Concentrations, (N,), positive; larger is sharper.
 
     Raises:
@@ -211,7 +258,12 @@ class VonMisesFisher(Embeddings):
     kappa: Tensor
     family: ClassVar[str] = "von-mises-fisher"
 
+    if TYPE_CHECKING:
+
+        def __init__(self, mean: ArrayLike, kappa: ArrayLike) -> None: ...
+
     def __post_init__(self) -> None:
+        self._convert()
         _check_mean(self.mean)
         _require(self.dim >= 2, "mean", "at least 2 dimensions on a sphere", str(self.dim))
         _check_spread("kappa", self.kappa, self.mean, 1 / LARGEST_SPREAD, 1 / SMALLEST_SPREAD)
@@ -277,9 +329,7 @@ def _require(
         raise InvalidArgument(argument, expected=expected, got=got, fix=fix)
 
 
-def _check_tensor(argument: str, value: object, ndim: int) -> None:
-    if not isinstance(value, Tensor):
-        raise InvalidArgument(argument, expected="a torch.Tensor", got=type(value).__name__)
+def _check_tensor(argument: str, value: Tensor, ndim: int) -> None:
     shape = ("(N,)", "(N, D)")[ndim - 1]
     _require(value.ndim == ndim, argument, f"shape {shape}", f"shape {tuple(value.shape)}")
     got = str(value.dtype).removeprefix("torch.")
@@ -321,11 +371,26 @@ def _check_spread(
 
 
 def _read(path: Path) -> tuple[str, dict[str, Tensor]]:
+    kind = "npz" if path.suffix.lower() == ".npz" else "safetensors"
     try:
+        if kind == "npz":
+            with np.load(path, allow_pickle=False) as file:
+                return _of_npz(dict(file))
         with safe_open(path, framework="pt") as file:
             family = (file.metadata() or {}).get("family", "unknown")
             return family, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except FileNotFoundError as error:
         raise InvalidFile(f"{path} does not exist") from error
-    except (OSError, SafetensorError) as error:
-        raise InvalidFile(f"{path} is not a readable safetensors file: {error}") from error
+    except (OSError, SafetensorError, BadZipFile, EOFError, ValueError) as error:
+        raise InvalidFile(f"{path} is not a readable {kind} file: {error}") from error
+
+
+def _of_npz(arrays: dict[str, NDArray[Any]]) -> tuple[str, dict[str, Tensor]]:
+    """Family and tensors; where there is only a variance, kappa is 1/var."""
+    family = str(arrays.get("family", "unknown"))
+    spread = "kappa" if family == VonMisesFisher.family else "var"
+    if spread not in arrays and "var" in arrays:
+        arrays[spread] = 1 / arrays["var"]
+    names = {"mean": "vectors", spread: spread}
+    found = {name: arrays[its] for name, its in names.items() if its in arrays}
+    return family, {name: as_tensor(name, array) for name, array in found.items()}

@@ -1,11 +1,15 @@
-"""Checks of arguments: numbers, integers, choices."""
+"""Checks of arguments: numbers, integers, choices; arrays and lists to tensors."""
 
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from math import isfinite
 from numbers import Integral, Real
+from typing import TYPE_CHECKING
 
 from surefind.errors import InvalidArgument
+
+if TYPE_CHECKING:  # loaded when they are used: commands import this module
+    from torch import Tensor
 
 
 def nearest(value: object, choices: Iterable[str]) -> str | None:
@@ -47,3 +51,37 @@ def check_whole(argument: str, value: object, *, smallest: int = 1) -> None:
         raise InvalidArgument(
             argument, expected=f"a whole number of at least {smallest}", got=repr(value)
         )
+
+
+def as_tensor(argument: str, values: object, *, texts: bool = False) -> "Tensor":
+    """Return an array, a list or a column of numbers as a tensor; a tensor as it is.
+
+    With `texts`, different texts become different integers.
+    """
+    import numpy as np
+    import torch
+
+    if isinstance(values, torch.Tensor):
+        return values
+    try:
+        array = np.asarray(values)
+        if texts and array.dtype.kind in "OSUT":
+            array = np.unique(array.astype(str), return_inverse=True)[1].reshape(array.shape)
+        return torch.from_numpy(np.require(array, array.dtype.newbyteorder("="), ["C", "W"]))
+    except (TypeError, ValueError) as error:  # text, objects, or rows of different lengths
+        raise InvalidArgument(
+            argument, expected="an array, a list or a tensor of numbers", got=type(values).__name__
+        ) from error
+
+
+def as_integers(argument: str, values: object, count: int, *, texts: bool = False) -> "Tensor":
+    """Return one integer for each of `count` rows; of `texts` too, such as labels."""
+    tensor = as_tensor(argument, values, texts=texts)
+    if tensor.shape != (count,):
+        expected = f"{count} values, one per row"
+        raise InvalidArgument(argument, expected=expected, got=f"shape {tuple(tensor.shape)}")
+    if tensor.is_floating_point() or tensor.is_complex():
+        expected = "integers or texts" if texts else "integers"
+        got = str(tensor.dtype).removeprefix("torch.")
+        raise InvalidArgument(argument, expected=expected, got=got)
+    return tensor

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from calibrations import make_calibration
 from sklearn.metrics import roc_auc_score
 
 from surefind.confidence.calibrate import columns_of, curve_of
@@ -82,3 +83,12 @@ def test_without_a_fold_of_both_kinds_there_is_no_auroc(few, curve):
 
 def test_copies_have_a_ratio_of_one(few):
     assert (distance_ratio(np.zeros_like(few.neighbourhood.profile)) == 1).all()
+
+
+def test_a_calibration_is_described_in_one_line_and_a_small_table():
+    calibration = make_calibration()
+    assert repr(calibration) == (
+        "Calibration(evidence=neighbourhoods, queries=812, classes=40, precision=95% guaranteed, "
+        "threshold=0.83, auroc=0.866, ece=0.029)"
+    )
+    assert len(calibration._repr_html_()) < 600

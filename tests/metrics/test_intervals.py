@@ -185,7 +185,7 @@ def test_only_resampled_groups_hold_the_truth_where_errors_come_in_groups():
 
 
 def test_groups_that_do_not_fit_are_refused():
-    for bad in (torch.zeros(2), torch.zeros(3, 1), [0, 0, 1]):
+    for bad in (torch.zeros(2), torch.zeros(3, 1), [0, 1], [0.5, 0.5, 1]):
         with pytest.raises(sf.InvalidArgument, match="groups: expected"):
             bootstrap(mean_of(torch.ones(3)), 3, groups=bad)
 

@@ -9,9 +9,9 @@ from surefind.metrics import (
     average_precision_at_k,
     average_precision_at_r,
     hit_at_k,
-    mean_average_precision,
     precision_at_k,
-    recall_at_k,
+    retrieval,
+    retrieval_report,
 )
 
 
@@ -64,11 +64,48 @@ def test_average_precision_at_r_agrees_with_a_plain_loop():
     assert average_precision_at_r(hits, n_matches).tolist() == pytest.approx(wanted)
 
 
-def test_means_over_queries():
-    hits, n_matches = rankings(12, extra=2)
-    assert recall_at_k(hits, 3) == pytest.approx(hits[:, :3].any(1).double().mean().item())
-    wanted = average_precision_at_k(hits, n_matches, 3).mean().item()
-    assert mean_average_precision(hits, n_matches, 3) == pytest.approx(wanted)
+def loop_report(points: torch.Tensor, labels: list[str], k: int) -> dict[str, float]:
+    """The report from a sort of all distances, query by query."""
+    rows = []
+    for i, label in enumerate(labels):
+        away = (points - points[i]).square().sum(1).tolist()
+        others = sorted((away[j], j) for j in range(len(labels)) if j != i)
+        hits = [labels[j] == label for _, j in others]
+        if r := sum(hits):
+            at_k = loop_average_precision(hits, min(r, k), k)
+            rows.append((float(any(hits[:k])), at_k, loop_average_precision(hits, r, r)))
+    means = torch.tensor(rows, dtype=torch.float64).mean(0).tolist()
+    return {f"R@{k}": means[0], f"mAP@{k}": means[1], "MAP@R": means[2], "queries": len(rows)}
+
+
+@pytest.mark.parametrize("k", [1, 4, 100])
+def test_a_report_agrees_with_a_plain_loop(k: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(retrieval, "BLOCK", 100)  # a few queries at once
+    generator = torch.Generator().manual_seed(0)
+    points = torch.randn(40, 3, generator=generator, dtype=torch.float64)
+    labels = [f"class {int(i)}" for i in torch.randint(6, (39,), generator=generator)] + ["alone"]
+    wanted = loop_report(points, labels, k)
+    for embeddings in (points, points.numpy(), points.tolist(), sf.Gaussians(points, [1.0] * 40)):
+        assert retrieval_report(embeddings, labels, k=k) == pytest.approx(wanted)
+
+
+def test_a_report_may_have_several_k():
+    names = retrieval_report([[0.0], [1.0], [2.0]], [0, 0, 1], k=(1, 2)).keys()
+    assert [*names] == ["R@1", "R@2", "mAP@1", "mAP@2", "MAP@R", "queries"]
+
+
+@pytest.mark.parametrize(
+    ("embeddings", "labels", "message"),
+    [
+        ([[0.0], [1.0]], [0, 1], "labels: expected two images of one class"),
+        ([[0.0], [float("nan")]], [0, 0], "embeddings: expected finite numbers"),
+        ([[0.0], [1.0]], [0], "labels: expected 2 values"),
+        ([0.0, 1.0], [0, 0], r"embeddings: expected shape \(N, D\)"),
+    ],
+)
+def test_a_report_of_what_cannot_be_searched_is_refused(embeddings, labels, message: str):
+    with pytest.raises(sf.InvalidArgument, match=message):
+        retrieval_report(embeddings, labels)
 
 
 def test_a_perfect_ranking_is_one_in_double_precision():
@@ -86,9 +123,9 @@ def test_a_perfect_ranking_is_one_in_double_precision():
     [
         (torch.tensor([1, 0]), "1 queries without a match"),
         (torch.tensor([1, 1]), "more hits than matches"),
-        (torch.tensor([1.0, 2.0]), "2 of float32"),
-        (torch.tensor([2]), "1 of int64"),
-        ([2, 2], "list"),
+        (torch.tensor([1.0, 2.0]), "float32"),
+        ([2], r"2 values, one per row, got shape \(1,\)"),
+        (["a", "b"], "list"),
     ],
 )
 def test_counts_of_matches_that_cannot_be_are_refused(n_matches: object, got: str):
@@ -104,7 +141,7 @@ def test_counts_of_matches_that_cannot_be_are_refused(n_matches: object, got: st
 )
 def test_hits_that_cannot_be_are_refused(hits: torch.Tensor):
     with pytest.raises(sf.InvalidArgument, match="hits: expected"):
-        recall_at_k(hits, 1)
+        hit_at_k(hits, 1)
 
 
 @pytest.mark.parametrize("k", [0, -1, 1.5, True, "1"])

@@ -45,3 +45,13 @@ def test_the_order_of_rows_does_not_matter(metric, queries):
     shuffled = torch.randperm(len(queries.signal), generator=torch.Generator().manual_seed(1))
     ours = metric(queries.signal[shuffled], target[shuffled])
     assert ours == pytest.approx(metric(queries.signal, target), abs=1e-12)
+
+
+@pytest.mark.parametrize("metric", [*DETECTION, aurc, spearman])
+def test_arrays_and_lists_are_taken_as_tensors_are(metric, distinct):
+    target = distinct.outcome if metric is spearman else distinct.positive
+    wanted = metric(distinct.signal, target)
+    assert metric(distinct.signal.numpy(), target.numpy()) == wanted
+    assert metric(distinct.signal.tolist(), target.tolist()) == wanted
+    together = metric(distinct.signal, target, weights=distinct.weights)
+    assert torch.equal(metric(distinct.signal, target, weights=distinct.weights.numpy()), together)

@@ -15,6 +15,7 @@ from scipy.special import expit  # type: ignore[import-untyped]
 from torch import Tensor
 
 from surefind import metrics
+from surefind._notebook import Summary
 from surefind.confidence.class_table import LABEL
 from surefind.confidence.conformal import (
     Novelty,
@@ -178,8 +179,8 @@ class Origin:
     variant: str = ""  # of the searches it is for, such as those with a filter; "": plain ones
 
 
-@dataclass(frozen=True)
-class Calibration:
+@dataclass(frozen=True, repr=False)
+class Calibration(Summary):
     """Fitted calibration of an index."""
 
     origin: Origin  # model and data it was made with
@@ -247,6 +248,19 @@ class Calibration:
         return verdicts(
             confidence, p_value, threshold=self.threshold, novelty_level=self.novelty_level
         )
+
+    def _facts(self) -> dict[str, object]:
+        guaranteed = "not guaranteed" if self.guarantee.threshold is None else "guaranteed"
+        facts: dict[str, object] = {
+            "evidence": self.origin.evidence,
+            "queries": self.origin.queries,
+            "classes": self.origin.classes,
+            "precision": f"{self.guarantee.precision:.0%} {guaranteed}",
+            "threshold": self.threshold,
+        }
+        if self.quality is not None:
+            facts |= {"auroc": self.quality.auroc, "ece": self.quality.ece}
+        return facts
 
     def summary(self) -> dict[str, Any]:
         """JSON-compatible summary: origin, guarantee, prediction set, quality."""

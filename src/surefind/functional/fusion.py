@@ -36,9 +36,8 @@ def fuse(views: Embeddings, *, correlation: float = 0.0) -> Embeddings:
     Raises:
         InvalidArgument: If there is no view, or the correlation is not from 0 to 1.
 
-    >>> view = Gaussians(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([0.1, 0.3]))
-    >>> fuse(view)
-    Gaussians(mean=tensor([[0.7500, 0.2500]]), var=tensor([0.0750]))
+    >>> fuse(Gaussians([[1.0, 0.0], [0.0, 1.0]], [0.1, 0.3])).mean
+    tensor([[0.7500, 0.2500]])
     """
     check_embeddings("views", views)
     check_number("correlation", correlation, "a number from 0 to 1", lambda x: 0 <= x <= 1)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
@@ -13,6 +14,7 @@ from surefind.embeddings import Embeddings, check_embeddings
 from surefind.errors import InvalidArgument
 from surefind.functional._autograd import call
 from surefind.functional.distance import squared_distances, triplet_distances
+from surefind.validation import as_integers, as_tensor
 
 Term = Callable[..., Tensor]  # (chunk, *inputs) -> scalar
 
@@ -123,45 +125,41 @@ Selection = AllTriplets | GivenTriplets
 
 
 def select_triplets(
-    batch: int,
-    labels: Tensor | None,
-    indices_tuple: Sequence[Tensor] | None,
-    triplets: Sequence[Tensor] | None,
+    embeddings: Embeddings,
+    labels: ArrayLike | None,
+    indices_tuple: Sequence[ArrayLike] | None,
+    triplets: Sequence[ArrayLike] | None,
 ) -> Selection:
     """Return the given triplets, or those of a miner's tuple, or all that the labels allow."""
+    batch, device = len(embeddings), embeddings.mean.device
     if labels is not None:
-        _check_labels(labels, batch)
+        labels = as_integers("labels", labels, batch, texts=True).to(device)
     if triplets is not None:
-        return _given("triplets", triplets, batch, lengths=(3,))
+        return _given("triplets", triplets, batch, device, lengths=(3,))
     if indices_tuple is not None:
-        return _given("indices_tuple", indices_tuple, batch, lengths=(3, 4))
+        return _given("indices_tuple", indices_tuple, batch, device, lengths=(3, 4))
     if labels is None:
         raise InvalidArgument("labels", expected="labels or triplets", got="neither")
     return AllTriplets.of(labels)
 
 
-def _check_labels(labels: object, batch: int) -> None:
-    if not isinstance(labels, Tensor) or labels.ndim != 1 or len(labels) != batch:
-        got = (
-            f"shape {tuple(labels.shape)}" if isinstance(labels, Tensor) else type(labels).__name__
-        )
-        expected = f"a tensor of {batch} labels, one per embedding"
-        raise InvalidArgument("labels", expected=expected, got=got)
-    if labels.is_floating_point() or labels.is_complex():
-        raise InvalidArgument("labels", expected="integers", got=str(labels.dtype))
-
-
 def _given(
-    name: str, indices: Sequence[Tensor], batch: int, *, lengths: tuple[int, ...]
+    name: str,
+    indices: Sequence[ArrayLike],
+    batch: int,
+    device: torch.device,
+    *,
+    lengths: tuple[int, ...],
 ) -> GivenTriplets:
-    wanted = " or ".join(str(length) for length in lengths)
     if not isinstance(indices, tuple | list) or len(indices) not in lengths:
+        wanted = " or ".join(str(length) for length in lengths)
         got = f"{len(indices)}" if isinstance(indices, tuple | list) else type(indices).__name__
         raise InvalidArgument(name, expected=f"a tuple of {wanted} index tensors", got=got)
-    for side in indices:
-        integral = isinstance(side, Tensor) and side.dtype in (torch.int64, torch.int32)
-        if not integral or side.ndim != 1:
-            got = f"{side.dtype} {tuple(side.shape)}" if isinstance(side, Tensor) else repr(side)
+    sides = []
+    for given in indices:
+        side = as_tensor(name, given)
+        if side.ndim != 1 or (len(side) and side.dtype not in (torch.int64, torch.int32)):
+            got = f"{side.dtype} {tuple(side.shape)}"
             raise InvalidArgument(name, expected="one-dimensional integer tensors", got=got)
         if len(side) and not (int(side.min()) >= 0 and int(side.max()) < batch):
             raise InvalidArgument(
@@ -169,7 +167,7 @@ def _given(
                 expected=f"indices from 0 to {batch - 1}",
                 got=f"{int(side.min())} to {int(side.max())}",
             )
-    sides = [side.long() for side in indices]
+        sides.append(side.to(device, torch.int64))
     pairs = [(0, 1), (2, 3)] if len(sides) == 4 else [(0, 1), (0, 2)]
     for left, right in pairs:
         if len(sides[left]) != len(sides[right]):
@@ -249,16 +247,16 @@ class TripletCriterion(nn.Module, ABC):
     def forward(
         self,
         embeddings: Embeddings | Tensor,
-        labels: Tensor | None = None,
-        indices_tuple: Sequence[Tensor] | None = None,
+        labels: ArrayLike | None = None,
+        indices_tuple: Sequence[ArrayLike] | None = None,
         *,
-        triplets: Sequence[Tensor] | None = None,
+        triplets: Sequence[ArrayLike] | None = None,
     ) -> Tensor:
         """Return the loss of the triplets given, or of all that the labels allow.
 
         Args:
             embeddings: N embeddings.
-            labels: Class of each, (N,) integers.
+            labels: Class of each, (N,), integers or texts.
             indices_tuple: Output of a miner of pytorch-metric-learning.
             triplets: Indices of anchors, positives and negatives, (T,) each.
 
@@ -269,7 +267,7 @@ class TripletCriterion(nn.Module, ABC):
             InvalidArgument: If the embeddings, labels or indices are not valid.
         """
         embeddings = self.as_batch(embeddings)
-        selection = select_triplets(len(embeddings), labels, indices_tuple, triplets)
+        selection = select_triplets(embeddings, labels, indices_tuple, triplets)
         count = len(selection)
         if count == 0:
             return 0 * (embeddings.mean.sum() + embeddings.spread.sum())
@@ -283,10 +281,10 @@ class TripletCriterion(nn.Module, ABC):
     def diagnose(
         self,
         embeddings: Embeddings | Tensor,
-        labels: Tensor | None = None,
-        indices_tuple: Sequence[Tensor] | None = None,
+        labels: ArrayLike | None = None,
+        indices_tuple: Sequence[ArrayLike] | None = None,
         *,
-        triplets: Sequence[Tensor] | None = None,
+        triplets: Sequence[ArrayLike] | None = None,
     ) -> LossInfo:
         """Return diagnostics for the log, from at most a million of the triplets.
 
@@ -303,7 +301,7 @@ class TripletCriterion(nn.Module, ABC):
             InvalidArgument: As `forward`.
         """
         embeddings = self.as_batch(embeddings)
-        selection = select_triplets(len(embeddings), labels, indices_tuple, triplets)
+        selection = select_triplets(embeddings, labels, indices_tuple, triplets)
         count = len(selection)
         kl = self.kl(embeddings)
         mean_kl = 0.0 if kl is None or len(kl) == 0 else float(kl.mean())

@@ -1,7 +1,7 @@
 """Metrics of retrieval, calibration, detection and selective prediction; bootstrap intervals.
 
-Functions take (Q,) tensors, one value per query, and raise InvalidArgument otherwise. With
-`weights`, resample counts of shape (B, Q), they return one value per resample, (B,).
+Functions take (Q,) tensors, arrays or lists, one value per query, and raise InvalidArgument
+otherwise. With `weights`, resample counts of shape (B, Q), they return one value per resample.
 """
 
 from typing import TYPE_CHECKING
@@ -34,9 +34,8 @@ if TYPE_CHECKING:
         average_precision_at_k,
         average_precision_at_r,
         hit_at_k,
-        mean_average_precision,
         precision_at_k,
-        recall_at_k,
+        retrieval_report,
     )
     from surefind.metrics.selective import (
         RiskCoverage,
@@ -69,13 +68,12 @@ _HOME = {
     "fpr_at_tpr": "detection",
     "hit_at_k": "retrieval",
     "kendall": "correlation",
-    "mean_average_precision": "retrieval",
     "negative_log_likelihood": "calibration",
     "paired_test": "intervals",
     "precision_at_k": "retrieval",
-    "recall_at_k": "retrieval",
     "reliability_bins": "calibration",
     "resample_counts": "intervals",
+    "retrieval_report": "retrieval",
     "risk_coverage": "selective",
     "risk_profile": "selective",
     "spearman": "correlation",
@@ -104,13 +102,12 @@ __all__ = [
     "fpr_at_tpr",
     "hit_at_k",
     "kendall",
-    "mean_average_precision",
     "negative_log_likelihood",
     "paired_test",
     "precision_at_k",
-    "recall_at_k",
     "reliability_bins",
     "resample_counts",
+    "retrieval_report",
     "risk_coverage",
     "risk_profile",
     "spearman",

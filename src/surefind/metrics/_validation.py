@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from surefind.errors import InvalidArgument
+from surefind.validation import as_tensor
 
 EXACT = 2**23  # float32 holds all halves below it, so ranks made of counts have no rounding
 
@@ -80,21 +81,20 @@ def as_rows(weights: object, length: int) -> Tensor:
     return wide if total.max() < EXACT else wide.double()
 
 
-def as_result(per_row: Tensor, weights: Tensor | None) -> float | Tensor:
+def as_result(per_row: Tensor, weights: object) -> float | Tensor:
     """A float when no weights were given, otherwise one float64 per resample, (B,)."""
     return float(per_row[0]) if weights is None else per_row.double()
 
 
 def check_tensor(name: str, value: object, shape: str) -> Tensor:
     """A tensor with as many dimensions as `shape` has letters, and something in it."""
-    if not isinstance(value, Tensor):
-        raise InvalidArgument(name, expected="a torch.Tensor", got=type(value).__name__)
+    tensor = as_tensor(name, value)
     ndim = shape.strip("(,)").count(",") + 1
-    if value.ndim != ndim or value.numel() == 0:
+    if tensor.ndim != ndim or tensor.numel() == 0:
         raise InvalidArgument(
-            name, expected=f"shape {shape}, not empty", got=f"shape {tuple(value.shape)}"
+            name, expected=f"shape {shape}, not empty", got=f"shape {tuple(tensor.shape)}"
         )
-    return value
+    return tensor
 
 
 class Order(NamedTuple):

@@ -14,6 +14,7 @@ import math
 from typing import NamedTuple, overload
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -47,12 +48,12 @@ class ReliabilityBins(NamedTuple):
 
 
 def reliability_bins(
-    values: Tensor,
-    outcome: Tensor,
+    values: ArrayLike,
+    outcome: ArrayLike,
     *,
     definition: str,
     bins: int = 10,
-    weights: Tensor | None = None,
+    weights: ArrayLike | None = None,
 ) -> ReliabilityBins:
     """The bins of a reliability diagram.
 
@@ -124,8 +125,8 @@ def _sums(arranged: Tensor, cuts: Tensor) -> Tensor:
 
 @overload
 def expected_calibration_error(
-    values: Tensor,
-    outcome: Tensor,
+    values: ArrayLike,
+    outcome: ArrayLike,
     *,
     definition: str = "probability",
     bins: int = 10,
@@ -133,20 +134,20 @@ def expected_calibration_error(
 ) -> float: ...
 @overload
 def expected_calibration_error(
-    values: Tensor,
-    outcome: Tensor,
+    values: ArrayLike,
+    outcome: ArrayLike,
     *,
     definition: str = "probability",
     bins: int = 10,
-    weights: Tensor,
+    weights: ArrayLike,
 ) -> Tensor: ...
 def expected_calibration_error(
-    values: Tensor,
-    outcome: Tensor,
+    values: ArrayLike,
+    outcome: ArrayLike,
     *,
     definition: str = "probability",
     bins: int = 10,
-    weights: Tensor | None = None,
+    weights: ArrayLike | None = None,
 ) -> float | Tensor:
     r"""Mean gap of confidence and outcome over the bins of `definition`, weighted by size.
 
@@ -175,7 +176,9 @@ def expected_calibration_error(
     return as_result(error.reshape(-1), weights)
 
 
-def debiased_calibration_error(confidence: Tensor, correct: Tensor, *, bins: int = 10) -> float:
+def debiased_calibration_error(
+    confidence: ArrayLike, correct: ArrayLike, *, bins: int = 10
+) -> float:
     r"""ECE of a probability, less what the noise of few queries adds to it.
 
         ECE   = max(0, sum_b n_b / n [2 g_b - m(g_b, s_b)]),   g_b = |confidence_b - outcome_b|
@@ -217,7 +220,7 @@ def debiased_calibration_error(confidence: Tensor, correct: Tensor, *, bins: int
     return max(0.0, float((count * (2 * gap - drawn_anew)).sum() / count.sum()))
 
 
-def calibration_floor(confidence: Tensor, *, bins: int = 10) -> float:
+def calibration_floor(confidence: ArrayLike, *, bins: int = 10) -> float:
     r"""Mean `debiased_calibration_error` of a perfect probability on this many independent queries.
 
         floor = (2 / sqrt pi) (sqrt 2 - 1) sum_b n_b / n s_b
@@ -248,7 +251,7 @@ def calibration_floor(confidence: Tensor, *, bins: int = 10) -> float:
     return 2 / math.sqrt(math.pi) * (math.sqrt(2) - 1) * mean
 
 
-def brier_score(confidence: Tensor, correct: Tensor) -> Tensor:
+def brier_score(confidence: ArrayLike, correct: ArrayLike) -> Tensor:
     """Squared distance of the confidence from 1 (correct) or 0.
 
     Args:
@@ -268,7 +271,7 @@ def brier_score(confidence: Tensor, correct: Tensor) -> Tensor:
     return (stated - as_flags("correct", correct, len(stated)).double()).square()
 
 
-def negative_log_likelihood(confidence: Tensor, correct: Tensor) -> Tensor:
+def negative_log_likelihood(confidence: ArrayLike, correct: ArrayLike) -> Tensor:
     """-log of the probability given to what happened.
 
     Nothing is clipped: an event of probability 0 that happens costs infinity.

@@ -3,16 +3,17 @@
 from math import nan, sqrt
 from typing import overload
 
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from surefind.metrics._validation import as_numbers, as_result, as_rows, order, steps
 
 
 @overload
-def spearman(x: Tensor, y: Tensor, *, weights: None = None) -> float: ...
+def spearman(x: ArrayLike, y: ArrayLike, *, weights: None = None) -> float: ...
 @overload
-def spearman(x: Tensor, y: Tensor, *, weights: Tensor) -> Tensor: ...
-def spearman(x: Tensor, y: Tensor, *, weights: Tensor | None = None) -> float | Tensor:
+def spearman(x: ArrayLike, y: ArrayLike, *, weights: ArrayLike) -> Tensor: ...
+def spearman(x: ArrayLike, y: ArrayLike, *, weights: ArrayLike | None = None) -> float | Tensor:
     r"""Spearman's rho: the correlation of ranks; the tied share the mean of their ranks.
 
         rho = sum r_i s_i / sqrt(sum r_i^2 sum s_i^2),   r, s: ranks of x and y less their mean
@@ -43,7 +44,7 @@ def spearman(x: Tensor, y: Tensor, *, weights: Tensor | None = None) -> float | 
     return as_result(rho.clamp_(-1, 1), weights)
 
 
-def kendall(x: Tensor, y: Tensor) -> float:
+def kendall(x: ArrayLike, y: ArrayLike) -> float:
     r"""Kendall's tau-b: pairs in the same order less pairs in opposite order, ties allowed for.
 
         tau = (n_same - n_opposite) / sqrt((n_0 - n_x) (n_0 - n_y))

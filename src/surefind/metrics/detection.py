@@ -8,18 +8,21 @@ kinds has the value nan.
 from typing import NamedTuple, overload
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from surefind.errors import InvalidArgument
 from surefind.metrics._validation import as_flags, as_numbers, as_result, as_rows, order, steps
-from surefind.validation import check_number
+from surefind.validation import as_integers, check_number
 
 
 @overload
-def auroc(signal: Tensor, positive: Tensor, *, weights: None = None) -> float: ...
+def auroc(signal: ArrayLike, positive: ArrayLike, *, weights: None = None) -> float: ...
 @overload
-def auroc(signal: Tensor, positive: Tensor, *, weights: Tensor) -> Tensor: ...
-def auroc(signal: Tensor, positive: Tensor, *, weights: Tensor | None = None) -> float | Tensor:
+def auroc(signal: ArrayLike, positive: ArrayLike, *, weights: ArrayLike) -> Tensor: ...
+def auroc(
+    signal: ArrayLike, positive: ArrayLike, *, weights: ArrayLike | None = None
+) -> float | Tensor:
     r"""Chance that a positive has a higher signal than a negative; a tie counts one half.
 
         AUROC = sum_g (F_g - F_(g-1)) (T_g + T_(g-1)) / 2 / (T F)
@@ -48,14 +51,14 @@ def auroc(signal: Tensor, positive: Tensor, *, weights: Tensor | None = None) ->
 
 @overload
 def auroc_within(
-    signal: Tensor, positive: Tensor, groups: Tensor, *, weights: None = None
+    signal: ArrayLike, positive: ArrayLike, groups: ArrayLike, *, weights: None = None
 ) -> float: ...
 @overload
 def auroc_within(
-    signal: Tensor, positive: Tensor, groups: Tensor, *, weights: Tensor
+    signal: ArrayLike, positive: ArrayLike, groups: ArrayLike, *, weights: ArrayLike
 ) -> Tensor: ...
 def auroc_within(
-    signal: Tensor, positive: Tensor, groups: Tensor, *, weights: Tensor | None = None
+    signal: ArrayLike, positive: ArrayLike, groups: ArrayLike, *, weights: ArrayLike | None = None
 ) -> float | Tensor:
     """AUROC of each group on its own, averaged over the groups that hold both kinds.
 
@@ -81,7 +84,7 @@ def auroc_within(
     """
     values = as_numbers("signal", signal)
     flags = as_flags("positive", positive, len(values))
-    numbers = as_numbers("groups", groups, len(values))
+    numbers = as_integers("groups", groups, len(values), texts=True)
     rows = as_rows(weights, len(values))
     each = [
         auroc(values[inside], flags[inside], weights=rows[:, inside])
@@ -91,10 +94,12 @@ def auroc_within(
 
 
 @overload
-def aupr(signal: Tensor, positive: Tensor, *, weights: None = None) -> float: ...
+def aupr(signal: ArrayLike, positive: ArrayLike, *, weights: None = None) -> float: ...
 @overload
-def aupr(signal: Tensor, positive: Tensor, *, weights: Tensor) -> Tensor: ...
-def aupr(signal: Tensor, positive: Tensor, *, weights: Tensor | None = None) -> float | Tensor:
+def aupr(signal: ArrayLike, positive: ArrayLike, *, weights: ArrayLike) -> Tensor: ...
+def aupr(
+    signal: ArrayLike, positive: ArrayLike, *, weights: ArrayLike | None = None
+) -> float | Tensor:
     r"""Precision averaged over recall, one step for each distinct signal.
 
         AUPR = sum_g (T_g - T_(g-1)) / T * T_g / (T_g + F_g)
@@ -125,14 +130,14 @@ def aupr(signal: Tensor, positive: Tensor, *, weights: Tensor | None = None) -> 
 
 @overload
 def fpr_at_tpr(
-    signal: Tensor, positive: Tensor, *, tpr: float = 0.95, weights: None = None
+    signal: ArrayLike, positive: ArrayLike, *, tpr: float = 0.95, weights: None = None
 ) -> float: ...
 @overload
 def fpr_at_tpr(
-    signal: Tensor, positive: Tensor, *, tpr: float = 0.95, weights: Tensor
+    signal: ArrayLike, positive: ArrayLike, *, tpr: float = 0.95, weights: ArrayLike
 ) -> Tensor: ...
 def fpr_at_tpr(
-    signal: Tensor, positive: Tensor, *, tpr: float = 0.95, weights: Tensor | None = None
+    signal: ArrayLike, positive: ArrayLike, *, tpr: float = 0.95, weights: ArrayLike | None = None
 ) -> float | Tensor:
     """Share of negatives flagged by the strictest threshold that flags `tpr` of the positives.
 
@@ -176,7 +181,7 @@ class _Found(NamedTuple):
         return self.false[:, -1].double()
 
 
-def _found(signal: Tensor, positive: Tensor, weights: Tensor | None) -> _Found:
+def _found(signal: ArrayLike, positive: ArrayLike, weights: ArrayLike | None) -> _Found:
     values = as_numbers("signal", signal)
     flags = as_flags("positive", positive, len(values))
     if weights is None and (flags.all() or not flags.any()):

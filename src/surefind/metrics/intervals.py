@@ -10,11 +10,12 @@ from math import nan
 from typing import NamedTuple, TypeVar
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from surefind.errors import InvalidArgument
 from surefind.metrics._validation import as_finite, check_tensor
-from surefind.validation import check_share, check_whole
+from surefind.validation import as_integers, check_share, check_whole
 
 Name = TypeVar("Name", bound=Hashable)
 
@@ -36,7 +37,9 @@ class Estimate:
     high: float
 
 
-def resample_counts(n: int, resamples: int, *, seed: int, groups: Tensor | None = None) -> Tensor:
+def resample_counts(
+    n: int, resamples: int, *, seed: int, groups: ArrayLike | None = None
+) -> Tensor:
     """How often each of n queries is drawn when n are drawn with replacement.
 
     With `groups`, as many groups as there are are drawn with replacement, and every query counts as
@@ -70,7 +73,7 @@ def bootstrap(
     statistic: Callable[[Tensor], Tensor],
     n: int,
     *,
-    groups: Tensor | None = None,
+    groups: ArrayLike | None = None,
     resamples: int = 1000,
     level: float = 0.95,
     seed: int = 0,
@@ -109,7 +112,7 @@ def bootstrap_all(
     statistics: Mapping[Name, Callable[[Tensor], Tensor]],
     n: int,
     *,
-    groups: Tensor | None = None,
+    groups: ArrayLike | None = None,
     resamples: int = 1000,
     level: float = 0.95,
     seed: int = 0,
@@ -144,9 +147,9 @@ def bootstrap_all(
 
 
 def bootstrap_means(
-    values: Tensor,
+    values: ArrayLike,
     *,
-    groups: Tensor | None = None,
+    groups: ArrayLike | None = None,
     resamples: int = 1000,
     level: float = 0.95,
     seed: int = 0,
@@ -196,12 +199,10 @@ class _Units(NamedTuple):
     of_query: Tensor | None  # (n,) the group of each query; None: each is its own
 
 
-def _units(n: int, groups: Tensor | None) -> _Units:
+def _units(n: int, groups: ArrayLike | None) -> _Units:
     if groups is None:
         return _Units(n, None)
-    if len(check_tensor("groups", groups, "(n,)")) != n:
-        raise InvalidArgument("groups", expected=f"{n} values, one per query", got=str(len(groups)))
-    found, of_query = groups.unique(return_inverse=True)
+    found, of_query = as_integers("groups", groups, n, texts=True).unique(return_inverse=True)
     return _Units(len(found), of_query)
 
 
@@ -259,10 +260,10 @@ class PairedTest(NamedTuple):
 
 
 def paired_test(
-    first: Tensor,
-    second: Tensor,
+    first: ArrayLike,
+    second: ArrayLike,
     *,
-    groups: Tensor | None = None,
+    groups: ArrayLike | None = None,
     resamples: int = 1000,
     level: float = 0.95,
     seed: int = 0,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, overload
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from surefind.metrics._validation import as_flags, as_numbers, as_result, as_rows, order, steps
@@ -41,7 +42,7 @@ class RiskCoverage(NamedTuple):
         return float(self.risk[torch.searchsorted(self.coverage, coverage)])
 
 
-def risk_coverage(confidence: Tensor, correct: Tensor) -> RiskCoverage:
+def risk_coverage(confidence: ArrayLike, correct: ArrayLike) -> RiskCoverage:
     """Error rate when only the most confident share of queries is answered.
 
     Errors are spread evenly within a tie, which is the mean over all orders of the tied.
@@ -77,10 +78,12 @@ def risk_coverage(confidence: Tensor, correct: Tensor) -> RiskCoverage:
 
 
 @overload
-def aurc(uncertainty: Tensor, wrong: Tensor, *, weights: None = None) -> float: ...
+def aurc(uncertainty: ArrayLike, wrong: ArrayLike, *, weights: None = None) -> float: ...
 @overload
-def aurc(uncertainty: Tensor, wrong: Tensor, *, weights: Tensor) -> Tensor: ...
-def aurc(uncertainty: Tensor, wrong: Tensor, *, weights: Tensor | None = None) -> float | Tensor:
+def aurc(uncertainty: ArrayLike, wrong: ArrayLike, *, weights: ArrayLike) -> Tensor: ...
+def aurc(
+    uncertainty: ArrayLike, wrong: ArrayLike, *, weights: ArrayLike | None = None
+) -> float | Tensor:
     r"""Area under the risk-coverage curve, also of many resamples at once.
 
     Of n answers, an error at place s adds 1/t to the risk at every coverage t/n, t >= s. With
@@ -122,7 +125,7 @@ class RiskProfile(NamedTuple):
 
 
 def risk_profile(
-    uncertainty: Tensor, wrong: Tensor, coverages: Sequence[float], *, weights: Tensor
+    uncertainty: ArrayLike, wrong: ArrayLike, coverages: Sequence[float], *, weights: ArrayLike
 ) -> RiskProfile:
     r"""AURC, excess AURC and risk at each coverage, for many resamples at once.
 
@@ -169,7 +172,7 @@ class _Answers(NamedTuple):
         return self.wrong[:, -1].double()
 
 
-def _answers(uncertainty: Tensor, wrong: Tensor, weights: Tensor | None) -> _Answers:
+def _answers(uncertainty: ArrayLike, wrong: ArrayLike, weights: ArrayLike | None) -> _Answers:
     values = as_numbers("uncertainty", uncertainty)
     flags = as_flags("wrong", wrong, len(values))
     surest = order(values)

@@ -16,6 +16,7 @@ from PIL import Image
 from torch import Tensor
 
 import surefind
+from surefind._notebook import Summary
 from surefind.confidence.calibrate import (
     CalibrationTargets,
     Progress,
@@ -37,7 +38,7 @@ from surefind.encoders.onnx.runtime import OnnxEncoder
 from surefind.encoders.open import Model, open_encoder
 from surefind.encoders.serialization import read_classes
 from surefind.engines.base import Engine, EngineError, Rows, Space
-from surefind.engines.filters import Metadata, Value, Where
+from surefind.engines.filters import Metadata, Value
 from surefind.engines.knn import Nearest, names_of, nearest
 from surefind.engines.registry import create_engine, open_engine, without_password
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
@@ -82,7 +83,7 @@ T = TypeVar("T")
 DEFAULT_RANKING = "mean"  # expected distance retrieved better with no model measured
 
 
-class Index:
+class Index(Summary):
     """Searchable images: a vector store, the encoder, and the calibration, in a folder.
 
     Use `create`, `create_empty` or `open`.
@@ -298,8 +299,16 @@ class Index:
             raise UnknownItem(f"no image of the index has the id {id[:80]!r}")
         return rows
 
-    def count(self, where: Where | None = None) -> int:
-        return self._engine.count(where)
+    def _facts(self) -> dict[str, object]:
+        facts = {"folder": self.folder, "dim": self.space.dim, "ranking": self.space.ranking}
+        try:
+            return {**facts, "images": len(self)}
+        except SurefindError:  # closed, or a server that is away
+            return facts
+
+    def count(self, where: Wanted = None) -> int:
+        """Return the number of images, or of those that satisfy a filter."""
+        return self._engine.count(parse_where(where))
 
     def add(
         self,
