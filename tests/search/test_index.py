@@ -286,8 +286,10 @@ def test_an_index_of_other_preprocessing_is_refused(index, tmp_path, encoder):
 
 def test_a_model_swapped_in_the_folder_is_refused(index, tmp_path):
     sf.Encoder.create(CONFIG, seed=2).save(tmp_path / "index" / "model")
+    swapped = Index.open(tmp_path / "index")
     with pytest.raises(sf.InvalidArgument, match="the one that made the index"):
-        Index.open(tmp_path / "index")
+        swapped.search(Image.new("RGB", (32, 32)))
+    assert len(swapped.verify()) == 1
 
 
 def test_another_dimension_is_refused(index):

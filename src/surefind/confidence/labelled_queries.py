@@ -159,29 +159,28 @@ class LabelledQueries(NamedTuple):
         holds = np.array([where.holds(facts, float("nan")) for facts in self.facts], dtype=bool)
         return self.at(np.flatnonzero(holds)) if holds.any() else self
 
-
-def queries_to_bytes(queries: LabelledQueries, source: str) -> bytes:
-    """Serialise queries, to calibrate again with them."""
-    facts = {
-        "family": queries.embeddings.family,
-        "source": source,
-        "facts": [dict(one) for one in queries.facts],
-        "self_ids": list(queries.self_ids),
-        "digests": list(queries.digests),
-        "copies": queries.copies,
-    }
-    return save(
-        {
-            "mean": queries.embeddings.mean.contiguous(),
-            "spread": queries.embeddings.spread.contiguous(),
-            "class_codes": torch.from_numpy(queries.class_codes),
-            "facts": torch.frombuffer(bytearray(json.dumps(facts).encode()), dtype=torch.uint8),
+    def to_bytes(self, source: str) -> bytes:
+        """Serialise queries of a source, to calibrate again with them."""
+        facts = {
+            "family": self.embeddings.family,
+            "source": source,
+            "facts": [dict(one) for one in self.facts],
+            "self_ids": list(self.self_ids),
+            "digests": list(self.digests),
+            "copies": self.copies,
         }
-    )
+        return save(
+            {
+                "mean": self.embeddings.mean.contiguous(),
+                "spread": self.embeddings.spread.contiguous(),
+                "class_codes": torch.from_numpy(self.class_codes),
+                "facts": torch.frombuffer(bytearray(json.dumps(facts).encode()), dtype=torch.uint8),
+            }
+        )
 
 
 def read_queries(content: bytes | None) -> tuple[LabelledQueries, str] | None:
-    """Return what `queries_to_bytes` wrote and the source of the queries; None of nothing."""
+    """Return queries and their source from `LabelledQueries.to_bytes`; None of nothing."""
     if content is None:
         return None
     tensors = load(content)

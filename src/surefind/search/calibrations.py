@@ -1,20 +1,13 @@
 """Calibrations of an index: fitted to labelled queries, kept in its folder, found for a search."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from surefind.confidence.calibrate import (
-    CalibrationTargets,
-    Progress,
-    calibrate_engine,
-    calibrate_labels,
-    learned_variance,
-    load_labelled_queries,
-    targets_of,
-)
 from surefind.confidence.calibration import (
     CALIBRATION,
     NEIGHBOURHOODS,
@@ -28,24 +21,22 @@ from surefind.confidence.calibration import (
     read_calibration,
 )
 from surefind.confidence.class_table import ClassTable
-from surefind.confidence.labelled_queries import (
-    LabelledQueries,
-    fused_queries,
-    queries_to_bytes,
-    read_queries,
-)
-from surefind.embeddings import Embeddings
-from surefind.encoders.image_encoder import ImageEncoder
 from surefind.engines.base import Engine
 from surefind.engines.filters import Where
 from surefind.engines.view import engine_view
 from surefind.errors import InvalidArgument
 from surefind.functional.ranking import RANKINGS
-from surefind.images.catalog import Catalog
 from surefind.search.class_tracker import ClassTracker
 from surefind.search.folder import IndexFolder
 from surefind.search.query import Judge, SearchRequest, variant_of
 from surefind.validation import check_choice, check_whole
+
+if TYPE_CHECKING:
+    from surefind.confidence.calibrate import CalibrationTargets, Progress
+    from surefind.confidence.labelled_queries import LabelledQueries
+    from surefind.embeddings import Embeddings
+    from surefind.encoders.image_encoder import ImageEncoder
+    from surefind.images.catalog import Catalog
 
 T = TypeVar("T")
 
@@ -128,6 +119,8 @@ class Calibrations:
         progress: Progress,
     ) -> Calibration:
         """Fit and keep a calibration; see `Index.calibrate`."""
+        from surefind.confidence import calibrate, labelled_queries  # not needed to search
+
         check_whole("views", views)
         ranking = self._engine.space.ranking if ranking is None else ranking
         check_choice("ranking", ranking, RANKINGS)
@@ -136,13 +129,13 @@ class Calibrations:
         kept = None
         if again:
             last = self.required()
-            targets, field = targets or targets_of(last), last.origin.field
+            targets, field = targets or calibrate.targets_of(last), last.origin.field
             use_labels = last.origin.evidence != NEIGHBOURHOODS
             learn_variance = (
                 learn_variance and self.plain is not None and self.plain.heads is not None
             )
-            kept = read_queries(self._folder.documents.read(QUERIES).get(QUERIES))
-        targets = targets or CalibrationTargets()
+            kept = labelled_queries.read_queries(self._folder.documents.read(QUERIES).get(QUERIES))
+        targets = targets or calibrate.CalibrationTargets()
         table = self.class_table(field, where)
         if use_labels and not again and not table.images:
             raise InvalidArgument(
@@ -155,7 +148,7 @@ class Calibrations:
         if kept is not None:
             queries, source = kept
         else:
-            queries, source, too_few = load_labelled_queries(
+            queries, source, too_few = calibrate.load_labelled_queries(
                 engine,
                 encoder,
                 labelled,
@@ -170,9 +163,9 @@ class Calibrations:
             if where is not None:
                 queries = queries.satisfying(where)
             if views > 1:
-                queries = fused_queries(queries, views)
+                queries = labelled_queries.fused_queries(queries, views)
         if use_labels:
-            calibrated = calibrate_labels(
+            calibrated = calibrate.calibrate_labels(
                 engine,
                 queries,
                 table,
@@ -184,12 +177,12 @@ class Calibrations:
             )
         else:
             assert queries is not None
-            calibrated = calibrate_engine(
+            calibrated = calibrate.calibrate_engine(
                 engine,
                 queries,
                 targets,
                 source=source,
-                query_variance=learned_variance(queries, seed=seed, progress=progress)
+                query_variance=calibrate.learned_variance(queries, seed=seed, progress=progress)
                 if learn_variance
                 else None,
                 trained_with=trained_with,
@@ -212,9 +205,7 @@ class Calibrations:
         documents = calibration_documents(calibrated)
         origin = calibrated.calibration.origin
         if not origin.variant:
-            documents[QUERIES] = (
-                None if queries is None else queries_to_bytes(queries, origin.source)
-            )
+            documents[QUERIES] = None if queries is None else queries.to_bytes(origin.source)
         self._folder.documents.write(documents)
         self.reload()
         self._classes.save()

@@ -1,18 +1,18 @@
 """Folder of an index: paths, description, and the model in it."""
 
+from __future__ import annotations
+
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from surefind.confidence.calibration import read_calibration
-from surefind.confidence.variance_heads import VarianceHeads
-from surefind.encoders.encoder import Encoder
-from surefind.encoders.image_encoder import ImageEncoder
-from surefind.encoders.onnx.files import read_export
-from surefind.encoders.onnx.runtime import OnnxEncoder
-from surefind.encoders.open import CALLABLE, open_encoder
-from surefind.encoders.serialization import read_config
 from surefind.engines.registry import is_url, without_password
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.storage import Documents, dump_checksummed_json, load_checksummed_json, write_whole
+
+if TYPE_CHECKING:
+    from surefind.confidence.variance_heads import VarianceHeads
+    from surefind.encoders.image_encoder import ImageEncoder
 
 SCHEMA = 2
 EMBEDDED = "faiss"
@@ -68,14 +68,13 @@ class IndexFolder:
 INT8 = "-int8-"  # in the fingerprints of int8 models
 
 
-def load_encoder(folder: IndexFolder, fingerprint: str) -> Encoder | OnnxEncoder:
+def load_encoder(folder: IndexFolder, fingerprint: str) -> ImageEncoder:
     """Load the model in the folder; raise InvalidArgument if it did not make the rows."""
     _check_has_model(folder, fingerprint)
-    encoder = (
-        OnnxEncoder.load(folder.model, "int8")
-        if INT8 in fingerprint
-        else Encoder.load(folder.model)
-    )
+    from surefind.encoders.open import open_encoder
+
+    runtime = "onnx-int8" if INT8 in fingerprint else "torch"
+    encoder = open_encoder(folder.model, runtime=runtime)
     check_same_model(encoder.fingerprint, fingerprint, whose=str(folder.model))
     return encoder
 
@@ -85,14 +84,9 @@ def encoder_of(folder: Path, runtime: str) -> ImageEncoder:
     place = IndexFolder(folder)
     place.read()  # it is an index
     _check_has_model(place)
+    from surefind.encoders.open import open_encoder
+
     return open_encoder(place.model, runtime=runtime)
-
-
-def saved_fingerprint(model: Path, of_the_index: str) -> str:
-    """Fingerprint of the model in a folder, or of its int8 export."""
-    if INT8 in of_the_index:
-        return read_export(model, "int8").fingerprint_of("int8")
-    return read_config(model).fingerprint
 
 
 def upgrade_heads(folder: IndexFolder, fingerprint: str) -> VarianceHeads | None:
@@ -116,6 +110,8 @@ def check_same_model(fingerprint: str, of_the_index: str, *, whose: str) -> None
 
 def _check_has_model(folder: IndexFolder, fingerprint: str = "") -> None:
     if not folder.model.exists():
+        from surefind.encoders.open import CALLABLE
+
         if fingerprint.startswith(CALLABLE):
             name, _, dim = fingerprint.removeprefix(CALLABLE).rpartition(":")
             made_by = f"from_callable(function, dim={dim}, name={name!r})"
@@ -131,6 +127,8 @@ def _check_has_model(folder: IndexFolder, fingerprint: str = "") -> None:
 
 def _short(fingerprint: str) -> str:
     """Shortened, with the suffix of an export."""
+    from surefind.encoders.open import CALLABLE
+
     if fingerprint.startswith(CALLABLE):
         return fingerprint
     model, dash, rest = fingerprint.partition("-")

@@ -1,12 +1,14 @@
 """Index of images: create, open, add, search, calibrate."""
 
+from __future__ import annotations
+
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from shutil import copytree
-from typing import Any, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Self, cast, overload
 from uuid import uuid4
 
 import numpy as np
@@ -17,10 +19,6 @@ from torch import Tensor
 
 import surefind
 from surefind._notebook import Summary
-from surefind.confidence.calibrate import (
-    CalibrationTargets,
-    Progress,
-)
 from surefind.confidence.calibration import (
     NEIGHBOURHOODS,
     Calibrated,
@@ -30,21 +28,12 @@ from surefind.confidence.calibration import (
 )
 from surefind.confidence.class_table import LABEL, ClassTable
 from surefind.confidence.density import LocalDensity
-from surefind.confidence.drift import Drift
 from surefind.embeddings import POINT_VAR, Embeddings, Gaussians, VonMisesFisher
-from surefind.encoders.encoder import Encoder
-from surefind.encoders.image_encoder import ImageEncoder
-from surefind.encoders.onnx.runtime import OnnxEncoder
-from surefind.encoders.open import Model, open_encoder
-from surefind.encoders.serialization import read_classes
 from surefind.engines.base import Engine, EngineError, Rows, Space
 from surefind.engines.filters import Metadata, Value
 from surefind.engines.knn import Nearest, names_of, nearest
 from surefind.engines.registry import create_engine, open_engine, without_password
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
-from surefind.functional import fuse
-from surefind.images.catalog import Catalog
-from surefind.images.decode import ImageSource
 from surefind.search.calibrations import Calibrations, Lazy
 from surefind.search.class_tracker import ClassTracker
 from surefind.search.folder import (
@@ -52,19 +41,10 @@ from surefind.search.folder import (
     IndexFolder,
     check_same_model,
     load_encoder,
-    saved_fingerprint,
     upgrade_heads,
 )
 from surefind.search.hits import IndexedItem, SearchResult
 from surefind.search.image_files import known_roots, remember_roots
-from surefind.search.ingest import (
-    Added,
-    Images,
-    add_pictures,
-    already_there,
-    name_of,
-    pictures_of,
-)
 from surefind.search.query import (
     SearchRequest,
     UnknownItem,
@@ -78,7 +58,14 @@ from surefind.search.query import (
 from surefind.storage import make_writable
 from surefind.validation import check_choice
 
-T = TypeVar("T")
+if TYPE_CHECKING:  # a search loads none of these
+    from surefind.confidence.calibrate import CalibrationTargets, Progress
+    from surefind.confidence.drift import Drift
+    from surefind.encoders.image_encoder import ImageEncoder
+    from surefind.encoders.open import Model
+    from surefind.images.catalog import Catalog
+    from surefind.images.decode import ImageSource
+    from surefind.search.ingest import Added, Images
 
 DEFAULT_RANKING = "mean"  # expected distance retrieved better with no model measured
 
@@ -100,7 +87,7 @@ class Index(Summary):
         self._folder, self._engine, self._given_encoder = folder, engine, encoder
         self._url = url  # of the engine, if it is not the saved one
         fingerprint = self.fingerprint  # indexes share the encoder: it must not refer to `self`
-        self._encoder = Lazy[ImageEncoder](
+        self._encoder: Lazy[ImageEncoder] = Lazy(
             lambda: load_encoder(folder, fingerprint) if encoder is None else encoder
         )
         self._upgrade_heads = Lazy(lambda: upgrade_heads(folder, fingerprint))
@@ -141,6 +128,8 @@ class Index(Summary):
             InvalidFile: The folder holds an index already.
             InvalidArgument: An argument is invalid, or the server holds rows of another model.
         """
+        from surefind.encoders.open import open_encoder
+
         encoder = open_encoder(encoder)
         empty = encoder.empty()
         index = cls.create_empty(
@@ -197,8 +186,12 @@ class Index(Summary):
                 expected="a place that is new, or holds rows of the same model and ranking",
                 got=f"{without_password(store)}, made with another",
             )
-        if isinstance(encoder, Encoder | OnnxEncoder):
-            encoder.save(place.model)
+        if encoder is not None:
+            from surefind.encoders.encoder import Encoder
+            from surefind.encoders.onnx.runtime import OnnxEncoder
+
+            if isinstance(encoder, Encoder | OnnxEncoder):
+                encoder.save(place.model)
         place.write(engine)  # last: without it the folder counts as unfinished
         index = cls(place, opened, encoder, url=None if engine == EMBEDDED else engine)
         if not opened.count():
@@ -227,13 +220,14 @@ class Index(Summary):
         """
         place = IndexFolder(Path(folder))
         written = place.read()
-        given = None if encoder is None else open_encoder(encoder)
+        given = None
+        if encoder is not None:
+            from surefind.encoders.open import open_encoder
+
+            given = open_encoder(encoder)
         index = cls(place, open_engine(place.place(engine or written)), given, url=engine)
         if given is not None:
             index.check_model(given.fingerprint, "the given encoder")
-        elif place.model.exists():
-            own = saved_fingerprint(place.model, index.fingerprint)
-            index.check_model(own, str(place.model))
         return index
 
     @property
@@ -343,6 +337,8 @@ class Index(Summary):
             InvalidArgument: An id is known with other content, or an argument is invalid.
             TooManyRejected: More unreadable images than `max_bad_share`.
         """
+        from surefind.search.ingest import add_pictures, pictures_of
+
         check_choice("duplicates", duplicates, ("skip", "keep"))
         pictures = pictures_of(images, ids, metadata)
         if not len(pictures):
@@ -378,6 +374,8 @@ class Index(Summary):
             self.check_model(fingerprint, "what made the embeddings")
         self.space.check(embeddings)
         if not replace and (known := list(self._engine.digests_of(ids))):
+            from surefind.search.ingest import already_there
+
             raise already_there(known)
         self._add_rows(
             Rows(
@@ -561,6 +559,8 @@ class Index(Summary):
             names = [f"embedding {row}" for row in range(len(queries))]
             results = self._answer(queries, names, request)
             return results[0] if vectors is not None and vectors.ndim == 1 else results
+        from surefind.search.ingest import name_of
+
         if isinstance(queries, str | Path | bytes | Image.Image | np.ndarray | Tensor):
             return self._answer(self.encoder.encode(queries), [name_of(queries)], request)[0]
         images = cast("Sequence[ImageSource]", queries)
@@ -605,6 +605,8 @@ class Index(Summary):
             raise InvalidArgument("views", expected="at least one", got="none")
         request = self._request(k, ranking, where, radius=radius, expand=expand, views=len(views))
         encoded = views if isinstance(views, Embeddings) else self.encoder.encode(views)
+        from surefind.functional import fuse
+
         fused = fuse(encoded, correlation=correlation)
         return self._answer(fused, [f"{len(views)} views"], request)[0]
 
@@ -691,6 +693,8 @@ class Index(Summary):
             InvalidArgument: `use_labels` for an index without any; or without labels too few
                 queries, classes, or right and wrong hits.
         """
+        from surefind.encoders.serialization import read_classes
+
         given = self._given_encoder
         return self._calibrations.fit(
             labelled,
