@@ -3,9 +3,7 @@
 import csv
 import io
 import json
-import math
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,7 +18,6 @@ from surefind.cli.rendering import (
     COLUMNS,
     PREVIEW_COLUMNS,
     PREVIEW_LINES,
-    finite,
     hits_table,
     preview,
     query_heading,
@@ -121,24 +118,6 @@ def test_csv_has_a_line_per_hit_that_reads_back():
     assert json.loads(rows[0]["metadata"]) == {"label": "cat"}
     assert (rows[0]["novelty_p_value"], rows[0]["show"], rows[0]["uncalibrated"]) == ("", "", "")
     assert tuple(rows[0]) == COLUMNS
-
-
-def test_json_holds_everything_and_only_numbers_that_json_knows():
-    found = result(
-        hit(std=math.inf, metadata={"year": 2020, "seen": True}),
-        label="cat",
-        labels={"cat": 0.75, "dog": 0.125},
-        label_set=("cat", "dog"),
-    )
-    facts = json.loads(json.dumps(finite(found.as_dict()), allow_nan=False))
-    assert facts["hits"][0].pop("std") is None
-    assert facts["hits"][0] == {
-        name: value for name, value in found.hits[0].as_dict().items() if name != "std"
-    }
-    assert facts.pop("label_set") == ["cat", "dog"]
-    assert facts | {"hits": [], "label_set": ()} == replace(
-        found, hits=(), label_set=()
-    ).as_dict() | {"hits": []}
 
 
 @pytest.mark.parametrize("char", ["\x1b", "\x9b", "\n", "\t", "\x7f", "\u202e", "\u2028", "\udc80"])

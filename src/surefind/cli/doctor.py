@@ -24,16 +24,6 @@ CGROUP = Path("/sys/fs/cgroup")
 LEAST_MEMORY, LEAST_SPACE = 2 * 2**30, 2**30  # bytes; enough to train a small encoder
 TIMEOUT_SECONDS = 3  # of a server
 MODULES = {"scikit-learn": "sklearn", "pillow": "PIL", "faiss-cpu": "faiss"}  # package: module
-EXTRAS = {
-    "serve": "surefind serve",
-    "onnx": "surefind export --onnx, --runtime onnx",
-    "pgvector": "--engine pgvector://",
-    "milvus": "--engine milvus://",
-    "tensorboard": "training curves in TensorBoard",
-    "heic": "HEIC images, as iPhones save them",
-    "parquet": "tables in .parquet files",
-    "docs": "the documentation site",
-}
 SERVERS = {"pgvector": "pgvector://user@host/database", "milvus": "milvus://host:19530"}
 FOLDERS = {  # what to do if it cannot be written to
     "current folder": "work in a folder that you may write to",
@@ -141,8 +131,14 @@ def checks(urls: Sequence[str] = ()) -> dict[str, dict[str, Look]]:
         },
         "folders": {name: partial(_folder, name) for name in FOLDERS},
         "engines": servers,
-        "extras": {name: partial(_extra, name) for name in EXTRAS},
+        "extras": {name: partial(_extra, name) for name in extras()},
     }
+
+
+def extras() -> list[str]:
+    """Return the optional parts of surefind."""
+    known = metadata.metadata("surefind").get_all("Provides-Extra") or []
+    return [name for name in known if name != "dev"]
 
 
 def required(extra: str | None = None) -> list[str]:
@@ -173,8 +169,8 @@ def _extra(name: str) -> Finding | str:
         except metadata.PackageNotFoundError:
             missing.append(package)
     if missing:
-        detail = f"{', '.join(missing)} not installed; for {EXTRAS[name]}"
-        return Finding("absent", detail, f"pip install 'surefind[{name}]'")
+        fix = f"pip install 'surefind[{name}]'"
+        return Finding("absent", f"{', '.join(missing)} not installed", fix)
     return ", ".join(versions)
 
 

@@ -83,10 +83,10 @@ def _as_surefind_error(failure: BaseException) -> SurefindError | None:
         fix = more_files if failure.errno == errno.EMFILE else None
         return SurefindError(f"{place}{message}", fix=fix)
     if isinstance(failure, ModuleNotFoundError) and not (failure.name or "").startswith("surefind"):
-        from surefind.cli.doctor import EXTRAS, required
+        from surefind.cli.doctor import extras, required
 
         package = (failure.name or "").partition(".")[0].replace("_", "-")
-        extra = next((name for name in EXTRAS if package in required(name)), None)
+        extra = next((name for name in extras() if package in required(name)), None)
         wanted = package if extra is None else f"'surefind[{extra}]'"
         return SurefindError(f"{package} is not installed", fix=f"pip install {wanted}")
     return None

@@ -60,7 +60,11 @@ def preview(source: "ImageSource | None") -> Text:
 
 
 def finite(value: Any) -> Any:
-    """Return a value for JSON; infinite and NaN numbers become None."""
+    """Return a value for JSON; infinite and NaN numbers become None.
+
+    >>> finite({"std": float("inf"), "metadata": {"year": 2020}, "labels": ("cat", float("nan"))})
+    {'std': None, 'metadata': {'year': 2020}, 'labels': ['cat', None]}
+    """
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):
