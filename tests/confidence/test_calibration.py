@@ -1,5 +1,7 @@
 """Quality of a confidence: within folds, debiased."""
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -7,8 +9,8 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
-from surefind.confidence.calibrate import columns_of, curve_of
-from surefind.confidence.calibration import Curve, distance_ratio, quality_of
+from surefind.confidence.calibrate import columns_of, curve_of, distance_ratio, quality_of
+from surefind.confidence.calibration import Curve
 from surefind.confidence.match_model import fit_confidence
 from surefind.metrics import calibration_floor, debiased_calibration_error
 
@@ -82,3 +84,12 @@ def test_without_a_fold_of_both_kinds_there_is_no_auroc(few, curve):
 
 def test_copies_have_a_ratio_of_one(few):
     assert (distance_ratio(np.zeros_like(few.neighbourhood.profile)) == 1).all()
+
+
+def test_judging_does_not_load_what_fits():
+    fitting = ("confidence.calibrate", "confidence.labelled_queries", "losses", "metrics")
+    heavy = ("scipy.optimize", "scipy.spatial", "scipy.stats", "sklearn")
+    names = [*(f"surefind.{name}" for name in fitting), *heavy]
+    code = f"import sys, surefind.confidence.calibration; print(sys.modules.keys() & {names})"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "set()"

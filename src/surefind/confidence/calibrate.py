@@ -1,5 +1,6 @@
 """Calibrate: load labelled queries, search them, fit a calibration."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from surefind import metrics
 from surefind.confidence.calibration import (
     LABELS,
     NOVELTY_LEVEL,
@@ -19,10 +21,10 @@ from surefind.confidence.calibration import (
     Calibration,
     Curve,
     Origin,
+    Quality,
     known_share,
     label_answers,
     log_var_of,
-    quality_of,
 )
 from surefind.confidence.class_table import LABEL, ClassTable, is_missing, label_of
 from surefind.confidence.conformal import (
@@ -34,17 +36,16 @@ from surefind.confidence.conformal import (
 )
 from surefind.confidence.copies import copies_among, first_copies
 from surefind.confidence.density import LocalDensity
-from surefind.confidence.drift import check_calibration_data, quantiles_of
-from surefind.confidence.evidence import COLUMNS, NEIGHBOURS, Neighbourhood, Numbers, evidence
+from surefind.confidence.drift import (
+    check_calibration_data,
+    first_hit_columns,
+    label_reference,
+    quantiles_of,
+)
+from surefind.confidence.evidence import COLUMNS, NEIGHBOURS, Neighbourhood, Numbers
 from surefind.confidence.guarantee import PrecisionGuarantee, guarantee_precision
 from surefind.confidence.label_calibration import LabelData, collect_label_data, fit_labels
-from surefind.confidence.label_model import (
-    KNOWN_COLUMNS,
-    LabelModel,
-    LabelNeighbourhood,
-    known_columns,
-    prior_model,
-)
+from surefind.confidence.label_model import LabelModel, LabelNeighbourhood, prior_model
 from surefind.confidence.labelled_queries import (
     LEAST_CLASSES,
     LEAST_QUERIES,
@@ -184,20 +185,7 @@ def fit_label_calibration(
 
 def prior_calibration(origin: Origin, targets: CalibrationTargets) -> Calibration:
     """Return the calibration that ships with the package; it guarantees nothing."""
-    unknown = PrecisionGuarantee(
-        precision=targets.precision,
-        probability=targets.probability,
-        threshold=None,
-        coverage=0.0,
-        selected=0,
-        right=0,
-        queries=origin.queries,
-        groups=origin.classes,
-        design_effect=1.0,
-        horizon=targets.horizon,
-        queries_needed=None,
-        best=0.0,
-    )
+    unknown = PrecisionGuarantee(targets.precision, targets.probability, horizon=targets.horizon)
     level = 1 - targets.miss_rate
     shown = PredictionSetRule(targets.miss_rate, level, NEIGHBOURS, 0.0, 0, 0, targets.miss_rate)
     return Calibration(origin, prior_model(), unknown, shown)
@@ -234,6 +222,46 @@ def curve_of(
     return Curve(*(tuple(column.tolist()) for column in columns))
 
 
+def quality_of(
+    curve: Curve, distance: Numbers, vote: tuple[Numbers, NDArray[np.bool_]] | None = None
+) -> Quality:
+    """Quality of a curve, and of the distances (Q, K) of the same queries, ascending.
+
+    `vote` is the uncertainty of a label vote, and whether it is right; (Q,) each.
+    """
+    fold = torch.tensor(curve.fold)
+    right, nearest = (torch.tensor(its) for its in (curve.right, curve.baseline_right))
+    own, other = (
+        torch.tensor(sure, dtype=torch.float64) for sure in (curve.confidence, curve.baseline)
+    )
+
+    def auroc(uncertainty: Numbers, right: Tensor) -> float | None:
+        found = metrics.auroc_within(torch.from_numpy(uncertainty), ~right, fold)
+        return None if math.isnan(found) else found
+
+    return Quality(
+        right=float(right.double().mean()),
+        nearest_right=float(nearest.double().mean()),
+        auroc=auroc(-np.array(curve.confidence), right),
+        aurc=metrics.aurc(-own, ~right),
+        ece=metrics.debiased_calibration_error(own, right),
+        brier=float(metrics.brier_score(own, right).mean()),
+        baseline_auroc=auroc(distance[:, 0].copy(), nearest),
+        baseline_ece=metrics.debiased_calibration_error(other, nearest),
+        baseline_brier=float(metrics.brier_score(other, nearest).mean()),
+        floor=metrics.calibration_floor(own),
+        baseline_floor=metrics.calibration_floor(other),
+        ratio_auroc=auroc(distance_ratio(distance), nearest),
+        vote_auroc=None if vote is None else auroc(vote[0], torch.from_numpy(vote[1])),
+    )
+
+
+def distance_ratio(distance: Numbers) -> Numbers:
+    """First distance over the last, (Q,); 1 where both are 0."""
+    nearest, farthest = distance[:, 0], distance[:, -1]
+    return np.divide(nearest, farthest, out=np.ones_like(nearest), where=farthest > 0)
+
+
 class Vote(NamedTuple):
     """The commonest label among the ten nearest images."""
 
@@ -259,19 +287,6 @@ def columns_of(neighbourhood: Neighbourhood) -> tuple[str, ...]:
     if np.ptp(neighbourhood.log_var) > _STILL:
         sources.add("log_var")
     return tuple(name for name, column in COLUMNS.items() if column.source in sources)
-
-
-def first_hit_columns(
-    neighbourhood: Neighbourhood, names: tuple[str, ...], confidence: Numbers
-) -> dict[str, Numbers]:
-    """Evidence of nearest images, and confidence: the reference for drift."""
-    first = evidence(neighbourhood, names)[:, 0]
-    return dict(zip(names, first.T, strict=True)) | {"confidence": confidence}
-
-
-def label_reference(near: LabelNeighbourhood, confidence: Numbers) -> dict[str, Numbers]:
-    """Evidence of queries, and confidence: the reference for drift."""
-    return dict(zip(KNOWN_COLUMNS, known_columns(near).T, strict=True)) | {"confidence": confidence}
 
 
 def calibrate_engine(

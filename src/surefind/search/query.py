@@ -8,12 +8,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from surefind.confidence.calibrate import first_hit_columns, label_reference
 from surefind.confidence.calibration import Calibrated
 from surefind.confidence.class_table import LABEL, ClassTable, label_of
 from surefind.confidence.conformal import MATCH
 from surefind.confidence.copies import copies_among
-from surefind.confidence.drift import FEWEST, Drift, compare
+from surefind.confidence.drift import (
+    FEWEST,
+    Drift,
+    compare,
+    first_hit_columns,
+    label_reference,
+)
 from surefind.confidence.evidence import NEIGHBOURS, distances_to, embeddings_of
 from surefind.confidence.label_model import LabelNeighbourhood, label_neighbourhood
 from surefind.confidence.match_model import ConfidenceModel
