@@ -123,7 +123,14 @@ def fit_calibration(
     return Calibration(
         origin=origin,
         model=model,
-        guarantee=_guarantee(sure[:, 0], match[:, 0], data.class_codes, targets),
+        guarantee=guarantee_precision(
+            sure[:, 0],
+            match[:, 0],
+            data.class_codes,
+            precision=targets.precision,
+            probability=targets.probability,
+            horizon=targets.horizon,
+        ),
         prediction_set=fit_prediction_set(
             chance_of_match(sure), match, data.class_codes, miss_rate=targets.miss_rate
         ),
@@ -140,30 +147,36 @@ def fit_label_calibration(
 ) -> Calibration:
     """Fit confidence to the labels of the gallery, cross-fitted by class, near the prior."""
     fitted = fit_labels(data, prior)
-    genuine = label_answers(
-        fitted.each, fitted.model.probabilities(data.near).first, data.near.code
-    )
+    queries, share = len(data.own), targets.unknown_share
+    first = fitted.model.probabilities(fitted.near).first
+    genuine = label_answers(fitted.each[:queries], first[:queries], data.near.code)
     among = (genuine.code == data.own[:, None]) & (genuine.code >= 0)
     # Queries whose class is hidden stand for those of unknown classes, as many as requested.
-    rows, unknown = data.unknown
-    share = targets.unknown_share
-    most = min(len(rows), round(len(data.own) * share / (1 - share)))
-    drawn = np.random.default_rng(0).permutation(len(rows))[:most]
-    near = LabelNeighbourhood.joined([data.near, unknown.at(drawn)])
-    every = np.r_[np.arange(len(data.own)), rows[drawn]]
-    own = np.r_[data.own, np.full(most, -1)]
+    hidden = data.unknown[0]
+    drawn = np.random.default_rng(0).permutation(len(hidden))
+    drawn = drawn[: round(queries * share / (1 - share))]
+    rows = np.r_[np.arange(queries), queries + drawn]
+    class_codes, fold = (np.r_[its, its[hidden[drawn]]] for its in (data.class_codes, data.fold))
+    own = np.r_[data.own, np.full(len(drawn), -1)]
+    near = fitted.near.at(rows)
     match = (near.code == own[:, None]) & (near.code >= 0)
-    each = np.r_[fitted.each, fitted.unknown_each[drawn]]
-    each *= known_share(np.r_[fitted.log_odds, fitted.unknown_log_odds[drawn]], share)[:, None]
-    answers = label_answers(each, fitted.model.probabilities(near).first, near.code)
+    each = fitted.each[rows] * known_share(fitted.log_odds[rows], share)[:, None]
+    answers = label_answers(each, first[rows], near.code)
     right = (answers.code[:, 0] == own) & (own >= 0)
     sure = answers.probability[:, 0]
-    curve = curve_of(sure, right, match, near.distance, data.fold[every])
+    curve = curve_of(sure, right, match, near.distance, fold)
     vote = vote_of(near)
     return Calibration(
         origin=origin,
         model=fitted.model,
-        guarantee=_guarantee(sure, right, data.class_codes[every], targets),
+        guarantee=guarantee_precision(
+            sure,
+            right,
+            class_codes,
+            precision=targets.precision,
+            probability=targets.probability,
+            horizon=targets.horizon,
+        ),
         prediction_set=fit_prediction_set(
             np.cumsum(genuine.probability, axis=1),
             among,
@@ -176,9 +189,9 @@ def fit_label_calibration(
         ),
         novelty=novelty_of(novelty_values(data.near.distance)[data.has_match]),
         known=fitted.known,
-        unknown=novelty_of(-fitted.log_odds[data.has_match]),
+        unknown=novelty_of(-fitted.log_odds[:queries][data.has_match]),
         unknown_share=share,
-        reference_quantiles=quantiles_of(label_reference(data.near, sure[: len(data.own)])),
+        reference_quantiles=quantiles_of(label_reference(data.near, sure[:queries])),
         novelty_level=targets.novelty_level,
     )
 
@@ -189,22 +202,6 @@ def prior_calibration(origin: Origin, targets: CalibrationTargets) -> Calibratio
     level = 1 - targets.miss_rate
     shown = PredictionSetRule(targets.miss_rate, level, NEIGHBOURS, 0.0, 0, 0, targets.miss_rate)
     return Calibration(origin, prior_model(), unknown, shown)
-
-
-def _guarantee(
-    confidence: Numbers,
-    right: NDArray[np.bool_],
-    class_codes: NDArray[np.int64],
-    targets: CalibrationTargets,
-) -> PrecisionGuarantee:
-    return guarantee_precision(
-        confidence,
-        right,
-        class_codes,
-        precision=targets.precision,
-        probability=targets.probability,
-        horizon=targets.horizon,
-    )
 
 
 def curve_of(
@@ -349,7 +346,6 @@ def calibrate_labels(
     source: str,
     too_few: str | None = None,
     trained_with: frozenset[str] = frozenset(),
-    prior: LabelModel | None = None,
     progress: Progress = lambda *_: None,
 ) -> Calibrated:
     """Search the labelled queries and fit a calibration to the labels of the gallery.
@@ -384,7 +380,7 @@ def calibrate_labels(
     weaknesses = (*_trained_classes(queries, trained_with, table.field), *weaknesses)
     origin = _origin(engine, source, data.class_codes, data.has_match, weaknesses)
     origin = replace(origin, evidence=LABELS, field=table.field, copies=data.copies)
-    calibration = fit_label_calibration(data, origin, targets, prior or prior_model())
+    calibration = fit_label_calibration(data, origin, targets, prior_model())
     return Calibrated(calibration, LocalDensity.empty())
 
 

@@ -150,33 +150,30 @@ def _search(
 
 
 class LabelFit(NamedTuple):
-    """Fitted models, and what they say of the queries without having seen their classes."""
+    """Fitted models, and what they say of queries without having seen their classes.
+
+    The Q queries come first, then the U of `LabelData.unknown`.
+    """
 
     model: LabelModel
     known: Logistic
-    each: Numbers  # (Q, K), probability of the class of each neighbour
-    log_odds: Numbers  # (Q,), that the class is in the gallery
-    unknown_each: Numbers  # the same of the queries in `LabelData.unknown`
-    unknown_log_odds: Numbers
+    near: LabelNeighbourhood
+    each: Numbers  # (Q + U, K), probability of the class of each neighbour
+    log_odds: Numbers  # (Q + U,), that the class is in the gallery
 
 
 def fit_labels(data: LabelData, prior: LabelModel) -> LabelFit:
     """Fit to all queries, and cross-fit by class."""
-    model, known = _fit(data, np.ones(len(data.own), dtype=bool), prior)
     rows, unknown = data.unknown
-    each, log_odds = np.empty(data.near.code.shape), np.empty(len(data.own))
-    unknown_each, unknown_log_odds = np.empty(unknown.code.shape), np.empty(len(rows))
-    for fold in range(int(data.fold.max()) + 1):
-        judged = data.fold == fold
-        other_model, other_known = _fit(data, ~judged, prior)
-        for near, some, probability, odds in (
-            (data.near, judged, each, log_odds),
-            (unknown, judged[rows], unknown_each, unknown_log_odds),
-        ):
-            its = near.at(some)
-            probability[some] = other_model.probabilities(its).each
-            odds[some] = other_known.log_odds(known_columns(its))
-    return LabelFit(model, known, each, log_odds, unknown_each, unknown_log_odds)
+    near, folds = LabelNeighbourhood.joined([data.near, unknown]), np.r_[data.fold, data.fold[rows]]
+    each, log_odds = np.empty(near.code.shape), np.empty(len(folds))
+    for fold in np.unique(folds):
+        model, known = _fit(data, data.fold != fold, prior)
+        its = near.at(folds == fold)
+        each[folds == fold] = model.probabilities(its).each
+        log_odds[folds == fold] = known.log_odds(known_columns(its))
+    model, known = _fit(data, np.ones(len(data.own), dtype=bool), prior)
+    return LabelFit(model, known, near, each, log_odds)
 
 
 def _fit(data: LabelData, used: Flags, prior: LabelModel) -> tuple[LabelModel, Logistic]:
