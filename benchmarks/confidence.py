@@ -23,8 +23,8 @@ from sklearn.linear_model import LogisticRegression
 
 import surefind as sf
 from surefind import metrics
-from surefind.confidence.calibrate import columns_of, own_queries
-from surefind.confidence.calibration import Calibrated, distance_ratio, log_var_of
+from surefind.confidence.calibrate import columns_of, distance_ratio, own_queries
+from surefind.confidence.calibration import Calibrated, log_var_of
 from surefind.confidence.conformal import novelty_values
 from surefind.confidence.density import LocalDensity
 from surefind.confidence.evidence import COLUMNS, SOURCES

@@ -239,7 +239,7 @@ def measure_split(features: FeatureSet, fit: Rows, test: Rows, prior: LabelModel
 
 def error(each: list[Numbers], data: list[LabelData]) -> float:
     """ECE of the nearest image, of the queries to several galleries together."""
-    sure = np.concatenate([its[:, 0] for its in each])
+    sure = np.concatenate([its[: len(one.own), 0] for its, one in zip(each, data, strict=True)])
     return detection(sure, np.concatenate([its.right[:, 0] for its in data]))["ece"]
 
 

@@ -1,5 +1,7 @@
 """Quality of a confidence: within folds, debiased."""
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -8,8 +10,8 @@ import torch
 from calibrations import make_calibration
 from sklearn.metrics import roc_auc_score
 
-from surefind.confidence.calibrate import columns_of, curve_of
-from surefind.confidence.calibration import Curve, distance_ratio, quality_of
+from surefind.confidence.calibrate import columns_of, curve_of, distance_ratio, quality_of
+from surefind.confidence.calibration import Curve
 from surefind.confidence.match_model import fit_confidence
 from surefind.metrics import calibration_floor, debiased_calibration_error
 
@@ -92,3 +94,12 @@ def test_a_calibration_is_described_in_one_line_and_a_small_table():
         "threshold=0.83, auroc=0.866, ece=0.029)"
     )
     assert len(calibration._repr_html_()) < 600
+
+
+def test_judging_does_not_load_what_fits():
+    fitting = ("confidence.calibrate", "confidence.labelled_queries", "losses", "metrics")
+    heavy = ("scipy.optimize", "scipy.spatial", "scipy.stats", "sklearn")
+    names = [*(f"surefind.{name}" for name in fitting), *heavy]
+    code = f"import sys, surefind.confidence.calibration; print(sys.modules.keys() & {names})"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "set()"

@@ -140,7 +140,8 @@ def test_beta_is_the_curve_that_the_paper_states():
 def test_where_nothing_differs_nothing_is_changed(always):
     said = np.random.default_rng(2).random(100)
     fitted = fit_recalibration(said, np.full(100, always))
-    assert fitted == Recalibration((), ())
+    assert fitted == Recalibration()
+    assert fitted(said) == pytest.approx(np.clip(said, EDGE, 1 - EDGE))
 
 
 @pytest.fixture(scope="module")

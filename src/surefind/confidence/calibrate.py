@@ -1,5 +1,6 @@
 """Calibrate: load labelled queries, search them, fit a calibration."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from surefind import metrics
 from surefind.confidence.calibration import (
     LABELS,
     NOVELTY_LEVEL,
@@ -19,10 +21,10 @@ from surefind.confidence.calibration import (
     Calibration,
     Curve,
     Origin,
+    Quality,
     known_share,
     label_answers,
     log_var_of,
-    quality_of,
 )
 from surefind.confidence.class_table import LABEL, ClassTable, is_missing, label_of
 from surefind.confidence.conformal import (
@@ -34,17 +36,16 @@ from surefind.confidence.conformal import (
 )
 from surefind.confidence.copies import copies_among, first_copies
 from surefind.confidence.density import LocalDensity
-from surefind.confidence.drift import check_calibration_data, quantiles_of
-from surefind.confidence.evidence import COLUMNS, NEIGHBOURS, Neighbourhood, Numbers, evidence
+from surefind.confidence.drift import (
+    check_calibration_data,
+    first_hit_columns,
+    label_reference,
+    quantiles_of,
+)
+from surefind.confidence.evidence import COLUMNS, NEIGHBOURS, Neighbourhood, Numbers
 from surefind.confidence.guarantee import PrecisionGuarantee, guarantee_precision
 from surefind.confidence.label_calibration import LabelData, collect_label_data, fit_labels
-from surefind.confidence.label_model import (
-    KNOWN_COLUMNS,
-    LabelModel,
-    LabelNeighbourhood,
-    known_columns,
-    prior_model,
-)
+from surefind.confidence.label_model import LabelModel, LabelNeighbourhood, prior_model
 from surefind.confidence.labelled_queries import (
     LEAST_CLASSES,
     LEAST_QUERIES,
@@ -122,7 +123,14 @@ def fit_calibration(
     return Calibration(
         origin=origin,
         model=model,
-        guarantee=_guarantee(sure[:, 0], match[:, 0], data.class_codes, targets),
+        guarantee=guarantee_precision(
+            sure[:, 0],
+            match[:, 0],
+            data.class_codes,
+            precision=targets.precision,
+            probability=targets.probability,
+            horizon=targets.horizon,
+        ),
         prediction_set=fit_prediction_set(
             chance_of_match(sure), match, data.class_codes, miss_rate=targets.miss_rate
         ),
@@ -139,30 +147,36 @@ def fit_label_calibration(
 ) -> Calibration:
     """Fit confidence to the labels of the gallery, cross-fitted by class, near the prior."""
     fitted = fit_labels(data, prior)
-    genuine = label_answers(
-        fitted.each, fitted.model.probabilities(data.near).first, data.near.code
-    )
+    queries, share = len(data.own), targets.unknown_share
+    first = fitted.model.probabilities(fitted.near).first
+    genuine = label_answers(fitted.each[:queries], first[:queries], data.near.code)
     among = (genuine.code == data.own[:, None]) & (genuine.code >= 0)
     # Queries whose class is hidden stand for those of unknown classes, as many as requested.
-    rows, unknown = data.unknown
-    share = targets.unknown_share
-    most = min(len(rows), round(len(data.own) * share / (1 - share)))
-    drawn = np.random.default_rng(0).permutation(len(rows))[:most]
-    near = LabelNeighbourhood.joined([data.near, unknown.at(drawn)])
-    every = np.r_[np.arange(len(data.own)), rows[drawn]]
-    own = np.r_[data.own, np.full(most, -1)]
+    hidden = data.unknown[0]
+    drawn = np.random.default_rng(0).permutation(len(hidden))
+    drawn = drawn[: round(queries * share / (1 - share))]
+    rows = np.r_[np.arange(queries), queries + drawn]
+    class_codes, fold = (np.r_[its, its[hidden[drawn]]] for its in (data.class_codes, data.fold))
+    own = np.r_[data.own, np.full(len(drawn), -1)]
+    near = fitted.near.at(rows)
     match = (near.code == own[:, None]) & (near.code >= 0)
-    each = np.r_[fitted.each, fitted.unknown_each[drawn]]
-    each *= known_share(np.r_[fitted.log_odds, fitted.unknown_log_odds[drawn]], share)[:, None]
-    answers = label_answers(each, fitted.model.probabilities(near).first, near.code)
+    each = fitted.each[rows] * known_share(fitted.log_odds[rows], share)[:, None]
+    answers = label_answers(each, first[rows], near.code)
     right = (answers.code[:, 0] == own) & (own >= 0)
     sure = answers.probability[:, 0]
-    curve = curve_of(sure, right, match, near.distance, data.fold[every])
+    curve = curve_of(sure, right, match, near.distance, fold)
     vote = vote_of(near)
     return Calibration(
         origin=origin,
         model=fitted.model,
-        guarantee=_guarantee(sure, right, data.class_codes[every], targets),
+        guarantee=guarantee_precision(
+            sure,
+            right,
+            class_codes,
+            precision=targets.precision,
+            probability=targets.probability,
+            horizon=targets.horizon,
+        ),
         prediction_set=fit_prediction_set(
             np.cumsum(genuine.probability, axis=1),
             among,
@@ -175,48 +189,19 @@ def fit_label_calibration(
         ),
         novelty=novelty_of(novelty_values(data.near.distance)[data.has_match]),
         known=fitted.known,
-        unknown=novelty_of(-fitted.log_odds[data.has_match]),
+        unknown=novelty_of(-fitted.log_odds[:queries][data.has_match]),
         unknown_share=share,
-        reference_quantiles=quantiles_of(label_reference(data.near, sure[: len(data.own)])),
+        reference_quantiles=quantiles_of(label_reference(data.near, sure[:queries])),
         novelty_level=targets.novelty_level,
     )
 
 
 def prior_calibration(origin: Origin, targets: CalibrationTargets) -> Calibration:
     """Return the calibration that ships with the package; it guarantees nothing."""
-    unknown = PrecisionGuarantee(
-        precision=targets.precision,
-        probability=targets.probability,
-        threshold=None,
-        coverage=0.0,
-        selected=0,
-        right=0,
-        queries=origin.queries,
-        groups=origin.classes,
-        design_effect=1.0,
-        horizon=targets.horizon,
-        queries_needed=None,
-        best=0.0,
-    )
+    unknown = PrecisionGuarantee(targets.precision, targets.probability, horizon=targets.horizon)
     level = 1 - targets.miss_rate
     shown = PredictionSetRule(targets.miss_rate, level, NEIGHBOURS, 0.0, 0, 0, targets.miss_rate)
     return Calibration(origin, prior_model(), unknown, shown)
-
-
-def _guarantee(
-    confidence: Numbers,
-    right: NDArray[np.bool_],
-    class_codes: NDArray[np.int64],
-    targets: CalibrationTargets,
-) -> PrecisionGuarantee:
-    return guarantee_precision(
-        confidence,
-        right,
-        class_codes,
-        precision=targets.precision,
-        probability=targets.probability,
-        horizon=targets.horizon,
-    )
 
 
 def curve_of(
@@ -232,6 +217,46 @@ def curve_of(
     alone = crossfitted(logs, nearest_right, fold, directions=(-1,))
     columns = (confidence, right, alone, nearest_right, fold)
     return Curve(*(tuple(column.tolist()) for column in columns))
+
+
+def quality_of(
+    curve: Curve, distance: Numbers, vote: tuple[Numbers, NDArray[np.bool_]] | None = None
+) -> Quality:
+    """Quality of a curve, and of the distances (Q, K) of the same queries, ascending.
+
+    `vote` is the uncertainty of a label vote, and whether it is right; (Q,) each.
+    """
+    fold = torch.tensor(curve.fold)
+    right, nearest = (torch.tensor(its) for its in (curve.right, curve.baseline_right))
+    own, other = (
+        torch.tensor(sure, dtype=torch.float64) for sure in (curve.confidence, curve.baseline)
+    )
+
+    def auroc(uncertainty: Numbers, right: Tensor) -> float | None:
+        found = metrics.auroc_within(torch.from_numpy(uncertainty), ~right, fold)
+        return None if math.isnan(found) else found
+
+    return Quality(
+        right=float(right.double().mean()),
+        nearest_right=float(nearest.double().mean()),
+        auroc=auroc(-np.array(curve.confidence), right),
+        aurc=metrics.aurc(-own, ~right),
+        ece=metrics.debiased_calibration_error(own, right),
+        brier=float(metrics.brier_score(own, right).mean()),
+        baseline_auroc=auroc(distance[:, 0].copy(), nearest),
+        baseline_ece=metrics.debiased_calibration_error(other, nearest),
+        baseline_brier=float(metrics.brier_score(other, nearest).mean()),
+        floor=metrics.calibration_floor(own),
+        baseline_floor=metrics.calibration_floor(other),
+        ratio_auroc=auroc(distance_ratio(distance), nearest),
+        vote_auroc=None if vote is None else auroc(vote[0], torch.from_numpy(vote[1])),
+    )
+
+
+def distance_ratio(distance: Numbers) -> Numbers:
+    """First distance over the last, (Q,); 1 where both are 0."""
+    nearest, farthest = distance[:, 0], distance[:, -1]
+    return np.divide(nearest, farthest, out=np.ones_like(nearest), where=farthest > 0)
 
 
 class Vote(NamedTuple):
@@ -259,19 +284,6 @@ def columns_of(neighbourhood: Neighbourhood) -> tuple[str, ...]:
     if np.ptp(neighbourhood.log_var) > _STILL:
         sources.add("log_var")
     return tuple(name for name, column in COLUMNS.items() if column.source in sources)
-
-
-def first_hit_columns(
-    neighbourhood: Neighbourhood, names: tuple[str, ...], confidence: Numbers
-) -> dict[str, Numbers]:
-    """Evidence of nearest images, and confidence: the reference for drift."""
-    first = evidence(neighbourhood, names)[:, 0]
-    return dict(zip(names, first.T, strict=True)) | {"confidence": confidence}
-
-
-def label_reference(near: LabelNeighbourhood, confidence: Numbers) -> dict[str, Numbers]:
-    """Evidence of queries, and confidence: the reference for drift."""
-    return dict(zip(KNOWN_COLUMNS, known_columns(near).T, strict=True)) | {"confidence": confidence}
 
 
 def calibrate_engine(
@@ -334,7 +346,6 @@ def calibrate_labels(
     source: str,
     too_few: str | None = None,
     trained_with: frozenset[str] = frozenset(),
-    prior: LabelModel | None = None,
     progress: Progress = lambda *_: None,
 ) -> Calibrated:
     """Search the labelled queries and fit a calibration to the labels of the gallery.
@@ -369,7 +380,7 @@ def calibrate_labels(
     weaknesses = (*_trained_classes(queries, trained_with, table.field), *weaknesses)
     origin = _origin(engine, source, data.class_codes, data.has_match, weaknesses)
     origin = replace(origin, evidence=LABELS, field=table.field, copies=data.copies)
-    calibration = fit_label_calibration(data, origin, targets, prior or prior_model())
+    calibration = fit_label_calibration(data, origin, targets, prior_model())
     return Calibrated(calibration, LocalDensity.empty())
 
 

@@ -1,7 +1,6 @@
 """Calibration: its fitted parts, its quality, how it judges a neighbourhood, its documents."""
 
 import json
-import math
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -14,7 +13,6 @@ from safetensors.torch import load, save
 from scipy.special import expit  # type: ignore[import-untyped]
 from torch import Tensor
 
-from surefind import metrics
 from surefind._notebook import Summary
 from surefind.confidence.class_table import LABEL
 from surefind.confidence.conformal import (
@@ -94,49 +92,7 @@ class Curve:
     fold: tuple[int, ...] = ()  # of the cross-fitting
 
 
-def quality_of(
-    curve: Curve, distance: Numbers, vote: tuple[Numbers, NDArray[np.bool_]] | None = None
-) -> Quality:
-    """Quality of a curve, and of the distances (Q, K) of the same queries, ascending.
-
-    `vote` is the uncertainty of a label vote, and whether it is right; (Q,) each.
-    """
-    fold = torch.tensor(curve.fold)
-    right, nearest = (torch.tensor(its) for its in (curve.right, curve.baseline_right))
-    own, other = (
-        torch.tensor(sure, dtype=torch.float64) for sure in (curve.confidence, curve.baseline)
-    )
-
-    def auroc(uncertainty: Numbers, right: Tensor) -> float | None:
-        found = metrics.auroc_within(torch.from_numpy(uncertainty), ~right, fold)
-        return None if math.isnan(found) else found
-
-    return Quality(
-        right=float(right.double().mean()),
-        nearest_right=float(nearest.double().mean()),
-        auroc=auroc(-np.array(curve.confidence), right),
-        aurc=metrics.aurc(-own, ~right),
-        ece=metrics.debiased_calibration_error(own, right),
-        brier=float(metrics.brier_score(own, right).mean()),
-        baseline_auroc=auroc(distance[:, 0].copy(), nearest),
-        baseline_ece=metrics.debiased_calibration_error(other, nearest),
-        baseline_brier=float(metrics.brier_score(other, nearest).mean()),
-        floor=metrics.calibration_floor(own),
-        baseline_floor=metrics.calibration_floor(other),
-        ratio_auroc=auroc(distance_ratio(distance), nearest),
-        vote_auroc=None if vote is None else auroc(vote[0], torch.from_numpy(vote[1])),
-    )
-
-
-def distance_ratio(distance: Numbers) -> Numbers:
-    """First distance over the last, (Q,); 1 where both are 0."""
-    nearest, farthest = distance[:, 0], distance[:, -1]
-    return np.divide(nearest, farthest, out=np.ones_like(nearest), where=farthest > 0)
-
-
 NOVELTY_LEVEL = 0.01  # share of genuine queries that get the verdict no_match
-
-
 COMBINED = 199  # queries from which novelty by distance and by class are both used, at 1 %
 LEAST_CONFIDENCE = 0.5  # of a match, whatever the threshold
 

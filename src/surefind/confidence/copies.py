@@ -8,9 +8,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array  # type: ignore[import-untyped]
-from scipy.sparse.csgraph import connected_components  # type: ignore[import-untyped]
-from scipy.spatial import cKDTree  # type: ignore[import-untyped]
 
 from surefind.embeddings import Embeddings
 from surefind.engines.base import Engine, Keys
@@ -87,6 +84,9 @@ def first_copies(
     By vector (`is_copy`), and by digest where given ("" is none). Rows with other labels are no
     copies of each other.
     """
+    from scipy.sparse import coo_array  # type: ignore[import-untyped]  # not for a search
+    from scipy.sparse.csgraph import connected_components  # type: ignore[import-untyped]
+
     if not len(means):
         return np.empty(0, np.int64)
     rows = np.arange(len(means))
@@ -121,6 +121,8 @@ def _first_near(means: Vectors) -> Rows:
     Candidates come from a KD-tree over coordinates in which no two rows are farther apart:
     projections of the directions, and the logarithms of the lengths.
     """
+    from scipy.spatial import cKDTree  # type: ignore[import-untyped]
+
     near = np.arange(len(means))
     rows = np.unique(first_equal(means))
     random = np.random.default_rng(0).normal(size=(means.shape[1], PROJECTIONS))

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from surefind.confidence.evidence import Neighbourhood, evidence
 from surefind.confidence.guarantee import design_effect
+from surefind.confidence.label_model import KNOWN_COLUMNS, LabelNeighbourhood, known_columns
 
 Values = NDArray[np.float64]
 
@@ -100,3 +102,16 @@ def check_calibration_data(
         ),
     )
     return tuple(remark for holds, remark in remarks if holds)
+
+
+def first_hit_columns(
+    neighbourhood: Neighbourhood, names: tuple[str, ...], confidence: Values
+) -> dict[str, Values]:
+    """Evidence of nearest images, and confidence: the reference for drift."""
+    first = evidence(neighbourhood, names)[:, 0]
+    return dict(zip(names, first.T, strict=True)) | {"confidence": confidence}
+
+
+def label_reference(near: LabelNeighbourhood, confidence: Values) -> dict[str, Values]:
+    """Evidence of queries, and confidence: the reference for drift."""
+    return dict(zip(KNOWN_COLUMNS, known_columns(near).T, strict=True)) | {"confidence": confidence}

@@ -23,16 +23,22 @@ class PrecisionGuarantee:
 
     precision: float  # requested share of correct results among those called a match
     probability: float  # that it holds, over calibration sets like this one
-    threshold: float | None  # confidence from which a hit is called a match; None: no guarantee
-    coverage: float  # share of the calibration queries at or above the threshold
-    selected: int  # number of them
-    right: int  # number of these whose first hit is a match
-    queries: int  # calibration queries
-    groups: int  # their classes
-    design_effect: float  # variance inflation because errors cluster by class
-    horizon: int | None  # number of future queries for which it holds; None: the long run
-    queries_needed: int | None  # rough number of queries that would be enough, if these are not
-    best: float  # highest precision these data support, 0 if none; a hint, chosen after the fact
+    threshold: float | None = (
+        None  # confidence from which a hit is called a match; None: no guarantee
+    )
+    coverage: float = 0.0  # share of the calibration queries at or above the threshold
+    selected: int = 0  # number of them
+    right: int = 0  # number of these whose first hit is a match
+    queries: int = 0  # calibration queries
+    groups: int = 0  # their classes
+    design_effect: float = 1.0  # variance inflation because errors cluster by class
+    horizon: int | None = None  # number of future queries for which it holds; None: the long run
+    queries_needed: int | None = (
+        None  # rough number of queries that would be enough, if these are not
+    )
+    best: float = (
+        0.0  # highest precision these data support, 0 if none; a hint, chosen after the fact
+    )
 
 
 def guarantee_precision(

@@ -39,17 +39,6 @@ Flags = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 
 
-class _Found(NamedTuple):
-    """Nearest rows of Q queries, without the queries themselves and their copies."""
-
-    query: Numbers  # (Q, D), means
-    own: Codes  # (Q,), class; -1 if the gallery has none of it
-    distance: Numbers  # (Q, F), ascending; infinite where there are fewer
-    code: Codes  # (Q, F), class
-    left_out: Numbers  # (Q,), rows left out that are of the query's class
-    copies: int  # of queries among the rows
-
-
 class LabelData(NamedTuple):
     """Labelled queries and what they find: Q queries with K neighbours each."""
 
@@ -75,59 +64,65 @@ def collect_label_data(
     progress: Callable[[int], None] = lambda _: None,
 ) -> LabelData:
     """Search for each query; queries with fewer than NEIGHBOURS other images are dropped."""
-    found = _search(engine, queries, table, progress)
-    every = np.ones(found.code.shape, dtype=bool)
-    mine = found.code == found.own[:, None]
-    rows, near = _look(found, table, every, found.left_out, table.classes)
-    own, left = found.own[rows], found.left_out[rows]
-    class_codes = queries.class_codes[rows]
-    size = np.append(table.counts, 0.0)[own]
-    others, unknown = _look(
-        found, table, ~mine, np.minimum(found.left_out, 1), max(table.classes - 1, 1)
+    means = queries.embeddings.mean.double().numpy()
+    labels = [label_of(facts, table.field) for facts in queries.facts]
+    codes = table.codes_of(labels)
+    distance, code, left_out, copies = _search(engine, queries, table, labels, progress)
+
+    def look(away: Numbers, left: Numbers, classes: int) -> tuple[Rows, LabelNeighbourhood]:
+        """Return the queries with enough neighbours in a gallery, and these neighbours."""
+        width = min(NEIGHBOURS, away.shape[1])
+        rows = np.flatnonzero(np.isfinite(away).sum(axis=1) >= width)
+        order = np.argsort(away[rows], axis=1, kind="stable")[:, :width]
+        return rows, label_neighbourhood(
+            table,
+            means[rows],
+            np.take_along_axis(away[rows], order, axis=1),
+            np.take_along_axis(code[rows], order, axis=1),
+            own=codes[rows],
+            left_out=left[rows],
+            classes=np.full(len(rows), float(classes)),
+        )
+
+    rows, near = look(distance, left_out, table.classes)
+    others, unknown = look(
+        np.where(code == codes[:, None], np.inf, distance),
+        np.minimum(left_out, 1),
+        max(table.classes - 1, 1),
     )
+    class_codes = queries.class_codes[rows]
     return LabelData(
         near=near,
-        own=own,
+        own=codes[rows],
         class_codes=class_codes,
-        has_match=np.asarray(size > left),
+        has_match=np.append(table.counts, 0.0)[codes[rows]] > left_out[rows],
         unknown=(np.searchsorted(rows, others), unknown),
-        copies=queries.copies + found.copies,
+        copies=queries.copies + copies,
         fold=folds_of(class_codes),
     )
 
 
-def _look(
-    found: _Found, table: ClassTable, kept: Flags, left: Numbers, classes: float
-) -> tuple[Rows, LabelNeighbourhood]:
-    """Return the queries with enough neighbours in a gallery, and these neighbours."""
-    distance = np.where(kept, found.distance, np.inf)
-    width = min(NEIGHBOURS, distance.shape[1])
-    rows = np.flatnonzero(np.isfinite(distance).sum(axis=1) >= width)
-    order = np.argsort(distance[rows], axis=1, kind="stable")[:, :width]
-    return rows, label_neighbourhood(
-        table,
-        found.query[rows],
-        np.take_along_axis(distance[rows], order, axis=1),
-        np.take_along_axis(found.code[rows], order, axis=1),
-        own=found.own[rows],
-        left_out=left[rows],
-        classes=np.full(len(rows), classes),
-    )
-
-
 def _search(
-    engine: Engine, queries: LabelledQueries, table: ClassTable, progress: Callable[[int], None]
-) -> _Found:
-    """Search batch by batch; every row that is found is read once."""
+    engine: Engine,
+    queries: LabelledQueries,
+    table: ClassTable,
+    labels: list[str | None],
+    progress: Callable[[int], None],
+) -> tuple[Numbers, Codes, Numbers, int]:
+    """Search batch by batch, without the queries themselves and their copies.
+
+    Returns ascending distances (Q, F), infinite where there are fewer, and classes (Q, F) of the
+    nearest rows; the number of rows left out that are of the query's class, (Q,); the number of
+    copies. Every row that is found is read once.
+    """
     cache, field = RowCache(engine), table.field
-    means = queries.embeddings.mean.double().numpy()
-    labels = [label_of(facts, field) for facts in queries.facts]
     distance = np.full((len(labels), FETCHED), np.inf)
     code = np.full(distance.shape, -1)
     left_out, copies = np.zeros(len(labels)), 0
     for start in range(0, len(labels), QUERIES_AT_ONCE):
         batch = np.arange(start, min(start + QUERIES_AT_ONCE, len(labels)))
-        near, without = nearest_without_copies(engine, queries.at(batch), cache, FETCHED, field)
+        some = queries.at(batch)
+        near, without = nearest_without_copies(engine, some, cache, FETCHED, field)
         found = np.isfinite(near.ranked_by)
         rows, places = np.nonzero(found)
         distance[batch[rows], places] = near.distance[found]
@@ -142,44 +137,35 @@ def _search(
         progress(int(batch[-1]) + 1)
     most = max(1, int(np.isfinite(distance).sum(axis=1).max(initial=0)))
     order = np.argsort(distance, axis=1, kind="stable")[:, :most]
-    return _Found(
-        means,
-        table.codes_of(labels),
-        np.take_along_axis(distance, order, axis=1),
-        np.take_along_axis(code, order, axis=1),
-        left_out,
-        copies,
-    )
+    distance, code = (np.take_along_axis(its, order, axis=1) for its in (distance, code))
+    return distance, code, left_out, copies
 
 
 class LabelFit(NamedTuple):
-    """Fitted models, and what they say of the queries without having seen their classes."""
+    """Fitted models, and what they say of queries without having seen their classes.
+
+    The Q queries come first, then the U of `LabelData.unknown`.
+    """
 
     model: LabelModel
     known: Logistic
-    each: Numbers  # (Q, K), probability of the class of each neighbour
-    log_odds: Numbers  # (Q,), that the class is in the gallery
-    unknown_each: Numbers  # the same of the queries in `LabelData.unknown`
-    unknown_log_odds: Numbers
+    near: LabelNeighbourhood
+    each: Numbers  # (Q + U, K), probability of the class of each neighbour
+    log_odds: Numbers  # (Q + U,), that the class is in the gallery
 
 
 def fit_labels(data: LabelData, prior: LabelModel) -> LabelFit:
     """Fit to all queries, and cross-fit by class."""
-    model, known = _fit(data, np.ones(len(data.own), dtype=bool), prior)
     rows, unknown = data.unknown
-    each, log_odds = np.empty(data.near.code.shape), np.empty(len(data.own))
-    unknown_each, unknown_log_odds = np.empty(unknown.code.shape), np.empty(len(rows))
-    for fold in range(int(data.fold.max()) + 1):
-        judged = data.fold == fold
-        other_model, other_known = _fit(data, ~judged, prior)
-        for near, some, probability, odds in (
-            (data.near, judged, each, log_odds),
-            (unknown, judged[rows], unknown_each, unknown_log_odds),
-        ):
-            its = near.at(some)
-            probability[some] = other_model.probabilities(its).each
-            odds[some] = other_known.log_odds(known_columns(its))
-    return LabelFit(model, known, each, log_odds, unknown_each, unknown_log_odds)
+    near, folds = LabelNeighbourhood.joined([data.near, unknown]), np.r_[data.fold, data.fold[rows]]
+    each, log_odds = np.empty(near.code.shape), np.empty(len(folds))
+    for fold in np.unique(folds):
+        model, known = _fit(data, data.fold != fold, prior)
+        its = near.at(folds == fold)
+        each[folds == fold] = model.probabilities(its).each
+        log_odds[folds == fold] = known.log_odds(known_columns(its))
+    model, known = _fit(data, np.ones(len(data.own), dtype=bool), prior)
+    return LabelFit(model, known, near, each, log_odds)
 
 
 def _fit(data: LabelData, used: Flags, prior: LabelModel) -> tuple[LabelModel, Logistic]:

@@ -126,40 +126,30 @@ def crossfitted(
 
 @dataclass(frozen=True)
 class Recalibration:
-    """A monotone map of [0, 1], linear in the logits between its knots."""
+    r"""Beta calibration: logit p' = a log p - b log(1 - p) + c,  a, b >= 0 (Kull et al. 2017)."""
 
-    before: tuple[float, ...]  # probabilities, ascending
-    after: tuple[float, ...]
+    a: float = 1.0
+    b: float = 1.0
+    c: float = 0.0
 
     def __call__(self, probability: Numbers) -> Numbers:
-        if not self.before:
-            return np.clip(probability, EDGE, 1 - EDGE)
-        mapped = np.interp(_logit(probability), _logit(np.array(self.before)), self.after)
-        return np.clip(mapped, EDGE, 1 - EDGE)
+        log, other = np.moveaxis(_both_logs(probability), -1, 0)
+        return np.clip(expit(self.a * log + self.b * other + self.c), EDGE, 1 - EDGE)
 
 
 def fit_recalibration(probability: Numbers, match: NDArray[np.bool_]) -> Recalibration:
-    r"""Fit a beta calibration map.
-
-    logit p' = a log p - b log(1 - p) + c,  a, b >= 0 (Kull et al. 2017)
-    """
+    """Fit a monotone map of probabilities to matches; where all are alike, it changes nothing."""
     if match.all() or not match.any():
-        return Recalibration((), ())
-    probability = np.clip(probability, EDGE, 1 - EDGE)
-    bent = fit_logistic(_both_logs(probability), match, directions=(1, 1), penalty=1e-3)
-    knots = np.linspace(_logit(np.array(EDGE)), _logit(np.array(1 - EDGE)), 201)
-    before = 1 / (1 + np.exp(-knots))
-    after = np.maximum.accumulate(bent.probability(_both_logs(before)))
-    return Recalibration(tuple(before.tolist()), tuple(after.tolist()))
+        return Recalibration()
+    found = fit_logistic(_both_logs(probability), match, directions=(1, 1), penalty=1e-3)
+    a, b = (np.array(found.weights) / found.scale).tolist()
+    centre = np.array(found.centre)
+    return Recalibration(a, b, float(found.bias - centre @ [a, b]))
 
 
 def _both_logs(probability: Numbers) -> Numbers:
-    return np.stack([np.log(probability), -np.log1p(-probability)], axis=-1)
-
-
-def _logit(probability: Numbers) -> Numbers:
     inside = np.clip(probability, EDGE, 1 - EDGE)
-    return np.log(inside) - np.log1p(-inside)
+    return np.stack([np.log(inside), -np.log1p(-inside)], axis=-1)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from surefind import losses
 from surefind.embeddings import LARGEST_SPREAD, SMALLEST_SPREAD, Gaussians
 from surefind.errors import InvalidArgument
 from surefind.functional.distance import squared_distances
@@ -211,6 +210,8 @@ def fit_variance_heads(
     over hard triplets, along K <= `COMPARED` principal directions, to which all noise (D var) is
     attributed. Labels only select triplets. `progress` gets the number of steps done.
     """
+    from surefind.losses import BayesianTripletLoss  # not for a search
+
     codes = torch.from_numpy(np.unique([str(one) for one in labels], return_inverse=True)[1])
     pairs = int((codes.bincount() > 1).sum())
     if pairs < FEWEST_CLASSES:
@@ -239,7 +240,7 @@ def fit_variance_heads(
         generator = torch.Generator().manual_seed(seed * heads + head)
         rows = sees[:, head].nonzero().squeeze(1)
         pools.append((hard_triplets(means, codes, rows, generator=generator), generator))
-    loss = losses.BayesianTripletLoss(kl_scale=0, centred=True)
+    loss = BayesianTripletLoss(kl_scale=0, centred=True)
     weights, biases = [made.weight_in, made.weight_out], [made.bias_in, made.bias_out]
     groups = [{"params": weights, "weight_decay": DECAY}, {"params": biases, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=RATE)

@@ -7,12 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from surefind.confidence.calibrate import first_hit_columns, label_reference
 from surefind.confidence.calibration import Calibrated
 from surefind.confidence.class_table import LABEL, ClassTable, label_of
 from surefind.confidence.conformal import MATCH
 from surefind.confidence.copies import copies_among
-from surefind.confidence.drift import FEWEST, Drift, compare
+from surefind.confidence.drift import (
+    FEWEST,
+    Drift,
+    compare,
+    first_hit_columns,
+    label_reference,
+)
 from surefind.confidence.evidence import NEIGHBOURS, embeddings_of
 from surefind.confidence.label_model import label_neighbourhood
 from surefind.confidence.match_model import ConfidenceModel
