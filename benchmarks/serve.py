@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
+from time import perf_counter
 from typing import Any
 
 from measure import write
@@ -24,23 +25,40 @@ from serve_phases import Crowded, alone, batch_sizes, crowded, flooded
 from serve_process import Serving, serving
 from serve_table import Row, health, overload, show, throughput, time_spent
 
+from surefind.encoders.image_encoder import ImageEncoder
+from surefind.search.index import Index
+
 RESULTS = Path(__file__).parent / "results"
 ONE_BY_ONE = ("--workers", 1, "--batch", 1)
 WARM_UP = 2.0  # seconds
 
 
+def bare_rate(encoder: ImageEncoder, photos: Sequence[bytes], seconds: float) -> float:
+    """Images a second of `encode` in this process: decoded and embedded, nothing else."""
+    begun, done = perf_counter(), 0
+    while perf_counter() < begun + seconds:
+        done += len(encoder.encode(photos))
+    return done / (perf_counter() - begun)
+
+
 def rounds_of(
-    services: dict[str, Serving], requests: Sequence[bytes], *, rounds: int, seconds: float
-) -> dict[str, list[Crowded]]:
+    services: dict[str, Serving], asked: Asked, *, rounds: int, seconds: float
+) -> tuple[dict[str, list[Crowded]], list[float]]:
     """In turns, so that noise of the machine hits all alike; one is asked at a time."""
+    requests = [post(photo) for photo in asked.photos]
+    with Index.open(asked.folder) as index:
+        encoder = index.encoder
     for service in services.values():
         crowded(service, requests, WARM_UP)
     found: dict[str, list[Crowded]] = {name: [] for name in services}
+    bare: list[float] = []
     for _ in range(rounds):
+        bare.append(bare_rate(encoder, asked.photos, seconds))
+        print(f"bare encoding: {bare[-1]:.1f} /s", flush=True)
         for name, service in services.items():
             found[name].append(crowded(service, requests, seconds))
             print(f"{name}: {found[name][-1].rate:.1f} /s", flush=True)
-    return found
+    return found, bare
 
 
 def measure(asked: Asked, arguments: argparse.Namespace) -> tuple[list[Row], dict[str, Any]]:
@@ -53,14 +71,14 @@ def measure(asked: Asked, arguments: argparse.Namespace) -> tuple[list[Row], dic
         serving(asked.folder, *ONE_BY_ONE, threads=1) as on_one_core,
     ):
         services = {"together": together, "one by one": by_one, "on one core": on_one_core}
-        found = rounds_of(services, requests, rounds=arguments.rounds, seconds=seconds)
+        found, bare = rounds_of(services, asked, rounds=arguments.rounds, seconds=seconds)
         sizes = batch_sizes(together)
         lone = alone(together, requests, seconds)
         capacity = median(one.rate for one in found["together"])
         print(f"{2 * capacity:.0f} /s for {minutes:g} minutes", flush=True)
         over = flooded(together, requests, 2 * capacity, seconds=60 * minutes)
     parts = {
-        "throughput": throughput(found, sizes),
+        "throughput": throughput(found, bare, sizes),
         "health": health(found),
         "time": time_spent(lone, found["together"]),
         "overload": overload(over),

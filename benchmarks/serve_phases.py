@@ -14,7 +14,7 @@ from serve_process import Serving
 
 CLIENTS = 16
 STAGES = ("decode", "wait", "encode", "search")
-REFUSALS = ("places are taken", "at a time")  # how those end that came before any work
+REFUSALS = ("slots are in use", "at a time")  # how those end that came before any work
 T = TypeVar("T")
 
 

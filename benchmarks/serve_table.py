@@ -25,12 +25,18 @@ class Row(NamedTuple):
 Part = tuple[list[Row], dict[str, Any]]
 
 
-def throughput(found: dict[str, list[Crowded]], sizes: dict[str, float]) -> Part:
+def throughput(
+    found: dict[str, list[Crowded]], bare: Sequence[float], sizes: dict[str, float]
+) -> Part:
     rates = {name: [one.rate for one in some] for name, some in found.items()}
     ratios = {
         name: [ours / theirs for ours, theirs in zip(rates["together"], others, strict=True)]
         for name, others in rates.items()
     }
+    ratios["bare encoding"] = [
+        ours / theirs for ours, theirs in zip(rates["together"], bare, strict=True)
+    ]
+    of_bare = median(ratios["bare encoding"])
     ratio, on_one = median(ratios["one by one"]), median(ratios["on one core"])
     bad = sum(
         reply.status != 200 for some in found.values() for one in some for reply in one.replies
@@ -42,6 +48,7 @@ def throughput(found: dict[str, list[Crowded]], sizes: dict[str, float]) -> Part
         Row(f"{CLIENTS} clients, one image at a time", f"{median(rates['one by one']):.1f} /s"),
         Row("ratio, median of rounds", f"{ratio:.2f}", ">= 2", ratio >= 2),
         Row("  to one at a time on one core", f"{on_one:.2f}"),
+        Row("  to bare encoding", f"{of_bare:.2f}", ">= 0.85", of_bare >= 0.85),
         Row("requests that were not answered", str(bad), "0", bad == 0),
         Row("cores: together, one at a time, asking", f"{cores['together']:.2f}, "
             f"{cores['one by one']:.2f}, {own:.2f}"),

@@ -2,6 +2,7 @@
 
 import pytest
 from raw_http import exchange, head_of, status_of
+from servers import wait_until
 
 HOST = b"Host: 127.0.0.1\r\n"
 CHUNKED = head_of("POST", "/v1/search", "Transfer-Encoding: chunked")
@@ -49,7 +50,7 @@ def test_malformed_requests_are_refused_and_hold_no_slot(service, name):
     )
     assert status is None or (200 if name in ODD else 400) <= status < 500
     assert service.client.get("/healthz").status_code == 200
-    assert service.state.admission.in_flight == 0
+    wait_until(lambda: service.state.admission.in_flight == 0)
 
 
 def test_pipelined_requests_are_answered_in_order(service):

@@ -193,14 +193,12 @@ class ReadyAnswer(BaseModel):
 def search_answer(found: TimedResult) -> SearchAnswer:
     result, served = found.result, found.served
     calibration, judged = served.index.calibration, result.verdict is not None
-    query: dict[str, Any] = found.image or {}
-    if found.item is not None:
-        query = {"id": found.item, "item": item_of(found.item)}
+    item = item_of(found.query["id"]) if "id" in found.query else None
     made_with = None
     if judged and calibration is not None:
         made_with = explain.made_with(_without_path(calibration))
     own = {
-        "query": QueryAnswer(var=result.query_var, **query),
+        "query": QueryAnswer(var=result.query_var, item=item, **found.query),
         "sentence": explain.meaning(result.verdict, result.novelty_p_value, calibration)
         if judged
         else None,

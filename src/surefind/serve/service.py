@@ -176,8 +176,7 @@ class TimedResult:
     result: SearchResult
     served: ServedVersion
     seconds: Timings
-    image: dict[str, int] | None = None  # bytes, width and height of an uploaded image
-    item: str | None = None  # id of an indexed image used as the query
+    query: dict[str, Any]  # bytes, width and height of an image, or the id of an indexed one
 
 
 class BatchResult(NamedTuple, Generic[Result]):
@@ -377,7 +376,7 @@ class Service:
         found = await self.search_embedding(embedding, options, served=served)
         after = found.seconds
         seconds = replace(before, wait=before.wait + after.wait, search=after.search)
-        return replace(found, seconds=seconds, image=image)
+        return replace(found, seconds=seconds, query=image)
 
     async def encode(self, content: bytes) -> Encoded:
         if self.encoder is None:
@@ -393,7 +392,7 @@ class Service:
     ) -> TimedResult:
         served = served or self.live.current
         done = await self.searches.submit(embedding, (served.index, options))
-        return TimedResult(done.result, served, Timings(wait=done.waited, search=done.worked))
+        return TimedResult(done.result, served, Timings(wait=done.waited, search=done.worked), {})
 
     async def neighbours(self, name: str, options: NeighbourOptions) -> TimedResult:
         """Search with an indexed image, by its id."""
@@ -402,7 +401,7 @@ class Service:
         def find() -> TimedResult:
             begun = perf_counter()
             result = served.index.neighbours(name, **dict(options))
-            return TimedResult(result, served, Timings(search=perf_counter() - begun), item=name)
+            return TimedResult(result, served, Timings(search=perf_counter() - begun), {"id": name})
 
         return await self.in_thread(find)
 

@@ -110,7 +110,7 @@ function saidOf({ answer, info, filtered, rankAs, threshold }) {
 
 /** The label answer: one label, or one of several. */
 function withLabel(answer, { threshold, guaranteed }) {
-  const kind = element("p", { class: "verdict-kind" }, VERDICTS[answer.verdict], guaranteed ? "" : " · not guaranteed");
+  const kind = element("p", { class: "verdict-kind" }, VERDICTS[answer.verdict], answer.verdict === "match" && !guaranteed ? " · not guaranteed" : "");
   const own = [labelName(answer.label), ...unbroken(`, ${percent(answer.label_confidence)}`)];
   const lines = [line(comparison(answer, threshold, "probability of this label")), ...calibrationLine(answer)];
   if (answer.verdict === "match") return { kind, title: own, lines };
@@ -187,6 +187,7 @@ function lookedAt(answer) {
 function hitsWords(answer) {
   if (answer.hits.length === 0) return "";
   const hits = many(answer.hits.length, "hit");
+  if (answer.verdict === "no_match") return `${hits}: the most similar images, but no match`;
   const labels = labelsLookedAt(answer);
   if (labels !== null) {
     const found = answer.hits.filter((hit) => labels.includes(hit.label)).length;

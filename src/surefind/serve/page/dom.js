@@ -19,9 +19,12 @@ export function say(id, words) {
   byId(id).replaceChildren(...unbroken(words ?? ""));
 }
 
-/** Text in which percentages do not wrap. */
+/** Text in which percentages and `code` do not wrap. */
 export function unbroken(words) {
-  return words.split(/((?:[<>] )?[\d.,]+ %)/).map((part, n) => (n % 2 ? element("span", { class: "whole" }, part) : part));
+  return words.split(/((?:[<>] )?[\d.,]+ %|`[^`]+`)/).map((part, n) => {
+    if (n % 2 === 0) return part;
+    return part.startsWith("`") ? element("code", { class: "whole" }, part.slice(1, -1)) : element("span", { class: "whole" }, part);
+  });
 }
 
 /** A command to type, with a button that copies it. */

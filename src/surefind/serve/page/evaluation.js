@@ -2,7 +2,7 @@
 
 import { byId, codeBox, element, unbroken } from "./dom.js";
 import { curvePlot, reliabilityPlot, rowAt } from "./plots.js";
-import { count, day, exact, percent } from "./text.js";
+import { count, day, exact, percent, sentence } from "./text.js";
 
 const UNCALIBRATED = "Distances alone give no confidence. Calibrate the index with labelled images";
 const PRIOR = "This index uses the prior calibration of surefind, which was not fitted to it. "
@@ -67,7 +67,7 @@ function precisionAndCoverage(made) {
 }
 
 function guarantees(made) {
-  const rows = (lines) => lines.map((words) => element("li", {}, ...unbroken(words)));
+  const rows = (lines) => lines.map((words) => element("li", {}, ...unbroken(sentence(words))));
   const guaranteed = [
     element("h2", { class: "next" }, "Guarantees"),
     element("ul", { class: "plain-list" }, ...rows([made.guaranteed, made.shown, made.no_match])),
