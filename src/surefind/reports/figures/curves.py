@@ -308,7 +308,7 @@ def _draw_guarantee(axis: Axes, guarantee: PrecisionGuarantee, top: float, *, ma
     axis.axhline(
         1 - guarantee.precision, color=style.GREY, linestyle=":", linewidth=1, label=allowed
     )
-    title = f"Precision {guarantee.precision:g} cannot be guaranteed"
+    title = f"Precision {guarantee.precision:g} is not guaranteed"
     if guarantee.threshold is not None:
         title = (
             f"Guarantee ({100 * guarantee.probability:.0f} % probability): "
