@@ -263,7 +263,12 @@ def _draw_answers(
         look = style.curve_look(number)
         if its.probability is not None:
             _draw_reliability(left, name, its, look, with_intervals=number == 0)
-        top = max(top, _draw_risk(other, its, f"{name}, AURC {{:.3f}}", look | {"marker": ""}))
+        top = max(
+            top,
+            _draw_risk(
+                other, its, f"{name}, AURC {{:.3f}}", look | {"marker": "", "clip_on": True}
+            ),
+        )
     style.caption(
         left, "Reliability", x="confidence, in bins of equally many", y="share of right answers"
     )
