@@ -259,7 +259,7 @@ def test_the_figure_has_all_signals_and_the_probabilities_among_them(found: Inde
     probabilities = [str(line.get_label()).split(",")[0] for line in left.get_lines()]
     assert probabilities == ["perfectly calibrated", "surefind's confidence", "cosine + Platt"]
     _, right = draw_index(replace(found, guaranteed=False)).axes
-    assert right.get_title(loc="left") == "Precision 0.7 cannot be guaranteed"
+    assert right.get_title(loc="left") == "Precision 0.7 is not guaranteed"
 
 
 class Tags(HTMLParser):

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from surefind.embeddings import Embeddings
     from surefind.images.catalog import Catalog
-    from surefind.metrics.intervals import Estimate
     from surefind.reports.index_evaluation import IndexEvaluation
     from surefind.reports.result import EvalResult
     from surefind.reports.tables import MetricTable
@@ -264,7 +263,8 @@ def _print(result: "EvalResult") -> None:
     from rich.console import Console
 
     from surefind.cli.rendering import plain_table
-    from surefind.reports.signals import ranking_name, signal_name
+    from surefind.reports.signals import ranking_name
+    from surefind.reports.tables import signal_summary
 
     console, about, rankings = Console(), result.about, result.rankings
     console.print(f"{about.data_name} ({about.split}): {about.protocol}", highlight=False)
@@ -278,22 +278,11 @@ def _print(result: "EvalResult") -> None:
         for ranking in rankings.values()
     ]
     for name in values[0]:
-        retrieval.add_row(name, *(_interval(each.get(name), half=False) for each in values))
-    signals = plain_table("signal", "AUROC wrong", "AURC", "ECE, fitted", "AUROC foreign")
-    for name, signal in rankings["means"].signals.items():
-        shown = map(signal.get, ("auroc", "aurc", "ece", "ood_auroc"))
-        signals.add_row(signal_name(name), *(_interval(value, half=True) for value in shown))
-    console.print("", retrieval, "", signals, "", sep="\n")
+        cells = (
+            f"{e.value:.3f} [dim]{e.low:.3f} to {e.high:.3f}[/]" for e in (v[name] for v in values)
+        )
+        retrieval.add_row(name, *cells)
+    console.print("", retrieval, "", metric_table(signal_summary(rankings["means"])), "", sep="\n")
     if about.bars_auroc is not None:
         alone = "baseline: black bars alone separate foreign images with AUROC"
         console.print(f"{alone} {about.bars_auroc:.3f}")
-
-
-def _interval(value: "Estimate | None", *, half: bool) -> str:
-    """Format a value with its interval, or with half the width of it."""
-    if value is None:
-        return "-"
-    if half:
-        widest = max(value.high - value.value, value.value - value.low)
-        return f"{value.value:.3f}[dim]±{widest:.3f}[/]"
-    return f"{value.value:.3f} [dim]{value.low:.3f} to {value.high:.3f}[/]"

@@ -12,8 +12,6 @@ from torch.autograd.function import once_differentiable
 from surefind.embeddings import Embeddings, Gaussians, check_embeddings, check_pair
 from surefind.errors import InvalidArgument
 from surefind.functional._autograd import call
-from surefind.functional.cdf import check_method, log_cdf
-from surefind.functional.quadratic_form import QuadraticForm
 from surefind.functional.vmf import inner_product, kl_to_uniform
 from surefind.validation import check_number
 
@@ -293,6 +291,9 @@ def _match(
     radius: float,
     method: str,
 ) -> Tensor:
+    from surefind.functional.cdf import check_method, log_cdf  # a search seldom needs them
+    from surefind.functional.quadratic_form import QuadraticForm
+
     check_method(method, on_sphere=on_sphere)
     check_number("radius", radius, "a positive number", lambda x: 0 < x < math.inf)
     if on_sphere:

@@ -20,10 +20,10 @@ import torch
 from surefind.errors import InvalidFile
 from surefind.metrics import PairedTest, paired_test
 from surefind.metrics.intervals import Estimate
-from surefind.reports.report import TEMPLATES
 from surefind.reports.reproduce import BACKBONES, MC_DROPOUT_HEADS, TITLES, PaperRow, Plan
 from surefind.reports.result import About, EvalResult, QueryTable, Ranking
 from surefind.reports.signals import TRAINING_FREE, signal_name
+from surefind.reports.tables import TEMPLATES
 from surefind.storage import write_whole
 
 WRONG, BEST_FREE = "Wrong top hits by uncertainty (ours)", ""

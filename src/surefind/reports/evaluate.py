@@ -15,16 +15,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.stats import rankdata  # type: ignore[import-untyped]
-from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
-from sklearn.model_selection import (  # type: ignore[import-untyped]
-    StratifiedKFold,
-    cross_val_score,
-)
-from sklearn.pipeline import make_pipeline  # type: ignore[import-untyped]
-from sklearn.preprocessing import StandardScaler  # type: ignore[import-untyped]
 
+from surefind import metrics
+from surefind.confidence.match_model import crossfitted
 from surefind.datasets import open_dataset, read_catalog, read_foreign
 from surefind.embeddings import Embeddings
 from surefind.encoders.encoder import Encoder, McDropoutEncoder
@@ -53,6 +49,7 @@ OWN_FOREIGN = "its own foreign split"  # recorded where --ood is not given but t
 BLACK = 8  # the brightest channel of a pixel in a bar
 STRAY = 24  # what JPEG makes of a few of them
 STRAY_SHARE = 0.02  # of the pixels of one row or column
+FOLDS = 5  # of the fit to bars
 MIN_IMAGES = 10  # of each kind, to measure it
 
 Progress = Callable[[str, int, int], None]  # stage, done, total
@@ -351,14 +348,11 @@ def bars_auroc(
     if min(len(ours), len(theirs)) < MIN_IMAGES:
         return nan
     widths = np.concatenate([ours, theirs])
-    aurocs = cross_val_score(
-        make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),
-        np.hstack([widths, widths**2]),
-        np.arange(len(widths)) >= len(ours),
-        scoring="roc_auc",
-        cv=StratifiedKFold(5, shuffle=True, random_state=seed),
-    )
-    return float(aurocs.mean())
+    fold = np.concatenate([random.permutation(len(each)) % FOLDS for each in (ours, theirs)])
+    is_foreign = np.arange(len(widths)) >= len(ours)
+    columns = np.hstack([widths, widths**2])
+    probability = crossfitted(columns, is_foreign, fold, directions=(0,) * columns.shape[1])
+    return metrics.auroc_within(*map(torch.from_numpy, (probability, is_foreign, fold)))
 
 
 def _widths_of_file(file: Path) -> NDArray[np.float64] | None:

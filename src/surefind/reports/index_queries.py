@@ -116,42 +116,36 @@ def search_queries(
     index: Index, queries: IndexQueries, field: str, progress: Progress
 ) -> tuple[IndexQueries, list[SearchedQuery]]:
     """Search; queries that are in the index are left out."""
-    looked: list[SearchedQuery | None] = []
+    found: list[SearchedQuery] = []
+    outside: list[int] = []
     total = len(queries.labels)
     for start in range(0, total, QUERIES_AT_ONCE):
         batch = np.arange(start, min(start + QUERIES_AT_ONCE, total))
-        looked += _search_batch(index, queries.at(batch), field)
-        progress("searching", len(looked), total)
-    outside = np.flatnonzero([its is not None for its in looked])
-    if not len(outside):
+        some = queries.at(batch)
+        near = index.nearest(some.embeddings, NEIGHBOURS, ranking="mean")
+        means, asked = index.space.means(near.vectors), some.embeddings.mean.double().numpy()
+        equal, ids = copies_among(near, asked), index.ids(near)
+        rows = index.items(list(dict.fromkeys(name for its in ids for name in its)))
+        labels = dict(zip(rows.ids, (label_of(its, field) for its in rows.metadata), strict=True))
+        digests = dict(zip(rows.ids, rows.digests, strict=True))
+        for row, result in enumerate(index.search(some.embeddings, NEIGHBOURS)):
+            is_copy = any(
+                (equal[row, place] or digests[name] == some.digests[row] != "")
+                and labels[name] in (None, some.labels[row])
+                for place, name in enumerate(ids[row])
+            )
+            if not is_copy:
+                each = [labels[name] for name in ids[row]]
+                found.append(
+                    SearchedQuery(result, near.distance[row, : len(each)], each, means[row, 0])
+                )
+                outside.append(start + row)
+        progress("searching", start + len(batch), total)
+    if not found:
         raise InvalidArgument(
             "labelled",
             expected="queries that are not in the index",
             got=f"{total}, all of which are in it",
             fix="surefind info INDEX shows the quality measured with its own images",
         )
-    return queries.at(outside, "in the index"), [its for its in looked if its is not None]
-
-
-def _search_batch(index: Index, some: IndexQueries, field: str) -> list[SearchedQuery | None]:
-    near = index.nearest(some.embeddings, NEIGHBOURS, ranking="mean")
-    means, asked = index.space.means(near.vectors), some.embeddings.mean.double().numpy()
-    equal, ids = copies_among(near, asked), index.ids(near)
-    rows = index.items(list(dict.fromkeys(name for its in ids for name in its)))
-    labels = [label_of(facts, field) for facts in rows.metadata]
-    facts = dict(zip(rows.ids, zip(labels, rows.digests, strict=True), strict=True))
-    found: list[SearchedQuery | None] = []
-    results = index.search(some.embeddings, NEIGHBOURS)
-    for number, (result, names) in enumerate(zip(results, ids, strict=True)):
-        own, content = some.labels[number], some.digests[number]
-        of_rows = [facts[name] for name in names]
-        is_copy = any(
-            (equal[number, place] or digest == content != "") and label in (None, own)
-            for place, (label, digest) in enumerate(of_rows)
-        )
-        each = [label for label, _ in of_rows]
-        own_distance = near.distance[number, : len(each)]
-        found.append(
-            None if is_copy else SearchedQuery(result, own_distance, each, means[number, 0])
-        )
-    return found
+    return queries.at(np.array(outside), "in the index"), found

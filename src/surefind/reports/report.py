@@ -10,7 +10,6 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from matplotlib.figure import Figure
 
 from surefind.confidence.explain import guaranteed, percent
@@ -24,7 +23,7 @@ from surefind.reports.figures.style import NothingToDraw, content, main_signal, 
 from surefind.reports.index_evaluation import IndexEvaluation
 from surefind.reports.measures import share_resampled
 from surefind.reports.result import PAGE, EvalResult, QueryTable, Report
-from surefind.reports.signals import is_learned, ranking_name, signal_name
+from surefind.reports.signals import is_learned, ranking_name
 from surefind.storage import make_writable, write_whole
 
 INDEX_PAGE = "index_report.html"  # template
@@ -44,23 +43,6 @@ DRAWINGS: dict[str, Callable[..., Figure]] = {
 }
 COMPARED = ("calibration", "ood", "own-and-foreign")  # called with all reports; others with one
 ON_THE_PAGE = ("risk-coverage", "calibration", "ood", "ladder")
-
-TEMPLATES = Environment(
-    loader=FileSystemLoader(Path(__file__).parent / "templates"),
-    autoescape=select_autoescape(disabled_extensions=("md",), default=True),
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
-TEMPLATES.filters |= {
-    "decimal": tables.decimal,
-    "percent": tables.percent,
-    "short": tables.short,
-    "interval": tables.interval,
-    "percent_interval": lambda value: tables.interval(value, tables.percent),
-    "thousands": "{:,}".format,
-    "signal_name": signal_name,
-}
 
 
 class ReportFolder:
@@ -170,7 +152,7 @@ def write_report(folder: Path, result: EvalResult, queries: QueryTable) -> Path:
 def render(result: EvalResult, queries: QueryTable, *, figures: Mapping[str, str]) -> str:
     """Return the page as text; `figures` are URIs by name."""
     rankings, about = result.rankings, result.about
-    return TEMPLATES.get_template(PAGE).render(
+    return tables.TEMPLATES.get_template(PAGE).render(
         about=about,
         ranking=rankings[RANKING],
         best=best_signal,
@@ -202,7 +184,7 @@ def write_index_report(folder: Path, found: IndexEvaluation) -> Path:
         target = f"{percent(found.guarantee.precision)} requested, not guaranteed"
     elif found.kept is not None:
         target += ": kept" if found.kept else ": not kept"
-    page = TEMPLATES.get_template(INDEX_PAGE).render(
+    page = tables.TEMPLATES.get_template(INDEX_PAGE).render(
         found=found,
         name=Path(found.index).resolve().name,
         target=target,

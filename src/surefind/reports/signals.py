@@ -5,10 +5,9 @@ import math
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
-from sklearn.model_selection import GroupKFold  # type: ignore[import-untyped]
 from torch import Tensor
 
+from surefind.confidence.match_model import fit_logistic, folds_of
 from surefind.embeddings import Embeddings, Gaussians
 from surefind.engines.brute_force import Neighbours, nearest
 from surefind.functional import gallery_vectors, paired_distance_variance, query_vectors
@@ -34,7 +33,7 @@ SIGNAL_NAMES = {
     "label_vote": "label vote of 10",
 }
 RANKING_NAMES = {"means": "distance of means", "expected": "expected distance"}
-FOLDS = 5
+PENALTY = 1e-3  # of the logistic fit
 ENOUGH = 4000  # queries to fit two numbers to
 
 Signals = dict[str, Tensor]
@@ -128,22 +127,22 @@ def crossfit_probability(
     or only wrong ones gives their share, (right + 1/2) / (n + 1). With a single group: nan.
     """
     probability = np.full(len(uncertainty), np.nan)
-    folds = min(FOLDS, len(np.unique(groups)))
-    if folds < 2:
+    fold = folds_of(groups)
+    if not fold.any():
         return probability
-    for fitted, judged in GroupKFold(folds).split(uncertainty, groups=groups):
+    for number in range(int(fold.max()) + 1):
+        judged, fitted = fold == number, np.flatnonzero(fold != number)
         some = fitted[:: math.ceil(len(fitted) / ENOUGH)]
         right, n = int(correct[some].sum()), len(some)
         if right in (0, n):
             probability[judged] = (right + 0.5) / (n + 1)
             continue
-        known = np.sort(uncertainty[some])
-        if platt:
-            scaled = (uncertainty - known.mean()) / (known.std() or 1.0)
-        else:  # logit of the rank; ties are half way between both sides
+        scaled = uncertainty
+        if not platt:  # logit of the rank; ties are half way between both sides
+            known = np.sort(uncertainty[some])
             sides = (np.searchsorted(known, uncertainty, side=side) for side in ("left", "right"))
             rank = (sum(sides) / 2 + 0.5) / (n + 1)
             scaled = np.log(rank / (1 - rank))
-        model = LogisticRegression(C=1e3).fit(scaled[some, None], correct[some])
-        probability[judged] = model.predict_proba(scaled[judged, None])[:, 1]
+        model = fit_logistic(scaled[some, None], correct[some], directions=(0,), penalty=PENALTY)
+        probability[judged] = model.probability(scaled[judged, None])
     return probability

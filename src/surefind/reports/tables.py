@@ -6,6 +6,8 @@ from math import isfinite, isnan, nan
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+
 from surefind.encoders.model_card import TASK, Measured, markdown
 from surefind.errors import InvalidFile
 from surefind.metrics.intervals import Estimate
@@ -52,6 +54,24 @@ def interval(value: Value, show: Show = decimal) -> str:
     if not isinstance(value, Estimate) or not (isfinite(value.low) and isfinite(value.high)):
         return ""
     return f"[{show(value.low)}, {show(value.high)}]"
+
+
+TEMPLATES = Environment(
+    loader=FileSystemLoader(Path(__file__).parent / "templates"),
+    autoescape=select_autoescape(disabled_extensions=("md",), default=True),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+TEMPLATES.filters |= {
+    "decimal": decimal,
+    "percent": percent,
+    "short": short,
+    "interval": interval,
+    "percent_interval": lambda value: interval(value, percent),
+    "thousands": "{:,}".format,
+    "signal_name": signal_name,
+}
 
 
 class MetricColumn(NamedTuple):
@@ -145,6 +165,15 @@ def retrieval_table(rankings: Mapping[str, Ranking]) -> MetricTable:
     caption = "Retrieval by ranking, in %, with 95 % intervals"
     columns = {title: MetricColumn(title, percent, max) for row in rows.values() for title in row}
     return fill(caption, "ranked by", columns, rows)
+
+
+def signal_summary(ranking: Ranking) -> MetricTable:
+    """Return the main metrics of each signal, for the terminal."""
+    columns = {name: METRICS[name] for name in ("auroc", "aurc", "ece", "ood_auroc")}
+    rows = {signal_name(name): signal for name, signal in ranking.signals.items()}
+    return fill(
+        "Detection of wrong top hits, and of foreign queries (OOD)", "signal", columns, rows
+    )
 
 
 def signal_tables(ranking: Ranking) -> list[MetricTable]:
@@ -271,22 +300,6 @@ def read_measured(report: Path, *, fingerprint: str) -> Measured:
     if ood := signals.get("query_var", {}).get("ood_auroc"):
         title = f"AUROC of foreign queries, by {signal_name('query_var')}"
         found.append((title, "auroc_foreign_query_var", ood))
-    matches = f"{about.classes:,} classes" if about.classes else "matches by position"
-    resampled = "classes" if about.resampled_classes else "queries"
-    lines = (
-        f"Measured on {markdown(about.data_name)} ({markdown(about.split)}): {about.queries:,} "
-        f"queries, {about.gallery:,} images searched, {matches}; {markdown(about.protocol)}.",
-        "",
-        f"| metric | value (95 % interval over {resampled}) |",
-        "|---|---|",
-        *(
-            f"| {markdown(name)} | {value.value:.3f} ({value.low:.3f} to {value.high:.3f}) |"
-            for name, _, value in found
-        ),
-        "",
-        "The intervals do not cover the randomness of training. By `surefind evaluate` "
-        f"{markdown(about.versions.get('surefind', ''))}, {markdown(about.date[:10])}.",
-    )
     results = [
         HubResult(
             task_type=TASK,
@@ -299,4 +312,5 @@ def read_measured(report: Path, *, fingerprint: str) -> Measured:
         )
         for name, kind, value in found
     ]
-    return Measured(results, "\n".join(lines))
+    card = TEMPLATES.get_template("card.md").render(about=about, found=found, plain=markdown)
+    return Measured(results, card.rstrip("\n"))

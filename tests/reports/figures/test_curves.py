@@ -59,7 +59,7 @@ def test_the_guarantee_is_marked_where_it_ends():
 def test_without_a_guarantee_nothing_is_marked_and_the_title_says_so():
     _, other = draw_confidence(make_calibration(guarantee=NO_GUARANTEE)).axes
     assert "guarantee ends" not in lines(other)
-    assert other.get_title(loc="left") == "Precision 0.95 cannot be guaranteed"
+    assert other.get_title(loc="left") == "Precision 0.95 is not guaranteed"
 
 
 def step(number: int, *, loss: float = nan, recall: float = nan) -> StepInfo:

@@ -263,7 +263,12 @@ def _draw_answers(
         look = style.curve_look(number)
         if its.probability is not None:
             _draw_reliability(left, name, its, look, with_intervals=number == 0)
-        top = max(top, _draw_risk(other, its, f"{name}, AURC {{:.3f}}", look | {"marker": ""}))
+        top = max(
+            top,
+            _draw_risk(
+                other, its, f"{name}, AURC {{:.3f}}", look | {"marker": "", "clip_on": True}
+            ),
+        )
     style.caption(
         left, "Reliability", x="confidence, in bins of equally many", y="share of right answers"
     )
@@ -308,7 +313,7 @@ def _draw_guarantee(axis: Axes, guarantee: PrecisionGuarantee, top: float, *, ma
     axis.axhline(
         1 - guarantee.precision, color=style.GREY, linestyle=":", linewidth=1, label=allowed
     )
-    title = f"Precision {guarantee.precision:g} cannot be guaranteed"
+    title = f"Precision {guarantee.precision:g} is not guaranteed"
     if guarantee.threshold is not None:
         title = (
             f"Guarantee ({100 * guarantee.probability:.0f} % probability): "
