@@ -146,6 +146,10 @@ def test_using_a_loss_loads_no_search_plotting_or_server():
     assert not heavy & loaded_by("import surefind as sf; sf.losses.BayesianTripletLoss()")
 
 
+def test_an_index_loads_no_saddlepoint_until_a_radius_is_given():
+    assert "surefind.functional.saddlepoint" not in loaded_by("import surefind.search.index")
+
+
 MAIN = """
 import contextlib, io
 from surefind.cli.main import main

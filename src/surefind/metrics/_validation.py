@@ -19,18 +19,16 @@ def as_numbers(name: str, values: object, length: int | None = None) -> Tensor:
             name, expected=f"{length} values, one per query", got=str(len(tensor))
         )
     tensor = tensor.detach().double()
-    if tensor.isnan().any():
-        raise InvalidArgument(name, expected="numbers", got=f"{int(tensor.isnan().sum())} nan")
+    if missing := int(tensor.isnan().sum()):
+        raise InvalidArgument(name, expected="numbers", got=f"{missing} nan")
     return tensor
 
 
 def as_finite(name: str, values: object, length: int | None = None) -> Tensor:
     """One finite number per query in float64, (Q,)."""
     tensor = as_numbers(name, values, length)
-    if tensor.isinf().any():
-        raise InvalidArgument(
-            name, expected="finite numbers", got=f"{int(tensor.isinf().sum())} infinite"
-        )
+    if infinite := int(tensor.isinf().sum()):
+        raise InvalidArgument(name, expected="finite numbers", got=f"{infinite} infinite")
     return tensor
 
 

@@ -66,7 +66,7 @@ def resample_counts(
     """
     check_whole("n", n)
     check_whole("resamples", resamples)
-    return _draw(_units(n, groups), resamples, _generator(seed))
+    return _draw(*_units(n, groups), resamples, _generator(seed))
 
 
 def bootstrap(
@@ -140,7 +140,7 @@ def bootstrap_all(
     values = {name: _evaluate(s, torch.ones(1, n))[0] for name, s in statistics.items()}
     drawn: dict[Name, list[Tensor]] = {name: [] for name in statistics}
     for rows in _block_sizes(n, resamples):
-        counts = _draw(units, rows, generator)
+        counts = _draw(*units, rows, generator)
         for name, statistic in statistics.items():
             drawn[name].append(_evaluate(statistic, counts))
     return {name: _estimate(values[name], torch.cat(drawn[name]), level) for name in statistics}
@@ -185,39 +185,32 @@ def bootstrap_means(
     finite = wide.masked_fill(infinite, 0)
     drawn = []
     for rows in _block_sizes(n, resamples):
-        counts = _draw(units, rows, generator).double()
+        counts = _draw(*units, rows, generator).double()
         means = counts @ finite / counts.sum(1, keepdim=True)
         drawn.append(means.masked_fill_(counts @ infinite.double() > 0, torch.inf))
     pairs = zip(wide.mean(0), torch.cat(drawn).unbind(1), strict=True)
     return [_estimate(value, column, level) for value, column in pairs]
 
 
-class _Units(NamedTuple):
-    """What is drawn as a whole: single queries, or groups of them."""
-
-    number: int
-    of_query: Tensor | None  # (n,) the group of each query; None: each is its own
-
-
-def _units(n: int, groups: ArrayLike | None) -> _Units:
+def _units(n: int, groups: ArrayLike | None) -> tuple[int, Tensor | None]:
+    """Number of groups, and that of each query, (n,); None: each query is its own."""
     if groups is None:
-        return _Units(n, None)
+        return n, None
     found, of_query = as_integers("groups", groups, n, texts=True).unique(return_inverse=True)
-    return _Units(len(found), of_query)
+    return len(found), of_query
 
 
-def _draw(units: _Units, rows: int, generator: torch.Generator) -> Tensor:
-    counts = torch.empty(rows, units.number)
+def _draw(number: int, of_query: Tensor | None, rows: int, generator: torch.Generator) -> Tensor:
+    counts = torch.empty(rows, number)
     for row in counts:
-        drawn = torch.randint(units.number, (units.number,), generator=generator)
-        row.copy_(torch.bincount(drawn, minlength=units.number))
-    return counts if units.of_query is None else counts[:, units.of_query]
+        drawn = torch.randint(number, (number,), generator=generator)
+        row.copy_(torch.bincount(drawn, minlength=number))
+    return counts if of_query is None else counts[:, of_query]
 
 
 def _block_sizes(n: int, resamples: int) -> list[int]:
-    rows = max(1, BLOCK // n)
-    whole, rest = divmod(resamples, rows)
-    return [rows] * whole + [rest] * (rest > 0)
+    rows = max(1, BLOCK // max(1, n))
+    return [min(rows, resamples - done) for done in range(0, resamples, rows)]
 
 
 def _evaluate(statistic: Callable[[Tensor], Tensor], counts: Tensor) -> Tensor:
@@ -308,10 +301,9 @@ def paired_test(
     generator = _generator(seed)
     changed = difference[difference != 0]  # the others have no sign
     observed = changed.sum().abs() - rounding  # sums that are equal but for rounding are equal
-    rows = max(1, BLOCK // max(1, len(changed)))
     as_large = 0
-    for start in range(0, resamples, rows):
-        shape = (min(rows, resamples - start), len(changed))
+    for rows in _block_sizes(len(changed), resamples):
+        shape = (rows, len(changed))
         signs = torch.randint(2, shape, generator=generator, dtype=torch.int8) * 2 - 1
         as_large += int(((signs.double() @ changed).abs() >= observed).sum())
     return PairedTest(estimate[0], (1 + as_large) / (1 + resamples))
