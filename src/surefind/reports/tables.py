@@ -5,7 +5,7 @@ from math import isfinite, isnan, nan
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from surefind.encoders.model_card import TASK, Measured, markdown
+from surefind.encoders.hub import TASK, Measured, markdown
 from surefind.errors import InvalidFile
 from surefind.metrics.intervals import Estimate
 from surefind.reports.index_evaluation import ALL, KNOWN, UNKNOWN, IndexEvaluation
