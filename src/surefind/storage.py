@@ -36,7 +36,7 @@ class CorruptFile(InvalidFile):
     """A file that does not contain what was written."""
 
     def __init__(self, path: Path, why: str) -> None:
-        fix = "restore the folder from a copy, or make the index again"
+        fix = "restore the folder from a copy, or make it again"
         super().__init__(f"{path} is damaged: {why}", fix=fix)
 
 
@@ -232,7 +232,7 @@ def _put(file: BinaryIO, content: bytes | memoryview) -> None:
 
 
 def _json(facts: Mapping[str, Any]) -> bytes:
-    return (json.dumps(facts, sort_keys=True, allow_nan=False) + "\n").encode()
+    return (json.dumps(facts, sort_keys=True, allow_nan=False, indent=2) + "\n").encode()
 
 
 def _digest(name: str, content: bytes) -> bytes:

@@ -6,8 +6,7 @@ import pytest
 from huggingface_hub import EvalResult, ModelCard, metadata_load
 
 from surefind.encoders import Backbone, Encoder, EncoderConfig, build_backbone
-from surefind.encoders.hub import HubId, pack
-from surefind.encoders.model_card import Measured
+from surefind.encoders.hub import HubId, Measured, pack
 from surefind.encoders.onnx.files import write_export
 from surefind.errors import InvalidFile
 

@@ -50,12 +50,19 @@ def test_a_pretrained_backbone_is_pooled_by_gem_and_has_unit_means(weights, pict
     assert torch.equal(embeddings.var, torch.full((len(pictures),), POINT_VAR))
 
 
-def test_preprocessing_is_that_of_the_weights(weights):
-    published = backbone._timm().get_pretrained_cfg(SMALL)
-    found = sf.Encoder.pretrained(SMALL, weights=weights).preprocessing
-    assert (found.size, found.crop_share) == (published.input_size[-1], published.crop_pct)
-    assert (found.mean, found.std) == (published.mean, published.std)
-    assert (found.interpolation, found.resize) == (published.interpolation, "crop")
+@pytest.mark.parametrize("name", ["mobilenetv2_100", "resnet50", "vit_base_patch14_dinov2"])
+@pytest.mark.parametrize("size", [(50, 37), (41, 64)])
+def test_images_are_prepared_as_by_timm(name, size):
+    timm = backbone._timm()
+    published = timm.get_pretrained_cfg(name).to_dict()
+    transform = timm.data.create_transform(
+        **timm.data.resolve_data_config(pretrained_cfg=published), is_training=False
+    )
+    noise = np.random.default_rng(0).integers(0, 256, (6, 8, 3), np.uint8)
+    image = Image.fromarray(noise).resize((10 * size[0], 10 * size[1]), Image.Resampling.BICUBIC)
+    ready = backbone.default_preprocessing(name)
+    found = ready.normalise(ready.resize_image(decode(image))[None])[0]
+    assert (found - transform(image)).abs().max() < 0.1  # rounding of a byte or two
 
 
 def test_a_pretrained_encoder_is_saved_and_exported_like_any_other(weights, pictures, tmp_path):

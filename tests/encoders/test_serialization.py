@@ -1,7 +1,6 @@
 """Model folders: what is saved is what is loaded, or nothing is."""
 
 import errno
-import json
 import os
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from safetensors.torch import load_file, save_file
 from surefind.encoders import Encoder, EncoderConfig, build_backbone
 from surefind.errors import InvalidFile
 from surefind.images.preprocess import Preprocessing
+from surefind.storage import dump_checksummed_json, load_checksummed_json
 
 
 @pytest.fixture
@@ -22,9 +22,9 @@ def saved(tiny, tmp_path) -> Path:
 
 def edit(folder: Path, change) -> None:
     path = folder / "config.json"
-    facts = json.loads(path.read_text())
+    facts = load_checksummed_json(path)
     change(facts)
-    path.write_text(json.dumps(facts))
+    path.write_bytes(dump_checksummed_json(facts))
 
 
 @pytest.mark.parametrize("family", ["gaussian", "von-mises-fisher", "point"])
@@ -112,26 +112,12 @@ def test_a_folder_that_cannot_be_written_is_one_clear_error(tiny, saved, monkeyp
         (lambda f: f["config"].update(backbone="os.system"), "known name, such as tiny"),
         (lambda f: f["config"].update(dim="16"), "dim: expected"),
         (lambda f: f["config"].update(dims=3), "did you mean 'dim'"),
-        (lambda f: f["config"].update(preprocessing=None), "changed after it was saved"),
-        (lambda f: f["config"]["preprocessing"].update(size=33), "changed after it was saved"),
-        (lambda f: f.update(config=[]), "has the entries"),
-        (lambda f: f.update(more=1), "has the entries"),
-        (lambda f: f.pop("fingerprint"), "has the entries"),
-        (lambda f: f.update(fingerprint=3), "changed after it was saved"),
-        (lambda f: f.update(surefind="9"), "changed after it was saved"),
         (lambda f: f.update(schema=1), "has schema 1"),
     ],
 )
-def test_a_changed_configuration_is_refused(saved, change, message):
+def test_a_configuration_of_another_version_is_refused(saved, change, message):
     edit(saved, change)
     with pytest.raises(InvalidFile, match=f"(?s){message}"):
-        Encoder.load(saved)
-
-
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe", b"[" * 100_000, b"null"])
-def test_a_configuration_that_is_no_json_object_is_refused(saved, content):
-    (saved / "config.json").write_bytes(content)
-    with pytest.raises(InvalidFile, match="JSON"):
         Encoder.load(saved)
 
 
@@ -139,7 +125,7 @@ def test_a_folder_without_a_model_is_refused(tmp_path):
     with pytest.raises(InvalidFile, match="holds no model"):
         Encoder.load(tmp_path)
     (tmp_path / "config.json").mkdir()
-    with pytest.raises(InvalidFile, match="cannot read"):
+    with pytest.raises(InvalidFile, match="cannot be read"):
         Encoder.load(tmp_path)
 
 

@@ -490,5 +490,5 @@ def test_a_data_frame_brings_its_metadata(encoder, photos, tmp_path):
     paths = [str(path) for path in files(photos)[:3]]
     frame = pandas.DataFrame({"path": paths, "price": [1.5, 2.5, 3.5]})
     with Index.create(tmp_path / "framed", encoder, frame) as index:
-        assert index.count("price > 2") == 2
+        assert index.count(Where.parse(["price>2"])) == 2
         assert index.items([paths[0]]).metadata[0]["price"] == 1.5

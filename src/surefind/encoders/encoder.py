@@ -17,9 +17,8 @@ from surefind.encoders import serialization
 from surefind.encoders.backbone import Backbone, backbone_channels, build_backbone
 from surefind.encoders.config import EncoderConfig
 from surefind.encoders.heads import MeanHead, VarianceHead, log_map
-from surefind.encoders.hub import check_hub_id, model_folder, pack, upload, whole
+from surefind.encoders.hub import check_hub_id, model_card, model_folder, pack, upload, whole
 from surefind.encoders.image_encoder import ImageEncoder, evaluating
-from surefind.encoders.model_card import model_card
 from surefind.errors import InvalidArgument
 from surefind.validation import check_whole
 

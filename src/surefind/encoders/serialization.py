@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from safetensors.torch import save as to_safetensors
@@ -14,12 +14,11 @@ import surefind
 from surefind.encoders.backbone import check_backbone, read_tensors
 from surefind.encoders.config import EncoderConfig
 from surefind.errors import InvalidArgument, InvalidFile
-from surefind.storage import write_whole
+from surefind.storage import dump_checksummed_json, load_checksummed_json, write_whole
 
 SCHEMA = 2
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 CLASSES = "classes.json"
-_KEYS = {"schema", "surefind", "fingerprint", "config", "checksum"}
 _SAVE_AGAIN = "save the model again, or restore the folder from a copy"
 
 
@@ -32,15 +31,15 @@ class Saved(NamedTuple):
 
 def fingerprint(config: EncoderConfig, tensors: Mapping[str, Tensor]) -> str:
     """Hash (sha256) the configuration and every tensor's name, type, shape and bytes."""
-    digest = hashlib.sha256(canonical(config.as_dict()))
+    digest = hashlib.sha256(_canonical(config.as_dict()))
     for name in sorted(tensors):
         tensor = tensors[name].detach().cpu().contiguous()
-        digest.update(canonical([name, str(tensor.dtype), list(tensor.shape)]))
+        digest.update(_canonical([name, str(tensor.dtype), list(tensor.shape)]))
         digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 
-def canonical(value: object) -> bytes:
+def _canonical(value: object) -> bytes:
     """Canonical JSON, ended by a newline."""
     return json.dumps(value, sort_keys=True).encode() + b"\n"
 
@@ -54,19 +53,18 @@ def write_model(
     replaced. Other files in the folder are not changed.
     """
     made = fingerprint(config, tensors)
-    facts: dict[str, Any] = {
+    facts = {
         "schema": SCHEMA,
         "surefind": surefind.__version__,
         "fingerprint": made,
         "config": config.as_dict(),
     }
-    facts["checksum"] = checksum(facts)
     weights = to_safetensors({name: t.detach().cpu().contiguous() for name, t in tensors.items()})
     temporary = _temporary(folder, made)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(temporary, weights)
-        write_whole(folder / CONFIG, (json.dumps(facts, indent=2) + "\n").encode())
+        write_whole(folder / CONFIG, dump_checksummed_json(facts))
         temporary.replace(folder / WEIGHTS)
         write_whole(folder / CARD, card.encode(errors="replace"))
         for left_over in folder.glob(_temporary(folder, "*").name):
@@ -78,33 +76,19 @@ def write_model(
 def read_config(folder: Path) -> Saved:
     """Read and check config.json."""
     path = folder / CONFIG
-    try:
-        facts = json.loads(path.read_bytes())
-        if not isinstance(facts, dict):
-            raise ValueError("no object")
-    except FileNotFoundError as error:
+    if not path.exists():
         raise InvalidFile(
             f"{folder} holds no model: {path.name} is missing",
             fix="use the folder that Encoder.save or `surefind train` wrote",
-        ) from error
-    except OSError as error:
-        raise InvalidFile(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise InvalidFile(f"{path} is not valid JSON: {error}", fix=_SAVE_AGAIN) from error
-    if facts.get("schema") != SCHEMA:
-        found = facts.get("schema")
-        raise InvalidFile(f"{path} has schema {found!r}, this version reads {SCHEMA}")
-    if set(facts) != _KEYS or not isinstance(facts["config"], dict):
-        raise InvalidFile(
-            f"{path} has the entries {sorted(facts)}, expected {sorted(_KEYS)}", fix=_SAVE_AGAIN
         )
+    facts = load_checksummed_json(path)
+    if (found := facts.get("schema")) != SCHEMA:
+        raise InvalidFile(f"{path} has schema {found!r}, this version reads {SCHEMA}")
     try:
         config = EncoderConfig.from_dict(facts["config"])
         check_backbone(config.backbone)
-    except InvalidArgument as error:
+    except InvalidArgument as error:  # of a backbone that this version of timm does not have
         raise InvalidFile(f"{path}: {error.problem}", fix=error.fix) from error
-    if config.preprocessing is None or facts["checksum"] != checksum(facts):
-        raise InvalidFile(f"{path} was changed after it was saved", fix=_SAVE_AGAIN)
     return Saved(config, facts["fingerprint"])
 
 
@@ -162,9 +146,3 @@ def _weights(folder: Path, saved: Saved) -> Path:
     """File of the weights of config.json, also if saving was interrupted."""
     temporary = _temporary(folder, saved.fingerprint)
     return temporary if temporary.exists() else folder / WEIGHTS
-
-
-def checksum(facts: Mapping[str, Any]) -> str:
-    """Hash (sha256) everything but the checksum itself."""
-    rest = {name: value for name, value in facts.items() if name != "checksum"}
-    return hashlib.sha256(canonical(rest)).hexdigest()

@@ -1,5 +1,6 @@
 """Preprocessing: resize and normalise pixels; saved with the weights of an encoder."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Self
@@ -63,8 +64,8 @@ class Preprocessing:
             return torch.from_numpy(canvas)
         shorter = min(height, width)
         pixels = centre(pixels, *(min(side, _LONGEST * shorter) for side in (height, width)))
-        share = max(self.size, round(self.size / self.crop_share)) / shorter
-        scaled = self._scale(pixels, *(round(side * share) for side in pixels.shape[1:]))
+        scale = math.floor(self.size / self.crop_share)  # rounded as by timm, here and in `centre`
+        scaled = self._scale(pixels, *(scale * side // shorter for side in pixels.shape[1:]))
         return centre(scaled, self.size, self.size)
 
     def normalise(self, batch: Tensor) -> Tensor:
@@ -94,5 +95,5 @@ class Preprocessing:
 
 def centre(pixels: Tensor, height: int, width: int) -> Tensor:
     """Return the centre of an image, as a view."""
-    top, left = (pixels.shape[1] - height) // 2, (pixels.shape[2] - width) // 2
+    top, left = round((pixels.shape[1] - height) / 2), round((pixels.shape[2] - width) / 2)
     return pixels[:, top : top + height, left : left + width]

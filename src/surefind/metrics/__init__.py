@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         average_precision_at_r,
         hit_at_k,
         precision_at_k,
+        recall_at_k,
         retrieval_report,
     )
     from surefind.metrics.selective import (
@@ -71,6 +72,7 @@ _HOME = {
     "negative_log_likelihood": "calibration",
     "paired_test": "intervals",
     "precision_at_k": "retrieval",
+    "recall_at_k": "retrieval",
     "reliability_bins": "calibration",
     "resample_counts": "intervals",
     "retrieval_report": "retrieval",
@@ -105,6 +107,7 @@ __all__ = [
     "negative_log_likelihood",
     "paired_test",
     "precision_at_k",
+    "recall_at_k",
     "reliability_bins",
     "resample_counts",
     "retrieval_report",

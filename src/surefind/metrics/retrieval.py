@@ -36,6 +36,25 @@ def hit_at_k(hits: ArrayLike, k: int) -> Tensor:
     return _as_hits(hits, k).any(dim=1).double()
 
 
+def recall_at_k(hits: ArrayLike, k: int) -> float:
+    """R@k: share of queries with at least one match among the k nearest.
+
+    Args:
+        hits: As in `hit_at_k`.
+        k: How many of the nearest count.
+
+    Returns:
+        The share.
+
+    Raises:
+        InvalidArgument: If `hits` or `k` is not valid.
+
+    >>> recall_at_k([[False, True], [False, False]], 2)
+    0.5
+    """
+    return float(hit_at_k(hits, k).mean())
+
+
 def precision_at_k(hits: ArrayLike, k: int) -> Tensor:
     """Matches among the k nearest, divided by k.
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
-from surefind.encoders.model_card import TASK, Measured, markdown
+from surefind.encoders.hub import TASK, Measured, markdown
 from surefind.errors import InvalidFile
 from surefind.metrics.intervals import Estimate
 from surefind.reports.index_evaluation import ALL, KNOWN, UNKNOWN, IndexEvaluation

@@ -44,7 +44,7 @@ def test_damaged_vectors_are_refused_with_a_remedy(place, how: str):
     with pytest.raises(CorruptFile) as raised:
         opened(place)
     assert str(path) in raised.value.problem
-    assert "restore the folder from a copy, or make the index again" in raised.value.fix
+    assert "restore the folder from a copy, or make it again" in raised.value.fix
 
 
 def test_a_row_that_was_changed_is_noticed_when_it_is_read_and_by_verify(place):

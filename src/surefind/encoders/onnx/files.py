@@ -1,7 +1,6 @@
 """ONNX files of a model folder, and their index onnx/export.json."""
 
 import hashlib
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,9 +10,14 @@ from types import ModuleType
 from typing import Any
 
 import surefind
-from surefind.encoders.serialization import checksum, read_config
+from surefind.encoders.serialization import read_config
 from surefind.errors import InvalidFile, SurefindError
-from surefind.storage import make_writable, write_whole
+from surefind.storage import (
+    dump_checksummed_json,
+    load_checksummed_json,
+    make_writable,
+    write_whole,
+)
 
 SCHEMA = 1
 FOLDER, FILE = "onnx", "export.json"
@@ -66,7 +70,7 @@ def write_export(
     for precision, (content, facts) in made.items():
         files[precision] = ExportedFile(hashlib.sha256(content).hexdigest(), facts)
         write_whole(folder / files[precision].name(precision), content)
-    said: dict[str, Any] = {
+    said = {
         "schema": SCHEMA,
         "surefind": surefind.__version__,
         "fingerprint": fingerprint,
@@ -75,8 +79,7 @@ def write_export(
             for precision, its in files.items()
         },
     }
-    said["checksum"] = checksum(said)
-    write_whole(folder / FILE, (json.dumps(said, indent=2) + "\n").encode())
+    write_whole(folder / FILE, dump_checksummed_json(said))
     named = {its.name(precision) for precision, its in files.items()}
     for left_over in folder.glob("model*-*.onnx"):
         if left_over.name not in named:
@@ -120,23 +123,22 @@ def _command(model: Path, precision: str) -> str:
 
 
 def _read(path: Path, again: str) -> Exported | None:
-    try:
-        facts = json.loads(path.read_bytes())
-        if facts["checksum"] != checksum(facts):
-            raise ValueError("it was changed after it was written")
-        if facts["schema"] != SCHEMA:
-            raise ValueError(f"schema {facts['schema']!r}, this version reads {SCHEMA}")
-        files = {
-            precision: ExportedFile(its["sha256"], its["facts"])
-            for precision, its in facts["files"].items()
-        }
-        return Exported(facts["fingerprint"], files)
-    except FileNotFoundError:
+    if not path.exists():
         return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    try:
+        facts = load_checksummed_json(path)
+    except InvalidFile as error:
+        raise InvalidFile(error.problem, fix=f"export again: {again}") from error
+    if facts["schema"] != SCHEMA:
         raise InvalidFile(
-            f"{path} cannot be used: {error}", fix=f"export again: {again}"
-        ) from error
+            f"{path} has schema {facts['schema']!r}, this version reads {SCHEMA}",
+            fix=f"export again: {again}",
+        )
+    files = {
+        precision: ExportedFile(its["sha256"], its["facts"])
+        for precision, its in facts["files"].items()
+    }
+    return Exported(facts["fingerprint"], files)
 
 
 def require(name: str) -> ModuleType:
