@@ -18,6 +18,7 @@ LARGEST = 1e6  # entry of a mean; beyond it products of distances overflow float
 LARGEST_SPREAD = 1e9  # variance
 SMALLEST_SPREAD = 1e-12  # variance; below it float32 gradients overflow
 _ROUNDING = 1e-6  # tolerance for bounds that were rounded to float32
+POINT_VAR = 1e-8  # of embeddings without variance: far below any distance between images
 UNIT_TOLERANCE = 1e-4  # largest deviation from 1 of the length of a mean on the sphere
 
 Rows = int | slice | Sequence[int] | Tensor

@@ -5,6 +5,7 @@ from typing import Annotated
 from typer import Exit, Option, Typer
 
 import surefind
+from surefind.cli.attach import attach
 from surefind.cli.calibrate import calibrate
 from surefind.cli.check import check
 from surefind.cli.demo import demo
@@ -28,7 +29,7 @@ from surefind.cli.upgrade import upgrade
 
 PANELS: dict[str, tuple[Command, ...]] = {
     "First steps": (demo, doctor, check, recipes),
-    "Build": (train, index, encode, calibrate, upgrade),
+    "Build": (train, index, attach, encode, calibrate, upgrade),
     "Search": (search, serve, info, verify),
     "Evaluate": (evaluate, reproduce, figures),
     "Share": (export, push),

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from surefind.embeddings import SMALLEST_SPREAD, Embeddings, Gaussians
+from surefind.embeddings import POINT_VAR, SMALLEST_SPREAD, Embeddings, Gaussians
 from surefind.encoders import serialization
 from surefind.encoders.backbone import Backbone, build_backbone
 from surefind.encoders.config import EncoderConfig
@@ -22,8 +22,6 @@ from surefind.encoders.image_encoder import ImageEncoder, evaluating
 from surefind.encoders.model_card import model_card
 from surefind.errors import InvalidArgument
 from surefind.validation import check_whole
-
-POINT_VAR = 1e-8  # of embeddings without variance: far below any distance between images
 
 
 class Encoder(ImageEncoder, nn.Module):

@@ -1,6 +1,7 @@
 """Index of images: create, open, add, search, calibrate."""
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -44,6 +45,7 @@ from surefind.encoders.encoder import Encoder
 from surefind.encoders.image_encoder import ImageEncoder
 from surefind.encoders.onnx.runtime import OnnxEncoder
 from surefind.encoders.serialization import read_classes
+from surefind.engines.attached import attached_url, same_columns
 from surefind.engines.base import Engine, EngineError, Rows, Space
 from surefind.engines.filters import Metadata, Where
 from surefind.engines.knn import Nearest, names_of, nearest
@@ -218,6 +220,38 @@ class Index:
         return index
 
     @classmethod
+    def attach(
+        cls,
+        folder: str | Path,
+        url: str,
+        *,
+        vector: str,
+        id: str = "id",  # noqa: A002
+        label: str | None = None,
+        metric: str = "l2",
+    ) -> Self:
+        """Create an index of vectors that another program keeps on a server; they are only read.
+
+        Args:
+            folder: Folder to create, for calibrations.
+            url: `pgvector://USER@HOST/DATABASE/TABLE` (or a view) or
+                `milvus://HOST:PORT/COLLECTION`.
+            vector: Column of vectors.
+            id: Column of ids.
+            label: Column of labels.
+            metric: l2, cosine or ip (inner product of vectors of length 1).
+
+        Raises:
+            InvalidFile: The folder holds an index already.
+            InvalidArgument: A column is not there or of another type.
+            EngineError: The server cannot be reached, or holds no such table.
+        """
+        place = attached_url(url, vector=vector, id=id, label=label, metric=metric)
+        with closing(open_engine(place)) as found:
+            space, fingerprint = found.space, str(found.facts["fingerprint"])
+        return cls.create_empty(folder, space, fingerprint=fingerprint, engine=place)
+
+    @classmethod
     def open(
         cls,
         folder: str | Path,
@@ -229,7 +263,8 @@ class Index:
 
         Args:
             folder: Folder of the index.
-            engine: URL that replaces the saved one, which has no password.
+            engine: URL that replaces the saved one, which has no password; columns of an attached
+                table need not be repeated.
             encoder: Encoder that replaces the saved one.
 
         Raises:
@@ -238,7 +273,8 @@ class Index:
         """
         place = IndexFolder(Path(folder))
         written = place.read()
-        index = cls(place, open_engine(place.place(engine or written)), encoder)
+        store = written if engine is None else same_columns(engine, written)
+        index = cls(place, open_engine(place.place(store)), encoder)
         if encoder is not None:
             index.check_model(encoder.fingerprint, "the given encoder")
         elif place.model.exists():

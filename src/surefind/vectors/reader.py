@@ -15,8 +15,7 @@ from torch import Tensor
 
 from surefind.confidence.class_table import is_missing
 from surefind.datasets.table import pyarrow_package
-from surefind.embeddings import LARGEST, Gaussians
-from surefind.encoders.encoder import POINT_VAR
+from surefind.embeddings import LARGEST, POINT_VAR, Gaussians
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.validation import nearest
 

@@ -27,8 +27,7 @@ from surefind.confidence.calibration import (
 from surefind.confidence.density import LocalDensity
 from surefind.confidence.labelled_queries import QueryVariance, check_queries
 from surefind.confidence.variance_heads import VarianceHeads
-from surefind.embeddings import Gaussians
-from surefind.encoders.encoder import POINT_VAR
+from surefind.embeddings import POINT_VAR, Gaussians
 from surefind.engines.base import Rows, Space
 from surefind.engines.filters import Metadata
 from surefind.engines.registry import create_engine
