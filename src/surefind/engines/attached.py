@@ -1,7 +1,7 @@
 """Vectors that another program keeps on a server: they are searched there and never changed."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -96,30 +96,50 @@ def check_lengths(vectors: NDArray[np.float32], metric: str) -> None:
         )
 
 
+def only_read(shown: str) -> EngineError:
+    return EngineError(f"{shown} is attached: it is only read")
+
+
 class ReadOnly(ServerEngine):
     """Methods of an engine whose rows belong to another program."""
+
+    _own_fields: Mapping[str, Any]
+    _seen = -1  # rows at the last refresh
+
+    @property
+    def revision(self) -> tuple[str, int]:
+        """Return the number of rows: servers count no changes."""
+        return str(self._record.number), self.count()
 
     @property
     def warnings(self) -> tuple[str, ...]:
         return ()
 
+    def refresh(self) -> bool:
+        before, self._seen = self._seen, self.count()
+        return before != self._seen
+
+    def verify(self) -> list[str]:
+        bad = sum(int((~np.isfinite(block.vectors)).any(axis=1).sum()) for block in self.scan())
+        return [f"Rows with a vector that is not finite: {bad}."] if bad else []
+
+    def _fields(self) -> Iterable[str]:
+        return self._own_fields
+
     def add(self, rows: Rows) -> None:
-        raise self._refusal()
+        raise only_read(self._shown)
 
     def remove(self, ids: Sequence[str]) -> int:
-        raise self._refusal()
+        raise only_read(self._shown)
 
     def compact(self) -> None:
-        raise self._refusal()
+        raise only_read(self._shown)
 
     def digests_of(self, ids: Sequence[str]) -> dict[str, str]:
         return dict.fromkeys(self.find(ids).ids, "")
 
     def ids_of(self, digests: Sequence[str]) -> dict[str, str]:
         return {}
-
-    def _refusal(self) -> EngineError:
-        return EngineError(f"{self._shown} is attached: it is only read")
 
 
 def label_fields(fields: Mapping[str, Any], label: str | None) -> dict[str, Any]:

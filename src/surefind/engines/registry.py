@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from surefind.engines.attached import only_read
 from surefind.engines.base import KINDS, Engine, Space
 from surefind.errors import InvalidArgument
 from surefind.validation import check_choice, nearest
@@ -37,6 +38,8 @@ def create_engine(
         EngineError: if the server cannot be reached or holds one already.
     """
     check_choice("kind", kind, ("auto", *KINDS))
+    if is_attached(place):
+        raise only_read(without_password(place))
     made: Engine = _module(place).create(place, space, facts, kind=kind)
     return made
 

@@ -94,9 +94,11 @@ def both(shop, request):
     engine.close()
 
 
-def test_searches_find_what_is_nearest_in_memory(both):
+@pytest.mark.parametrize("step", [10, 100], ids=["many", "few"])
+def test_searches_find_what_is_nearest_in_memory(both, step, monkeypatch):
+    monkeypatch.setattr("surefind.engines.pgvector.engine.NUMBERS_AT_ONCE", 100 * DIM)
     engine, memory = both
-    query = sf.Gaussians(MEANS.mean[::10] + 0.01, MEANS.var[::10])
+    query = sf.Gaussians(MEANS.mean[::step] + 0.01, MEANS.var[::step])
     for where in (None, Where.parse("price < 30"), Where.parse({"kind": "class 3", "sold": True})):
         found, wanted = (
             one.search(engine.space.query_vectors(query), 9, where) for one in (engine, memory)

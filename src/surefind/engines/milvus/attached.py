@@ -18,21 +18,13 @@ from surefind.engines.attached import (
     label_fields,
     unit_rows,
 )
-from surefind.engines.base import EngineError, Space, StoredRow
+from surefind.engines.base import EngineError, StoredRow
 from surefind.engines.filters import NAME, VAR, Condition, Value, Where, check_value
 from surefind.engines.milvus.client import Collection, parse
 from surefind.engines.milvus.engine import CollectionReader, among, compared, literal
 from surefind.errors import InvalidArgument
 
 SMALLEST = 1 - 2**63  # id that Milvus can parse
-
-
-def create(
-    place: str, space: Space, facts: Mapping[str, Any], *, kind: str
-) -> "AttachedCollection":
-    """Refuse: the collection is there already."""
-    del space, facts, kind
-    raise EngineError(f"{parse(place).shown} is attached: it is only read")
 
 
 def open_place(place: str) -> "AttachedCollection":
@@ -109,18 +101,12 @@ class AttachedCollection(ReadOnly, CollectionReader):
         self._seen = self.count()
 
     @property
-    def revision(self) -> tuple[str, int]:
-        """Return the number of rows: Milvus counts no changes."""
-        return str(self._record.number), self.count()
-
-    @property
     def exact(self) -> bool:
         return self._index_type == "FLAT"
 
     def refresh(self) -> bool:
         self._collection.catch_up()
-        before, self._seen = self._seen, self.count()
-        return before != self._seen
+        return super().refresh()
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -134,18 +120,11 @@ class AttachedCollection(ReadOnly, CollectionReader):
             "rows": self.count(),
         }
 
-    def verify(self) -> list[str]:
-        bad = sum(int((~np.isfinite(block.vectors)).any(axis=1).sum()) for block in self.scan())
-        return [f"Rows with a vector that is not finite: {bad}."] if bad else []
-
     def _exists(self, where: Where) -> bool:
         """Return whether the fields have the types of the conditions."""
         return all(
             self._own_fields.get(one.field, ("", ""))[1] == one.kind for one in where.conditions
         )
-
-    def _fields(self) -> Iterable[str]:
-        return self._own_fields
 
     def _expression(self, where: Where | None) -> str:
         conditions = where.conditions if where else ()

@@ -1,11 +1,13 @@
 """Table or view that another program filled, searched with pgvector and never changed."""
 
 import json
+import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, LiteralString, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from surefind.embeddings import POINT_VAR
@@ -18,7 +20,8 @@ from surefind.engines.attached import (
     label_fields,
     unit_rows,
 )
-from surefind.engines.base import EngineError, Space
+from surefind.engines.base import EngineError, Found
+from surefind.engines.brute_force import nearest
 from surefind.engines.filters import NAME, VAR, Condition, Metadata, Where
 from surefind.engines.pgvector import schema
 from surefind.engines.pgvector.connection import (
@@ -35,6 +38,7 @@ from surefind.engines.pgvector.engine import Clause, Columns, TableReader, joine
 from surefind.engines.pgvector.schema import VectorIndex
 from surefind.errors import InvalidArgument
 
+MANY = 16  # queries from which one pass over a table without index is quicker
 OPERATORS: dict[str, LiteralString] = {"l2": "<->", "cosine": "<=>", "ip": "<#>"}
 SQUARED: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {  # of unit vectors
     "l2": np.square,
@@ -66,12 +70,6 @@ class Field(NamedTuple):
     sql: Composable
     kind: str  # string, number or bool
     type: str  # its type in PostgreSQL
-
-
-def create(place: str, space: Space, facts: Mapping[str, Any], *, kind: str) -> "AttachedTable":
-    """Refuse: the table is there already."""
-    del space, facts, kind
-    raise EngineError(f"{parse(place).shown} is attached: it is only read")
 
 
 def open_place(place: str) -> "AttachedTable":
@@ -142,13 +140,13 @@ class AttachedTable(ReadOnly, TableReader):
             index = schema.vector_index(session, "auto")
         self._built = index
         key = SQL("{}::text").format(row)
-        operator = SQL(OPERATORS[self._metric])
+        between = SQL(OPERATORS[self._metric])
         columns = Columns(
             row=row,
             key=key,
             id=key,
             vector=SQL("{}::vector").format(vector),
-            distance=SQL("{} {} surefind_vector::{}").format(vector, operator, Identifier(kind)),
+            distance=SQL("{} {} surefind_vector::{}").format(vector, between, Identifier(kind)),
             var=SQL("{}::float8").format(Literal(POINT_VAR)),
             digest=SQL("''"),
             metadata=self._json(),
@@ -159,17 +157,28 @@ class AttachedTable(ReadOnly, TableReader):
         self._seen = self.count()
 
     @property
-    def revision(self) -> tuple[str, int]:
-        """Return the number of rows: PostgreSQL counts no changes of a table."""
-        return str(self._record.number), self.count()
-
-    @property
     def exact(self) -> bool:
         return self._built is None
 
-    def refresh(self) -> bool:
-        before, self._seen = self._seen, self.count()
-        return before != self._seen
+    def search(self, vectors: NDArray[np.float32], k: int, where: Where | None = None) -> Found:
+        """Return the k nearest; many queries without an index in one pass over the table.
+
+        The server would read all vectors again for each of them.
+        """
+        if self._built is not None or len(vectors) < MANY:
+            return super().search(vectors, k, where)
+        query, best = torch.from_numpy(np.ascontiguousarray(vectors)), None
+        for block in self.scan(where):
+            near = nearest(query, torch.from_numpy(block.vectors), k)
+            rows, distance = near.rows.numpy(), near.distance.numpy()
+            found = Found(block.keys[rows], distance, block.vectors[rows], block.var[rows])
+            if best is not None:
+                pairs = zip(best, found, strict=True)
+                found = Found(*(np.concatenate(pair, axis=1) for pair in pairs))
+            order = np.argsort(found.distance, axis=1, kind="stable")[:, :k]
+            first = (np.arange(len(order))[:, None], order)
+            best = Found(*map(operator.itemgetter(first), found))
+        return super().search(vectors, k, where) if best is None else best
 
     def describe(self) -> dict[str, Any]:
         table = self._connections.table
@@ -183,10 +192,6 @@ class AttachedTable(ReadOnly, TableReader):
             "fields": sorted(self._own_fields),
             "rows": self.count(),
         }
-
-    def verify(self) -> list[str]:
-        bad = sum(int((~np.isfinite(block.vectors)).any(axis=1).sum()) for block in self.scan())
-        return [f"Rows with a vector that is not finite: {bad}."] if bad else []
 
     def _check_unique(self, session: Session, name: str, row: Composable) -> None:
         if session.run(UNIQUE, [session.table.quoted, name]) == [(True,)]:
@@ -241,9 +246,6 @@ class AttachedTable(ReadOnly, TableReader):
     def _known(self, values: list[Any]) -> list[Any]:
         form = IDS.get(self._id_type, TEXT)[1]
         return [value for value in values if form.fullmatch(value)]
-
-    def _fields(self) -> Mapping[str, Field]:
-        return self._own_fields
 
     def _clause(self, where: Where | None) -> Clause:
         found = joined(where, self._test)
