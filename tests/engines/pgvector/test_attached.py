@@ -233,7 +233,8 @@ def test_a_hundred_thousand_vectors_are_attached_calibrated_and_searched(server,
         tmp_path / "index", url, vector="vector", label="kind", metric="cosine"
     ) as index:
         index.calibrate()
-        query = clustered_embeddings(64, dim, seed=1, classes=1000)
+        mean = clustered_embeddings(64, dim, seed=1, classes=1000).mean
+        query = sf.Gaussians(torch.nn.functional.normalize(mean), torch.full((64,), 1e-8))
         found = index.search(query, k=5)
     assert [its.label for its in found] == [f"class {n}" for n in range(64)]
     assert all(its.verdict == "match" and its.confidence > 0.9 for its in found)
