@@ -16,7 +16,7 @@ from surefind.cli.output import set_verbosity
 
 PANELS = {
     "First steps": ("demo", "doctor", "check", "recipes"),
-    "Build": ("train", "index", "encode", "calibrate", "upgrade"),
+    "Build": ("train", "index", "attach", "encode", "calibrate", "upgrade"),
     "Search": ("search", "serve", "info", "verify"),
     "Evaluate": ("evaluate", "reproduce", "figures"),
     "Share": ("export", "push"),

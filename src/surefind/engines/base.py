@@ -372,6 +372,9 @@ class ServerEngine(ABC):
     def count(self, where: Where | None = None) -> int: ...
 
     @abstractmethod
+    def scan(self, where: Where | None = None) -> Iterator[Block]: ...
+
+    @abstractmethod
     def _exists(self, where: Where) -> bool:
         """Return whether a row satisfies the conditions."""
 

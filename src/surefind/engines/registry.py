@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from surefind.engines.attached import only_read
 from surefind.engines.base import KINDS, Engine, Space
 from surefind.errors import InvalidArgument
 from surefind.validation import check_choice, nearest
@@ -37,6 +38,8 @@ def create_engine(
         EngineError: if the server cannot be reached or holds one already.
     """
     check_choice("kind", kind, ("auto", *KINDS))
+    if is_attached(place):
+        raise only_read(without_password(place))
     made: Engine = _module(place).create(place, space, facts, kind=kind)
     return made
 
@@ -63,18 +66,23 @@ def is_url(place: str | Path) -> bool:
     return "://" in str(place)
 
 
+def is_attached(place: str) -> bool:
+    """Return whether a URL names columns of a table or collection that is only read."""
+    return is_url(place) and re.search("[?&]vector=", place) is not None
+
+
 def without_password(place: str) -> str:
     """Return a URL without its password, even if it is malformed.
 
-    >>> without_password("milvus://me:p/w@d@host:1/?password=x&collection=c")
+    >>> without_password("milvus://me:p/w@d@host:1/?sslpassword=x&collection=c")
     'milvus://me@host:1/?collection=c'
     """
     shown = re.sub(r"://([^:@/]*):.*@", r"://\1@", place, flags=re.DOTALL)
-    return re.sub(r"([?&])password=[^&]*&?", r"\1", shown).rstrip("?&")
+    return re.sub(r"([?&])[^=&]*(password|secret)=[^&]*&?", r"\1", shown).rstrip("?&")
 
 
 def _module(place: str) -> Any:
-    """Return the module of the engine at a place."""
+    """Return the module of the engine at a place, which may be attached."""
     scheme = place.partition("://")[0] if is_url(place) else "faiss"
     if scheme not in SCHEMES or (scheme == "faiss" and is_url(place)):
         near = nearest(scheme, [name for name in SCHEMES if name != "faiss"])
@@ -84,4 +92,7 @@ def _module(place: str) -> Any:
             got=repr(without_password(place)),
             fix=f"did you mean {near}://...?" if near else "use faiss",
         )
-    return import_module(SCHEMES[scheme])
+    module = SCHEMES[scheme]
+    return import_module(
+        module.removesuffix("engine") + "attached" if is_attached(place) else module
+    )

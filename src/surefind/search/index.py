@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,6 +30,7 @@ from surefind.confidence.calibration import (
 from surefind.confidence.class_table import LABEL, ClassTable
 from surefind.confidence.density import LocalDensity
 from surefind.embeddings import POINT_VAR, Embeddings, Gaussians, VonMisesFisher
+from surefind.engines.attached import attached_url, same_columns
 from surefind.engines.base import Engine, EngineError, Rows, Space
 from surefind.engines.filters import Metadata, Value
 from surefind.engines.knn import Nearest, names_of, nearest
@@ -199,6 +201,38 @@ class Index(Summary):
         return index
 
     @classmethod
+    def attach(
+        cls,
+        folder: str | Path,
+        url: str,
+        *,
+        vector: str,
+        id: str = "id",  # noqa: A002
+        label: str | None = None,
+        metric: str = "l2",
+    ) -> Self:
+        """Create an index of vectors that another program keeps on a server; they are only read.
+
+        Args:
+            folder: Folder to create, for calibrations.
+            url: `pgvector://USER@HOST/DATABASE/TABLE` (or a view) or
+                `milvus://HOST:PORT/COLLECTION`.
+            vector: Column of vectors.
+            id: Column of ids.
+            label: Column of labels.
+            metric: l2, cosine or ip (inner product of vectors of length 1).
+
+        Raises:
+            InvalidFile: The folder holds an index already.
+            InvalidArgument: A column is not there or of another type.
+            EngineError: The server cannot be reached, or holds no such table.
+        """
+        place = attached_url(url, vector=vector, id=id, label=label, metric=metric)
+        with closing(open_engine(place)) as found:
+            space, fingerprint = found.space, str(found.facts["fingerprint"])
+        return cls.create_empty(folder, space, fingerprint=fingerprint, engine=place)
+
+    @classmethod
     def open(
         cls,
         folder: str | Path,
@@ -210,7 +244,8 @@ class Index(Summary):
 
         Args:
             folder: Folder of the index.
-            engine: URL that replaces the saved one, which has no password.
+            engine: URL that replaces the saved one, which has no password; columns of an attached
+                table need not be repeated.
             encoder: Encoder (as for `create`) that replaces the saved one; needed to search with
                 images if a function made the index.
 
@@ -220,12 +255,13 @@ class Index(Summary):
         """
         place = IndexFolder(Path(folder))
         written = place.read()
+        store = written if engine is None else same_columns(engine, written)
         given = None
         if encoder is not None:
             from surefind.encoders.open import open_encoder
 
             given = open_encoder(encoder)
-        index = cls(place, open_engine(place.place(engine or written)), given, url=engine)
+        index = cls(place, open_engine(place.place(store)), given, url=engine)
         if given is not None:
             index.check_model(given.fingerprint, "the given encoder")
         return index

@@ -124,10 +124,12 @@ def test_rows_added_after_compacting_are_found(kind, make_engine, make_rows):
 def plan(engine) -> str:
     """How the server would search, with its indexes named for their method."""
     asked = {"vectors": to_sent(np.zeros((1, engine.space.width), np.float32)), "k": 5}
-    order = pgvector.BY_INDEX if engine._index else pgvector.EXHAUSTIVE
+    columns = pgvector.OWN_COLUMNS._asdict()
+    order = SQL("{}" if engine._index else "({}) + 0").format(columns["distance"])
     with engine._connections.transaction() as session:
         session.run("SET LOCAL enable_seqscan = off")
-        lines = session.run("EXPLAIN " + pgvector.NEAREST, asked, where=SQL("true"), order=order)
+        names = {**columns, "where": SQL("true"), "order": order}
+        lines = session.run("EXPLAIN " + pgvector.NEAREST, asked, **names)
         names = session.run("SELECT relname, amname FROM pg_class JOIN pg_am ON pg_am.oid = relam")
     used = "\n".join(line for (line,) in lines)
     return "\n".join(method for name, method in names if f"using {name} " in used)

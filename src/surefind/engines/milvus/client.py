@@ -12,6 +12,8 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
+from surefind.embeddings import POINT_VAR
+from surefind.engines.attached import COLUMNS
 from surefind.engines.base import RETRY, EngineError, unreadable_url
 from surefind.errors import InvalidArgument
 
@@ -36,6 +38,7 @@ class CollectionUrl:
     collection: str = "surefind"
     secure: bool = False  # TLS
     timeout: float = 60.0  # seconds of a call
+    columns: Mapping[str, str] = field(default_factory=dict)  # of an attached collection
 
     @property
     def shown(self) -> str:
@@ -56,7 +59,9 @@ def parse(url: str) -> CollectionUrl:
     beyond = parts.path + parts.query + parts.fragment
     if parts.scheme != "milvus" or not host or port == 0 or parts.fragment or "@" in beyond:
         raise unreadable_url(FORM)
-    given = parse_qsl(parts.query, keep_blank_values=True)
+    every = parse_qsl(parts.query, keep_blank_values=True)
+    columns = {name: value for name, value in every if name in COLUMNS}
+    given = [(name, value) for name, value in every if name not in COLUMNS]
     settings = {"collection": "surefind", "secure": "false", "timeout": "60"} | dict(given)
     seconds = re.fullmatch(r"\d+(\.\d+)?", settings["timeout"])
     if (
@@ -72,10 +77,10 @@ def parse(url: str) -> CollectionUrl:
             f"timeout=seconds up to {LONGEST_WAIT:g}",
             got="&".join(f"{name}={value}" for name, value in given)[:80],
         )
-    names = {
-        "database": unquote(parts.path).strip("/") or "default",
-        "collection": settings["collection"],
-    }
+    database, _, collection = unquote(parts.path).strip("/").rpartition("/")
+    if not columns or "collection" in dict(given):
+        database, collection = unquote(parts.path).strip("/"), settings["collection"]
+    names = {"database": database or "default", "collection": collection}
     for what, name in names.items():
         if not _NAME.fullmatch(name):
             raise InvalidArgument(
@@ -89,6 +94,7 @@ def parse(url: str) -> CollectionUrl:
         password=unquote(parts.password or ""),
         secure=settings["secure"] == "true",
         timeout=float(seconds[0]),
+        columns=columns,
         **names,
     )
 
@@ -176,21 +182,30 @@ class Collection:
         return list(self._read("query", **asked, strict_float32=True))
 
     def search(
-        self, vectors: NDArray[np.float32], k: int, *, expression: str, effort: Mapping[str, Any]
+        self,
+        vectors: NDArray[np.float32],
+        k: int,
+        *,
+        expression: str,
+        effort: Mapping[str, Any],
+        fields: Sequence[str],
+        metric: str,
     ) -> list[Hits]:
+        """Return hits; `fields` are the one of vectors, and that of variances, if any."""
         found = self._read(
             "search",
             data=list(vectors),
+            anns_field=fields[0],
             filter=expression,
             limit=k,
-            output_fields=["vector", "var"],
-            search_params={"metric_type": "L2", "params": dict(effort)},
+            output_fields=list(fields),
+            search_params={"metric_type": metric, "params": dict(effort)},
         )
-        return hits_of(found, vectors.shape[1])
+        return hits_of(found, vectors.shape[1], fields[0])
 
-    def index(self) -> dict[str, Any] | None:
+    def index(self, field: str = "vector") -> dict[str, Any] | None:
         """Return the description of the vector index, if there is one."""
-        names = self.call("list_indexes", field_name="vector")
+        names = self.call("list_indexes", field_name=field)
         return self.call("describe_index", index_name=names[0]) if names else None
 
     def load(self) -> None:
@@ -219,19 +234,19 @@ class Collection:
         return self._client
 
 
-def hits_of(found: Any, width: int) -> list[Hits]:
+def hits_of(found: Any, width: int, name: str = "vector") -> list[Hits]:
     """Return the hits of each query from a result of `MilvusClient.search`.
 
     Vectors are taken from its raw data if possible: as lists, hit by hit, takes 80 times longer.
     """
     vectors, plain = None, None
     for data in getattr(found[0], "lazy_field_data", ()) if found else ():
-        if data.field_name == "vector":
+        if data.field_name == name:
             vectors = np.array(data.vectors.float_vector.data, np.float32)
             plain = [list(list.__iter__(hits)) for hits in found]  # vectors stay where they are
     if vectors is None or plain is None:
         plain = [list(hits) for hits in found]
-        vectors = np.array([hit["entity"]["vector"] for hits in plain for hit in hits], np.float32)
+        vectors = np.array([hit["entity"][name] for hits in plain for hit in hits], np.float32)
     counts = [len(hits) for hits in plain]
     parts = np.split(vectors.reshape(sum(counts), width), np.cumsum(counts)[:-1])
     return [
@@ -239,7 +254,7 @@ def hits_of(found: Any, width: int) -> list[Hits]:
             [hit["id"] for hit in hits],
             [hit["distance"] for hit in hits],
             part,
-            [hit["entity"]["var"] for hit in hits],
+            [hit["entity"].get("var", POINT_VAR) for hit in hits],
         )
         for hits, part in zip(plain, parts, strict=True)
     ]

@@ -13,6 +13,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
+from surefind.embeddings import POINT_VAR
 from surefind.engines.base import (
     LONGEST_ID,
     Block,
@@ -103,7 +104,122 @@ def describe_server(place: str, *, seconds: float) -> str:
         return f"Milvus {collection.server_version().removeprefix('v')}"
 
 
-class MilvusEngine(ServerEngine):
+class CollectionReader(ServerEngine):
+    """Search and reads of a collection."""
+
+    _fields_of_rows: Sequence[str] = FIELDS  # id and vector first
+    _fields_of_hits: Sequence[str] = ("vector", "var")
+    _metric = "L2"
+
+    def __init__(self, record: IndexRecord, collection: Collection) -> None:
+        super().__init__(record, collection.place.shown)
+        self._collection = collection
+
+    @property
+    def max_k(self) -> int:
+        return min(AT_ONCE, LONGEST_ANSWER // self._hit_bytes)
+
+    @property
+    def _hit_bytes(self) -> int:
+        """Size of a hit in an answer."""
+        return 4 * self.space.width + LONGEST_ID + 32
+
+    def search(self, vectors: NDArray[np.float32], k: int, where: Where | None = None) -> Found:
+        """Return the k nearest, in as many requests as their answers need.
+
+        Milvus ignores ef (HNSW) or nprobe (IVF) if its index has no use for it.
+        """
+        width, wanted = vectors.shape[1], self._expression(where)
+        at_once = max(1, min(AT_ONCE, EASY_ANSWER // (k * self._hit_bytes)))
+        effort = {"ef": min(max(100, 2 * k), FARTHEST), "nprobe": 128}
+        hits: list[Hits] = []
+        for start in range(0, len(vectors), at_once):
+            some = vectors[start : start + at_once]
+            hits += self._collection.search(
+                some,
+                k,
+                expression=wanted,
+                effort=effort,
+                fields=self._fields_of_hits,
+                metric=self._metric,
+            )
+        shape = (len(hits), max((len(one[0]) for one in hits), default=0))
+        found = Found(
+            keys=np.full(shape, "", dtype=object),
+            distance=np.full(shape, np.inf, dtype=np.float32),
+            vectors=np.zeros((*shape, width), dtype=np.float32),
+            var=np.ones(shape, dtype=np.float64),
+        )
+        for row, (ids, distance, near, var) in enumerate(hits):
+            count = len(ids)
+            found.keys[row, :count] = list(map(str, ids))
+            found.distance[row, :count] = self._squared(np.array(distance, np.float32))
+            found.vectors[row, :count], found.var[row, :count] = self._vectors(near), var
+        if not shape[1]:
+            self._check_fields(where)
+        return found
+
+    def _read(self, column: str, values: list[Any]) -> dict[Any, StoredRow]:
+        at_once = LONGEST_ANSWER // (4 * self.space.width + LARGEST_REST)
+        found = (
+            self._stored_row(row)
+            for some in portions(values, at_once)  # keys are ids
+            for row in self._collection.query(self._among(some), self._fields_of_rows, len(some))
+        )
+        return {row.id: row for row in found}
+
+    def scan(self, where: Where | None = None) -> Iterator[Block]:
+        """Yield rows that are there all the while once; concurrent writes may be missing.
+
+        They come by ascending id: Milvus has no pages beyond 16,384 rows.
+        """
+        size, (name, vector) = 4 * self.space.width + LONGEST_ID, self._fields_of_rows[:2]
+        at_once, last, fields = min(AT_ONCE, EASY_ANSWER // size), "", [name, *self._fields_of_hits]
+        while found := self._collection.query(
+            f"{self._after(last)} and {self._expression(where)}", fields, at_once
+        ):
+            keys = np.empty(len(found), dtype=object)
+            keys[:] = [str(row[name]) for row in found]
+            vectors = self._vectors(np.array([row[vector] for row in found], dtype=np.float32))
+            yield Block(keys, vectors, np.array([row.get(VAR, POINT_VAR) for row in found]))
+            last = keys[-1]
+        if not last:
+            self._check_fields(where)
+
+    def count(self, where: Where | None = None) -> int:
+        found = self._collection.count(self._expression(where))
+        if not found:
+            self._check_fields(where)
+        return found
+
+    def _exists(self, where: Where) -> bool:
+        return bool(self._collection.query(self._expression(where), ["id"], 1))
+
+    def _expression(self, where: Where | None) -> str:
+        return expression(where)
+
+    def _among(self, ids: Iterable[str]) -> str:
+        return among("id", ids)
+
+    def _after(self, last: str) -> str:
+        """Return the condition of rows behind an id; all, if it is empty."""
+        return f"id > {literal(last)}"
+
+    def _stored_row(self, row: Mapping[str, Any]) -> StoredRow:
+        return StoredRow(*(row[name] for name in FIELDS))
+
+    def _squared(self, distance: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return squared distances of those that the server computed."""
+        return distance
+
+    def _vectors(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        return vectors
+
+    def close(self) -> None:
+        self._collection.close()
+
+
+class MilvusEngine(CollectionReader):
     """`Engine` in a Milvus collection.
 
     Reads see all that was written here; what others wrote they see after a moment, and for certain
@@ -111,8 +227,7 @@ class MilvusEngine(ServerEngine):
     """
 
     def __init__(self, collection: Collection) -> None:
-        super().__init__(_read_record(collection), collection.place.shown)
-        self._collection = collection
+        super().__init__(_read_record(collection), collection)
         self._kind = _ensure_index(collection, self._record.kind)
         collection.catch_up()
         self._seen: int | None = self.count()
@@ -124,15 +239,6 @@ class MilvusEngine(ServerEngine):
     @property
     def exact(self) -> bool:
         return self._kind == "flat"
-
-    @property
-    def max_k(self) -> int:
-        return min(AT_ONCE, LONGEST_ANSWER // self._hit_bytes)
-
-    @property
-    def _hit_bytes(self) -> int:
-        """Size of a hit in an answer."""
-        return 4 * self.space.width + LONGEST_ID + 32
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -163,59 +269,6 @@ class MilvusEngine(ServerEngine):
         self._seen = None if self._seen is None else self._seen - removed
         return removed
 
-    def search(self, vectors: NDArray[np.float32], k: int, where: Where | None = None) -> Found:
-        """Return the k nearest, in as many requests as their answers need.
-
-        Milvus ignores ef (HNSW) or nprobe (IVF) if its index has no use for it.
-        """
-        width, wanted = vectors.shape[1], expression(where)
-        at_once = max(1, min(AT_ONCE, EASY_ANSWER // (k * self._hit_bytes)))
-        effort = {"ef": min(max(100, 2 * k), FARTHEST), "nprobe": 128}
-        hits: list[Hits] = []
-        for start in range(0, len(vectors), at_once):
-            some = vectors[start : start + at_once]
-            hits += self._collection.search(some, k, expression=wanted, effort=effort)
-        shape = (len(hits), max((len(one[0]) for one in hits), default=0))
-        found = Found(
-            keys=np.full(shape, "", dtype=object),
-            distance=np.full(shape, np.inf, dtype=np.float32),
-            vectors=np.zeros((*shape, width), dtype=np.float32),
-            var=np.ones(shape, dtype=np.float64),
-        )
-        for row, (ids, distance, near, var) in enumerate(hits):
-            count = len(ids)
-            found.keys[row, :count], found.distance[row, :count] = ids, distance
-            found.vectors[row, :count], found.var[row, :count] = near, var
-        if not shape[1]:
-            self._check_fields(where)
-        return found
-
-    def _read(self, column: str, values: list[Any]) -> dict[Any, StoredRow]:
-        at_once = LONGEST_ANSWER // (4 * self.space.width + LARGEST_REST)
-        return {
-            row["id"]: StoredRow(*(row[name] for name in FIELDS))
-            for some in portions(values, at_once)  # keys are ids
-            for row in self._collection.query(among("id", some), FIELDS, len(some))
-        }
-
-    def scan(self, where: Where | None = None) -> Iterator[Block]:
-        """Yield rows that are there all the while once; concurrent writes may be missing.
-
-        They come by ascending id: Milvus has no pages beyond 16,384 rows.
-        """
-        size = 4 * self.space.width + LONGEST_ID
-        at_once, last = min(AT_ONCE, EASY_ANSWER // size), ""
-        while found := self._collection.query(
-            f"id > {literal(last)} and {expression(where)}", FIELDS[:3], at_once
-        ):
-            keys = np.empty(len(found), dtype=object)
-            keys[:] = [row["id"] for row in found]
-            vectors = np.array([row["vector"] for row in found], dtype=np.float32)
-            yield Block(keys, vectors, np.array([row["var"] for row in found], dtype=np.float64))
-            last = found[-1]["id"]
-        if not last:
-            self._check_fields(where)
-
     def digests_of(self, ids: Sequence[str]) -> dict[str, str]:
         return {
             row["id"]: row["digest"]
@@ -232,15 +285,6 @@ class MilvusEngine(ServerEngine):
                 found |= {row["digest"]: row["id"] for row in answer}
                 rest = [one for one in rest if one not in found] if len(answer) == limit else []
         return found
-
-    def count(self, where: Where | None = None) -> int:
-        found = self._collection.count(expression(where))
-        if not found:
-            self._check_fields(where)
-        return found
-
-    def _exists(self, where: Where) -> bool:
-        return bool(self._collection.query(expression(where), ["id"], 1))
 
     def _fields(self) -> set[str]:
         """Return the fields of the first rows."""
@@ -308,9 +352,6 @@ class MilvusEngine(ServerEngine):
         self._check_not_replaced()
         self._collection.call("drop_collection")
         self.close()
-
-    def close(self) -> None:
-        self._collection.close()
 
     def _check_not_replaced(self) -> None:
         if _read_record(self._collection).number != self._record.number:
@@ -409,12 +450,15 @@ def expression(where: Where | None) -> str:
     In Milvus 2.3 `!=` holds for rows without the field, and lists must not mix integers and floats;
     other comparisons agree with `Condition.holds`.
     """
-    conditions = [] if where is None else [_condition(one) for one in where.conditions]
+    conditions = [
+        compared(one, VAR if one.field == VAR else f'metadata["{one.field}"]')
+        for one in (where.conditions if where else ())
+    ]
     return " and ".join([EVERYTHING, *conditions])
 
 
-def _condition(condition: Condition) -> str:
-    field = VAR if condition.field == VAR else f'metadata["{condition.field}"]'
+def compared(condition: Condition, field: str) -> str:
+    """Return a condition on a field by its name in Milvus."""
     values = [literal(value) for value in condition.values]
     if condition.op == "in":
         return f"{field} in [{', '.join(values)}]"

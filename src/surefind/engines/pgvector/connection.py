@@ -5,12 +5,14 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, LiteralString
 from urllib.parse import unquote
 
 import numpy as np
 from numpy.typing import NDArray
 
+from surefind.engines.attached import COLUMNS
 from surefind.engines.base import RETRY, EngineError, unreadable_url
 from surefind.errors import InvalidArgument
 
@@ -53,6 +55,8 @@ MOST_CONNECTIONS = 64
 # Nothing is prepared: a generic plan does not use the vector index.
 OPTIONS: dict[str, Any] = {"autocommit": True, "prepare_threshold": None}
 _URL = re.compile(r"pgvector://([^@/?]*@)?[^@?]*(\?.*)?", re.DOTALL)
+_IN_PATH = re.compile(r"(pgvector://(?:[^@/?]*@)?[^@/?]*/[^/?]+)/([^/?]+)(\?.*)?", re.DOTALL)
+_OURS = ("table", *COLUMNS)  # parameters
 _TABLE = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 _HEAD = np.dtype([("width", ">u2"), ("unused", ">u2")])
 
@@ -65,22 +69,41 @@ class TableUrl:
     """One table in one database."""
 
     parameters: dict[str, str] = field(repr=False)  # of the connection, with its password
-    name: str
+    name: str  # of an attached table perhaps with its schema
     shown: str  # the URL without secrets
+    columns: dict[str, str] = field(default_factory=dict)  # of an attached table
+
+    @property
+    def identifier(self) -> Identifier:
+        return Identifier(*self.name.split(".", 1) if self.columns else [self.name])
+
+    @property
+    def quoted(self) -> str:
+        """Name for `to_regclass`."""
+        return self.identifier.as_string(None)
 
 
 def parse(url: str) -> TableUrl:
-    """Parse a URL: all but `table` is libpq's, and so are PGPASSWORD and .pgpass."""
+    """Parse a URL: all but table and columns is libpq's, and so are PGPASSWORD and .pgpass."""
     if not _URL.fullmatch(url):
         raise unreadable_url(FORM)
-    tables = [unquote(found) for found in re.findall(r"[?&]table=([^&]*)", url)] or ["surefind"]
-    if len(tables) > 1 or not _TABLE.fullmatch(tables[0]) or tables[0] == REGISTRY:
+    place = url
+    if in_path := _IN_PATH.fullmatch(url):
+        place = f"{in_path[1]}?table={in_path[2]}&{(in_path[3] or '?')[1:]}".rstrip("&")
+    before, mark, after = place.partition("?")
+    pairs = [(part.partition("=")[0], part) for part in after.split("&")]
+    ours = [(name, unquote(part.partition("=")[2])) for name, part in pairs if name in _OURS]
+    tables = [value for name, value in ours if name == "table"] or ["surefind"]
+    columns = {name: value for name, value in ours if name in COLUMNS}
+    own = _TABLE.fullmatch(tables[0]) and tables[0] != REGISTRY
+    if len(tables) > 1 or not (own or columns) or "\0" in tables[0]:
         raise InvalidArgument(
             "table",
             expected=f"one name of a-z, 0-9 and _, at most 48, other than {REGISTRY}",
             got=", ".join(tables)[:80],
         )
-    libpq = re.sub(r"([?&])table=[^&]*&?", r"\1", "postgresql" + url.removeprefix("pgvector"))
+    rest = "&".join(part for name, part in pairs if name not in _OURS)
+    libpq = "postgresql" + before.removeprefix("pgvector") + mark + rest
     try:
         read = conninfo_to_dict(libpq.rstrip("?&"))
     except DatabaseError:
@@ -94,7 +117,7 @@ def parse(url: str) -> TableUrl:
     parameters = {**DEFAULTS, **given, "client_encoding": "utf8"}
     if any(parameters.get(name, "\0") in unquote(shown) for name in SECRETS):
         raise unreadable_url(FORM)
-    return TableUrl(parameters, tables[0], shown)
+    return TableUrl(parameters, tables[0], shown, columns)
 
 
 @contextmanager
@@ -130,7 +153,7 @@ class Session:
             return cursor.fetchall() if cursor.description else []
 
     def compose(self, statement: LiteralString, **names: Composable) -> sql.Composed:
-        table, registry = Identifier(self.table.name), Identifier(REGISTRY)
+        table, registry = self.table.identifier, Identifier(REGISTRY)
         return SQL(statement).format(table=table, registry=registry, **names)
 
     def number(self, statement: LiteralString, values: Any = None) -> int:
@@ -163,7 +186,7 @@ class Connections:
         self._pool: ConnectionPool[Connection] = ConnectionPool(
             make_conninfo(**table.parameters),
             kwargs=OPTIONS,
-            configure=_configure,
+            configure=partial(_configure, read_only=bool(table.columns)),
             min_size=0,
             max_size=MOST_CONNECTIONS,
             reconnect_timeout=0,
@@ -214,12 +237,13 @@ class Connections:
                 return connection
 
 
-def _configure(connection: Connection) -> None:
-    """Set isolation and binary vectors.
+def _configure(connection: Connection, *, read_only: bool) -> None:
+    """Set isolation and binary vectors; transactions on an attached table cannot write.
 
     pgvector's own package makes an object of each vector, which takes three times as long.
     """
     connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+    connection.read_only = read_only
     vector = TypeInfo.fetch(connection, "vector")
     if vector is None:  # the extension is not there
         return

@@ -2,20 +2,29 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, LiteralString, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.base import Block, Found, Rows, ServerEngine, Space, StoredRow, storable
-from surefind.engines.filters import VAR, Condition, Where
+from surefind.engines.base import (
+    Block,
+    Found,
+    IndexRecord,
+    Rows,
+    ServerEngine,
+    Space,
+    StoredRow,
+    storable,
+)
+from surefind.engines.filters import VAR, Condition, Metadata, Where
 from surefind.engines.pgvector import schema
 from surefind.engines.pgvector.connection import (
     SQL,
     Composable,
     Connections,
-    Identifier,
     Placeholder,
     connect,
     from_sent,
@@ -31,20 +40,18 @@ NUMBERS_OF_ANSWER = 2**24  # of the vectors in one answer to a search: 64 MB
 QUERIES_AT_ONCE = 256
 
 # All queries of a block in one statement, and vectors only of hits: 1.4 times as fast as one
-# statement per query, three times when k is large.
+# statement per query, three times when k is large. Names that no attached table has.
 NEAREST: LiteralString = """
-SELECT found.query, found.distance, kept.key, kept.var, kept.vector
+SELECT surefind_query, surefind_distance, {key}, {var}, {vector}
 FROM (
-    SELECT asked.query, nearest.key, nearest.distance
-    FROM unnest(%(vectors)b::vector[]) WITH ORDINALITY AS asked (vector, query)
+    SELECT surefind_query, surefind_row, surefind_distance
+    FROM unnest(%(vectors)b::vector[]) WITH ORDINALITY AS asked (surefind_vector, surefind_query)
     CROSS JOIN LATERAL (
-        SELECT key, gallery.vector <-> asked.vector AS distance
+        SELECT {row} AS surefind_row, {distance} AS surefind_distance
         FROM {table} AS gallery WHERE {where} ORDER BY {order} LIMIT %(k)s::bigint
     ) AS nearest
-) AS found JOIN {table} AS kept USING (key)
+) AS found JOIN {table} AS kept ON {row} = surefind_row
 """
-BY_INDEX = SQL("gallery.vector <-> asked.vector")
-EXHAUSTIVE = SQL("(gallery.vector <-> asked.vector) + 0")  # no index has this
 SETTINGS: LiteralString = """
 SELECT set_config('jit', 'off', true),
     set_config('hnsw.ef_search', %(effort)s, true),
@@ -107,23 +114,45 @@ def describe_server(place: str, *, seconds: int) -> str:
         return f"PostgreSQL {session.connection.info.server_version // 10000}, {offered}"
 
 
-class PgvectorEngine(ServerEngine):
-    """`Engine` in a PostgreSQL table."""
+class Columns(NamedTuple):
+    """Columns of a table as SQL."""
 
-    def __init__(self, connections: Connections) -> None:
-        self._connections = connections
-        with connections.borrowed() as session:
-            record, self._seen = schema.read_record(session)
-            super().__init__(record, connections.table.shown)
-            schema.check_extension(session)
-            self._index = schema.vector_index(session, record.kind)
-            self._warnings = schema.warnings(session, record, self._index)
+    row: Composable  # that identifies a row
+    key: Composable  # the same as it is returned
+    id: Composable
+    vector: Composable  # as the type vector
+    distance: Composable  # from `surefind_vector`
+    var: Composable
+    digest: Composable
+    metadata: Composable  # JSON as text
 
-    @property
-    def revision(self) -> tuple[str, int]:
-        with self._connections.borrowed() as session:
-            record, changes = schema.read_record(session)
-        return str(record.number), changes
+
+OWN_COLUMNS = Columns(
+    row=SQL("key"),
+    key=SQL("key"),
+    id=SQL("id"),
+    vector=SQL("vector"),
+    distance=SQL("vector <-> surefind_vector"),
+    var=SQL("var"),
+    digest=SQL("coalesce(digest, '')"),
+    metadata=SQL("metadata"),
+)
+
+
+class TableReader(ServerEngine):
+    """Search and reads of a table with vectors."""
+
+    _keys = "i8"  # type of the keys
+
+    def __init__(
+        self,
+        record: IndexRecord,
+        connections: Connections,
+        columns: Columns,
+        index: VectorIndex | None,
+    ) -> None:
+        super().__init__(record, connections.table.shown)
+        self._connections, self._columns, self._index = connections, columns, index
 
     @property
     def exact(self) -> bool:
@@ -132,6 +161,157 @@ class PgvectorEngine(ServerEngine):
     @property
     def max_k(self) -> int:
         return MOST
+
+    def search(self, vectors: NDArray[np.float32], k: int, where: Where | None = None) -> Found:
+        """Return the k nearest; queries with fewer by the index are repeated without it."""
+        wanted, index, every = self._clause(where), self._index, np.arange(len(vectors))
+        hits = self._search_hits(vectors, every, k, wanted, index)
+        counts = np.bincount(hits["query"], minlength=len(vectors))
+        if index is not None and (counts < k).any():
+            again = self._search_hits(vectors, every[counts < k], k, wanted, None)
+            hits = np.concatenate([hits[counts[hits["query"]] >= k], again])
+            counts = np.bincount(hits["query"], minlength=len(vectors))
+        if not len(hits):
+            self._check_fields(where)
+        keys = np.unique(hits["key"], return_inverse=True)[1]
+        hits = hits[np.lexsort((keys, hits["distance"], hits["query"]))]
+        found = np.zeros((len(vectors), int(counts.max(initial=0))), hits.dtype)
+        found["distance"], found["var"] = np.inf, 1
+        row = hits["query"]
+        found[row, np.arange(len(row)) - (np.cumsum(counts) - counts)[row]] = hits
+        columns = (found[name] for name in ("key", "distance", "vector", "var"))
+        keys, distance, near, var = map(np.ascontiguousarray, columns)
+        return Found(keys, distance.astype(np.float32), near, var)
+
+    def _search_hits(
+        self,
+        vectors: NDArray[np.float32],
+        queries: NDArray[np.int64],
+        k: int,
+        wanted: "Clause",
+        index: VectorIndex | None,
+    ) -> NDArray[np.void]:
+        """Return the hits of these queries among the vectors, in no order."""
+        distance = self._columns.distance
+        exhaustive = SQL("({}) + 0").format(distance)  # no index has this
+        names = {"where": wanted.text, "order": distance if index else exhaustive}
+        lists = index.lists if index else 1
+        effort = {
+            "effort": str(min(1000, max(200, 2 * k))),
+            "probes": str(max(1, min(lists, max(10, 2 * math.isqrt(lists))))),
+        }
+        width = vectors.shape[1]
+        size = max(1, min(QUERIES_AT_ONCE, NUMBERS_OF_ANSWER // (k * width)))
+        numbers = [("query", "i8"), ("distance", "f8"), ("key", self._keys), ("var", "f8")]
+        layout = np.dtype([*numbers, ("vector", "f4", (width,))])
+        blocks = [np.empty(0, layout)]
+        for start in range(0, len(queries), size):
+            chosen = queries[start : start + size]
+            values = {"vectors": to_sent(vectors[chosen]), "k": k, **wanted.parameters}
+            with self._connections.transaction() as session:
+                session.run(SETTINGS, effort)
+                rows = session.run(NEAREST, values, binary=True, **names, **self._columns._asdict())
+            if rows:
+                query, apart, key, var, received = zip(*rows, strict=True)
+                hits = np.empty(len(rows), layout)
+                hits["query"] = chosen[np.array(query) - 1]
+                hits["distance"] = self._squared(np.array(apart, np.float64))
+                hits["key"], hits["var"] = key, var
+                hits["vector"] = self._vectors(received)
+                blocks.append(hits[np.isfinite(hits["distance"])])  # zeros have no cosine
+        return np.concatenate(blocks)
+
+    def _read(self, column: str, values: list[Any]) -> dict[Any, StoredRow]:
+        statement: LiteralString = (
+            "SELECT {of}, {id}, {vector}, {var}, {digest}, {metadata} FROM {table} WHERE {which}"
+        )
+        of = getattr(self._columns, column)
+        names = {**self._columns._asdict(), "of": of, "which": self._among(column)}
+        with self._connections.borrowed() as session:
+            found = session.run(statement, [self._known(values)], binary=True, **names)
+        if not found:
+            return {}
+        vectors = self._vectors([row[2] for row in found])
+        return {
+            key: StoredRow(name, vector, var, digest, self._metadata(text))
+            for (key, name, _, var, digest, text), vector in zip(found, vectors, strict=True)
+        }
+
+    def _among(self, column: str) -> Composable:
+        """Return the condition that a key or id is one of the parameter's."""
+        return SQL("{} = ANY(%s)").format(getattr(self._columns, column))
+
+    def _known(self, values: list[Any]) -> list[Any]:
+        """Return keys or ids that can be compared with those of rows."""
+        return values
+
+    def scan(self, where: Where | None = None) -> Iterator[Block]:
+        """Yield blocks from a connection that is given back even if not all are taken."""
+        wanted, width = self._clause(where), self.space.width
+        with (
+            self._connections.snapshot() as session,
+            session.connection.cursor("surefind_scan", binary=True) as cursor,
+        ):
+            statement = "SELECT {key}, {vector}, {var} FROM {table} WHERE {where}"
+            names = {**self._columns._asdict(), "where": wanted.text}
+            cursor.execute(session.compose(statement, **names), wanted.parameters)
+            empty = True
+            while found := cursor.fetchmany(max(1, NUMBERS_AT_ONCE // width)):
+                empty = False
+                keys, vectors, var = zip(*found, strict=True)
+                yield Block(np.array(keys, self._keys), self._vectors(vectors), np.array(var))
+        if empty:
+            self._check_fields(where)
+
+    def count(self, where: Where | None = None) -> int:
+        wanted = self._clause(where)
+        statement = "SELECT count(*) FROM {table} WHERE {where}"
+        with self._connections.borrowed() as session:
+            found = int(session.run(statement, wanted.parameters, where=wanted.text)[0][0])
+        if not found:
+            self._check_fields(where)
+        return found
+
+    def _exists(self, where: Where) -> bool:
+        wanted = self._clause(where)
+        statement = "SELECT EXISTS (SELECT FROM {table} WHERE {where})"
+        with self._connections.borrowed() as session:
+            return bool(session.run(statement, wanted.parameters, where=wanted.text)[0][0])
+
+    @abstractmethod
+    def _clause(self, where: Where | None) -> "Clause":
+        """Return conditions as SQL."""
+
+    def _squared(self, distance: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return squared distances of those that the server computed."""
+        return np.square(distance)
+
+    def _vectors(self, received: Sequence[bytes]) -> NDArray[np.float32]:
+        return from_sent(received, self.space.width)
+
+    def _metadata(self, text: str) -> Metadata:
+        return dict(json.loads(text))
+
+    def close(self) -> None:
+        self._connections.close()
+
+
+class PgvectorEngine(TableReader):
+    """`Engine` in a PostgreSQL table."""
+
+    def __init__(self, connections: Connections) -> None:
+        with connections.borrowed() as session:
+            record, self._seen = schema.read_record(session)
+            schema.check_extension(session)
+            index = schema.vector_index(session, record.kind)
+            self._warnings = schema.warnings(session, record, index)
+        super().__init__(record, connections, OWN_COLUMNS, index)
+
+    @property
+    def revision(self) -> tuple[str, int]:
+        with self._connections.borrowed() as session:
+            record, changes = schema.read_record(session)
+        return str(record.number), changes
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -158,93 +338,6 @@ class PgvectorEngine(ServerEngine):
         self._note_own(changes)
         return removed
 
-    def search(self, vectors: NDArray[np.float32], k: int, where: Where | None = None) -> Found:
-        """Return the k nearest; queries with fewer by the index are repeated without it."""
-        wanted, index, every = clause(where), self._index, np.arange(len(vectors))
-        hits = self._search_hits(vectors, every, k, wanted, index)
-        counts = np.bincount(hits["query"], minlength=len(vectors))
-        if index is not None and (counts < k).any():
-            again = self._search_hits(vectors, every[counts < k], k, wanted, None)
-            hits = np.concatenate([hits[counts[hits["query"]] >= k], again])
-            counts = np.bincount(hits["query"], minlength=len(vectors))
-        if not len(hits):
-            self._check_fields(where)
-        hits = hits[np.lexsort((hits["key"], hits["distance"], hits["query"]))]
-        found = np.zeros((len(vectors), int(counts.max(initial=0))), hits.dtype)
-        found["distance"], found["var"] = np.inf, 1
-        row = hits["query"]
-        found[row, np.arange(len(row)) - (np.cumsum(counts) - counts)[row]] = hits
-        columns = (found[name] for name in ("key", "distance", "vector", "var"))
-        keys, distance, near, var = map(np.ascontiguousarray, columns)
-        return Found(keys, distance.astype(np.float32), near, var)
-
-    def _search_hits(
-        self,
-        vectors: NDArray[np.float32],
-        queries: NDArray[np.int64],
-        k: int,
-        wanted: "Clause",
-        index: VectorIndex | None,
-    ) -> NDArray[np.void]:
-        """Return the hits of these queries among the vectors, in no order."""
-        names = {"where": wanted.text, "order": BY_INDEX if index else EXHAUSTIVE}
-        lists = index.lists if index else 1
-        effort = {
-            "effort": str(min(1000, max(200, 2 * k))),
-            "probes": str(max(1, min(lists, max(10, 2 * math.isqrt(lists))))),
-        }
-        width = vectors.shape[1]
-        size = max(1, min(QUERIES_AT_ONCE, NUMBERS_OF_ANSWER // (k * width)))
-        numbers = [("query", "i8"), ("distance", "f8"), ("key", "i8"), ("var", "f8")]
-        layout = np.dtype([*numbers, ("vector", "f4", (width,))])
-        blocks = [np.empty(0, layout)]
-        for start in range(0, len(queries), size):
-            chosen = queries[start : start + size]
-            values = {"vectors": to_sent(vectors[chosen]), "k": k, **wanted.parameters}
-            with self._connections.transaction() as session:
-                session.run(SETTINGS, effort)
-                rows = session.run(NEAREST, values, binary=True, **names)
-            if rows:
-                query, distance, key, var, received = zip(*rows, strict=True)
-                hits = np.empty(len(rows), layout)
-                hits["query"] = chosen[np.array(query) - 1]
-                hits["distance"] = np.square(distance)
-                hits["key"], hits["var"] = key, var
-                hits["vector"] = from_sent(received, width)
-                blocks.append(hits)
-        return np.concatenate(blocks)
-
-    def _read(self, column: str, values: list[Any]) -> dict[Any, StoredRow]:
-        statement: LiteralString = (
-            "SELECT {column}, id, vector, var, coalesce(digest, ''), metadata"
-            " FROM {table} WHERE {column} = ANY(%s)"
-        )
-        with self._connections.borrowed() as session:
-            found = session.run(statement, [values], binary=True, column=Identifier(column))
-        return {
-            key: StoredRow(
-                name, from_sent([sent], self.space.width)[0], var, digest, json.loads(text)
-            )
-            for key, name, sent, var, digest, text in found
-        }
-
-    def scan(self, where: Where | None = None) -> Iterator[Block]:
-        """Yield blocks from a connection that is given back even if not all are taken."""
-        wanted, width = clause(where), self.space.width
-        with (
-            self._connections.snapshot() as session,
-            session.connection.cursor("surefind_scan", binary=True) as cursor,
-        ):
-            statement = "SELECT key, vector, var FROM {table} WHERE {where}"
-            cursor.execute(session.compose(statement, where=wanted.text), wanted.parameters)
-            empty = True
-            while found := cursor.fetchmany(max(1, NUMBERS_AT_ONCE // width)):
-                empty = False
-                keys, vectors, var = zip(*found, strict=True)
-                yield Block(np.array(keys), from_sent(vectors, width), np.array(var))
-        if empty:
-            self._check_fields(where)
-
     def digests_of(self, ids: Sequence[str]) -> dict[str, str]:
         statement = "SELECT id, coalesce(digest, '') FROM {table} WHERE id = ANY(%s)"
         with self._connections.borrowed() as session:
@@ -256,21 +349,13 @@ class PgvectorEngine(ServerEngine):
             return dict(session.run(statement, [storable(digests)]))
 
     def count(self, where: Where | None = None) -> int:
+        if where is not None:
+            return super().count(where)
         with self._connections.borrowed() as session:
-            if where is None:
-                return schema.count(session, self._record.number)
-            wanted = clause(where)
-            statement = "SELECT count(*) FROM {table} WHERE {where}"
-            found = int(session.run(statement, wanted.parameters, where=wanted.text)[0][0])
-        if not found:
-            self._check_fields(where)
-        return found
+            return schema.count(session, self._record.number)
 
-    def _exists(self, where: Where) -> bool:
-        wanted = clause(where)
-        statement = "SELECT EXISTS (SELECT FROM {table} WHERE {where})"
-        with self._connections.borrowed() as session:
-            return bool(session.run(statement, wanted.parameters, where=wanted.text)[0][0])
+    def _clause(self, where: Where | None) -> "Clause":
+        return clause(where)
 
     def _fields(self) -> list[str]:
         with self._connections.borrowed() as session:
@@ -308,9 +393,8 @@ class PgvectorEngine(ServerEngine):
         table = self._connections.table
         with self._connections.borrowed() as session:
             ((server, size),) = session.run(
-                "SELECT current_setting('server_version'),"
-                " pg_total_relation_size(to_regclass(quote_ident(%s)))",
-                [table.name],
+                "SELECT current_setting('server_version'), pg_total_relation_size(to_regclass(%s))",
+                [table.quoted],
             )
             extension = schema.extension_version(session)
         return {
@@ -339,9 +423,6 @@ class PgvectorEngine(ServerEngine):
             session.run("DELETE FROM {registry} WHERE name = %s", [session.table.name])
         self.close()
 
-    def close(self) -> None:
-        self._connections.close()
-
     def _note_own(self, changes: int) -> None:
         """Count an own write as seen, unless others wrote since the last refresh."""
         if changes == self._seen + 1:
@@ -361,14 +442,8 @@ def clause(where: Where | None) -> Clause:
     jsonb is compared as jsonb, texts by code point. Equality is containment, which the GIN index
     supports: 1 equals 1.0, true does not equal 1.
     """
-    parameters: dict[str, Any] = {}
 
-    def placed(value: object) -> Placeholder:
-        name = f"value_{len(parameters)}"
-        parameters[name] = value
-        return Placeholder(name)
-
-    def test(condition: Condition) -> Composable:
+    def test(condition: Condition, placed: Callable[[object], Composable]) -> Composable:
         field, values = condition.field, condition.values
         op = SQL("<>" if condition.op == "!=" else condition.op)  # a key of COMPARE
         if field == VAR:
@@ -390,7 +465,21 @@ def clause(where: Where | None) -> Clause:
             found = number.format(placed(field), op, placed(json.dumps(values[0])))
         return SQL("({} AND {})").format(like, found)
 
-    tests = [test(one) for one in (where.conditions if where else ())]
+    return joined(where, test)
+
+
+def joined(
+    where: Where | None, test: Callable[[Condition, Callable[[object], Composable]], Composable]
+) -> Clause:
+    """Return SQL of all conditions; `test` is given one, and a function that places a value."""
+    parameters: dict[str, Any] = {}
+
+    def placed(value: object) -> Placeholder:
+        name = f"value_{len(parameters)}"
+        parameters[name] = value
+        return Placeholder(name)
+
+    tests = [test(one, placed) for one in (where.conditions if where else ())]
     return Clause(SQL(" AND ").join(tests) if tests else SQL("true"), parameters)
 
 

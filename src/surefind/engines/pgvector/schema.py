@@ -62,7 +62,7 @@ CREATE TABLE {table} (
 INDEXES: LiteralString = """
 SELECT relname, amname, coalesce(array_to_string(reloptions, ','), ''), indisvalid AND indisready
 FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid JOIN pg_am ON pg_am.oid = relam
-WHERE indrelid = to_regclass(quote_ident(%s))
+WHERE indrelid = to_regclass(%s)
 """
 COUNT: LiteralString = "SELECT count(*) FROM {table}"
 BUILD: dict[str, LiteralString] = {
@@ -96,7 +96,7 @@ def create_tables(session: Session, space: Space, facts: Mapping[str, Any], kind
     session.run("CREATE EXTENSION IF NOT EXISTS vector")
     check_extension(session)
     name = session.table.name
-    if session.run("SELECT to_regclass(quote_ident(%s)) IS NOT NULL", [name]) == [(True,)]:
+    if session.run("SELECT to_regclass(%s) IS NOT NULL", [session.table.quoted]) == [(True,)]:
         raise EngineError(
             f"there is a table {name} already at {session.table.shown}",
             fix="open it, or choose another name with ?table=...",
@@ -130,9 +130,7 @@ def check_extension(session: Session) -> None:
 def read_record(session: Session) -> tuple[IndexRecord, int]:
     """Return the description of the index and the number of its changes."""
     name, shown = session.table.name, session.table.shown
-    exist = session.run(
-        "SELECT to_regclass(quote_ident(%s)), to_regclass(quote_ident(%s))", [REGISTRY, name]
-    )
+    exist = session.run("SELECT to_regclass(%s), to_regclass(%s)", [REGISTRY, session.table.quoted])
     found = None not in exist[0] and session.run(
         "SELECT schema, number, space, facts, kind, changes FROM {registry} WHERE name = %s", [name]
     )
@@ -170,7 +168,7 @@ def count(session: Session, number: int | str, *, lock: bool = False) -> int:
 def vector_index(session: Session, kind: str) -> VectorIndex | None:
     """Return the index that searches of an engine of this kind use."""
     if kind != "flat":
-        for _, method, options, valid in session.run(INDEXES, [session.table.name]):
+        for _, method, options, valid in session.run(INDEXES, [session.table.quoted]):
             if valid and method in METHODS:
                 lists = re.search(r"lists=(\d+)", options)
                 return VectorIndex(METHODS[method], int(lists[1]) if lists else 0)
@@ -190,7 +188,7 @@ def ensure_vector_index(session: Session, *, kind: str, width: int) -> None:
 def build(session: Session, *, kind: str, width: int) -> None:
     """Build a vector index and drop the old one; searches go on, writers wait."""
     rows = session.number(COUNT)
-    old = session.run(INDEXES, [session.table.name])
+    old = session.run(INDEXES, [session.table.quoted])
     session.run(
         "SELECT set_config('maintenance_work_mem', greatest(%s, setting::bigint)::text, true)"
         " FROM pg_settings WHERE name = 'maintenance_work_mem'",
@@ -226,8 +224,8 @@ def warnings(session: Session, record: IndexRecord, index: VectorIndex | None) -
     found, width, kind = [], record.space.width, record.kind
     ((safe, about),) = session.run(
         "SELECT current_setting('fsync') = 'on', reltuples"
-        " FROM pg_class WHERE oid = to_regclass(quote_ident(%s))",
-        [session.table.name],
+        " FROM pg_class WHERE oid = to_regclass(%s)",
+        [session.table.quoted],
     )
     if not safe:
         found.append("The server runs with fsync=off: rows can be lost when its power fails.")
@@ -260,6 +258,6 @@ def check(session: Session, record: IndexRecord) -> list[str]:
     noted = count(session, record.number)
     if noted != rows:
         wrong.append(f"{noted} rows are noted where {rows} are: compact the index.")
-    indexes = session.run(INDEXES, [session.table.name])
+    indexes = session.run(INDEXES, [session.table.quoted])
     wrong += [f"The index {name} is not valid: REINDEX it." for name, _, _, ok in indexes if not ok]
     return wrong
