@@ -223,7 +223,7 @@ def fit_label_model(
     loose = np.zeros((3, len(start)))
     loose[2, -1] = 1
     for row, part in enumerate((slice(of_class), slice(of_class, of_class + of_query))):
-        loose[row, part] = start[part] / max(np.linalg.norm(start[part]), 1e-9)
+        loose[row, part] = start[part] / max(float(np.linalg.norm(start[part])), 1e-9)
 
     def cost(point: Numbers) -> tuple[float, Numbers]:
         scores, none = scores_of(standard, point)
