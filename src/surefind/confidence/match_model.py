@@ -134,8 +134,8 @@ class Recalibration:
 
     def __call__(self, probability: Numbers) -> Numbers:
         log, other = np.moveaxis(_both_logs(probability), -1, 0)
-        logit = self.a * log + self.b * other + self.c
-        return np.asarray(np.clip(expit(logit), EDGE, 1 - EDGE))
+        mapped = expit(self.a * log + self.b * other + self.c)
+        return np.asarray(np.clip(mapped, EDGE, 1 - EDGE))
 
 
 def fit_recalibration(probability: Numbers, match: NDArray[np.bool_]) -> Recalibration:
