@@ -47,6 +47,6 @@ def test_a_flat_folder_is_checked_encoded_indexed_and_searched(surefind, photos:
     done = surefind("check", flat)
     assert done.code == 0 and "lie in no class folder" in done.out
     assert surefind("encode", model, flat, "-o", "flat.npz").code == 0
-    assert surefind("index", model, flat, "-o", "index").code == 0
+    assert surefind("index", flat, "-o", "index", "--model", model).code == 0
     found = json.loads(surefind("search", "index", flat, "--json").out)
     assert [one["hits"][0]["id"] for one in found] == [Path(one["query"]).name for one in found]

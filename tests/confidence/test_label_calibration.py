@@ -18,7 +18,7 @@ from surefind.confidence.calibrate import (
 from surefind.confidence.class_table import ClassTable
 from surefind.confidence.label_calibration import LabelData, collect_label_data, fit_labels
 from surefind.confidence.label_model import LabelNeighbourhood, prior_model
-from surefind.confidence.labelled_queries import queries_to_bytes, read_queries
+from surefind.confidence.labelled_queries import read_queries
 from surefind.engines.base import Rows
 
 GALLERY = overlapping(16, 12, seed=2)
@@ -114,7 +114,7 @@ def test_blank_labels_and_places_are_no_labelled_queries():
 
 def test_kept_queries_are_read_as_they_were_written(engine):
     queries = own_queries(engine)._replace(copies=3)
-    again, source = read_queries(queries_to_bytes(queries, "somewhere"))
+    again, source = read_queries(queries.to_bytes("somewhere"))
     assert source == "somewhere" and read_queries(None) is None
     assert torch.equal(again.embeddings.mean, queries.embeddings.mean)
     assert torch.equal(again.embeddings.spread, queries.embeddings.spread)
