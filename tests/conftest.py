@@ -43,7 +43,7 @@ def draw() -> Draw:
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small encoder with random weights."""
     folder = tmp_path_factory.mktemp("shared") / "model"
-    config = EncoderConfig("tiny", dim=16, preprocessing=Preprocessing(size=16))
+    config = EncoderConfig("tiny", dim=15, preprocessing=Preprocessing(size=16))
     Encoder.create(config, seed=0).save(folder)
     return folder
 

@@ -22,7 +22,7 @@ def test_info_shows_what_is_in_an_index(surefind, finished: Path, model: Path):
     shown = dict(line.split(maxsplit=1) for line in done.out.splitlines())
     assert shown["images"] == "20"
     assert shown["fingerprint"] == Encoder.load(model).fingerprint
-    assert (shown["family"], shown["dim"], shown["ranking"]) == ("gaussian", "16", "mean")
+    assert (shown["family"], shown["dim"], shown["ranking"]) == ("gaussian", "15", "mean")
     assert (shown["engine"], shown["kind"]) == ("faiss", "flat")
     assert "created" in shown and "version" in shown
     assert shown["bytes"].endswith(("kB", "MB"))

@@ -108,8 +108,8 @@ def write_noisy_pictures(
 
 
 def write_foreign_picture(path: Path) -> Path:
-    """Unlike all of them: white."""
-    Image.new("RGB", (20, 20), "white").save(path)
+    """Unlike all of them: from dark to light."""
+    Image.fromarray(np.linspace(0, 255, 1200).reshape(20, 20, 3).astype(np.uint8)).save(path)
     return path
 
 
