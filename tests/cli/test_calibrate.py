@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -232,3 +233,24 @@ def test_a_damaged_calibration_is_one_error_until_it_is_made_again(
     assert file.name in done.out and "fix: calibrate again" in done.out
     assert fit(surefind).code == 0
     assert surefind("verify", "index").code == 0
+
+
+def test_a_filter_is_calibrated_beside_plain_searches_as_the_message_says(surefind, place: Path):
+    assert fit(surefind, "--no-labels").code == 0
+    asked = ("search", "index", "later/class01/0.png", "--where", "label != class03")
+    before = surefind(*asked)
+    command = re.search(r"surefind (calibrate index --again --where '.*?')", before.out)[1]
+    assert surefind(*shlex.split(command)).code in (0, 3)
+    after = surefind(*asked)
+    assert "for searches with where label != 'class03'" in after.out
+    assert json.loads(surefind(*asked, "--json").out)[0]["verdict"]
+
+
+def test_queries_of_another_kind_have_no_confidence_before_their_own_calibration(
+    surefind, calibrated_place: Path
+):
+    done = surefind("search", "index", "later/class01/0.png", "--kind", "text")
+    assert done.code == 0 and "--kind text" in done.out
+    assert surefind("calibrate", "index", "queries", "--kind", "text").code in (0, 3)
+    done = surefind("search", "index", "later/class01/0.png", "--kind", "text", "--json")
+    assert json.loads(done.out)[0]["variant"] == "kind text"

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, Exit, Option
 
@@ -73,6 +73,19 @@ def calibrate(
     again: Annotated[
         bool, Option("--again", help="Fit the queries and targets of the last calibration again.")
     ] = False,
+    where: Annotated[
+        list[str] | None, Option(help="Calibrate searches with this filter, beside plain ones.")
+    ] = None,
+    views: Annotated[
+        int, Option(min=1, help="Calibrate searches with N views of one item, beside plain ones.")
+    ] = 1,
+    ranking: Annotated[
+        Literal["mean", "expected"] | None,
+        Option(help="Calibrate searches in this ranking, beside those in the index's own."),
+    ] = None,
+    kind: Annotated[
+        str, Option(help="Calibrate queries of another kind than the index, such as text.")
+    ] = "",
     variance: VarianceOption = True,
     plot: Annotated[Path | None, Option(help="Draw the calibration as PNG, SVG or PDF.")] = None,
     check: Annotated[
@@ -94,6 +107,7 @@ def calibrate(
     Examples:
         surefind calibrate photos.index labelled/
         surefind calibrate photos.index --again
+        surefind calibrate photos.index --again --where price<10
         surefind calibrate photos.index labelled/ --precision 0.99 --plot fit.png
         surefind calibrate photos.index new-queries/ --check
     """
@@ -130,6 +144,10 @@ def calibrate(
             use_labels=labels,
             label=label,
             again=again,
+            where=where,
+            views=views,
+            ranking=ranking,
+            kind=kind,
             learn_variance=variance,
             progress=progress,
         )

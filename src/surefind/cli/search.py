@@ -17,7 +17,6 @@ from surefind.cli.options import EngineOption, HitRanking, IndexArgument, JsonOp
 from surefind.cli.output import note
 
 if TYPE_CHECKING:
-    from surefind.confidence.calibration import Calibration
     from surefind.images.decode import ImageSource
     from surefind.vectors.reader import Values
 
@@ -65,6 +64,9 @@ def search(
             "images, weighted by certainty.",
         ),
     ] = 0,
+    kind: Annotated[
+        str, Option(help="Kind of the queries if they are not like the index, such as text.")
+    ] = "",
     views: Annotated[
         bool, Option("--views", help="All queries are pictures of one item: fuse them into one.")
     ] = False,
@@ -94,7 +96,8 @@ def search(
     if as_json and as_csv:
         raise sf.InvalidArgument("--json, --csv", expected="one of them", got="both")
     options: dict[str, Any] = {
-        "k": k, "ranking": ranking, "where": where or None, "radius": radius, "expand": expand
+        "k": k, "ranking": ranking, "where": where or None, "radius": radius, "expand": expand,
+        "kind": kind,
     }  # fmt: skip
     unread: list[str] = []
     results: list[sf.SearchResult] = []  # with one hit
@@ -103,7 +106,7 @@ def search(
         index.check_search(**options)  # before any encoding
         for warning in index.warnings:
             note(f"warning: {warning}")
-        console, calibration = Console(), index.calibration
+        console = Console()
         embed = _embed_images if index.has_model else _embed_vectors
         if as_csv:
             print(",".join(COLUMNS))
@@ -115,12 +118,13 @@ def search(
                 lines = result_as_csv(result)
                 print(printable_lines(lines) if sys.stdout.isatty() else lines, end="")
             else:
+                calibration = index.calibration_of(result)
                 print_result(console, result, source, calibration=calibration, pictures=pictures)
                 console.print()
         if as_json:
             print(json.dumps(facts, allow_nan=False))
         elif not as_csv:
-            _print_footer(index, calibration, results)
+            _print_footer(index, results)
     codes = [EXIT_CODES[each.verdict] if each.hits else NOTHING_FOUND for each in results]
     if code := 1 if unread else max(codes, default=0):
         raise Exit(code)
@@ -210,16 +214,16 @@ def _skip(problem: str, unread: list[str]) -> None:
     print(printable(problem), file=sys.stderr, flush=True)
 
 
-def _print_footer(
-    index: "sf.Index", calibration: "Calibration | None", results: "Sequence[sf.SearchResult]"
-) -> None:
+def _print_footer(index: "sf.Index", results: "Sequence[sf.SearchResult]") -> None:
     """Print the calibration behind the verdicts, or why there are none."""
     from surefind.confidence.explain import gallery_change, guaranteed, made_with
     from surefind.text import printable
 
     for reason in dict.fromkeys(result.uncalibrated for result in results if result.uncalibrated):
         print(printable(reason))
-    if calibration is None or all(result.verdict is None for result in results):
+    judged = next((result for result in results if result.verdict), None)
+    calibration = None if judged is None else index.calibration_of(judged)
+    if calibration is None:
         return
     print(printable(f"calibrated: {made_with(calibration)}"))
     if any(result.guaranteed for result in results):
@@ -229,5 +233,7 @@ def _print_footer(
     else:
         print("Not guaranteed: the guarantee is for plain searches of the index as calibrated.")
     folder = str(index.folder)
+    if calibration.origin.variant:
+        return
     if (change := gallery_change(calibration, len(index), folder=folder)) is not None:
         note(f"warning: {change}")

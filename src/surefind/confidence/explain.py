@@ -28,6 +28,7 @@ def made_with(calibration: Calibration) -> str:
     return (
         f"{origin.created[:10]}, {origin.queries:,} queries of {origin.classes:,} classes "
         f"({origin.source}), by {BY[origin.evidence]}"
+        + (f", for searches with {origin.variant}" if origin.variant else "")
     )
 
 

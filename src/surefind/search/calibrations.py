@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from threading import Lock
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -249,7 +250,7 @@ class Calibrations:
         if request.plain:
             return judge
         if judge.classes is None:
-            options = "" if request.expand else f"; for others: {command} --again --help"
+            options = "" if request.expand else f"; for these: {command} --again{_options(request)}"
             return f"the index is calibrated without labels, for plain searches{options}"
         return judge._replace(guaranteed=False)
 
@@ -269,3 +270,17 @@ class Calibrations:
             ranking=self._engine.space.ranking,
             variant=variant,
         )
+
+
+def _options(request: SearchRequest) -> str:
+    """Options of `surefind calibrate` for such searches."""
+    conditions = () if request.where is None else request.where.conditions
+    each = [
+        f"--where {quote(f'{one.field} {one.op} ' + ','.join(map(str, one.values)))}"
+        for one in conditions
+    ]
+    if request.views > 1:
+        each.append(f"--views {request.views}")
+    if request.reranked:
+        each.append(f"--ranking {request.candidates}")
+    return "".join(f" {its}" for its in each)

@@ -67,6 +67,7 @@ class SearchResult(Summary):
     novelty_p_value: float | None = None  # share of genuine queries that are at least as novel
     show: int | None = None  # number of hits to show so that a match is among them
     uncalibrated: str | None = None  # why there is no confidence
+    variant: str = ""  # of the searches that its calibration is for; "" for plain ones
 
     def as_dict(self) -> dict[str, Any]:
         return {**vars(self), "hits": [hit.as_dict() for hit in self.hits]}

@@ -631,6 +631,7 @@ class Index(Summary):
         where: Wanted = None,
         radius: float | None = None,
         expand: int = 0,
+        kind: str = "",
         correlation: float = 0.0,
     ) -> SearchResult:
         """Search with several views of one item, fused by their precision.
@@ -639,7 +640,9 @@ class Index(Summary):
         """
         if not len(views):
             raise InvalidArgument("views", expected="at least one", got="none")
-        request = self._request(k, ranking, where, radius=radius, expand=expand, views=len(views))
+        request = self._request(
+            k, ranking, where, radius=radius, expand=expand, kind=kind, views=len(views)
+        )
         encoded = views if isinstance(views, Embeddings) else self.encoder.encode(views)
         from surefind.functional import fuse
 
@@ -782,6 +785,11 @@ class Index(Summary):
     def calibration(self) -> Calibration | None:
         calibrated = self.calibrated
         return None if calibrated is None else calibrated.calibration
+
+    def calibration_of(self, result: SearchResult) -> Calibration | None:
+        """Return the calibration that judged a result, if any."""
+        judge = self._calibrations.judge(result.variant) if result.verdict else None
+        return None if judge is None else judge.calibrated.calibration
 
     def adopt(self, calibrated: Calibrated) -> None:
         """Use the calibration of another gallery with the same model and ranking.

@@ -74,7 +74,9 @@ class SearchRequest(NamedTuple):
     radius: float | None  # a distance, not squared
     expand: int  # neighbours for query expansion
     inside: bool  # queries are rows of the index, left out of hits and neighbours
+    views: int  # of one item
     kind: str  # of the queries; "": what the index is made of
+    reranked: bool  # candidates of the engine's own ranking, re-ordered
     variant: str  # "" for plain searches; see `variant_of`
 
     @property
@@ -142,7 +144,17 @@ def search_request(
     candidates = own if ranking == CONFIDENCE else ranking
     variant = variant_of(engine, where=where, views=views, ranking=candidates, kind=kind)
     return SearchRequest(
-        int(k), ranking, candidates, where, radius, int(expand), inside, kind, variant
+        k=int(k),
+        ranking=ranking,
+        candidates=candidates,
+        where=where,
+        radius=radius,
+        expand=int(expand),
+        inside=inside,
+        views=views,
+        kind=kind,
+        reranked=candidates != own,
+        variant=variant,
     )
 
 
@@ -313,7 +325,7 @@ def _describe(
                 hits=hits,
                 query_var=var,
                 ranking=request.ranking,
-                reranked=request.candidates != space.ranking,
+                reranked=request.reranked,
                 confidence=hits[0].confidence if hits else None,
                 **answers[number],
             )
@@ -366,6 +378,7 @@ def _confidence(
         {
             "verdict": verdict,
             "guaranteed": judge.guaranteed,
+            "variant": calibration.origin.variant,
             "novelty_p_value": p_value,
             "show": show,
         }

@@ -192,7 +192,7 @@ class ReadyAnswer(BaseModel):
 
 def search_answer(found: TimedResult) -> SearchAnswer:
     result, served = found.result, found.served
-    calibration, judged = served.index.calibration, result.verdict is not None
+    calibration, judged = served.index.calibration_of(result), result.verdict is not None
     item = item_of(found.query["id"]) if "id" in found.query else None
     made_with = None
     if judged and calibration is not None:
