@@ -153,9 +153,13 @@ def hits_table(result: "SearchResult", previews: Sequence[RenderableType] | None
 
 def query_heading(result: "SearchResult", *, calibration: "Calibration | None" = None) -> Text:
     """Return the query, the verdict and its confidence."""
+    from surefind.embeddings import POINT_VAR
+
+    learned = result.query_var > 2 * POINT_VAR  # else the model has no variance
+    var = f"var {_digits(result.query_var, 3)} · " if learned else ""
     text = Text.assemble(
         (printable(result.query), "bold"),
-        f"\nvar {_digits(result.query_var, 3)} · by {result.ranking}",
+        f"\n{var}by {result.ranking}",
         "" if result.ranking == "confidence" else " distance",
         " (candidates re-ranked)" if result.reranked else "",
     )

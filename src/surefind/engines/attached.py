@@ -29,6 +29,8 @@ def attached_url(
 ) -> str:
     """Return the URL of a table or collection together with its columns."""
     check_choice("metric", metric, METRICS)
+    if not url.startswith(("pgvector://", "milvus://")):
+        raise InvalidArgument("url", expected="pgvector://... or milvus://...", got=repr(url))
     given = dict(zip(COLUMNS, (vector, id, label or "", metric), strict=True))
     written = {name: value for name, value in given.items() if value}
     return f"{url}{'&' if '?' in url else '?'}{urlencode(written, quote_via=quote)}"
