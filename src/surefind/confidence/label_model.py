@@ -20,6 +20,7 @@ NEAREST_MEAN = 0.1  # smallest distance to a mean after correction, relative to 
 FARTHEST_MEAN = 10.0  # largest log distance to a mean relative to the spread, which may be 0
 SMALLEST_SHARE = 0.02  # added to shares before their logarithm
 SMALLEST_WIDTH = 1e-3  # added to the inverse local dimension
+QUERIES_AT_ONCE = 64  # whose class means are gathered
 TINY = float(np.finfo(np.float64).tiny)
 
 Flags = NDArray[np.bool_]
@@ -79,9 +80,10 @@ def label_neighbourhood(
     known = np.maximum(code, 0)
     if not len(table.names):
         table = table.changed(np.zeros((1, query.shape[1])), ["-"])  # for lookups only
-    used, place = np.unique(known, return_inverse=True)
-    rows = np.arange(len(query))[:, None]
-    products = (query @ table.sums[used].T)[rows, place.reshape(known.shape)]
+    products = np.empty(known.shape)
+    for start in range(0, len(query), QUERIES_AT_ONCE):
+        some = slice(start, start + QUERIES_AT_ONCE)
+        products[some] = np.einsum("qd,qkd->qk", query[some], table.sums[known[some]])
     count, sums, squares = table.counts[known], table.squared_sums[known], table.squares[known]
     size = table.images / max(table.classes, 1)
     inside = np.zeros((len(query), 1)) if left_out is None else (left_out > 0)[:, None]

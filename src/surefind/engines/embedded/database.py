@@ -285,7 +285,7 @@ class View:
         return Records(
             tuple(name for name, _, _ in rows),
             tuple(digest.hex() for _, digest, _ in rows),
-            tuple(json.loads(text) for _, _, text in rows),
+            tuple(json.loads(f"[{','.join(text for _, _, text in rows)}]")),  # one call
         )
 
     def search(self, query: NDArray[np.float32], k: int, where: Where | None) -> Found:
