@@ -492,3 +492,16 @@ def test_a_data_frame_brings_its_metadata(encoder, photos, tmp_path):
     with Index.create(tmp_path / "framed", encoder, frame) as index:
         assert index.count(Where.parse(["price>2"])) == 2
         assert index.items([paths[0]]).metadata[0]["price"] == 1.5
+
+
+def test_images_are_queries_in_any_form(index, photos):
+    paths = files(photos)[:3]
+    pixels = np.stack([np.asarray(Image.open(path).convert("RGB")) for path in paths])
+    wanted = [result.hits[0].id for result in index.search(paths, k=1)]
+    frame = pandas.DataFrame({"path": [str(path) for path in paths]})
+    for several in (pixels, pixels / 255.0, (path for path in paths), frame):
+        assert [result.hits[0].id for result in index.search(several, k=1)] == wanted
+    assert index.search(pixels[0], k=1).hits[0].id == wanted[0]
+    for nothing in (None, 3):
+        with pytest.raises(sf.InvalidArgument, match="queries: expected images or vectors"):
+            index.search(nothing)

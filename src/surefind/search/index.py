@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from shutil import copytree
-from typing import TYPE_CHECKING, Any, Self, cast, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 from uuid import uuid4
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
-from torch import Tensor
 
 import surefind
 from surefind._notebook import Summary
@@ -595,13 +594,15 @@ class Index(Summary):
             names = [f"embedding {row}" for row in range(len(queries))]
             results = self._answer(queries, names, request)
             return results[0] if vectors is not None and vectors.ndim == 1 else results
+        from surefind.encoders.image_encoder import list_images
         from surefind.search.ingest import name_of
 
-        if isinstance(queries, str | Path | bytes | Image.Image | np.ndarray | Tensor):
-            return self._answer(self.encoder.encode(queries), [name_of(queries)], request)[0]
-        images = cast("Sequence[ImageSource]", queries)
+        if not isinstance(queries, Iterable | Image.Image | Path):
+            raise InvalidArgument("queries", expected="images or vectors", got=repr(queries))
+        images = list(list_images(queries))
         names = [name_of(source) for source in images]
-        return self._answer(self.encoder.encode(images), names, request)
+        results = self._answer(self.encoder.encode(images), names, request)
+        return results[0] if len(images) == 1 and images[0] is queries else results
 
     def embed(self, vectors: NDArray[np.floating]) -> Embeddings:
         """Return vectors (N, D) of the model that made the index as embeddings.

@@ -42,6 +42,8 @@ Wanted = Where | Mapping[str, Any] | Sequence[str] | str | None
 class UnknownItem(SurefindError, KeyError):
     """No image of the index has this id."""
 
+    __str__ = Exception.__str__  # that of KeyError adds quotes
+
 
 def as_vectors(queries: object, dim: int | None) -> NDArray[np.floating] | None:
     """Return queries as one vector (D,) or several (N, D); None if they are images.
@@ -61,7 +63,10 @@ def as_vectors(queries: object, dim: int | None) -> NDArray[np.floating] | None:
                 return None
     if not isinstance(queries, np.ndarray) or queries.dtype.kind != "f" or queries.ndim > 2:
         return None
-    return queries if queries.ndim and dim in (None, queries.shape[-1]) else None
+    if not queries.ndim:
+        return None
+    pixels = dim not in (None, queries.shape[-1]) and queries.min() >= 0 and queries.max() <= 1
+    return None if pixels else queries
 
 
 class SearchRequest(NamedTuple):
@@ -101,6 +106,8 @@ def parse_where(where: Wanted) -> Where | None:
     """Return a filter that may be given as text."""
     if where is None or isinstance(where, Where):
         return where
+    if not isinstance(where, str | Mapping | Sequence):
+        raise InvalidArgument("where", expected="a condition or several", got=repr(where))
     return Where.parse(where)
 
 
