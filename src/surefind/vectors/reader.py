@@ -168,7 +168,7 @@ def _vectors_of(path: Path, arrays: Arrays, names: Mapping[str, str | None]) -> 
         if path.suffix.lower() != ".parquet" or tables or not numbers:
             raise InvalidFile(
                 f"{path}: no vectors, by any common name, among {_listed(arrays)}",
-                fix="name them with vectors=: numbers, one row per vector",
+                fix="save them as an array `vectors`, one row per vector",
             )
         values = np.column_stack(numbers)  # one column per dimension
     checked = as_vectors(values)

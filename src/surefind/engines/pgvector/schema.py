@@ -135,7 +135,10 @@ def read_record(session: Session) -> tuple[IndexRecord, int]:
         "SELECT schema, number, space, facts, kind, changes FROM {registry} WHERE name = %s", [name]
     )
     if not found:
-        raise EngineError(f"there is no index {name} at {shown}", fix="create it: surefind index")
+        raise EngineError(
+            f"there is no index {name} at {shown}",
+            fix=f"create it: surefind index IMAGES -o INDEX --engine {shown!r}",
+        )
     ((schema, number, space, facts, kind, changes),) = found
     if schema != SCHEMA:
         raise EngineError(
