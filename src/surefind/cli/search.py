@@ -190,13 +190,14 @@ def vector_encoder(index: "sf.Index") -> "Callable[[Values], sf.Embeddings]":
 
 def _sources(queries: Sequence[str], unread: list[str]) -> "Iterator[tuple[str, ImageSource]]":
     """Yield images with their names: files, images in folders, - for stdin."""
-    from surefind.datasets.folder import find_images
-    from surefind.images.decode import DEFAULT
-
     for name in queries:
         if name == "-":
+            from surefind.images.decode import DEFAULT
+
             yield name, sys.stdin.buffer.read(DEFAULT.max_bytes + 1)  # a larger one is rejected
         elif os.path.isdir(name):  # noqa: PTH112  # no error where the name is too long
+            from surefind.datasets.folder import find_images
+
             try:
                 yield from ((str(Path(name, path)),) * 2 for path in find_images(Path(name)))
             except sf.InvalidFile as error:
