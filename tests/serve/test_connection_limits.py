@@ -138,12 +138,17 @@ def test_an_unread_body_does_not_hold_the_connection(hello: ASGIApp, serve):
         assert is_closed(client)
 
 
-def test_a_connection_beyond_the_limit_gets_503_with_retry_after(hello: ASGIApp, serve):
+@pytest.mark.parametrize("hurry", [True, False])
+def test_a_connection_beyond_the_limit_gets_503_with_retry_after(
+    hello: ASGIApp, serve, hurry: bool
+):
     server = serve(hello, limited_protocol(header_seconds=20, max_connections=3))
     with ExitStack() as stack:
         waiting = [stack.enter_context(server.connect()) for _ in range(3)]
         wait_until(lambda: server.connections == 3)
         with server.connect() as client:
+            if hurry:
+                client.sendall(LAST)
             answer = client.makefile("rb").read()
         head, _, body = answer.partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 503 ") and b"Retry-After: " in head
@@ -153,6 +158,23 @@ def test_a_connection_beyond_the_limit_gets_503_with_retry_after(hello: ASGIApp,
         waiting.pop().close()
         wait_until(lambda: server.connections == 2)
         assert server.ask(LAST).startswith(b"HTTP/1.1 200")
+
+
+def send_until_it_fails(client: socket.socket) -> None:
+    """The first byte to a closed end causes a reset, and the next one fails."""
+    wait_until(lambda: client.sendall(b"a"))
+
+
+def test_a_flood_is_limited_to_twice_the_connections(hello: ASGIApp, serve, monkeypatch):
+    monkeypatch.setattr(module, "DRAIN_SECONDS", 600)
+    server = serve(hello, limited_protocol(header_seconds=600, max_connections=3))
+    with ExitStack() as stack:
+        clients = [stack.enter_context(server.connect()) for _ in range(26)]
+        for client in clients[6:]:
+            assert client.recv(2**16).startswith(b"HTTP/1.1 503")
+            with pytest.raises(ConnectionError):
+                send_until_it_fails(client)
+        assert server.connections == 3
 
 
 def test_a_client_that_reads_nothing_is_disconnected(serve):

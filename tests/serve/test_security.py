@@ -238,6 +238,7 @@ def test_requests_without_the_token_are_refused(hello, ask, headers, status: int
         (200, ["/", "/page/app.js", "/healthz", "/readyz", "/v1/session"]),
         (401, ["/v1/info", "/metrics", "/docs", "/openapi.json", "/report/", "", "//", "/page"]),
         (401, ["/healthz/", "/healthzz", "/HEALTHZ", "/v1/session/more", "/x/page/"]),
+        (401, ["/page/../v1/info", "/page/a/../../metrics"]),
     ],
 )
 def test_only_page_and_health_need_no_token(hello, ask, status: int, paths: list[str]):

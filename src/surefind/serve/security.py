@@ -199,8 +199,10 @@ class Guard:
         if not reading and origins and not (len(origins) == 1 and _is_same_site(origins[0], host)):
             fix = "use this service's page, or a program"
             raise Refused(403, "the request comes from a page of another site", fix=fix)
-        is_open = scope["path"] in _OPEN_PATHS or scope["path"].startswith("/page/")
-        if not is_open and not self._is_authorized(scope):
+        path = scope["path"]
+        # No route below /page/ resolves `..`; refuse it anyway.
+        below_page = path.startswith("/page/") and ".." not in path.split("/")
+        if not (path in _OPEN_PATHS or below_page or self._is_authorized(scope)):
             fix = "send the header `Authorization: Bearer TOKEN`, or sign in on the page"
             raise Refused(401, "the token is missing or wrong", fix=fix)
 

@@ -231,8 +231,9 @@ def limited_protocol(
     or of its first byte on a kept connection. A client that reads nothing of a response for
     `stalled_seconds` is disconnected. Connections beyond `max_connections` get a 503.
     """
-    limits = {"header_seconds": header_seconds, "stalled_seconds": stalled_seconds}
-    return type("_", (_LimitedProtocol,), limits | {"max_connections": max_connections})
+    limits: dict[str, Any] = {"header_seconds": header_seconds, "stalled_seconds": stalled_seconds}
+    limits |= {"max_connections": max_connections, "turned_away": set[H11Protocol]()}
+    return type("LimitedProtocol", (_LimitedProtocol,), limits)
 
 
 class _Transport:
@@ -294,6 +295,7 @@ class _LimitedProtocol(H11Protocol):
     header_seconds: float
     stalled_seconds: float
     max_connections: int
+    turned_away: set[H11Protocol]
     _head_timer: asyncio.TimerHandle | None = None
     _wrapped: _Transport
 
@@ -303,8 +305,11 @@ class _LimitedProtocol(H11Protocol):
             super().connection_made(self._wrapped)  # type: ignore[arg-type]
             self._update_head_timer()
             return
-        transport.write(_TOO_MANY_CONNECTIONS)
-        transport.close()
+        self.turned_away.add(self)
+        self._wrapped.write(_TOO_MANY_CONNECTIONS)
+        self._wrapped.close()
+        if len(self.turned_away) > self.max_connections:
+            transport.abort()  # a flood: do not wait for the response to be read
 
     def data_received(self, data: bytes) -> None:
         if not self._wrapped.is_closing():  # else drain
@@ -333,13 +338,14 @@ class _LimitedProtocol(H11Protocol):
         self._wrapped.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.turned_away.discard(self)
         self._stop_head_timer()
         self._wrapped.stop_timer(lost=True)
         if self in self.connections:
             super().connection_lost(exc)
 
     def may_be_sending(self) -> bool:
-        return self.conn.their_state in (h11.SEND_BODY, h11.ERROR)
+        return self in self.turned_away or self.conn.their_state in (h11.SEND_BODY, h11.ERROR)
 
     def _update_head_timer(self) -> None:
         cycle: RequestResponseCycle | None = self.cycle
