@@ -87,3 +87,16 @@ def test_responses_are_as_documented(service, photo, operation, examples):
     with requests.Session() as session:
         session.trust_env = False
         ask()
+
+
+def test_label_answers_are_described(service):
+    document = service.client.get("/openapi.json").json()
+    described = document["components"]["schemas"]
+    fields = described["SearchAnswer"]["properties"]
+    for name in ("label", "label_confidence", "labels", "label_set", "answer", "guaranteed"):
+        assert fields[name]["description"]
+    assert fields["labels"]["additionalProperties"] == {"type": "number"}
+    assert "label" in described["HitAnswer"]["properties"]
+    parameters = document["paths"]["/v1/search"]["post"]["parameters"]
+    (ranking,) = (one for one in parameters if one["name"] == "ranking")
+    assert "confidence" in ranking["description"]
