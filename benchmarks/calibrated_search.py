@@ -13,6 +13,7 @@ from measure import interleaved, write
 
 import surefind as sf
 from surefind.engines.base import Space
+from surefind.search.calibrations import Lazy
 
 RESULTS = Path(__file__).parent / "results"
 BATCHES = (1, 16, 256)
@@ -40,7 +41,7 @@ def calibrated_index(folder: Path, count: int, dim: int, engine: str) -> sf.Inde
 def without_calibration(folder: Path, engine: str) -> sf.Index:
     """The same rows, as if the index were not calibrated."""
     plain = sf.Index.open(folder, engine=engine if "://" in engine else None)
-    plain._calibration = type(plain._calibration)(lambda: ([], None))
+    plain._calibrations._stored = Lazy(lambda: ([], None))
     return plain
 
 
