@@ -55,14 +55,8 @@ def variants(table: str) -> dict[Variant, list[str]]:
     }
 
 
-MEANS = {
-    "free": ["encoder.unit_means=false"],
-    "unit": ["encoder.unit_means=true"],
-}
-NORMS = {
-    "none": ["encoder.variance_layer_norm=false"],
-    "LayerNorm": ["encoder.variance_layer_norm=true"],
-}
+MEANS = {"free": ["encoder.unit_means=false"], "unit": ["encoder.unit_means=true"]}
+NORMS = {"none": ["encoder.variance_layer_norm=false"], "LayerNorm": ["encoder.variance_layer_norm=true"]}
 RECIPES = {"means": "bayes-gauss", "variance": "bayes-centred"}
 LIKELIHOODS = {"paper": ["loss.centred=false"], "centred": ["loss.centred=true"]}
 
@@ -93,9 +87,7 @@ def judge(model: Path, catalog: Catalog) -> dict[str, float]:
     return found
 
 
-def chosen_rate(
-    splits: Splits, recipe: str, settings: list[str], folder: Path, rates: list[float]
-) -> float:
+def chosen_rate(splits: Splits, recipe: str, settings: list[str], folder: Path, rates: list[float]) -> float:
     """The learning rate with the best MAP@R on validation classes; NaN: the recipe's own."""
     if len(rates) < 2:
         return rates[0] if rates else float("nan")

@@ -20,9 +20,7 @@ QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 RESULTS = Path(__file__).parent / "results"
 
 
-def worst_errors(
-    dim: int, generator: torch.Generator, *, triplets: int
-) -> dict[str, tuple[float, float]]:
+def worst_errors(dim: int, generator: torch.Generator, *, triplets: int) -> dict[str, tuple[float, float]]:
     """For each approximation the worst error of P and of log P."""
 
     def normal(*shape: int) -> Tensor:

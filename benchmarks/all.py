@@ -221,9 +221,7 @@ def run(part: Part, words: Sequence[str], *, folder: Path, limit: float) -> Reco
     figures = folder / f"{part.name}.figures.json"
     figures.unlink(missing_ok=True)
     began, start, before = datetime.now(UTC), time.perf_counter(), busy()
-    reason = run_logged(
-        [str(part.script), *words, "-o", str(figures)], folder / f"{part.name}.log", limit
-    )
+    reason = run_logged([str(part.script), *words, "-o", str(figures)], folder / f"{part.name}.log", limit)
     seconds, after = time.perf_counter() - start, busy()
     result = None
     if not reason:
@@ -548,9 +546,7 @@ def main(words: Sequence[str] | None = None, *, parts: Sequence[Part] = BENCHMAR
     return int(any(record.state == "failed" for record in told.values()))
 
 
-def measure(
-    options: argparse.Namespace, parts: Sequence[Part], folder: Path, records: dict[str, Record]
-) -> None:
+def measure(options: argparse.Namespace, parts: Sequence[Part], folder: Path, records: dict[str, Record]) -> None:
     """Fills the records one by one, so that a stop loses none."""
     chosen = [part for part in parts if not options.only or part.name in options.only]
     places = places_of(options, chosen)
@@ -626,9 +622,7 @@ def parse(words: Sequence[str] | None, parts: Sequence[Part]) -> argparse.Namesp
     data = os.environ.get("SUREFIND_DATA", "../shared/data")
     parser.add_argument("--data", type=Path, default=Path(data), help="photos and weights")
     parser.add_argument("--keep", type=Path, default=Path(".cache/embeddings"))
-    parser.add_argument(
-        "--glyphs", type=Path, help="encoder trained on glyphs; else one is trained"
-    )
+    parser.add_argument("--glyphs", type=Path, help="encoder trained on glyphs; else one is trained")
     parser.add_argument("--birds", nargs="+", type=Path, help="encoders trained on CUB-200")
     parser.add_argument("--limit", type=float, default=240, help="minutes for each benchmark")
     parser.add_argument("--results", type=Path, default=HERE / "results" / "all")

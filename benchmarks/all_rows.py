@@ -55,8 +55,7 @@ def retrieval_birds(result: Result) -> list[Row]:
     untrained = recall.pop("untrained GeM")
     what = f"R@1 on CUB-200 (2010), {result['classes']} classes never trained on, untrained"
     return [
-        at_least(f"{what} {untrained:.3f}: {name}", value, 0.58, shown=f"{value:.3f}")
-        for name, value in recall.items()
+        at_least(f"{what} {untrained:.3f}: {name}", value, 0.58, shown=f"{value:.3f}") for name, value in recall.items()
     ]
 
 
@@ -65,10 +64,7 @@ def retrieval_glyphs(result: Result) -> list[Row]:
     rows = []
     for name, value in known.items():
         what = f"rank correlation of learned variance and true corruption, unseen glyphs: {name}"
-        rows += [
-            at_least(what, value, 0.7, shown=f"{value:.2f}"),
-            Row("  R@1 of the same", f"{recall[name]:.3f}"),
-        ]
+        rows += [at_least(what, value, 0.7, shown=f"{value:.2f}"), Row("  R@1 of the same", f"{recall[name]:.3f}")]
     return rows
 
 
@@ -82,9 +78,7 @@ def expansion(result: Result) -> list[Row]:
                 f"{count} pictures as one query, unseen glyphs: mAP@10 fused by precision less "
                 f"that of the plain average, {name}"
             )
-            rows.append(
-                Row(what, f"{less['value']:+.3f} [{less['low']:+.3f}, {less['high']:+.3f}]")
-            )
+            rows.append(Row(what, f"{less['value']:+.3f} [{less['low']:+.3f}, {less['high']:+.3f}]"))
     return rows
 
 
@@ -160,10 +154,7 @@ def loss(result: Result) -> list[Row]:
 
 def memory(result: Result) -> list[Row]:
     what = "peak memory of training with the paper's batches of 175 images of 224 x 224"
-    return [
-        Row(f"{what}: `{recipe}`", f"{found['peak_gb']:.1f} GB")
-        for recipe, found in result["memory"].items()
-    ]
+    return [Row(f"{what}: `{recipe}`", f"{found['peak_gb']:.1f} GB") for recipe, found in result["memory"].items()]
 
 
 def encode(result: Result) -> list[Row]:
@@ -235,17 +226,10 @@ def search(result: Result) -> list[Row]:
     for kind in ("HNSW", "IVF"):
         found = recall[f"index {kind}, one by one"]
         rows.append(at_least(f"recall@10, one by one, {kind}", found, 0.99, shown=f"{found:.4f}"))
-    opening, written, whole = (
-        result[key] for key in ("open, seconds", "add 1,000, MB written", "all of it, MB")
-    )
+    opening, written, whole = (result[key] for key in ("open, seconds", "add 1,000, MB written", "all of it, MB"))
     rows += [
         Row("opening it with every checksum", f"{opening:.2f} s", "< 2 s", opening < 2),
-        Row(
-            "adding 1,000 writes",
-            f"{written:.1f} MB of {whole:.0f} MB",
-            "not all of it",
-            written < 0.1 * whole,
-        ),
+        Row("adding 1,000 writes", f"{written:.1f} MB of {whole:.0f} MB", "not all of it", written < 0.1 * whole),
     ]
     return rows
 
@@ -326,13 +310,9 @@ def export_speed(result: Result) -> list[Row]:
             what = f"ONNX {precision}, {name}, batches of 8: images/s to those of eager PyTorch"
             figure = f"{ratio:.2f} x"
             targeted = name == "ResNet-50"
-            rows.append(
-                at_least(what, ratio, least, shown=figure) if targeted else Row(what, figure)
-            )
+            rows.append(at_least(what, ratio, least, shown=figure) if targeted else Row(what, figure))
             ours = ratios[f"{runtime}, shared out"] / ratios["torch, shared out"]
-            rows.append(
-                Row(f"ONNX {precision}, {name}: to surefind's own use of PyTorch", f"{ours:.2f} x")
-            )
+            rows.append(Row(f"ONNX {precision}, {name}: to surefind's own use of PyTorch", f"{ours:.2f} x"))
     return rows
 
 
@@ -358,11 +338,6 @@ def startup(result: Result) -> list[Row]:
     beyond = dict(result["beyond_python"])
     shown = beyond.pop("surefind --help")
     rows = [
-        Row(
-            "`surefind --help`: CPU seconds beyond those of Python itself",
-            f"{shown:.2f} s",
-            "< 0.5 s",
-            shown < 0.5,
-        )
+        Row("`surefind --help`: CPU seconds beyond those of Python itself", f"{shown:.2f} s", "< 0.5 s", shown < 0.5)
     ]
     return rows + [Row(f"  `{name}`", f"{seconds:.2f} s") for name, seconds in beyond.items()]

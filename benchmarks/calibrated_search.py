@@ -26,11 +26,7 @@ def calibrated_index(folder: Path, count: int, dim: int, engine: str) -> sf.Inde
         return sf.Index.open(folder, engine=engine if "://" in engine else None)
     gallery, labels = made_up_classes(count, dim)
     index = sf.Index.create_empty(
-        folder,
-        Space(gallery.family, dim, "mean"),
-        fingerprint="benchmark",
-        engine=engine,
-        kind="flat",
+        folder, Space(gallery.family, dim, "mean"), fingerprint="benchmark", engine=engine, kind="flat"
     )
     facts = [{"label": str(label)} for label in labels.tolist()]
     index.add_embeddings(gallery, [str(row) for row in range(count)], metadata=facts)
@@ -67,19 +63,14 @@ def main() -> None:
         for batch in BATCHES:
             queries = made_up(min(QUERIES, 16 * batch), arguments.dim, seed=2)
             times = interleaved(
-                {
-                    "plain": partial(ask, plain, queries, batch),
-                    "calibrated": partial(ask, index, queries, batch),
-                },
+                {"plain": partial(ask, plain, queries, batch), "calibrated": partial(ask, index, queries, batch)},
                 rounds=arguments.rounds,
                 warmup=1,
             )
             ratio = times["calibrated"] / times["plain"]
             each = {name: 1000 * value / len(queries) for name, value in times.items()}
             found[f"{batch} at a time"] = {"ratio": ratio, "ms per query": each}
-            print(
-                f"{batch:4} at a time: {ratio:.3f} x", {n: f"{v:.2f} ms" for n, v in each.items()}
-            )
+            print(f"{batch:4} at a time: {ratio:.3f} x", {n: f"{v:.2f} ms" for n, v in each.items()})
     size = {"count": arguments.count, "dim": arguments.dim}
     write({**size, "calibrated_search": found}, arguments.output)
 

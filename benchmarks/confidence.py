@@ -58,9 +58,7 @@ def index_of(features: FeatureSet, rows: Rows, folder: Path) -> sf.Index:
     return index
 
 
-def ask(
-    index: sf.Index, heads: VarianceHeads | None, *, but: Collection[str] = ()
-) -> CalibrationData:
+def ask(index: sf.Index, heads: VarianceHeads | None, *, but: Collection[str] = ()) -> CalibrationData:
     """Images of an index, of classes that the heads never saw, each asked of the others."""
     engine = index._engine
     queries, around = own_queries(engine), LocalDensity.of(engine)
@@ -68,16 +66,12 @@ def ask(
     queries = queries.at(np.array(others))
     query_variance = QueryVariance(heads, log_var_of(heads, queries.embeddings.mean))
     gallery = checked_gallery(engine)
-    return collect_calibration_data(
-        engine, queries, around, query_variance=query_variance, gallery=gallery
-    )
+    return collect_calibration_data(engine, queries, around, query_variance=query_variance, gallery=gallery)
 
 
 def calibrate(index: sf.Index, precision: float, **labelled: Any) -> Calibrated:
     """As a user does."""
-    index.calibrate(
-        **labelled, use_labels=False, targets=sf.CalibrationTargets(precision=precision)
-    )
+    index.calibrate(**labelled, use_labels=False, targets=sf.CalibrationTargets(precision=precision))
     assert index.calibrated is not None
     return index.calibrated
 
@@ -98,9 +92,7 @@ def surest(confidence: Numbers, asked: CalibrationData) -> tuple[Numbers, NDArra
     return confidence[rows, first], asked.match[rows, first]
 
 
-def split_rows(
-    fit: CalibrationData, test: CalibrationData
-) -> Iterator[tuple[str, Numbers, Numbers]]:
+def split_rows(fit: CalibrationData, test: CalibrationData) -> Iterator[tuple[str, Numbers, Numbers]]:
     """Uncertainty and probability of the first hits to be judged, by ever more evidence."""
     right = fit.match[:, 0]
     for name, of in (
@@ -120,9 +112,7 @@ def split_rows(
         yield ("+ " if count > 1 else "") + sources[count - 1], -confidence, confidence
 
 
-def judged(
-    uncertainty: Numbers, probability: Numbers, right: NDArray[np.bool_]
-) -> dict[str, float]:
+def judged(uncertainty: Numbers, probability: Numbers, right: NDArray[np.bool_]) -> dict[str, float]:
     order, sure, true = (torch.from_numpy(x.copy()) for x in (uncertainty, probability, right))
     return {
         "auroc": metrics.auroc(order, ~true),
@@ -142,18 +132,14 @@ def measure_split(features: FeatureSet, fit: Rows, test: Rows) -> dict[str, Any]
         calibrated = made[PRECISIONS[0]]
         asked = ask(second, calibrated.heads)
         right = asked.match[:, 0]
-        rows = {
-            name: judged(*values, right) for name, *values in split_rows(ask(first, None), asked)
-        }
+        rows = {name: judged(*values, right) for name, *values in split_rows(ask(first, None), asked)}
         confidence = calibrated.calibration.model.confidence(asked.neighbourhood)
         sure = confidence[:, 0]
         rows[FUSED] = judged(-sure, sure, right)
         first, first_right = surest(confidence, asked)
         rows[SUREST] = judged(-first, first, first_right)
         strange = np.log(second.nearest(features.foreign, 1).ranked_by[:, 0])
-    values = torch.from_numpy(
-        np.concatenate([novelty_values(asked.neighbourhood.profile), strange])
-    )
+    values = torch.from_numpy(np.concatenate([novelty_values(asked.neighbourhood.profile), strange]))
     return {
         "right": {"fit": calibrated.calibration.quality.right, "test": float(right.mean())},
         "surest right": float(first_right.mean()),
@@ -168,10 +154,7 @@ def measure_labelled(features: FeatureSet, draws: int) -> dict[str, list[Kept]]:
     """Guarantees from so many labelled classes in a gallery of all, kept by the other classes."""
     found = defaultdict[str, list[Kept]](list)
     everything = np.arange(len(features.labels))
-    with (
-        TemporaryDirectory() as folder,
-        index_of(features, everything, Path(folder) / "all") as index,
-    ):
+    with TemporaryDirectory() as folder, index_of(features, everything, Path(folder) / "all") as index:
         for count in LABELLED:
             if len(features.classes) < count + 20:
                 continue
@@ -180,10 +163,7 @@ def measure_labelled(features: FeatureSet, draws: int) -> dict[str, list[Kept]]:
                 classes = draw.permutation(features.classes)[:count].tolist()
                 rows = features.rows_of(classes)
                 calibrated = calibrate(
-                    index,
-                    0.9,
-                    labelled=features.embeddings[rows.tolist()],
-                    labels=features.labels[rows].tolist(),
+                    index, 0.9, labelled=features.embeddings[rows.tolist()], labels=features.labels[rows].tolist()
                 )
                 asked = ask(index, calibrated.heads, but=classes)
                 found[str(count)].append(kept(calibrated, asked))
@@ -249,9 +229,7 @@ def main() -> None:
     default = os.environ.get("SUREFIND_DATA", "../shared/data")
     parser.add_argument("--data", type=Path, default=Path(default))
     parser.add_argument("--glyphs", type=Path, help="model trained on glyphs")
-    parser.add_argument(
-        "--backbones", nargs="*", choices=list(PHOTOS), default=list(PHOTOS), help="of the photos"
-    )
+    parser.add_argument("--backbones", nargs="*", choices=list(PHOTOS), default=list(PHOTOS), help="of the photos")
     parser.add_argument("--keep", type=Path, default=Path(".cache/embeddings"))
     parser.add_argument("--draws", type=int, default=10, help="of labelled classes")
     parser.add_argument("--into", type=Path, help="a document with a place for the tables")

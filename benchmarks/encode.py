@@ -99,16 +99,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name, files in pictures(options.data, options.images, Path(folder)).items():
             speed = throughput(encoder, files, rounds=options.rounds)
-            speed["ratio to the slower part"] = speed["encode"] / min(
-                speed["decode"], speed["network, batches of 64"]
-            )
+            speed["ratio to the slower part"] = speed["encode"] / min(speed["decode"], speed["network, batches of 64"])
             speeds[name] = speed
             table.add_row(name, *(f"{value:.2f}" for value in speed.values()))
     Console().print("MobileNetV2 at 224, images per second", table)
-    heads = {
-        name: heads_shares(name, rounds=5 * options.rounds)
-        for name in ("mobilenetv2_100", "resnet50")
-    }
+    heads = {name: heads_shares(name, rounds=5 * options.rounds) for name in ("mobilenetv2_100", "resnet50")}
     for name, shares in heads.items():
         for setting, share in shares.items():
             Console().print(f"heads beside {name}, {setting}: {share:.2%} of its time")

@@ -44,18 +44,13 @@ def made_up(images: int, dim: int, *, per_class: int = 50, queries: int = 0) -> 
 
 def contestants(own: Embedded) -> dict:
     mean = own.embeddings.mean.numpy()
-    asking, stored = (
-        vectors(own.embeddings).numpy() for vectors in (query_vectors, gallery_vectors)
-    )
+    asking, stored = (vectors(own.embeddings).numpy() for vectors in (query_vectors, gallery_vectors))
     labels = torch.from_numpy(own.catalog.codes)
     calculator = AccuracyCalculator(include=("precision_at_1", "mean_average_precision"), k=K)
     return {
         "bare search": lambda: faiss.knn(mean, mean, K + 1),
         "surefind, means": lambda: evaluate_rankings(own, learned=False, depth=K),
-        "both bare searches": lambda: (
-            faiss.knn(mean, mean, K + 1),
-            faiss.knn(asking, stored, K + 1),
-        ),
+        "both bare searches": lambda: (faiss.knn(mean, mean, K + 1), faiss.knn(asking, stored, K + 1)),
         "surefind, both rankings, every signal": lambda: evaluate_rankings(own, depth=K),
         "pytorch-metric-learning": lambda: calculator.get_accuracy(own.embeddings.mean, labels),
     }

@@ -138,9 +138,7 @@ def compare(found: Settings, baseline: str) -> dict[str, dict[str, object]]:
     return rows
 
 
-def measured(
-    encoder: sf.Encoder, catalog: Catalog, names: list[str], keep: Path
-) -> dict[str, object]:
+def measured(encoder: sf.Encoder, catalog: Catalog, names: list[str], keep: Path) -> dict[str, object]:
     files = list(catalog.files)
     views = [encode_view(encoder, files, name, keep) for name in names]
     labels = torch.from_numpy(catalog.codes)

@@ -74,17 +74,12 @@ def chosen(catalog: Catalog, count: int) -> list[Path]:
 def exported(folder: Path, splits: Splits) -> dict[str, Any]:
     """Its ONNX files, made if they are not there, and how near they are to it."""
     made = export_onnx(folder, int8=chosen(splits.train, IMAGES), source="cub200, classes 1-100")
-    return {
-        precision: {"megabytes": its.megabytes, **its.parity._asdict()}
-        for precision, its in made.items()
-    }
+    return {precision: {"megabytes": its.megabytes, **its.parity._asdict()} for precision, its in made.items()}
 
 
 def speed(folder: Path, *, rounds: int) -> dict[str, float]:
     """Images per second of batches of 8, and of few images on each core, as `encode` does it."""
-    encoders: dict[str, Any] = {
-        runtime: open_encoder(folder, runtime=runtime) for runtime in RUNTIMES
-    }
+    encoders: dict[str, Any] = {runtime: open_encoder(folder, runtime=runtime) for runtime in RUNTIMES}
     with_all_cores = {"torch": encoders["torch"]} | {
         runtime: OnnxEncoder.load(folder, precision, threads=torch.get_num_threads())
         for runtime, precision in RUNTIMES.items()
@@ -92,10 +87,7 @@ def speed(folder: Path, *, rounds: int) -> dict[str, float]:
     }
     size, cores = encoders["torch"].preprocessing.size, torch.get_num_threads()
     images = torch.randint(256, (ROUNDS_OF * AT_ONCE, 3, size, size), dtype=torch.uint8)
-    large, small = (
-        [Batch(torch.empty(0), list(part)) for part in images.split(count)]
-        for count in (AT_ONCE, 4)
-    )
+    large, small = ([Batch(torch.empty(0), list(part)) for part in images.split(count)] for count in (AT_ONCE, 4))
 
     def shared_out(runtime: str) -> Run:
         return lambda: list(on_cores(cores, small, encoders[runtime].embed_batch))
@@ -125,9 +117,7 @@ def quality(folder: Path, catalog: Catalog, runtime: str, keep: Path) -> dict[st
     itself = torch.arange(len(codes)).numpy()
     found = neighbours("means", embeddings, embeddings, DEPTH, itself=itself)
     wrong = codes[found.rows[:, 0]] != codes
-    signals = uncertainty_signals(
-        embeddings, embeddings, found, by_means=found, learned=encoder.has_variance
-    )
+    signals = uncertainty_signals(embeddings, embeddings, found, by_means=found, learned=encoder.has_variance)
     figures = {f"AUROC {name}": auroc(signal, wrong) for name, signal in signals.items()}
     return {"R@1": float((~wrong).double().mean()), **figures}
 

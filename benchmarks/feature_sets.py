@@ -81,14 +81,7 @@ def glyph_set(model: Path, keep: Path) -> FeatureSet:
     return _set("glyphs", encoder, [glyphs.val, glyphs.test], glyphs.foreign, keep, bars)
 
 
-def _set(
-    name: str,
-    encoder: sf.Encoder,
-    parts: list[Catalog],
-    foreign: Catalog,
-    keep: Path,
-    bars: float,
-) -> FeatureSet:
+def _set(name: str, encoder: sf.Encoder, parts: list[Catalog], foreign: Catalog, keep: Path, bars: float) -> FeatureSet:
     encoded = [encode_view(encoder, part.files, "photo", keep) for part in (*parts, foreign)]
     labels = np.array([label for part in parts for label in part.labels])
     own = type(encoded[0]).cat(encoded[:2])

@@ -10,9 +10,7 @@ def made_up(count: int, dim: int, *, seed: int = 0, per_class: int = 50) -> sf.G
     return made_up_classes(count, dim, seed=seed, per_class=per_class)[0]
 
 
-def made_up_classes(
-    count: int, dim: int, *, seed: int = 0, per_class: int = 50
-) -> tuple[sf.Gaussians, torch.Tensor]:
+def made_up_classes(count: int, dim: int, *, seed: int = 0, per_class: int = 50) -> tuple[sf.Gaussians, torch.Tensor]:
     """Classes in a space whose directions matter less and less, as those of photos do.
 
     With variances falling as 1/i the participation ratio is about 30; embeddings of CUB-200 in 511

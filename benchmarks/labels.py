@@ -24,11 +24,7 @@ from numpy.typing import NDArray
 
 import surefind as sf
 from surefind import metrics
-from surefind.confidence.calibrate import (
-    embedded_queries,
-    fit_label_calibration,
-    vote_of,
-)
+from surefind.confidence.calibrate import embedded_queries, fit_label_calibration, vote_of
 from surefind.confidence.calibration import Calibration, Origin, label_answers
 from surefind.confidence.class_table import ClassTable
 from surefind.confidence.label_calibration import LabelData, collect_label_data, fit_labels
@@ -135,9 +131,7 @@ def ranking(model: LabelModel, data: LabelData) -> Figures:
 
 def engine_of(features: FeatureSet, rows: Rows, folder: str) -> Engine:
     embeddings = features.embeddings[rows.tolist()]
-    engine = create_engine(
-        folder, Space(embeddings.family, embeddings.dim, "mean"), {"fingerprint": "b"}, kind="flat"
-    )
+    engine = create_engine(folder, Space(embeddings.family, embeddings.dim, "mean"), {"fingerprint": "b"}, kind="flat")
     facts = tuple({"label": label} for label in features.labels[rows].tolist())
     ids = tuple(map(str, rows.tolist()))
     engine.add(EngineRows(ids, embeddings, ("",) * len(ids), facts))
@@ -148,9 +142,7 @@ def unknown_queries(features: FeatureSet, rows: Rows, others: Rows) -> LabelNeig
     """Queries of other classes than those of the gallery."""
     with TemporaryDirectory() as folder:
         engine = engine_of(features, rows, folder)
-        queries = embedded_queries(
-            features.embeddings[others.tolist()], features.labels[others].tolist()
-        )
+        queries = embedded_queries(features.embeddings[others.tolist()], features.labels[others].tolist())
         data = collect_label_data(engine, queries, ClassTable.of(engine))
         engine.close()
     return data.near
@@ -182,9 +174,7 @@ def open_gallery(
         "AURC to vote": area(judgement.labels.probability[:, 0], right) / voted,
         "AURC to vote, with --unknown 0.5": area(told.labels.probability[:, 0], told_right) / voted,
         "precision of match": float(right[sure].mean()) if sure.any() else None,
-        "precision of match, with --unknown 0.5": float(told_right[told_sure].mean())
-        if told_sure.any()
-        else None,
+        "precision of match, with --unknown 0.5": float(told_right[told_sure].mean()) if told_sure.any() else None,
         "share of match, with --unknown 0.5": float(told_sure.mean()),
     }
 
@@ -221,9 +211,7 @@ def measure_split(features: FeatureSet, fit: Rows, test: Rows, prior: LabelModel
         "guarantee": guarantee(calibration, second),
         "ranking": ranking(model, second),
         "five times fewer": error([model.probabilities(data.near).each for data in small], small),
-        "five times fewer, fitted again": error(
-            [fit_labels(data, prior).each for data in small], small
-        ),
+        "five times fewer, fitted again": error([fit_labels(data, prior).each for data in small], small),
         "five times more": mean([judged(one, second).nearest["ece"] for one in grown]),
         "five times more, fitted again": error([fit_labels(second, prior).each], [second]),
     }
@@ -285,10 +273,7 @@ def markdown(found: dict[str, Any], across: dict[str, float]) -> str:
     row("label accuracy", lambda splits, _: three([one["right"] for one in splits]))
     for what, name in (("nearest", "nearest image"), ("label", "label")):
         for key, title in (("auroc", "AUROC of a wrong"), ("ece", "ECE (debiased) of the")):
-            row(
-                f"{title} {name}",
-                lambda splits, _, what=what, key=key: three([one[what][key] for one in splits]),
-            )
+            row(f"{title} {name}", lambda splits, _, what=what, key=key: three([one[what][key] for one in splits]))
     row("- AUROC of the label's share among ten", lambda s, _: three([o["vote"] for o in s]))
     row("- ECE of the prior of other sets", lambda s, _: three([o["prior"]["ece"] for o in s]))
     row(
@@ -363,14 +348,8 @@ def main() -> None:
         name = features.name
         prior = fit_prior([data for other, data in every.items() if other != name])
         found[name] = {
-            "splits": {
-                split: measure_split(features, fit, test, prior)
-                for split, fit, test in features.splits()
-            },
-            "few": {
-                str(count): few_classes(every[name][0], prior, count, arguments.draws)
-                for count in (10, 20)
-            },
+            "splits": {split: measure_split(features, fit, test, prior) for split, fit, test in features.splits()},
+            "few": {str(count): few_classes(every[name][0], prior, count, arguments.draws) for count in (10, 20)},
         }
         for other, data in every.items():
             if other != name:

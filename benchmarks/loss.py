@@ -47,10 +47,7 @@ def step(loss: Callable[[], Tensor], *leaves: Tensor) -> Step:
 
 def element_wise(mean: Tensor, var: Tensor, triplets: tuple[Tensor, ...]) -> Tensor:
     """-log P by the paper's formula, coordinate by coordinate (errors of the listing mended)."""
-    (a, p, n), (va, vp, vn) = (
-        [mean[side] for side in triplets],
-        [var[side][:, None] for side in triplets],
-    )
+    (a, p, n), (va, vp, vn) = ([mean[side] for side in triplets], [var[side][:, None] for side in triplets])
     expected = (p**2 + vp - n**2 - vn - 2 * a * (p - n)).sum(1)
     of_p = vp**2 + 2 * p**2 * vp + 2 * (va + a**2) * (vp + p**2) - 2 * a**2 * p**2 - 4 * a * p * vp
     of_n = vn**2 + 2 * n**2 * vn + 2 * (va + a**2) * (vn + n**2) - 2 * a**2 * n**2 - 4 * a * n * vn
@@ -90,9 +87,7 @@ def index_triplets(tuples: int, negatives: int, dim: int) -> dict[str, Step]:
     loss = sf.losses.BayesianTripletLoss(kl_scale=0.0)
     return {
         "element-wise formula": step(lambda: element_wise(mean, var, triplets), mean, var),
-        "BayesianTripletLoss clt": step(
-            lambda: loss(sf.Gaussians(mean, var), triplets=triplets), mean, var
-        ),
+        "BayesianTripletLoss clt": step(lambda: loss(sf.Gaussians(mean, var), triplets=triplets), mean, var),
     }
 
 
@@ -126,9 +121,7 @@ def main() -> None:
         print(worst_case(options.peak))
         return
     results: dict[str, object] = {}
-    sizes = (
-        [(256, 511)] if options.quick else itertools.product((64, 128, 256, 512), (128, 511, 2047))
-    )
+    sizes = [(256, 511)] if options.quick else itertools.product((64, 128, 256, 512), (128, 511, 2047))
     for size, dim in sizes:
         times = interleaved(all_triplets(size, dim))
         title = f"all triplets, batch {size} of {size // PER_CLASS} classes, D = {dim}"

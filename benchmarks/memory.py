@@ -78,9 +78,7 @@ def main() -> None:
         command = [sys.executable, __file__, recipe, "--here", "--steps", str(arguments.steps)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
         found[recipe] = json.loads(done.stdout.splitlines()[-1])
-        print(
-            f"{recipe}: {found[recipe]['peak_gb']:.2f} GB, {found[recipe]['seconds']:.0f} s a step"
-        )
+        print(f"{recipe}: {found[recipe]['peak_gb']:.2f} GB, {found[recipe]['seconds']:.0f} s a step")
     write({"steps": arguments.steps, "memory": found}, arguments.output)
 
 

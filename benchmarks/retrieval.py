@@ -84,9 +84,7 @@ def main() -> None:
         "images": len(test),
         "classes": len(test.classes),
         "recall_at_1": {name: one.recall for name, one in found.items()},
-        "variance_and_corruption": {
-            name: one.corruption for name, one in found.items() if one.corruption is not None
-        },
+        "variance_and_corruption": {name: one.corruption for name, one in found.items() if one.corruption is not None},
     }
     write(told, arguments.output)
 

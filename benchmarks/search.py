@@ -112,9 +112,7 @@ def main() -> None:
             "index flat, expected distance": lambda: index["flat"].nearest(query, K),
             "index flat, means (native)": lambda: by_mean.nearest(query, K),
             "index flat, hits with evidence": lambda: index["flat"].search(query, K),
-            "index flat, the other ranking": lambda: index["flat"].nearest(
-                query, K, ranking="mean"
-            ),
+            "index flat, the other ranking": lambda: index["flat"].nearest(query, K, ranking="mean"),
             "faiss HNSW, means": lambda: graph.search(asking, K),
             "index HNSW, expected distance": lambda: index["hnsw"].nearest(query, K),
             "index IVF, expected distance": lambda: index["ivf"].nearest(query, K),
@@ -135,9 +133,7 @@ def main() -> None:
             apart = [index[kind].ids(index[kind].nearest(q, K))[0] for q in query]
             found[f"index {name}, expected distance"] = recall(together, true)
             found[f"index {name}, one by one"] = recall(apart, true)
-        packed = [
-            ids for some in packets for ids in index["hnsw"].ids(index["hnsw"].nearest(some, K))
-        ]
+        packed = [ids for some in packets for ids in index["hnsw"].ids(index["hnsw"].nearest(some, K))]
         found["index HNSW, 16 at a time"] = recall(packed, true[:PACKETS])
         more = opening_and_adding(folder / "flat", made_up(1000, arguments.dim, seed=2))
     asked = {name: WAYS.get(name.split(", ")[1], QUERIES) for name in run}

@@ -58,9 +58,7 @@ def post(photo: bytes) -> bytes:
     return head.encode() + b"Content-Type: image/jpeg\r\n\r\n" + photo
 
 
-async def crowd(
-    port: int, requests: Sequence[bytes], *, clients: int, seconds: float
-) -> tuple[list[Reply], float]:
+async def crowd(port: int, requests: Sequence[bytes], *, clients: int, seconds: float) -> tuple[list[Reply], float]:
     """Each client asks again as soon as it is answered; all replies, and the seconds they took."""
     begun, turn = perf_counter(), itertools.cycle(requests)
     each = (_keep_asking(port, turn, begun + seconds) for _ in range(clients))
@@ -69,12 +67,7 @@ async def crowd(
 
 
 async def flood(
-    port: int,
-    requests: Sequence[bytes],
-    *,
-    rate: float,
-    seconds: float,
-    note: Callable[[Reply], None],
+    port: int, requests: Sequence[bytes], *, rate: float, seconds: float, note: Callable[[Reply], None]
 ) -> None:
     """Requests begin at a fixed rate, whatever comes back."""
     begun, turn, idle = perf_counter(), itertools.cycle(requests), list[Connection]()

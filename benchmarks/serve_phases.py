@@ -96,15 +96,9 @@ def batch_sizes(service: Serving) -> dict[str, float]:
     page = asyncio.run(Connection(service.port).ask(METRICS)).body.decode()
     found = {
         (what, stage): float(value)
-        for what, stage, value in re.findall(
-            r'surefind_batch_size_(sum|count)\{stage="(\w+)"\} (\S+)', page
-        )
+        for what, stage, value in re.findall(r'surefind_batch_size_(sum|count)\{stage="(\w+)"\} (\S+)', page)
     }
-    return {
-        stage: found["sum", stage] / max(1.0, found["count", stage])
-        for what, stage in found
-        if what == "sum"
-    }
+    return {stage: found["sum", stage] / max(1.0, found["count", stage]) for what, stage in found if what == "sum"}
 
 
 async def _with_pulse(service: Serving, load: Awaitable[T]) -> tuple[T, Pulse]:

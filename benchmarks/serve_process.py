@@ -43,11 +43,7 @@ def serving(index: Path, *options: object, threads: int | None = None) -> Iterat
     with (
         tempfile.TemporaryFile("w+") as log,
         subprocess.Popen(  # noqa: S603
-            [str(word) for word in command],
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            env=environment,
+            [str(word) for word in command], stdout=subprocess.PIPE, stderr=log, text=True, env=environment
         ) as process,
     ):
         try:

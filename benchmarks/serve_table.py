@@ -25,22 +25,16 @@ class Row(NamedTuple):
 Part = tuple[list[Row], dict[str, Any]]
 
 
-def throughput(
-    found: dict[str, list[Crowded]], bare: Sequence[float], sizes: dict[str, float]
-) -> Part:
+def throughput(found: dict[str, list[Crowded]], bare: Sequence[float], sizes: dict[str, float]) -> Part:
     rates = {name: [one.rate for one in some] for name, some in found.items()}
     ratios = {
         name: [ours / theirs for ours, theirs in zip(rates["together"], others, strict=True)]
         for name, others in rates.items()
     }
-    ratios["bare encoding"] = [
-        ours / theirs for ours, theirs in zip(rates["together"], bare, strict=True)
-    ]
+    ratios["bare encoding"] = [ours / theirs for ours, theirs in zip(rates["together"], bare, strict=True)]
     of_bare = median(ratios["bare encoding"])
     ratio, on_one = median(ratios["one by one"]), median(ratios["on one core"])
-    bad = sum(
-        reply.status != 200 for some in found.values() for one in some for reply in one.replies
-    )
+    bad = sum(reply.status != 200 for some in found.values() for one in some for reply in one.replies)
     cores = {name: median(one.service for one in some) for name, some in found.items()}
     own = median(one.own for some in found.values() for one in some)
     rows = [

@@ -43,9 +43,7 @@ def draw(var: torch.Tensor, test: Catalog, path: Path) -> None:
     order = var.argsort()
     figure = Figure(figsize=(SHOWN * 0.8, 2.4), layout="constrained")
     axes = figure.subplots(2, SHOWN)
-    for row, (title, images) in enumerate(
-        {"surest": order[:SHOWN], "least sure": order[-SHOWN:]}.items()
-    ):
+    for row, (title, images) in enumerate({"surest": order[:SHOWN], "least sure": order[-SHOWN:]}.items()):
         for axis, image in zip(axes[row], images.tolist(), strict=True):
             axis.imshow(Image.open(test.file(image)), cmap="gray")
             axis.set_title(f"{test.difficulty[image]:.2f}", fontsize=7)

@@ -18,9 +18,7 @@ SIDE = 12  # pixels
 
 def pixels(catalog: Catalog) -> NDArray[np.float32]:
     """Small grey pictures of length 1, (N, SIDE * SIDE)."""
-    rows = [
-        np.asarray(Image.open(file).convert("L").resize((SIDE, SIDE))) for file in catalog.files
-    ]
+    rows = [np.asarray(Image.open(file).convert("L").resize((SIDE, SIDE))) for file in catalog.files]
     vectors = np.stack(rows).reshape(len(rows), -1).astype(np.float32)
     vectors -= vectors.mean(axis=1, keepdims=True)
     return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-6)
@@ -41,9 +39,7 @@ def main(folder: Path) -> None:
         ids=np.array(gallery.ids)[~asked],
     )
     np.savez(folder / "asked.npz", vectors=vectors[asked], ids=np.array(gallery.ids)[asked])
-    print(
-        f"{folder}: {len(labelled)} labelled vectors, {(~asked).sum()} to search, {asked.sum()} ask"
-    )
+    print(f"{folder}: {len(labelled)} labelled vectors, {(~asked).sum()} to search, {asked.sum()} ask")
 
 
 if __name__ == "__main__":

@@ -30,16 +30,7 @@ MAY_IMPORT = {
     "losses": {"_lazy", "errors", "validation", "embeddings", "functional"},
     "images": {"errors", "validation", "settings"},
     "datasets": {"errors", "validation", "settings", "images"},
-    "encoders": {
-        "errors",
-        "text",
-        "validation",
-        "settings",
-        "storage",
-        "embeddings",
-        "images",
-        "datasets",
-    },
+    "encoders": {"errors", "text", "validation", "settings", "storage", "embeddings", "images", "datasets"},
 }
 MAY_IMPORT["training"] = {*MAY_IMPORT, "encoders"}
 MAY_IMPORT["engines"] = {"_lazy", "errors", "validation", "storage", "embeddings", "functional"}
@@ -130,9 +121,7 @@ def test_exported_names_can_be_imported_and_are_documented(package: str):
 
 def loaded_by(code: str) -> set[str]:
     script = f"import sys\n{code}\nprint(' '.join(sys.modules))"
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     return set(done.stdout.split())
 
 

@@ -29,9 +29,7 @@ def main() -> None:
         variances = [float(v) for v in var]
         if dim == 1:  # the distances must be those of points on a line, exactly
             positions = [mp.mpf(float(x)) for x in means[:, 0]]
-            distances = [
-                float((positions[i] - positions[j]) ** 2) for i, j in ((0, 1), (0, 2), (1, 2))
-            ]
+            distances = [float((positions[i] - positions[j]) ** 2) for i, j in ((0, 1), (0, 2), (1, 2))]
             x, value = on_a_line(positions, variances, z)
         else:
             x, value = by_inversion(distances, variances, dim, z)
@@ -59,10 +57,7 @@ def by_inversion(distances: list[float], variances: list[float], dim: int, z: fl
     roots = mp.polyroots([-4 * (va * vp + va * vn + vp * vn), -2 * (vp - vn), 1])
     low, high = min(roots), max(roots)
     t = mp.findroot(
-        lambda s: mp.diff(k, s) - x,
-        (low * mp.mpf("0.9"), high * mp.mpf("0.9")),
-        solver="ridder",
-        verify=False,
+        lambda s: mp.diff(k, s) - x, (low * mp.mpf("0.9"), high * mp.mpf("0.9")), solver="ridder", verify=False
     )
     step = 1 / mp.sqrt(mp.diff(k, t, 2))
     left = t < 0
@@ -98,9 +93,7 @@ def on_a_line(positions: list, variances: list[float], z: float):
 
     std = mp.sqrt(var_w)
     cuts = sorted(
-        {mean_w + s * std for s in range(-14, 15)}
-        | {s * std / 10**k for k in range(6) for s in (-1, 1)}
-        | {mp.mpf(0)}
+        {mean_w + s * std for s in range(-14, 15)} | {s * std / 10**k for k in range(6) for s in (-1, 1)} | {mp.mpf(0)}
     )
     return x, mp.log(mp.quad(density, cuts, maxdegree=8))
 

@@ -22,12 +22,7 @@ import surefind as sf
 from surefind.confidence import label_model
 from surefind.confidence.calibrate import own_queries
 from surefind.confidence.class_table import ClassTable
-from surefind.confidence.label_calibration import (
-    LabelData,
-    collect_label_data,
-    fit_label_model,
-    standardisation,
-)
+from surefind.confidence.label_calibration import LabelData, collect_label_data, fit_label_model, standardisation
 from surefind.confidence.label_model import LabelModel, LabelNeighbourhood
 from surefind.engines.base import Rows, Space
 from surefind.engines.registry import create_engine
@@ -79,22 +74,14 @@ def fit_prior(sets: Iterable[Sequence[LabelData]]) -> LabelModel:
                 LabelNeighbourhood.joined([data.near for data, _ in parts]),
                 np.concatenate([data.own for data, _ in parts]),
                 base,
-                weights=np.concatenate(
-                    [np.full(len(data.own), weight * QUERIES / total) for data, weight in parts]
-                ),
+                weights=np.concatenate([np.full(len(data.own), weight * QUERIES / total) for data, weight in parts]),
                 penalty=PENALTY,
             )
         )
     weights, temperature, bias = (
-        np.mean([getattr(model, name) for model in models], axis=0)
-        for name in ("weights", "temperature", "bias")
+        np.mean([getattr(model, name) for model in models], axis=0) for name in ("weights", "temperature", "bias")
     )
-    return replace(
-        base,
-        weights=tuple(weights.tolist()),
-        temperature=tuple(temperature.tolist()),
-        bias=float(bias),
-    )
+    return replace(base, weights=tuple(weights.tolist()), temperature=tuple(temperature.tolist()), bias=float(bias))
 
 
 def main() -> None:

@@ -50,13 +50,7 @@ def product(seed: int) -> Product:
     ring = np.abs((hue[:, None] * 6 + np.array([0, 4, 2])) % 6 - 3) - 1
     colours = value[:, None] * (1 - fade + fade * np.clip(ring, 0, 1))
     return Product(
-        knots,
-        height,
-        handle,
-        colours,
-        int(random.integers(5)),
-        int(random.integers(3, 9)),
-        random.uniform(0.1, 0.9),
+        knots, height, handle, colours, int(random.integers(5)), int(random.integers(3, 9)), random.uniform(0.1, 0.9)
     )
 
 
@@ -137,9 +131,7 @@ def photo(seed: int, view: int, size: int) -> Image.Image:
     table = np.where(way[:, 2] < -1e-3, -eye[2] / np.minimum(way[:, 2], -1e-3), np.inf)
     ground = start + np.minimum(table, 60)[:, None] * way
     wood = random.uniform(0.35, 0.9) * random.uniform([0.95, 0.78, 0.6], [1.0, 0.95, 0.92])
-    grain = (
-        0.05 * np.sin(14 * ground[:, 1] + 2 * np.sin(2.5 * ground[:, 0])) * random.uniform(0, 1.5)
-    )
+    grain = 0.05 * np.sin(14 * ground[:, 1] + 2 * np.sin(2.5 * ground[:, 0])) * random.uniform(0, 1.5)
     wall = random.uniform(0.45, 0.9) * random.uniform(0.92, 1.0, 3)
     fog = np.exp(-np.maximum(table - away, 0) / 4)[:, None]
     colour = fog * (wood + grain[:, None]) + (1 - fog) * wall

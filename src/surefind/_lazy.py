@@ -6,9 +6,7 @@ from importlib import import_module
 from typing import Any
 
 
-def lazy_exports(
-    package: str, homes: Mapping[str, str]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def lazy_exports(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` of a package whose names are defined in its modules.
 
     `homes` maps a name to its module; to "" if it is a module itself.

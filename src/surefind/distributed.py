@@ -73,9 +73,7 @@ class ProcessGroup:
         """Concatenate the embeddings of all processes, detached, in the order of ranks."""
         if self.size == 1:
             return ours
-        means, spreads = zip(
-            *self.gather((ours.mean.detach().cpu(), ours.spread.detach().cpu())), strict=True
-        )
+        means, spreads = zip(*self.gather((ours.mean.detach().cpu(), ours.spread.detach().cpu())), strict=True)
         device = ours.mean.device
         return ours.replace(torch.cat(means).to(device), torch.cat(spreads).to(device))
 

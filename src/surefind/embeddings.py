@@ -134,10 +134,7 @@ class Embeddings(Summary, ABC):
         for batch in batches:
             _require(type(batch) is cls, "batches", f"only {cls.__name__}", type(batch).__name__)
             _require(
-                batch.dim == batches[0].dim,
-                "batches",
-                f"{batches[0].dim} dimensions, as in the first",
-                str(batch.dim),
+                batch.dim == batches[0].dim, "batches", f"{batches[0].dim} dimensions, as in the first", str(batch.dim)
             )
         return cls(*(torch.cat([getattr(b, f.name) for b in batches]) for f in fields(cls)))
 
@@ -300,15 +297,11 @@ def check_pair(first: Embeddings, second: Embeddings, names: str = "query, galle
         check_embeddings(name, batch)
     if type(first) is not type(second):
         raise InvalidArgument(
-            names,
-            expected="embeddings of one family",
-            got=f"{type(first).__name__} and {type(second).__name__}",
+            names, expected="embeddings of one family", got=f"{type(first).__name__} and {type(second).__name__}"
         )
     if first.dim != second.dim:
         raise InvalidArgument(
-            names,
-            expected="embeddings of one dimension",
-            got=f"{first.dim} and {second.dim} dimensions",
+            names, expected="embeddings of one dimension", got=f"{first.dim} and {second.dim} dimensions"
         )
 
 
@@ -322,9 +315,7 @@ def check_embeddings(name: str, batch: object) -> None:
         )
 
 
-def _require(
-    condition: bool, argument: str, expected: str, got: str, fix: str | None = None
-) -> None:
+def _require(condition: bool, argument: str, expected: str, got: str, fix: str | None = None) -> None:
     if not condition:
         raise InvalidArgument(argument, expected=expected, got=got, fix=fix)
 
@@ -350,9 +341,7 @@ def _check_mean(mean: Tensor) -> None:
         )
 
 
-def _check_spread(
-    argument: str, spread: Tensor, mean: Tensor, smallest: float, largest: float
-) -> None:
+def _check_spread(argument: str, spread: Tensor, mean: Tensor, smallest: float, largest: float) -> None:
     _check_tensor(argument, spread, 1)
     expected = f"{len(mean)} values, one per mean"
     _require(len(spread) == len(mean), argument, expected, str(len(spread)))

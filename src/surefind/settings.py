@@ -23,14 +23,10 @@ def parse(kind: type[T], values: Mapping[str, Any], *, where: str) -> T:
         if isinstance(cause := first.get("ctx", {}).get("error"), SurefindError):
             raise InvalidFile(f"{where}: {cause.problem}", fix=cause.fix) from error
         key = ".".join(str(part) for part in first["loc"])
-        raise InvalidFile(
-            f"{where}: {key or 'values'}: {first['msg']}, got {first['input']!r}"
-        ) from error
+        raise InvalidFile(f"{where}: {key or 'values'}: {first['msg']}, got {first['input']!r}") from error
 
 
-def _refuse_unknown_keys(
-    kind: type, values: Mapping[str, Any], where: str, path: tuple[str, ...]
-) -> None:
+def _refuse_unknown_keys(kind: type, values: Mapping[str, Any], where: str, path: tuple[str, ...]) -> None:
     known = {field.name for field in fields(kind)}
     hints = get_type_hints(kind)
     for key, value in values.items():
@@ -42,8 +38,7 @@ def _refuse_unknown_keys(
         if is_dataclass(hints[key]):
             if not isinstance(value, Mapping):
                 raise InvalidFile(
-                    f"{where}: {key} is a table, got {value!r}",
-                    fix=f"write its keys under [{'.'.join((*path, key))}]",
+                    f"{where}: {key} is a table, got {value!r}", fix=f"write its keys under [{'.'.join((*path, key))}]"
                 )
             _refuse_unknown_keys(hints[key], value, where, (*path, key))
 

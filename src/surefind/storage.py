@@ -76,9 +76,7 @@ def make_writable(folder: Path) -> None:
         if new:
             sync_folder(folder.parent)
     except OSError as error:
-        raise InvalidFile(
-            f"cannot write {folder}: {error.strerror}", fix="choose a writable folder"
-        ) from error
+        raise InvalidFile(f"cannot write {folder}: {error.strerror}", fix="choose a writable folder") from error
 
 
 def sync_folder(folder: Path) -> None:
@@ -183,12 +181,7 @@ class Documents:
 
 @contextmanager
 def sqlite_file(
-    path: Path,
-    doing: str,
-    *,
-    create: bool = False,
-    refusal: type[SurefindError] = InvalidFile,
-    patience: float = 60.0,
+    path: Path, doing: str, *, create: bool = False, refusal: type[SurefindError] = InvalidFile, patience: float = 60.0
 ) -> Iterator[sqlite3.Connection]:
     """Open a connection; closing it rolls back what was not committed. `doing` is read or write.
 

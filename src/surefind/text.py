@@ -14,9 +14,7 @@ def printable(text: str) -> str:
     >>> printable("a\x1b[31m.jpg")
     'a�[31m.jpg'
     """
-    return "".join(
-        REPLACEMENT if category(char) in HIDDEN and char not in JOINERS else char for char in text
-    )
+    return "".join(REPLACEMENT if category(char) in HIDDEN and char not in JOINERS else char for char in text)
 
 
 def printable_lines(text: str) -> str:

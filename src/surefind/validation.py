@@ -31,10 +31,7 @@ def check_choice(argument: str, value: object, choices: tuple[str, ...]) -> None
 
 
 def check_number(
-    argument: str,
-    value: object,
-    expected: str = "a finite number",
-    fits: Callable[[float], bool] = isfinite,
+    argument: str, value: object, expected: str = "a finite number", fits: Callable[[float], bool] = isfinite
 ) -> None:
     """Raise InvalidArgument unless `value` is a finite number for which `fits` holds."""
     if not isinstance(value, Real) or not isfinite(value) or not fits(float(value)):
@@ -48,9 +45,7 @@ def check_share(argument: str, value: object) -> None:
 def check_whole(argument: str, value: object, *, smallest: int = 1) -> None:
     """Raise InvalidArgument unless `value` is an integer of at least `smallest`."""
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < smallest:
-        raise InvalidArgument(
-            argument, expected=f"a whole number of at least {smallest}", got=repr(value)
-        )
+        raise InvalidArgument(argument, expected=f"a whole number of at least {smallest}", got=repr(value))
 
 
 def as_tensor(argument: str, values: object, *, texts: bool = False) -> "Tensor":

@@ -69,9 +69,7 @@ class Bench:
         return [len(note.read_text().split()) if note.exists() else 0 for note in notes]
 
 
-def test_one_that_fails_or_hangs_is_a_row_with_the_reason_and_the_rest_goes_on(
-    tmp_path: Path,
-) -> None:
+def test_one_that_fails_or_hangs_is_a_row_with_the_reason_and_the_rest_goes_on(tmp_path: Path) -> None:
     bench = Bench(tmp_path, bad=FAILS, odd=WRITES_NOTHING, slow=HANGS, good=SUCCEEDS)
     assert bench.run("--limit", "0.1") == 1
     assert bench.runs == [1, 1, 1, 1]

@@ -40,9 +40,7 @@ def browser() -> Iterator[Browser]:
         pytest.skip("no chromium on this machine: apt-get install chromium")
     with sync_playwright() as playwright:
         as_root = os.geteuid() == 0  # Chromium's sandbox does not run as root
-        browser = playwright.chromium.launch(
-            executable_path=program, args=_QUIET, chromium_sandbox=not as_root
-        )
+        browser = playwright.chromium.launch(executable_path=program, args=_QUIET, chromium_sandbox=not as_root)
         yield browser
         browser.close()
 
@@ -79,10 +77,7 @@ def label_free_service(label_free: Path, home: Path) -> Iterator[Served]:
 
 @pytest.fixture(scope="package")
 def by_verdict(
-    service: Served,
-    label_free_service: Served,
-    home: Path,
-    tmp_path_factory: pytest.TempPathFactory,
+    service: Served, label_free_service: Served, home: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Path]:
     """A query image for each verdict, the same with labels and without."""
     strange = write_foreign_picture(tmp_path_factory.mktemp("strange") / "strange.png")
@@ -154,9 +149,7 @@ def visit(browser: Browser, contexts: dict[tuple[object, ...], BrowserContext]) 
         options = (width, height, scheme, motion, guest)
         if options not in contexts:
             contexts[options] = browser.new_context(
-                viewport={"width": width, "height": height},
-                color_scheme=scheme,
-                reduced_motion=motion,
+                viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion=motion
             )
         pages.append(contexts[options].new_page())
         url = at if isinstance(at, str) else at.url + path

@@ -4,17 +4,7 @@ from pathlib import Path
 
 import pytest
 from accessibility import contrast_problems, scrolls_sideways
-from pages import (
-    Visit,
-    await_answer,
-    choose,
-    in_percent,
-    items,
-    meters,
-    neighbour_items,
-    search,
-    shows_result,
-)
+from pages import Visit, await_answer, choose, in_percent, items, meters, neighbour_items, search, shows_result
 from playwright.sync_api import Page, expect
 from servers import Served
 
@@ -86,18 +76,11 @@ def all_texts(page: Page) -> str:
     )
 
 
-def test_the_evaluation_shows_quality_guarantees_and_the_report(
-    visit: Visit, service: Served
-) -> None:
+def test_the_evaluation_shows_quality_guarantees_and_the_report(visit: Visit, service: Served) -> None:
     page = visit(service, "/#view-evaluation")
     made = service.client.get("/v1/info").json()["calibration"]
     quality, text = made["quality"], page.inner_text("#evaluation")
-    for part in (
-        made["origin"]["created"][:10],
-        made["guaranteed"],
-        made["shown"],
-        made["no_match"],
-    ):
+    for part in (made["origin"]["created"][:10], made["guaranteed"], made["shown"], made["no_match"]):
         assert part.replace("`", "") in text
     assert "288 labelled queries of 24 classes" in text
     plot = page.locator("#evaluation svg[role=img]").first

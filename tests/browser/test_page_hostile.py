@@ -53,9 +53,7 @@ def page(visit: Visit, hostile: Served, by_verdict: dict[str, Path]) -> Page:
 def test_names_ids_and_labels_are_text(page: Page) -> None:
     assert page.inner_text("#asked-name") == HOSTILE
     assert {LABEL, NOTE} <= set(page.locator(".hit-label").all_inner_texts())
-    assert f"{LABEL}/{HOSTILE}" in page.eval_on_selector_all(
-        ".hit-id", "all => all.map(one => one.textContent)"
-    )
+    assert f"{LABEL}/{HOSTILE}" in page.eval_on_selector_all(".hit-id", "all => all.map(one => one.textContent)")
     assert INDEX in page.inner_text("#which") and INDEX in page.inner_text("#foot-words")
     assert is_unharmed(page)
     page.locator("#hits li", has_text=LABEL).first.locator("button.more").click()

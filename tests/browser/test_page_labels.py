@@ -59,17 +59,13 @@ def test_an_unsure_answer_lists_five_labels_as_text_and_counts_the_rest(
         assert row == [label, in_percent(chance)]
     assert texts[4] == ["7", "4 %"] and texts[5] == ["and 2 more"]
     assert page.locator(".label-bars bdi[title]").get_attribute("title") == LONG
-    widths = page.eval_on_selector_all(
-        ".label-bars .fill", "all => all.map(one => one.getBoundingClientRect().width)"
-    )
+    widths = page.eval_on_selector_all(".label-bars .fill", "all => all.map(one => one.getBoundingClientRect().width)")
     assert widths == sorted(widths, reverse=True) and widths[0] > 5 * widths[4]
     assert page.locator("img[onerror]").count() == 0
     assert not scrolls_sideways(page) and contrast_problems(page) == [] and unnamed(page) == []
 
 
-@pytest.mark.parametrize(
-    ("guaranteed", "kind"), [(True, "Match"), (False, "Match \N{MIDDLE DOT} not guaranteed")]
-)
+@pytest.mark.parametrize(("guaranteed", "kind"), [(True, "Match"), (False, "Match \N{MIDDLE DOT} not guaranteed")])
 def test_a_match_names_a_hostile_label_as_text_and_says_if_it_is_not_guaranteed(
     visit: Visit, service: Served, by_verdict: dict[str, Path], guaranteed: bool, kind: str
 ) -> None:
@@ -88,9 +84,7 @@ def test_an_unsure_answer_with_one_label_says_perhaps(
     assert page.locator(".label-bars").count() == 0
 
 
-def test_hits_with_the_label_of_a_match_are_marked(
-    visit: Visit, service: Served, by_verdict: dict[str, Path]
-) -> None:
+def test_hits_with_the_label_of_a_match_are_marked(visit: Visit, service: Served, by_verdict: dict[str, Path]) -> None:
     page, answer = visit(service), search(service, by_verdict["match"])
     choose(page, by_verdict["match"])
     marked = page.locator("#hits .look .hit-label").all_inner_texts()

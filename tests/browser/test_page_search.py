@@ -91,9 +91,7 @@ def test_a_newer_search_replaces_an_older_one_and_cancel_stops_it(
     assert page.get_attribute("#answer", "aria-busy") == "false"
 
 
-def test_more_like_a_hit_searches_its_neighbours_and_back_returns(
-    page: Page, service: Served
-) -> None:
+def test_more_like_a_hit_searches_its_neighbours_and_back_returns(page: Page, service: Served) -> None:
     before, verdict = items(page), page.inner_html("#verdict")
     page.click("#hits li:nth-child(3) button.more")
     await_answer(page)
@@ -181,9 +179,7 @@ def test_a_filter_without_labels_is_applied_and_without_confidence(
     assert items(page) == []
 
 
-def test_a_refused_filter_is_explained_beside_it_until_corrected(
-    page: Page, service: Served
-) -> None:
+def test_a_refused_filter_is_explained_beside_it_until_corrected(page: Page, service: Served) -> None:
     page.fill("#where", "nonsense")
     page.keyboard.press("Enter")
     error = service.client.post("/v1/search?where=nonsense", content=b"x").json()["error"]
@@ -217,9 +213,7 @@ def measured(calibration: dict, threshold: float) -> str:
 
 
 def below(page: Page) -> list[bool]:
-    return page.eval_on_selector_all(
-        "#hits li", "all => all.map(one => one.classList.contains('below'))"
-    )
+    return page.eval_on_selector_all("#hits li", "all => all.map(one => one.classList.contains('below'))")
 
 
 def test_the_threshold_starts_at_the_guaranteed_one(page: Page, calibration: dict) -> None:
@@ -286,9 +280,7 @@ def test_a_threshold_is_kept_for_the_next_query_and_hidden_where_nothing_matches
     assert page.input_value("#threshold") == "0.7"
 
 
-def test_a_copy_of_an_indexed_image_is_a_match_of_100_percent(
-    visit: Visit, service: Served, home: Path
-) -> None:
+def test_a_copy_of_an_indexed_image_is_a_match_of_100_percent(visit: Visit, service: Served, home: Path) -> None:
     page = visit(service)
     choose(page, home / "photos" / "class04" / "0.png")
     page.fill("#threshold", "1")
@@ -320,9 +312,7 @@ def expect_problem(page: Page, problem: str) -> None:
     assert page.get_attribute("body", "data-state") == "error"
 
 
-def test_a_file_that_is_too_large_is_not_sent(
-    visit: Visit, service: Served, tmp_path: Path
-) -> None:
+def test_a_file_that_is_too_large_is_not_sent(visit: Visit, service: Served, tmp_path: Path) -> None:
     large = tmp_path / "large.png"
     large.write_bytes(bytes(150_000))
     page = visit(service)

@@ -14,9 +14,7 @@ WAITING = {"ready": False, "sentence": "projecting 144 images"}
 UNBROKEN = "word" * 40
 MOVING = """document.getAnimations().filter(
     one => one.playState === "running" && one.effect.getComputedTiming().duration > 0).length"""
-screens = pytest.mark.parametrize(
-    ("width", "scheme"), [(360, "dark"), (768, "light"), (1280, "light"), (1280, "dark")]
-)
+screens = pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (768, "light"), (1280, "light"), (1280, "dark")])
 
 
 # the map
@@ -46,11 +44,7 @@ def first_point(page: Page) -> dict[str, float]:
 
 def test_a_map_that_is_not_ready_is_polled(visit: Visit, service: Served) -> None:
     page = visit(service)
-    page.route(
-        "**/v1/map",
-        lambda to: to.fulfill(status=202, headers={"Retry-After": "1"}, json=WAITING),
-        times=1,
-    )
+    page.route("**/v1/map", lambda to: to.fulfill(status=202, headers={"Retry-After": "1"}, json=WAITING), times=1)
     page.click("#tab-map")
     expect(page.locator("#map-words")).to_contain_text("Projecting 144 images")
     assert page.is_hidden("#map")
@@ -222,7 +216,5 @@ def test_problems_long_names_and_uncalibrated_results_fit_too(
 
 
 @pytest.mark.parametrize("path", ["/docs", "/report/"])
-def test_other_pages_load_nothing_from_another_host(
-    visit: Visit, service: Served, path: str
-) -> None:
+def test_other_pages_load_nothing_from_another_host(visit: Visit, service: Served, path: str) -> None:
     assert visit(service, path).inner_text("h1")  # `visit` fails on cross-origin requests

@@ -45,9 +45,7 @@ def calibrated_place(calibrated: Path, place: Path) -> Path:
 
 
 def fit(surefind: Callable, *options: str):
-    return surefind(
-        "calibrate", "index", "queries", "--no-variance", "--precision", "0.8", *options
-    )
+    return surefind("calibrate", "index", "queries", "--no-variance", "--precision", "0.8", *options)
 
 
 SIGNALS = ["confidence", "nearest distance", "d₁/d₂₀"]
@@ -76,9 +74,7 @@ def test_a_calibration_prints_its_origin_quality_and_guarantee(
     assert " ".join(lines[3].split()) == title
     assert [line.split("  ")[0].strip() for line in lines[5 : 5 + len(rows)]] == rows
     assert "Cross-validated over classes" in done.out
-    assert re.search(
-        r'In short: \d+ % of queries like these are answered \("match"\), and \d+ %', done.out
-    )
+    assert re.search(r'In short: \d+ % of queries like these are answered \("match"\), and \d+ %', done.out)
     assert re.search(r'called "match" are correct. Threshold: confidence \d+ %', done.out)
     assert f"The top 20 {what} contain a match for only" in done.out
     assert "At most 1 % of genuine queries" in done.out
@@ -97,9 +93,7 @@ def test_options_reach_the_fit_and_json_is_the_stored_summary(surefind, place: P
     assert facts["origin"]["evidence"] == "labels"
 
 
-def test_a_precision_that_cannot_be_guaranteed_exits_with_3_and_confidence_is_kept(
-    surefind, place: Path
-):
+def test_a_precision_that_cannot_be_guaranteed_exits_with_3_and_confidence_is_kept(surefind, place: Path):
     done = surefind("calibrate", "index", "queries", "--no-variance", "--precision", "0.999")
     assert done.code == 3
     assert "A precision of 99.9 % cannot be guaranteed from 288 queries of 24 classes" in done.out
@@ -196,9 +190,7 @@ def test_too_little_data_is_one_error_before_any_work(surefind, little: Path):
     assert "encoding" not in done.err
 
 
-def test_with_labels_too_little_data_leave_the_prior_which_guarantees_nothing(
-    surefind, little: Path
-):
+def test_with_labels_too_little_data_leave_the_prior_which_guarantees_nothing(surefind, little: Path):
     done = surefind("calibrate", "index", "little")
     assert done.code == 3
     assert "calibrated prior calibration of surefind, not fitted to this index" in done.out
@@ -219,9 +211,7 @@ def test_a_calibration_without_variance_is_made_again_without_it(surefind, place
     assert "log_var" not in json.loads(done.out)["columns"]
 
 
-def test_a_damaged_calibration_is_one_error_until_it_is_made_again(
-    surefind, calibrated_place: Path
-):
+def test_a_damaged_calibration_is_one_error_until_it_is_made_again(surefind, calibrated_place: Path):
     file = calibrated_place / "index" / "store" / "index.db"
     change_documents(file, "UPDATE documents SET content = x''")
     for command in (("search", "index", "queries/class00/0.png"), ("info", "index")):
@@ -246,9 +236,7 @@ def test_a_filter_is_calibrated_beside_plain_searches_as_the_message_says(surefi
     assert json.loads(surefind(*asked, "--json").out)[0]["verdict"]
 
 
-def test_queries_of_another_kind_have_no_confidence_before_their_own_calibration(
-    surefind, calibrated_place: Path
-):
+def test_queries_of_another_kind_have_no_confidence_before_their_own_calibration(surefind, calibrated_place: Path):
     done = surefind("search", "index", "later/class01/0.png", "--kind", "text")
     assert done.code == 0 and "--kind text" in done.out
     assert surefind("calibrate", "index", "queries", "--kind", "text").code in (0, 3)

@@ -20,11 +20,7 @@ SUREFIND = Path(sys.executable).with_name("surefind")
 
 def completions(typed: str) -> list[str]:
     """Return what bash gets when Tab is pressed after `typed`."""
-    known = {
-        "_SUREFIND_COMPLETE": "complete_bash",
-        "COMP_WORDS": typed,
-        "COMP_CWORD": str(len(typed.split(" ")) - 1),
-    }
+    known = {"_SUREFIND_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split(" ")) - 1)}
     done = subprocess.run([SUREFIND], env=os.environ | known, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.split()

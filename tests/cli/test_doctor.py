@@ -53,9 +53,7 @@ def test_limits_of_the_container_are_warnings_if_they_are_low(tmp_path: Path, mo
     assert not any("container" in seen("machine", name).detail for name in ("cores", "memory"))
 
 
-def test_a_cache_that_cannot_be_written_comes_with_the_variable_that_moves_it(
-    monkeypatch, tmp_path
-):
+def test_a_cache_that_cannot_be_written_comes_with_the_variable_that_moves_it(monkeypatch, tmp_path):
     monkeypatch.setenv("SUREFIND_CACHE", str(tmp_path / "cache" / "deeper"))
     monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
     cache = seen("folders", "cache")
@@ -88,9 +86,7 @@ def test_a_server_that_does_not_answer_is_an_error_with_its_reason(url: str, sho
 def test_a_server_that_answers_is_ok(name, request):
     server = request.getfixturevalue("postgres" if name == "pgvector" else name)
     url = server.url() if name == "pgvector" else server.url
-    assert [doctor.examine(*each).state for each in doctor.checks([url])["engines"].items()] == [
-        "ok"
-    ]
+    assert [doctor.examine(*each).state for each in doctor.checks([url])["engines"].items()] == ["ok"]
 
 
 def test_an_unknown_engine_is_an_error_with_an_example():

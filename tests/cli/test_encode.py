@@ -19,9 +19,7 @@ IMAGES = 20  # of the fixture
 
 
 @pytest.mark.parametrize("runtime", ["torch", "onnx"])
-def test_an_npz_has_ids_vectors_variances_and_labels(
-    surefind, exported: Path, gallery: Path, runtime: str
-):
+def test_an_npz_has_ids_vectors_variances_and_labels(surefind, exported: Path, gallery: Path, runtime: str):
     done = surefind("encode", exported, gallery, "-o", "made/images.npz", "--runtime", runtime)
     assert done.code == 0, done.err
     assert f"made/images.npz: {IMAGES} images in " in done.out
@@ -45,9 +43,7 @@ def test_a_safetensors_file_is_read_as_embeddings(surefind, model: Path, gallery
 
 
 def test_on_the_sphere_the_variance_is_that_of_the_paper(surefind, gallery: Path):
-    config = EncoderConfig(
-        "tiny", dim=8, family="von-mises-fisher", preprocessing=Preprocessing(size=16)
-    )
+    config = EncoderConfig("tiny", dim=8, family="von-mises-fisher", preprocessing=Preprocessing(size=16))
     Encoder.create(config).save("sphere")
     surefind("encode", "sphere", gallery, "-o", "a.npz")
     surefind("encode", "sphere", gallery, "-o", "a.safetensors")
@@ -72,9 +68,7 @@ def test_the_file_is_what_upgrade_and_its_index_read(surefind, model: Path, tmp_
     assert json.loads(done.out)["images"] == 24 * 8
 
 
-def test_unreadable_images_are_skipped_and_too_many_are_an_error(
-    surefind, model: Path, photos: Path
-):
+def test_unreadable_images_are_skipped_and_too_many_are_an_error(surefind, model: Path, photos: Path):
     (photos / "class01" / "bad.png").write_bytes(b"no picture")
     done = surefind("encode", model, photos, "-o", "a.npz", "--json")
     facts = json.loads(done.out)

@@ -52,9 +52,7 @@ def test_any_other_exception_is_an_internal_error_to_be_reported(surefind, fails
 
 
 @pytest.mark.parametrize("arguments", [("info", "x", "--debug"), ("--debug", "info", "x")])
-def test_debug_prints_the_traceback_before_or_after_the_command(
-    fails, capsys, monkeypatch, arguments
-):
+def test_debug_prints_the_traceback_before_or_after_the_command(fails, capsys, monkeypatch, arguments):
     monkeypatch.setattr(sys, "argv", ["surefind", *arguments])
     fails(SurefindError("the cupboard is bare", fix="fill it"))
     with pytest.raises(SystemExit) as ended:
@@ -159,9 +157,7 @@ def test_ctrl_c_while_python_shuts_down_is_ignored(tmp_path: Path):
 
 @pytest.mark.parametrize("arguments", [("recipes",), ("--help",)], ids=["print", "rich"])
 def test_a_closed_output_pipe_ends_a_command_quietly(arguments):
-    child = subprocess.Popen(
-        [SUREFIND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    child = subprocess.Popen([SUREFIND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     child.stdout.close()  # as `| head -0` does
     said = child.stderr.read()
     assert (child.wait(), said) == (141, "")

@@ -46,9 +46,7 @@ def test_a_good_index_prints_its_tables_and_a_sentence_and_writes_a_report(suref
     assert facts["command"].startswith("surefind evaluate ")
 
 
-def test_a_guarantee_that_is_not_kept_exits_with_3_and_json_says_so(
-    surefind, made: Path, tmp_path: Path
-):
+def test_a_guarantee_that_is_not_kept_exits_with_3_and_json_says_so(surefind, made: Path, tmp_path: Path):
     asked = make_queries()
     wrong = [f"thing {(int(label.split()[1]) + 7) % 25}" for label in asked.labels]
     asked._replace(labels=wrong).save(tmp_path / "wrong.npz")
@@ -94,15 +92,10 @@ def test_a_model_needs_a_folder_for_its_report(surefind, made: Path):
     assert done.code == 2
     assert "a folder for the report is needed" in done.err
     done = surefind("evaluate", made, "photos", "-o", "report", "--label", "species")
-    assert (done.code, "--label: expected an index, not a model" in done.err) == (
-        1,
-        True,
-    )
+    assert (done.code, "--label: expected an index, not a model" in done.err) == (1, True)
 
 
-def test_class_folders_are_queries_and_those_of_the_calibration_are_a_warning(
-    surefind, calibrated: Path
-):
+def test_class_folders_are_queries_and_those_of_the_calibration_are_a_warning(surefind, calibrated: Path):
     command = ("evaluate", calibrated / "index", calibrated / "queries")
     done = surefind(*command)
     assert "144 images: 288 queries of 24 classes" in done.out

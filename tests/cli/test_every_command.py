@@ -67,9 +67,7 @@ def test_the_installed_command_runs_and_doctor_finds_what_is_required(tmp_path):
 
 
 def test_a_command_loads_no_other_command():
-    script = (
-        "import sys; sys.argv[1:] = ['search', '--help']\nimport atexit, surefind.cli.main as m\n"
-    )
+    script = "import sys; sys.argv[1:] = ['search', '--help']\nimport atexit, surefind.cli.main as m\n"
     script += "atexit.register(lambda: print(*sys.modules, file=sys.stderr)); m.main()"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     loaded = {name.removeprefix("surefind.cli.") for name in done.stderr.split()}

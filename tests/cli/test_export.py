@@ -74,9 +74,7 @@ def test_an_index_of_int8_opens_with_int8_and_continues_with_nothing_else(
         hit = index.search(gallery / "class01" / "2.png").hits[0]
         assert (hit.id, hit.distance) == ("class01/2.png", pytest.approx(0, abs=1e-6))
     shutil.copytree(int8_index, "own")
-    again = surefind(
-        "index", gallery, "--model", exported, "-o", "own", "--runtime", "onnx-int8", "--json"
-    )
+    again = surefind("index", gallery, "--model", exported, "-o", "own", "--runtime", "onnx-int8", "--json")
     assert json.loads(again.out)["known"] == 20
     torch_too = surefind("index", gallery, "--model", exported, "-o", "own")
     assert torch_too.code == 1
@@ -87,9 +85,7 @@ def test_an_index_of_int8_opens_with_int8_and_continues_with_nothing_else(
     assert "an int8 export needs a new index" in other.err
 
 
-def test_a_new_export_is_not_mistaken_for_the_one_that_made_an_index(
-    own_export: Path, int8_index: Path
-):
+def test_a_new_export_is_not_mistaken_for_the_one_that_made_an_index(own_export: Path, int8_index: Path):
     made = next((own_export / "onnx").glob("model-*")).read_bytes()
     write_export(own_export, Encoder.load(own_export).fingerprint, {"int8": (made, {})})
     with pytest.raises(InvalidArgument, match="exported anew"):

@@ -48,9 +48,7 @@ def test_the_first_minute(model: Path, gallery: Path, tmp_path: Path):
         assert index.search(gallery / "class01" / "2.png").hits[0].id == "class01/2.png"
 
 
-def test_duplicates_and_bad_images_are_listed_and_duplicates_kept_on_request(
-    surefind, model: Path, photos: Path
-):
+def test_duplicates_and_bad_images_are_listed_and_duplicates_kept_on_request(surefind, model: Path, photos: Path):
     copy = photos / "class00" / "[red]\x1bcopy.png"  # sorts last
     shutil.copy(photos / "class00" / "0.png", copy)
     (photos / "class01" / "broken.png").write_bytes(b"no picture")
@@ -66,9 +64,7 @@ def test_duplicates_and_bad_images_are_listed_and_duplicates_kept_on_request(
     assert facts["rejected"][0]["reason"]
     assert (facts["stopped"], facts["removed"]) == (False, 0)
     assert facts["seconds"] > 0 and facts["images_per_second"] > 0
-    done = surefind(
-        "index", photos, "--model", model, "-o", "third", "--duplicates", "keep", "--json"
-    )
+    done = surefind("index", photos, "--model", model, "-o", "third", "--duplicates", "keep", "--json")
     assert json.loads(done.out)["images"] == IMAGES + 1
 
 
@@ -96,18 +92,14 @@ def test_a_list_of_files_that_are_gone_is_one_error(surefind, model: Path, photo
     with Index.open(photos.parent / "made") as index:
         assert len(index) == 0
     allowed = ["--max-bad-share", "1", "--json"]
-    facts = json.loads(
-        surefind("index", photos / "list.csv", "--model", model, "-o", "made", *allowed).out
-    )
+    facts = json.loads(surefind("index", photos / "list.csv", "--model", model, "-o", "made", *allowed).out)
     assert (facts["added"], facts["known"], len(facts["rejected"])) == (4, 0, 20)
 
 
 def test_a_copy_stays_when_its_original_is_removed(surefind, model, photos, tmp_path):
     shutil.copy(photos / "class00" / "0.png", photos / "class00" / "copy.png")
     surefind("index", photos, "--model", model, "-o", "made")
-    done = surefind(
-        "index", photos, "--model", model, "-o", "made", "--remove", "class00/0.png", "--json"
-    )
+    done = surefind("index", photos, "--model", model, "-o", "made", "--remove", "class00/0.png", "--json")
     facts = json.loads(done.out)
     assert (facts["added"], facts["removed"], facts["duplicates"]) == (1, 1, [])
     with Index.open(tmp_path / "made") as index:
@@ -137,18 +129,14 @@ def test_an_index_is_continued_as_it_was_made(surefind, model, gallery):
 
 
 def test_an_unknown_engine_is_one_message_without_the_password(surefind, model, gallery, tmp_path):
-    done = surefind(
-        "index", gallery, "--model", model, "-o", "made", "--engine", "pgvektor://me:secret@x"
-    )
+    done = surefind("index", gallery, "--model", model, "-o", "made", "--engine", "pgvektor://me:secret@x")
     assert done.code == 1
     assert "did you mean 'pgvector'" in done.err
     assert "secret" not in done.err
     assert list(tmp_path.iterdir()) == []
 
 
-def test_ctrl_c_finishes_a_chunk_and_the_same_command_goes_on(
-    surefind, model: Path, gallery: Path, monkeypatch
-):
+def test_ctrl_c_finishes_a_chunk_and_the_same_command_goes_on(surefind, model: Path, gallery: Path, monkeypatch):
     monkeypatch.setattr(ingest, "CHUNK", 8)
     read = ingest.digest_of
 
@@ -239,9 +227,7 @@ def weights(tmp_path_factory) -> Path:
     return path
 
 
-def test_without_a_model_a_pretrained_one_is_used_and_kept_in_the_index(
-    surefind, weights: Path, photos: Path
-):
+def test_without_a_model_a_pretrained_one_is_used_and_kept_in_the_index(surefind, weights: Path, photos: Path):
     done = surefind("index", photos, "-o", "made", "--weights", weights)
     assert done.code == 0, done.err
     shutil.copy(photos / "class00" / "0.png", photos / "new.png")

@@ -26,9 +26,7 @@ def test_info_shows_what_is_in_an_index(surefind, finished: Path, model: Path):
     assert (shown["engine"], shown["kind"]) == ("faiss", "flat")
     assert "created" in shown and "version" in shown
     assert shown["bytes"].endswith(("kB", "MB"))
-    assert shown["calibration"].endswith(
-        "20 queries of 4 classes (the index itself), by labels of the index"
-    )
+    assert shown["calibration"].endswith("20 queries of 4 classes (the index itself), by labels of the index")
     assert shown["guarantee"].startswith("A precision of 95 % cannot be guaranteed")
     facts = json.loads(surefind("info", finished, "--json").out)
     assert (facts["images"], facts["dim"], facts["warnings"]) == (20, 15, [])

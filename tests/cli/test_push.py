@@ -27,9 +27,7 @@ def report(model: Path, tmp_path: Path) -> Path:
     result, _ = make_evaluation(tmp_path / "made-up", queries=12, foreign=2)
     fingerprint = Encoder.load(model).fingerprint
     (tmp_path / "report").mkdir()
-    replace(result, about=replace(result.about, fingerprint=fingerprint)).write(
-        tmp_path / "report" / "results.json"
-    )
+    replace(result, about=replace(result.about, fingerprint=fingerprint)).write(tmp_path / "report" / "results.json")
     return tmp_path / "report"
 
 

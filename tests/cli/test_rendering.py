@@ -45,9 +45,7 @@ def hit(name: str = "a.jpg", **changed) -> Hit:
 
 
 def result(*hits: Hit, **changed) -> SearchResult:
-    return SearchResult(
-        **{"query": "q.jpg", "hits": hits, "query_var": 0.02, "ranking": "expected"} | changed
-    )
+    return SearchResult(**{"query": "q.jpg", "hits": hits, "query_var": 0.02, "ranking": "expected"} | changed)
 
 
 def drawn(renderable: object, width: int = 100, **options) -> str:
@@ -93,9 +91,7 @@ def test_the_heading_shows_the_verdict_in_colour(verdict: str):
     plain = drawn(query_heading(found)).splitlines()
     assert plain[2].startswith(f"{word}: ")
     assert plain[3].startswith("confidence 40 % that the first hit is a match")
-    coloured = drawn(
-        query_heading(found), force_terminal=True, color_system="standard", _environ={}
-    )
+    coloured = drawn(query_heading(found), force_terminal=True, color_system="standard", _environ={})
     assert re.search(rf"\x1b\[1;3\dm{word}\x1b\[0m", coloured)
 
 
@@ -108,9 +104,7 @@ def test_the_heading_shows_how_many_hits_to_check():
 def test_csv_has_a_line_per_hit_that_reads_back():
     name = 'comma, "quote"\nline.jpg'
     found = [result(hit(name, p_within=0.5)), result(query="nothing"), result(hit("b"), hit("c"))]
-    rows = list(
-        csv.DictReader(io.StringIO(",".join(COLUMNS) + "\n" + "".join(map(result_as_csv, found))))
-    )
+    rows = list(csv.DictReader(io.StringIO(",".join(COLUMNS) + "\n" + "".join(map(result_as_csv, found)))))
     assert [row["id"] for row in rows] == [name, "b", "c"]
     assert [row["rank"] for row in rows] == ["1", "1", "2"]
     assert float(rows[0]["expected_distance"]) == 1.5
@@ -150,9 +144,7 @@ def test_a_picture_keeps_its_proportions_and_fits(size, columns: int, lines: int
 
 
 def test_a_character_shows_two_pixels_and_one_in_an_odd_last_row():
-    shown = drawn(
-        preview(picture(12, 9)), 40, force_terminal=True, color_system="truecolor", _environ={}
-    )
+    shown = drawn(preview(picture(12, 9)), 40, force_terminal=True, color_system="truecolor", _environ={})
     first, *_, last = shown.splitlines()
     assert "38;2;255;0;0;48;2;255;0;0" in first
     assert "38;2;0;0;255m" in last and "48;2" not in last

@@ -93,9 +93,7 @@ def test_an_image_on_stdin_is_a_query(surefind, finished: Path, gallery: Path, m
     assert found["hits"][0]["id"] == "class01/4.png"
 
 
-def test_an_unreadable_query_is_reported_and_the_others_are_answered(
-    surefind, finished: Path, photos: Path
-):
+def test_an_unreadable_query_is_reported_and_the_others_are_answered(surefind, finished: Path, photos: Path):
     bad = photos / "bad\x1b.png"
     bad.write_bytes(b"no picture")
     (photos / "none").mkdir()
@@ -154,9 +152,7 @@ def test_options_reach_the_index(surefind, finished: Path, gallery: Path):
         (["--json", "--csv"], "--json, --csv: expected one of them"),
     ],
 )
-def test_bad_options_are_one_message_before_anything_is_encoded(
-    surefind, finished, monkeypatch, options, message
-):
+def test_bad_options_are_one_message_before_anything_is_encoded(surefind, finished, monkeypatch, options, message):
     monkeypatch.setattr(Encoder, "encode_all", lambda *_, **__: pytest.fail("encoded"))
     done = surefind("search", finished, "query.png", *options)
     assert (done.code, done.out) == (1, "")
@@ -175,9 +171,7 @@ def test_a_terminal_with_true_colour_shows_previews(surefind, finished, gallery,
     assert "▀" not in surefind("search", finished, query, "-k", "2", "--csv").out
 
 
-def test_a_file_name_that_is_not_unicode_works(
-    surefind, finished: Path, gallery: Path, tmp_path: Path
-):
+def test_a_file_name_that_is_not_unicode_works(surefind, finished: Path, gallery: Path, tmp_path: Path):
     name = "caf\udce9.png"  # as Python reads the bytes of another encoding
     shutil.copy(gallery / "class00" / "0.png", tmp_path / name)
     for form in ([], ["--csv"], ["--json"]):
@@ -199,9 +193,7 @@ def test_a_calibrated_search_shows_verdict_confidence_and_guarantee(surefind, ca
 
 
 def test_the_exit_code_is_that_of_the_worst_verdict(surefind, calibrated: Path):
-    match, unsure, foreign = (
-        query_with(verdict, calibrated) for verdict in ("match", "unsure", "no_match")
-    )
+    match, unsure, foreign = (query_with(verdict, calibrated) for verdict in ("match", "unsure", "no_match"))
     search = ("search", calibrated / "index", "--json")
     assert surefind(*search, match, match).code == 0
     assert surefind(*search, unsure, match).code == 3
@@ -220,10 +212,7 @@ def test_json_and_csv_hold_the_verdict(surefind, calibrated: Path):
     assert found["label_set"] == list(found["labels"])[: len(found["label_set"])]
     for row in csv.DictReader(io.StringIO(surefind(*search, "--csv").out)):
         assert (row["verdict"], row["show"]) == ("no_match", str(found["show"]))
-        assert (row["answer"], json.loads(row["answer_set"])) == (
-            found["label"],
-            found["label_set"],
-        )
+        assert (row["answer"], json.loads(row["answer_set"])) == (found["label"], found["label_set"])
 
 
 def test_a_gallery_that_has_grown_is_calibrated_again_by_its_labels_else_a_warning(

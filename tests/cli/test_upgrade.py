@@ -57,16 +57,7 @@ def test_from_a_file_of_vectors_to_verdicts(surefind, place: Path):
     assert "360 queries of 30 classes (360 labelled vectors)" in upgraded.out
     assert "Guarantee (90 % probability): at least 80 % of results" in upgraded.out
     assert "learning the variance of vectors" in upgraded.err
-    command = (
-        "index",
-        "gallery.npz",
-        "--model",
-        "new/model",
-        "-o",
-        "new/index",
-        "--precision",
-        "0.8",
-    )
+    command = ("index", "gallery.npz", "--model", "new/model", "-o", "new/index", "--precision", "0.8")
     indexed = surefind(*command)
     assert (indexed.code, indexed.out.splitlines()[1]) == (0, "new/index: 180 images")
     assert "180 queries of 30 classes (the index itself), by labels of the index" in indexed.out
@@ -88,9 +79,7 @@ def test_arrays_can_be_named_and_without_a_variance_vectors_stay_points(surefind
     assert surefind("upgrade", "odd.npz", *options).code == 1
 
 
-def test_a_precision_that_cannot_be_guaranteed_exits_with_3_and_the_upgrade_is_kept(
-    surefind, place: Path
-):
+def test_a_precision_that_cannot_be_guaranteed_exits_with_3_and_the_upgrade_is_kept(surefind, place: Path):
     done = surefind("upgrade", "labelled.npz", "-o", "new", "--precision", "0.999", "--no-variance")
     assert done.code == 3
     assert "A precision of 99.9 % cannot be guaranteed from 360 queries of 30 classes" in done.out
@@ -139,9 +128,7 @@ def test_an_index_that_was_not_finished_is_finished_by_the_next_run(surefind, pl
         (["gallery.npz", "-o", "photos"], "photos is neither an index nor empty"),
     ],
 )
-def test_a_refused_index_is_one_error_and_creates_nothing(
-    surefind, place: Path, arguments: list[str], message: str
-):
+def test_a_refused_index_is_one_error_and_creates_nothing(surefind, place: Path, arguments: list[str], message: str):
     Path("photos").mkdir()
     Path("photos/cat.jpg").write_bytes(b"a picture")
     done = surefind("index", *arguments, "--model", "model")
@@ -163,9 +150,7 @@ def test_unreadable_queries_are_reported_and_the_others_answered(surefind, place
 
 def test_an_index_of_vectors_is_calibrated_with_labelled_vectors(surefind, place: Path):
     np.savez("asked.npz", vectors=KNOWN.vectors[ASKED], labels=KNOWN.labels[ASKED])
-    done = surefind(
-        "calibrate", "index", "asked.npz", "--no-variance", "--precision", "0.7", "--json"
-    )
+    done = surefind("calibrate", "index", "asked.npz", "--no-variance", "--precision", "0.7", "--json")
     assert done.code == 0, done.err
     facts = json.loads(done.out)["origin"]
     assert (facts["queries"], facts["gallery"]) == (180, 180)

@@ -8,12 +8,7 @@ from calibrations import GUARANTEE, ORIGIN, make_calibration
 from clusters import cluster_data, clusters
 
 import surefind as sf
-from surefind.confidence.calibrate import (
-    CalibrationTargets,
-    columns_of,
-    first_hit_columns,
-    fit_calibration,
-)
+from surefind.confidence.calibrate import CalibrationTargets, columns_of, first_hit_columns, fit_calibration
 from surefind.confidence.conformal import novelty_of, novelty_values
 from surefind.confidence.evidence import COLUMNS, evidence
 from surefind.confidence.guarantee import guarantee_precision
@@ -75,23 +70,16 @@ def test_targets_out_of_range_are_refused_by_name(wrong):
 def test_the_guarantee_rests_on_judgements_across_classes(data, calibration):
     curve = calibration.curve
     wanted = guarantee_precision(
-        np.array(curve.confidence),
-        np.array(curve.right),
-        data.class_codes,
-        precision=0.7,
-        probability=0.9,
+        np.array(curve.confidence), np.array(curve.right), data.class_codes, precision=0.7, probability=0.9
     )
     assert calibration.guarantee == wanted
     assert list(curve.baseline_right) == data.match[:, 0].tolist()
 
 
 @pytest.mark.parametrize(
-    ("guaranteed", "precision", "wanted"),
-    [(0.83, 0.95, 0.83), (0.2, 0.95, 0.5), (None, 0.95, 0.95), (None, 0.3, 0.5)],
+    ("guaranteed", "precision", "wanted"), [(0.83, 0.95, 0.83), (0.2, 0.95, 0.5), (None, 0.95, 0.95), (None, 0.3, 0.5)]
 )
-def test_a_match_needs_the_guaranteed_threshold_or_else_the_precision(
-    guaranteed, precision, wanted
-):
+def test_a_match_needs_the_guaranteed_threshold_or_else_the_precision(guaranteed, precision, wanted):
     guarantee = replace(GUARANTEE, threshold=guaranteed, precision=precision)
     assert make_calibration(guarantee=guarantee).threshold == wanted
 
@@ -114,8 +102,7 @@ def test_columns_to_compare_are_those_of_first_hits(data):
     found = first_hit_columns(data.neighbourhood, names, np.arange(288.0))
     assert set(found) == {*names, "confidence"}
     assert np.array_equal(
-        found["distance_profile_correlation"],
-        evidence(data.neighbourhood, ["distance_profile_correlation"])[:, 0, 0],
+        found["distance_profile_correlation"], evidence(data.neighbourhood, ["distance_profile_correlation"])[:, 0, 0]
     )
     assert np.array_equal(found["confidence"], np.arange(288.0))
 
@@ -125,9 +112,7 @@ def test_a_judgement_is_made_of_the_parts(data, calibration):
     assert np.array_equal(judged.confidence, calibration.model.confidence(data.neighbourhood))
     novelty = novelty_values(data.neighbourhood.profile)
     assert np.array_equal(judged.p_value, calibration.novelty.p_value(novelty))
-    for sure, p_value, verdict in zip(
-        judged.confidence.max(axis=1), judged.p_value, judged.verdict, strict=True
-    ):
+    for sure, p_value, verdict in zip(judged.confidence.max(axis=1), judged.p_value, judged.verdict, strict=True):
         wanted = "match" if sure >= calibration.threshold else "unsure"
         assert verdict == ("no_match" if p_value <= 0.01 else wanted)
     assert ((judged.show >= 1) & (judged.show <= 20)).all()

@@ -26,9 +26,7 @@ def curve(few) -> Curve:
 
 def mean_within(uncertainty: np.ndarray, right: tuple[bool, ...], curve: Curve) -> float:
     wrong, fold = ~np.array(right), np.array(curve.fold)
-    return float(
-        np.mean([roc_auc_score(wrong[fold == f], uncertainty[fold == f]) for f in np.unique(fold)])
-    )
+    return float(np.mean([roc_auc_score(wrong[fold == f], uncertainty[fold == f]) for f in np.unique(fold)]))
 
 
 def test_every_auroc_is_the_mean_over_the_folds(few, curve):

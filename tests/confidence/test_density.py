@@ -77,8 +77,7 @@ def test_many_rows_are_measured_in_batches(tmp_path, monkeypatch):
 
 def test_those_of_another_gallery_are_not_taken_for_its_own(tmp_path):
     first, second = (
-        create(str(tmp_path / name), space(), {"gallery": name}, kind="flat")
-        for name in ("first", "second")
+        create(str(tmp_path / name), space(), {"gallery": name}, kind="flat") for name in ("first", "second")
     )
     first.add(random_rows(40, DIM, seed=1))
     rows = random_rows(40, DIM, seed=2)

@@ -7,18 +7,13 @@ from surefind.confidence.drift import check_calibration_data, compare, quantiles
 
 
 def columns(rng, queries, *, nearest=0.0, spread=1.0):
-    return {
-        "nearest_distance": rng.normal(nearest, 1, queries),
-        "confidence": rng.normal(0, spread, queries),
-    }
+    return {"nearest_distance": rng.normal(nearest, 1, queries), "confidence": rng.normal(0, spread, queries)}
 
 
 @pytest.mark.parametrize(("then", "now"), [(40, 40), (3000, 60), (3000, 3000)])
 def test_queries_of_the_same_kind_rarely_raise_an_alarm(then, now):
     rng = np.random.default_rng(0)
-    alarms = sum(
-        bool(compare(quantiles_of(columns(rng, then)), columns(rng, now))) for _ in range(200)
-    )
+    alarms = sum(bool(compare(quantiles_of(columns(rng, then)), columns(rng, now))) for _ in range(200))
     assert alarms <= 20  # 0.05 of 200 is 10; its 0.999 quantile 20
 
 
@@ -59,11 +54,7 @@ def test_few_values_are_kept_as_they_are_and_many_as_quantiles():
 
 
 def remarks(**change):
-    good = {
-        "right": np.arange(600) % 7 > 0,
-        "groups": np.arange(600) % 30,
-        "has_match": np.ones(600, bool),
-    }
+    good = {"right": np.arange(600) % 7 > 0, "groups": np.arange(600) % 30, "has_match": np.ones(600, bool)}
     return check_calibration_data(**good | change)
 
 

@@ -90,18 +90,13 @@ def looked() -> BruteForce:
     random = np.random.default_rng(3)
     log_var, neighbour_log_var = random.normal(size=(2, len(QUERY)))
     return found._replace(
-        neighbourhood=found.neighbourhood._replace(
-            log_var=log_var, neighbour_log_var=neighbour_log_var
-        )
+        neighbourhood=found.neighbourhood._replace(log_var=log_var, neighbour_log_var=neighbour_log_var)
     )
 
 
 @pytest.mark.parametrize("name", COLUMNS)
 def test_a_column_is_what_a_plain_loop_over_neighbour_lists_gives(looked, name):
-    wanted = [
-        [NAIVE[name](Pair(looked, number, hit)) for hit in range(NEIGHBOURS)]
-        for number in range(len(QUERY))
-    ]
+    wanted = [[NAIVE[name](Pair(looked, number, hit)) for hit in range(NEIGHBOURS)] for number in range(len(QUERY))]
     found = evidence(looked.neighbourhood, [name])[..., 0]
     assert found == pytest.approx(np.array(wanted), rel=1e-6, abs=1e-9)
 
@@ -118,8 +113,7 @@ def test_a_change_of_units_shifts_logarithms_and_leaves_the_rest(looked):
     factor = 8.0  # of the vectors: a power of two, so that nothing is rounded anew
     larger = brute_force_neighbourhood(scaled(GALLERY, factor), scaled(QUERY, factor)).neighbourhood
     before, after = (
-        evidence(its, list(COLUMNS))
-        for its in (brute_force_neighbourhood(GALLERY, QUERY).neighbourhood, larger)
+        evidence(its, list(COLUMNS)) for its in (brute_force_neighbourhood(GALLERY, QUERY).neighbourhood, larger)
     )
     for place, name in enumerate(COLUMNS):
         logarithm = name in {"distance", "next", "query_var", "hit_var", "expected"}
@@ -179,10 +173,7 @@ def test_lists_overlap_as_they_truly_do_in_many_dimensions(tmp_path, away):
     lists = between.argsort(axis=1)
     to_query = np.square(query.mean.double().numpy()[:, None] - means).sum(axis=-1).argsort(axis=1)
     for count in (5, 10, 20):
-        wanted = [
-            [len({*own[:count]} & {*lists[x][:count]}) / count for x in own[:NEIGHBOURS]]
-            for own in to_query
-        ]
+        wanted = [[len({*own[:count]} & {*lists[x][:count]}) / count for x in own[:NEIGHBOURS]] for own in to_query]
         overlap = evidence(found, [f"shared_{count}"])[..., 0]
         assert overlap == pytest.approx(np.array(wanted))
 

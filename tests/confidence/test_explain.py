@@ -22,9 +22,7 @@ from surefind.confidence.explain import (
     shown,
 )
 
-NO_GUARANTEE = replace(
-    GUARANTEE, threshold=None, coverage=0.0, selected=0, right=0, best=0.87, queries_needed=2400
-)
+NO_GUARANTEE = replace(GUARANTEE, threshold=None, coverage=0.0, selected=0, right=0, best=0.87, queries_needed=2400)
 
 PRIOR = prior_calibration(replace(ORIGIN, evidence="prior"), CalibrationTargets())
 
@@ -75,8 +73,7 @@ def test_the_number_of_hits_to_show_is_one_sentence():
 def test_a_miss_rate_that_cannot_be_reached_names_one_that_can(smallest: float):
     rule = replace(PREDICTION_SET, level=None, smallest_achievable_miss_rate=smallest)
     assert shown(make_calibration(prediction_set=rule)) == (
-        "The top 20 hits contain a match for only 84 % of queries. "
-        "Use `--miss 0.16`, or label more classes."
+        "The top 20 hits contain a match for only 84 % of queries. Use `--miss 0.16`, or label more classes."
     )
 
 
@@ -93,9 +90,7 @@ def test_a_novelty_level_of_zero_flags_nothing():
     assert no_match_rule(make_calibration(novelty_level=0.0)).startswith("No query is flagged")
 
 
-@pytest.mark.parametrize(
-    ("images", "stale"), [(800, False), (1200, False), (1201, True), (799, True), (0, True)]
-)
+@pytest.mark.parametrize(("images", "stale"), [(800, False), (1200, False), (1201, True), (799, True), (0, True)])
 def test_a_gallery_that_changed_by_more_than_a_fifth_is_reported(images, stale):
     told = gallery_change(make_calibration(origin=ORIGIN), images)
     wanted = (
@@ -118,9 +113,7 @@ def test_verdicts_are_explained():
 
 
 def test_what_a_calibration_rests_on_is_named():
-    assert made_with(make_calibration()) == (
-        "2026-11-16, 812 queries of 40 classes (labelled/), by neighbourhoods"
-    )
+    assert made_with(make_calibration()) == ("2026-11-16, 812 queries of 40 classes (labelled/), by neighbourhoods")
     by_labels = make_calibration(origin=replace(ORIGIN, evidence="labels"))
     assert made_with(by_labels).endswith("by labels of the index")
     assert made_with(PRIOR) == "prior calibration of surefind, not fitted to this index"
@@ -168,8 +161,7 @@ def test_the_number_of_hits_to_check_is_given_where_it_helps():
 
 def test_copies_are_counted_where_there_are_any():
     none, one, many = (
-        copies_left_out(make_calibration(origin=replace(ORIGIN, copies=copies)))
-        for copies in (0, 1, 1200)
+        copies_left_out(make_calibration(origin=replace(ORIGIN, copies=copies))) for copies in (0, 1, 1200)
     )
     assert none is None
     assert one == "Left out: 1 image that is a copy of a query, by content or by an equal vector."

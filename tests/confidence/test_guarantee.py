@@ -48,11 +48,7 @@ def share_kept(*, classes, size, effect, alone=False, draws=250, precision=0.9, 
     for _ in range(draws):
         confidence, right, groups = draw(rng, classes, size, effect=effect)
         guarantee = guarantee_precision(
-            confidence,
-            right,
-            np.arange(len(groups)) if alone else groups,
-            precision=precision,
-            probability=probability,
+            confidence, right, np.arange(len(groups)) if alone else groups, precision=precision, probability=probability
         )
         made += guarantee.threshold is not None
         kept += guarantee.threshold is None or truth(guarantee.threshold) >= precision
@@ -115,10 +111,7 @@ def test_queries_all_right_and_tied_allow_a_guarantee_exactly_from_the_closed_co
     fewest = int(np.ceil(log(0.1) / log(precision)))
     for queries, guaranteed in ((fewest - 1, False), (fewest, True)):
         guarantee = guarantee_precision(
-            np.full(queries, 0.7),
-            np.ones(queries, bool),
-            np.arange(queries),
-            precision=precision,
+            np.full(queries, 0.7), np.ones(queries, bool), np.arange(queries), precision=precision
         )
         assert (guarantee.threshold is not None) == guaranteed
         assert guarantee.coverage == float(guaranteed)
@@ -192,10 +185,7 @@ def kept_by_the_next(count, *, horizon, draws=250, **drawn):
     return kept, made
 
 
-@pytest.mark.parametrize(
-    "drawn",
-    [{"size": 1, "effect": 0.0}, {"size": 10, "effect": 0.8}],
-)
+@pytest.mark.parametrize("drawn", [{"size": 1, "effect": 0.0}, {"size": 10, "effect": 0.8}])
 def test_the_next_queries_keep_the_guarantee_that_is_made_for_them(drawn):
     kept, made = kept_by_the_next(1000, horizon=1000, **drawn)
     assert kept >= binom.ppf(0.01, 250, 0.9)

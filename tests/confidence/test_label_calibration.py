@@ -8,13 +8,7 @@ from label_galleries import Labelled, overlapping
 from memory_engine import MemoryEngine
 
 from surefind import metrics
-from surefind.confidence.calibrate import (
-    CalibrationTargets,
-    calibrate_labels,
-    embedded_queries,
-    own_queries,
-    vote_of,
-)
+from surefind.confidence.calibrate import CalibrationTargets, calibrate_labels, embedded_queries, own_queries, vote_of
 from surefind.confidence.class_table import ClassTable
 from surefind.confidence.label_calibration import LabelData, collect_label_data, fit_labels
 from surefind.confidence.label_model import LabelNeighbourhood, prior_model
@@ -78,10 +72,7 @@ def test_copies_of_a_query_are_left_out_of_its_neighbours_and_of_its_class(data)
     assert found.copies == 16
     assert (found.near.distance[::12] > 0).all() and found.has_match.all()
     for query in range(0, 192, 12):  # to the mean of its class, as without the copy
-        got, want = (
-            its.near.mean_distance[query, its.near.code[query] == its.own[query]]
-            for its in (found, data)
-        )
+        got, want = (its.near.mean_distance[query, its.near.code[query] == its.own[query]] for its in (found, data))
         assert got[:1] == pytest.approx(want[:1], rel=0.05)
 
 
@@ -119,9 +110,7 @@ def test_kept_queries_are_read_as_they_were_written(engine):
     assert torch.equal(again.embeddings.mean, queries.embeddings.mean)
     assert torch.equal(again.embeddings.spread, queries.embeddings.spread)
     for column in ("facts", "self_ids", "class_codes", "digests", "copies"):
-        assert list(np.atleast_1d(getattr(again, column))) == list(
-            np.atleast_1d(getattr(queries, column))
-        )
+        assert list(np.atleast_1d(getattr(again, column))) == list(np.atleast_1d(getattr(queries, column)))
 
 
 # fits
@@ -183,12 +172,7 @@ def test_with_too_little_the_prior_answers_and_says_why(engine, queries, labels,
         asked = embedded_queries(gaussians(KNOWN.vectors[rows] + 1e-3), names, at_least=False)
     targets = CalibrationTargets(precision=0.9, miss_rate=0.2)
     made = calibrate_labels(
-        engine,
-        asked,
-        ClassTable.of(engine),
-        targets,
-        source="somewhere",
-        too_few=None if asked else why,
+        engine, asked, ClassTable.of(engine), targets, source="somewhere", too_few=None if asked else why
     ).calibration
     assert (made.origin.evidence, made.model) == ("prior", prior_model())
     assert made.origin.remarks[0].startswith(f"prior calibration of surefind: {why}")
@@ -199,9 +183,7 @@ def test_with_too_little_the_prior_answers_and_says_why(engine, queries, labels,
 def test_twenty_queries_of_four_classes_are_enough(engine):
     names = [f"class {row % 4}" for row in range(20)]
     asked = embedded_queries(gaussians(KNOWN.vectors[:20]), names, at_least=False)
-    made = calibrate_labels(
-        engine, asked, ClassTable.of(engine), CalibrationTargets(), source="somewhere"
-    ).calibration
+    made = calibrate_labels(engine, asked, ClassTable.of(engine), CalibrationTargets(), source="somewhere").calibration
     assert (made.origin.evidence, made.origin.queries) == ("labels", 20)
     assert made.model != prior_model()
 
@@ -213,9 +195,7 @@ def test_a_guarantee_holds_among_unknown_queries_if_their_share_is_given():
     for share in (0.0, 0.5):
         targets = CalibrationTargets(precision=0.7, unknown_share=share)
         own = own_queries(engine, at_least=False)
-        made = calibrate_labels(
-            engine, own, ClassTable.of(engine), targets, source="tests"
-        ).calibration
+        made = calibrate_labels(engine, own, ClassTable.of(engine), targets, source="tests").calibration
         outside = embedded_queries(unknown.embeddings, ["?"] * 480, at_least=False)
         near = [collected(engine, its).near for its in (own, outside)]
         judged = made.judge_labels(LabelNeighbourhood.joined(near))

@@ -8,12 +8,7 @@ from clusters import DIM
 from label_galleries import Labelled, neighbourhood_of, overlapping
 
 from surefind.confidence.class_table import ClassTable
-from surefind.confidence.label_calibration import (
-    LOOSE,
-    TEMPERED,
-    fit_label_model,
-    standardisation,
-)
+from surefind.confidence.label_calibration import LOOSE, TEMPERED, fit_label_model, standardisation
 from surefind.confidence.label_model import (
     CLASS_COLUMNS,
     FARTHEST_MEAN,
@@ -102,9 +97,7 @@ def loop_columns(near: LabelNeighbourhood, query: int) -> tuple[np.ndarray, dict
         "classes": near.classes[query],
     }
     known = of_query | {
-        "best_scaled_mean": max(
-            (-np.exp(min(mean[k] - spread[k], FARTHEST_MEAN)) for k in firsts), default=0.0
-        ),
+        "best_scaled_mean": max((-np.exp(min(mean[k] - spread[k], FARTHEST_MEAN)) for k in firsts), default=0.0),
         "best_mean": max((logs.mean() - mean[k] for k in firsts), default=0.0),
         "local_width": np.log(width),
         "nearest": logs[0] - logs[-1],
@@ -172,9 +165,7 @@ def test_a_query_in_the_gallery_is_judged_as_if_it_and_its_copies_were_not(copie
         mine = want.code[0] == code
         assert mine.any()
         for column in ("mean_distance", "spread"):  # the average spread has changed a little
-            assert getattr(got, column)[0, mine] == pytest.approx(
-                getattr(want, column)[0, mine], rel=0.02
-            )
+            assert getattr(got, column)[0, mine] == pytest.approx(getattr(want, column)[0, mine], rel=0.02)
 
 
 def test_classes_of_equal_size_say_nothing_of_the_class_of_a_query_inside():
@@ -186,9 +177,7 @@ def test_classes_of_equal_size_say_nothing_of_the_class_of_a_query_inside():
 # the model
 
 
-@pytest.mark.parametrize(
-    ("name", "inside"), [*((name, False) for name in ODD), ("whole", True), ("one class", True)]
-)
+@pytest.mark.parametrize(("name", "inside"), [*((name, False) for name in ODD), ("whole", True), ("one class", True)])
 def test_probabilities_and_none_sum_to_one_and_hits_of_a_class_share_theirs(name, inside):
     gallery, k = ODD[name]
     rows = np.arange(0, len(gallery.codes), 5)

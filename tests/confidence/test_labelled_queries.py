@@ -37,9 +37,7 @@ def ask(engine, queries: LabelledQueries, **options):
     around = LocalDensity.of(engine)
     query_variance = QueryVariance(None, np.zeros(len(queries.facts)))
     gallery = checked_gallery(engine)
-    return collect_calibration_data(
-        engine, queries, around, query_variance=query_variance, gallery=gallery, **options
-    )
+    return collect_calibration_data(engine, queries, around, query_variance=query_variance, gallery=gallery, **options)
 
 
 def ask_all(engine):
@@ -82,12 +80,9 @@ def test_rows_of_the_index_and_others_may_be_searched_together(engine):
     )
     found = ask(engine, mixed).neighbourhood
     assert_same_neighbourhood(
-        found.at(np.arange(3)),
-        brute_force_neighbourhood(GALLERY, GALLERY[:3], self_rows=range(3)).neighbourhood,
+        found.at(np.arange(3)), brute_force_neighbourhood(GALLERY, GALLERY[:3], self_rows=range(3)).neighbourhood
     )
-    assert_same_neighbourhood(
-        found.at(np.arange(3, 5)), brute_force_neighbourhood(GALLERY, query[:2]).neighbourhood
-    )
+    assert_same_neighbourhood(found.at(np.arange(3, 5)), brute_force_neighbourhood(GALLERY, query[:2]).neighbourhood)
 
 
 def test_many_queries_are_searched_in_batches(engine, monkeypatch):
@@ -132,9 +127,7 @@ def test_copies_that_differ_by_rounding_are_left_out_too(tmp_path):
     found = ask_all(engine)
     plain = ask(cluster_engine(tmp_path / "plain", GALLERY, LABELS), own_queries(engine))
     assert found.copies == 40
-    assert found.neighbourhood.distance[:, 0] == pytest.approx(
-        plain.neighbourhood.distance[:, 0], rel=1e-4
-    )
+    assert found.neighbourhood.distance[:, 0] == pytest.approx(plain.neighbourhood.distance[:, 0], rel=1e-4)
 
 
 def test_images_of_equal_content_are_copies_whatever_their_vectors(tmp_path):
@@ -188,9 +181,7 @@ def test_a_query_that_finds_little_else_than_copies_is_left_out(tmp_path):
         ask(engine, queries.at(np.arange(20, 51)))
 
 
-def test_a_vector_that_is_there_a_thousand_times_is_searched_in_bounded_parts(
-    tmp_path, monkeypatch
-):
+def test_a_vector_that_is_there_a_thousand_times_is_searched_in_bounded_parts(tmp_path, monkeypatch):
     rows = [*range(72), *[5] * 1000]
     engine = cluster_engine(tmp_path / "store", GALLERY[rows], [LABELS[row] for row in rows])
     fetched, search = [], copies_module.nearest
@@ -206,9 +197,7 @@ def test_a_vector_that_is_there_a_thousand_times_is_searched_in_bounded_parts(
     assert max(fetched) <= 5000
     assert found.copies == 1000
     plain = ask(cluster_engine(tmp_path / "plain", GALLERY, LABELS), queries)
-    assert_same_neighbourhood(
-        found.neighbourhood.at(np.array([5])), plain.neighbourhood.at(np.array([5]))
-    )
+    assert_same_neighbourhood(found.neighbourhood.at(np.array([5])), plain.neighbourhood.at(np.array([5])))
     assert found.match[5].tolist() == plain.match[5].tolist()
 
 
@@ -224,16 +213,11 @@ ANIMALS = [{"label": name} for name in ("cat", "dog", "cat", "cow")]
 
 def places(count, seed, *, size=100.0):
     random = np.random.default_rng(seed)
-    return [
-        {"east": float(east), "north": float(north)}
-        for east, north in random.uniform(0, size, (count, 2))
-    ]
+    return [{"east": float(east), "north": float(north)} for east, north in random.uniform(0, size, (count, 2))]
 
 
 def near(one, other) -> bool:
-    return (
-        (one["east"] - other["east"]) ** 2 + (one["north"] - other["north"]) ** 2
-    ) ** 0.5 <= RADIUS
+    return ((one["east"] - other["east"]) ** 2 + (one["north"] - other["north"]) ** 2) ** 0.5 <= RADIUS
 
 
 @pytest.mark.parametrize("query", [{"label": "3"}, {"label": 3}])
@@ -271,11 +255,7 @@ def test_places_that_are_near_are_counted_as_a_loop_does(inside):
 def test_some_queries_may_have_a_label_and_others_a_place():
     gallery = [{"label": "cat"}, {"east": 1.0, "north": 0.0}]
     queries = [{"label": "cat"}, {"label": "dog"}, {"east": 0.0, "north": 0.0}]
-    assert queries_with_match(queries, gallery, left_out=np.zeros(3)).tolist() == [
-        True,
-        False,
-        True,
-    ]
+    assert queries_with_match(queries, gallery, left_out=np.zeros(3)).tolist() == [True, False, True]
 
 
 def test_rows_without_a_place_match_no_place():

@@ -38,9 +38,7 @@ def test_it_is_the_fit_of_sklearn_where_no_direction_binds(penalty):
     other = LogisticRegression(C=1 / penalty, tol=1e-8, max_iter=1000).fit(standard, match)
     assert found.weights == pytest.approx(other.coef_[0], abs=1e-3)
     assert found.bias == pytest.approx(other.intercept_[0], abs=1e-3)
-    assert found.probability(columns) == pytest.approx(
-        other.predict_proba(standard)[:, 1], abs=1e-3
-    )
+    assert found.probability(columns) == pytest.approx(other.predict_proba(standard)[:, 1], abs=1e-3)
 
 
 @pytest.mark.parametrize(("true", "direction"), [(1.0, -1), (-1.0, 1)])
@@ -203,9 +201,7 @@ def test_the_surest_of_many_hits_is_not_overrated(many):
     later = model.later_map(model.later.probability(columns[:, 1:]))
     assert ece(later, fresh.match[:, 1:]) < 0.06 < ece(*surest(later, fresh.match[:, 1:]))
     confidence = model.confidence(fresh.neighbourhood)
-    assert np.array_equal(
-        later.argsort(axis=1, kind="stable"), confidence[:, 1:].argsort(axis=1, kind="stable")
-    )
+    assert np.array_equal(later.argsort(axis=1, kind="stable"), confidence[:, 1:].argsort(axis=1, kind="stable"))
 
 
 def test_it_finds_wrong_answers_better_than_the_distance_where_density_matters(many):
@@ -231,9 +227,7 @@ def test_a_hit_farther_away_is_never_surer_all_else_being_equal(few, share):
     """As far as the next neighbour: beyond it, it would not be the same hit."""
     neighbourhood = few.neighbourhood
     behind = np.concatenate([neighbourhood.profile[:, 1:], neighbourhood.profile[:, -1:]], axis=1)
-    moved = neighbourhood._replace(
-        distance=neighbourhood.distance + share * (behind - neighbourhood.distance)
-    )
+    moved = neighbourhood._replace(distance=neighbourhood.distance + share * (behind - neighbourhood.distance))
     model = fitted(few)[0]
     before, after = model.confidence(neighbourhood), model.confidence(moved)
     assert (after <= before + 1e-12).all()

@@ -7,11 +7,7 @@ from stores import change_documents
 
 import surefind as sf
 from surefind.confidence.calibrate import CalibrationTargets, calibrate_engine, own_queries
-from surefind.confidence.calibration import (
-    Calibrated,
-    calibration_documents,
-    read_calibration,
-)
+from surefind.confidence.calibration import Calibrated, calibration_documents, read_calibration
 from surefind.confidence.variance_heads import fit_variance_heads
 from surefind.storage import Documents
 
@@ -21,9 +17,7 @@ FACTS, DENSITY, HEADS = (f"calibration.{its}" for its in ("json", "density", "he
 def calibrated(place, seed: int) -> Calibrated:
     embeddings, labels = clusters(seed=seed)
     engine = cluster_engine(place, embeddings, labels)
-    made = calibrate_engine(
-        engine, own_queries(engine), CalibrationTargets(), source=f"seed {seed}"
-    )
+    made = calibrate_engine(engine, own_queries(engine), CalibrationTargets(), source=f"seed {seed}")
     heads = fit_variance_heads(embeddings.mean, labels, heads=4, steps=2, seed=seed).heads
     return Calibrated(made.calibration, made.density, heads)
 
@@ -76,12 +70,8 @@ def test_heads_are_left_out_where_there_are_none(documents, first):
 
 
 @pytest.mark.parametrize("name", [FACTS, DENSITY, HEADS])
-@pytest.mark.parametrize(
-    "change", ["DELETE FROM documents", "UPDATE documents SET content = content || x'20'"]
-)
-def test_one_that_is_damaged_or_missing_is_noticed_and_calibrated_again(
-    documents, first, name, change
-):
+@pytest.mark.parametrize("change", ["DELETE FROM documents", "UPDATE documents SET content = content || x'20'"])
+def test_one_that_is_damaged_or_missing_is_noticed_and_calibrated_again(documents, first, name, change):
     change_documents(documents.path, change, name)
     with pytest.raises(sf.InvalidFile, match=f"(?s)some.db.*{name}.*calibrate again"):
         read(documents)
@@ -90,9 +80,7 @@ def test_one_that_is_damaged_or_missing_is_noticed_and_calibrated_again(
 
 
 def test_the_calibration_of_another_model_is_refused(documents):
-    with pytest.raises(
-        sf.InvalidFile, match="another index: model ffffffffffff.* has 000000000000"
-    ):
+    with pytest.raises(sf.InvalidFile, match="another index: model ffffffffffff.* has 000000000000"):
         read(documents, fingerprint="0" * 64)
 
 

@@ -9,14 +9,7 @@ import torch
 from scipy.stats import spearmanr
 from torch import Tensor
 
-from surefind.confidence.variance_heads import (
-    MATCHES,
-    OTHERS,
-    Fitted,
-    fit_variance_heads,
-    halve_classes,
-    hard_triplets,
-)
+from surefind.confidence.variance_heads import MATCHES, OTHERS, Fitted, fit_variance_heads, halve_classes, hard_triplets
 from surefind.embeddings import Gaussians
 from surefind.errors import InvalidArgument
 
@@ -63,9 +56,7 @@ def test_it_is_the_labels_that_teach_which_vectors_are_vague():
 @torch.no_grad()
 def test_the_same_seed_gives_the_same_heads_and_the_callers_chance_is_left_alone():
     before = torch.random.get_rng_state()
-    first, again, other = (
-        fit_variance_heads(DATA.vectors, DATA.labels, steps=5, seed=seed) for seed in (3, 3, 4)
-    )
+    first, again, other = (fit_variance_heads(DATA.vectors, DATA.labels, steps=5, seed=seed) for seed in (3, 3, 4))
     assert torch.equal(before, torch.random.get_rng_state())
     assert not any(parameter.requires_grad for parameter in first.heads.parameters())
     assert torch.equal(first.log_var, again.log_var)

@@ -43,9 +43,7 @@ def test_log_variances_agree_with_a_loop(heads: VarianceHeads):
     found = heads(VECTORS)
     for row in (0, 17):
         for head in range(6):
-            assert float(found[row, head]) == pytest.approx(
-                by_hand(heads, VECTORS[row], head), abs=1e-4
-            )
+            assert float(found[row, head]) == pytest.approx(by_hand(heads, VECTORS[row], head), abs=1e-4)
 
 
 def test_what_heads_read_is_white(heads: VarianceHeads):

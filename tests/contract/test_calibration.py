@@ -47,9 +47,7 @@ def assert_alike(found: list[SearchResult], wanted: list[SearchResult]) -> None:
 
 def test_confidence_and_verdict_are_those_of_the_plainest_engine(tmp_path, engine):
     with cluster_index(tmp_path / "index", *GALLERY, engine=engine) as index:
-        index.calibrate(
-            KNOWN, labels=LABELS, targets=TARGETS, use_labels=False, learn_variance=False
-        )
+        index.calibrate(KNOWN, labels=LABELS, targets=TARGETS, use_labels=False, learn_variance=False)
         wanted = plain_answers()
         assert {result.verdict for result in wanted} == set(VERDICTS)
         assert_alike(index.search(FRESH[:60], k=25), wanted)
@@ -62,9 +60,7 @@ def test_confidence_and_verdict_are_those_of_the_plainest_engine(tmp_path, engin
 def test_rows_that_come_later_are_judged_alike(tmp_path, engine, then):
     """The new image of an id has another density around it than the one calibrated with."""
     with cluster_index(tmp_path / "index", *GALLERY, engine=engine) as index:
-        index.calibrate(
-            KNOWN, labels=LABELS, targets=TARGETS, use_labels=False, learn_variance=False
-        )
+        index.calibrate(KNOWN, labels=LABELS, targets=TARGETS, use_labels=False, learn_variance=False)
         index.add_embeddings(then.embeddings, then.ids, metadata=then.metadata, replace=True)
         found = index.search(FRESH[:60], k=25)
     assert {hit.id for result in found for hit in result.hits} & {*then.ids}
@@ -75,9 +71,7 @@ def test_rows_that_stay_are_not_looked_at_again(tmp_path, engine, monkeypatch):
     computed = Mock(wraps=density.knn_distances_of)
     monkeypatch.setattr(density, "knn_distances_of", computed)
     with cluster_index(tmp_path / "index", *GALLERY, engine=engine) as index:
-        index.calibrate(
-            KNOWN, labels=LABELS, targets=TARGETS, use_labels=False, learn_variance=False
-        )
+        index.calibrate(KNOWN, labels=LABELS, targets=TARGETS, use_labels=False, learn_variance=False)
         assert sum(len(call.args[1]) for call in computed.call_args_list) == len(index)
         computed.reset_mock()
         index.search(FRESH[:60], k=25)

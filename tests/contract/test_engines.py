@@ -59,8 +59,7 @@ def ids_of(engine, keys) -> list[str]:
 def found_ids(engine, query, k, where=None) -> list[list[str]]:
     found = engine.search(engine.space.query_vectors(query), k, where)
     return [
-        ids_of(engine, keys[np.isfinite(distance)])
-        for keys, distance in zip(found.keys, found.distance, strict=True)
+        ids_of(engine, keys[np.isfinite(distance)]) for keys, distance in zip(found.keys, found.distance, strict=True)
     ]
 
 
@@ -237,18 +236,13 @@ def test_searches_counts_and_scans_satisfy_conditions(make):
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        (
-            "lable = a",
-            "fields that there are: blurred, label, path, var, weight, year, got 'lable'",
-        ),
+        ("lable = a", "fields that there are: blurred, label, path, var, weight, year, got 'lable'"),
         ("year = '2001'", "condition on 'year': expected a number, got the string '2001'"),
         ("label > 1", 'expected a string, such as label="1", got the number 1'),
         ("label = true", 'expected a string, such as label="True", got the bool True'),
     ],
 )
-def test_an_unknown_field_and_another_type_are_errors_that_say_what_there_is(
-    make, written, message
-):
+def test_an_unknown_field_and_another_type_are_errors_that_say_what_there_is(make, written, message):
     engine = make()
     engine.add(random_rows(20, DIM, 0))
     where = Where.parse(["var > 0", written])

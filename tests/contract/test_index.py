@@ -22,9 +22,7 @@ def photos(tmp_path_factory):
 
 @pytest.fixture
 def index(tmp_path, encoder, photos, engine):
-    with Index.create(
-        tmp_path / "index", encoder, photos, engine=engine, kind="flat", calibrate=False
-    ) as made:
+    with Index.create(tmp_path / "index", encoder, photos, engine=engine, kind="flat", calibrate=False) as made:
         yield made
 
 
@@ -59,9 +57,7 @@ def test_the_folder_keeps_no_password(index, tmp_path, engine):
         assert engine not in written
 
 
-def test_a_second_folder_joins_the_same_place_only_with_the_same_model(
-    index, tmp_path, encoder, engine
-):
+def test_a_second_folder_joins_the_same_place_only_with_the_same_model(index, tmp_path, encoder, engine):
     if engine == "faiss":
         pytest.skip("a folder is its own place")
     with Index.create(tmp_path / "second", encoder, engine=engine, kind="flat") as second:

@@ -70,9 +70,7 @@ def test_links_that_leave_the_folder_are_not_followed(write_tree):
 
 def test_a_given_split_is_honoured(write_tree):
     root = write_tree(
-        *classes_of("train/a", "train/b", "val/c", "val/d", "test/e", "test/f"),
-        "foreign/x.jpg",
-        "foreign/y.jpg",
+        *classes_of("train/a", "train/b", "val/c", "val/d", "test/e", "test/f"), "foreign/x.jpg", "foreign/y.jpg"
     )
     splits = open_dataset(root)
     assert splits.train.classes == ("a", "b")
@@ -124,10 +122,7 @@ def test_images_in_no_class_folder_are_named(write_tree):
         (classes_of("a", "b", "c"), "3 classes; training needs at least two"),
         (classes_of(*"abcd", images=1), "training half: no class has two images"),
         ([*classes_of("a", "b"), "c/1.jpg", "d/1.jpg"], "test half: no class has two images"),
-        (
-            classes_of("images/a", "images/b"),
-            "one class, 'images'; are the class folders in .*/images",
-        ),
+        (classes_of("images/a", "images/b"), "one class, 'images'; are the class folders in .*/images"),
         (classes_of("train/a", "test/b", "test/c"), "train: 1 class, but at least two"),
     ],
 )

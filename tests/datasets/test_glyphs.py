@@ -11,14 +11,7 @@ from PIL import Image
 
 from surefind.datasets import glyphs as module
 from surefind.datasets import open_dataset, read_catalog
-from surefind.datasets._glyph_rendering import (
-    SYMBOL_FACES,
-    TEXT_FACES,
-    draw_glyph,
-    letters,
-    render,
-    symbols,
-)
+from surefind.datasets._glyph_rendering import SYMBOL_FACES, TEXT_FACES, draw_glyph, letters, render, symbols
 from surefind.datasets.glyphs import draw_glyphs, glyphs_folder
 from surefind.errors import InvalidArgument, InvalidFile
 
@@ -31,10 +24,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def pixels(folder: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(folder).as_posix(): Image.open(path).tobytes()
-        for path in sorted(folder.rglob("*.png"))
-    }
+    return {path.relative_to(folder).as_posix(): Image.open(path).tobytes() for path in sorted(folder.rglob("*.png"))}
 
 
 def spoiled(difficulty: float, seed: int = 0) -> np.ndarray:

@@ -33,10 +33,7 @@ def write_city(root: Path, city: str, *, positions: bool = True) -> Path:
                 for row, (_, view, night, panel, _) in enumerate(IMAGES)
             ]
             write_csv(home / "postprocessed.csv", header, rows)
-            raw = [
-                [row, keys[row], 1.0, 2.0, 90.0, "2020-01-01", pano]
-                for row, (*_, pano) in enumerate(IMAGES)
-            ]
+            raw = [[row, keys[row], 1.0, 2.0, 90.0, "2020-01-01", pano] for row, (*_, pano) in enumerate(IMAGES)]
             header = ["", "key", "lon", "lat", "ca", "captured_at", "pano"]
             write_csv(home / "raw.csv", header, raw)
     return root

@@ -93,9 +93,7 @@ def names_of_cars() -> np.ndarray:
 
 def test_cars_from_the_combined_annotations(tmp_path):
     rows = [(f"car_ims/{number:03d}{i}.jpg", number) for number, _ in CARS for i in range(2)]
-    write_annotations(
-        tmp_path / "cars_annos.mat", "relative_im_path", rows, class_names=names_of_cars()
-    )
+    write_annotations(tmp_path / "cars_annos.mat", "relative_im_path", rows, class_names=names_of_cars())
     splits = open_dataset(tmp_path)
     assert splits.name == "cars196"
     assert splits.train.classes == ("001.AM General Hummer", "098.Eagle Talon")

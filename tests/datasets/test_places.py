@@ -97,8 +97,6 @@ def test_matches_are_those_of_a_haversine_loop(lat, lon):
 
 
 def test_two_tables_have_one_space_also_across_the_date_line(write_table):
-    files = [
-        write_table(f"path,lat,lon\na.jpg,0,{lon}", f"{lon}.csv") for lon in (179.9999, -179.9999)
-    ]
+    files = [write_table(f"path,lat,lon\na.jpg,0,{lon}", f"{lon}.csv") for lon in (179.9999, -179.9999)]
     one, other = (np.array(read_catalog(file).positions[0]) for file in files)
     assert np.linalg.norm(one - other) == pytest.approx(22.26, abs=0.01)

@@ -48,17 +48,11 @@ def test_without_the_service_a_line_says_how_to_install_it_and_serving_is_refuse
     assert list(Path().iterdir()) == []
 
 
-def test_the_page_is_served_at_the_end(
-    surefind: Surefind, finished: Finished, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_page_is_served_at_the_end(surefind: Surefind, finished: Finished, monkeypatch: pytest.MonkeyPatch):
     served = []
-    monkeypatch.setattr(
-        "surefind.cli.serve.serve", lambda index, **options: served.append((index, options))
-    )
+    monkeypatch.setattr("surefind.cli.serve.serve", lambda index, **options: served.append((index, options)))
     done = surefind("demo", "-o", finished.folder, "--serve", "--port", "0")
     folder = finished.folder
     assert done.code == 0
-    assert served == [
-        (folder / "index", {"port": 0, "samples": folder / "queries", "report": folder / "report"})
-    ]
+    assert served == [(folder / "index", {"port": 0, "samples": folder / "queries", "report": folder / "report"})]
     assert "Open the page" not in done.out

@@ -9,9 +9,7 @@ from surefind.search.hits import Hit, SearchResult
 
 def result(verdict: str, *, confidence: float = 0.5, label: str = "a") -> SearchResult:
     hit = Hit("1", None, 0.1, 0.2, 0.1, 0.1, {"label": label})
-    return SearchResult(
-        "query", (hit,), 0.1, "mean", confidence=confidence, verdict=verdict, novelty_p_value=0.5
-    )
+    return SearchResult("query", (hit,), 0.1, "mean", confidence=confidence, verdict=verdict, novelty_p_value=0.5)
 
 
 class Answering:

@@ -77,9 +77,7 @@ def test_a_second_run_uses_what_is_there_and_says_the_same(finished: Finished):
     again = run_demo(finished.folder, size=TINY)
     assert [stage.reused for stage in again.stages] == [True] * REUSED + [False]
     assert signals(again) == signals(finished.result)
-    assert [q.as_dict() for q in again.questions] == [
-        q.as_dict() for q in finished.result.questions
-    ]
+    assert [q.as_dict() for q in again.questions] == [q.as_dict() for q in finished.result.questions]
     assert before == {path: path.stat().st_mtime_ns for path in before}
 
 
@@ -94,9 +92,7 @@ def test_an_interrupted_demo_is_completed_with_the_same_result(
     completed = run_demo(folder, size=TINY)
     assert [stage.reused for stage in completed.stages[:4]] == [True] * 4
     assert signals(completed) == signals(finished.result)
-    assert [q.result.verdict for q in completed.questions] == [
-        q.result.verdict for q in finished.result.questions
-    ]
+    assert [q.result.verdict for q in completed.questions] == [q.result.verdict for q in finished.result.questions]
 
 
 # the folder

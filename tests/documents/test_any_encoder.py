@@ -17,9 +17,7 @@ PAGE = ROOT / "docs" / "how-to" / "any-encoder.md"
 def write_dinov2(folder: Path) -> None:
     from transformers import BitImageProcessor, Dinov2Config, Dinov2Model
 
-    config = Dinov2Config(
-        hidden_size=384, num_hidden_layers=1, num_attention_heads=2, image_size=28
-    )
+    config = Dinov2Config(hidden_size=384, num_hidden_layers=1, num_attention_heads=2, image_size=28)
     Dinov2Model(config).save_pretrained(folder)
     crop = {"height": 28, "width": 28}
     BitImageProcessor(size={"shortest_edge": 32}, crop_size=crop).save_pretrained(folder)
@@ -34,9 +32,7 @@ def write_sentence_transformer(folder: Path) -> None:
     small |= {"num_attention_heads": 2, "projection_dim": 512}
     text = {"vocab_size": 3, "bos_token_id": 0, "eos_token_id": 1}
     config = CLIPConfig(
-        text_config=small | text,
-        vision_config=small | {"image_size": 32, "patch_size": 16},
-        projection_dim=512,
+        text_config=small | text, vision_config=small | {"image_size": 32, "patch_size": 16}, projection_dim=512
     )
     CLIPModel(config).save_pretrained("clip")
     tokens = CLIPTokenizer(vocab={"<|startoftext|>": 0, "<|endoftext|>": 1, "a</w>": 2}, merges=[])
@@ -59,9 +55,7 @@ def use_small_open_clip(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("small", "small-clip.json").write_text(json.dumps(config))
     open_clip.add_model_config("small")
     real = open_clip.create_model_and_transforms
-    monkeypatch.setattr(
-        open_clip, "create_model_and_transforms", lambda name, pretrained: real("small-clip")
-    )
+    monkeypatch.setattr(open_clip, "create_model_and_transforms", lambda name, pretrained: real("small-clip"))
 
 
 @pytest.mark.slow  # importing these libraries takes ten seconds
@@ -74,9 +68,7 @@ def test_models_of_other_libraries_make_an_index(tmp_path, monkeypatch):
         pytest.importorskip(library)
     photos = write_pictures(tmp_path / "photos", classes=4, per_class=5)
     (photos / "class00" / "0.png").rename("query.jpg")
-    save_file(
-        build_backbone("mobilenetv2_100", pretrained=False).model.state_dict(), "model.safetensors"
-    )
+    save_file(build_backbone("mobilenetv2_100", pretrained=False).model.state_dict(), "model.safetensors")
     write_dinov2(Path("facebook/dinov2-small"))
     write_sentence_transformer(Path("clip-ViT-B-32"))
     use_small_open_clip(monkeypatch)

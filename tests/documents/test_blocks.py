@@ -76,9 +76,7 @@ def services() -> Iterator[list["subprocess.Popen[str]"]]:
 
 
 @pytest.mark.parametrize("path", RUN, ids=name_of)
-def test_a_document_runs_from_its_first_block_to_its_last(
-    path: Path, model: Path, place: Path, services
-):
+def test_a_document_runs_from_its_first_block_to_its_last(path: Path, model: Path, place: Path, services):
     if path.name == "README.md":
         write_inputs(place)
         sf.Index.create(place / "photos.index", sf.Encoder.load(model), place / "photos").close()

@@ -62,9 +62,7 @@ def test_the_reference_has_every_command_with_its_options(site):
     for name, command in typer.main.get_command(app).commands.items():
         assert f'id="surefind-{name}"' in text, name
         options = [parameter.opts[0] for parameter in command.params]
-        missing = [
-            option for option in options if option[0] == "-" and f"{option}</code>" not in text
-        ]
+        missing = [option for option in options if option[0] == "-" and f"{option}</code>" not in text]
         assert not missing, name
 
 

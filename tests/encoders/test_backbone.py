@@ -12,12 +12,7 @@ import torch
 from safetensors.torch import save_file
 
 from surefind.encoders import backbone as module
-from surefind.encoders.backbone import (
-    build_backbone,
-    default_preprocessing,
-    known_backbones,
-    load_weights,
-)
+from surefind.encoders.backbone import build_backbone, default_preprocessing, known_backbones, load_weights
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 
 
@@ -85,16 +80,7 @@ def test_preprocessing_is_that_of_the_published_weights():
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "os.system",
-        "hf-hub:timm/resnet50",
-        "local-dir:/tmp/model",
-        "timm/resnet50",
-        "../tiny",
-        "",
-        "RESNET50",
-    ],
+    "name", ["os.system", "hf-hub:timm/resnet50", "local-dir:/tmp/model", "timm/resnet50", "../tiny", "", "RESNET50"]
 )
 def test_only_names_of_the_table_are_taken(name):
     with pytest.raises(InvalidArgument, match="expected a known name, such as"):
@@ -144,16 +130,11 @@ def empty_hub(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("asked_to_be_offline", [False, True])
-def test_without_a_network_pretrained_weights_fail_soon_and_with_remedies(
-    empty_hub, monkeypatch, asked_to_be_offline
-):
+def test_without_a_network_pretrained_weights_fail_soon_and_with_remedies(empty_hub, monkeypatch, asked_to_be_offline):
     monkeypatch.setattr(empty_hub, "HF_HUB_OFFLINE", asked_to_be_offline)
     known_backbones()  # importing timm is not what is timed
     start = time.monotonic()
-    with pytest.raises(
-        SurefindError,
-        match=r"(?s)cannot download.*hf download timm/mobilenetv2_100.*--weights FILE",
-    ):
+    with pytest.raises(SurefindError, match=r"(?s)cannot download.*hf download timm/mobilenetv2_100.*--weights FILE"):
         build_backbone("mobilenetv2_100", pretrained=True)
     assert time.monotonic() - start < 5
     assert empty_hub.HF_HUB_OFFLINE is asked_to_be_offline

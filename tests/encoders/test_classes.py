@@ -44,9 +44,7 @@ def test_codes_do_not_depend_on_order_repetition_or_how_numbers_are_kept():
     assert class_hashes([]) == frozenset()
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"{}", b"[1]", b'["a", null]', b'"a"', b"\xff\xfe", b"[" * 100_000]
-)
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b'["a", null]', b'"a"', b"\xff\xfe", b"[" * 100_000])
 def test_a_damaged_file_is_one_error_that_says_what_it_is_for(tiny, tmp_path, content):
     tiny().save(tmp_path)
     (tmp_path / FILE).write_bytes(content)
@@ -94,9 +92,7 @@ def index(tiny, pictures, tmp_path):
         yield made
 
 
-def test_calibrating_with_training_classes_is_remarked_for_pictures_and_embeddings(
-    index, pictures, tmp_path
-):
+def test_calibrating_with_training_classes_is_remarked_for_pictures_and_embeddings(index, pictures, tmp_path):
     queries = write_noisy_pictures(tmp_path / "queries", per_class=4, seed=1)
     files = sorted(queries.rglob("*.png"))
     labels = [path.parent.name for path in files]

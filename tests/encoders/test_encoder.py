@@ -46,9 +46,7 @@ def test_the_variance_head_gives_one_over_kappa_on_the_sphere(tiny, pixels):
     encoder = tiny(family="von-mises-fisher")
     embeddings = encoder(pixels)
     assert isinstance(embeddings, VonMisesFisher) and encoder.scale is None
-    torch.testing.assert_close(
-        1 / embeddings.kappa, encoder.variance_head(log_map(encoder.features(pixels)))
-    )
+    torch.testing.assert_close(1 / embeddings.kappa, encoder.variance_head(log_map(encoder.features(pixels))))
 
 
 def test_points_have_a_constant_variance_that_says_nothing(tiny, pixels):

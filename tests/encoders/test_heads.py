@@ -40,9 +40,7 @@ def test_the_mean_head_is_gem_and_one_layer_with_or_without_a_length(features):
         pooled = features.pow(head.gem.p).mean((2, 3)).pow(1 / head.gem.p)
         if unit_pooling:
             pooled = pooled / pooled.norm(dim=1, keepdim=True)
-        torch.testing.assert_close(
-            head(log_map(features)), pooled @ head.linear.weight.T + head.linear.bias
-        )
+        torch.testing.assert_close(head(log_map(features)), pooled @ head.linear.weight.T + head.linear.bias)
 
 
 @pytest.mark.parametrize("initial", [1e-4, 0.1, 30.0, 1e6])

@@ -97,9 +97,7 @@ def test_a_folder_is_loaded_without_a_look_at_the_hub(tiny, pushed, hub, nowhere
 
 
 def test_a_mistyped_folder_is_told_as_one(pushed, hub, nowhere):
-    with pytest.raises(
-        InvalidFile, match=r"holds no model: there is no such folder, and it could not"
-    ):
+    with pytest.raises(InvalidFile, match=r"holds no model: there is no such folder, and it could not"):
         Encoder.load("models/brids")
     (nowhere / "models").mkdir()
     hub.asked.clear()

@@ -130,9 +130,7 @@ def test_images_are_taken_as_people_have_them(tiny, pictures, tmp_path):
         torch.testing.assert_close(encoder.encode(images).mean, expected)
 
 
-def test_a_generator_is_read_piece_by_piece_and_a_bad_image_has_its_row(
-    tiny, pictures, monkeypatch
-):
+def test_a_generator_is_read_piece_by_piece_and_a_bad_image_has_its_row(tiny, pictures, monkeypatch):
     monkeypatch.setattr(image_encoder, "_AT_A_TIME", 4)
     encoder = tiny()
     torch.testing.assert_close(encoder.encode(iter(pictures)).mean, encoder.encode(pictures).mean)

@@ -124,9 +124,7 @@ def test_the_backbone_runs_once_if_only_the_heads_drop(densenet, tiny, pixels):
 
 def test_a_seed_decides_the_result(tiny, pixels, pictures):
     encoder = tiny(head_dropout=0.5)
-    first, again, other = (
-        McDropoutEncoder(encoder, seed=s).embed_pixels(pixels) for s in (1, 1, 2)
-    )
+    first, again, other = (McDropoutEncoder(encoder, seed=s).embed_pixels(pixels) for s in (1, 1, 2))
     assert torch.equal(first.mean, again.mean) and torch.equal(first.var, again.var)
     assert not torch.equal(first.var, other.var)
     images = McDropoutEncoder(encoder, passes=3)

@@ -44,12 +44,7 @@ def test_the_front_matter_is_what_the_hub_reads(saved):
 
 def test_the_card_tells_preprocessing_training_and_limits(saved):
     text = (saved / "README.md").read_text()
-    for told in (
-        "preprocessing: size | 32",
-        "- steps: 300",
-        "trained on 3 classes",
-        "Not measured",
-    ):
+    for told in ("preprocessing: size | 32", "- steps: 300", "trained on 3 classes", "Not measured"):
         assert told in text
     assert "surefind calibrate" in text
 

@@ -55,9 +55,7 @@ def test_a_pretrained_backbone_is_pooled_by_gem_and_has_unit_means(weights, pict
 def test_images_are_prepared_as_by_timm(name, size):
     timm = backbone._timm()
     published = timm.get_pretrained_cfg(name).to_dict()
-    transform = timm.data.create_transform(
-        **timm.data.resolve_data_config(pretrained_cfg=published), is_training=False
-    )
+    transform = timm.data.create_transform(**timm.data.resolve_data_config(pretrained_cfg=published), is_training=False)
     noise = np.random.default_rng(0).integers(0, 256, (6, 8, 3), np.uint8)
     image = Image.fromarray(noise).resize((10 * size[0], 10 * size[1]), Image.Resampling.BICUBIC)
     ready = backbone.default_preprocessing(name)
@@ -99,9 +97,7 @@ def test_an_export_is_opened_by_its_folder_or_a_file_of_it(exported):
 def test_an_onnx_file_of_another_program_is_refused_with_a_way_out(exported, tmp_path):
     (file,) = (exported / "onnx").glob("model-*")
     shutil.copy(file, tmp_path / "other.onnx")
-    with pytest.raises(
-        sf.InvalidFile, match=r"(?s)not written by `surefind export`.*from_callable"
-    ):
+    with pytest.raises(sf.InvalidFile, match=r"(?s)not written by `surefind export`.*from_callable"):
         open_encoder(tmp_path / "other.onnx")
 
 

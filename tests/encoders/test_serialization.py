@@ -29,9 +29,7 @@ def edit(folder: Path, change) -> None:
 
 @pytest.mark.parametrize("family", ["gaussian", "von-mises-fisher", "point"])
 def test_a_saved_encoder_gives_bit_equal_embeddings(tiny, pictures, tmp_path, family):
-    encoder = tiny(
-        family=family, head_dropout=0.1, preprocessing=Preprocessing(size=40, resize="pad")
-    )
+    encoder = tiny(family=family, head_dropout=0.1, preprocessing=Preprocessing(size=40, resize="pad"))
     encoder.save(tmp_path)
     loaded = Encoder.load(tmp_path)
     assert loaded.config == encoder.config and loaded.fingerprint == encoder.fingerprint
@@ -53,12 +51,7 @@ def test_saving_again_replaces_the_model_and_nothing_else(tiny, saved):
     tiny(seed=5).save(saved)
     assert Encoder.load(saved).fingerprint == tiny(seed=5).fingerprint
     assert (saved / "run" / "log").read_text() == "kept"
-    assert sorted(p.name for p in saved.iterdir()) == [
-        "README.md",
-        "config.json",
-        "model.safetensors",
-        "run",
-    ]
+    assert sorted(p.name for p in saved.iterdir()) == ["README.md", "config.json", "model.safetensors", "run"]
 
 
 class Stopped(BaseException):

@@ -40,8 +40,7 @@ def test_one_text_and_fields_with_values_are_conditions_too(given, conditions):
 
 
 @pytest.mark.parametrize(
-    "written",
-    ["", "label", "label=", "=x", "a b = 1", "1a=2", "label ~ x", "year => 2020", "a == b", 7],
+    "written", ["", "label", "label=", "=x", "a b = 1", "1a=2", "label ~ x", "year => 2020", "a == b", 7]
 )
 def test_what_is_no_condition_is_refused(written):
     with pytest.raises(InvalidArgument, match="where: expected FIELD OP VALUE"):

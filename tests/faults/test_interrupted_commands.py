@@ -32,10 +32,7 @@ COMMANDS = {  # each with the one that shows that nothing is broken
     "evaluate": (("evaluate", "model", "photos", "-o", "made", "--split", "all"), ()),
     "search": (("search", "index", "queries"), ("verify", "index")),
     "check": (("check", "photos"), ()),
-    "reproduce": (
-        ("reproduce", "glyphs", "--data", "letters", "-o", "made", "--rows", "triplet", *QUICK),
-        (),
-    ),
+    "reproduce": (("reproduce", "glyphs", "--data", "letters", "-o", "made", "--rows", "triplet", *QUICK), ()),
 }
 FINE = (0, 3, 4)  # a verdict is an answer
 MOMENTS = 12
@@ -123,9 +120,7 @@ def test_ctrl_c_in_a_search_that_waits_for_its_picture_ends_it_at_once(place: Pa
 
 @pytest.mark.faults
 @pytest.mark.parametrize("name", COMMANDS)
-def test_ctrl_c_at_any_moment_leaves_nothing_broken(
-    place: Path, home: Path, tmp_path_factory, name: str
-):
+def test_ctrl_c_at_any_moment_leaves_nothing_broken(place: Path, home: Path, tmp_path_factory, name: str):
     command, check = COMMANDS[name]
     for folder in ("index", "queries"):
         shutil.copytree(home / folder, place / folder)

@@ -21,9 +21,7 @@ QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 
 
 def scalars(distances: list[float], variances: list[float], dim: int) -> GaussianTriplets:
-    return GaussianTriplets(
-        *(torch.tensor([x], dtype=torch.float64) for x in distances + variances), dim
-    )
+    return GaussianTriplets(*(torch.tensor([x], dtype=torch.float64) for x in distances + variances), dim)
 
 
 @pytest.mark.parametrize(("dim", "distances", "variances", "x", "value"), REFERENCE)

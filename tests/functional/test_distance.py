@@ -32,18 +32,14 @@ def sampled_distances(draw: Draw, query: sf.Embeddings, gallery: sf.Embeddings) 
 def test_mean_and_variance_agree_with_sampling(family: str, dim: int, draw: Draw):
     query, gallery = getattr(draw, family)(2, dim), getattr(draw, family)(3, dim)
     sampled = sampled_distances(draw, query, gallery)
-    torch.testing.assert_close(
-        expected_distance(query, gallery), sampled.mean(0), rtol=0.02, atol=0.01
-    )
+    torch.testing.assert_close(expected_distance(query, gallery), sampled.mean(0), rtol=0.02, atol=0.01)
     torch.testing.assert_close(distance_variance(query, gallery), sampled.var(0), rtol=0.05, atol=0)
 
 
 @pytest.mark.parametrize("family", ["gaussians", "spheres"])
 def test_variances_row_by_row_are_the_diagonal_of_all_pairs(family: str, draw: Draw):
     one, other = getattr(draw, family)(5, 4), getattr(draw, family)(5, 4)
-    torch.testing.assert_close(
-        paired_distance_variance(one, other), distance_variance(one, other).diagonal()
-    )
+    torch.testing.assert_close(paired_distance_variance(one, other), distance_variance(one, other).diagonal())
     with pytest.raises(sf.InvalidArgument, match="other: expected 5 rows"):
         paired_distance_variance(one, other[:3])
 
@@ -150,9 +146,7 @@ def test_gradcheck(draw: Draw):
 @pytest.mark.parametrize("family", ["gaussians", "spheres"])
 def test_gradcheck_of_everything_that_pairs_have(family: str, draw: Draw):
     query, gallery = getattr(draw, family)(2, 3), getattr(draw, family)(3, 3)
-    leaves = [
-        x.clone().requires_grad_() for x in (query.mean, query.spread, gallery.mean, gallery.spread)
-    ]
+    leaves = [x.clone().requires_grad_() for x in (query.mean, query.spread, gallery.mean, gallery.spread)]
     unit = torch.nn.functional.normalize if family == "spheres" else lambda x, dim: x
     make = lambda mean, spread: type(query)(unit(mean, dim=1), spread)
     for function in (
@@ -169,9 +163,7 @@ def test_gradcheck_of_everything_that_pairs_have(family: str, draw: Draw):
 
 def test_bad_input_is_refused_by_name(draw: Draw):
     query, sphere = draw.gaussians(2, 3), draw.spheres(2, 3)
-    with pytest.raises(
-        sf.InvalidArgument, match="query, gallery: expected embeddings of one family"
-    ):
+    with pytest.raises(sf.InvalidArgument, match="query, gallery: expected embeddings of one family"):
         expected_distance(query, sphere)
     with pytest.raises(sf.InvalidArgument, match=r"x, y: expected shapes .* and \(2, 4\)"):
         squared_distances(query.mean, draw.gaussians(2, 4).mean)

@@ -28,9 +28,7 @@ def test_fused_gaussians_are_the_product_of_densities_on_a_grid(dim: int, draw: 
     product = normalised(gaussian_log_density(views, points).sum(0))
     ours = fuse(views)
     assert isinstance(ours, sf.Gaussians)
-    torch.testing.assert_close(
-        normalised(gaussian_log_density(ours, points)), product, rtol=1e-8, atol=1e-12
-    )
+    torch.testing.assert_close(normalised(gaussian_log_density(ours, points)), product, rtol=1e-8, atol=1e-12)
     torch.testing.assert_close(ours.mean[0], product @ points, rtol=0, atol=1e-6)
 
 
@@ -43,9 +41,7 @@ def test_fused_directions_are_the_product_of_densities_on_a_circle(draw: Draw):
     assert isinstance(ours, sf.VonMisesFisher)
     product = normalised(log_density(views).sum(0))
     torch.testing.assert_close(normalised(log_density(ours)), product, rtol=1e-9, atol=0)
-    torch.testing.assert_close(
-        torch.nn.functional.normalize(product @ points, dim=0), ours.mean[0], rtol=0, atol=1e-9
-    )
+    torch.testing.assert_close(torch.nn.functional.normalize(product @ points, dim=0), ours.mean[0], rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("family", ["gaussians", "spheres"])

@@ -37,9 +37,7 @@ def test_keys_are_what_an_engine_ranks_by(family: str, dim: int, draw: Draw):
         "expected": squared_distances(query_vectors(query), gallery_vectors(gallery)),
     }
     for ranking, wanted in by_engine.items():
-        np.testing.assert_allclose(
-            keys_of(query, gallery, ranking), wanted.numpy(), rtol=1e-9, atol=1e-12
-        )
+        np.testing.assert_allclose(keys_of(query, gallery, ranking), wanted.numpy(), rtol=1e-9, atol=1e-12)
     order = expected_distance(query, gallery).argsort(dim=1)
     assert torch.equal(by_engine["expected"].argsort(dim=1), order)
 
@@ -64,11 +62,5 @@ def test_keys_of_close_vectors_in_single_precision_keep_their_digits(draw: Draw)
 
 def test_columns_without_a_candidate_do_not_fail():
     """An engine leaves them as they are, with a variance of 0."""
-    ours = ranking_keys(
-        np.ones((2, 1)),
-        np.zeros((2, 1)),
-        dim=2,
-        family="von-mises-fisher",
-        ranking="expected",
-    )
+    ours = ranking_keys(np.ones((2, 1)), np.zeros((2, 1)), dim=2, family="von-mises-fisher", ranking="expected")
     assert ours.shape == (2, 1)

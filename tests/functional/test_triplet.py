@@ -141,9 +141,7 @@ def test_gradcheck_where_positive_and_negative_are_equally_vague(method: str, dr
 def test_gradcheck_on_the_sphere(method: str, centred: bool, draw: Draw):
     for dim in (2, 3, 9):
         batches = [draw.spheres(3, dim) for _ in range(3)]
-        leaves = [
-            part.clone().requires_grad_() for batch in batches for part in (batch.mean, batch.kappa)
-        ]
+        leaves = [part.clone().requires_grad_() for batch in batches for part in (batch.mean, batch.kappa)]
         unit = torch.nn.functional.normalize
         function = lambda *x: triplet_log_prob(
             *(sf.VonMisesFisher(unit(x[i], dim=1), x[i + 1]) for i in (0, 2, 4)),
@@ -161,9 +159,7 @@ def test_one_anchor_serves_many_pairs(draw: Draw):
 
 def test_bad_input_is_refused_by_name(draw: Draw):
     a, sphere = draw.gaussians(2, 4), draw.spheres(2, 4)
-    with pytest.raises(
-        sf.InvalidArgument, match="anchor, positive: expected embeddings of one fam"
-    ):
+    with pytest.raises(sf.InvalidArgument, match="anchor, positive: expected embeddings of one fam"):
         triplet_moments(a, sphere, a)
     with pytest.raises(sf.InvalidArgument, match="anchor, negative: expected .* of one dimension"):
         triplet_moments(a, a, draw.gaussians(2, 5))

@@ -44,9 +44,7 @@ def test_in_three_dimensions_the_length_is_coth_minus_one_over_kappa():
 
 def test_mean_and_covariance_agree_with_sampling(draw: Draw):
     for dim, kappa in ((2, 3.0), (3, 5.0), (8, 20.0), (64, 30.0)):
-        batch = sf.VonMisesFisher(
-            torch.eye(dim, dtype=torch.float64)[:1], torch.tensor([kappa], dtype=torch.float64)
-        )
+        batch = sf.VonMisesFisher(torch.eye(dim, dtype=torch.float64)[:1], torch.tensor([kappa], dtype=torch.float64))
         points = draw.samples(batch, 100_000)[:, 0]
         terms = sphere_terms(batch.kappa, dim)
         along, across = points[:, 0], points[:, 1]

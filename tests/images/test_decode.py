@@ -54,9 +54,7 @@ def saved(image: Image.Image, file_format: str, **options: Any) -> bytes:
     ],
     ids=lambda value: value if isinstance(value, str) else value.get("compression", ""),
 )
-def test_every_orientation_gives_the_same_pixels(
-    orientation: int, file_format: str, options: dict[str, Any]
-):
+def test_every_orientation_gives_the_same_pixels(orientation: int, file_format: str, options: dict[str, Any]):
     turn = UNDO[orientation]
     stored = photo() if turn is None else photo().transpose(turn)
     exif = Image.Exif()
@@ -204,14 +202,7 @@ def test_an_image_without_pixels_is_refused(shape: tuple[int, ...]):
 
 @pytest.mark.parametrize(
     "wrong",
-    [
-        None,
-        3,
-        ["a.jpg"],
-        np.zeros((3, 5, 5), np.uint8),
-        np.zeros(4, np.uint8),
-        torch.zeros(4, 4, 3, dtype=torch.uint8),
-    ],
+    [None, 3, ["a.jpg"], np.zeros((3, 5, 5), np.uint8), np.zeros(4, np.uint8), torch.zeros(4, 4, 3, dtype=torch.uint8)],
     ids=lambda wrong: f"{type(wrong).__name__}{tuple(getattr(wrong, 'shape', ()))}",
 )
 def test_a_mistake_of_the_caller_is_not_blamed_on_the_image(wrong: Any):

@@ -65,8 +65,7 @@ def png(bits: int, colour_type: int, pixels: np.ndarray, *chunks: tuple[bytes, b
     head = struct.pack(">LLBBBBB", width, height, bits, colour_type, 0, 0, 0)
     parts = [(b"IHDR", head), *chunks, (b"IDAT", zlib.compress(rows)), (b"IEND", b"")]
     return b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">L", len(body)) + name + body + struct.pack(">L", zlib.crc32(name + body))
-        for name, body in parts
+        struct.pack(">L", len(body)) + name + body + struct.pack(">L", zlib.crc32(name + body)) for name, body in parts
     )
 
 
@@ -92,17 +91,9 @@ def animation(file_format: str, **options: Any) -> bytes:
 LOSSY = 12  # largest error of a colour after JPEG or lossy WEBP
 GOLDEN: dict[str, tuple[Callable[[], bytes], np.ndarray, int]] = {
     "RGB JPEG": (lambda: saved(rgb(), "JPEG", quality=95, subsampling=0), COLOURS, LOSSY),
-    "RGB progressive JPEG": (
-        lambda: saved(rgb(), "JPEG", quality=95, subsampling=0, progressive=True),
-        COLOURS,
-        LOSSY,
-    ),
+    "RGB progressive JPEG": (lambda: saved(rgb(), "JPEG", quality=95, subsampling=0, progressive=True), COLOURS, LOSSY),
     "L JPEG": (lambda: saved(Image.fromarray(GREYS), "JPEG", quality=95), GREYS, LOSSY),
-    "CMYK JPEG": (
-        lambda: saved(rgb().convert("CMYK"), "JPEG", quality=95, subsampling=0),
-        COLOURS,
-        LOSSY,
-    ),
+    "CMYK JPEG": (lambda: saved(rgb().convert("CMYK"), "JPEG", quality=95, subsampling=0), COLOURS, LOSSY),
     "MPO": (lambda: animation("MPO", quality=95, subsampling=0), COLOURS, LOSSY),
     "RGB PNG": (lambda: saved(rgb(), "PNG"), COLOURS, 0),
     "RGBA PNG": (lambda: saved(rgba(), "PNG"), on_white(COLOURS), 1),
@@ -111,16 +102,8 @@ GOLDEN: dict[str, tuple[Callable[[], bytes], np.ndarray, int]] = {
     "1-bit PNG": (lambda: saved(Image.fromarray(GREYS > 100), "PNG"), BLACK_AND_WHITE, 0),
     "P PNG": (lambda: saved(palette(), "PNG"), COLOURS, 1),
     "P PNG with transparency": (lambda: saved(see_through(palette()), "PNG"), WITHOUT_RED, 1),
-    "RGB PNG with transparency": (
-        lambda: png(8, 2, COLOURS, (b"tRNS", struct.pack(">3H", *RED))),
-        WITHOUT_RED,
-        0,
-    ),
-    "L PNG with transparency": (
-        lambda: png(8, 0, GREYS, (b"tRNS", struct.pack(">H", 80))),
-        WITHOUT_80,
-        0,
-    ),
+    "RGB PNG with transparency": (lambda: png(8, 2, COLOURS, (b"tRNS", struct.pack(">3H", *RED))), WITHOUT_RED, 0),
+    "L PNG with transparency": (lambda: png(8, 0, GREYS, (b"tRNS", struct.pack(">H", 80))), WITHOUT_80, 0),
     "16-bit grey PNG": (lambda: png(16, 0, DEEP), GREYS, 0),
     "16-bit grey PNG with transparency": (
         lambda: png(16, 0, DEEP, (b"tRNS", struct.pack(">H", 80 << 8 | 77))),
@@ -145,32 +128,16 @@ GOLDEN: dict[str, tuple[Callable[[], bytes], np.ndarray, int]] = {
     "RGB TIFF": (lambda: saved(rgb(), "TIFF"), COLOURS, 0),
     "LZW TIFF": (lambda: saved(rgb(), "TIFF", compression="tiff_lzw"), COLOURS, 0),
     "deflate TIFF": (lambda: saved(rgb(), "TIFF", compression="tiff_adobe_deflate"), COLOURS, 0),
-    "fax TIFF": (
-        lambda: saved(Image.fromarray(GREYS > 100), "TIFF", compression="group4"),
-        BLACK_AND_WHITE,
-        0,
-    ),
+    "fax TIFF": (lambda: saved(Image.fromarray(GREYS > 100), "TIFF", compression="group4"), BLACK_AND_WHITE, 0),
     "RGBA TIFF": (lambda: saved(rgba(), "TIFF"), on_white(COLOURS), 1),
     "P TIFF": (lambda: saved(palette(), "TIFF"), COLOURS, 1),
     "CMYK TIFF": (lambda: saved(rgb().convert("CMYK"), "TIFF"), COLOURS, 1),
     "YCbCr TIFF": (lambda: saved(rgb().convert("YCbCr"), "TIFF"), COLOURS, 3),
     "16-bit TIFF": (lambda: saved(Image.fromarray(DEEP), "TIFF"), GREYS, 0),
-    "16-bit big-endian TIFF": (
-        lambda: grey_tiff(">", 16, 1, DEEP.astype(">u2").tobytes()),
-        GREYS,
-        0,
-    ),
-    "16-bit TIFF where white is zero": (
-        lambda: grey_tiff("<", 16, 0, (65535 - DEEP).tobytes()),
-        GREYS,
-        0,
-    ),
+    "16-bit big-endian TIFF": (lambda: grey_tiff(">", 16, 1, DEEP.astype(">u2").tobytes()), GREYS, 0),
+    "16-bit TIFF where white is zero": (lambda: grey_tiff("<", 16, 0, (65535 - DEEP).tobytes()), GREYS, 0),
     "12-bit TIFF": (lambda: grey_tiff("<", 12, 1, packed_12_bits(DEEP >> 4)), GREYS, 0),
-    "32-bit TIFF of 16-bit values": (
-        lambda: saved(Image.fromarray(DEEP.astype(np.int32)), "TIFF"),
-        GREYS,
-        0,
-    ),
+    "32-bit TIFF of 16-bit values": (lambda: saved(Image.fromarray(DEEP.astype(np.int32)), "TIFF"), GREYS, 0),
     "TIFF of two pages": (lambda: animation("TIFF"), COLOURS, 0),
     "RGB BMP": (lambda: saved(rgb(), "BMP"), COLOURS, 0),
     "P BMP": (lambda: saved(palette(), "BMP"), COLOURS, 1),
@@ -191,14 +158,8 @@ def test_decoded_pixels_are_the_colours_it_was_made_from(kind: str):
 
 
 REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
-    "float TIFF": (
-        lambda: saved(Image.fromarray(GREYS.astype(np.float32)), "TIFF"),
-        "unsupported mode F",
-    ),
-    "LAB TIFF": (
-        lambda: saved(Image.frombytes("LAB", (16, 16), COLOURS.tobytes()), "TIFF"),
-        "unsupported mode LAB",
-    ),
+    "float TIFF": (lambda: saved(Image.fromarray(GREYS.astype(np.float32)), "TIFF"), "unsupported mode F"),
+    "LAB TIFF": (lambda: saved(Image.frombytes("LAB", (16, 16), COLOURS.tobytes()), "TIFF"), "unsupported mode LAB"),
     "32-bit TIFF of large values": (
         lambda: saved(Image.fromarray(DEEP.astype(np.int32) << 8), "TIFF"),
         "unsupported grey values",

@@ -114,9 +114,7 @@ def test_only_so_many_batches_are_made_ahead(monkeypatch: pytest.MonkeyPatch):
         assert len(decoded) <= 5 * (taken + 2)
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"batch_size": 0}, {"workers": 0}, {"prefetch": -1}, {"max_bad_share": 1.5}]
-)
+@pytest.mark.parametrize("wrong", [{"batch_size": 0}, {"workers": 0}, {"prefetch": -1}, {"max_bad_share": 1.5}])
 def test_settings_that_cannot_work_are_refused(wrong: dict[str, float]):
     with pytest.raises(InvalidArgument, match=next(iter(wrong))):
         Loader([], SMALL, **wrong)  # type: ignore[arg-type]

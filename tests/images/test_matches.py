@@ -18,11 +18,7 @@ POSITIONS = [(float(x), float(y)) for x, y in RANDOM.integers(0, 20, (N, 2)) * 5
 
 Pair = Callable[[int, int], bool]
 CASES: dict[str, tuple[Matches, Pair, Pair]] = {
-    "labels": (
-        ByLabel(CODES),
-        lambda a, b: bool(CODES[a] == CODES[b]),
-        lambda a, b: bool(CODES[a] != CODES[b]),
-    ),
+    "labels": (ByLabel(CODES), lambda a, b: bool(CODES[a] == CODES[b]), lambda a, b: bool(CODES[a] != CODES[b])),
     "positions": (
         ByPosition(POSITIONS),
         lambda a, b: dist(POSITIONS[a], POSITIONS[b]) <= 25,

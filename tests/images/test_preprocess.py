@@ -24,9 +24,7 @@ def pillow(pixels: Tensor) -> Image.Image:
 
 
 def largest_difference(pixels: Tensor, image: Image.Image) -> int:
-    return int(
-        (pixels.int() - torch.from_numpy(np.array(image)).permute(2, 0, 1).int()).abs().max()
-    )
+    return int((pixels.int() - torch.from_numpy(np.array(image)).permute(2, 0, 1).int()).abs().max())
 
 
 @pytest.mark.parametrize("interpolation", PILLOW)
@@ -43,9 +41,7 @@ def test_cropping_agrees_with_pillow(height: int, width: int):
     pixels = photo(height, width)
     found = Preprocessing(size=56, resize="crop", crop_share=0.875).resize_image(pixels)
     share = 64 / min(height, width)
-    scaled = pillow(pixels).resize(
-        (round(width * share), round(height * share)), Image.Resampling.BICUBIC
-    )
+    scaled = pillow(pixels).resize((round(width * share), round(height * share)), Image.Resampling.BICUBIC)
     left, top = (scaled.width - 56) // 2, (scaled.height - 56) // 2
     assert largest_difference(found, scaled.crop((left, top, left + 56, top + 56))) <= 1
 

@@ -40,9 +40,7 @@ def test_gaussians(scale, var, other_var, margin, dtype, dim, method, centred, d
     spread[::3] = other_var
     loss = sf.losses.BayesianTripletLoss(margin=margin, method=method, centred=centred)
     check(loss, sf.Gaussians, mean.to(dtype), spread.to(dtype))
-    moments = sf.functional.triplet_moments(
-        *(sf.Gaussians(mean, spread)[i : i + 5] for i in range(3))
-    )
+    moments = sf.functional.triplet_moments(*(sf.Gaussians(mean, spread)[i : i + 5] for i in range(3)))
     assert (moments.var > 0).all()
 
 
@@ -66,9 +64,7 @@ def test_spheres(kappa, other, margin, dtype, dim, method, centred, sphere, dupl
     mean = torch.nn.functional.normalize(mean, dim=1)
     spread = torch.full((len(LABELS),), kappa, dtype=torch.float64)
     spread[::3] = other
-    loss = sf.losses.BayesianTripletLoss(
-        margin=margin, method=method, centred=centred, sphere=sphere
-    )
+    loss = sf.losses.BayesianTripletLoss(margin=margin, method=method, centred=centred, sphere=sphere)
     check(loss, sf.VonMisesFisher, mean.to(dtype), spread.to(dtype))
     batch = sf.VonMisesFisher(mean.to(dtype), spread.to(dtype))
     assert (sf.functional.triplet_moments(batch[:5], batch[1:6], batch[2:]).var > 0).all()
@@ -124,9 +120,7 @@ def test_a_network_in_bfloat16_trains(method: str):
 def test_identical_embeddings_give_one_half_and_a_gradient(method: str):
     mean = torch.zeros(7, 16, requires_grad=True)
     var = torch.ones(7, requires_grad=True)
-    value = sf.losses.BayesianTripletLoss(kl_scale=0.0, method=method)(
-        sf.Gaussians(mean, var), LABELS
-    )
+    value = sf.losses.BayesianTripletLoss(kl_scale=0.0, method=method)(sf.Gaussians(mean, var), LABELS)
     value.backward()
     assert value.item() == pytest.approx(0.6931, abs=1e-3)
     assert mean.grad is not None

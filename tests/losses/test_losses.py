@@ -60,9 +60,7 @@ def hinges(batch: sf.Embeddings, margin: float) -> torch.Tensor:
     return torch.stack(
         [
             (
-                (batch.mean[a] - batch.mean[p]).square().sum()
-                - (batch.mean[a] - batch.mean[n]).square().sum()
-                + margin
+                (batch.mean[a] - batch.mean[p]).square().sum() - (batch.mean[a] - batch.mean[n]).square().sum() + margin
             ).clamp(min=0)
             for a, p, n in every_triplet(LABELS).T.tolist()
         ]
@@ -112,10 +110,7 @@ def test_chunks_change_neither_value_nor_gradient(family: str, chunk: int, draw:
 @pytest.mark.parametrize(
     "loss",
     [
-        *(
-            sf.losses.BayesianTripletLoss(kl_scale=0.01, method=m)
-            for m in ("clt", "saddlepoint", "exact")
-        ),
+        *(sf.losses.BayesianTripletLoss(kl_scale=0.01, method=m) for m in ("clt", "saddlepoint", "exact")),
         sf.losses.BayesianTripletLoss(centred=True, floor=1e-3),
         sf.losses.TripletRegressionLoss(),
         sf.losses.TripletRegressionLoss(pooling="image"),
@@ -129,12 +124,8 @@ def test_gradcheck_for_all_triplets_and_for_few(loss, draw: Draw):
     leaves = [x.clone().requires_grad_() for x in (batch.mean, batch.var)]
     few = (torch.tensor([0, 2]), torch.tensor([1, 3]), torch.tensor([5, 0]))
     checked = {"eps": 1e-5, "atol": 1e-6, "rtol": 1e-4}
-    assert torch.autograd.gradcheck(
-        lambda m, v: loss(sf.Gaussians(m, v), labels), leaves, **checked
-    )
-    assert torch.autograd.gradcheck(
-        lambda m, v: loss(sf.Gaussians(m, v), triplets=few), leaves, **checked
-    )
+    assert torch.autograd.gradcheck(lambda m, v: loss(sf.Gaussians(m, v), labels), leaves, **checked)
+    assert torch.autograd.gradcheck(lambda m, v: loss(sf.Gaussians(m, v), triplets=few), leaves, **checked)
 
 
 @pytest.mark.parametrize("method", ["clt", "saddlepoint"])
@@ -154,9 +145,7 @@ def test_the_gradient_of_a_hard_triplet_is_alive_unless_a_floor_kills_it():
     for floor, lower, upper in ((0.0, 10, 10.2), (1e-8, 0, 1e-12)):
         d_ap = number(1.0).requires_grad_()
         # d_an = 0 and nearly all variance in the anchor: Var = 4 a d_pn = 0.01
-        scalars = Scalars(
-            d_ap, number(0.0), number(1.0), (number(0.0025),), (number(1e-12),), (number(1e-12),)
-        )
+        scalars = Scalars(d_ap, number(0.0), number(1.0), (number(0.0025),), (number(1e-12),), (number(1e-12),))
         loss = sf.losses.BayesianTripletLoss(kl_scale=0.0, floor=floor)
         loss.cost(scalars, dim=1).backward()
         assert d_ap.grad is not None
@@ -182,9 +171,7 @@ def test_forward_is_a_scalar_of_the_dtype_of_the_embeddings(draw: Draw):
 
 def test_no_gradient_is_computed_where_none_is_wanted(draw: Draw):
     with torch.no_grad():
-        assert not sf.losses.BayesianTripletLoss()(
-            batch_of(draw, "gaussians"), LABELS
-        ).requires_grad
+        assert not sf.losses.BayesianTripletLoss()(batch_of(draw, "gaussians"), LABELS).requires_grad
 
 
 def test_a_module_shows_its_settings():

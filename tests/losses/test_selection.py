@@ -5,20 +5,13 @@ import pytest
 import torch
 from pytorch_metric_learning import miners
 from pytorch_metric_learning.losses import TripletMarginLoss
-from pytorch_metric_learning.utils.loss_and_miner_utils import (
-    convert_to_triplets,
-    get_all_triplets_indices,
-)
+from pytorch_metric_learning.utils.loss_and_miner_utils import convert_to_triplets, get_all_triplets_indices
 from sampling import Draw
 
 import surefind as sf
 
 LABELS = torch.tensor([0, 0, 0, 1, 1, 2, 2, 2, 3])
-LOSSES = [
-    sf.losses.BayesianTripletLoss(),
-    sf.losses.TripletLoss(),
-    sf.losses.TripletRegressionLoss(),
-]
+LOSSES = [sf.losses.BayesianTripletLoss(), sf.losses.TripletLoss(), sf.losses.TripletRegressionLoss()]
 
 
 @pytest.mark.parametrize(
@@ -67,9 +60,7 @@ def test_all_triplets_are_those_of_pytorch_metric_learning(draw: Draw):
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
-@pytest.mark.parametrize(
-    "labels", [[0, 0, 0, 0], [0, 1, 2, 3], []], ids=["one class", "one each", "empty"]
-)
+@pytest.mark.parametrize("labels", [[0, 0, 0, 0], [0, 1, 2, 3], []], ids=["one class", "one each", "empty"])
 def test_without_a_triplet_the_loss_is_zero_with_a_graph(loss, labels: list[int], draw: Draw):
     count = len(labels)
     mean = torch.randn(count, 3, generator=draw.generator).requires_grad_()
@@ -131,19 +122,13 @@ def test_wrong_settings_are_refused_by_name(draw: Draw):
         sf.losses.BayesianTripletLoss(kl_scale=-1)
     with pytest.raises(sf.InvalidArgument, match="pooling: expected one of sum, image"):
         sf.losses.TripletRegressionLoss(pooling="mean")
-    with pytest.raises(
-        sf.InvalidArgument, match="embeddings: expected Gaussians or VonMisesFisher"
-    ):
+    with pytest.raises(sf.InvalidArgument, match="embeddings: expected Gaussians or VonMisesFisher"):
         sf.losses.BayesianTripletLoss()(torch.zeros(4, 3), torch.zeros(4, dtype=torch.long))
     with pytest.raises(sf.InvalidArgument, match="'clt' or 'saddlepoint'"):
-        sf.losses.BayesianTripletLoss(method="exact")(
-            draw.spheres(4, 3), torch.tensor([0, 0, 1, 1])
-        )
+        sf.losses.BayesianTripletLoss(method="exact")(draw.spheres(4, 3), torch.tensor([0, 0, 1, 1]))
 
 
-@pytest.mark.parametrize(
-    "labels", [[3, 3, 5, 5], np.array([3, 3, 5, 5], np.int16), ["x", "x", "y", "y"]]
-)
+@pytest.mark.parametrize("labels", [[3, 3, 5, 5], np.array([3, 3, 5, 5], np.int16), ["x", "x", "y", "y"]])
 def test_labels_may_be_a_list_an_array_or_texts(labels: object, draw: Draw):
     loss, batch = sf.losses.BayesianTripletLoss(), draw.gaussians(4, 3)
     assert loss(batch, labels) == loss(batch, torch.tensor([0, 0, 1, 1]))
@@ -151,7 +136,5 @@ def test_labels_may_be_a_list_an_array_or_texts(labels: object, draw: Draw):
 
 def test_triplets_may_be_lists_or_arrays(draw: Draw):
     loss, batch = sf.losses.BayesianTripletLoss(), draw.gaussians(4, 3)
-    wanted = loss(
-        batch, triplets=[torch.tensor([0, 2]), torch.tensor([1, 3]), torch.tensor([2, 0])]
-    )
+    wanted = loss(batch, triplets=[torch.tensor([0, 2]), torch.tensor([1, 3]), torch.tensor([2, 0])])
     assert loss(batch, triplets=([0, 2], np.array([1, 3], np.int32), np.array([2, 0]))) == wanted

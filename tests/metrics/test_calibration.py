@@ -62,12 +62,8 @@ def test_errors_agree_with_a_plain_loop(definition: str, bins: int, queries):
 @pytest.mark.parametrize("definition", DEFINITIONS)
 def test_weights_are_rows_written_out(definition: str, queries):
     values = values_for(definition, queries)
-    together = expected_calibration_error(
-        values, queries.outcome, definition=definition, weights=queries.weights
-    )
-    found = reliability_bins(
-        values, queries.outcome, definition=definition, weights=queries.weights
-    )
+    together = expected_calibration_error(values, queries.outcome, definition=definition, weights=queries.weights)
+    found = reliability_bins(values, queries.outcome, definition=definition, weights=queries.weights)
     for i, rows in enumerate(queries.written_out(values, queries.outcome)):
         wanted = expected_calibration_error(*rows, definition=definition)
         assert together[i].item() == pytest.approx(wanted, abs=1e-12)
@@ -91,10 +87,7 @@ def test_a_monotone_map_of_the_variance_changes_only_the_bins_of_equal_width(dis
     for metric in (auroc, aupr, aurc):
         assert metric(mapped, distinct.positive) == metric(distinct.signal, distinct.positive)
     mass, width = (
-        [
-            expected_calibration_error(var, right, definition=definition)
-            for var in (distinct.signal, mapped)
-        ]
+        [expected_calibration_error(var, right, definition=definition) for var in (distinct.signal, mapped)]
         for definition in ("equal_mass", "equal_width")
     )
     assert mass[0] == mass[1]
@@ -128,9 +121,7 @@ def test_a_single_query_and_a_resample_of_nothing():
     one, right = torch.tensor([0.8], dtype=torch.float64), torch.tensor([True])
     assert expected_calibration_error(one, right) == pytest.approx(0.2)
     for definition in DEFINITIONS:
-        nothing = expected_calibration_error(
-            one, right, definition=definition, weights=torch.zeros(2, 1)
-        )
+        nothing = expected_calibration_error(one, right, definition=definition, weights=torch.zeros(2, 1))
         assert nothing.isnan().all()
 
 
@@ -163,9 +154,7 @@ def test_a_gap_without_noise_is_left_alone_and_noise_without_a_gap_is_nothing():
 
 
 @pytest.mark.parametrize(("off", "queries"), [(0.0, 300), (0.0, 2000), (0.05, 2000), (0.1, 2000)])
-def test_drawn_outcomes_have_the_error_that_is_true_and_a_perfect_model_the_floor(
-    off: float, queries: int
-):
+def test_drawn_outcomes_have_the_error_that_is_true_and_a_perfect_model_the_floor(off: float, queries: int):
     """Of probabilities from 0.1 to 0.9 that state `off` too much."""
     draw = torch.Generator().manual_seed(queries)
     truth = torch.linspace(0.1, 0.9, queries, dtype=torch.float64)
@@ -185,9 +174,7 @@ def test_the_floor_agrees_with_a_plain_loop_and_with_four_queries_of_one_half(qu
     where = np.array(loop_bins(confidence, "probability", 10))
     for b in set(where.tolist()):
         inside = confidence[where == b]
-        total += (
-            len(inside) / len(confidence) * math.sqrt((inside * (1 - inside)).mean() / len(inside))
-        )
+        total += len(inside) / len(confidence) * math.sqrt((inside * (1 - inside)).mean() / len(inside))
     factor = 2 * math.sqrt(2 / math.pi) - 2 / math.sqrt(math.pi)
     assert calibration_floor(queries.confidence) == pytest.approx(factor * total)
     assert calibration_floor(torch.full((4,), 0.5)) == pytest.approx(factor / 4)

@@ -56,14 +56,10 @@ def test_within_groups_it_is_the_mean_of_their_areas(queries):
 def test_within_groups_an_offset_of_each_group_changes_nothing(distinct):
     groups = torch.arange(len(distinct.signal)) % 4
     moved = distinct.signal + 100 * groups
-    within, after = (
-        auroc_within(signal, distinct.positive, groups) for signal in (distinct.signal, moved)
-    )
+    within, after = (auroc_within(signal, distinct.positive, groups) for signal in (distinct.signal, moved))
     assert within == after
     assert auroc(moved, distinct.positive) < within - 0.05  # what pooling makes of it
-    assert auroc_within(distinct.signal, distinct.positive, [0] * 97) == auroc(
-        distinct.signal, distinct.positive
-    )
+    assert auroc_within(distinct.signal, distinct.positive, [0] * 97) == auroc(distinct.signal, distinct.positive)
 
 
 def test_within_groups_weights_are_rows_written_out(distinct):

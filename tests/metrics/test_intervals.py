@@ -8,15 +8,7 @@ import pytest
 import torch
 
 import surefind as sf
-from surefind.metrics import (
-    Estimate,
-    auroc,
-    bootstrap,
-    bootstrap_all,
-    bootstrap_means,
-    paired_test,
-    resample_counts,
-)
+from surefind.metrics import Estimate, auroc, bootstrap, bootstrap_all, bootstrap_means, paired_test, resample_counts
 
 
 def mean_of(values: torch.Tensor):
@@ -50,9 +42,7 @@ def test_blocks_do_not_change_the_answer(monkeypatch: pytest.MonkeyPatch):
     in_blocks = bootstrap(lambda weights: seen.append(len(weights)) or statistic(weights), 30)
     assert seen == [1] + [3] * 333 + [1]
     for wanted, ours in ((together, in_blocks), (means[0], bootstrap_means(values[:, None])[0])):
-        assert (ours.value, ours.low, ours.high) == pytest.approx(
-            (wanted.value, wanted.low, wanted.high)
-        )
+        assert (ours.value, ours.low, ours.high) == pytest.approx((wanted.value, wanted.low, wanted.high))
 
 
 def test_an_interval_holds_the_true_mean_about_95_times_in_100():
@@ -69,9 +59,7 @@ def test_means_of_many_columns_are_the_bootstraps_of_each():
     values = torch.rand(40, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     for column, ours in zip(values.T, bootstrap_means(values, resamples=300), strict=True):
         wanted = bootstrap(lambda w: mean_of(column)(w.double()), 40, resamples=300)
-        assert (ours.value, ours.low, ours.high) == pytest.approx(
-            (wanted.value, wanted.low, wanted.high)
-        )
+        assert (ours.value, ours.low, ours.high) == pytest.approx((wanted.value, wanted.low, wanted.high))
 
 
 def test_several_statistics_are_the_bootstraps_of_each():
@@ -141,9 +129,7 @@ def test_groups_of_one_are_the_plain_bootstrap():
     single = torch.arange(30)
     assert bootstrap(statistic, 30, groups=single) == bootstrap(statistic, 30)
     assert bootstrap_means(values[:, None], groups=single) == bootstrap_means(values[:, None])
-    assert torch.equal(
-        resample_counts(30, 5, seed=1, groups=single), resample_counts(30, 5, seed=1)
-    )
+    assert torch.equal(resample_counts(30, 5, seed=1, groups=single), resample_counts(30, 5, seed=1))
 
 
 def test_groups_are_resampled_as_a_loop_over_their_members_does():
@@ -154,9 +140,7 @@ def test_groups_are_resampled_as_a_loop_over_their_members_does():
     wanted = []
     for drawn in resample_counts(3, 200, seed=5).tolist():
         again = [
-            float(values[query])
-            for group, times in zip(members, drawn, strict=True)
-            for query in group * int(times)
+            float(values[query]) for group, times in zip(members, drawn, strict=True) for query in group * int(times)
         ]
         wanted.append(sum(again) / len(again))
     ours = bootstrap_means(values[:, None], groups=groups, resamples=200, seed=5)[0]
@@ -165,9 +149,7 @@ def test_groups_are_resampled_as_a_loop_over_their_members_does():
     ordered = sorted(wanted)
     low, high = ordered[int(0.025 * 199)], ordered[math.ceil(0.975 * 199)]
     for found in (ours, also):
-        assert (found.value, found.low, found.high) == pytest.approx(
-            (float(values.mean()), low, high)
-        )
+        assert (found.value, found.low, found.high) == pytest.approx((float(values.mean()), low, high))
 
 
 def test_only_resampled_groups_hold_the_truth_where_errors_come_in_groups():
@@ -202,10 +184,7 @@ def test_p_agrees_with_all_flips_of_a_few_differences():
     first = torch.tensor([0.9, 0.4, 0.8, 0.7, 0.6, 1.0], dtype=torch.float64)
     second = torch.tensor([0.7, 0.5, 0.5, 0.3, 0.6, 0.4], dtype=torch.float64)
     d = (first - second).tolist()
-    flips = [
-        abs(sum(s * x for s, x in zip(signs, d, strict=True)))
-        for signs in product((1, -1), repeat=6)
-    ]
+    flips = [abs(sum(s * x for s, x in zip(signs, d, strict=True))) for signs in product((1, -1), repeat=6)]
     wanted = sum(flip >= sum(d) - 1e-12 for flip in flips) / 64
     ours = paired_test(first, second, resamples=20_000)
     assert ours.p_value == pytest.approx(wanted, abs=0.01)
@@ -223,10 +202,7 @@ def test_p_of_groups_agrees_with_all_flips_of_whole_groups():
     difference = torch.tensor([0.2, 0.4, -0.1, 0.3, 0.3, -0.2, 0.5], dtype=torch.float64)
     groups = torch.tensor([0, 0, 1, 2, 2, 2, 3])
     sums = [0.6, -0.1, 0.4, 0.5]
-    flips = [
-        abs(sum(s * x for s, x in zip(signs, sums, strict=True)))
-        for signs in product((1, -1), repeat=4)
-    ]
+    flips = [abs(sum(s * x for s, x in zip(signs, sums, strict=True))) for signs in product((1, -1), repeat=4)]
     wanted = sum(flip >= sum(sums) - 1e-12 for flip in flips) / 16
     ours = paired_test(difference, torch.zeros(7), groups=groups, resamples=20_000)
     assert ours.p_value == pytest.approx(wanted, abs=0.01)

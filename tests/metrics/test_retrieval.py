@@ -57,10 +57,7 @@ def test_average_precision_of_a_whole_gallery_is_that_of_scikit_learn():
 
 def test_average_precision_at_r_agrees_with_a_plain_loop():
     hits, n_matches = rankings(30, extra=4)
-    wanted = [
-        loop_average_precision(row, r, r)
-        for row, r in zip(hits.tolist(), n_matches.tolist(), strict=True)
-    ]
+    wanted = [loop_average_precision(row, r, r) for row, r in zip(hits.tolist(), n_matches.tolist(), strict=True)]
     assert average_precision_at_r(hits, n_matches).tolist() == pytest.approx(wanted)
 
 
@@ -110,10 +107,7 @@ def test_a_report_of_what_cannot_be_searched_is_refused(embeddings, labels, mess
 
 def test_a_perfect_ranking_is_one_in_double_precision():
     hits, n_matches = torch.tensor([[True, True, False]]), torch.tensor([2])
-    for value in (
-        average_precision_at_k(hits, n_matches, 3),
-        average_precision_at_r(hits, n_matches),
-    ):
+    for value in (average_precision_at_k(hits, n_matches, 3), average_precision_at_r(hits, n_matches)):
         assert value.dtype == torch.float64
         assert value.item() == 1
 
@@ -136,8 +130,7 @@ def test_counts_of_matches_that_cannot_be_are_refused(n_matches: object, got: st
 
 
 @pytest.mark.parametrize(
-    "hits",
-    [torch.zeros(0, 3).bool(), torch.zeros(3, 0).bool(), torch.zeros(3).bool(), torch.ones(2, 2)],
+    "hits", [torch.zeros(0, 3).bool(), torch.zeros(3, 0).bool(), torch.zeros(3).bool(), torch.ones(2, 2)]
 )
 def test_hits_that_cannot_be_are_refused(hits: torch.Tensor):
     with pytest.raises(sf.InvalidArgument, match="hits: expected"):
@@ -147,11 +140,7 @@ def test_hits_that_cannot_be_are_refused(hits: torch.Tensor):
 @pytest.mark.parametrize("k", [0, -1, 1.5, True, "1"])
 def test_k_that_cannot_be_is_refused(k: object):
     hits, n_matches = rankings(3)
-    for function in (
-        hit_at_k,
-        precision_at_k,
-        lambda h, k: average_precision_at_k(h, n_matches, k),
-    ):
+    for function in (hit_at_k, precision_at_k, lambda h, k: average_precision_at_k(h, n_matches, k)):
         with pytest.raises(sf.InvalidArgument, match="k: expected a whole number of at least 1"):
             function(hits, k)
 

@@ -6,15 +6,7 @@ from functools import partial
 import pytest
 import torch
 
-from surefind.metrics import (
-    aupr,
-    aurc,
-    auroc,
-    expected_calibration_error,
-    fpr_at_tpr,
-    kendall,
-    spearman,
-)
+from surefind.metrics import aupr, aurc, auroc, expected_calibration_error, fpr_at_tpr, kendall, spearman
 
 DETECTION = [auroc, aupr, fpr_at_tpr]
 CONTINUOUS = [

@@ -29,9 +29,7 @@ runpy.run_module("surefind", run_name="__main__")
 
 
 def run(*arguments: object, cwd: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", *map(str, arguments)], cwd=cwd, capture_output=True
-    )
+    done = subprocess.run([sys.executable, "-m", *map(str, arguments)], cwd=cwd, capture_output=True)
     assert done.returncode == 0, (done.stdout + done.stderr).decode()
 
 

@@ -43,11 +43,7 @@ def place(tmp_path_factory) -> Path:
     (folder / "own" / "class07" / "broken.png").write_bytes(b"no picture")
     for family, dropout in (("gaussian", 0.0), ("point", 0.3)):
         config = EncoderConfig(
-            "tiny",
-            dim=16,
-            family=family,
-            head_dropout=dropout,
-            preprocessing=Preprocessing(size=16),
+            "tiny", dim=16, family=family, head_dropout=dropout, preprocessing=Preprocessing(size=16)
         )
         Encoder.create(config, seed=0).save(folder / family)
     return folder

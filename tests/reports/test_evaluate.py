@@ -118,9 +118,7 @@ def test_files_that_are_there_twice_change_no_figure_and_are_counted(place: Path
         assert excluded.examples[0] == "class04/0z.png"
         assert (found.about.queries, found.about.gallery) == (20, 20)
     plain = write_pictures(tmp_path / "plain", classes=8)
-    found, wanted = (
-        evaluate(request(place, data=str(data), ladder=4)).result for data in (own, plain)
-    )
+    found, wanted = (evaluate(request(place, data=str(data), ladder=4)).result for data in (own, plain))
     assert found.rankings == wanted.rankings
     assert found.ladder == wanted.ladder
 
@@ -157,17 +155,13 @@ def test_changed_pictures_are_encoded_again(place: Path, tmp_path: Path):
     assert len(list((tmp_path / "kept").glob("*.safetensors"))) == 2
 
 
-def test_another_runtime_encodes_for_itself(
-    exported: Path, place: Path, tmp_path: Path, monkeypatch
-):
+def test_another_runtime_encodes_for_itself(exported: Path, place: Path, tmp_path: Path, monkeypatch):
     """In float32 it has the fingerprint of torch, whose embeddings are in the folder already."""
     ran: list[str] = []
     for encoder in (Encoder, OnnxEncoder):
         embed = encoder.embed_pixels
         monkeypatch.setattr(
-            encoder,
-            "embed_pixels",
-            lambda self, pixels, embed=embed: ran.append(self.runtime) or embed(self, pixels),
+            encoder, "embed_pixels", lambda self, pixels, embed=embed: ran.append(self.runtime) or embed(self, pixels)
         )
     for runtime, own in (("torch", {"torch"}), ("onnx", {"onnx"}), ("onnx-int8", {"onnx"})):
         for encoded in (own, set()):
@@ -193,9 +187,7 @@ def test_damaged_embeddings_of_an_earlier_run_are_made_again(place: Path, tmp_pa
     ],
 )
 def test_what_cannot_be_evaluated_is_one_clear_error(place: Path, changes: dict, match: str):
-    changes = {
-        key: str(place / "own") if value == "OWN" else value for key, value in changes.items()
-    }
+    changes = {key: str(place / "own") if value == "OWN" else value for key, value in changes.items()}
     with pytest.raises(SurefindError, match=match):
         evaluate(request(place, **changes))
 
@@ -285,8 +277,7 @@ def test_every_rung_agrees_with_a_plain_loop(catalog: Catalog):
                 image = corrupt(image, kind, level, seed=(5, int(row)))
                 answers.append(search(Contrast().encode([image]), np.array([row])))
             medians = {
-                name: np.median([signals[name][0] for _, signals in answers])
-                for name in ("query_var", "odd_var")
+                name: np.median([signals[name][0] for _, signals in answers]) for name in ("query_var", "odd_var")
             }
             recall = np.mean([right[0] for right, _ in answers])
             expected.append(Rung(kind, level, float(recall), medians))
@@ -295,16 +286,10 @@ def test_every_rung_agrees_with_a_plain_loop(catalog: Catalog):
         assert rung.signals == pytest.approx(naive.signals, rel=1e-5)
 
 
-def test_uncertainty_rises_with_blur_and_falls_with_noise_and_progress_is_complete(
-    catalog: Catalog,
-):
+def test_uncertainty_rises_with_blur_and_falls_with_noise_and_progress_is_complete(catalog: Catalog):
     seen: list[tuple[int, int]] = []
     ladder = corruption_ladder(
-        Contrast(),
-        catalog,
-        rows=np.array([0, 1, 2]),
-        search=search,
-        progress=lambda *done: seen.append(done),
+        Contrast(), catalog, rows=np.array([0, 1, 2]), search=search, progress=lambda *done: seen.append(done)
     )
     assert ladder.spearman["blur"]["query_var"] == pytest.approx(1)
     assert ladder.spearman["noise"]["query_var"] < 0

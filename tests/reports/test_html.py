@@ -93,9 +93,7 @@ def numbers_in(values: Any) -> Iterator[float]:
 def test_every_number_of_the_result_is_on_the_page(evaluation: Evaluation) -> None:
     result, queries = evaluation
     values = numbered(dataclasses.asdict(result), itertools.count(101))
-    shown = set(
-        re.findall(r"[\d.]+", without_figures(parse(EvalResult, values, where="results"), queries))
-    )
+    shown = set(re.findall(r"[\d.]+", without_figures(parse(EvalResult, values, where="results"), queries)))
     measured = [*numbers_in(values["rankings"]), *numbers_in(values["ladder"])]
     assert len(set(measured)) > 500
     missing = [v for v in measured if not {percent(v), decimal(v), short(v)} & shown]
@@ -165,12 +163,8 @@ def test_text_is_legible_in_both_schemes(html: str, ink: str, ground: str) -> No
 def test_hostile_names_are_text(evaluation: Evaluation, tmp_path: Path) -> None:
     result, queries = evaluation
     Image.new("RGB", (30, 20)).save(Path(result.about.root) / HOSTILE)
-    about = dataclasses.replace(
-        result.about, model=HOSTILE, data=HOSTILE, command=HOSTILE, protocol=HOSTILE
-    )
-    path = write_report(
-        tmp_path / "out", dataclasses.replace(result, about=about), with_names(queries, HOSTILE)
-    )
+    about = dataclasses.replace(result.about, model=HOSTILE, data=HOSTILE, command=HOSTILE, protocol=HOSTILE)
+    path = write_report(tmp_path / "out", dataclasses.replace(result, about=about), with_names(queries, HOSTILE))
     tags = Tags(path.read_text())
     assert HOSTILE in tags.text
     assert not [name for name in tags.attributes if name.startswith("on")]

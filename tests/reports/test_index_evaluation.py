@@ -122,10 +122,7 @@ def test_verdicts_are_counted_by_whether_the_class_is_in_the_index(index, asked,
 
 
 def test_queries_in_the_index_and_copies_of_another_are_left_out_and_counted(found):
-    assert {its.reason: its.count for its in found.exclusions} == {
-        "in the index": COPIES,
-        "copies of another query": 1,
-    }
+    assert {its.reason: its.count for its in found.exclusions} == {"in the index": COPIES, "copies of another query": 1}
 
 
 def test_an_equal_vector_with_another_label_is_an_error_and_counts(index, asked):
@@ -134,10 +131,7 @@ def test_an_equal_vector_with_another_label_is_an_error_and_counts(index, asked)
     found = evaluate_index(index, queries, labels=[*asked.labels[:50], "thing 0", "thing 9"])
     assert {its.reason: its.count for its in found.exclusions} == {"in the index": 1}
     assert found.queries == 51
-    assert (found.answers["confidence"].probability[-1], found.answers["confidence"].right[-1]) == (
-        1.0,
-        False,
-    )
+    assert (found.answers["confidence"].probability[-1], found.answers["confidence"].right[-1]) == (1.0, False)
 
 
 def with_precision(found: IndexEvaluation, *values: float) -> IndexEvaluation:
@@ -147,10 +141,7 @@ def with_precision(found: IndexEvaluation, *values: float) -> IndexEvaluation:
 def test_the_sentences_are_those_of_a_shop_owner(found: IndexEvaluation):
     first, *_, last = with_precision(found, 0.97, 0.95, 0.99).sentences
     match = round(100 * found.verdicts["all"].match / QUERIES)
-    assert first == (
-        f"Of 240 queries {match} % are answered; 97 % of the answers are right "
-        "(70 % were guaranteed)."
-    )
+    assert first == (f"Of 240 queries {match} % are answered; 97 % of the answers are right (70 % were guaranteed).")
     assert last.startswith("40 queries are of classes that are not in the index; ")
     assert "(70 % were requested, not guaranteed)" in replace(found, guaranteed=False).sentences[0]
     nothing = replace(found, precision=None)
@@ -194,10 +185,7 @@ def test_images_are_found_by_their_content_and_unreadable_ones_counted(place: Pa
     encoder = Encoder.load(place / "gaussian")
     with sf.Index.create(tmp_path / "index", encoder, tmp_path / "gallery") as index:
         found = evaluate_index(index, tmp_path / "asked")
-        assert {its.reason: its.count for its in found.exclusions} == {
-            "unreadable": 1,
-            "in the index": 1,
-        }
+        assert {its.reason: its.count for its in found.exclusions} == {"unreadable": 1, "in the index": 1}
         assert (found.queries, found.classes) == (36, 6)
         for file in (tmp_path / "asked").rglob("*.png"):
             file.write_bytes(b"no picture")

@@ -43,9 +43,7 @@ def estimates(found: Scored) -> measures.Estimates:
 @pytest.mark.parametrize("each", [1, 10])
 def test_all_classes_of_a_few_queries_are_resampled(each: int):
     found = made_up(300, each=each)
-    assert estimates(found) == bootstrap_all(
-        statistics(found), 300, groups=found.groups, resamples=1000, seed=0
-    )
+    assert estimates(found) == bootstrap_all(statistics(found), 300, groups=found.groups, resamples=1000, seed=0)
 
 
 @pytest.mark.parametrize("each", [1, 6])
@@ -57,9 +55,7 @@ def test_of_many_queries_values_are_exact_and_widths_about_right(monkeypatch, ea
     sampled = estimates(found)
     for name, wanted in whole.items():
         assert sampled[name].value == wanted.value
-        assert sampled[name].high - sampled[name].low == pytest.approx(
-            wanted.high - wanted.low, rel=0.3
-        )
+        assert sampled[name].high - sampled[name].low == pytest.approx(wanted.high - wanted.low, rel=0.3)
         assert sampled[name].low < wanted.value < sampled[name].high
 
 

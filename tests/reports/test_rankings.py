@@ -14,9 +14,7 @@ from surefind.reports.rankings import Embedded, evaluate_rankings, protocol_of
 N, CLASSES, DIM = 60, 8, 6
 
 
-def embedded(
-    family: str = "gaussian", *, n: int = N, seed: int = 0, name: str = "own", **columns: tuple
-) -> Embedded:
+def embedded(family: str = "gaussian", *, n: int = N, seed: int = 0, name: str = "own", **columns: tuple) -> Embedded:
     """Classes as clouds that overlap, some images less certain than others."""
     generator = torch.Generator().manual_seed(seed)
     codes = torch.arange(n) % CLASSES
@@ -73,9 +71,7 @@ def class_by_class(n: int, *, seed: int = 0, name: str = "own", scale: float = 1
     noise = torch.randn(n, DIM, generator=generator)
     mean = scale * torch.where(tight, centres, torch.zeros(n, DIM)) + noise
     catalog = Catalog(
-        Path(name),
-        tuple(f"{row:03d}.png" for row in range(n)),
-        labels=tuple(f"class {code:02d}" for code in codes),
+        Path(name), tuple(f"{row:03d}.png" for row in range(n)), labels=tuple(f"class {code:02d}" for code in codes)
     )
     return Embedded(sf.Gaussians(mean, torch.full((n,), 0.1)), catalog)
 
@@ -86,9 +82,7 @@ def test_intervals_are_over_classes_where_there_are_labels():
     of_class = torch.tensor(first.reshape(20, 10).mean(axis=1))
     (wanted,) = sf.metrics.bootstrap_means(of_class[:, None])  # classes are of one size
     found = evaluate_rankings(own, learned=False).rankings["means"].retrieval["R@1"]
-    assert (found.value, found.low, found.high) == pytest.approx(
-        (wanted.value, wanted.low, wanted.high)
-    )
+    assert (found.value, found.low, found.high) == pytest.approx((wanted.value, wanted.low, wanted.high))
     by_query = sf.metrics.bootstrap_means(torch.tensor(first).double()[:, None])[0]
     assert found.high - found.low > 2 * (by_query.high - by_query.low)
 
@@ -118,9 +112,7 @@ def test_queries_without_a_match_are_counted_apart_and_not_scored():
 
 def test_foreign_queries_are_separated_by_their_variance():
     foreign = embedded(n=30, seed=5, name="foreign")
-    uncertain = Embedded(
-        sf.Gaussians(foreign.embeddings.mean, foreign.embeddings.spread + 1), foreign.catalog
-    )
+    uncertain = Embedded(sf.Gaussians(foreign.embeddings.mean, foreign.embeddings.spread + 1), foreign.catalog)
     evaluation = evaluate_rankings(embedded(), uncertain)
     assert evaluation.rankings["means"].signals["query_var"]["ood_auroc"].value == 1.0
     assert evaluation.rankings["means"].signals["query_var"]["fpr95"].value == 0.0

@@ -128,9 +128,7 @@ def test_unreadable_results_and_those_of_an_older_format_are_made_again(plan, wo
 
 def test_a_folder_of_another_table_is_refused(plan, work):
     run(plan, work)
-    with pytest.raises(
-        InvalidFile, match="was made with data .*, not glyphs\n  fix: use the same data"
-    ):
+    with pytest.raises(InvalidFile, match="was made with data .*, not glyphs\n  fix: use the same data"):
         run(replace(plan, data="glyphs"), work)
     with pytest.raises(InvalidFile, match="was made with table glyphs, not cub200-cpu"):
         run(replace(plan, dataset="cub200", scale="cpu"), work)

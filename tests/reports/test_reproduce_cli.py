@@ -74,9 +74,7 @@ def test_a_wrong_argument_is_one_clear_error(arguments, message, tmp_path: Path,
     assert not (tmp_path / "out").exists()
 
 
-def test_two_tables_share_a_folder_and_the_data_to_train_on_is_remembered(
-    pictures, plan, monkeypatch
-):
+def test_two_tables_share_a_folder_and_the_data_to_train_on_is_remembered(pictures, plan, monkeypatch):
     """The folder says what its models are trained on; it is not asked for again."""
     monkeypatch.delenv("SUREFIND_DATA", raising=False)
     tiny = ("encoder.backbone=tiny", "encoder.weights=none", "optimiser.freeze_first=[]")

@@ -7,13 +7,7 @@ from scipy.optimize import minimize
 
 import surefind as sf
 from surefind.functional import distance_variance
-from surefind.reports.signals import (
-    DEPTH,
-    TRAINING_FREE,
-    crossfit_probability,
-    neighbours,
-    uncertainty_signals,
-)
+from surefind.reports.signals import DEPTH, TRAINING_FREE, crossfit_probability, neighbours, uncertainty_signals
 
 F64 = torch.float64
 
@@ -78,8 +72,7 @@ def test_free_signals_hold_no_learned_variance_whatever_the_ranking(family: str,
     near = neighbours("means", query, gallery, DEPTH)
     expected = neighbours("expected", query, gallery, DEPTH)
     by_means, by_expected = (
-        uncertainty_signals(query, gallery, found, by_means=near, learned=True)
-        for found in (near, expected)
+        uncertainty_signals(query, gallery, found, by_means=near, learned=True) for found in (near, expected)
     )
     for name in TRAINING_FREE:
         assert torch.equal(by_means[name], by_expected[name]), name
@@ -131,9 +124,7 @@ def test_a_query_has_no_part_in_its_own_probability():
     first = crossfit_probability(uncertainty, correct, groups)
     mine = groups == groups[0]
     flipped = np.where(mine, ~correct, correct)
-    np.testing.assert_array_equal(
-        crossfit_probability(uncertainty, flipped, groups)[mine], first[mine]
-    )
+    np.testing.assert_array_equal(crossfit_probability(uncertainty, flipped, groups)[mine], first[mine])
 
 
 def test_a_fit_that_saw_only_right_queries_leaves_some_doubt_and_one_group_has_no_fit():

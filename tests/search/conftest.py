@@ -16,9 +16,7 @@ def calibrated_folder(tmp_path_factory) -> Path:
     targets = CalibrationTargets(precision=0.75, probability=0.8)
     folder = tmp_path_factory.mktemp("calibrated") / "index"
     with cluster_index(folder, *gallery) as index:
-        index.calibrate(
-            known[0], labels=known[1], targets=targets, use_labels=False, learn_variance=False
-        )
+        index.calibrate(known[0], labels=known[1], targets=targets, use_labels=False, learn_variance=False)
     return folder
 
 

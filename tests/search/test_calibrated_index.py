@@ -58,10 +58,7 @@ def test_confidence_does_not_depend_on_k(index, k):
 def test_some_queries_match_some_are_unsure_and_sure_ones_are_right_more_often(index):
     results = index.search(FRESH, k=1)
     right = np.array(
-        [
-            result.hits[0].metadata["label"] == label
-            for result, label in zip(results, FRESH_LABELS, strict=True)
-        ]
+        [result.hits[0].metadata["label"] == label for result, label in zip(results, FRESH_LABELS, strict=True)]
     )
     called = np.array([result.verdict == "match" for result in results])
     assert 0.1 < called.mean() < 0.95
@@ -84,9 +81,7 @@ def test_few_genuine_queries_get_no_match(tmp_path):
         gallery, known, fresh = thirds(seed=seed)
         with cluster_index(tmp_path / str(seed), *gallery) as index:
             targets = CalibrationTargets(novelty_level=rate)
-            index.calibrate(
-                known[0], labels=known[1], targets=targets, use_labels=False, learn_variance=False
-            )
+            index.calibrate(known[0], labels=known[1], targets=targets, use_labels=False, learn_variance=False)
             called += [result.verdict == "no_match" for result in index.search(fresh[0], k=1)]
     slack = 3 * (2 * rate * (1 - rate) / len(called)) ** 0.5  # of the two sets of queries
     assert np.mean(called) <= rate + slack
@@ -106,14 +101,7 @@ def test_there_is_no_confidence_before_the_calibration(tmp_path):
     assert {hit.confidence for hit in result.hits} == {None}
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {"where": "label != class 3"},
-        {"expand": 3},
-        {"ranking": "expected"},
-    ],
-)
+@pytest.mark.parametrize("asked", [{"where": "label != class 3"}, {"expand": 3}, {"ranking": "expected"}])
 def test_a_search_without_confidence_says_why(index, asked):
     result = index.search(FRESH[:1], **asked)[0]
     assert len(result.hits) == 5
@@ -201,9 +189,7 @@ def test_a_calibration_can_be_adopted_by_another_gallery_of_the_model(index, tmp
 @pytest.mark.parametrize(
     ("space", "fingerprint"), [(SPACE, "d" * 64), (Space("gaussian", DIM, "expected"), FINGERPRINT)]
 )
-def test_a_calibration_of_another_model_or_order_is_not_adopted(
-    index, tmp_path, space, fingerprint
-):
+def test_a_calibration_of_another_model_or_order_is_not_adopted(index, tmp_path, space, fingerprint):
     other = Index.create_empty(tmp_path / "other", space, fingerprint=fingerprint)
     with pytest.raises(sf.InvalidFile, match="calibration of another index"):
         other.adopt(index.calibrated)

@@ -88,9 +88,7 @@ def test_own_rows_search_the_others(tmp_path):
 def test_equal_embeddings_with_two_labels_may_be_one_row_of_the_index(tmp_path):
     twice = type(GALLERY).cat([GALLERY, GALLERY[[0]]])
     index = cluster_index(tmp_path / "index", GALLERY, LABELS)
-    made = index.calibrate(
-        twice, labels=[*LABELS, LABELS[-1]], use_labels=False, learn_variance=False
-    )
+    made = index.calibrate(twice, labels=[*LABELS, LABELS[-1]], use_labels=False, learn_variance=False)
     assert made.origin.queries == len(GALLERY) + 1
 
 
@@ -117,8 +115,7 @@ def test_copies_make_neither_first_hits_right_nor_a_guarantee(tmp_path, rounding
     again = cluster_index(tmp_path / "again", *with_copies(*hard(), rounding=rounding))
     targets = CalibrationTargets(precision=0.9)
     wanted, found = (
-        index.calibrate(targets=targets, use_labels=False, learn_variance=False)
-        for index in (plain, again)
+        index.calibrate(targets=targets, use_labels=False, learn_variance=False) for index in (plain, again)
     )
     assert found.quality.nearest_right == wanted.quality.nearest_right < 0.2
     assert found.quality.right == pytest.approx(wanted.quality.right, abs=0.02)
@@ -133,8 +130,7 @@ def test_with_copies_as_much_is_guaranteed_as_without(tmp_path):
     again = cluster_index(tmp_path / "again", *with_copies(GALLERY, LABELS))
     targets = CalibrationTargets(precision=0.7)
     wanted, found = (
-        index.calibrate(targets=targets, use_labels=False, learn_variance=False)
-        for index in (plain, again)
+        index.calibrate(targets=targets, use_labels=False, learn_variance=False) for index in (plain, again)
     )
     assert found.quality.nearest_right == wanted.quality.nearest_right
     assert found.quality.auroc == pytest.approx(wanted.quality.auroc, abs=0.03)
@@ -172,9 +168,7 @@ def test_learned_variance_is_stored_and_used(tmp_path, monkeypatch):
     assert index.calibrated.heads is not None
     query = clusters(seed=9)[0][:20]
     assert answers(Index.open(tmp_path / "index"), query) == answers(index, query)
-    again = cluster_index(tmp_path / "again", *clusters(vague=True)).calibrate(
-        use_labels=False, seed=1
-    )
+    again = cluster_index(tmp_path / "again", *clusters(vague=True)).calibrate(use_labels=False, seed=1)
     assert again.model == calibration.model
 
 
@@ -189,10 +183,7 @@ def test_one_query_of_each_class_is_enough_though_no_variance_is_learned(tmp_pat
 
 def test_queries_without_a_label_are_left_out(index):
     labels = [None, float("nan"), "", *KNOWN_LABELS[3:]]
-    assert (
-        index.calibrate(KNOWN, labels=labels, use_labels=False, learn_variance=False).origin.queries
-        == 477
-    )
+    assert index.calibrate(KNOWN, labels=labels, use_labels=False, learn_variance=False).origin.queries == 477
 
 
 def test_an_index_in_expected_order_is_calibrated_in_that_order(tmp_path):
@@ -230,18 +221,12 @@ def unlabelled(folder: Path) -> Index:
         (KNOWN, KNOWN_LABELS[:7], "expected 480, one for each query, got 7"),
         (KNOWN, [None] * 480, "queries with labels.*got 480 without"),
         (KNOWN[:0], [], "queries with labels.*got no queries"),
-        (
-            KNOWN,
-            [f"other {n % 9}" for n in range(480)],
-            "9 classes without another image in the index",
-        ),
+        (KNOWN, [f"other {n % 9}" for n in range(480)], "9 classes without another image in the index"),
         (gaussians(1.001 * GALLERY.mean.numpy()), LABELS, "first hit is wrong, got 0"),
         (gaussians(torch.zeros(60, 3).numpy()), LABELS[:60], "dimensions, as in the index"),
     ],
 )
-def test_queries_that_will_not_do_are_one_clear_error_and_nothing_is_written(
-    index, tmp_path, queries, labels, message
-):
+def test_queries_that_will_not_do_are_one_clear_error_and_nothing_is_written(index, tmp_path, queries, labels, message):
     before = documents(tmp_path / "index")
     with pytest.raises(sf.InvalidArgument, match=message):
         index.calibrate(queries, labels=labels, use_labels=False, learn_variance=False)

@@ -31,8 +31,7 @@ def result_of(*, count: int = 2, query: str = "query.jpg") -> SearchResult:
 def test_a_result_is_one_line_and_a_small_table():
     result = result_of(count=500, query="<b>.jpg")
     assert repr(result) == (
-        "SearchResult(query=<b>.jpg, verdict=match, confidence=0.875, label=wren, hits=500, "
-        "first=0.jpg)"
+        "SearchResult(query=<b>.jpg, verdict=match, confidence=0.875, label=wren, hits=500, first=0.jpg)"
     )
     html = result._repr_html_()
     assert "&lt;b&gt;.jpg" in html

@@ -294,9 +294,7 @@ def test_damage_is_named_by_verify_and_stops_nothing(index, tmp_path, photos):
         assert again.picture_roots == (photos,) and again.verify() == []
 
 
-def test_where_it_cannot_be_written_images_are_added_all_the_same(
-    tmp_path, encoder, photos, monkeypatch
-):
+def test_where_it_cannot_be_written_images_are_added_all_the_same(tmp_path, encoder, photos, monkeypatch):
     index = Index.create(tmp_path / "index", encoder)
     monkeypatch.setattr(storage, "DOCUMENTS", "no SQL")
     assert index.add(photos).added == 4

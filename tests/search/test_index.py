@@ -142,9 +142,7 @@ def test_an_empty_index_gives_no_hits(tmp_path, encoder, photos):
 def test_pictures_that_are_there_are_not_encoded_again(index, photos, monkeypatch):
     encoded = []
     original = index.encoder.encode_all
-    monkeypatch.setattr(
-        index.encoder, "encode_all", lambda some, **o: encoded.extend(some) or original(some, **o)
-    )
+    monkeypatch.setattr(index.encoder, "encode_all", lambda some, **o: encoded.extend(some) or original(some, **o))
     report = index.add(photos)
     assert (report.added, report.known, encoded) == (0, 20, [])
 
@@ -186,9 +184,7 @@ def test_a_changed_picture_is_replaced_only_when_asked(index, photos, tmp_path):
 
 @pytest.mark.parametrize("chunk", [1, 1024])
 @pytest.mark.parametrize("name", ["class00/new name.png", "a new name.png"])
-def test_a_renamed_picture_stays_when_another_takes_its_name(
-    tmp_path, encoder, monkeypatch, chunk, name
-):
+def test_a_renamed_picture_stays_when_another_takes_its_name(tmp_path, encoder, monkeypatch, chunk, name):
     """The old content is looked for under the old name, which is about to lose it."""
     monkeypatch.setattr(ingest, "CHUNK", chunk)
     folder = write_pictures(tmp_path / "photos", classes=2, per_class=3)
@@ -216,9 +212,7 @@ def test_copies_of_a_picture_that_stays_are_left_out_beside_a_replaced_one(tmp_p
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_as_many_metadata_as_pictures_or_an_error(index, photos, count):
-    with pytest.raises(
-        sf.InvalidArgument, match=f"metadata: expected 2, one per image, got {count}"
-    ):
+    with pytest.raises(sf.InvalidArgument, match=f"metadata: expected 2, one per image, got {count}"):
         index.add(files(photos)[:2], metadata=[{"shop": "north"}] * count)
 
 
@@ -274,10 +268,7 @@ def test_an_index_of_other_weights_is_refused(index, tmp_path):
 def test_an_index_of_other_preprocessing_is_refused(index, tmp_path, encoder):
     from dataclasses import replace
 
-    changed = replace(
-        encoder.config,
-        preprocessing=replace(encoder.preprocessing, size=encoder.preprocessing.size + 8),
-    )
+    changed = replace(encoder.config, preprocessing=replace(encoder.preprocessing, size=encoder.preprocessing.size + 8))
     other = sf.Encoder.create(changed)
     other.load_state_dict(encoder.state_dict())
     with pytest.raises(sf.InvalidArgument, match="the one that made the index"):
@@ -336,9 +327,7 @@ def test_an_unfinished_creation_is_finished(index, tmp_path, encoder, photos):
     assert len(again) == 20
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"{}", b"[]", b'{"schema": 1, "engine": "faiss", "checksum": "0"}', b"\xff"]
-)
+@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"schema": 1, "engine": "faiss", "checksum": "0"}', b"\xff"])
 def test_a_damaged_description_is_one_clear_error(index, tmp_path, content):
     (tmp_path / "index" / "index.json").write_bytes(content)
     with pytest.raises(sf.InvalidFile, match=r"index.json (is damaged|was changed)"):

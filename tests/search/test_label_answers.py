@@ -162,15 +162,9 @@ def test_ranking_by_confidence_needs_a_calibration(tmp_path):
 def test_a_hit_beyond_the_twentieth_has_the_confidence_of_its_label_if_that_is_known(index):
     beyond = 0
     for near, far in zip(
-        index.search(FRESH.embeddings[:9], k=20),
-        index.search(FRESH.embeddings[:9], k=60),
-        strict=True,
+        index.search(FRESH.embeddings[:9], k=20), index.search(FRESH.embeddings[:9], k=60), strict=True
     ):
-        assert (near.labels, near.label_set, near.verdict) == (
-            far.labels,
-            far.label_set,
-            far.verdict,
-        )
+        assert (near.labels, near.label_set, near.verdict) == (far.labels, far.label_set, far.verdict)
         for hit in far.hits:
             assert hit.confidence == pytest.approx(far.labels.get(hit.label))
             beyond += hit.confidence is None
@@ -178,8 +172,7 @@ def test_a_hit_beyond_the_twentieth_has_the_confidence_of_its_label_if_that_is_k
 
 
 @pytest.mark.parametrize(
-    "asked",
-    [{"where": "label != class 3"}, {"expand": 3}, {"ranking": "expected"}, {"ranking": "mean"}],
+    "asked", [{"where": "label != class 3"}, {"expand": 3}, {"ranking": "expected"}, {"ranking": "mean"}]
 )
 def test_every_search_has_confidence_and_only_plain_ones_a_guarantee(index, asked):
     results = index.search(FRESH.embeddings[:30], **asked)
@@ -253,10 +246,7 @@ def test_images_without_a_label_have_no_confidence_and_come_last(tmp_path):
 @pytest.mark.parametrize(("labelled", "evidence"), [(0.6, "labels"), (0.4, "neighbourhoods")])
 def test_labels_are_used_if_half_of_the_images_have_one(tmp_path, labelled, evidence):
     index = Index.create_empty(tmp_path / "index", SPACE, fingerprint="x", kind="flat")
-    facts = [
-        {"label": label} if row % 10 < 10 * labelled else {}
-        for row, label in enumerate(GALLERY.labels)
-    ]
+    facts = [{"label": label} if row % 10 < 10 * labelled else {} for row, label in enumerate(GALLERY.labels)]
     index.add_embeddings(GALLERY.embeddings, [str(row) for row in range(480)], metadata=facts)
     made = index.calibrate(KNOWN.embeddings, labels=KNOWN.labels, learn_variance=False)
     assert made.origin.evidence == evidence
@@ -346,9 +336,7 @@ def test_a_gallery_that_grows_by_more_than_a_fifth_is_calibrated_again(index, mo
     assert (undated(index) != before) == stale
     assert after.origin.gallery == 480 + more * stale
     assert after.origin.queries == len(KNOWN.labels)
-    assert {its.guaranteed for its in index.search(FRESH.embeddings[:3])} == {
-        after.guarantee.threshold is not None
-    }
+    assert {its.guaranteed for its in index.search(FRESH.embeddings[:3])} == {after.guarantee.threshold is not None}
 
 
 def test_a_gallery_that_shrinks_to_nothing_and_comes_back_is_calibrated_again(index):

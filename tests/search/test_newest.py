@@ -40,10 +40,7 @@ def place(made, tmp_path) -> Path:
 
 
 def answers(index: Index) -> list[tuple]:
-    return [
-        (result.confidence, result.verdict, [hit.id for hit in result.hits])
-        for result in index.search(FRESH[:10])
-    ]
+    return [(result.confidence, result.verdict, [hit.id for hit in result.hits]) for result in index.search(FRESH[:10])]
 
 
 # what is news
@@ -75,9 +72,7 @@ def test_a_new_calibration_is_in_the_newer_one_only(place):
     old = Index.open(place)
     before = answers(old)
     with Index.open(place) as writer:
-        writer.calibrate(
-            KNOWN[:100], labels=KNOWN_LABELS[:100], use_labels=False, learn_variance=False
-        )
+        writer.calibrate(KNOWN[:100], labels=KNOWN_LABELS[:100], use_labels=False, learn_variance=False)
         wanted = answers(writer)
     newer = old.newest()
     assert answers(newer) == wanted != before
@@ -90,9 +85,7 @@ def test_a_calibration_that_cannot_be_read_is_an_error_and_the_old_one_stays(pla
     before = answers(old)
     with Index.open(place) as writer:
         add_late(writer)
-        writer.calibrate(
-            KNOWN[:100], labels=KNOWN_LABELS[:100], use_labels=False, learn_variance=False
-        )
+        writer.calibrate(KNOWN[:100], labels=KNOWN_LABELS[:100], use_labels=False, learn_variance=False)
     file = place / "store" / "index.db"
     change_documents(file, "UPDATE documents SET content = x''", "calibration.density")
     for _ in range(2):
@@ -139,9 +132,7 @@ def test_a_calibration_is_read_once_by_many_threads(place, monkeypatch):
     index, read = Index.open(place), []
     real = calibrations.read_calibration
     monkeypatch.setattr(
-        calibrations,
-        "read_calibration",
-        lambda *its, **more: read.append(time.sleep(0.01)) or real(*its, **more),
+        calibrations, "read_calibration", lambda *its, **more: read.append(time.sleep(0.01)) or real(*its, **more)
     )
     with ThreadPoolExecutor(8) as pool:
         got = list(pool.map(lambda _: index.calibrated, range(32)))

@@ -10,10 +10,7 @@ from surefind.search.index import Index
 
 (GALLERY, LABELS), (KNOWN, KNOWN_LABELS), (FRESH, FRESH_LABELS) = thirds(classes=40, seed=3)
 ODD = "parity = odd"
-VARIANTS = {
-    "filter": {"where": "label != class 3"},
-    "ranking": {"ranking": "expected"},
-}
+VARIANTS = {"filter": {"where": "label != class 3"}, "ranking": {"ranking": "expected"}}
 
 
 def right_and_sure(results, labels) -> tuple[np.ndarray, np.ndarray]:

@@ -179,9 +179,7 @@ def serve() -> Iterator[Callable[..., Server]]:
     with ExitStack() as stack:
 
         def start(app: ASGIApp, protocol: Any, **changed: Any) -> Server:
-            config = uvicorn.Config(
-                app, http=protocol, log_config=None, lifespan="off", ws="none", **changed
-            )
+            config = uvicorn.Config(app, http=protocol, log_config=None, lifespan="off", ws="none", **changed)
             server = Server(config)
             stack.callback(server.stop)
             return server

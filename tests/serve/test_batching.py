@@ -32,9 +32,7 @@ class Work:
 
 
 @contextmanager
-def batcher(
-    work: Callable[..., Any], *, workers: int = 1, most: int = 4, in_turn: bool = False
-) -> Iterator[Batcher]:
+def batcher(work: Callable[..., Any], *, workers: int = 1, most: int = 4, in_turn: bool = False) -> Iterator[Batcher]:
     pool = ThreadPoolExecutor(workers)
     made = Batcher[int, int](work, pool, workers=workers, most=most, in_turn=in_turn)
     try:
@@ -160,6 +158,4 @@ def test_no_item_is_lost_with_eight_threads():
         assert asyncio.run(ask(made)) == [2 * n for n in range(8000)]
         assert len(made) == 0
     assert sorted(n for _, asked in work.batches for n in asked) == list(range(8000))
-    assert all(
-        len(asked) <= 16 and {n % 3 for n in asked} == {kind} for kind, asked in work.batches
-    )
+    assert all(len(asked) <= 16 and {n % 3 for n in asked} == {kind} for kind, asked in work.batches)

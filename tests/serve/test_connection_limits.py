@@ -139,9 +139,7 @@ def test_an_unread_body_does_not_hold_the_connection(hello: ASGIApp, serve):
 
 
 @pytest.mark.parametrize("hurry", [True, False])
-def test_a_connection_beyond_the_limit_gets_503_with_retry_after(
-    hello: ASGIApp, serve, hurry: bool
-):
+def test_a_connection_beyond_the_limit_gets_503_with_retry_after(hello: ASGIApp, serve, hurry: bool):
     server = serve(hello, limited_protocol(header_seconds=20, max_connections=3))
     with ExitStack() as stack:
         waiting = [stack.enter_context(server.connect()) for _ in range(3)]
@@ -210,9 +208,7 @@ def test_a_client_that_reads_slowly_is_not_disconnected(serve, monkeypatch):
     assert read > 24 * 2**20
 
 
-@pytest.mark.parametrize(
-    "sent", [b"", b"G", REQUEST + b"Content-Length: 9\r\n\r\n", b"\0\0\r\n\r\n"]
-)
+@pytest.mark.parametrize("sent", [b"", b"G", REQUEST + b"Content-Length: 9\r\n\r\n", b"\0\0\r\n\r\n"])
 def test_the_server_stops_despite_slow_clients(hello, serve, monkeypatch, sent: bytes):
     monkeypatch.setattr(module, "DRAIN_SECONDS", 0.2)
     server = serve(hello, limited_protocol(header_seconds=600, max_connections=10))

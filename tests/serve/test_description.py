@@ -35,12 +35,7 @@ OPERATIONS = [
 ]
 
 
-CHECKS = [
-    not_a_server_error,
-    status_code_conformance,
-    content_type_conformance,
-    response_schema_conformance,
-]
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 
 
 def description_of(url: str) -> schemathesis.schemas.BaseSchema:
@@ -71,11 +66,7 @@ def test_responses_are_as_documented(service, photo, operation, examples):
 
     @given(case=asked, image=images, item=items, real=st.booleans())
     @settings(
-        max_examples=examples,
-        database=None,
-        deadline=None,
-        derandomize=True,
-        suppress_health_check=list(HealthCheck),
+        max_examples=examples, database=None, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
     )
     def ask(case: Case, image: bytes, item: str, real: bool) -> None:
         if real and isinstance(case.body, bytes):

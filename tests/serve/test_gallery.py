@@ -16,15 +16,7 @@ from servers import ON_PURPOSE
 from surefind.engines.base import LONGEST_ID, EngineError, Space
 from surefind.errors import SurefindError
 from surefind.serve import gallery as module
-from surefind.serve.gallery import (
-    GalleryMap,
-    GallerySample,
-    MapAnswer,
-    id_of,
-    item_of,
-    project,
-    sample_gallery,
-)
+from surefind.serve.gallery import GalleryMap, GallerySample, MapAnswer, id_of, item_of, project, sample_gallery
 from surefind.serve.responses import samples_to_try
 
 DIM = 6
@@ -32,9 +24,9 @@ PATIENCE = 60  # seconds
 
 # URL names
 
-PROPER = st.text(
-    st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1
-).filter(lambda name: len(name.encode()) <= LONGEST_ID)
+PROPER = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1).filter(
+    lambda name: len(name.encode()) <= LONGEST_ID
+)
 ITEM_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 
@@ -224,8 +216,7 @@ def test_the_sentence_describes_the_map(monkeypatch, count, of, sentence):
 
 
 @pytest.mark.parametrize(
-    ("error", "reason"),
-    [(SurefindError(ON_PURPOSE), ON_PURPOSE), (KeyError(ON_PURPOSE), repr(ON_PURPOSE))],
+    ("error", "reason"), [(SurefindError(ON_PURPOSE), ON_PURPOSE), (KeyError(ON_PURPOSE), repr(ON_PURPOSE))]
 )
 def test_a_failed_map_says_why(monkeypatch, caplog, error, reason):
     def fail(means):
@@ -252,7 +243,5 @@ assert not drawing.answer().ready
 
 
 def test_a_process_can_exit_while_a_map_is_computed():
-    done = subprocess.run(
-        [sys.executable, "-c", ENDING], capture_output=True, text=True, timeout=PATIENCE
-    )
+    done = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True, timeout=PATIENCE)
     assert (done.returncode, done.stderr) == (0, "")

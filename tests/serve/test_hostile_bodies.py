@@ -118,9 +118,7 @@ def test_a_form_or_json_is_refused_with_advice(service, photo, route, kind):
     assert response.status_code == 415 and "--data-binary" in response.json()["error"]["fix"]
 
 
-@pytest.mark.parametrize(
-    "kind", ["", "image/png", "text/plain", "a/b; c=d", "x" * 3000, "image/svg+xml", "\xff"]
-)
+@pytest.mark.parametrize("kind", ["", "image/png", "text/plain", "a/b; c=d", "x" * 3000, "image/svg+xml", "\xff"])
 def test_other_content_types_are_ignored(service, photo, kind):
     headers = {"Content-Type": kind.encode("latin-1")}
     response = service.client.post("/v1/search", content=photo, headers=headers)
@@ -140,9 +138,7 @@ def test_an_invalid_vector_body_is_refused_with_a_reason(vector_service, body):
     assert response.status_code in (400, 422) and response.json()["error"]["problem"]
 
 
-def test_images_and_vectors_sent_to_the_wrong_index_are_refused_with_advice(
-    service, vector_service, photo
-):
+def test_images_and_vectors_sent_to_the_wrong_index_are_refused_with_advice(service, vector_service, photo):
     for route in ROUTES:
         refused = vector_service.client.post(route, content=photo)
         assert refused.status_code == 409 and "/v1/search/vector" in refused.json()["error"]["fix"]

@@ -47,12 +47,8 @@ def test_a_newer_version_is_loaded_and_the_older_one_still_answers(live, own):
     assert not len(before.index.items(["new"])) and len(live.current.index.items(["new"]))
 
 
-@pytest.mark.parametrize(
-    "error", [SurefindError("it is broken", fix="mend it"), OSError(5, "it is broken")]
-)
-def test_a_reload_error_is_logged_once_and_cleared_when_it_is_over(
-    live, monkeypatch, error, caplog
-):
+@pytest.mark.parametrize("error", [SurefindError("it is broken", fix="mend it"), OSError(5, "it is broken")])
+def test_a_reload_error_is_logged_once_and_cleared_when_it_is_over(live, monkeypatch, error, caplog):
     def fail(self):
         raise error
 
@@ -173,9 +169,7 @@ def change(index: Index, queries: Path, step: int, changes: Changes) -> None:
     names = set(changes.ids[max(changes.ids)])
     if step % 7 == 6:
         precision = 0.7 + 0.01 * (step % 10)
-        index.calibrate(
-            queries, targets=CalibrationTargets(precision=precision), learn_variance=False
-        )
+        index.calibrate(queries, targets=CalibrationTargets(precision=precision), learn_variance=False)
         return
     if step % 3 == 2:
         going = sorted(name for name in names if name.startswith("new"))[:4]

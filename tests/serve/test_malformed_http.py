@@ -20,9 +20,7 @@ MALFORMED = {
     "length that is no number": head_of("POST", "/v1/search", "Content-Length: ten") + b"x",
     "length of 10^30": head_of("POST", "/v1/search", "Content-Length: 1" + "0" * 30) + b"x",
     "two lengths": head_of("POST", "/v1/search", "Content-Length: 1", "Content-Length: 2") + b"x",
-    "length and chunks": head_of(
-        "POST", "/v1/search", "Content-Length: 1", "Transfer-Encoding: chunked"
-    )
+    "length and chunks": head_of("POST", "/v1/search", "Content-Length: 1", "Transfer-Encoding: chunked")
     + b"1\r\nx\r\n0\r\n\r\n",
     "chunk size that is no number": CHUNKED + b"zz\r\nx\r\n",
     "huge chunk size": CHUNKED + b"f" * 17 + b"\r\nx\r\n",
@@ -45,18 +43,14 @@ UNFINISHED = {
 
 @pytest.mark.parametrize("name", [*MALFORMED, *UNFINISHED, *ODD])
 def test_malformed_requests_are_refused_and_hold_no_slot(service, name):
-    status = status_of(
-        exchange(service.url, {**MALFORMED, **UNFINISHED, **ODD}[name], leaving=True)
-    )
+    status = status_of(exchange(service.url, {**MALFORMED, **UNFINISHED, **ODD}[name], leaving=True))
     assert status is None or (200 if name in ODD else 400) <= status < 500
     assert service.client.get("/healthz").status_code == 200
     wait_until(lambda: service.state.admission.in_flight == 0)
 
 
 def test_pipelined_requests_are_answered_in_order(service):
-    said = exchange(
-        service.url, head_of("GET", "/healthz") * 20 + head_of("GET", "/nowhere"), leaving=True
-    )
+    said = exchange(service.url, head_of("GET", "/healthz") * 20 + head_of("GET", "/nowhere"), leaving=True)
     assert said.count(b"HTTP/1.1 200") == 20 and said.count(b"HTTP/1.1 404") == 1
 
 

@@ -39,9 +39,7 @@ def test_a_search_is_counted_with_its_verdict_and_timings(fresh, photo):
     verdicts = lines(fresh, "surefind_verdicts_total")
     assert sum(float(line.split()[-1]) for line in verdicts) == 3
     for stage in ("decode", "wait", "encode", "search", "total"):
-        assert f'surefind_stage_seconds_count{{stage="{stage}"}} 3.0' in lines(
-            fresh, "surefind_stage_seconds_count"
-        )
+        assert f'surefind_stage_seconds_count{{stage="{stage}"}} 3.0' in lines(fresh, "surefind_stage_seconds_count")
     assert "surefind_index_images 144.0" in lines(fresh, "surefind_index_images")
     assert lines(fresh, "surefind_in_flight") == ["surefind_in_flight_requests 0.0"]
 

@@ -144,9 +144,7 @@ def outside(paths: set[str], home: Path) -> list[str]:
     fine += ["/proc/self/maps"]  # where numerical libraries look for one another
     roots = [os.path.realpath(path) for path in fine]
     return sorted(
-        path
-        for path in paths
-        if not any(Path(os.path.realpath(path)).is_relative_to(root) for root in roots)
+        path for path in paths if not any(Path(os.path.realpath(path)).is_relative_to(root) for root in roots)
     )
 
 

@@ -33,9 +33,7 @@ def door(monkeypatch) -> Door:
     return made
 
 
-def test_at_four_times_the_limit_admitted_requests_are_answered_and_the_others_refused(
-    home, photo, door
-):
+def test_at_four_times_the_limit_admitted_requests_are_answered_and_the_others_refused(home, photo, door):
     with served(Index.open(home / "index"), queue=QUEUE, workers=1, batch=1) as service:
         with ThreadPoolExecutor(4 * QUEUE) as pool, client_of(service.url) as client:
             ask = lambda _: client.post("/v1/search", content=photo)

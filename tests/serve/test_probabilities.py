@@ -101,9 +101,7 @@ def test_a_calibration_made_while_serving_is_loaded(home, plain, photo):
     with served(Index.open(plain), reload_seconds=0.05) as service:
         assert search_answers(service, photo)[0]["confidence"] is None
         with Index.open(plain) as index:
-            index.calibrate(
-                home / "queries", targets=CalibrationTargets(precision=0.8), learn_variance=False
-            )
+            index.calibrate(home / "queries", targets=CalibrationTargets(precision=0.8), learn_variance=False)
         wait_until(lambda: service.client.get("/v1/info").json()["calibration"] is not None)
         info = service.client.get("/v1/info").json()
         for answer in search_answers(service, photo):

@@ -15,13 +15,7 @@ from surefind.confidence.calibration import Curve
 from surefind.embeddings import Gaussians
 from surefind.search.index import Index
 from surefind.serve.gallery import item_of
-from surefind.serve.responses import (
-    BINS,
-    QueryAnswer,
-    reliability,
-    threshold_curve,
-    variance_histogram,
-)
+from surefind.serve.responses import BINS, QueryAnswer, reliability, threshold_curve, variance_histogram
 
 ITEM = item_of("class00/0.png")
 GETS = [

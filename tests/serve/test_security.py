@@ -11,15 +11,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
-from surefind.serve.security import (
-    MAX_TOKEN,
-    Guard,
-    check_bind,
-    known_hosts,
-    read_token,
-    session_cookie,
-    token_matches,
-)
+from surefind.serve.security import MAX_TOKEN, Guard, check_bind, known_hosts, read_token, session_cookie, token_matches
 
 TOKEN = "correct-horse-battery-staple"
 
@@ -220,9 +212,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("headers", "status"), [(one, 200) for one in RIGHT] + [(one, 401) for one in WRONG]
-)
+@pytest.mark.parametrize(("headers", "status"), [(one, 200) for one in RIGHT] + [(one, 401) for one in WRONG])
 def test_requests_without_the_token_are_refused(hello, ask, headers, status: int):
     app = guard(hello, token=TOKEN)
     answer = ask(app, "/v1/info", headers=[("Host", "localhost"), *headers])
@@ -258,9 +248,7 @@ def test_tokens_are_compared_in_constant_time(monkeypatch):
     assert token_matches(TOKEN, TOKEN)
     assert not any(token_matches(TOKEN, given) for given in ("", TOKEN + "\0", "\ud800", "é" * 40))
     compared = []
-    monkeypatch.setattr(
-        "secrets.compare_digest", lambda one, other: compared.append((one, other)) or True
-    )
+    monkeypatch.setattr("secrets.compare_digest", lambda one, other: compared.append((one, other)) or True)
     assert token_matches(TOKEN, "given")
     assert compared == [(TOKEN.encode(), b"given")]
 

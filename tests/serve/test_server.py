@@ -27,9 +27,7 @@ def count(metrics: str, name: str) -> float:
     return sum(float(row.split()[-1]) for row in metrics.splitlines() if row.startswith(name))
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_accepted_requests_are_answered_before_the_stop(home, large_picture, number):
     searches = 'surefind_requests_total{method="POST",route="/v1/search"'
     with running(home / "index") as process, client_of(process.url) as client:

@@ -23,9 +23,7 @@ def squared(one: np.ndarray, other: np.ndarray) -> float:
     return float(((one - other) ** 2).sum())
 
 
-def nearest_rows(
-    point: np.ndarray, means: np.ndarray, *, but: Sequence[int], count: int
-) -> list[int]:
+def nearest_rows(point: np.ndarray, means: np.ndarray, *, but: Sequence[int], count: int) -> list[int]:
     away = np.square(means - point).sum(axis=1)
     rows = [row for row in range(len(means)) if row not in but]
     return sorted(rows, key=lambda row: away[row])[:count]

@@ -30,13 +30,7 @@ GUARANTEE = PrecisionGuarantee(
     best=0.97,
 )
 PREDICTION_SET = PredictionSetRule(
-    miss_rate=0.1,
-    level=0.97,
-    most=20,
-    mean_size=4.56,
-    queries=812,
-    groups=40,
-    smallest_achievable_miss_rate=0.03,
+    miss_rate=0.1, level=0.97, most=20, mean_size=4.56, queries=812, groups=40, smallest_achievable_miss_rate=0.03
 )
 ORIGIN = Origin(
     fingerprint="f" * 64,
@@ -89,9 +83,7 @@ def make_curve(queries: int = 400, *, seed: int = 0) -> Curve:
     return Curve(tuple(sure.tolist()), correct, tuple(half.tolist()), correct)
 
 
-def write_noisy_pictures(
-    folder: Path, *, per_class: int, seed: int, noises: tuple[float, ...] = (15, 150)
-) -> Path:
+def write_noisy_pictures(folder: Path, *, per_class: int, seed: int, noises: tuple[float, ...] = (15, 150)) -> Path:
     """Class folders of 20 x 20 PNGs: the same patterns each time, in some hardly to be seen."""
     random = np.random.default_rng(seed)
     for number in range(CLASSES):
@@ -100,9 +92,7 @@ def write_noisy_pictures(
         pattern = np.random.default_rng(1000 + number).integers(0, 255, (5, 5, 3))
         for picture in range(per_class):
             noise = random.choice(noises) * random.uniform(0.5, 1.5)
-            pixels = pattern.repeat(4, axis=0).repeat(4, axis=1) + random.normal(
-                0, noise, (20, 20, 3)
-            )
+            pixels = pattern.repeat(4, axis=0).repeat(4, axis=1) + random.normal(0, noise, (20, 20, 3))
             Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(place / f"{picture}.png")
     return folder
 
@@ -121,9 +111,7 @@ def make_calibrated_index(folder: Path, model: Path) -> Path:
     photos = write_noisy_pictures(folder / "photos", per_class=6, seed=0)
     write_noisy_pictures(folder / "queries", per_class=12, seed=1)
     with Index.create(folder / "index", Encoder.load(model), photos) as index:
-        index.calibrate(
-            folder / "queries", targets=CalibrationTargets(precision=0.8), learn_variance=False
-        )
+        index.calibrate(folder / "queries", targets=CalibrationTargets(precision=0.8), learn_variance=False)
     return folder
 
 

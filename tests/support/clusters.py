@@ -44,9 +44,7 @@ def clusters(
     return gaussians(mean, var=0.01 * (scale * noise)[:, 0] ** 2), labels
 
 
-def thirds(
-    classes: int = 24, per_class: int = 36, *, seed: int = 0
-) -> list[tuple[Gaussians, list[str]]]:
+def thirds(classes: int = 24, per_class: int = 36, *, seed: int = 0) -> list[tuple[Gaussians, list[str]]]:
     """A gallery, and two sets of queries of the same classes."""
     embeddings, labels = clusters(classes, per_class, seed=seed)
     parts = [list(range(part, len(labels), 3)) for part in range(3)]
@@ -86,18 +84,11 @@ def some_of(data: CalibrationData, rows: np.ndarray) -> CalibrationData:
     """Some of the queries, with folds of their own."""
     groups = data.class_codes[rows]
     return CalibrationData(
-        data.neighbourhood.at(rows),
-        data.match[rows],
-        groups,
-        data.has_match[rows],
-        folds_of(groups),
-        data.gallery,
+        data.neighbourhood.at(rows), data.match[rows], groups, data.has_match[rows], folds_of(groups), data.gallery
     )
 
 
-def cluster_index(
-    folder: Path, embeddings: Gaussians, labels: list[str], *, engine: str = "faiss"
-) -> Index:
+def cluster_index(folder: Path, embeddings: Gaussians, labels: list[str], *, engine: str = "faiss") -> Index:
     """An index of all of them that is not calibrated."""
     index = Index.create_empty(folder, SPACE, fingerprint=FINGERPRINT, engine=engine, kind="flat")
     rows = rows_of(embeddings, labels)

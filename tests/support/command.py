@@ -20,9 +20,7 @@ Surefind = Callable[..., Done]
 
 
 @pytest.fixture
-def surefind(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Surefind:
+def surefind(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Surefind:
     """Run a command in an empty folder; its exit code, and what it said where."""
     monkeypatch.chdir(tmp_path)
 

@@ -27,11 +27,7 @@ def blocks_of(path: Path) -> list[Block]:
     """In order; a fence without a language that the tests know is an error."""
     text = path.read_text(encoding="utf-8")
     found = [
-        Block(
-            block[3].strip().split(" ")[0],
-            textwrap.dedent(block[4]),
-            text.count("\n", 0, block.start(4)) + 1,
-        )
+        Block(block[3].strip().split(" ")[0], textwrap.dedent(block[4]), text.count("\n", 0, block.start(4)) + 1)
         for block in FENCED.finditer(text)
     ]
     assert len(re.findall(r"^ *```", text, re.MULTILINE)) == 2 * len(found), "an open fence"

@@ -6,16 +6,7 @@ import numpy as np
 from PIL import Image
 
 from surefind.metrics.intervals import Estimate
-from surefind.reports.result import (
-    SHOWN,
-    About,
-    EvalResult,
-    Exclusion,
-    Ladder,
-    QueryTable,
-    Ranking,
-    Rung,
-)
+from surefind.reports.result import SHOWN, About, EvalResult, Exclusion, Ladder, QueryTable, Ranking, Rung
 
 LEARNED = ("query_var", "pair_var", "distance_std")
 TRAINING_FREE = ("nearest_distance", "ratio_1_2", "ratio_1_10", "ratio_1_20", "nearest_cosine")

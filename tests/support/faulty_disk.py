@@ -15,9 +15,7 @@ NEVER = 10**9
 
 
 @contextmanager
-def failing_disk(
-    *, at: int = NEVER, code: int = errno.ENOSPC, on: bool = False
-) -> Iterator[list[str]]:
+def failing_disk(*, at: int = NEVER, code: int = errno.ENOSPC, on: bool = False) -> Iterator[list[str]]:
     """Step number `at` fails, and with `on` all that follow; the steps are listed.
 
     Steps are: opening a file to write to, writing, syncing a file or a folder, renaming, removing

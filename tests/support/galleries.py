@@ -56,9 +56,7 @@ def recall(found: np.ndarray, wanted: np.ndarray) -> float:
     return sum(len({*ours} & {*theirs}) for ours, theirs in pairs) / wanted.size
 
 
-def random_rows(
-    count: int, dim: int, seed: int, *, family: str = Gaussians.family, prefix: str = "row"
-) -> Rows:
+def random_rows(count: int, dim: int, seed: int, *, family: str = Gaussians.family, prefix: str = "row") -> Rows:
     """Rows with metadata of every kind, some of it missing."""
     metadata = [
         {"path": f"/pictures/{prefix}-{n}.jpg", "label": "abc"[n % 3], "year": 2000 + n % 7}
@@ -70,8 +68,7 @@ def random_rows(
         ids=tuple(f"{prefix}-{n}" for n in range(count)),
         embeddings=random_embeddings(count, dim, seed, family=family),
         digests=tuple(
-            hashlib.sha256(f"{prefix} {n} {seed}".encode()).hexdigest() if n % 6 else ""
-            for n in range(count)
+            hashlib.sha256(f"{prefix} {n} {seed}".encode()).hexdigest() if n % 6 else "" for n in range(count)
         ),
         metadata=tuple(metadata),
     )

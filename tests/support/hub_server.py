@@ -23,9 +23,7 @@ Files = dict[str, bytes]
 class Refusal(Exception):
     """An answer other than 200."""
 
-    def __init__(
-        self, status: int, code: str = "", message: str = "", *, body: object = None
-    ) -> None:
+    def __init__(self, status: int, code: str = "", message: str = "", *, body: object = None) -> None:
         self.status, self.body = status, body or {}
         self.headers = {"X-Error-Code": code, "X-Error-Message": message}
 

@@ -33,9 +33,7 @@ class Labelled:
         """Its codes are these codes."""
         every = [f"class {code}" for code in range(self.codes.max(initial=-1) + 1)]
         empty = ClassTable.empty(DIM).changed(np.zeros((len(every), DIM)), every)
-        return empty.changed(np.zeros((len(every), DIM)), every, times=-1).changed(
-            self.vectors, self.labels
-        )
+        return empty.changed(np.zeros((len(every), DIM)), every, times=-1).changed(self.vectors, self.labels)
 
 
 def overlapping(

@@ -99,8 +99,7 @@ class MemoryEngine:
         chosen = [
             (key, rows)
             for key, rows in sorted(self.kept.values(), key=lambda pair: pair[0])
-            if where is None
-            or where.holds(rows.metadata[0], float(self.space.var(rows.embeddings)[0]))
+            if where is None or where.holds(rows.metadata[0], float(self.space.var(rows.embeddings)[0]))
         ]
         if not chosen and self.kept:
             rows = [rows.metadata[0] for _, rows in self.kept.values()]

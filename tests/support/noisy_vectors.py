@@ -16,11 +16,7 @@ class NoisyVectors(NamedTuple):
 
 
 def noisy_vectors(
-    classes: int = 30,
-    per_class: int = 12,
-    *,
-    seed: int = 0,
-    noise: tuple[float, float] = (0.2, 1.6),
+    classes: int = 30, per_class: int = 12, *, seed: int = 0, noise: tuple[float, float] = (0.2, 1.6)
 ) -> NoisyVectors:
     """The noisier, the shorter, as if most of a picture were blurred away.
 

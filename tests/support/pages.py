@@ -87,9 +87,7 @@ def drop(page: Page, content: bytes, *, name: str, on: str = "#drop") -> None:
 def paste(page: Page, content: bytes, *, name: str) -> None:
     held = page.evaluate_handle(_HOLD, [list(content), name])
     page.evaluate(
-        "held => document.body.dispatchEvent("
-        "new ClipboardEvent('paste', {clipboardData: held, bubbles: true}))",
-        held,
+        "held => document.body.dispatchEvent(new ClipboardEvent('paste', {clipboardData: held, bubbles: true}))", held
     )
 
 
@@ -124,8 +122,7 @@ def shows_result(page: Page, answer: dict[str, Any]) -> bool:
 def meters(page: Page) -> list[float]:
     """The confidence of every hit in per cent, as screen readers get it."""
     values = page.eval_on_selector_all(
-        "#hits .confidence[role=meter]",
-        "all => all.map(one => Number(one.getAttribute('aria-valuenow')))",
+        "#hits .confidence[role=meter]", "all => all.map(one => Number(one.getAttribute('aria-valuenow')))"
     )
     return list(values)
 

@@ -79,9 +79,7 @@ class PostgresServer:
         for name, value in SETTINGS.items():
             command += ["-c", f"{name}={value}"]
         with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen(
-                command, stdout=log, stderr=log, user=self._user, cwd=self.folder
-            )
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, user=self._user, cwd=self.folder)
         deadline = time.monotonic() + SECONDS_TO_START
         while not self._ready():
             if self.process.poll() is not None or time.monotonic() > deadline:

@@ -13,9 +13,7 @@ import surefind as sf
 class Draw:
     generator: torch.Generator
 
-    def gaussians(
-        self, count: int, dim: int, *, scale: float = 1.0, var: float = 1.0
-    ) -> sf.Gaussians:
+    def gaussians(self, count: int, dim: int, *, scale: float = 1.0, var: float = 1.0) -> sf.Gaussians:
         """As in the paper's simulation: normal means, variances |normal|."""
         mean = scale * torch.randn(count, dim, generator=self.generator, dtype=torch.float64)
         spread = torch.randn(count, generator=self.generator, dtype=torch.float64).abs() + 0.01
@@ -28,9 +26,7 @@ class Draw:
 
     def samples(self, batch: sf.Embeddings, count: int) -> Tensor:
         """(count, N, D) vectors drawn from the distributions of the batch."""
-        normal = torch.randn(
-            count, len(batch), batch.dim, generator=self.generator, dtype=torch.float64
-        )
+        normal = torch.randn(count, len(batch), batch.dim, generator=self.generator, dtype=torch.float64)
         if isinstance(batch, sf.Gaussians):
             return batch.mean + batch.var.sqrt()[:, None] * normal
         columns = [
@@ -52,9 +48,7 @@ class Draw:
             z = gammas[0] / (gammas[0] + gammas[1])
             proposal = (1 - (1 + b) * z) / (1 - (1 - b) * z)
             uniform = torch.rand(count, generator=self.generator, dtype=torch.float64)
-            accept = (
-                kappa * proposal + (dim - 1) * torch.log(1 - x0 * proposal) - c >= uniform.log()
-            )
+            accept = kappa * proposal + (dim - 1) * torch.log(1 - x0 * proposal) - c >= uniform.log()
             cos = torch.where(cos.isnan() & accept, proposal, cos)
         across = normal - (normal @ mean)[:, None] * mean
         across = across / across.norm(dim=1, keepdim=True)

@@ -14,22 +14,14 @@ def encoder() -> Encoder:
 
 
 def rate_of(optimiser: torch.optim.Optimizer, parameter: torch.Tensor) -> float:
-    (group,) = (
-        group
-        for group in optimiser.param_groups
-        if any(parameter is other for other in group["params"])
-    )
+    (group,) = (group for group in optimiser.param_groups if any(parameter is other for other in group["params"]))
     return group["lr"]
 
 
 def test_backbone_mean_and_variance_have_rates_of_their_own(encoder):
     part = OptimiserPart(lr=1e-3, backbone_lr=1e-4, variance_lr=1e-2)
     optimiser = make_optimiser(encoder, part)
-    for module, rate in (
-        (encoder.backbone, 1e-4),
-        (encoder.mean_head, 1e-3),
-        (encoder.variance_head, 1e-2),
-    ):
+    for module, rate in ((encoder.backbone, 1e-4), (encoder.mean_head, 1e-3), (encoder.variance_head, 1e-2)):
         assert {rate_of(optimiser, p) for p in module.parameters()} == {rate}
     assert rate_of(optimiser, encoder.log_scale) == 1e-3
     default = make_optimiser(encoder, OptimiserPart(lr=1e-3))

@@ -13,9 +13,7 @@ STILL = {"rotation": 0, "scale": 1, "jitter": 0, "hue": 0, "flip": False}
 def pixels() -> torch.Tensor:
     """Smooth colour gradients, different in every channel and corner."""
     ramp = torch.linspace(0, 200, 32)
-    one = torch.stack(
-        [ramp.expand(32, 32), ramp[:, None].expand(32, 32), ramp.flip(0).expand(32, 32)]
-    )
+    one = torch.stack([ramp.expand(32, 32), ramp[:, None].expand(32, 32), ramp.flip(0).expand(32, 32)])
     return one.round().to(torch.uint8).repeat(8, 1, 1, 1)
 
 
@@ -26,12 +24,8 @@ def generator(seed: int = 0) -> torch.Generator:
 def test_the_same_seed_gives_the_same_views(pixels):
     part = AugmentPart()
     assert augment(part, pixels, 24, generator()).shape == (8, 3, 24, 24)
-    assert torch.equal(
-        augment(part, pixels, 24, generator(3)), augment(part, pixels, 24, generator(3))
-    )
-    assert not torch.equal(
-        augment(part, pixels, 24, generator(3)), augment(part, pixels, 24, generator(4))
-    )
+    assert torch.equal(augment(part, pixels, 24, generator(3)), augment(part, pixels, 24, generator(3)))
+    assert not torch.equal(augment(part, pixels, 24, generator(3)), augment(part, pixels, 24, generator(4)))
 
 
 def test_about_half_of_the_images_are_flipped(pixels):

@@ -14,10 +14,7 @@ from surefind.training.trainer import train
 
 KINDS = {
     "balanced": {},
-    "tuples": {
-        "batch": {"kind": "tuples", "tuples": 5, "negatives": 3},
-        "mining": {"cache": 30, "every": 3},
-    },
+    "tuples": {"batch": {"kind": "tuples", "tuples": 5, "negatives": 3}, "mining": {"cache": 30, "every": 3}},
 }
 
 
@@ -54,8 +51,7 @@ def run_two_processes(*command: object) -> None:
     known = {"OMP_NUM_THREADS": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
     runs = [
         subprocess.Popen(
-            [sys.executable, *map(str, command)],
-            env=os.environ | known | {"MASTER_PORT": port, "RANK": str(rank)},
+            [sys.executable, *map(str, command)], env=os.environ | known | {"MASTER_PORT": port, "RANK": str(rank)}
         )
         for rank in range(2)
     ]
@@ -70,10 +66,7 @@ def test_two_processes_train_as_one(pictures, splits, recipe, tmp_path):
     run_two_processes("-c", SCRIPT, pictures, tmp_path)
     for kind in KINDS:
         folders = [tmp_path / f"{kind}-{processes}" / "run" for processes in (1, 2)]
-        logs = [
-            [info for info in read_log(folder / "log.csv") if info.loss == info.loss]
-            for folder in folders
-        ]
+        logs = [[info for info in read_log(folder / "log.csv") if info.loss == info.loss] for folder in folders]
         for one, two in zip(*logs, strict=True):
             assert one.triplets == two.triplets
             assert two.loss == pytest.approx(one.loss, rel=1e-4)
@@ -86,7 +79,5 @@ def test_two_processes_train_as_one(pictures, splits, recipe, tmp_path):
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 100])
 @pytest.mark.parametrize("size", [1, 2, 3, 8])
 def test_shares_cover_everything_once(count: int, size: int):
-    rows = [
-        row for rank in range(size) for row in range(count)[ProcessGroup(rank, size).share(count)]
-    ]
+    rows = [row for rank in range(size) for row in range(count)[ProcessGroup(rank, size).share(count)]]
     assert rows == list(range(count))

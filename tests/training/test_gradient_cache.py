@@ -14,9 +14,7 @@ class Net(nn.Module):
     def __init__(self, family: type[sf.Embeddings], dropout: float = 0.0) -> None:
         super().__init__()
         self.family = family
-        self.body = nn.Sequential(
-            nn.Linear(6, 32), nn.Tanh(), nn.Dropout(dropout), nn.Linear(32, 9)
-        )
+        self.body = nn.Sequential(nn.Linear(6, 32), nn.Tanh(), nn.Dropout(dropout), nn.Linear(32, 9))
 
     def forward(self, inputs: torch.Tensor) -> sf.Embeddings:
         out = self.body(inputs)
@@ -28,9 +26,7 @@ def gradients(net: Net, inputs: torch.Tensor, labels: torch.Tensor, chunk: int):
     net.zero_grad()
     loss = sf.losses.BayesianTripletLoss()
     torch.manual_seed(5)
-    value, embeddings = backward(
-        net, inputs, lambda e: loss(e, labels), chunk=chunk, group=ProcessGroup(), module=net
-    )
+    value, embeddings = backward(net, inputs, lambda e: loss(e, labels), chunk=chunk, group=ProcessGroup(), module=net)
     return value, embeddings, [parameter.grad.clone() for parameter in net.parameters()]
 
 

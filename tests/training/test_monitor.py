@@ -13,14 +13,9 @@ def healthy(count: int = 20) -> sf.Gaussians:
     return sf.Gaussians(normalize(torch.randn(count, 8), dim=1), torch.full((count,), 0.01))
 
 
-def check(
-    monitor: TrainingMonitor, step: int, loss: float = 1.0, gradient: float = 1.0, embeddings=None
-) -> None:
+def check(monitor: TrainingMonitor, step: int, loss: float = 1.0, gradient: float = 1.0, embeddings=None) -> None:
     monitor.check_step(
-        loss=torch.tensor(loss),
-        gradient=torch.tensor(gradient),
-        embeddings=embeddings or healthy(),
-        step=step,
+        loss=torch.tensor(loss), gradient=torch.tensor(gradient), embeddings=embeddings or healthy(), step=step
     )
 
 

@@ -152,10 +152,7 @@ def test_a_wrong_recipe_is_refused(tmp_path, text: str, problem: str, fix: str):
 
 def test_single_keys_can_be_overridden(tmp_path):
     empty = write(tmp_path / "empty.toml", "")
-    recipe = Recipe.read(
-        empty,
-        ["loss.margin=0.3", "encoder.backbone=tiny", "seed=7", 'optimiser.freeze_first=["a"]'],
-    )
+    recipe = Recipe.read(empty, ["loss.margin=0.3", "encoder.backbone=tiny", "seed=7", 'optimiser.freeze_first=["a"]'])
     assert recipe.loss.margin == 0.3
     assert recipe.encoder.backbone == "tiny"
     assert recipe.seed == 7

@@ -33,11 +33,7 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
     state = torch.load(folder / "run" / "state.pt", weights_only=True)
     return state["model"] | {
         "optimiser": torch.cat(
-            [
-                value.flatten().double()
-                for entry in state["optimiser"]["state"].values()
-                for value in entry.values()
-            ]
+            [value.flatten().double() for entry in state["optimiser"]["state"].values() for value in entry.values()]
         )
     }
 
@@ -98,9 +94,7 @@ def wait_for_lines(run: subprocess.Popen[bytes], model: Path, lines: int) -> Non
         time.sleep(0.02)
 
 
-def test_a_killed_run_ends_bit_identical_to_one_without_interruption(
-    pictures, splits, recipe, tmp_path
-):
+def test_a_killed_run_ends_bit_identical_to_one_without_interruption(pictures, splits, recipe, tmp_path):
     toml = tmp_path / "recipe.toml"
     chosen = recipe(**MINED, schedule={"steps": 80, "checkpoint_every": 10, "validate_every": 40})
     toml.write_text(chosen.to_toml())
@@ -133,9 +127,7 @@ def test_sigterm_saves_the_state_and_exits_with_130(pictures, recipe, tmp_path):
     assert (tmp_path / "model/run/state.pt").exists()
 
 
-def test_resuming_with_another_recipe_or_other_images_is_refused(
-    trained, pictures, splits, recipe, tmp_path
-):
+def test_resuming_with_another_recipe_or_other_images_is_refused(trained, pictures, splits, recipe, tmp_path):
     folder, _ = trained
     with pytest.raises(InvalidFile, match="optimiser.lr = 0.001"):
         train(splits, recipe(optimiser={"lr": 0.1}), folder, resume=True)

@@ -28,10 +28,7 @@ def test_a_balanced_batch_has_so_many_images_of_so_many_classes(labels):
         found, counts = np.unique(labels[plan.rows], return_counts=True)
         assert len(found) == 4
         assert 0 not in found  # one image has no partner
-        assert all(
-            count == min(3, (labels == name).sum())
-            for name, count in zip(found, counts, strict=True)
-        )
+        assert all(count == min(3, (labels == name).sum()) for name, count in zip(found, counts, strict=True))
         assert len(set(plan.rows.tolist())) == len(plan.rows)
         assert plan.has_triplet()
 
@@ -117,9 +114,7 @@ def test_cached_rows_come_with_a_partner():
     assert 29 <= len(rows) <= 31
     counts = np.bincount(LABELS[rows], minlength=20)
     assert not (counts == 1).any()
-    assert not np.array_equal(
-        rows, choose_cached_rows(ByLabel(LABELS), np.arange(100), size=31, seed=0, step=1)
-    )
+    assert not np.array_equal(rows, choose_cached_rows(ByLabel(LABELS), np.arange(100), size=31, seed=0, step=1))
 
 
 def test_a_small_catalog_is_cached_whole():

@@ -51,9 +51,7 @@ def test_every_loss_trains_to_a_model_that_loads(name: str, splits, recipe, tmp_
 
 def test_training_learns(splits, recipe, tmp_path):
     """From chance to nearly always right, on pictures that are easy."""
-    longer = recipe(
-        schedule={"steps": 30, "validate_every": 30}, optimiser={"lr": 3e-3}, data={"memory": True}
-    )
+    longer = recipe(schedule={"steps": 30, "validate_every": 30}, optimiser={"lr": 3e-3}, data={"memory": True})
     train(splits, longer, tmp_path / "model")
     log = [info for info in read_log(tmp_path / "model/run/log.csv") if info.loss == info.loss]
     assert log[-1].loss < 0.5 * log[0].loss
@@ -63,9 +61,7 @@ def test_training_learns(splits, recipe, tmp_path):
 def test_the_run_folder_holds_recipe_log_state_and_model(trained):
     folder, seen = trained
     run = folder / "run"
-    assert {"recipe.toml", "log.csv", "state.pt", "rejected.csv", "tensorboard"} <= {
-        p.name for p in run.iterdir()
-    }
+    assert {"recipe.toml", "log.csv", "state.pt", "rejected.csv", "tensorboard"} <= {p.name for p in run.iterdir()}
     log = read_log(run / "log.csv")
     assert [info.step for info in log] == [info.step for info in seen]
     assert [info.step for info in log if info.recall == info.recall] == [0, 4, 8]
@@ -172,9 +168,7 @@ def test_the_kept_model_is_the_best_by_the_measure_of_the_recipe(
     assert (result.start_recall, result.recall) == (0.9, kept)
 
 
-def test_without_validation_classes_every_class_is_trained_on_and_the_last_model_kept(
-    pictures, recipe, tmp_path
-):
+def test_without_validation_classes_every_class_is_trained_on_and_the_last_model_kept(pictures, recipe, tmp_path):
     splits = open_dataset(pictures, val_share=0)
     assert len(splits.val) == 0
     train(splits, recipe(schedule={"patience": 1}), tmp_path / "model")
@@ -184,9 +178,7 @@ def test_without_validation_classes_every_class_is_trained_on_and_the_last_model
 
 
 def test_learning_rates_fall_by_a_constant_factor_each_epoch(splits, recipe, tmp_path):
-    falling = recipe(
-        optimiser={"lr": 1e-3, "decay": 0.5}, batch={"kind": "balanced", "classes": 4, "images": 3}
-    )
+    falling = recipe(optimiser={"lr": 1e-3, "decay": 0.5}, batch={"kind": "balanced", "classes": 4, "images": 3})
     train(splits, falling, tmp_path / "model")
     log = [row for row in read_log(tmp_path / "model/run/log.csv") if row.lr == row.lr]
     epochs = [(row.step - 1) * 12 // len(splits.train) for row in log]
@@ -194,12 +186,8 @@ def test_learning_rates_fall_by_a_constant_factor_each_epoch(splits, recipe, tmp
     assert [row.lr for row in log] == pytest.approx([1e-3 * 0.5**epoch for epoch in epochs])
 
 
-@pytest.mark.parametrize(
-    ("patience", "steps", "ended"), [(0, 12, "every step"), (3, 8, "no better validation")]
-)
-def test_validation_without_progress_stops_early(
-    splits, recipe, tmp_path, patience: int, steps: int, ended: str
-):
+@pytest.mark.parametrize(("patience", "steps", "ended"), [(0, 12, "every step"), (3, 8, "no better validation")])
+def test_validation_without_progress_stops_early(splits, recipe, tmp_path, patience: int, steps: int, ended: str):
     """After the first validation behind the start, and three more; a patience of 0 never stops."""
     schedule = {"steps": 12, "validate_every": 2, "patience": patience}
     still = recipe(optimiser={"lr": 1e-12}, schedule=schedule)
@@ -220,14 +208,8 @@ def test_free_means_start_at_the_length_of_the_prior(start: str, splits, recipe,
     assert mean.square().sum(dim=1).mean().item() == pytest.approx(1, rel=0.01)
 
 
-def test_a_far_too_large_learning_rate_stops_early_and_keeps_the_good_model(
-    pictures, splits, recipe, tmp_path
-):
-    wild = recipe(
-        optimiser={"lr": 1e6},
-        schedule={"steps": 100, "validate_every": 50},
-        loss={"name": "bayesian"},
-    )
+def test_a_far_too_large_learning_rate_stops_early_and_keeps_the_good_model(pictures, splits, recipe, tmp_path):
+    wild = recipe(optimiser={"lr": 1e6}, schedule={"steps": 100, "validate_every": 50}, loss={"name": "bayesian"})
     with pytest.raises(TrainingStopped) as caught:
         train(splits, wild, tmp_path / "model")
     assert "optimiser.lr" in caught.value.fix
@@ -261,9 +243,7 @@ def test_a_dead_worker_process_is_an_error_not_a_hang(splits, recipe, tmp_path):
     assert train(splits, resumed, tmp_path / "model", resume=True).steps >= 10
 
 
-def test_a_full_disk_is_one_clear_error_and_the_model_before_it_stays(
-    splits, recipe, tmp_path, monkeypatch
-):
+def test_a_full_disk_is_one_clear_error_and_the_model_before_it_stays(splits, recipe, tmp_path, monkeypatch):
     write = RunLog.write
 
     def full(self, info):

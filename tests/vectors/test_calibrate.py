@@ -14,17 +14,12 @@ from surefind.confidence.variance_heads import fit_variance_heads
 from surefind.vectors import upgrade as upgrade_module
 
 
-def test_confidence_separates_right_from_wrong_in_unseen_classes_better_than_distance(
-    upgrade, fresh, tmp_path
-):
+def test_confidence_separates_right_from_wrong_in_unseen_classes_better_than_distance(upgrade, fresh, tmp_path):
     gallery, asked = slice(0, None, 2), slice(1, None, 2)
     index = upgrade.index(tmp_path / "index", fresh.vectors[gallery], labels=fresh.labels[gallery])
     results = index.search(upgrade.embed(fresh.vectors[asked]), k=1)
     first = [result.hits[0] for result in results]
-    right = [
-        hit.metadata["label"] == str(label)
-        for hit, label in zip(first, fresh.labels[asked], strict=True)
-    ]
+    right = [hit.metadata["label"] == str(label) for hit, label in zip(first, fresh.labels[asked], strict=True)]
     by_distance = roc_auc_score(right, [-hit.distance for hit in first])
     assert roc_auc_score(right, [result.confidence for result in results]) > by_distance + 0.15
 
@@ -58,9 +53,7 @@ def test_it_says_what_it_was_made_with(upgrade, known):
 
 
 def test_learned_variance_is_evidence(upgrade, plain):
-    sources = [
-        {COLUMNS[name].source for name in made.calibration.model.names} for made in (upgrade, plain)
-    ]
+    sources = [{COLUMNS[name].source for name in made.calibration.model.names} for made in (upgrade, plain)]
     assert "log_var" in sources[0] and "log_var" not in sources[1]
     assert upgrade.heads is not None and plain.heads is None
 
@@ -71,9 +64,7 @@ def test_what_is_known_of_a_vector_stays_with_it(known, plain, monkeypatch):
     np.fill_diagonal(away, np.inf)
     wrong = (known.labels[away.argmin(axis=1)] != known.labels).astype(float)
     heads = fit_variance_heads(torch.from_numpy(known.vectors), known.labels, steps=1).heads
-    all_knowing = QueryVariance(
-        heads, wrong, folds_of(known.labels), FOLDS * (QueryVariance(heads, wrong),)
-    )
+    all_knowing = QueryVariance(heads, wrong, folds_of(known.labels), FOLDS * (QueryVariance(heads, wrong),))
     monkeypatch.setattr(upgrade_module, "fit_query_variance", lambda *_, **__: all_knowing)
     made = sf.calibrate(known.vectors, known.labels)
     assert made.calibration.quality.aurc < 0.6 * plain.calibration.quality.aurc
@@ -110,9 +101,7 @@ def test_the_same_seed_gives_the_same_upgrade_without_touching_the_vectors(known
     np.testing.assert_array_equal(vectors, known.vectors)
 
 
-@pytest.mark.parametrize(
-    "labels_as", [torch.as_tensor, lambda labels: [f"class {n}" for n in labels]]
-)
+@pytest.mark.parametrize("labels_as", [torch.as_tensor, lambda labels: [f"class {n}" for n in labels]])
 def test_labels_may_be_numbers_text_or_a_column(known, plain, labels_as):
     made = sf.calibrate(known.vectors, labels_as(known.labels), learn_variance=False)
     assert made.calibration.quality == plain.calibration.quality
@@ -120,9 +109,7 @@ def test_labels_may_be_numbers_text_or_a_column(known, plain, labels_as):
 
 def test_progress_is_reported_by_stage(known):
     reported = {}
-    sf.calibrate(
-        known.vectors, known.labels, progress=lambda what, *count: reported.update({what: count})
-    )
+    sf.calibrate(known.vectors, known.labels, progress=lambda what, *count: reported.update({what: count}))
     steps = (1 + FOLDS) * calibrating.STEPS  # for all classes, and without each fold
     assert reported == {
         "learning the variance of vectors": (steps, steps),

@@ -40,8 +40,7 @@ def lists(values=VALUES, kind=None) -> pa.Array:
 
 
 @pytest.mark.parametrize(
-    ("name", "labels", "ids"),
-    [("vectors", "labels", "ids"), ("X", "y", "paths"), ("features", "classes", "names")],
+    ("name", "labels", "ids"), [("vectors", "labels", "ids"), ("X", "y", "paths"), ("features", "classes", "names")]
 )
 def test_arrays_are_found_by_their_usual_names(npz, name: str, labels: str, ids: str):
     arrays = {name: VALUES, "other": np.ones((2, 2)), labels: NAMES, ids: ["p", "q", "r", "s"]}
@@ -111,9 +110,7 @@ def test_labels_that_are_no_text_are_refused(tmp_path: Path):
         read_vectors(tmp_path / "v.npy")
 
 
-@pytest.mark.parametrize(
-    "kind", [pa.list_(pa.float32()), pa.large_list(pa.float64()), pa.list_(pa.float16(), 3)]
-)
+@pytest.mark.parametrize("kind", [pa.list_(pa.float32()), pa.large_list(pa.float64()), pa.list_(pa.float16(), 3)])
 def test_a_parquet_column_of_lists_is_read(parquet, kind):
     read = read_vectors(parquet(emb=lists(kind=kind), label=NAMES, id=[7, 8, 9, 10]))
     np.testing.assert_array_equal(read.values, VALUES)
@@ -206,9 +203,7 @@ def test_objects_are_never_read_and_no_trouble_where_nobody_asked_for_them(tmp_p
 
 @pytest.mark.parametrize("rows", [1 << 20, 1 << 50])
 @pytest.mark.parametrize("ending", [".npy", ".npz"])
-def test_a_header_that_promises_more_than_the_file_holds_is_refused(
-    tmp_path: Path, ending: str, rows: int
-):
+def test_a_header_that_promises_more_than_the_file_holds_is_refused(tmp_path: Path, ending: str, rows: int):
     content = io.BytesIO()
     header = {"descr": "<f4", "fortran_order": False, "shape": (rows, 512)}
     np.lib.format.write_array_header_1_0(content, header)

@@ -50,9 +50,7 @@ def test_vectors_are_the_means_bit_for_bit(upgrade, fresh, given_as):
     assert embedded.mean.numpy().tobytes() == fresh.vectors.tobytes()
 
 
-def test_without_learned_variance_all_vectors_are_points_and_hits_have_a_confidence(
-    plain, known, fresh, tmp_path
-):
+def test_without_learned_variance_all_vectors_are_points_and_hits_have_a_confidence(plain, known, fresh, tmp_path):
     embedded = plain.embed(fresh.vectors)
     assert embedded.var.unique().tolist() == [pytest.approx(POINT_VAR)]
     with plain.index(tmp_path / "index", known.vectors) as index:
@@ -89,11 +87,7 @@ def test_clear_queries_match_and_those_far_away_do_not(index, upgrade, known):
 def test_ids_labels_and_metadata_are_kept(upgrade, known, tmp_path):
     facts = [{"year": 2000 + row % 20} for row in range(360)]
     with upgrade.index(
-        tmp_path / "index",
-        known.vectors,
-        ids=np.arange(360) + 7,
-        labels=known.labels,
-        metadata=facts,
+        tmp_path / "index", known.vectors, ids=np.arange(360) + 7, labels=known.labels, metadata=facts
     ) as index:
         hits = [result.hits[0] for result in index.search(upgrade.embed(known.vectors), k=1)]
     assert [hit.id for hit in hits] == [str(row + 7) for row in range(360)]
@@ -161,10 +155,7 @@ def test_what_is_saved_is_read(request, which, known, fresh, tmp_path):
     ours, theirs = made.embed(fresh.vectors), found.embed(fresh.vectors)
     assert torch.equal(ours.mean, theirs.mean)
     assert torch.equal(ours.var, theirs.var)
-    with (
-        made.index(tmp_path / "a", known.vectors) as first,
-        found.index(tmp_path / "b", known.vectors) as second,
-    ):
+    with made.index(tmp_path / "a", known.vectors) as first, found.index(tmp_path / "b", known.vectors) as second:
         assert verdicts(first, ours) == verdicts(second, theirs)
 
 
@@ -178,9 +169,7 @@ def test_a_folder_tells_nothing_about_the_vectors_it_was_made_with(folder, known
 @pytest.mark.parametrize("name", [FACTS, "calibration.heads"])
 def test_damage_is_found(folder, name):
     change_documents(folder / UPGRADE_FILE, "UPDATE documents SET content = content || x'20'", name)
-    with pytest.raises(
-        sf.InvalidFile, match=f"(?s)no whole upgrade: .*{name}.*upgrade the vectors again"
-    ):
+    with pytest.raises(sf.InvalidFile, match=f"(?s)no whole upgrade: .*{name}.*upgrade the vectors again"):
         sf.Upgrade.load(folder)
 
 

@@ -13,19 +13,13 @@ from surefind.cli.output import stages
 
 def attach(
     url: Annotated[
-        str,
-        Argument(
-            metavar="URL",
-            help="pgvector://USER@HOST/DATABASE/TABLE, or milvus://HOST:PORT/COLLECTION.",
-        ),
+        str, Argument(metavar="URL", help="pgvector://USER@HOST/DATABASE/TABLE, or milvus://HOST:PORT/COLLECTION.")
     ],
     output: Annotated[Path, Option("--output", "-o", help="A new index.")],
     vector: Annotated[str, Option(help="Column of vectors.")],
     id_name: Annotated[str, Option("--id", help="Column of ids.")] = "id",
     label: Annotated[str | None, Option(help="Column of labels.")] = None,
-    metric: Annotated[
-        Literal["l2", "cosine", "ip"], Option(help="Distance that the vectors are made for.")
-    ] = "l2",
+    metric: Annotated[Literal["l2", "cosine", "ip"], Option(help="Distance that the vectors are made for.")] = "l2",
     calibrate: Annotated[bool, Option(help="Calibrate it with the labels.")] = True,
     precision: PrecisionOption = 0.95,
     as_json: JsonOption = False,
@@ -40,9 +34,7 @@ def attach(
         surefind attach milvus://host/items --vector clip --label kind -o items.index
     """
     targets = sf.CalibrationTargets(precision=precision)
-    with sf.Index.attach(
-        output, url, vector=vector, id=id_name, label=label, metric=metric
-    ) as index:
+    with sf.Index.attach(output, url, vector=vector, id=id_name, label=label, metric=metric) as index:
         made = None
         if calibrate and label:
             with stages() as progress:

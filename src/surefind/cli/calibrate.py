@@ -46,21 +46,14 @@ def calibrate(
     precision: PrecisionOption = 0.95,
     probability: ProbabilityOption = 0.9,
     ahead: Annotated[
-        int | None,
-        Option(min=1, help="Guarantee the next N queries instead of the long-run average."),
+        int | None, Option(min=1, help="Guarantee the next N queries instead of the long-run average.")
     ] = None,
-    miss: Annotated[
-        float, Option(help="Allowed share of queries whose recommended hits contain no match.")
-    ] = 0.1,
+    miss: Annotated[float, Option(help="Allowed share of queries whose recommended hits contain no match.")] = 0.1,
     novelty_level: Annotated[
         float, Option(help="Allowed share of genuine queries flagged as not in the catalogue.")
     ] = 0.01,
-    unknown: Annotated[
-        float, Option(help="Expected share of queries whose label the index does not have.")
-    ] = 0.0,
-    split: Annotated[
-        Split, Option(help="Split of the data to use; best one the model was not trained on.")
-    ] = "all",
+    unknown: Annotated[float, Option(help="Expected share of queries whose label the index does not have.")] = 0.0,
+    split: Annotated[Split, Option(help="Split of the data to use; best one the model was not trained on.")] = "all",
     labels: Annotated[
         bool | None,
         Option(
@@ -73,27 +66,20 @@ def calibrate(
     again: Annotated[
         bool, Option("--again", help="Fit the queries and targets of the last calibration again.")
     ] = False,
-    where: Annotated[
-        list[str] | None, Option(help="Calibrate searches with this filter, beside plain ones.")
-    ] = None,
-    views: Annotated[
-        int, Option(min=1, help="Calibrate searches with N views of one item, beside plain ones.")
-    ] = 1,
+    where: Annotated[list[str] | None, Option(help="Calibrate searches with this filter, beside plain ones.")] = None,
+    views: Annotated[int, Option(min=1, help="Calibrate searches with N views of one item, beside plain ones.")] = 1,
     ranking: Annotated[
         Literal["mean", "expected"] | None,
         Option(help="Calibrate searches in this ranking, beside those in the index's own."),
     ] = None,
-    kind: Annotated[
-        str, Option(help="Calibrate queries of another kind than the index, such as text.")
-    ] = "",
+    kind: Annotated[str, Option(help="Calibrate queries of another kind than the index, such as text.")] = "",
     variance: VarianceOption = True,
     plot: Annotated[Path | None, Option(help="Draw the calibration as PNG, SVG or PDF.")] = None,
     check: Annotated[
         bool,
         Option(
             "--check",
-            help="Fit nothing; test whether DATA (labels not needed) have drifted from the "
-            "queries of the calibration.",
+            help="Fit nothing; test whether DATA (labels not needed) have drifted from the queries of the calibration.",
         ),
     ] = False,
     as_json: JsonOption = False,
@@ -185,9 +171,7 @@ def _check(folder: Path, data: str, split: Split, engine: str | None, *, as_json
     queries: sf.Embeddings
     with stages() as progress, sf.Index.open(folder, engine=engine) as index:
         if index.calibration is None:
-            raise sf.SurefindError(
-                f"{folder} is not calibrated", fix=f"surefind calibrate {quote(str(folder))}"
-            )
+            raise sf.SurefindError(f"{folder} is not calibrated", fix=f"surefind calibrate {quote(str(folder))}")
         created = index.calibration.origin.created
         if not index.has_model:
             queries = vector_encoder(index)(read_vectors(data).values)
@@ -245,14 +229,7 @@ def print_calibration(folder: Path, calibration: "Calibration") -> None:
         answered = f"answered at {explain.percent(target)}"
         table = plain_table("signal", "AUROC", "ECE (floor)", answered)
         for name, auroc, ece, floor, sure, right in (
-            (
-                "confidence",
-                quality.auroc,
-                quality.ece,
-                quality.floor,
-                curve.confidence,
-                curve.right,
-            ),
+            ("confidence", quality.auroc, quality.ece, quality.floor, curve.confidence, curve.right),
             (
                 "nearest distance",
                 quality.baseline_auroc,

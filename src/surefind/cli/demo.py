@@ -28,9 +28,9 @@ HOW_TO_READ = (
 
 
 def demo(
-    output: Annotated[
-        Path, Option("--output", "-o", help="The folder to make, or one of an earlier demo.")
-    ] = Path("demo"),
+    output: Annotated[Path, Option("--output", "-o", help="The folder to make, or one of an earlier demo.")] = Path(
+        "demo"
+    ),
     serve: Annotated[bool, Option("--serve", help="Serve the page until Ctrl-C.")] = False,
     port: PortOption = 8000,
     seed: Annotated[int, Option(min=0, help="Of training and of every draw.")] = 0,

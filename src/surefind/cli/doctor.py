@@ -52,8 +52,7 @@ Look = Callable[[], Finding | str]  # text if it is fine
 
 def doctor(
     engine: Annotated[
-        list[str] | None,
-        Option(help="A server to connect to: pgvector://... or milvus://... Repeatable."),
+        list[str] | None, Option(help="A server to connect to: pgvector://... or milvus://... Repeatable.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

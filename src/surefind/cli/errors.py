@@ -68,9 +68,7 @@ def _as_surefind_error(failure: BaseException) -> SurefindError | None:
     """Return the failure as an error the user can act on; None for an internal error."""
     if isinstance(failure, SurefindError):
         return failure
-    exhausted = isinstance(failure, RuntimeError) and any(
-        words in str(failure) for words in _OUT_OF_MEMORY
-    )
+    exhausted = isinstance(failure, RuntimeError) and any(words in str(failure) for words in _OUT_OF_MEMORY)
     if isinstance(failure, MemoryError) or exhausted:
         return SurefindError(
             f"out of memory: {failure}".removesuffix(": "),

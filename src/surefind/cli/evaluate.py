@@ -11,15 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, BadParameter, Exit, Option
 
-from surefind.cli.options import (
-    IMAGES,
-    EngineOption,
-    JsonOption,
-    OodOption,
-    Runtime,
-    Split,
-    split_of,
-)
+from surefind.cli.options import IMAGES, EngineOption, JsonOption, OodOption, Runtime, Split, split_of
 from surefind.cli.output import note, stages
 from surefind.errors import InvalidArgument
 
@@ -38,35 +30,18 @@ NOT_KEPT = 3  # exit code
 def evaluate(
     model: Annotated[Path, Argument(help="A model folder, or an index folder.")],
     data: Annotated[
-        str,
-        Argument(
-            help=f"{IMAGES}; for an index, labelled queries, which may be a file of vectors with "
-            "labels."
-        ),
+        str, Argument(help=f"{IMAGES}; for an index, labelled queries, which may be a file of vectors with labels.")
     ],
-    output: Annotated[
-        Path | None,
-        Option("--output", "-o", help="Folder for the report; needed for a model."),
-    ] = None,
+    output: Annotated[Path | None, Option("--output", "-o", help="Folder for the report; needed for a model.")] = None,
     ood: OodOption = None,
     split: Annotated[
-        Split | None,
-        Option(help="Split of the data to use. Default: test; for an index, all of it."),
+        Split | None, Option(help="Split of the data to use. Default: test; for an index, all of it.")
     ] = None,
-    ks: Annotated[
-        str | None,
-        Option("--k", help="Numbers of neighbours, for R@k and mAP@k. Default: 1,5,10."),
-    ] = None,
-    radius: Annotated[
-        float | None, Option(help="Metres within which images of places match. Default: 25.")
-    ] = None,
+    ks: Annotated[str | None, Option("--k", help="Numbers of neighbours, for R@k and mAP@k. Default: 1,5,10.")] = None,
+    radius: Annotated[float | None, Option(help="Metres within which images of places match. Default: 25.")] = None,
     passes: Annotated[int | None, Option("--mc-passes", help="Passes of MC dropout.")] = None,
     ladder: Annotated[
-        int | None,
-        Option(
-            min=1,
-            help="Also corrupt this many queries step by step, and search with them (slow): 200.",
-        ),
+        int | None, Option(min=1, help="Also corrupt this many queries step by step, and search with them (slow): 200.")
     ] = None,
     seed: Annotated[int, Option(help="Seed of resampling and corruption.")] = 0,
     runtime: Annotated[
@@ -77,8 +52,7 @@ def evaluate(
         ),
     ] = None,
     label: Annotated[
-        str | None,
-        Option(help="Of an index: metadata field of the labels. Default: as calibrated."),
+        str | None, Option(help="Of an index: metadata field of the labels. Default: as calibrated.")
     ] = None,
     as_json: JsonOption = False,
     engine: EngineOption = None,
@@ -106,9 +80,7 @@ def evaluate(
     of_model_only = {
         "--ood": ood, "--k": ks, "--radius": radius, "--mc-passes": passes, "--ladder": ladder,
     }  # fmt: skip
-    for option, given in (
-        of_model_only if of_index else {"--label": label, "--engine": engine}
-    ).items():
+    for option, given in (of_model_only if of_index else {"--label": label, "--engine": engine}).items():
         if given is not None:
             expected = "a model, not an index" if of_index else "an index, not a model"
             raise InvalidArgument(option, expected=expected, got=str(model))
@@ -187,21 +159,13 @@ def _evaluate_index(
             given = read_vectors(data, labels=label)
             if not given.labels:
                 raise sf.InvalidFile(
-                    f"{data} has no labels",
-                    fix="add them: np.savez('asked.npz', vectors=vectors, labels=labels)",
+                    f"{data} has no labels", fix="add them: np.savez('asked.npz', vectors=vectors, labels=labels)"
                 )
             labelled, labels = vector_encoder(index)(given.values), given.labels
         elif split is not None:
             labelled = split_of(data, split)
         found = evaluate_index(
-            index,
-            labelled,
-            labels=labels,
-            label=label,
-            name=data,
-            command=command,
-            seed=seed,
-            progress=progress,
+            index, labelled, labels=labels, label=label, name=data, command=command, seed=seed, progress=progress
         )
     if output is not None:
         write_index_report(output, found)
@@ -273,14 +237,11 @@ def _print(result: "EvalResult") -> None:
     over = "classes" if about.resampled_classes else "queries"
     retrieval = plain_table(f"95 % intervals over {over}", *map(ranking_name, rankings))
     values = [
-        ranking.retrieval
-        | {f"{k}, {name}": ece for name, by_k in ranking.ece.items() for k, ece in by_k.items()}
+        ranking.retrieval | {f"{k}, {name}": ece for name, by_k in ranking.ece.items() for k, ece in by_k.items()}
         for ranking in rankings.values()
     ]
     for name in values[0]:
-        cells = (
-            f"{e.value:.3f} [dim]{e.low:.3f} to {e.high:.3f}[/]" for e in (v[name] for v in values)
-        )
+        cells = (f"{e.value:.3f} [dim]{e.low:.3f} to {e.high:.3f}[/]" for e in (v[name] for v in values))
         retrieval.add_row(name, *cells)
     console.print("", retrieval, "", metric_table(signal_summary(rankings["means"])), "", sep="\n")
     if about.bars_auroc is not None:

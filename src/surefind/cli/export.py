@@ -45,10 +45,7 @@ def export(
 
     if not onnx:
         raise sf.InvalidArgument(
-            "export",
-            expected="a format",
-            got="none",
-            fix=f"surefind export {quote(str(model))} --onnx",
+            "export", expected="a format", got="none", fix=f"surefind export {quote(str(model))} --onnx"
         )
     check_exporting()  # before images are read
     folder = IndexFolder(model).model if IndexFolder(model).exists() else model

@@ -31,20 +31,12 @@ _MEASURES = {
 def figures(
     names: Annotated[list[FigureName], Argument(metavar="NAME", help="Figures to draw, or all.")],
     report: Annotated[
-        list[str] | None,
-        Option(
-            help="Report folder of surefind evaluate, or LABEL=FOLDER. Repeat to compare reports."
-        ),
+        list[str] | None, Option(help="Report folder of surefind evaluate, or LABEL=FOLDER. Repeat to compare reports.")
     ] = None,
-    output: Annotated[Path, Option("--output", "-o", help="Folder for the figures.")] = Path(
-        "figures"
-    ),
-    file_format: Annotated[
-        Literal["png", "svg", "pdf"], Option("--format", help="File type.")
-    ] = "png",
+    output: Annotated[Path, Option("--output", "-o", help="Folder for the figures.")] = Path("figures"),
+    file_format: Annotated[Literal["png", "svg", "pdf"], Option("--format", help="File type.")] = "png",
     ranking: Annotated[
-        Literal["means", "expected"],
-        Option(help="Evaluated order of hits: distance of means, or expected distance."),
+        Literal["means", "expected"], Option(help="Evaluated order of hits: distance of means, or expected distance.")
     ] = "means",
     as_json: JsonOption = False,
 ) -> None:
@@ -75,9 +67,7 @@ def figures(
     from surefind.storage import make_writable
 
     if output.suffix in ENDINGS:
-        raise InvalidArgument(
-            "--output", expected="a folder", got=str(output), fix="choose the file type by --format"
-        )
+        raise InvalidArgument("--output", expected="a folder", got=str(output), fix="choose the file type by --format")
     reports = _read(report or [], ranking)
     chosen = _chosen(names, reports)
     make_writable(output)
@@ -124,9 +114,7 @@ def _chosen(names: "Sequence[FigureName]", reports: "Sequence[Report]") -> list[
         return known if reports else list(THEORY)
     chosen = [name for name in known if name in names]
     if not reports and (without := [name for name in chosen if name in OF_REPORTS]):
-        raise InvalidArgument(
-            "--report", expected=f"a report of surefind evaluate to draw {without[0]}", got="none"
-        )
+        raise InvalidArgument("--report", expected=f"a report of surefind evaluate to draw {without[0]}", got="none")
     return chosen
 
 
@@ -143,10 +131,6 @@ def _read(given: list[str], ranking: str) -> "list[Report]":
         report = read_report(Path(folder), label=label)
         check_choice("ranking", ranking, tuple(report.result.rankings))
         if report.label in [other.label for other in reports]:
-            raise InvalidArgument(
-                "--report",
-                expected="different labels (LABEL=FOLDER)",
-                got=f"{report.label!r} twice",
-            )
+            raise InvalidArgument("--report", expected="different labels (LABEL=FOLDER)", got=f"{report.label!r} twice")
         reports.append(report)
     return reports

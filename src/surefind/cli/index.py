@@ -63,35 +63,24 @@ def index(
             "index keeps its own."
         ),
     ] = None,
-    weights: Annotated[
-        Path | None, Option(help="Weights of a timm model, a .safetensors file.")
-    ] = None,
+    weights: Annotated[Path | None, Option(help="Weights of a timm model, a .safetensors file.")] = None,
     split: SplitOption = "all",
     engine: Annotated[
         str | None,
         Option(
-            help="Vector store: faiss (default, in the folder), pgvector://USER@HOST/DATABASE or "
-            "milvus://HOST:PORT."
+            help="Vector store: faiss (default, in the folder), pgvector://USER@HOST/DATABASE or milvus://HOST:PORT."
         ),
     ] = None,
     kind: Annotated[
-        Kind,
-        Option(help="Kind of a new index: flat (exact), hnsw or ivf (faster), auto (by size)."),
+        Kind, Option(help="Kind of a new index: flat (exact), hnsw or ivf (faster), auto (by size).")
     ] = "auto",
     ranking: Annotated[
-        Ranking | None,
-        Option(help="Order of hits in a new index: mean distance (default) or expected distance."),
+        Ranking | None, Option(help="Order of hits in a new index: mean distance (default) or expected distance.")
     ] = None,
-    duplicates: Annotated[
-        Literal["skip", "keep"], Option(help="Files with equal content.")
-    ] = "skip",
-    replace: Annotated[
-        bool, Option("--replace", help="Replace images whose file has changed.")
-    ] = False,
+    duplicates: Annotated[Literal["skip", "keep"], Option(help="Files with equal content.")] = "skip",
+    replace: Annotated[bool, Option("--replace", help="Replace images whose file has changed.")] = False,
     prefix: Annotated[str, Option(help="Prefix of the ids, if two folders share file names.")] = "",
-    remove: Annotated[
-        list[str] | None, Option(help="Id of an image to delete and not add. Repeatable.")
-    ] = None,
+    remove: Annotated[list[str] | None, Option(help="Id of an image to delete and not add. Repeatable.")] = None,
     max_bad_share: MaxBadShareOption = 0.05,
     compact: Annotated[bool, Option(help="Optimise the index for searching at the end.")] = True,
     calibrate: Annotated[
@@ -133,14 +122,7 @@ def index(
     upgrade = Path(model) if model is not None and is_upgrade(Path(model)) else None
     if upgrade or (model is None and _holds_vectors(Path(images))):
         done = _index_vectors(
-            open_index,
-            upgrade,
-            images,
-            prefix=prefix,
-            remove=gone,
-            replace=replace,
-            compact=compact,
-            finish=finish,
+            open_index, upgrade, images, prefix=prefix, remove=gone, replace=replace, compact=compact, finish=finish
         )
         _print(output, done, as_json=as_json)
         return
@@ -167,9 +149,7 @@ def index(
     world = ProcessGroup.join(TIMEOUT)
     try:
         set_verbosity(quiet=not world.is_main)
-        done = _index_images(
-            world, prepare, images, remove=gone, compact=compact, options=options, finish=finish
-        )
+        done = _index_images(world, prepare, images, remove=gone, compact=compact, options=options, finish=finish)
     finally:
         world.leave()
     if world.is_main:
@@ -323,12 +303,7 @@ def _holds_vectors(file: Path) -> bool:
 
 
 def _open(
-    output: Path,
-    made_by: "ImageEncoder | sf.Upgrade | int",
-    *,
-    engine: str | None,
-    kind: Kind,
-    ranking: Ranking | None,
+    output: Path, made_by: "ImageEncoder | sf.Upgrade | int", *, engine: str | None, kind: Kind, ranking: Ranking | None
 ) -> "sf.Index":
     """Create an index, or open an existing one, including one that a killed run began.
 
@@ -380,17 +355,13 @@ def _create(
     begun = {folder.model.name, Path(folder.place(EMBEDDED)).name}  # by a killed run
     with suppress(OSError):  # reported when the folder is made
         if any(path.name[0] != "." and path.name not in begun for path in output.iterdir()):
-            raise sf.InvalidFile(
-                f"{output} is neither an index nor empty", fix="name a new folder with -o"
-            )
+            raise sf.InvalidFile(f"{output} is neither an index nor empty", fix="name a new folder with -o")
     if isinstance(made_by, sf.Upgrade):
         return made_by.make_index(output, engine=store, kind=kind)
     if isinstance(made_by, int):
         space = Space(sf.Gaussians.family, made_by, RANKING)
         fingerprint = fingerprint_of(made_by, None)
-        return sf.Index.create_empty(
-            output, space, fingerprint=fingerprint, engine=store, kind=kind
-        )
+        return sf.Index.create_empty(output, space, fingerprint=fingerprint, engine=store, kind=kind)
     return sf.Index.create(output, made_by, engine=store, kind=kind, ranking=own)
 
 

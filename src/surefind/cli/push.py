@@ -13,18 +13,13 @@ from surefind.cli.output import is_quiet, note
 
 def push(
     model: ModelArgument,
-    name: Annotated[
-        str, Argument(metavar="OWNER/NAME", help="Repository on the hub; OWNER/NAME@BRANCH works.")
-    ],
+    name: Annotated[str, Argument(metavar="OWNER/NAME", help="Repository on the hub; OWNER/NAME@BRANCH works.")],
     report: Annotated[
-        Path | None,
-        Option(help="A report of surefind evaluate; its metrics go into the model card."),
+        Path | None, Option(help="A report of surefind evaluate; its metrics go into the model card.")
     ] = None,
     private: Annotated[bool, Option("--private", help="Make a new repository private.")] = False,
     onnx: Annotated[bool, Option("--onnx", help="Upload MODEL/onnx as well.")] = False,
-    message: Annotated[
-        str, Option("--message", "-m", help="Commit message.")
-    ] = "Upload a surefind encoder",
+    message: Annotated[str, Option("--message", "-m", help="Commit message.")] = "Upload a surefind encoder",
     dry_run: Annotated[bool, Option("--dry-run", help="Print files and card; no upload.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -50,8 +45,7 @@ def push(
     files, licensed = pack(model, hub_id, measured=measured, onnx=onnx)
     card = bytes(files[CARD]).decode()
     sizes = {
-        file: len(content) if isinstance(content, bytes) else content.stat().st_size
-        for file, content in files.items()
+        file: len(content) if isinstance(content, bytes) else content.stat().st_size for file, content in files.items()
     }
     facts = {"repo": hub_id.repo, "revision": hub_id.revision, "fingerprint": fingerprint}
     if not licensed:

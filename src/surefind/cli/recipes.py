@@ -11,8 +11,7 @@ from surefind.cli.options import JsonOption, complete_recipe
 
 def recipes(
     name: Annotated[
-        str | None,
-        Argument(help="Recipe to print with all its keys.", autocompletion=complete_recipe),
+        str | None, Argument(help="Recipe to print with all its keys.", autocompletion=complete_recipe)
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -29,8 +28,5 @@ def recipes(
         recipe = sf.Recipe.read(name)
         print(json.dumps(recipe.as_dict()) if as_json else recipe.to_toml().rstrip("\n"))
         return
-    about = {
-        known: find_recipe(known).read_text().splitlines()[0].removeprefix("# ")
-        for known in recipe_names()
-    }
+    about = {known: find_recipe(known).read_text().splitlines()[0].removeprefix("# ") for known in recipe_names()}
     print(json.dumps(about) if as_json else "\n".join(f"{n:17s} {a}" for n, a in about.items()))

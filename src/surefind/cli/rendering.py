@@ -169,16 +169,12 @@ def query_heading(result: "SearchResult", *, calibration: "Calibration | None" =
 
     text.append("\n" + result.verdict.replace("_", " "), VERDICT_STYLES[result.verdict])
     text.append(f": {explain.meaning(result.verdict, result.novelty_p_value, calibration)}\n")
-    label = explain.answer_of(
-        result.label, result.label_confidence, result.label_set, result.verdict
-    )
+    label = explain.answer_of(result.label, result.label_confidence, result.label_set, result.verdict)
     if label is None:
         text.append(explain.confidence_of(result.verdict, result.confidence))
     else:
         text.append("label: ").append(printable(label), "bold")
-    advice = explain.how_many_to_look_at(
-        result.verdict, result.show, calibration, listed=len(result.hits)
-    )
+    advice = explain.how_many_to_look_at(result.verdict, result.show, calibration, listed=len(result.hits))
     return text if advice is None else text.append(f"\n{advice}")
 
 

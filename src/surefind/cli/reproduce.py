@@ -19,8 +19,7 @@ def reproduce(
     dataset: Annotated[str, Argument(help="cub200, cars196, msls, or glyphs.")],
     output: Annotated[Path, Option("--output", "-o", help="Folder for models, results and table.")],
     data: Annotated[
-        str | None,
-        Option(help="The data: a folder or DATASET:FOLDER. Default: found in $SUREFIND_DATA."),
+        str | None, Option(help="The data: a folder or DATASET:FOLDER. Default: found in $SUREFIND_DATA.")
     ] = None,
     train_data: Annotated[
         str | None,
@@ -74,9 +73,7 @@ def reproduce(
     if document is not None:
         find_place(document, place)  # checked before the work
     try:
-        results = tables.reproduce(
-            plan, say=note, on_step=_note_validation, should_stop=StopRequest()
-        )
+        results = tables.reproduce(plan, say=note, on_step=_note_validation, should_stop=StopRequest())
     except tables.Interrupted as stopped:
         raise GracefulStop(stopped.problem, fix=stopped.fix) from stopped
     comparison = compare(plan, results)

@@ -46,8 +46,7 @@ def search(
         ),
     ] = None,
     where: Annotated[
-        list[str] | None,
-        Option(help="Filter: label=cat, 'year >= 2020', var<0.1. Repeatable; all must hold."),
+        list[str] | None, Option(help="Filter: label=cat, 'year >= 2020', var<0.1. Repeatable; all must hold.")
     ] = None,
     radius: Annotated[
         float | None,
@@ -64,12 +63,8 @@ def search(
             "images, weighted by certainty.",
         ),
     ] = 0,
-    kind: Annotated[
-        str, Option(help="Kind of the queries if they are not like the index, such as text.")
-    ] = "",
-    views: Annotated[
-        bool, Option("--views", help="All queries are pictures of one item: fuse them into one.")
-    ] = False,
+    kind: Annotated[str, Option(help="Kind of the queries if they are not like the index, such as text.")] = "",
+    views: Annotated[bool, Option("--views", help="All queries are pictures of one item: fuse them into one.")] = False,
     as_json: JsonOption = False,
     as_csv: Annotated[bool, Option("--csv", help="Print a line per hit as CSV.")] = False,
     pictures: Annotated[bool, Option("--preview/--no-preview", help="Show small images.")] = True,
@@ -136,9 +131,7 @@ def _search(
     """Search batch by batch, or once with all views; results come with the image of the query."""
     if views:
         if not index.has_model:
-            raise sf.InvalidArgument(
-                "--views", expected="pictures of one item", got="files of vectors"
-            )
+            raise sf.InvalidArgument("--views", expected="pictures of one item", got="files of vectors")
         if all_views := [embeddings for _, _, embeddings in batches]:
             yield index.search_views(type(all_views[0]).cat(all_views), **options), None
         return
@@ -148,9 +141,7 @@ def _search(
             yield replace(result, query=name), source
 
 
-def _embed_images(
-    index: "sf.Index", queries: Sequence[str], unread: list[str]
-) -> "Iterator[Batch]":
+def _embed_images(index: "sf.Index", queries: Sequence[str], unread: list[str]) -> "Iterator[Batch]":
     """Yield the images that can be read; the others are printed and counted."""
     sources = _sources(queries, unread)
     while some := list(islice(sources, BATCH_IMAGES)):

@@ -14,25 +14,19 @@ from surefind.cli.output import is_quiet
 
 def serve(
     folder: IndexArgument,
-    host: Annotated[
-        str, Option(help="Address to listen on; other than localhost only with a token.")
-    ] = "127.0.0.1",
+    host: Annotated[str, Option(help="Address to listen on; other than localhost only with a token.")] = "127.0.0.1",
     port: PortOption = 8000,
     token_file: Annotated[
-        Path | None,
-        Option(help="File with the token that clients must send; or set SUREFIND_TOKEN."),
+        Path | None, Option(help="File with the token that clients must send; or set SUREFIND_TOKEN.")
     ] = None,
     host_name: Annotated[
-        list[str] | None,
-        Option(help="Allowed host name of requests, e.g. behind a proxy. Repeatable."),
+        list[str] | None, Option(help="Allowed host name of requests, e.g. behind a proxy. Repeatable.")
     ] = None,
     pictures: Annotated[
-        list[Path] | None,
-        Option(help="Another folder to show pictures from, beside the indexed ones. Repeatable."),
+        list[Path] | None, Option(help="Another folder to show pictures from, beside the indexed ones. Repeatable.")
     ] = None,
     samples: Annotated[
-        Path | None,
-        Option(help="Folder of images offered as sample queries. Default: indexed images."),
+        Path | None, Option(help="Folder of images offered as sample queries. Default: indexed images.")
     ] = None,
     report: Annotated[Path | None, Option(help="A report of surefind evaluate to show.")] = None,
     queue: Annotated[int, Option(min=1, help="Concurrent requests; more get status 503.")] = 64,
@@ -44,9 +38,7 @@ def serve(
     ] = 2.0,
     access_log: Annotated[bool, Option("--access-log", help="Log every request.")] = False,
     engine: EngineOption = None,
-    runtime: Annotated[
-        Runtime | None, Option(help="Runtime of the encoder. Default: that of the index.")
-    ] = None,
+    runtime: Annotated[Runtime | None, Option(help="Runtime of the encoder. Default: that of the index.")] = None,
 ) -> None:
     """Serve a web page where you drop photos, and a JSON API. Ctrl-C ends it.
 

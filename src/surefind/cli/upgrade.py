@@ -8,29 +8,17 @@ from typer import Argument, Exit, Option
 
 import surefind as sf
 from surefind.cli.calibrate import NO_GUARANTEE, print_calibration
-from surefind.cli.options import (
-    JsonOption,
-    PrecisionOption,
-    ProbabilityOption,
-    VarianceOption,
-    labelled_vectors,
-)
+from surefind.cli.options import JsonOption, PrecisionOption, ProbabilityOption, VarianceOption, labelled_vectors
 from surefind.cli.output import stages
 
 
 def upgrade(
-    vectors: Annotated[
-        Path, Argument(metavar="VECTORS", help="Labelled vectors: a .npz, .npy or .parquet file.")
-    ],
+    vectors: Annotated[Path, Argument(metavar="VECTORS", help="Labelled vectors: a .npz, .npy or .parquet file.")],
     output: Annotated[Path, Option("--output", "-o", help="Folder for the upgrade.")],
     precision: PrecisionOption = 0.95,
     probability: ProbabilityOption = 0.9,
-    vectors_name: Annotated[
-        str | None, Option("--vectors", help="Array or column of vectors.")
-    ] = None,
-    labels_name: Annotated[
-        str | None, Option("--labels", help="Array or column of labels.")
-    ] = None,
+    vectors_name: Annotated[str | None, Option("--vectors", help="Array or column of vectors.")] = None,
+    labels_name: Annotated[str | None, Option("--labels", help="Array or column of labels.")] = None,
     variance: VarianceOption = True,
     as_json: JsonOption = False,
 ) -> None:
@@ -52,9 +40,7 @@ def upgrade(
     given = labelled_vectors(vectors, vectors=vectors_name, labels=labels_name)
     make_writable(output)
     with stages() as progress:
-        made = calibrate(
-            given.values, given.labels, targets=targets, learn_variance=variance, progress=progress
-        )
+        made = calibrate(given.values, given.labels, targets=targets, learn_variance=variance, progress=progress)
     made.save(output)
     if as_json:
         print(json.dumps({"model": str(output), **made.calibration.summary()}))

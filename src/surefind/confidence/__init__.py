@@ -33,13 +33,6 @@ _HOME = {
     "Quality": "calibration",
 }
 
-__all__ = [
-    "Calibration",
-    "CalibrationTargets",
-    "Drift",
-    "PrecisionGuarantee",
-    "PredictionSetRule",
-    "Quality",
-]
+__all__ = ["Calibration", "CalibrationTargets", "Drift", "PrecisionGuarantee", "PredictionSetRule", "Quality"]
 
 __getattr__, __dir__ = lazy_exports(__name__, _HOME)

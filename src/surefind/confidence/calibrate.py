@@ -36,12 +36,7 @@ from surefind.confidence.conformal import (
 )
 from surefind.confidence.copies import copies_among, first_copies
 from surefind.confidence.density import LocalDensity
-from surefind.confidence.drift import (
-    check_calibration_data,
-    first_hit_columns,
-    label_reference,
-    quantiles_of,
-)
+from surefind.confidence.drift import check_calibration_data, first_hit_columns, label_reference, quantiles_of
 from surefind.confidence.evidence import COLUMNS, NEIGHBOURS, Neighbourhood, Numbers
 from surefind.confidence.guarantee import PrecisionGuarantee, guarantee_precision
 from surefind.confidence.label_calibration import LabelData, collect_label_data, fit_labels
@@ -107,15 +102,11 @@ class CalibrationTargets:
             check_whole("horizon", self.horizon)
 
 
-def fit_calibration(
-    data: CalibrationData, origin: Origin, targets: CalibrationTargets
-) -> Calibration:
+def fit_calibration(data: CalibrationData, origin: Origin, targets: CalibrationTargets) -> Calibration:
     """Fit confidence without labels of the gallery, cross-fitted by class."""
     check_enough(data)
     names = columns_of(data.neighbourhood)
-    model, confidence = fit_confidence(
-        data.neighbourhood, data.match, data.fold, names=names, held_out=data.held_out
-    )
+    model, confidence = fit_confidence(data.neighbourhood, data.match, data.fold, names=names, held_out=data.held_out)
     order = np.argsort(-confidence, axis=1, kind="stable")
     sure = np.take_along_axis(confidence, order, axis=1)
     match = np.take_along_axis(data.match, order, axis=1)
@@ -131,9 +122,7 @@ def fit_calibration(
             probability=targets.probability,
             horizon=targets.horizon,
         ),
-        prediction_set=fit_prediction_set(
-            chance_of_match(sure), match, data.class_codes, miss_rate=targets.miss_rate
-        ),
+        prediction_set=fit_prediction_set(chance_of_match(sure), match, data.class_codes, miss_rate=targets.miss_rate),
         curve=curve,
         quality=quality_of(curve, data.neighbourhood.profile),
         novelty=novelty_of(novelty_values(data.neighbourhood.profile)[data.has_match]),
@@ -178,15 +167,10 @@ def fit_label_calibration(
             horizon=targets.horizon,
         ),
         prediction_set=fit_prediction_set(
-            np.cumsum(genuine.probability, axis=1),
-            among,
-            data.class_codes,
-            miss_rate=targets.miss_rate,
+            np.cumsum(genuine.probability, axis=1), among, data.class_codes, miss_rate=targets.miss_rate
         ),
         curve=curve,
-        quality=quality_of(
-            curve, near.distance, (vote.uncertainty, (vote.code == own) & (own >= 0))
-        ),
+        quality=quality_of(curve, near.distance, (vote.uncertainty, (vote.code == own) & (own >= 0))),
         novelty=novelty_of(novelty_values(data.near.distance)[data.has_match]),
         known=fitted.known,
         unknown=novelty_of(-fitted.log_odds[:queries][data.has_match]),
@@ -205,11 +189,7 @@ def prior_calibration(origin: Origin, targets: CalibrationTargets) -> Calibratio
 
 
 def curve_of(
-    confidence: Numbers,
-    right: NDArray[np.bool_],
-    match: NDArray[np.bool_],
-    distance: Numbers,
-    fold: NDArray[np.int64],
+    confidence: Numbers, right: NDArray[np.bool_], match: NDArray[np.bool_], distance: Numbers, fold: NDArray[np.int64]
 ) -> Curve:
     """Cross-fitted confidence of first hits, and of a fit to the nearest distance alone."""
     nearest_right = match[:, 0]
@@ -219,18 +199,14 @@ def curve_of(
     return Curve(*(tuple(column.tolist()) for column in columns))
 
 
-def quality_of(
-    curve: Curve, distance: Numbers, vote: tuple[Numbers, NDArray[np.bool_]] | None = None
-) -> Quality:
+def quality_of(curve: Curve, distance: Numbers, vote: tuple[Numbers, NDArray[np.bool_]] | None = None) -> Quality:
     """Quality of a curve, and of the distances (Q, K) of the same queries, ascending.
 
     `vote` is the uncertainty of a label vote, and whether it is right; (Q,) each.
     """
     fold = torch.tensor(curve.fold)
     right, nearest = (torch.tensor(its) for its in (curve.right, curve.baseline_right))
-    own, other = (
-        torch.tensor(sure, dtype=torch.float64) for sure in (curve.confidence, curve.baseline)
-    )
+    own, other = (torch.tensor(sure, dtype=torch.float64) for sure in (curve.confidence, curve.baseline))
 
     def auroc(uncertainty: Numbers, right: Tensor) -> float | None:
         found = metrics.auroc_within(torch.from_numpy(uncertainty), ~right, fold)
@@ -301,10 +277,7 @@ def calibrate_engine(
     `trained_with` are hashes of the classes that the model was trained on.
     """
     gallery = checked_gallery(engine)
-    density = LocalDensity.of(
-        engine,
-        progress=lambda done: progress("measuring local density", done, engine.count()),
-    )
+    density = LocalDensity.of(engine, progress=lambda done: progress("measuring local density", done, engine.count()))
     total = len(queries.facts)
     query_variance = query_variance or QueryVariance(None, np.zeros(total))
     data = collect_calibration_data(
@@ -322,9 +295,7 @@ def calibrate_engine(
     return Calibrated(fit_calibration(data, origin, targets), density, query_variance.heads)
 
 
-def _trained_classes(
-    queries: LabelledQueries, trained_with: frozenset[str], field: str = LABEL
-) -> tuple[str, ...]:
+def _trained_classes(queries: LabelledQueries, trained_with: frozenset[str], field: str = LABEL) -> tuple[str, ...]:
     """Return a remark if the model was trained with classes of the queries."""
     classes = class_hashes(str(facts[field]) for facts in queries.facts if field in facts)
     known = len(classes & trained_with)
@@ -356,10 +327,7 @@ def calibrate_labels(
     if queries is not None:
         total = len(queries.facts)
         data = collect_label_data(
-            engine,
-            queries,
-            table,
-            progress=lambda done: progress("searching labelled queries", done, total),
+            engine, queries, table, progress=lambda done: progress("searching labelled queries", done, total)
         )
         classes = len(np.unique(data.class_codes[data.has_match]))
         if data.has_match.sum() < LEAST_LABELLED or classes < LEAST_CLASSES:
@@ -374,9 +342,7 @@ def calibrate_labels(
         origin = _origin(engine, source, none, none.astype(bool), remarks)
         origin = replace(origin, evidence=PRIOR, field=table.field)
         return Calibrated(prior_calibration(origin, targets), LocalDensity.empty())
-    weaknesses = check_calibration_data(
-        data.right[:, 0], data.class_codes, has_match=data.has_match
-    )
+    weaknesses = check_calibration_data(data.right[:, 0], data.class_codes, has_match=data.has_match)
     weaknesses = (*_trained_classes(queries, trained_with, table.field), *weaknesses)
     origin = _origin(engine, source, data.class_codes, data.has_match, weaknesses)
     origin = replace(origin, evidence=LABELS, field=table.field, copies=data.copies)
@@ -385,11 +351,7 @@ def calibrate_labels(
 
 
 def _origin(
-    engine: Engine,
-    source: str,
-    class_codes: NDArray[np.int64],
-    has_match: NDArray[np.bool_],
-    remarks: tuple[str, ...],
+    engine: Engine, source: str, class_codes: NDArray[np.int64], has_match: NDArray[np.bool_], remarks: tuple[str, ...]
 ) -> Origin:
     return Origin(
         fingerprint=str(engine.facts["fingerprint"]),
@@ -466,9 +428,7 @@ def load_labelled_queries(
     catalog = catalog.select(_sample_rows(len(catalog), seed))
     if not len(_labelled_rows(catalog.metadata, field, at_least)[0]):  # before the work
         raise _unlabelled(len(catalog))
-    encoded = encoder().encode_all(
-        catalog.files, progress=lambda done: progress("encoding", done, len(catalog))
-    )
+    encoded = encoder().encode_all(catalog.files, progress=lambda done: progress("encoding", done, len(catalog)))
     kept = encoded.rows.tolist()
     digests = [digest_of(catalog.file(row)) for row in kept]
     inside = engine.ids_of(digests)
@@ -479,31 +439,20 @@ def load_labelled_queries(
     return _drop_copies(queries, field, at_least), source, None
 
 
-def own_queries(
-    engine: Engine, *, seed: int = 0, field: str = LABEL, at_least: bool = True
-) -> LabelledQueries:
+def own_queries(engine: Engine, *, seed: int = 0, field: str = LABEL, at_least: bool = True) -> LabelledQueries:
     """Labelled rows of the index, as queries to the other rows."""
     keys = np.concatenate([block.keys for block in engine.scan()] or [np.empty(0, np.int64)])
     rows = engine.rows(keys[_sample_rows(len(keys), seed)])
-    return _queries(
-        rows.embeddings, rows.metadata, rows.ids, rows.digests, field=field, at_least=at_least
-    )
+    return _queries(rows.embeddings, rows.metadata, rows.ids, rows.digests, field=field, at_least=at_least)
 
 
 def embedded_queries(
-    query: Embeddings,
-    labels: Sequence[object] | None,
-    *,
-    seed: int = 0,
-    field: str = LABEL,
-    at_least: bool = True,
+    query: Embeddings, labels: Sequence[object] | None, *, seed: int = 0, field: str = LABEL, at_least: bool = True
 ) -> LabelledQueries:
     """Embeddings with labels, as queries that are not in the index."""
     if labels is None or len(labels) != len(query):
         raise InvalidArgument(
-            "labels",
-            expected=f"{len(query)}, one for each query",
-            got="none" if labels is None else str(len(labels)),
+            "labels", expected=f"{len(query)}, one for each query", got="none" if labels is None else str(len(labels))
         )
     rows = _sample_rows(len(query), seed).tolist()
     facts = [{} if is_missing(labels[row]) else {field: str(labels[row])} for row in rows]
@@ -594,9 +543,7 @@ def learned_variance(
     pairs = int((np.bincount(queries.class_codes) > 1).sum())
     if pairs < FEWEST_CLASSES or not all("label" in facts for facts in queries.facts):
         return None  # no positives
-    return fit_query_variance(
-        queries.embeddings.mean, queries.class_codes, seed=seed, progress=progress
-    )
+    return fit_query_variance(queries.embeddings.mean, queries.class_codes, seed=seed, progress=progress)
 
 
 def fit_query_variance(

@@ -24,21 +24,9 @@ from surefind.confidence.conformal import (
     verdicts,
 )
 from surefind.confidence.density import LocalDensity, known_density
-from surefind.confidence.evidence import (
-    COLUMNS,
-    NEIGHBOURS,
-    Neighbourhood,
-    Numbers,
-    collect_neighbourhood,
-)
+from surefind.confidence.evidence import COLUMNS, NEIGHBOURS, Neighbourhood, Numbers, collect_neighbourhood
 from surefind.confidence.guarantee import PrecisionGuarantee
-from surefind.confidence.label_model import (
-    CLASS_COLUMNS,
-    QUERY_COLUMNS,
-    LabelModel,
-    LabelNeighbourhood,
-    known_columns,
-)
+from surefind.confidence.label_model import CLASS_COLUMNS, QUERY_COLUMNS, LabelModel, LabelNeighbourhood, known_columns
 from surefind.confidence.match_model import ConfidenceModel, Logistic
 from surefind.confidence.variance_heads import VarianceHeads
 from surefind.engines.base import Engine, Queries
@@ -201,9 +189,7 @@ class Calibration(Summary):
         return np.ones(len(novelty)) if self.novelty is None else self.novelty.p_value(novelty)
 
     def _verdicts(self, confidence: Numbers, p_value: Numbers) -> list[str]:
-        return verdicts(
-            confidence, p_value, threshold=self.threshold, novelty_level=self.novelty_level
-        )
+        return verdicts(confidence, p_value, threshold=self.threshold, novelty_level=self.novelty_level)
 
     def _facts(self) -> dict[str, object]:
         guaranteed = "not guaranteed" if self.guarantee.threshold is None else "guaranteed"
@@ -258,19 +244,12 @@ class Calibrated:
     heads: VarianceHeads | None = None  # None if they were not learned
 
     def collect_neighbourhood(
-        self,
-        engine: Engine,
-        query: Queries,
-        near: Nearest,
-        *,
-        inside: bool = False,
+        self, engine: Engine, query: Queries, near: Nearest, *, inside: bool = False
     ) -> Neighbourhood:
         """Neighbourhood of queries with >= NEIGHBOURS hits; `inside`: they are gallery rows."""
         near = near.at((slice(None), slice(NEIGHBOURS)))
         means = engine.space.means(near.vectors[:, :LOG_VAR_NEIGHBOURS]).astype(np.float32)
-        vectors = np.concatenate(
-            [query.mean.astype(np.float32), means.reshape(-1, engine.space.dim)]
-        )
+        vectors = np.concatenate([query.mean.astype(np.float32), means.reshape(-1, engine.space.dim)])
         log_var = log_var_of(self.heads, torch.from_numpy(vectors))  # one pass
         return collect_neighbourhood(
             engine.space,
@@ -307,21 +286,13 @@ REMEDY = "calibrate again: surefind calibrate INDEX DATA"
 
 def document_prefix(variant: str = "") -> str:
     """Return the beginning of the names of a calibration's documents."""
-    return (
-        f"{CALIBRATION}:{sha256(variant.encode()).hexdigest()[:16]}."
-        if variant
-        else f"{CALIBRATION}."
-    )
+    return f"{CALIBRATION}:{sha256(variant.encode()).hexdigest()[:16]}." if variant else f"{CALIBRATION}."
 
 
 def calibration_documents(calibrated: Calibrated) -> dict[str, bytes | None]:
     """Return the documents of a calibration; None deletes one."""
     heads, prefix = calibrated.heads, document_prefix(calibrated.calibration.origin.variant)
-    facts = {
-        "schema": SCHEMA,
-        "calibration": asdict(calibrated.calibration),
-        "heads": heads is not None,
-    }
+    facts = {"schema": SCHEMA, "calibration": asdict(calibrated.calibration), "heads": heads is not None}
     return {
         f"{prefix}json": json.dumps(facts, allow_nan=False).encode(),
         f"{prefix}density": calibrated.density.to_bytes(),
@@ -329,37 +300,25 @@ def calibration_documents(calibrated: Calibrated) -> dict[str, bytes | None]:
     }
 
 
-def read_calibration(
-    documents: Documents, *, fingerprint: str, ranking: str, variant: str = ""
-) -> Calibrated:
+def read_calibration(documents: Documents, *, fingerprint: str, ranking: str, variant: str = "") -> Calibrated:
     """Read a calibration; raise InvalidFile if it is damaged or of another model or ranking."""
     path, prefix = documents.path, document_prefix(variant)
     try:
         found = documents.read(prefix)
         facts = json.loads(found[f"{prefix}json"])
         if facts["schema"] != SCHEMA:
-            raise InvalidFile(
-                f"{path}: the calibration has schema {facts['schema']!r}, this version "
-                f"reads {SCHEMA}"
-            )
+            raise InvalidFile(f"{path}: the calibration has schema {facts['schema']!r}, this version reads {SCHEMA}")
         calibration = parse(Calibration, facts["calibration"], where=str(path))
         check_origin(calibration.origin, fingerprint, ranking)
         known = COLUMNS.keys() | CLASS_COLUMNS.keys() | QUERY_COLUMNS.keys()
         if unknown := set(calibration.model.names) - known:
-            raise InvalidFile(
-                f"{path}: the calibration has evidence that this version does not know: "
-                f"{min(unknown)}"
-            )
-        heads = (
-            VarianceHeads.from_tensors(load(found[f"{prefix}heads"])) if facts["heads"] else None
-        )
+            raise InvalidFile(f"{path}: the calibration has evidence that this version does not know: {min(unknown)}")
+        heads = VarianceHeads.from_tensors(load(found[f"{prefix}heads"])) if facts["heads"] else None
         return Calibrated(calibration, LocalDensity.from_bytes(found[f"{prefix}density"]), heads)
     except SurefindError as error:
         raise InvalidFile(error.problem, fix=REMEDY) from error
     except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
-        raise InvalidFile(
-            f"the calibration in {path} cannot be read: {error}", fix=REMEDY
-        ) from error
+        raise InvalidFile(f"the calibration in {path} cannot be read: {error}", fix=REMEDY) from error
 
 
 def check_origin(origin: Origin, fingerprint: str, ranking: str) -> None:

@@ -45,9 +45,7 @@ class ClassTable:
     revision: tuple[str, int] = ("", 0)  # of the rows that it describes
 
     @classmethod
-    def empty(
-        cls, dim: int, field: str = LABEL, *, revision: tuple[str, int] = ("", 0)
-    ) -> "ClassTable":
+    def empty(cls, dim: int, field: str = LABEL, *, revision: tuple[str, int] = ("", 0)) -> "ClassTable":
         """Return the table of no rows."""
         return cls(field, (), np.zeros(0), np.zeros((0, dim)), np.zeros(0), revision)
 
@@ -60,9 +58,7 @@ class ClassTable:
             table = table.changed(engine.space.means(block.vectors), labels)
         return table
 
-    def changed(
-        self, means: NDArray[np.floating], labels: Sequence[str | None], *, times: int = 1
-    ) -> "ClassTable":
+    def changed(self, means: NDArray[np.floating], labels: Sequence[str | None], *, times: int = 1) -> "ClassTable":
         """Add rows with means (N, D), or take them away with `times` = -1; None is no label."""
         if not any(label is not None for label in labels):
             return self
@@ -80,8 +76,7 @@ class ClassTable:
         rows = np.flatnonzero(codes >= 0)
         wide = means[rows].astype(np.float64)
         members = coo_array(
-            (np.full(len(rows), float(times)), (codes[rows], np.arange(len(rows)))),
-            shape=(len(names), len(rows)),
+            (np.full(len(rows), float(times)), (codes[rows], np.arange(len(rows)))), shape=(len(names), len(rows))
         ).tocsr()
         counts = table.counts + members.sum(axis=1)
         left = counts > 0  # an empty class has no rounding errors either

@@ -30,11 +30,7 @@ class PredictionSetRule:
 
 
 def fit_prediction_set(
-    chance: Values,
-    right: NDArray[np.bool_],
-    groups: NDArray[np.generic],
-    *,
-    miss_rate: float = 0.1,
+    chance: Values, right: NDArray[np.bool_], groups: NDArray[np.generic], *, miss_rate: float = 0.1
 ) -> PredictionSetRule:
     r"""Return the lowest level that bounds the expected miss rate (conformal risk control).
 
@@ -127,9 +123,7 @@ def novelty_values(distance: Values) -> Values:
     return np.log(np.maximum(distance[:, 0], least))
 
 
-def verdicts(
-    confidence: Values, p_value: Values, *, threshold: float, novelty_level: float
-) -> list[str]:
+def verdicts(confidence: Values, p_value: Values, *, threshold: float, novelty_level: float) -> list[str]:
     """Return match, unsure or no_match per query, from its surest hit and its novelty p-value.
 
     `no_match` if p <= `novelty_level`.

@@ -43,10 +43,7 @@ def copies_among(near: Nearest, query: Numbers) -> Flags:
 
 
 def nearest_others(
-    engine: Engine,
-    query: Embeddings,
-    k: int,
-    left_out: Callable[[Rows, Nearest], Flags],
+    engine: Engine, query: Embeddings, k: int, left_out: Callable[[Rows, Nearest], Flags]
 ) -> tuple[Nearest, list[Keys]]:
     """Return the k nearest rows of each query that are not left out, and the keys left out.
 
@@ -76,9 +73,7 @@ def nearest_others(
     return Nearest.joined([near for _, near in parts]).at(order), copies
 
 
-def first_copies(
-    means: Vectors, digests: Sequence[str] = (), *, labels: Sequence[str] = ()
-) -> Rows:
+def first_copies(means: Vectors, digests: Sequence[str] = (), *, labels: Sequence[str] = ()) -> Rows:
     """Return for each row of (N, D) the first row that it is a copy of, else itself; (N,).
 
     By vector (`is_copy`), and by digest where given ("" is none). Rows with other labels are no

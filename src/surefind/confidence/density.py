@@ -25,9 +25,7 @@ class LocalDensity:
     Rows added or replaced later have another hash and are unknown.
     """
 
-    def __init__(
-        self, key_hashes: NDArray[np.uint64], distances: Distances, *, gallery: str = ""
-    ) -> None:
+    def __init__(self, key_hashes: NDArray[np.uint64], distances: Distances, *, gallery: str = "") -> None:
         order = np.argsort(key_hashes)
         self.key_hashes, self.distances = key_hashes[order], distances[order]
         self.gallery = gallery  # id of the gallery the distances hold for
@@ -40,9 +38,7 @@ class LocalDensity:
         return cls(np.empty(0, np.uint64), np.empty((0, WIDTH), np.float32))
 
     @classmethod
-    def of(
-        cls, engine: Engine, *, progress: Callable[[int], None] = lambda _: None
-    ) -> "LocalDensity":
+    def of(cls, engine: Engine, *, progress: Callable[[int], None] = lambda _: None) -> "LocalDensity":
         """Measure all rows of an engine, block by block."""
         key_hashes, distances = [np.empty(0, np.uint64)], [np.empty((0, WIDTH), np.float32)]
         done = 0
@@ -97,9 +93,7 @@ def knn_distances_of(engine: Engine, keys: Keys) -> Distances:
     return distances_to_others(engine, rows[once.tolist()])[place]
 
 
-def distances_to_others(
-    engine: Engine, rows: Embeddings, *, but: Sequence[Keys] | None = None
-) -> Distances:
+def distances_to_others(engine: Engine, rows: Embeddings, *, but: Sequence[Keys] | None = None) -> Distances:
     """Distances from rows to their nearest non-copies, (n, WIDTH), ascending.
 
     The keys in `but`, per row, are left out too. The last distance is repeated as padding.
@@ -117,11 +111,7 @@ def distances_to_others(
     between = np.where(np.isfinite(near.ranked_by), near.distance, np.inf)
     between.sort(axis=1)
     last = np.where(np.isfinite(between), between, 0).max(axis=1, initial=0, keepdims=True)
-    padded = np.pad(
-        np.where(np.isfinite(between), between, last),
-        [(0, 0), (0, WIDTH - between.shape[1])],
-        mode="edge",
-    )
+    padded = np.pad(np.where(np.isfinite(between), between, last), [(0, 0), (0, WIDTH - between.shape[1])], mode="edge")
     return padded.astype(np.float32)
 
 

@@ -60,19 +60,13 @@ def compare(
         how = "are larger than" if larger else "are smaller than"
         if new == old or (new > old) != larger:
             how = "are spread differently from"
-        message = (
-            f"{name.replace('_', ' ')}: values {how} when calibrated, "
-            f"median {new:.3g} now and {old:.3g} then"
-        )
+        message = f"{name.replace('_', ' ')}: values {how} when calibrated, median {new:.3g} now and {old:.3g} then"
         drifts.append(Drift(name, float(result.statistic), p_value, message))
     return tuple(sorted(drifts, key=lambda drift: -drift.statistic))
 
 
 def check_calibration_data(
-    right: NDArray[np.bool_],
-    groups: NDArray[np.generic],
-    *,
-    has_match: NDArray[np.bool_],
+    right: NDArray[np.bool_], groups: NDArray[np.generic], *, has_match: NDArray[np.bool_]
 ) -> tuple[str, ...]:
     """Return remarks on weaknesses of the calibration queries."""
     names, sizes = np.unique(groups, return_counts=True)
@@ -87,26 +81,18 @@ def check_calibration_data(
         ),
         (
             largest > LARGE_CLASS and len(names) > 1,
-            f"class {names[sizes.argmax()]} holds {largest:.0%} of the queries: "
-            "the guarantee is mostly about it",
+            f"class {names[sizes.argmax()]} holds {largest:.0%} of the queries: the guarantee is mostly about it",
         ),
-        (
-            lonely > 0,
-            f"{lonely} of {len(groups)} queries have no match in the gallery: "
-            "their top hit counts as wrong",
-        ),
+        (lonely > 0, f"{lonely} of {len(groups)} queries have no match in the gallery: their top hit counts as wrong"),
         (
             deff > CLUSTERED,
-            f"errors cluster by class (design effect {deff:.1f}), so the guarantee counts "
-            "classes rather than queries",
+            f"errors cluster by class (design effect {deff:.1f}), so the guarantee counts classes rather than queries",
         ),
     )
     return tuple(remark for holds, remark in remarks if holds)
 
 
-def first_hit_columns(
-    neighbourhood: Neighbourhood, names: tuple[str, ...], confidence: Values
-) -> dict[str, Values]:
+def first_hit_columns(neighbourhood: Neighbourhood, names: tuple[str, ...], confidence: Values) -> dict[str, Values]:
     """Evidence of nearest images, and confidence: the reference for drift."""
     first = evidence(neighbourhood, names)[:, 0]
     return dict(zip(names, first.T, strict=True)) | {"confidence": confidence}

@@ -115,16 +115,12 @@ class _Logs:
     """Logarithms of distances, which the columns share."""
 
     def __init__(self, neighbourhood: Neighbourhood) -> None:
-        farthest = np.maximum(
-            neighbourhood.profile[:, -1], neighbourhood.hit_knn_distances[..., -1].max(axis=1)
-        )
+        farthest = np.maximum(neighbourhood.profile[:, -1], neighbourhood.hit_knn_distances[..., -1].max(axis=1))
         least = np.maximum(farthest * SMALLEST, TINY)[:, None]
         self.neighbourhood = neighbourhood
         self.distance: Numbers = np.log(np.maximum(neighbourhood.distance, least))
         self.profile: Numbers = np.log(np.maximum(neighbourhood.profile, least))
-        self.knn_distances: Numbers = np.log(
-            np.maximum(neighbourhood.hit_knn_distances, least[..., None])
-        )
+        self.knn_distances: Numbers = np.log(np.maximum(neighbourhood.hit_knn_distances, least[..., None]))
         self.expected: Numbers = np.log(np.maximum(neighbourhood.expected, TINY))
         hits, self.width = neighbourhood.between.shape[1:]
         self.rank = np.broadcast_to(np.log(np.arange(1, hits + 1)), neighbourhood.distance.shape)
@@ -194,9 +190,7 @@ def _distance_profile_correlation(logs: _Logs) -> Numbers:
         away = values - (values * others).sum(axis=-1, keepdims=True) / count
         return np.asarray(away * others)
 
-    own = centred(
-        np.broadcast_to(logs.neighbourhood.profile[:, None], logs.neighbourhood.between.shape)
-    )
+    own = centred(np.broadcast_to(logs.neighbourhood.profile[:, None], logs.neighbourhood.between.shape))
     its = centred(logs.neighbourhood.between)
     size = np.sqrt((own**2).sum(axis=-1) * (its**2).sum(axis=-1))
     return np.asarray((own * its).sum(axis=-1) / np.where(size > 0, size, 1.0))
@@ -211,9 +205,7 @@ def _within(logs: _Logs) -> Numbers:
 
 def _ahead(logs: _Logs) -> Numbers:
     """Approximate z of P(hit nearer than the next neighbour)."""
-    z = (np.exp(_next(logs)) - logs.neighbourhood.distance) / np.maximum(
-        logs.neighbourhood.std, TINY
-    )
+    z = (np.exp(_next(logs)) - logs.neighbourhood.distance) / np.maximum(logs.neighbourhood.std, TINY)
     return np.asarray(np.arcsinh(np.clip(z, 0, LARGEST)))
 
 
@@ -235,16 +227,12 @@ COLUMNS: dict[str, EvidenceColumn] = {
     "shared_10": EvidenceColumn("overlap", 1, partial(_shared, 10)),
     "shared_20": EvidenceColumn("overlap", 1, partial(_shared, 20)),
     "distance_profile_correlation": EvidenceColumn("overlap", 1, _distance_profile_correlation),
-    "query_var": EvidenceColumn(
-        "variance", -1, lambda logs: logs.of_query(np.log(logs.neighbourhood.query_var))
-    ),
+    "query_var": EvidenceColumn("variance", -1, lambda logs: logs.of_query(np.log(logs.neighbourhood.query_var))),
     "hit_var": EvidenceColumn("variance", -1, lambda logs: np.log(logs.neighbourhood.var)),
     "expected": EvidenceColumn("variance", -1, lambda logs: logs.expected),
     "within": EvidenceColumn("variance", 1, _within),
     "ahead": EvidenceColumn("variance", 1, _ahead),
-    "log_var": EvidenceColumn(
-        "log_var", -1, lambda logs: logs.of_query(logs.neighbourhood.log_var)
-    ),
+    "log_var": EvidenceColumn("log_var", -1, lambda logs: logs.of_query(logs.neighbourhood.log_var)),
     "neighbour_log_var": EvidenceColumn(
         "log_var", -1, lambda logs: logs.of_query(logs.neighbourhood.neighbour_log_var)
     ),

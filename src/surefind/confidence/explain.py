@@ -148,9 +148,7 @@ def gallery_change(calibration: Calibration, images: int, *, folder: str = "INDE
     )
 
 
-def meaning(
-    verdict: str | None, novelty_p_value: float | None, calibration: Calibration | None = None
-) -> str:
+def meaning(verdict: str | None, novelty_p_value: float | None, calibration: Calibration | None = None) -> str:
     """Explanation that follows the verdict."""
     if verdict == NO_MATCH:
         rarely = measured(novelty_p_value or 0.0)
@@ -163,9 +161,7 @@ def meaning(
     return f"the confidence is below the threshold{threshold}"
 
 
-def answer_of(
-    label: str | None, confidence: float | None, label_set: Sequence[str], verdict: str | None
-) -> str | None:
+def answer_of(label: str | None, confidence: float | None, label_set: Sequence[str], verdict: str | None) -> str | None:
     """The label, or the labels that it is one of; None without labels."""
     if label is None or confidence is None or verdict is None:
         return None
@@ -194,9 +190,7 @@ def how_many_to_look_at(
         return None
     often = percent(1 - calibration.prediction_set.miss_rate)
     more = ", more than are listed" if show > listed else ""
-    return (
-        f"check the first {show} hits{more}: they contain a match for at least {often} of queries"
-    )
+    return f"check the first {show} hits{more}: they contain a match for at least {often} of queries"
 
 
 def digits(value: float | None) -> str:

@@ -23,9 +23,7 @@ class PrecisionGuarantee:
 
     precision: float  # requested share of correct results among those called a match
     probability: float  # that it holds, over calibration sets like this one
-    threshold: float | None = (
-        None  # confidence from which a hit is called a match; None: no guarantee
-    )
+    threshold: float | None = None  # confidence from which a hit is called a match; None: no guarantee
     coverage: float = 0.0  # share of the calibration queries at or above the threshold
     selected: int = 0  # number of them
     right: int = 0  # number of these whose first hit is a match
@@ -33,12 +31,8 @@ class PrecisionGuarantee:
     groups: int = 0  # their classes
     design_effect: float = 1.0  # variance inflation because errors cluster by class
     horizon: int | None = None  # number of future queries for which it holds; None: the long run
-    queries_needed: int | None = (
-        None  # rough number of queries that would be enough, if these are not
-    )
-    best: float = (
-        0.0  # highest precision these data support, 0 if none; a hint, chosen after the fact
-    )
+    queries_needed: int | None = None  # rough number of queries that would be enough, if these are not
+    best: float = 0.0  # highest precision these data support, 0 if none; a hint, chosen after the fact
 
 
 def guarantee_precision(
@@ -200,9 +194,7 @@ def _within_class(wrong: Flags, groups: NDArray[np.generic]) -> tuple[Values, Va
     return place, errors
 
 
-def design_effect(
-    wrong: Flags, groups: NDArray[np.generic], *, selected: NDArray[np.int64]
-) -> Values:
+def design_effect(wrong: Flags, groups: NDArray[np.generic], *, selected: NDArray[np.int64]) -> Values:
     r"""Design effect: variance inflation of the error rate, as errors cluster by class.
 
         z_c  = wrong_c - risk n_c                           of each of G classes
@@ -225,9 +217,7 @@ def design_effect(
     return np.asarray(np.where(known, np.maximum(between / alone, 1.0), 1.0))
 
 
-def steady_design_effect(
-    wrong: Flags, groups: NDArray[np.generic], *, selected: NDArray[np.int64]
-) -> Values:
+def steady_design_effect(wrong: Flags, groups: NDArray[np.generic], *, selected: NDArray[np.int64]) -> Values:
     r"""Design effect, at least the one expected from all rows.
 
         expected = 1 + rho (m_n - 1),   m_n = sum_c n_c^2 / n,   rho from all rows
@@ -242,9 +232,7 @@ def steady_design_effect(
     return np.asarray(np.maximum(observed, 1 + rho * mates)[:-1])
 
 
-def effective_size(
-    n: NDArray[np.int64], classes: NDArray[np.int64], *, deff: Values, level: float
-) -> Values:
+def effective_size(n: NDArray[np.int64], classes: NDArray[np.int64], *, deff: Values, level: float) -> Values:
     r"""Number of independent queries that n queries of these classes are worth.
 
         n* = n / deff [t_(n - 1)(1 - level) / t_(classes - 1)(1 - level)]^2

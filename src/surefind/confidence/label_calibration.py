@@ -21,11 +21,7 @@ from surefind.confidence.label_model import (
     label_neighbourhood,
     scores_of,
 )
-from surefind.confidence.labelled_queries import (
-    LabelledQueries,
-    RowCache,
-    nearest_without_copies,
-)
+from surefind.confidence.labelled_queries import LabelledQueries, RowCache, nearest_without_copies
 from surefind.confidence.match_model import ALLOWED, Logistic, fit_logistic, folds_of, minimise
 from surefind.engines.base import Engine
 
@@ -57,11 +53,7 @@ class LabelData(NamedTuple):
 
 
 def collect_label_data(
-    engine: Engine,
-    queries: LabelledQueries,
-    table: ClassTable,
-    *,
-    progress: Callable[[int], None] = lambda _: None,
+    engine: Engine, queries: LabelledQueries, table: ClassTable, *, progress: Callable[[int], None] = lambda _: None
 ) -> LabelData:
     """Search for each query; queries with fewer than NEIGHBOURS other images are dropped."""
     means = queries.embeddings.mean.double().numpy()
@@ -86,9 +78,7 @@ def collect_label_data(
 
     rows, near = look(distance, left_out, table.classes)
     others, unknown = look(
-        np.where(code == codes[:, None], np.inf, distance),
-        np.minimum(left_out, 1),
-        max(table.classes - 1, 1),
+        np.where(code == codes[:, None], np.inf, distance), np.minimum(left_out, 1), max(table.classes - 1, 1)
     )
     class_codes = queries.class_codes[rows]
     return LabelData(
@@ -184,12 +174,7 @@ def _fit(data: LabelData, used: Flags, prior: LabelModel) -> tuple[LabelModel, L
 
 
 def fit_label_model(
-    near: LabelNeighbourhood,
-    own: Codes,
-    prior: LabelModel,
-    *,
-    weights: Numbers | None = None,
-    penalty: float = PENALTY,
+    near: LabelNeighbourhood, own: Codes, prior: LabelModel, *, weights: Numbers | None = None, penalty: float = PENALTY
 ) -> LabelModel:
     r"""Fit by penalised maximum likelihood.
 
@@ -261,13 +246,8 @@ def standardisation(near: LabelNeighbourhood) -> LabelModel:
     """Return a model with weights 0 and the ranges, means and deviations of columns."""
     columns = label_columns(near)
     both = (columns.of_class[columns.first], columns.of_query)
-    low, high = (
-        np.concatenate([np.quantile(its, share, axis=0) for its in both])
-        for share in (0.001, 0.999)
-    )
-    centre, scale = (
-        np.concatenate([how(its, axis=0) for its in both]) for how in (np.mean, np.std)
-    )
+    low, high = (np.concatenate([np.quantile(its, share, axis=0) for its in both]) for share in (0.001, 0.999))
+    centre, scale = (np.concatenate([how(its, axis=0) for its in both]) for how in (np.mean, np.std))
     return LabelModel(
         names=(*CLASS_COLUMNS, *QUERY_COLUMNS),
         low=tuple(low.tolist()),

@@ -46,9 +46,7 @@ class LabelNeighbourhood(NamedTuple):
 
     @staticmethod
     def joined(parts: Sequence["LabelNeighbourhood"]) -> "LabelNeighbourhood":
-        return LabelNeighbourhood(
-            *(np.concatenate(columns) for columns in zip(*parts, strict=True))
-        )
+        return LabelNeighbourhood(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 def label_neighbourhood(
@@ -125,9 +123,9 @@ class _Shared:
         least = np.maximum(near.distance[:, -1:] * 1e-6, TINY)
         self.log_distance: Numbers = np.log(np.maximum(near.distance, least))
         # Inverse local dimension: log ratios of distances are smaller in many dimensions.
-        self.local_width: Numbers = SMALLEST_WIDTH + (
-            self.log_distance[:, -1:] - self.log_distance
-        ).mean(axis=1, keepdims=True)
+        self.local_width: Numbers = SMALLEST_WIDTH + (self.log_distance[:, -1:] - self.log_distance).mean(
+            axis=1, keepdims=True
+        )
         self.log_mean: Numbers = np.log(near.mean_distance)
         self.log_scaled_mean: Numbers = self.log_mean - np.log(near.spread)
 
@@ -218,16 +216,8 @@ KNOWN_COLUMNS: dict[str, tuple[int, Column]] = {
     "nearest_ratio": (0, _nearest_ratio),
     "best_mean_margin": (1, QUERY_COLUMNS["best_mean_margin"]),
     "best_scaled_mean_margin": (1, QUERY_COLUMNS["best_scaled_mean_margin"]),
-    "best_scaled_mean": (
-        1,
-        lambda shared: shared.best(-np.exp(np.minimum(shared.log_scaled_mean, FARTHEST_MEAN))),
-    ),
-    "best_mean": (
-        1,
-        lambda shared: shared.best(
-            shared.log_distance.mean(axis=1, keepdims=True) - shared.log_mean
-        ),
-    ),
+    "best_scaled_mean": (1, lambda shared: shared.best(-np.exp(np.minimum(shared.log_scaled_mean, FARTHEST_MEAN)))),
+    "best_mean": (1, lambda shared: shared.best(shared.log_distance.mean(axis=1, keepdims=True) - shared.log_mean)),
     "local_width": (0, lambda shared: np.log(shared.local_width[:, 0])),
     "nearest": (0, lambda shared: shared.log_distance[:, 0] - shared.log_distance[:, -1]),
     "distance": (-1, lambda shared: shared.log_distance[:, 0]),
@@ -280,24 +270,19 @@ class LabelModel:
         own = np.where(columns.first, np.exp(scores - total[:, None]), 0.0)
         each = (columns.same * own[:, None]).sum(axis=2)
         labelled = near.code >= 0
-        return LabelProbabilities(
-            np.where(labelled, each, np.nan), columns.first, np.exp(none - total)
-        )
+        return LabelProbabilities(np.where(labelled, each, np.nan), columns.first, np.exp(none - total))
 
     def standard(self, columns: "LabelColumns") -> "LabelColumns":
         """Clip and standardise columns."""
         of_class = columns.of_class.shape[-1]
-        low, high, centre, scale = (
-            np.array(its) for its in (self.low, self.high, self.centre, self.scale)
-        )
+        low, high, centre, scale = (np.array(its) for its in (self.low, self.high, self.centre, self.scale))
 
         def scaled(values: Numbers, part: slice) -> Numbers:
             clipped = np.clip(values, low[part], high[part])
             return np.asarray((clipped - centre[part]) / scale[part])
 
         return columns._replace(
-            of_class=scaled(columns.of_class, slice(of_class)),
-            of_query=scaled(columns.of_query, slice(of_class, None)),
+            of_class=scaled(columns.of_class, slice(of_class)), of_query=scaled(columns.of_query, slice(of_class, None))
         )
 
 
@@ -326,10 +311,7 @@ def scores_of(columns: LabelColumns, point: Numbers) -> tuple[Numbers, Numbers]:
     of_class, of_query = (its.shape[-1] for its in (columns.of_class, columns.of_query))
     weights, of_none, temperature = np.split(point[:-1], (of_class, of_class + of_query))
     scale = np.exp(columns.of_query @ temperature)[:, None]
-    return (
-        np.asarray(columns.of_class @ weights * scale),
-        np.asarray(columns.of_query @ of_none + point[-1]),
-    )
+    return (np.asarray(columns.of_class @ weights * scale), np.asarray(columns.of_query @ of_none + point[-1]))
 
 
 @cache

@@ -15,13 +15,7 @@ from surefind.confidence.calibration import LOG_VAR_NEIGHBOURS, log_var_of
 from surefind.confidence.class_table import LABEL, label_of
 from surefind.confidence.copies import copies_among, nearest_others
 from surefind.confidence.density import LocalDensity, distances_to_others, known_density
-from surefind.confidence.evidence import (
-    NEIGHBOURS,
-    Neighbourhood,
-    Numbers,
-    collect_neighbourhood,
-    embeddings_of,
-)
+from surefind.confidence.evidence import NEIGHBOURS, Neighbourhood, Numbers, collect_neighbourhood, embeddings_of
 from surefind.confidence.match_model import folds_of
 from surefind.confidence.variance_heads import VarianceHeads
 from surefind.embeddings import FAMILIES, Embeddings
@@ -187,12 +181,7 @@ def read_queries(content: bytes | None) -> tuple[LabelledQueries, str] | None:
     facts = json.loads(tensors["facts"].numpy().tobytes())
     embeddings = FAMILIES[facts["family"]](*[tensors["mean"], tensors["spread"]])
     queries = LabelledQueries(
-        embeddings,
-        facts["facts"],
-        facts["self_ids"],
-        tensors["class_codes"].numpy(),
-        facts["digests"],
-        facts["copies"],
+        embeddings, facts["facts"], facts["self_ids"], tensors["class_codes"].numpy(), facts["digests"], facts["copies"]
     )
     return queries, facts["source"]
 
@@ -215,9 +204,7 @@ def fused_queries(queries: LabelledQueries, views: int) -> LabelledQueries:
         for first in range(0, len(its) - views + 1, views)
     ]
     if not sets:
-        raise InvalidArgument(
-            "views", expected=f"classes with {views} labelled queries", got="fewer in each"
-        )
+        raise InvalidArgument("views", expected=f"classes with {views} labelled queries", got="fewer in each")
     fused = [fuse(queries.embeddings[its.tolist()]) for its in sets]
     some = queries.at(np.array([its[0] for its in sets]))
     return some._replace(embeddings=type(fused[0]).cat(fused), digests=())
@@ -248,9 +235,7 @@ def checked_gallery(engine: Engine) -> list[Metadata]:
             fix="index a folder with a sub-folder per class, or a table with a label column",
         )
     if len(gallery) < LEAST_GALLERY:
-        raise InvalidArgument(
-            "index", expected=f"at least {LEAST_GALLERY} images", got=str(len(gallery))
-        )
+        raise InvalidArgument("index", expected=f"at least {LEAST_GALLERY} images", got=str(len(gallery)))
     return gallery
 
 
@@ -290,9 +275,7 @@ def collect_calibration_data(
         neighbourhood,
         np.concatenate(match),
         class_codes,
-        queries_with_match(
-            [queries.facts[row] for row in answered], gallery, left_out=np.concatenate(left_out)
-        ),
+        queries_with_match([queries.facts[row] for row in answered], gallery, left_out=np.concatenate(left_out)),
         folds_of(class_codes) if query_variance.fold is None else query_variance.fold[answered],
         len(gallery),
         queries.copies + sum(copies),
@@ -337,9 +320,7 @@ def _collect_batch(
     log_vars = np.stack(
         [
             np.c_[its.log_var[batch], _neighbour_log_var(engine, near, rows, its.heads, of_rows)]
-            for its, of_rows in zip(
-                (query_variance, *query_variance.nested), log_var_by_id, strict=True
-            )
+            for its, of_rows in zip((query_variance, *query_variance.nested), log_var_by_id, strict=True)
         ]
     )
     neighbourhood = collect_neighbourhood(
@@ -352,9 +333,7 @@ def _collect_batch(
         inside=(count == 1) | (inside & (count == 0)),
     )
     match, left_out, others = [], [], 0
-    for facts, name, hits, its in zip(
-        queries.facts, queries.self_ids, near.keys, copies, strict=True
-    ):
+    for facts, name, hits, its in zip(queries.facts, queries.self_ids, near.keys, copies, strict=True):
         match.append(matching(facts, [row[2] for row in rows.read(hits)]))
         own = rows.read(its)
         left_out.append(matching(facts, [row[2] for row in own]).sum())
@@ -384,11 +363,7 @@ def nearest_without_copies(
 
 
 def _neighbour_log_var(
-    engine: Engine,
-    near: Nearest,
-    rows: "RowCache",
-    heads: VarianceHeads | None,
-    log_var_by_id: dict[str, float],
+    engine: Engine, near: Nearest, rows: "RowCache", heads: VarianceHeads | None, log_var_by_id: dict[str, float]
 ) -> Numbers:
     """Mean log variance of the nearest rows, (Q,); for rows that are queries, out of class."""
     near = near.at((slice(None), slice(LOG_VAR_NEIGHBOURS)))

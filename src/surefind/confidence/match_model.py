@@ -56,11 +56,7 @@ class Logistic:
 
 
 def fit_logistic(
-    columns: Numbers,
-    match: NDArray[np.bool_],
-    *,
-    directions: Sequence[int],
-    penalty: float = PENALTY,
+    columns: Numbers, match: NDArray[np.bool_], *, directions: Sequence[int], penalty: float = PENALTY
 ) -> Logistic:
     r"""Return the weights w that minimise  sum log(1 + exp(-s z)) + penalty |w|^2 / 2,  s = +-1.
 
@@ -81,9 +77,7 @@ def fit_logistic(
         total = np.logaddexp(0, -z).sum() + penalty / 2 * weights @ weights
         return float(total), np.append(pull @ standard + penalty * weights, pull.sum())
 
-    bounds = [
-        ALLOWED[way] if moves else (0, 0) for way, moves in zip(directions, varies, strict=True)
-    ]
+    bounds = [ALLOWED[way] if moves else (0, 0) for way, moves in zip(directions, varies, strict=True)]
     bounds.append((None, None))  # of the bias
     found = minimise(cost, np.zeros(len(bounds)), bounds, steps=1000)
     return Logistic(
@@ -108,11 +102,7 @@ def minimise(
 
 
 def crossfitted(
-    columns: Numbers,
-    match: NDArray[np.bool_],
-    fold: NDArray[np.int64],
-    *,
-    directions: Sequence[int],
+    columns: Numbers, match: NDArray[np.bool_], fold: NDArray[np.int64], *, directions: Sequence[int]
 ) -> Numbers:
     """Probability of each row of columns (N, F) by a logistic model of the other folds, (N,)."""
     found = np.empty(len(match))
@@ -220,9 +210,7 @@ def fit_confidence(
     return model, crossfitted
 
 
-def _fit_hits(
-    columns: Numbers, match: NDArray[np.bool_], directions: Sequence[int]
-) -> list[Logistic]:
+def _fit_hits(columns: Numbers, match: NDArray[np.bool_], directions: Sequence[int]) -> list[Logistic]:
     """Fit the models of the nearest hit and of later ones to columns (Q, H, F)."""
     return [fit_logistic(columns[:, hits], match[:, hits], directions=directions) for hits in _HITS]
 

@@ -100,9 +100,7 @@ class VarianceHeads(nn.Module):
 
     @classmethod
     @torch.no_grad()
-    def start(
-        cls, vectors: Tensor, directions: Directions, *, heads: int, initial: float, seed: int
-    ) -> Self:
+    def start(cls, vectors: Tensor, directions: Directions, *, heads: int, initial: float, seed: int) -> Self:
         """Untrained heads with log variances near `initial`."""
         dim, width = directions.axes.shape
         made = cls(dim, width, heads)
@@ -278,9 +276,7 @@ def halve_classes(sizes: Tensor, heads: int, *, generator: torch.Generator) -> T
     return sees
 
 
-def hard_triplets(
-    means: Tensor, codes: Tensor, rows: Tensor, *, generator: torch.Generator
-) -> HardTriplets:
+def hard_triplets(means: Tensor, codes: Tensor, rows: Tensor, *, generator: torch.Generator) -> HardTriplets:
     """Nearest positives and negatives among these rows of the means (N, K), at most `MOST`."""
     rows = _thinned(codes, rows, generator)
     distances = squared_distances(means[rows], means[rows])

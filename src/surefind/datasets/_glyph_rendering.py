@@ -35,9 +35,7 @@ NOISE = 0.3
 BLOCK_PX = 16.0
 
 
-def render(
-    char: str, number: int, *, faces: tuple[str, ...], seed: int
-) -> tuple[Image.Image, float]:
+def render(char: str, number: int, *, faces: tuple[str, ...], seed: int) -> tuple[Image.Image, float]:
     """Return an image and its difficulty, a function of the arguments alone."""
     random = np.random.default_rng(np.random.SeedSequence([seed, ord(char), number]))
     face = faces[random.integers(len(faces))]
@@ -45,9 +43,7 @@ def render(
     return draw_glyph(char, face, difficulty=difficulty, random=random), difficulty
 
 
-def draw_glyph(
-    char: str, face: str, *, difficulty: float, random: np.random.Generator
-) -> Image.Image:
+def draw_glyph(char: str, face: str, *, difficulty: float, random: np.random.Generator) -> Image.Image:
     """Draw a character dark on light, 32 x 32 grey pixels."""
     page = _place(draw_character(char, face), random)
     ink = np.asarray(page.filter(ImageFilter.GaussianBlur(BLUR_PX * difficulty))) / 255.0
@@ -65,17 +61,12 @@ def _place(ink: Image.Image, random: np.random.Generator) -> Image.Image:
     start = np.array(ink.size) / 2 - back @ target
     coefficients = tuple(np.column_stack([back, start]).ravel().tolist())
     page = ink.transform(
-        (2 * SIZE_PX, 2 * SIZE_PX),
-        Image.Transform.AFFINE,
-        coefficients,
-        resample=Image.Resampling.BICUBIC,
+        (2 * SIZE_PX, 2 * SIZE_PX), Image.Transform.AFFINE, coefficients, resample=Image.Resampling.BICUBIC
     )
     return page.reduce(2)
 
 
-def _cover(
-    ink: NDArray[np.float64], side: float, random: np.random.Generator
-) -> NDArray[np.float64]:
+def _cover(ink: NDArray[np.float64], side: float, random: np.random.Generator) -> NDArray[np.float64]:
     """Cover part of the character by a grey square."""
     centre = SIZE_PX / 2 + random.uniform(-INK_PX / 3, INK_PX / 3, size=2)
     shade = random.uniform(0.2, 0.8)
@@ -93,9 +84,7 @@ def letters() -> list[str]:
 def symbols() -> list[str]:
     """Symbols of both symbol faces that look like no letter and no earlier symbol."""
     found = [
-        char
-        for char in _characters(SYMBOL_FACES, "S")
-        if ord(char) in SYMBOL_BLOCKS and ord(char) not in ENCLOSED
+        char for char in _characters(SYMBOL_FACES, "S") if ord(char) in SYMBOL_BLOCKS and ord(char) not in ENCLOSED
     ]
     return _distinct(found, _characters(TEXT_FACES, "L"))
 

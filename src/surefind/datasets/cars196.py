@@ -41,20 +41,14 @@ def read_cars196(folder: Path) -> Listing:
             file = _find(folder, name)
             if file is None:
                 raise InvalidFile(
-                    f"{folder}: no {name}, here or in devkit/",
-                    fix="add it; cars_test_annos.mat has no labels",
+                    f"{folder}: no {name}, here or in devkit/", fix="add it; cars_test_annos.mat has no labels"
                 )
             rows += [(f"{images}/{path}", number) for path, number in _annotations(file, "fname")]
     names = [] if named is None else list(np.atleast_1d(_load(named, "class_names")))
     label = {
-        number: numbered_label(number, str(names[number - 1]) if number <= len(names) else "")
-        for _, number in rows
+        number: numbered_label(number, str(names[number - 1]) if number <= len(names) else "") for _, number in rows
     }
-    catalog = Catalog(
-        folder,
-        paths=tuple(path for path, _ in rows),
-        labels=tuple(label[number] for _, number in rows),
-    )
+    catalog = Catalog(folder, paths=tuple(path for path, _ in rows), labels=tuple(label[number] for _, number in rows))
     return list_by_number("cars196", catalog, LAST_TRAINING)
 
 

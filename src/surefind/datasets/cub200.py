@@ -25,16 +25,12 @@ def read_cub200(folder: Path) -> Listing:
     paths = _read_pairs(folder / "images.txt")
     classes = _read_pairs(folder / "image_class_labels.txt")
     if odd := set(paths) ^ set(classes):
-        raise InvalidFile(
-            f"{folder}: image {min(odd)} is in only one of images.txt and image_class_labels.txt"
-        )
+        raise InvalidFile(f"{folder}: image {min(odd)} is in only one of images.txt and image_class_labels.txt")
     if wrong := [number for number in classes.values() if not number.isdecimal()]:
         raise InvalidFile(f"{folder / 'image_class_labels.txt'}: class {wrong[0]!r} is no number")
     names = _read_pairs(folder / "classes.txt") if (folder / "classes.txt").is_file() else {}
     # Published names carry their number already: 001.Black_footed_Albatross.
-    label = {
-        n: numbered_label(int(n), names.get(n, "").partition(".")[2]) for n in classes.values()
-    }
+    label = {n: numbered_label(int(n), names.get(n, "").partition(".")[2]) for n in classes.values()}
     catalog = Catalog(
         folder,
         paths=tuple(f"images/{path}" for path in paths.values()),
@@ -53,9 +49,7 @@ def _read_pairs(file: Path) -> dict[str, str]:
     for number, line in enumerate(lines, start=1):
         key, _, value = line.strip().partition(" ")
         if key and (not value or key in pairs):
-            raise InvalidFile(
-                f"{file}, line {number}: expected a new number and a value, got {line!r}"
-            )
+            raise InvalidFile(f"{file}, line {number}: expected a new number and a value, got {line!r}")
         if key:
             pairs[key] = value.strip()
     return pairs

@@ -29,9 +29,7 @@ def read_folder(folder: Path) -> Listing:
         else:
             loose.append(path)
     if loose:
-        problem = (
-            f"{len(loose)} of {len(paths)} images lie in no class folder, such as {loose[0]!r}"
-        )
+        problem = f"{len(loose)} of {len(paths)} images lie in no class folder, such as {loose[0]!r}"
         return Listing(name, Catalog(folder, tuple(paths)), problem=problem)
     problem = ""
     if len(set(labels)) == 1 and all(len(step) > 2 for step in steps):

@@ -47,9 +47,7 @@ def read_glyphs(folder: Path) -> Listing:
     return read_rows(draw_glyphs(folder) / TABLE)._replace(name="glyphs")
 
 
-def draw_glyphs(
-    folder: Path, *, classes: int = 320, per_class: int = 28, foreign: int = 600, seed: int = 0
-) -> Path:
+def draw_glyphs(folder: Path, *, classes: int = 320, per_class: int = 28, foreign: int = 600, seed: int = 0) -> Path:
     """Write the data into a folder, completely or not at all; existing data is reused."""
     settings = GlyphSettings(classes, per_class=per_class, foreign=foreign, seed=seed)
     if _is_finished(folder, settings):
@@ -98,9 +96,7 @@ def _write(folder: Path, settings: GlyphSettings) -> None:
     chosen = drawing.letters()
     if settings.classes > len(chosen):
         raise InvalidArgument(
-            "classes",
-            expected=f"at most {len(chosen)}, the number of distinct letters",
-            got=str(settings.classes),
+            "classes", expected=f"at most {len(chosen)}, the number of distinct letters", got=str(settings.classes)
         )
     order = np.random.default_rng(settings.seed).permutation(len(chosen))[: settings.classes]
     plan: list[tuple[str, str, int]] = []  # split, character, number

@@ -52,9 +52,7 @@ def split_msls(folder: Path, hold_out: HoldOut) -> Splits:
         held = max(1, round(hold_out.share * len(train)))
         train, val = train[:-held], train[-held:]
     if not train:
-        raise SurefindError(
-            f"{folder}: one training city and no validation city", fix="use val_share=0"
-        )
+        raise SurefindError(f"{folder}: one training city and no validation city", fix="use val_share=0")
     catalogs = (_read_cities(folder, cities).catalog for cities in (train, val, test))
     return Splits("msls", *catalogs)
 
@@ -102,9 +100,7 @@ def _read_cities(folder: Path, cities: tuple[str, ...]) -> Listing:
             queries.append(role == "query")
             splits.append("train" if is_training else "test")
     if cities and not paths:
-        raise SurefindError(
-            f"{folder}: {', '.join(cities)}: all images are panoramas or dashboards"
-        )
+        raise SurefindError(f"{folder}: {', '.join(cities)}: all images are panoramas or dashboards")
     catalog = Catalog(folder, tuple(paths), positions=tuple(positions), queries=tuple(queries))
     return Listing("msls", catalog, tuple(splits))
 
@@ -121,7 +117,5 @@ def _usual_rows(table: Table, home: Path, *, is_training: bool) -> list[int]:
         if len(listed) != len(table):
             raise InvalidFile(f"{subtask}: {len(listed)} rows for {len(table)} images")
     return [
-        row
-        for row, key in enumerate(table.text("key"))
-        if listed[row] and not pano.get(key, False) and not panel[row]
+        row for row, key in enumerate(table.text("key")) if listed[row] and not pano.get(key, False) and not panel[row]
     ]

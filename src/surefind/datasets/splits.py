@@ -40,13 +40,9 @@ class Splits:
         known = {s: catalog for s in SPLITS if (catalog := getattr(self, s)) is not None}
         for (one, first), (other, second) in combinations(known.items(), 2):
             if shared := set(first.classes) & set(second.classes):
-                raise SurefindError(
-                    f"{self.name}: class {min(shared)!r} is in both {one} and {other}"
-                )
+                raise SurefindError(f"{self.name}: class {min(shared)!r} is in both {one} and {other}")
             if first.root == second.root and (twice := set(first.paths) & set(second.paths)):
-                raise SurefindError(
-                    f"{self.name}: image {min(twice)!r} is in both {one} and {other}"
-                )
+                raise SurefindError(f"{self.name}: image {min(twice)!r} is in both {one} and {other}")
 
 
 class HoldOut(NamedTuple):

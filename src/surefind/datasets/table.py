@@ -143,8 +143,7 @@ def _read_csv(file: Path) -> tuple[list[str], list[list[str]], tuple[int, ...]]:
                     continue
                 if len(cells) != len(header):
                     raise InvalidFile(
-                        f"{file}, line {reader.line_num}: {len(cells)} values under "
-                        f"{len(header)} column names",
+                        f"{file}, line {reader.line_num}: {len(cells)} values under {len(header)} column names",
                         fix="quote values that contain a comma",
                     )
                 rows.append([cell.strip() for cell in cells])
@@ -171,8 +170,7 @@ def pyarrow_package(name: str, file: Path | str) -> Any:
         return import_module(name)
     except ImportError as error:
         raise SurefindError(
-            f"{file}: Parquet files need the package pyarrow",
-            fix="pip install 'surefind[parquet]', or use a .csv",
+            f"{file}: Parquet files need the package pyarrow", fix="pip install 'surefind[parquet]', or use a .csv"
         ) from error
 
 
@@ -181,8 +179,7 @@ def read_places(file: Path) -> Listing:
     listing = read_rows(file)
     if not listing.catalog.positions:
         raise InvalidFile(
-            f"{file}: no positions",
-            fix="add the columns lat and lon (degrees), or east and north (metres)",
+            f"{file}: no positions", fix="add the columns lat and lon (degrees), or east and north (metres)"
         )
     return listing._replace(catalog=replace(listing.catalog, labels=()))
 
@@ -256,10 +253,7 @@ def _extra(table: Table) -> tuple[dict[str, Value], ...]:
     rows: list[dict[str, Value]] = [{} for _ in range(len(table))]
     for name in table.columns.keys() - KNOWN - {""}:
         texts = table.columns[name]
-        convert = next(
-            (kind for kind, fits in KINDS if all(fits.fullmatch(text) for text in texts if text)),
-            str,
-        )
+        convert = next((kind for kind, fits in KINDS if all(fits.fullmatch(text) for text in texts if text)), str)
         for row, text in zip(rows, texts, strict=True):
             if text:
                 row[name] = convert(text)
@@ -274,8 +268,7 @@ def _paths(table: Table, root: Path) -> tuple[str, ...]:
     # Not all: that would take minutes on a network disk.
     if not any((root / path).is_file() for path in paths[:CHECKED_PATHS]):
         raise InvalidFile(
-            f"{table.file}: none of its first images exists, such as {paths[0]!r}",
-            fix=f"paths are relative to {root}",
+            f"{table.file}: none of its first images exists, such as {paths[0]!r}", fix=f"paths are relative to {root}"
         )
     return paths
 

@@ -46,9 +46,7 @@ class Question:
         }
 
 
-def ask(
-    index: Index, kept_out: Catalog, symbols: Embedded, folder: Path
-) -> tuple[tuple[Question, ...], int]:
+def ask(index: Index, kept_out: Catalog, symbols: Embedded, folder: Path) -> tuple[tuple[Question, ...], int]:
     """Search with all images; write one of each verdict to the folder and search with it again.
 
     Also returns how many of the symbols have no match.
@@ -71,9 +69,7 @@ def ask(
     return tuple(questions), sum(result.verdict == NO_MATCH for result in foreign)
 
 
-def foreign_question(
-    index: Index, symbols: Catalog, theirs: list[SearchResult], path: Path
-) -> Question:
+def foreign_question(index: Index, symbols: Catalog, theirs: list[SearchResult], path: Path) -> Question:
     """Search with a chess board; if it passes for a glyph, with the strangest of the symbols."""
     squares = (np.indices((64, 64)) // 8).sum(axis=0) % 2
     file = io.BytesIO()

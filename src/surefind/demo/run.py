@@ -96,9 +96,7 @@ class DemoResult:
     @property
     def open_page(self) -> str:
         """The command that serves the index."""
-        index, queries, report = (
-            str(self.folder / name) for name in ("index", "queries", "report")
-        )
+        index, queries, report = (str(self.folder / name) for name in ("index", "queries", "report"))
         return shlex.join(("surefind", "serve", index, "--samples", queries, "--report", report))
 
     def as_dict(self) -> dict[str, Any]:
@@ -151,14 +149,9 @@ def run_demo(
         calibration = demo.calibrate(index)
         demo.evaluate()
         vectors, asked = demo.upgrade(baseline, gallery, kept_out)
-        with (
-            vectors,
-            demo.stage("evaluating both indexes, asking three queries") as (stage, progress),
-        ):
+        with vectors, demo.stage("evaluating both indexes, asking three queries") as (stage, progress):
             evaluations = {
-                BASELINE: evaluate_index(
-                    vectors, asked, labels=kept_out.labels, seed=seed, progress=progress
-                ),
+                BASELINE: evaluate_index(vectors, asked, labels=kept_out.labels, seed=seed, progress=progress),
                 BAYESIAN: evaluate_index(index, kept_out, seed=seed, progress=progress),
             }
             assert glyphs.foreign is not None, "glyphs come with symbols"
@@ -230,9 +223,7 @@ class _Demo:
         size = self.size
         with self.stage("drawing glyphs") as (stage, _):
             stage.reused = self.glyphs.exists()
-            draw_glyphs(
-                self.glyphs, classes=size.classes, per_class=size.per_class, foreign=size.foreign
-            )
+            draw_glyphs(self.glyphs, classes=size.classes, per_class=size.per_class, foreign=size.foreign)
             glyphs = sf.open_dataset(self.data)
             images = len(glyphs.train) + len(glyphs.val) + len(glyphs.test)
             letters = f"{images:,} pictures of {size.classes} letters"
@@ -277,17 +268,12 @@ class _Demo:
             make = sf.Index.open if stage.reused else sf.Index.create
             index = make(path, encoder=encoder)
             if len(index) < len(gallery):
-                index.add(
-                    gallery,
-                    duplicates="keep",
-                    progress=lambda done: progress("", done, len(gallery)),
-                )
+                index.add(gallery, duplicates="keep", progress=lambda done: progress("", done, len(gallery)))
                 index.compact()
             if index.known(gallery.ids) != set(gallery.ids) or len(index) != len(gallery):
                 index.close()
                 raise sf.InvalidFile(
-                    f"{path} holds other images than those of the demo",
-                    fix=f"delete {path}, or {NEW_FOLDER}",
+                    f"{path} holds other images than those of the demo", fix=f"delete {path}, or {NEW_FOLDER}"
                 )
             stage.figure = f"{len(index):,} glyphs of {len(gallery.classes)} classes"
         return index
@@ -323,35 +309,25 @@ class _Demo:
             asked = f"{about.queries:,} queries, {about.foreign_queries} foreign ones"
             stage.figure = f"{asked}: {ReportFolder(report).page}"
 
-    def upgrade(
-        self, baseline: sf.Encoder, gallery: Catalog, kept_out: Catalog
-    ) -> tuple[sf.Index, Embeddings]:
+    def upgrade(self, baseline: sf.Encoder, gallery: Catalog, kept_out: Catalog) -> tuple[sf.Index, Embeddings]:
         """Upgrade the baseline's vectors, as a user's would be; return their index and queries."""
         file, asked, model, folder = (
-            self.folder / PATHS[name]
-            for name in ("vectors", "vectors_queries", "vectors_model", "vectors_index")
+            self.folder / PATHS[name] for name in ("vectors", "vectors_queries", "vectors_model", "vectors_index")
         )
 
         def save(path: Path, some: Catalog) -> torch.Tensor:
             vectors = baseline.encode_all(
-                some.files,
-                max_bad_share=0.0,
-                progress=lambda done: progress("encoding", done, len(some)),
+                some.files, max_bad_share=0.0, progress=lambda done: progress("encoding", done, len(some))
             ).embeddings.mean
             with whole_file(path) as written:
                 np.savez(written, vectors=vectors.numpy(), labels=some.labels, ids=some.ids)
             return vectors
 
-        with self.stage("upgrading the baseline's vectors, as if they were yours") as (
-            stage,
-            progress,
-        ):
+        with self.stage("upgrading the baseline's vectors, as if they were yours") as (stage, progress):
             stage.reused = asked.is_file()
             if not stage.reused:
                 vectors = save(file, gallery)
-                upgrade = calibrate(
-                    vectors, gallery.labels, targets=TARGETS, seed=self.seed, progress=progress
-                )
+                upgrade = calibrate(vectors, gallery.labels, targets=TARGETS, seed=self.seed, progress=progress)
                 upgrade.save(model)
                 shutil.rmtree(folder, ignore_errors=True)  # of an interrupted run
                 upgrade.index(folder, vectors, ids=gallery.ids, labels=gallery.labels).close()

@@ -20,15 +20,11 @@ from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 from surefind.images.preprocess import INTERPOLATIONS, Preprocessing
 
 OWN = {  # backbones that are not timm's
-    "tiny": Preprocessing(
-        size=32, interpolation="bilinear", mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5)
-    ),
+    "tiny": Preprocessing(size=32, interpolation="bilinear", mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5)),
     "resnet50_v1": Preprocessing(resize="crop", crop_share=0.875, interpolation="bilinear"),
 }
 _HUB_SECONDS = 5.0  # timeout of a first request; the hub's library retries for a minute
-_GIVE_WEIGHTS = (
-    'add --weights FILE (of surefind train, --set encoder.weights=FILE; in Python, weights="FILE")'
-)
+_GIVE_WEIGHTS = 'add --weights FILE (of surefind train, --set encoder.weights=FILE; in Python, weights="FILE")'
 _MISSING_OPERATOR = re.compile(r"operator torchvision::(\w+) does not exist")
 _MOST_OPERATORS = 32  # declared before giving up
 _declared: list[torch.library.Library] = []  # keeps the declarations alive
@@ -71,9 +67,7 @@ class Backbone(nn.Module):
         InvalidArgument: in `forward`, if the model has no such feature map.
     """
 
-    def __init__(
-        self, model: nn.Module, *, name: str, default_preprocessing: Preprocessing
-    ) -> None:
+    def __init__(self, model: nn.Module, *, name: str, default_preprocessing: Preprocessing) -> None:
         super().__init__()
         self.model = model
         self.name = name
@@ -100,12 +94,7 @@ class Backbone(nn.Module):
 
 
 def build_backbone(
-    name: str,
-    *,
-    pretrained: bool,
-    weights: Path | None = None,
-    drop_rate: float = 0.0,
-    size: int | None = None,
+    name: str, *, pretrained: bool, weights: Path | None = None, drop_rate: float = 0.0, size: int | None = None
 ) -> Backbone:
     """Build a backbone, with random weights unless some are given.
 
@@ -127,10 +116,7 @@ def build_backbone(
     check_backbone(name)
     if name in OWN and pretrained and weights is None:
         raise InvalidArgument(
-            "weights",
-            expected=f"a file for {name!r}, of which no weights are published",
-            got="none",
-            fix=_GIVE_WEIGHTS,
+            "weights", expected=f"a file for {name!r}, of which no weights are published", got="none", fix=_GIVE_WEIGHTS
         )
     if name == "tiny":
         _refuse_dropout(name, drop_rate)
@@ -149,9 +135,7 @@ def build_backbone(
         named = [classifier] if isinstance(classifier, str) else classifier
         unused = tuple(f"{part}." for part in named)
         load_weights(
-            model,
-            Path(weights),
-            ignore=lambda name: name.startswith(unused) or name.endswith("num_batches_tracked"),
+            model, Path(weights), ignore=lambda name: name.startswith(unused) or name.endswith("num_batches_tracked")
         )
     return Backbone(model, name=name, default_preprocessing=default_preprocessing(name))
 
@@ -174,9 +158,7 @@ def default_preprocessing(name: str) -> Preprocessing:
         size=published.input_size[-1],
         resize=_RESIZES.get(published.crop_mode, "crop"),
         crop_share=min(published.crop_pct, 1.0),
-        interpolation=(
-            published.interpolation if published.interpolation in INTERPOLATIONS else "bicubic"
-        ),
+        interpolation=(published.interpolation if published.interpolation in INTERPOLATIONS else "bicubic"),
         mean=published.mean,
         std=published.std,
     )
@@ -209,9 +191,7 @@ def _timm() -> ModuleType:
     return timm
 
 
-def _timm_model(
-    name: str, *, pretrained: bool = False, drop_rate: float = 0.0, size: int | None = None
-) -> Any:
+def _timm_model(name: str, *, pretrained: bool = False, drop_rate: float = 0.0, size: int | None = None) -> Any:
     options: dict[str, Any] = {"num_classes": 0, "drop_rate": drop_rate}
     known = _timm().get_pretrained_cfg(name)
     if size is not None and known is not None and known.fixed_input_size:
@@ -225,8 +205,7 @@ def _timm_model(
         hub_id = known.hf_hub_id if known and known.hf_hub_id else "OWNER/NAME"
         raise SurefindError(
             f"cannot download the weights of {name!r}: {str(error).splitlines()[0]}",
-            fix=f"where there is a network, `hf download {hub_id} model.safetensors`; then "
-            + _GIVE_WEIGHTS,
+            fix=f"where there is a network, `hf download {hub_id} model.safetensors`; then " + _GIVE_WEIGHTS,
         ) from error
 
 
@@ -268,9 +247,7 @@ def _offline_if_unreachable() -> Iterator[None]:
         constants.HF_HUB_OFFLINE = before
 
 
-def load_weights(
-    module: nn.Module, path: Path, *, ignore: Callable[[str], bool] = lambda _: False
-) -> None:
+def load_weights(module: nn.Module, path: Path, *, ignore: Callable[[str], bool] = lambda _: False) -> None:
     """Copy a file's tensors into a module with the same names and shapes, and cast their type."""
     wanted = module.state_dict()
     found = read_tensors(path, wanted, ignore=ignore)
@@ -300,13 +277,10 @@ def read_tensors(
                     if needed.get(name, shape) != shape
                 ],
             }
-            odd = [
-                f"{len(some)} {kind} (such as {some[0]})" for kind, some in kinds.items() if some
-            ]
+            odd = [f"{len(some)} {kind} (such as {some[0]})" for kind, some in kinds.items() if some]
             if odd:
                 raise InvalidFile(
-                    f"{path} has weights of another architecture: of {len(needed)} tensors "
-                    + ", ".join(odd),
+                    f"{path} has weights of another architecture: of {len(needed)} tensors " + ", ".join(odd),
                     fix="use the backbone of these weights, with timm's tensor names",
                 )
             tensors = {name: file.get_tensor(name) for name in shapes}
@@ -344,7 +318,6 @@ def import_torchvision() -> ModuleType:
             for name in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
                 del sys.modules[name]
             logging.getLogger("surefind").info(
-                "torchvision was built for another torch: its operator %r is not available",
-                missing[1],
+                "torchvision was built for another torch: its operator %r is not available", missing[1]
             )
     return import_module("torchvision")

@@ -7,13 +7,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field
 from torch import Tensor
 
-from surefind.embeddings import (
-    LARGEST_SPREAD,
-    SMALLEST_SPREAD,
-    Embeddings,
-    Gaussians,
-    VonMisesFisher,
-)
+from surefind.embeddings import LARGEST_SPREAD, SMALLEST_SPREAD, Embeddings, Gaussians, VonMisesFisher
 from surefind.errors import InvalidArgument
 from surefind.images.preprocess import Preprocessing
 from surefind.settings import check_fields, check_names

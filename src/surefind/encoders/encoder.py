@@ -86,12 +86,7 @@ class Encoder(ImageEncoder, nn.Module):
 
     @classmethod
     def create(
-        cls,
-        config: EncoderConfig,
-        *,
-        pretrained: bool = False,
-        weights: str | Path | None = None,
-        seed: int = 0,
+        cls, config: EncoderConfig, *, pretrained: bool = False, weights: str | Path | None = None, seed: int = 0
     ) -> Self:
         """Create a new encoder; the global random state is not changed.
 
@@ -144,9 +139,7 @@ class Encoder(ImageEncoder, nn.Module):
             encoder.load_state_dict(serialization.read_weights(folder, saved, encoder.state_dict()))
             encoder.trained_with = serialization.read_classes(folder)
         with suppress(OSError):
-            encoder.card = (folder / serialization.CARD).read_text(
-                encoding="utf-8", errors="replace"
-            )
+            encoder.card = (folder / serialization.CARD).read_text(encoding="utf-8", errors="replace")
         return encoder.eval()
 
     def save(self, folder: str | Path, *, card: Mapping[str, object] | str | None = None) -> None:
@@ -163,11 +156,7 @@ class Encoder(ImageEncoder, nn.Module):
         text, made = self.card, self.fingerprint
         if card is not None or made not in text:
             text = model_card(
-                self.config,
-                made,
-                training=card,
-                base_model=self.base_model,
-                classes=len(self.trained_with),
+                self.config, made, training=card, base_model=self.base_model, classes=len(self.trained_with)
             )
         serialization.write_model(Path(folder), self.config, self.state_dict(), card=text)
         serialization.write_classes(Path(folder), self.trained_with)
@@ -278,9 +267,7 @@ class McDropoutEncoder(ImageEncoder):
         self.preprocessing, self.trained_with = encoder.preprocessing, encoder.trained_with
         self._dropping = {part for part in encoder.modules() if _drops(part)}
         if not self._dropping:
-            raise InvalidArgument(
-                "encoder", expected="an encoder with dropout", got="none in its backbone or heads"
-            )
+            raise InvalidArgument("encoder", expected="an encoder with dropout", got="none in its backbone or heads")
 
     def embed_pixels(self, pixels: Tensor) -> Gaussians:
         encoder = self.encoder
@@ -324,19 +311,13 @@ class _SharedDropout(TorchFunctionMode):
         self.generator, self.used = generator, False
 
     def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: object,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+        self, func: Callable[..., Any], types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         if func is not functional.dropout:
             return func(*args, **(kwargs or {}))
         return self._dropout(*args, **(kwargs or {}))
 
-    def _dropout(
-        self, features: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
-    ) -> Tensor:
+    def _dropout(self, features: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
         if not training or p == 0:
             return features
         self.used = True

@@ -76,9 +76,7 @@ class MeanHead(nn.Module):
     the same for every backbone.
     """
 
-    def __init__(
-        self, channels: int, dim: int | None, *, dropout: float = 0.0, unit_pooling: bool = True
-    ) -> None:
+    def __init__(self, channels: int, dim: int | None, *, dropout: float = 0.0, unit_pooling: bool = True) -> None:
         super().__init__()
         self.gem = GeM()
         self.unit_pooling = unit_pooling

@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import surefind
 from surefind.encoders.config import EncoderConfig
 from surefind.encoders.onnx import files as export
-from surefind.encoders.serialization import (
-    CARD,
-    CLASSES,
-    CONFIG,
-    WEIGHTS,
-    model_files,
-    read_classes,
-    read_config,
-)
+from surefind.encoders.serialization import CARD, CLASSES, CONFIG, WEIGHTS, model_files, read_classes, read_config
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.text import printable
 
@@ -105,9 +97,7 @@ def check_hub_id(text: str, *, revision: str | None = None) -> HubId:
     """Parse a name on the hub, or raise InvalidArgument; `revision` overrides that in the name."""
     hub_id = read_hub_id(text)
     if hub_id is None:
-        raise InvalidArgument(
-            "name on the hub", expected="owner/name, or owner/name@branch", got=repr(text)
-        )
+        raise InvalidArgument("name on the hub", expected="owner/name, or owner/name@branch", got=repr(text))
     return hub_id if revision is None else hub_id._replace(revision=revision)
 
 
@@ -151,9 +141,7 @@ def download(hub_id: HubId, *, onnx: bool = False) -> Path:
 
     wanted = [CONFIG, WEIGHTS, CLASSES, CARD, *([f"{export.FOLDER}/*"] if onnx else [])]
     try:
-        folder = Path(
-            snapshot_download(hub_id.repo, revision=hub_id.revision, allow_patterns=wanted)
-        )
+        folder = Path(snapshot_download(hub_id.repo, revision=hub_id.revision, allow_patterns=wanted))
     except Exception as error:  # of several libraries
         raise InvalidFile(
             f"{hub_id.repo} holds no model: there is no such folder, and it could not be "
@@ -165,9 +153,7 @@ def download(hub_id: HubId, *, onnx: bool = False) -> Path:
     return folder
 
 
-def upload(
-    hub_id: HubId, files: Mapping[str, Path | bytes], *, private: bool = False, message: str
-) -> str:
+def upload(hub_id: HubId, files: Mapping[str, Path | bytes], *, private: bool = False, message: str) -> str:
     """Upload files in one commit and return the URL of the model.
 
     Files of an older model that the new one does not have are deleted; other files stay.
@@ -176,8 +162,7 @@ def upload(
 
     if get_token() is None:
         raise InvalidFile(
-            f"cannot upload to {hub_id.repo}: not logged in to the hub",
-            fix=f"{LOG_IN}, with write permission",
+            f"cannot upload to {hub_id.repo}: not logged in to the hub", fix=f"{LOG_IN}, with write permission"
         )
     api, repo, branch = HfApi(), hub_id.repo, hub_id.revision
     try:
@@ -269,8 +254,7 @@ def model_card(
     return f"---\n{data.to_yaml()}\n---\n" + _TEXT.format(
         backbone=markdown(config.backbone),
         family=config.family,
-        numbers=f"a mean of {config.dim} numbers"
-        + (" and one variance" if config.has_variance else ""),
+        numbers=f"a mean of {config.dim} numbers" + (" and one variance" if config.has_variance else ""),
         version=surefind.__version__,
         load=FOLDER,
         facts="\n".join(f"| {name} | {markdown(value)} |" for name, value in facts.items()),

@@ -35,8 +35,7 @@ Images = ImageSource | Iterable[ImageSource] | Any  # Any: a table in memory
 def list_images(images: Images) -> Iterable[ImageSource]:
     """Return the images one by one, whatever they are given as."""
     if is_frame(images) or (
-        isinstance(images, str | Path)
-        and (Path(images).suffix.lower() in TABLES or Path(images).is_dir())
+        isinstance(images, str | Path) and (Path(images).suffix.lower() in TABLES or Path(images).is_dir())
     ):
         return read_catalog(images).files
     if isinstance(images, np.ndarray | Tensor) and images.ndim == 4:
@@ -115,13 +114,7 @@ class ImageEncoder(ABC):
         """Normalise uint8 (N, 3, S, S), on the device of the network."""
         return self.preprocessing.normalise(pixels.to(self.device))
 
-    def encode(
-        self,
-        images: Images,
-        *,
-        batch_size: int = 64,
-        workers: int | None = None,
-    ) -> Embeddings:
+    def encode(self, images: Images, *, batch_size: int = 64, workers: int | None = None) -> Embeddings:
         """Embed images, in order.
 
         Args:
@@ -141,9 +134,7 @@ class ImageEncoder(ABC):
         sources, parts, first = iter(list_images(images)), [self.empty()], 0
         while some := list(islice(sources, _AT_A_TIME)):  # of a generator
             try:
-                encoded = self.encode_all(
-                    some, batch_size=batch_size, workers=workers, max_bad_share=0.0
-                )
+                encoded = self.encode_all(some, batch_size=batch_size, workers=workers, max_bad_share=0.0)
             except TooManyRejected as error:
                 row, path, reason = error.rejected[0]
                 raise ImageRejected(reason, source=f"{path} (row {first + row})") from None

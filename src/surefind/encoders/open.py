@@ -31,11 +31,7 @@ Model = ImageEncoder | Embed | str | Path
 
 
 def open_encoder(
-    model: Model,
-    weights: str | Path | None = None,
-    *,
-    runtime: str = "torch",
-    device: str = "cpu",
+    model: Model, weights: str | Path | None = None, *, runtime: str = "torch", device: str = "cpu"
 ) -> ImageEncoder:
     """Open an encoder.
 
@@ -57,14 +53,10 @@ def open_encoder(
     check_choice("runtime", runtime, tuple(RUNTIMES))
     named = _is_timm_name(model)
     if weights is not None and not named:
-        raise InvalidArgument(
-            "weights", expected="the name of a timm backbone with them", got=str(model)
-        )
+        raise InvalidArgument("weights", expected="the name of a timm backbone with them", got=str(model))
     if named:
         if runtime != "torch":
-            raise InvalidArgument(
-                "runtime", expected=f"torch for {model}, which is not exported", got=runtime
-            )
+            raise InvalidArgument("runtime", expected=f"torch for {model}, which is not exported", got=runtime)
         return Encoder.pretrained(str(model), weights=weights).to(device)
     if isinstance(model, ImageEncoder):
         return model
@@ -150,9 +142,7 @@ class CallableEncoder(ImageEncoder):
     cores = 1  # one call at a time
     largest_batch = 16
 
-    def __init__(
-        self, function: Embed, *, dim: int, name: str, normalise: bool, batch_size: int
-    ) -> None:
+    def __init__(self, function: Embed, *, dim: int, name: str, normalise: bool, batch_size: int) -> None:
         check_whole("batch_size", batch_size)
         if not name or printable(str(name)) != name:
             raise InvalidArgument("name", expected="a text in one line", got=repr(name))
@@ -189,8 +179,7 @@ class CallableEncoder(ImageEncoder):
             raise InvalidArgument(
                 self.config.backbone,
                 expected=f"finite vectors of shape {shape} from the function",
-                got=f"shape {tuple(vectors.shape)}"
-                + ("" if vectors.shape != shape else ", with others in it"),
+                got=f"shape {tuple(vectors.shape)}" + ("" if vectors.shape != shape else ", with others in it"),
             )
         mean = functional.normalize(vectors, dim=1) if self.normalise else vectors
         return Gaussians(mean, torch.full((len(images),), POINT_VAR))
@@ -199,9 +188,7 @@ class CallableEncoder(ImageEncoder):
 def _of_function(function: Embed) -> CallableEncoder:
     """Make an encoder; a test image shows the dimension."""
     if not callable(function):
-        raise InvalidArgument(
-            "model", expected="an encoder, a function or a name", got=type(function).__name__
-        )
+        raise InvalidArgument("model", expected="an encoder, a function or a name", got=type(function).__name__)
     shape = _numbers(function([Image.new("RGB", (224, 224), "grey")])).shape
     if len(shape) != 2:
         raise InvalidArgument("model", expected="a function that returns (N, D)", got=str(shape))

@@ -44,21 +44,14 @@ def _canonical(value: object) -> bytes:
     return json.dumps(value, sort_keys=True).encode() + b"\n"
 
 
-def write_model(
-    folder: Path, config: EncoderConfig, tensors: Mapping[str, Tensor], *, card: str
-) -> None:
+def write_model(folder: Path, config: EncoderConfig, tensors: Mapping[str, Tensor], *, card: str) -> None:
     """Write a model; an interruption at any point leaves the old model or the new one.
 
     The new weights have a temporary name until config.json, with their fingerprint, has been
     replaced. Other files in the folder are not changed.
     """
     made = fingerprint(config, tensors)
-    facts = {
-        "schema": SCHEMA,
-        "surefind": surefind.__version__,
-        "fingerprint": made,
-        "config": config.as_dict(),
-    }
+    facts = {"schema": SCHEMA, "surefind": surefind.__version__, "fingerprint": made, "config": config.as_dict()}
     weights = to_safetensors({name: t.detach().cpu().contiguous() for name, t in tensors.items()})
     temporary = _temporary(folder, made)
     try:
@@ -97,9 +90,7 @@ def read_weights(folder: Path, saved: Saved, wanted: Mapping[str, Tensor]) -> di
     path = _weights(folder, saved)
     tensors = read_tensors(path, wanted)
     if fingerprint(saved.config, tensors) != saved.fingerprint:
-        raise InvalidFile(
-            f"{path} does not belong to {folder / CONFIG}, or is damaged", fix=_SAVE_AGAIN
-        )
+        raise InvalidFile(f"{path} does not belong to {folder / CONFIG}, or is damaged", fix=_SAVE_AGAIN)
     return tensors
 
 

@@ -23,15 +23,6 @@ _HOME = {
     "open_engine": "registry",
 }
 
-__all__ = [
-    "Condition",
-    "Engine",
-    "EngineError",
-    "Rows",
-    "Space",
-    "Where",
-    "create_engine",
-    "open_engine",
-]
+__all__ = ["Condition", "Engine", "EngineError", "Rows", "Space", "Where", "create_engine", "open_engine"]
 
 __getattr__, __dir__ = lazy_exports(__name__, _HOME)

@@ -38,9 +38,7 @@ def attached_url(
 
 def same_columns(url: str, known: str) -> str:
     """Return a URL with the columns of a known one, unless it names its own."""
-    written = urlencode(
-        [pair for pair in _parameters(known) if pair[0] in COLUMNS], quote_via=quote
-    )
+    written = urlencode([pair for pair in _parameters(known) if pair[0] in COLUMNS], quote_via=quote)
     if not written or any(name in COLUMNS for name, _ in _parameters(url)):
         return url
     return f"{url}{'&' if '?' in url else '?'}{written}"

@@ -13,15 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from surefind.embeddings import FAMILIES, Embeddings, Gaussians
-from surefind.engines.filters import (
-    STORABLE,
-    VAR,
-    Metadata,
-    Where,
-    check_fields,
-    check_name,
-    check_value,
-)
+from surefind.engines.filters import STORABLE, VAR, Metadata, Where, check_fields, check_name, check_value
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.functional.ranking import RANKINGS, gallery_vectors
 from surefind.validation import check_choice
@@ -160,9 +152,7 @@ class Rows:
                 raise InvalidArgument("ids", expected=expected, got=repr(name[:80]))
         for digest in self.digests:
             if digest and not SHA256.fullmatch(digest):
-                raise InvalidArgument(
-                    "digests", expected="a sha256 in hex, or nothing", got=repr(digest[:80])
-                )
+                raise InvalidArgument("digests", expected="a sha256 in hex, or nothing", got=repr(digest[:80]))
         for row in self.metadata:
             for name, value in row.items():
                 check_name(name)
@@ -334,9 +324,7 @@ def unreadable_url(form: str) -> InvalidArgument:
 def storable(texts: Iterable[str]) -> list[str]:
     """Return those that can be an id or a digest, each once; others would be an error."""
     return [
-        text
-        for text in dict.fromkeys(texts)
-        if text and STORABLE.fullmatch(text) and len(text.encode()) <= LONGEST_ID
+        text for text in dict.fromkeys(texts) if text and STORABLE.fullmatch(text) and len(text.encode()) <= LONGEST_ID
     ]
 
 
@@ -400,8 +388,7 @@ class ServerEngine(ABC):
         missing = sum(key not in found for key in wanted)
         if missing:
             raise EngineError(
-                f"{missing} of {len(wanted)} rows were removed from {self._shown} meanwhile",
-                fix="search again",
+                f"{missing} of {len(wanted)} rows were removed from {self._shown} meanwhile", fix="search again"
             )
         return [found[key] for key in wanted]
 

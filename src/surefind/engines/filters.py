@@ -30,9 +30,7 @@ COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 STORABLE = re.compile("[^\\0\ud800-\udfff]*", re.DOTALL)  # texts that every engine can store
 VAR = "var"  # the field that every row has: its variance, 1/kappa on the sphere
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-_WRITTEN = re.compile(
-    rf"\s*({NAME.pattern})\s*(!=|<=|>=|=|<|>|\bin\b)\s*([^\s=<>!].*?)\s*", re.DOTALL
-)
+_WRITTEN = re.compile(rf"\s*({NAME.pattern})\s*(!=|<=|>=|=|<|>|\bin\b)\s*([^\s=<>!].*?)\s*", re.DOTALL)
 _JOINED = re.compile(rf"(?i:\b(or|and)\s|\|\||&&)\s*{NAME.pattern}\s*([!<>=]|in\b)")
 _ANY: dict[str, tuple[str, Any]] = {  # conditions that every value of a type satisfies
     "string": (">=", ""),
@@ -93,9 +91,7 @@ class Condition:
         return COMPARE[self.op](found, self.value)
 
     def _unfit(self, expected: str) -> InvalidArgument:
-        return InvalidArgument(
-            f"condition on {self.field!r}", expected=expected, got=f"{self.op} {self.value!r}"
-        )
+        return InvalidArgument(f"condition on {self.field!r}", expected=expected, got=f"{self.op} {self.value!r}")
 
 
 @dataclass(frozen=True)
@@ -134,9 +130,7 @@ class Where:
         return all(condition.holds(metadata, var) for condition in self.conditions)
 
 
-def check_fields(
-    where: Where, found: Callable[[Where], bool], fields: Callable[[], Iterable[str]]
-) -> None:
+def check_fields(where: Where, found: Callable[[Where], bool], fields: Callable[[], Iterable[str]]) -> None:
     """Raise InvalidArgument if no row has a value of the right type in one of the fields.
 
     Engines call it if nothing satisfies `where`.
@@ -181,9 +175,7 @@ def kind(value: Value) -> str:
 
 def check_name(name: object) -> None:
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise InvalidArgument(
-            "field", expected="a name of letters, digits and _, at most 64", got=repr(name)
-        )
+        raise InvalidArgument("field", expected="a name of letters, digits and _, at most 64", got=repr(name))
 
 
 def check_value(name: str, value: object) -> None:

@@ -18,9 +18,7 @@ SCHEMES = {  # the only modules that a name in a file can load
 }
 
 
-def create_engine(
-    place: str, space: Space, facts: Mapping[str, Any], *, kind: str = "auto"
-) -> Engine:
+def create_engine(place: str, space: Space, facts: Mapping[str, Any], *, kind: str = "auto") -> Engine:
     """Create an empty engine.
 
     Args:
@@ -93,6 +91,4 @@ def _module(place: str) -> Any:
             fix=f"did you mean {near}://...?" if near else "use faiss",
         )
     module = SCHEMES[scheme]
-    return import_module(
-        module.removesuffix("engine") + "attached" if is_attached(place) else module
-    )
+    return import_module(module.removesuffix("engine") + "attached" if is_attached(place) else module)

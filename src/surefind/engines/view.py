@@ -11,9 +11,7 @@ from surefind.engines.filters import Where
 from surefind.engines.knn import nearest
 
 
-def engine_view(
-    engine: Engine, *, where: Where | None = None, ranking: str | None = None
-) -> Engine:
+def engine_view(engine: Engine, *, where: Where | None = None, ranking: str | None = None) -> Engine:
     """Return an engine for reading that finds only rows that satisfy `where`.
 
     `ranking` is that of the candidates of a search, by default the engine's own.

@@ -25,12 +25,7 @@ if TYPE_CHECKING:
         query_vectors,
         ranking_keys,
     )
-    from surefind.functional.triplet import (
-        Moments,
-        nearer_probability,
-        triplet_log_prob,
-        triplet_moments,
-    )
+    from surefind.functional.triplet import Moments, nearer_probability, triplet_log_prob, triplet_moments
 
 _HOME = {
     "Moments": "triplet",

@@ -52,10 +52,7 @@ def _solve(
     below = share_below(gap)
     above = 1 - below
     weight, other = above * up + below * down, below * up + above * down
-    shift, other_shift = (
-        above * up_shift + below * down_shift,
-        below * up_shift + above * down_shift,
-    )
+    shift, other_shift = (above * up_shift + below * down_shift, below * up_shift + above * down_shift)
     rho = other.div_(weight)
     equation = _Equation(
         target=gap.abs().div_(weight),
@@ -69,10 +66,7 @@ def _solve(
     p = 1 + s
     shrink = (rho + 1).mul_(s).add_(1).reciprocal_()
     y, other_p = rho.mul_(s).mul_(shrink), shrink.mul_(p)
-    return (
-        (above * s - below * y, above * p + below * other_p),
-        (below * s - above * y, below * p + above * other_p),
-    )
+    return ((above * s - below * y, above * p + below * other_p), (below * s - above * y, below * p + above * other_p))
 
 
 def _start(equation: "_Equation") -> Tensor:

@@ -35,11 +35,7 @@ def squared_distances(x: Tensor, y: Tensor) -> Tensor:
         InvalidArgument: If the shapes do not fit.
     """
     if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
-        raise InvalidArgument(
-            "x, y",
-            expected="shapes (N, D) and (M, D)",
-            got=f"{tuple(x.shape)} and {tuple(y.shape)}",
-        )
+        raise InvalidArgument("x, y", expected="shapes (N, D) and (M, D)", got=f"{tuple(x.shape)} and {tuple(y.shape)}")
     return call(_SquaredDistances, x, y)
 
 
@@ -157,16 +153,12 @@ def paired_distance_variance(query: Embeddings, other: Embeddings) -> Tensor:
     """
     check_pair(query, other, "query, other")
     if len(query) != len(other):
-        raise InvalidArgument(
-            "other", expected=f"{len(query)} rows, one per query", got=str(len(other))
-        )
+        raise InvalidArgument("other", expected=f"{len(query)} rows, one per query", got=str(len(other)))
     between = (query.mean - other.mean).square().sum(1)
     return _variance(query.spread, other, between)
 
 
-def match_probability(
-    query: Embeddings, gallery: Embeddings, radius: float, *, method: str = "saddlepoint"
-) -> Tensor:
+def match_probability(query: Embeddings, gallery: Embeddings, radius: float, *, method: str = "saddlepoint") -> Tensor:
     r"""P(|q - x| < radius) for all pairs.
 
     Between Gaussians |q - x|^2 is a scaled non-central chi-square. On the sphere its first three
@@ -227,14 +219,7 @@ def kl_to_prior(batch: Embeddings, prior_var: float | None = None) -> Tensor:
 
 
 def hit_match_probability(
-    between: Array,
-    query_var: Array,
-    var: Array,
-    radius: float,
-    *,
-    dim: int,
-    family: str,
-    method: str = "saddlepoint",
+    between: Array, query_var: Array, var: Array, radius: float, *, dim: int, family: str, method: str = "saddlepoint"
 ) -> Array:
     """P(|q - x| < radius) for each query's hits, in float64.
 
@@ -250,17 +235,9 @@ def hit_match_probability(
         InvalidArgument: If radius or method is not valid.
     """
     on_sphere = family != Gaussians.family
-    spread, other = (
-        torch.from_numpy(1 / its if on_sphere else its) for its in (query_var[:, None], var)
-    )
+    spread, other = (torch.from_numpy(1 / its if on_sphere else its) for its in (query_var[:, None], var))
     probability = _match(
-        spread,
-        other,
-        torch.from_numpy(between),
-        dim,
-        on_sphere=on_sphere,
-        radius=radius,
-        method=method,
+        spread, other, torch.from_numpy(between), dim, on_sphere=on_sphere, radius=radius, method=method
     )
     return probability.numpy()
 
@@ -282,14 +259,7 @@ def _variance(query_spread: Tensor, gallery: Embeddings, between: Tensor) -> Ten
 
 
 def _match(
-    query_spread: Tensor,
-    spread: Tensor,
-    between: Tensor,
-    dim: int,
-    *,
-    on_sphere: bool,
-    radius: float,
-    method: str,
+    query_spread: Tensor, spread: Tensor, between: Tensor, dim: int, *, on_sphere: bool, radius: float, method: str
 ) -> Tensor:
     from surefind.functional.cdf import check_method, log_cdf  # a search seldom needs them
     from surefind.functional.quadratic_form import QuadraticForm

@@ -3,14 +3,7 @@
 import torch
 from torch.nn.functional import normalize
 
-from surefind.embeddings import (
-    LARGEST_SPREAD,
-    SMALLEST_SPREAD,
-    Embeddings,
-    Gaussians,
-    check_embeddings,
-    check_pair,
-)
+from surefind.embeddings import LARGEST_SPREAD, SMALLEST_SPREAD, Embeddings, Gaussians, check_embeddings, check_pair
 from surefind.errors import InvalidArgument
 from surefind.validation import check_number
 
@@ -64,9 +57,7 @@ def fuse(views: Embeddings, *, correlation: float = 0.0) -> Embeddings:
     return views.replace(*(x[None].to(views.mean.dtype) for x in (mean, spread)))
 
 
-def expand(
-    query: Embeddings, neighbours: Embeddings, *, alpha: float = 3.0, certainty: bool = True
-) -> Embeddings:
+def expand(query: Embeddings, neighbours: Embeddings, *, alpha: float = 3.0, certainty: bool = True) -> Embeddings:
     r"""Expand each query: average it with its K neighbours.
 
         w_q = 1,   w_i = max(0, cos(q, i))^alpha  [* 2 p_i / (p_q + p_i)],   p = 1/v or kappa

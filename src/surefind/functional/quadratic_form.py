@@ -47,9 +47,7 @@ class QuadraticForm(NamedTuple):
     @property
     def var(self) -> Tensor:
         """K''(0)"""
-        twice = (
-            self.tilt * self.tilt if self.spread is None else self.tilt.square() + 2 * self.spread
-        )
+        twice = self.tilt * self.tilt if self.spread is None else self.tilt.square() + 2 * self.spread
         return 4 * (self.noise + self.shift * self.tilt) + 2 * self.dof * twice
 
 

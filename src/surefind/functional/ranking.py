@@ -109,9 +109,7 @@ def ranking_keys(between: Array, var: Array, *, dim: int, family: str, ranking: 
     return np.asarray(2 - 2 * length + length * between)
 
 
-def hit_distances(
-    between: Array, query_var: Array, var: Array, *, dim: int, family: str
-) -> tuple[Array, Array]:
+def hit_distances(between: Array, query_var: Array, var: Array, *, dim: int, family: str) -> tuple[Array, Array]:
     """Mean and standard deviation of |q - x|^2 for each query's hits, in float64.
 
     Args:

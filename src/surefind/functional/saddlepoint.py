@@ -137,12 +137,7 @@ def _value_and_slopes(
     by_x = (k3 * by_k2).addcmul_(k4, by_k3).addcmul_(k5, by_k4).addcdiv_(by_u, inv_std)
     by_x.mul_(inv_k2)
     t_by_x = t * by_x
-    of_weight = (
-        (2 * by_k2).sub_(t_by_x),
-        (3 * by_k3).addcmul_(t, by_k2),
-        (4 * by_k4).addcmul_(t, by_k3),
-        t * by_k4,
-    )
+    of_weight = ((2 * by_k2).sub_(t_by_x), (3 * by_k3).addcmul_(t, by_k2), (4 * by_k4).addcmul_(t, by_k3), t * by_k4)
     by_gap = by_r * t
     by_gap.add_(by_x)
     by_law = [part.slopes(by_gap, by_r, by_x, by_k2, by_k3, by_k4, of_weight) for part in parts]
@@ -204,9 +199,7 @@ def _total(parts: list[Tensor]) -> Tensor:
     return parts[0] + parts[1] if len(parts) == 2 else parts[0]
 
 
-def _slopes_by_form(
-    form: QuadraticForm, law: ChiSquares, by_law: list[tuple[Tensor, Tensor]]
-) -> list[Tensor]:
+def _slopes_by_form(form: QuadraticForm, law: ChiSquares, by_law: list[tuple[Tensor, Tensor]]) -> list[Tensor]:
     """The chain rule through `chi_squares`."""
     (by_up, by_up_shift), *rest = by_law
     if form.spread is None or law.down is None or law.down_shift is None:
@@ -238,9 +231,7 @@ _RULE = (
 )
 
 
-def log_cdf_near_the_mean(
-    dof: int, tensors: Sequence[Tensor], t: Tensor
-) -> tuple[Tensor, Sequence[Tensor]]:
+def log_cdf_near_the_mean(dof: int, tensors: Sequence[Tensor], t: Tensor) -> tuple[Tensor, Sequence[Tensor]]:
     """The value and its slopes by the form's tensors and the gap, given the saddlepoint t."""
     leaves = [tensor.detach().requires_grad_() for tensor in tensors]
     with torch.enable_grad():
@@ -293,9 +284,7 @@ def _at(weight: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
     return b * t, b
 
 
-def _differentiable_saddlepoint(
-    weight: Tensor, shift: Tensor, gap: Tensor, t: Tensor, dof: int
-) -> Tensor:
+def _differentiable_saddlepoint(weight: Tensor, shift: Tensor, gap: Tensor, t: Tensor, dof: int) -> Tensor:
     """One more Newton step from t, held fixed: its gradient is that of the root."""
     s, b = _at(weight, t)
     k1 = (weight * s * (shift * (2 + s) + dof)).sum(0)

@@ -59,12 +59,7 @@ Triplets = GaussianTriplets | SphereTriplets
 
 
 def triplet_moments(
-    anchor: Embeddings,
-    positive: Embeddings,
-    negative: Embeddings,
-    *,
-    centred: bool = False,
-    sphere: str = "exact",
+    anchor: Embeddings, positive: Embeddings, negative: Embeddings, *, centred: bool = False, sphere: str = "exact"
 ) -> Moments:
     r"""Mean and variance of tau = |a - p|^2 - |a - n|^2, row by row.
 
@@ -128,9 +123,7 @@ def triplet_log_prob(
     return log_prob(triplets, margin=margin, method=method, centred=centred)
 
 
-def nearer_probability(
-    query: Embeddings, near: Embeddings, far: Embeddings, *, method: str = "saddlepoint"
-) -> Tensor:
+def nearer_probability(query: Embeddings, near: Embeddings, far: Embeddings, *, method: str = "saddlepoint") -> Tensor:
     """P(near is nearer to the query than far), row by row.
 
     Args:
@@ -148,9 +141,7 @@ def nearer_probability(
     return triplet_log_prob(query, near, far, method=method).exp()
 
 
-def triplets_of(
-    anchor: Embeddings, positive: Embeddings, negative: Embeddings, *, sphere: str = "exact"
-) -> Triplets:
+def triplets_of(anchor: Embeddings, positive: Embeddings, negative: Embeddings, *, sphere: str = "exact") -> Triplets:
     """Reduce rows of embeddings to squared distances and spread terms."""
     check_pair(anchor, positive, "anchor, positive")
     check_pair(anchor, negative, "anchor, negative")
@@ -191,9 +182,7 @@ def moments(triplets: Triplets, *, centred: bool = False) -> Moments:
     return Moments(_mean(triplets, centred=centred), _var(triplets))
 
 
-def log_prob(
-    triplets: Triplets, *, margin: float = 0.0, method: str = "clt", centred: bool = False
-) -> Tensor:
+def log_prob(triplets: Triplets, *, margin: float = 0.0, method: str = "clt", centred: bool = False) -> Tensor:
     """`triplet_log_prob` from precomputed scalars."""
     check_method(method, on_sphere=isinstance(triplets, SphereTriplets))
     check_number("margin", margin)
@@ -242,8 +231,5 @@ def _half_tau(triplets: SphereTriplets) -> InnerProduct:
     along = n.length * (1 - d_an / 2) - p.length * (1 - d_ap / 2)
     norm = (n.length - p.length) ** 2 + n.length * p.length * d_pn
     cos_pn = 1 - d_pn / 2
-    partners = [
-        Partner(1, n, d_an, n.length - p.length * cos_pn),
-        Partner(-1, p, d_ap, n.length * cos_pn - p.length),
-    ]
+    partners = [Partner(1, n, d_an, n.length - p.length * cos_pn), Partner(-1, p, d_ap, n.length * cos_pn - p.length)]
     return InnerProduct(a, partners, norm, along, dim)

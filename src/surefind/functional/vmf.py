@@ -254,10 +254,7 @@ class InnerProduct(NamedTuple):
         return QuadraticForm(var.new_zeros(()), (1 - _SLIVER) * rest, tilt, spread, self.dim)
 
     def _double(self) -> "InnerProduct":
-        partners = [
-            Partner(x.sign, x.terms.map(widen), widen(x.distance), widen(x.along_sum))
-            for x in self.partners
-        ]
+        partners = [Partner(x.sign, x.terms.map(widen), widen(x.distance), widen(x.along_sum)) for x in self.partners]
         anchor = self.anchor.map(widen)
         return InnerProduct(anchor, partners, widen(self.norm), widen(self.along), self.dim)
 

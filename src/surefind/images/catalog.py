@@ -38,9 +38,7 @@ class Catalog:
                 raise InvalidArgument(column, expected=expected, got=str(len(values)))
         if len(set(self.ids)) < len(self.ids):
             twice, _ = Counter(self.ids).most_common(1)[0]
-            raise InvalidArgument(
-                "ids", expected="one id per image", got=f"{twice!r} more than once"
-            )
+            raise InvalidArgument("ids", expected="one id per image", got=f"{twice!r} more than once")
         for path in self.paths:
             if not path or path[0] == "/" or ".." in path.split("/") or "\0" in path:
                 expected = f"paths relative to {self.root}, and inside it"
@@ -61,9 +59,7 @@ class Catalog:
         """Metadata for an index: further columns; path, and label and position if known."""
         root = self.root.absolute()
         extra = self.extra or ({},) * len(self)
-        rows = [
-            {**more, "path": str(root / path)} for more, path in zip(extra, self.paths, strict=True)
-        ]
+        rows = [{**more, "path": str(root / path)} for more, path in zip(extra, self.paths, strict=True)]
         for row, label in enumerate(self.labels):
             rows[row]["label"] = label
         for row, place in enumerate(self.positions):

@@ -67,9 +67,7 @@ def _add_noise(image: Image.Image, level: int, random: np.random.Generator) -> I
     return Image.fromarray(noise.clip(0, 255).astype(np.uint8))
 
 
-def _window(
-    size: tuple[int, int], share: float, random: np.random.Generator
-) -> tuple[float, float, float, float]:
+def _window(size: tuple[int, int], share: float, random: np.random.Generator) -> tuple[float, float, float, float]:
     """Random window with this share of the area: left, top, right, bottom.
 
     It lies near the centre, where the subject usually is. With one seed, windows are nested.

@@ -71,11 +71,7 @@ class ImageRejected(SurefindError):
     """
 
     def __init__(
-        self,
-        reason: str,
-        *,
-        source: str = "image",
-        fix: str | None = "replace the image, or leave it out",
+        self, reason: str, *, source: str = "image", fix: str | None = "replace the image, or leave it out"
     ) -> None:
         super().__init__(f"{source}: {reason}", fix=fix)
         self.reason, self.source = reason, source
@@ -142,9 +138,7 @@ def _open(source: ImageSource, policy: DecodePolicy) -> Image.Image:
         source = _read(Path(source), policy.max_bytes)
     if not isinstance(source, bytes):
         raise InvalidArgument(
-            "source",
-            expected="a path, bytes, a Pillow image, an array or a tensor",
-            got=type(source).__name__,
+            "source", expected="a path, bytes, a Pillow image, an array or a tensor", got=type(source).__name__
         )
     _check_bytes(len(source), policy.max_bytes)
     _refuse_tiff_bombs(source, policy.max_pixels)
@@ -165,8 +159,7 @@ def _register_heif() -> None:
         from pillow_heif import register_heif_opener
     except ImportError:
         raise ImageRejected(
-            "HEIC, which needs the package pillow-heif",
-            fix="pip install 'surefind[heic]', or save it as JPEG",
+            "HEIC, which needs the package pillow-heif", fix="pip install 'surefind[heic]', or save it as JPEG"
         ) from None
     register_heif_opener(thumbnails=False)
 
@@ -194,9 +187,7 @@ def _read(path: Path, max_bytes: int) -> bytes:
         raise ImageRejected("no such file", fix="check the path") from None
     except (OSError, ValueError) as error:  # ValueError: an impossible file name
         reason = getattr(error, "strerror", None) or str(error)
-        raise ImageRejected(
-            f"cannot be read: {reason.lower()}", fix="check the path and its permissions"
-        ) from None
+        raise ImageRejected(f"cannot be read: {reason.lower()}", fix="check the path and its permissions") from None
 
 
 def _check_bytes(size: int, max_bytes: int) -> None:
@@ -217,8 +208,7 @@ def _check_size(width: int, height: int, policy: DecodePolicy) -> None:
         raise ImageRejected(_too_many(width * height, policy), fix=fix.format("max_pixels"))
     if max(width, height) > policy.max_side:
         raise ImageRejected(
-            f"too long a side: {max(width, height):,}, at most {policy.max_side:,}",
-            fix=fix.format("max_side"),
+            f"too long a side: {max(width, height):,}, at most {policy.max_side:,}", fix=fix.format("max_side")
         )
 
 
@@ -373,9 +363,7 @@ def _refuse_tiff_bombs(data: bytes, max_pixels: int) -> None:
             sides[tag] = max(sides[tag], side)
     width, height = sides.values()
     if width * height > max_pixels:
-        raise ImageRejected(
-            f"too many pixels in a tile: {width * height:,}, at most {max_pixels:,}"
-        )
+        raise ImageRejected(f"too many pixels in a tile: {width * height:,}, at most {max_pixels:,}")
 
 
 class _QuietPillow:

@@ -87,10 +87,7 @@ class Loader:
         pool = ThreadPoolExecutor(self.workers, thread_name_prefix="surefind-images")
         try:
             rows, size = range(len(self.sources)), self.batch_size
-            groups = (
-                [pool.submit(self._load, row) for row in rows[start : start + size]]
-                for start in rows[::size]
-            )
+            groups = ([pool.submit(self._load, row) for row in rows[start : start + size]] for start in rows[::size])
             ahead = deque(islice(groups, 1 + self.prefetch))
             while ahead:
                 batch = self._collect(ahead.popleft())

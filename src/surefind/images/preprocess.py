@@ -87,9 +87,7 @@ class Preprocessing:
     def _scale(self, pixels: Tensor, height: int, width: int) -> Tensor:
         if pixels.shape[1:] == (height, width):
             return pixels
-        scaled = F.interpolate(
-            pixels[None], size=(height, width), mode=self.interpolation, antialias=True
-        )
+        scaled = F.interpolate(pixels[None], size=(height, width), mode=self.interpolation, antialias=True)
         return scaled[0]
 
 

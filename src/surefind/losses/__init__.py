@@ -17,12 +17,6 @@ _HOME = {
     "TripletRegressionLoss": "baselines",
 }
 
-__all__ = [
-    "BayesianTripletLoss",
-    "LossInfo",
-    "TripletCriterion",
-    "TripletLoss",
-    "TripletRegressionLoss",
-]
+__all__ = ["BayesianTripletLoss", "LossInfo", "TripletCriterion", "TripletLoss", "TripletRegressionLoss"]
 
 __getattr__, __dir__ = lazy_exports(__name__, _HOME)

@@ -42,9 +42,7 @@ class _SumOverChunks(torch.autograd.Function):
                 value = term(chunk, *leaves)
             total += value.detach()
             if wanted:
-                grads = torch.autograd.grad(
-                    value, [leaves[i] for i in wanted], materialize_grads=True
-                )
+                grads = torch.autograd.grad(value, [leaves[i] for i in wanted], materialize_grads=True)
                 for i, grad in zip(wanted, grads, strict=True):
                     sums[i] += grad
         ctx.save_for_backward(*sums)
@@ -144,12 +142,7 @@ def select_triplets(
 
 
 def _given(
-    name: str,
-    indices: Sequence[ArrayLike],
-    batch: int,
-    device: torch.device,
-    *,
-    lengths: tuple[int, ...],
+    name: str, indices: Sequence[ArrayLike], batch: int, device: torch.device, *, lengths: tuple[int, ...]
 ) -> GivenTriplets:
     if not isinstance(indices, tuple | list) or len(indices) not in lengths:
         wanted = " or ".join(str(length) for length in lengths)
@@ -163,18 +156,14 @@ def _given(
             raise InvalidArgument(name, expected="one-dimensional integer tensors", got=got)
         if len(side) and not (int(side.min()) >= 0 and int(side.max()) < batch):
             raise InvalidArgument(
-                name,
-                expected=f"indices from 0 to {batch - 1}",
-                got=f"{int(side.min())} to {int(side.max())}",
+                name, expected=f"indices from 0 to {batch - 1}", got=f"{int(side.min())} to {int(side.max())}"
             )
         sides.append(side.to(device, torch.int64))
     pairs = [(0, 1), (2, 3)] if len(sides) == 4 else [(0, 1), (0, 2)]
     for left, right in pairs:
         if len(sides[left]) != len(sides[right]):
             raise InvalidArgument(
-                name,
-                expected="index tensors of one length",
-                got=f"{len(sides[left])} and {len(sides[right])}",
+                name, expected="index tensors of one length", got=f"{len(sides[left])} and {len(sides[right])}"
             )
     if len(sides) == 4:  # a pair miner: positives (a, p) and negatives (a, n), joined on a
         anchor, positive, other_anchor, negative = sides

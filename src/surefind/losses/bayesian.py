@@ -8,14 +8,7 @@ from torch import Tensor
 from surefind.embeddings import Embeddings
 from surefind.functional.cdf import METHODS
 from surefind.functional.distance import kl_to_prior
-from surefind.functional.triplet import (
-    SPHERE_MOMENTS,
-    Triplets,
-    log_prob,
-    moments,
-    pack,
-    spread_terms,
-)
+from surefind.functional.triplet import SPHERE_MOMENTS, Triplets, log_prob, moments, pack, spread_terms
 from surefind.functional.vmf import SphereTerms
 from surefind.losses.base import Scalars, TripletCriterion
 from surefind.validation import check_choice, check_number

@@ -38,13 +38,7 @@ if TYPE_CHECKING:
         recall_at_k,
         retrieval_report,
     )
-    from surefind.metrics.selective import (
-        RiskCoverage,
-        RiskProfile,
-        aurc,
-        risk_coverage,
-        risk_profile,
-    )
+    from surefind.metrics.selective import RiskCoverage, RiskProfile, aurc, risk_coverage, risk_profile
 
 _HOME = {
     "DEFINITIONS": "calibration",

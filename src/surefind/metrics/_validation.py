@@ -15,9 +15,7 @@ def as_numbers(name: str, values: object, length: int | None = None) -> Tensor:
     """One number per query in float64, (Q,); infinite is a number, nan is not."""
     tensor = check_tensor(name, values, "(Q,)")
     if length is not None and len(tensor) != length:
-        raise InvalidArgument(
-            name, expected=f"{length} values, one per query", got=str(len(tensor))
-        )
+        raise InvalidArgument(name, expected=f"{length} values, one per query", got=str(len(tensor)))
     tensor = tensor.detach().double()
     if missing := int(tensor.isnan().sum()):
         raise InvalidArgument(name, expected="numbers", got=f"{missing} nan")
@@ -64,9 +62,7 @@ def as_rows(weights: object, length: int) -> Tensor:
         return torch.ones(1, length, dtype=torch.float64)
     tensor = check_tensor("weights", weights, "(B, Q)")
     if tensor.shape[1] != length:
-        raise InvalidArgument(
-            "weights", expected=f"{length} columns, one per query", got=str(tensor.shape[1])
-        )
+        raise InvalidArgument("weights", expected=f"{length} columns, one per query", got=str(tensor.shape[1]))
     wide = tensor if tensor.is_floating_point() else tensor.double()
     total = wide.sum(1)
     if not (wide.min() >= 0 and torch.equal(total, total.round())):
@@ -89,9 +85,7 @@ def check_tensor(name: str, value: object, shape: str) -> Tensor:
     tensor = as_tensor(name, value)
     ndim = shape.strip("(,)").count(",") + 1
     if tensor.ndim != ndim or tensor.numel() == 0:
-        raise InvalidArgument(
-            name, expected=f"shape {shape}, not empty", got=f"shape {tuple(tensor.shape)}"
-        )
+        raise InvalidArgument(name, expected=f"shape {shape}, not empty", got=f"shape {tuple(tensor.shape)}")
     return tensor
 
 

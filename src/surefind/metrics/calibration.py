@@ -18,16 +18,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 from torch.nn.functional import pad
 
-from surefind.metrics._validation import (
-    Order,
-    as_finite,
-    as_flags,
-    as_result,
-    as_rows,
-    as_shares,
-    order,
-    steps,
-)
+from surefind.metrics._validation import Order, as_finite, as_flags, as_result, as_rows, as_shares, order, steps
 from surefind.validation import check_choice, check_whole
 
 DEFINITIONS = ("equal_width", "equal_mass", "probability")
@@ -48,12 +39,7 @@ class ReliabilityBins(NamedTuple):
 
 
 def reliability_bins(
-    values: ArrayLike,
-    outcome: ArrayLike,
-    *,
-    definition: str,
-    bins: int = 10,
-    weights: ArrayLike | None = None,
+    values: ArrayLike, outcome: ArrayLike, *, definition: str, bins: int = 10, weights: ArrayLike | None = None
 ) -> ReliabilityBins:
     """The bins of a reliability diagram.
 
@@ -125,21 +111,11 @@ def _sums(arranged: Tensor, cuts: Tensor) -> Tensor:
 
 @overload
 def expected_calibration_error(
-    values: ArrayLike,
-    outcome: ArrayLike,
-    *,
-    definition: str = "probability",
-    bins: int = 10,
-    weights: None = None,
+    values: ArrayLike, outcome: ArrayLike, *, definition: str = "probability", bins: int = 10, weights: None = None
 ) -> float: ...
 @overload
 def expected_calibration_error(
-    values: ArrayLike,
-    outcome: ArrayLike,
-    *,
-    definition: str = "probability",
-    bins: int = 10,
-    weights: ArrayLike,
+    values: ArrayLike, outcome: ArrayLike, *, definition: str = "probability", bins: int = 10, weights: ArrayLike
 ) -> Tensor: ...
 def expected_calibration_error(
     values: ArrayLike,
@@ -176,9 +152,7 @@ def expected_calibration_error(
     return as_result(error.reshape(-1), weights)
 
 
-def debiased_calibration_error(
-    confidence: ArrayLike, correct: ArrayLike, *, bins: int = 10
-) -> float:
+def debiased_calibration_error(confidence: ArrayLike, correct: ArrayLike, *, bins: int = 10) -> float:
     r"""ECE of a probability, less what the noise of few queries adds to it.
 
         ECE   = max(0, sum_b n_b / n [2 g_b - m(g_b, s_b)]),   g_b = |confidence_b - outcome_b|

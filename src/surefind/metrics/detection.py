@@ -20,9 +20,7 @@ from surefind.validation import as_integers, check_number
 def auroc(signal: ArrayLike, positive: ArrayLike, *, weights: None = None) -> float: ...
 @overload
 def auroc(signal: ArrayLike, positive: ArrayLike, *, weights: ArrayLike) -> Tensor: ...
-def auroc(
-    signal: ArrayLike, positive: ArrayLike, *, weights: ArrayLike | None = None
-) -> float | Tensor:
+def auroc(signal: ArrayLike, positive: ArrayLike, *, weights: ArrayLike | None = None) -> float | Tensor:
     r"""Chance that a positive has a higher signal than a negative; a tie counts one half.
 
         AUROC = sum_g (F_g - F_(g-1)) (T_g + T_(g-1)) / 2 / (T F)
@@ -50,13 +48,9 @@ def auroc(
 
 
 @overload
-def auroc_within(
-    signal: ArrayLike, positive: ArrayLike, groups: ArrayLike, *, weights: None = None
-) -> float: ...
+def auroc_within(signal: ArrayLike, positive: ArrayLike, groups: ArrayLike, *, weights: None = None) -> float: ...
 @overload
-def auroc_within(
-    signal: ArrayLike, positive: ArrayLike, groups: ArrayLike, *, weights: ArrayLike
-) -> Tensor: ...
+def auroc_within(signal: ArrayLike, positive: ArrayLike, groups: ArrayLike, *, weights: ArrayLike) -> Tensor: ...
 def auroc_within(
     signal: ArrayLike, positive: ArrayLike, groups: ArrayLike, *, weights: ArrayLike | None = None
 ) -> float | Tensor:
@@ -97,9 +91,7 @@ def auroc_within(
 def aupr(signal: ArrayLike, positive: ArrayLike, *, weights: None = None) -> float: ...
 @overload
 def aupr(signal: ArrayLike, positive: ArrayLike, *, weights: ArrayLike) -> Tensor: ...
-def aupr(
-    signal: ArrayLike, positive: ArrayLike, *, weights: ArrayLike | None = None
-) -> float | Tensor:
+def aupr(signal: ArrayLike, positive: ArrayLike, *, weights: ArrayLike | None = None) -> float | Tensor:
     r"""Precision averaged over recall, one step for each distinct signal.
 
         AUPR = sum_g (T_g - T_(g-1)) / T * T_g / (T_g + F_g)
@@ -129,13 +121,9 @@ def aupr(
 
 
 @overload
-def fpr_at_tpr(
-    signal: ArrayLike, positive: ArrayLike, *, tpr: float = 0.95, weights: None = None
-) -> float: ...
+def fpr_at_tpr(signal: ArrayLike, positive: ArrayLike, *, tpr: float = 0.95, weights: None = None) -> float: ...
 @overload
-def fpr_at_tpr(
-    signal: ArrayLike, positive: ArrayLike, *, tpr: float = 0.95, weights: ArrayLike
-) -> Tensor: ...
+def fpr_at_tpr(signal: ArrayLike, positive: ArrayLike, *, tpr: float = 0.95, weights: ArrayLike) -> Tensor: ...
 def fpr_at_tpr(
     signal: ArrayLike, positive: ArrayLike, *, tpr: float = 0.95, weights: ArrayLike | None = None
 ) -> float | Tensor:
@@ -186,9 +174,7 @@ def _found(signal: ArrayLike, positive: ArrayLike, weights: ArrayLike | None) ->
     flags = as_flags("positive", positive, len(values))
     if weights is None and (flags.all() or not flags.any()):
         raise InvalidArgument(
-            "positive",
-            expected="both kinds of queries",
-            got="only positives" if flags.all() else "only negatives",
+            "positive", expected="both kinds of queries", got="only positives" if flags.all() else "only negatives"
         )
     from_highest = order(-values)
     arranged = from_highest.arrange(as_rows(weights, len(values)))

@@ -37,9 +37,7 @@ class Estimate:
     high: float
 
 
-def resample_counts(
-    n: int, resamples: int, *, seed: int, groups: ArrayLike | None = None
-) -> Tensor:
+def resample_counts(n: int, resamples: int, *, seed: int, groups: ArrayLike | None = None) -> Tensor:
     """How often each of n queries is drawn when n are drawn with replacement.
 
     With `groups`, as many groups as there are are drawn with replacement, and every query counts as
@@ -103,9 +101,7 @@ def bootstrap(
     >>> bootstrap(lambda weights: weights @ values / weights.sum(1), 4)
     Estimate(value=0.75, low=0.25, high=1.0)
     """
-    return bootstrap_all(
-        {"it": statistic}, n, groups=groups, resamples=resamples, level=level, seed=seed
-    )["it"]
+    return bootstrap_all({"it": statistic}, n, groups=groups, resamples=resamples, level=level, seed=seed)["it"]
 
 
 def bootstrap_all(
@@ -147,12 +143,7 @@ def bootstrap_all(
 
 
 def bootstrap_means(
-    values: ArrayLike,
-    *,
-    groups: ArrayLike | None = None,
-    resamples: int = 1000,
-    level: float = 0.95,
-    seed: int = 0,
+    values: ArrayLike, *, groups: ArrayLike | None = None, resamples: int = 1000, level: float = 0.95, seed: int = 0
 ) -> list[Estimate]:
     """The mean of each column, all from the same resamples of rows or `groups`.
 
@@ -291,9 +282,7 @@ def paired_test(
     """
     a = as_finite("first", first)
     difference = a - as_finite("second", second, len(a))
-    estimate = bootstrap_means(
-        difference[:, None], groups=groups, resamples=resamples, level=level, seed=seed
-    )
+    estimate = bootstrap_means(difference[:, None], groups=groups, resamples=resamples, level=level, seed=seed)
     rounding = 1e-12 * float(difference.abs().sum())
     number, of_query = _units(len(a), groups)
     if of_query is not None:  # flipping all queries of a group flips their sum

@@ -207,9 +207,7 @@ def _as_counts(n_matches: ArrayLike, hits: Tensor) -> Tensor:
     counts = as_integers("n_matches", n_matches, len(hits))
     if counts.min() < 1:
         raise InvalidArgument(
-            "n_matches",
-            expected="at least 1 for every query",
-            got=f"{int((counts < 1).sum())} queries without a match",
+            "n_matches", expected="at least 1 for every query", got=f"{int((counts < 1).sum())} queries without a match"
         )
     if (hits.sum(dim=1) > counts).any():
         raise InvalidArgument(

@@ -81,9 +81,7 @@ def risk_coverage(confidence: ArrayLike, correct: ArrayLike) -> RiskCoverage:
 def aurc(uncertainty: ArrayLike, wrong: ArrayLike, *, weights: None = None) -> float: ...
 @overload
 def aurc(uncertainty: ArrayLike, wrong: ArrayLike, *, weights: ArrayLike) -> Tensor: ...
-def aurc(
-    uncertainty: ArrayLike, wrong: ArrayLike, *, weights: ArrayLike | None = None
-) -> float | Tensor:
+def aurc(uncertainty: ArrayLike, wrong: ArrayLike, *, weights: ArrayLike | None = None) -> float | Tensor:
     r"""Area under the risk-coverage curve, also of many resamples at once.
 
     Of n answers, an error at place s adds 1/t to the risk at every coverage t/n, t >= s. With
@@ -203,9 +201,7 @@ def _risk(answers: _Answers, coverage: float) -> Tensor:
     t = (wanted - 1e-9 * wanted).ceil()  # 0.07 * 100 is a little more than 7
     holds = torch.searchsorted(answers.upto, t.to(answers.upto.dtype))
     holds.clamp_(max=answers.upto.shape[1] - 1)
-    upto, errors, share = (
-        part.expand_as(answers.upto).gather(1, holds).double() for part in answers
-    )
+    upto, errors, share = (part.expand_as(answers.upto).gather(1, holds).double() for part in answers)
     return ((errors - share * (upto - t)) / t).squeeze(1)
 
 

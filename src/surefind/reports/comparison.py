@@ -38,9 +38,7 @@ SIGNALS = {  # by table and column: signal, metric
         "AUROC, pair variance": ("pair_var", "ood_auroc"),
         "AUROC, nearest distance": ("nearest_distance", "ood_auroc"),
     },
-    "Known corruption (ours)": {
-        "rank correlation of query variance and known corruption": ("query_var", "difficulty")
-    },
+    "Known corruption (ours)": {"rank correlation of query variance and known corruption": ("query_var", "difficulty")},
 }
 COLUMNS = ("R@1", "R@5", "R@10", "M@1", "M@5", "M@10", "ECE@1", "ECE@5", "ECE@10")
 TEST_QUERIES = {"cub200": 5924, "cars196": 8131}  # of MSLS the paper does not say
@@ -172,9 +170,7 @@ def figures_of(rankings: Sequence[Ranking], free: str) -> dict[str, SeedMean]:
     figures: dict[str, SeedMean | None] = {}
     for column in COLUMNS:
         name = column.replace("M@", "mAP@")
-        figures[column] = over_seeds(
-            [its.retrieval.get(name) or its.ece.get(ECE, {}).get(name) for its in rankings]
-        )
+        figures[column] = over_seeds([its.retrieval.get(name) or its.ece.get(ECE, {}).get(name) for its in rankings])
     for columns in SIGNALS.values():
         for column, (signal, metric) in columns.items():
             found = [its.signals.get(signal or free, {}).get(metric) for its in rankings]
@@ -190,10 +186,7 @@ def against(plan: Plan, row: PaperRow, other: PaperRow) -> PairedTest | None:
     first, second = _right(plan, row), _right(plan, other)
     if first is None or second is None or first.keys() != second.keys():
         return None
-    ours, theirs = (
-        torch.tensor([values[query] for query in first], dtype=torch.float64)
-        for values in (first, second)
-    )
+    ours, theirs = (torch.tensor([values[query] for query in first], dtype=torch.float64) for values in (first, second))
     labels = [label or name for name, label in first]  # no label: matches are by position
     groups = torch.from_numpy(np.unique(labels, return_inverse=True)[1])
     return paired_test(ours, theirs, groups=groups)
@@ -258,8 +251,7 @@ def find_place(document: Path, name: str) -> tuple[str, int, int]:
     end = whole.find(finish, start)
     if begin not in whole or end < 0:
         raise InvalidFile(
-            f"{document} has no place for this table",
-            fix=f"write the lines {begin} and {finish} where it belongs",
+            f"{document} has no place for this table", fix=f"write the lines {begin} and {finish} where it belongs"
         )
     return whole, start, end
 

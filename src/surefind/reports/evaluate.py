@@ -32,13 +32,7 @@ from surefind.images.corruptions import KINDS, LEVELS, corrupt
 from surefind.images.decode import ImageRejected, ImageSource, decode, decode_picture
 from surefind.images.matches import Rows
 from surefind.reports.measures import resamples_of
-from surefind.reports.rankings import (
-    KS,
-    Embedded,
-    RankingEvaluation,
-    embed_catalog,
-    evaluate_rankings,
-)
+from surefind.reports.rankings import KS, Embedded, RankingEvaluation, embed_catalog, evaluate_rankings
 from surefind.reports.result import About, EvalResult, Ladder, QueryTable, Rung
 from surefind.reports.signals import DEPTH, neighbours, uncertainty_signals
 from surefind.validation import check_choice
@@ -81,9 +75,7 @@ class Evaluation(NamedTuple):
     queries: QueryTable
 
 
-def evaluate(
-    request: Request, *, kept_in: Path | None = None, progress: Progress = lambda *_: None
-) -> Evaluation:
+def evaluate(request: Request, *, kept_in: Path | None = None, progress: Progress = lambda *_: None) -> Evaluation:
     """Encode the data, search it and measure retrieval, calibration and uncertainty.
 
     Args:
@@ -105,19 +97,14 @@ def evaluate(
     if request.passes is not None:
         if not isinstance(model, Encoder):
             raise InvalidArgument(
-                "runtime",
-                expected="torch, since an export has no dropout",
-                got="onnx with --mc-passes",
+                "runtime", expected="torch, since an export has no dropout", got="onnx with --mc-passes"
             )
         encoder = McDropoutEncoder(model, passes=request.passes)
     name, catalog, foreign_catalog = _data(request)
 
     def embed(catalog: Catalog, what: str) -> Embedded:
         return embed_catalog(
-            encoder,
-            catalog,
-            kept_in=kept_in,
-            progress=lambda done: progress(f"encoding {what}", done, len(catalog)),
+            encoder, catalog, kept_in=kept_in, progress=lambda done: progress(f"encoding {what}", done, len(catalog))
         )
 
     own = embed(catalog, "images")
@@ -158,9 +145,7 @@ def _data(request: Request) -> tuple[str, Catalog, Catalog | None]:
     return name, catalog, foreign
 
 
-def _ladder(
-    request: Request, encoder: ImageEncoder, evaluated: RankingEvaluation, progress: Progress
-) -> Ladder:
+def _ladder(request: Request, encoder: ImageEncoder, evaluated: RankingEvaluation, progress: Progress) -> Ladder:
     """Search the clean gallery with corrupted queries."""
     own, protocol = evaluated.own, evaluated.protocol
     gallery = own.embeddings[protocol.gallery.tolist()]
@@ -168,9 +153,7 @@ def _ladder(
     def search(batch: Embeddings, rows: Rows) -> Searched:
         itself = None if protocol.itself is None else rows  # the gallery is the whole catalog
         found = neighbours("means", batch, gallery, DEPTH, itself=itself)
-        signals = uncertainty_signals(
-            batch, gallery, found, by_means=found, learned=encoder.has_variance
-        )
+        signals = uncertainty_signals(batch, gallery, found, by_means=found, learned=encoder.has_variance)
         right = protocol.hits(found.rows.numpy(), rows)[:, 0]
         return right, {name: signal.numpy() for name, signal in signals.items()}
 
@@ -225,10 +208,7 @@ def corruption_ladder(
         for level, (right, signals) in enumerate(found)
     )
     spearman = {
-        kind: {
-            name: mean_rank_correlation(np.stack([signals[name] for _, signals in found]))
-            for name in found[0][1]
-        }
+        kind: {name: mean_rank_correlation(np.stack([signals[name] for _, signals in found])) for name in found[0][1]}
         for kind, found in results.items()
     }
     return Ladder(queries=len(rows), rungs=rungs, spearman=spearman)
@@ -326,9 +306,7 @@ def bar_widths(pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
     return np.array([np.logical_and.accumulate(black).mean() for black in sides])
 
 
-def bars_auroc(
-    own: Sequence[Path], foreign: Sequence[Path], *, at_most: int = 1000, seed: int = 0
-) -> float:
+def bars_auroc(own: Sequence[Path], foreign: Sequence[Path], *, at_most: int = 1000, seed: int = 0) -> float:
     """Return the AUROC with which black bars alone separate foreign images from own ones.
 
     Where one data set is letterboxed and another is not, any encoder separates them without regard

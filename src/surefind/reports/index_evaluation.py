@@ -24,13 +24,7 @@ from surefind.engines.brute_force import Neighbours
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.images.catalog import Catalog
 from surefind.metrics.intervals import Estimate
-from surefind.reports.index_queries import (
-    IndexQueries,
-    Progress,
-    SearchedQuery,
-    load_queries,
-    search_queries,
-)
+from surefind.reports.index_queries import IndexQueries, Progress, SearchedQuery, load_queries, search_queries
 from surefind.reports.measures import resamples_of, weighted
 from surefind.reports.result import Exclusion
 from surefind.reports.signals import COSINE, crossfit_probability, uncertainty_signals
@@ -254,10 +248,7 @@ def evaluate_index(
         set_coverage=float(np.mean(by_class)) if by_class else None,
         set_target=1 - calibration.prediction_set.miss_rate,
         set_size=float(np.mean([len(its) for its in shown])),
-        signals={
-            signal: _quality(its, estimates.get(signal), guarantee.precision)
-            for signal, its in answers.items()
-        },
+        signals={signal: _quality(its, estimates.get(signal), guarantee.precision) for signal, its in answers.items()},
         exclusions=tuple(exclusion for exclusion in queries.exclusions if exclusion.count),
         remarks=_remarks(index, calibration, source, classes.tolist()),
         command=command,
@@ -289,11 +280,7 @@ def _answers(
     nearest = torch.from_numpy(np.array([its.nearest for its in found], dtype=np.float32))
     neighbours = Neighbours(torch.arange(len(own))[:, None], distance)
     signals = uncertainty_signals(
-        queries.embeddings,
-        Gaussians(nearest, torch.ones(len(nearest))),
-        neighbours,
-        by_means=neighbours,
-        learned=False,
+        queries.embeddings, Gaussians(nearest, torch.ones(len(nearest))), neighbours, by_means=neighbours, learned=False
     )
     if bool((queries.embeddings.var != queries.embeddings.var[0]).any()):  # learned
         signals[VARIANCE] = queries.embeddings.var.double()
@@ -321,14 +308,10 @@ def _count(verdict: NDArray[np.str_], right: Flags) -> VerdictCounts:
     return VerdictCounts(len(verdict), match, unsure, no_match, good, precision)
 
 
-def _estimates(
-    answers: dict[str, Answers], match: Flags, groups: NDArray[np.int64], seed: int
-) -> dict[str, Estimate]:
+def _estimates(answers: dict[str, Answers], match: Flags, groups: NDArray[np.int64], seed: int) -> dict[str, Estimate]:
     """AUROC of each signal and precision of matches, with intervals over classes."""
     statistics = {
-        name: weighted(
-            metrics.auroc, torch.from_numpy(its.uncertainty), torch.from_numpy(~its.right)
-        )
+        name: weighted(metrics.auroc, torch.from_numpy(its.uncertainty), torch.from_numpy(~its.right))
         for name, its in answers.items()
         if its.right.any() and not its.right.all()
     }
@@ -378,17 +361,13 @@ def share_answered(uncertainty: Numbers, right: Flags, precision: float) -> floa
     return float(max(count[is_end & enough], default=0) / len(order))
 
 
-def _remarks(
-    index: Index, calibration: Calibration, source: str, classes: Sequence[str]
-) -> tuple[str, ...]:
+def _remarks(index: Index, calibration: Calibration, source: str, classes: Sequence[str]) -> tuple[str, ...]:
     """Reasons why there is no guarantee, or why other queries may fare worse."""
     remarks = []
     if change := gallery_change(calibration, len(index)):
         remarks.append(change)
     if source == calibration.origin.source:
-        remarks.append(
-            "the index was calibrated with these queries, and is surer of them than of others"
-        )
+        remarks.append("the index was calibrated with these queries, and is surer of them than of others")
     if index.has_model and (seen := class_hashes(classes) & index.encoder.trained_with):
         remarks.append(
             f"{len(seen)} of the {len(classes)} classes were used to train the model, which is "

@@ -68,9 +68,7 @@ def load_queries(
         texts = [label_of(facts, field) or "" for facts in catalog.metadata]
         _require_label(texts, field)
         encoded = index.encoder.encode_all(
-            catalog.files,
-            max_bad_share=1.0,
-            progress=lambda done: progress("encoding", done, len(catalog)),
+            catalog.files, max_bad_share=1.0, progress=lambda done: progress("encoding", done, len(catalog))
         )
         rows, rejected = encoded.rows.tolist(), encoded.rejected
         if not rows:
@@ -98,8 +96,7 @@ def _require_label(labels: Sequence[str], field: str) -> None:
             "labelled",
             expected=f"queries with labels ({field})",
             got=f"{len(labels)} without" if labels else "no queries",
-            fix="use a folder with a sub-folder per class, a table with a column of labels, or "
-            "vectors with labels",
+            fix="use a folder with a sub-folder per class, a table with a column of labels, or vectors with labels",
         )
 
 
@@ -136,9 +133,7 @@ def search_queries(
             )
             if not is_copy:
                 each = [labels[name] for name in ids[row]]
-                found.append(
-                    SearchedQuery(result, near.distance[row, : len(each)], each, means[row, 0])
-                )
+                found.append(SearchedQuery(result, near.distance[row, : len(each)], each, means[row, 0]))
                 outside.append(start + row)
         progress("searching", start + len(batch), total)
     if not found:

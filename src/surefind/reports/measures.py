@@ -87,9 +87,7 @@ def measure(scored: Scored, *, ks: Sequence[int], seed: int = 0) -> Ranking:
         ece={name: by_group[name] for name in BY_VARIANCE if name in by_group},
         signals={name: by_group[name] for name in scored.signals},
         kendall={
-            name: metrics.kendall(values, error)
-            for name, values in scored.signals.items()
-            if _vary(values, error)
+            name: metrics.kendall(values, error) for name, values in scored.signals.items() if _vary(values, error)
         },
     )
 
@@ -100,11 +98,7 @@ def resamples_of(n: int) -> int:
 
 
 def estimate_all(
-    statistics_of: Callable[[Scored], Statistics],
-    scored: Scored,
-    *,
-    with_foreign: bool = False,
-    seed: int,
+    statistics_of: Callable[[Scored], Statistics], scored: Scored, *, with_foreign: bool = False, seed: int
 ) -> Estimates:
     """Return statistics of all queries with 95 % intervals from common resamples.
 
@@ -127,9 +121,7 @@ def estimate_all(
             found: Estimates = {}
             for name, around in resample(of_part, len(groups), groups=groups).items():
                 value = float(statistics[name](torch.ones(1, n)))
-                low, high = (
-                    value + sqrt(share) * (end - around.value) for end in (around.low, around.high)
-                )
+                low, high = (value + sqrt(share) * (end - around.value) for end in (around.low, around.high))
                 found[name] = Estimate(value, low, high)
             return found
     return resample(statistics, n, groups=torch.cat(kinds))
@@ -171,9 +163,7 @@ def _of_own(scored: Scored, ks: Sequence[int]) -> Statistics:
         if scored.difficulty is not None and _vary(signal, scored.difficulty):
             statistics[name, "difficulty"] = weighted(metrics.spearman, signal, scored.difficulty)
     for name, probability in scored.probability.items():
-        statistics[name, "ece"] = weighted(
-            ece, probability, right.double(), definition="probability"
-        )
+        statistics[name, "ece"] = weighted(ece, probability, right.double(), definition="probability")
         statistics[name, "brier"] = _mean(metrics.brier_score(probability, right))
         statistics[name, "nll"] = _mean(metrics.negative_log_likelihood(probability, right))
     return statistics
@@ -192,9 +182,7 @@ def _of_signal(name: str, signal: Tensor, right: Tensor) -> Statistics:
         (name, "e_aurc"): lambda weights: profile(weights).excess,
     }
     for number, share in enumerate(COVERAGES):
-        statistics[name, f"risk_{round(100 * share)}"] = partial(
-            lambda n, weights: profile(weights).risks[n], number
-        )
+        statistics[name, f"risk_{round(100 * share)}"] = partial(lambda n, weights: profile(weights).risks[n], number)
     if wrong.any() and right.any():
         statistics[name, "auroc"] = weighted(metrics.auroc, signal, wrong)
         statistics[name, "aupr"] = weighted(metrics.aupr, signal, wrong)

@@ -132,9 +132,7 @@ def each_once(given: Embedded) -> Embedded:
     stays.
     """
     catalog, embeddings = given.catalog, given.embeddings
-    order = np.argsort(
-        [not is_query for is_query in catalog.queries] or [0] * len(catalog), kind="stable"
-    )
+    order = np.argsort([not is_query for is_query in catalog.queries] or [0] * len(catalog), kind="stable")
     digests = file_digests([catalog.file(row) for row in order])
     means = embeddings.mean[order].detach().cpu().numpy()
     labels = [catalog.labels[row] for row in order] if catalog.labels else ()
@@ -247,9 +245,7 @@ def evaluate_rankings(
     return RankingEvaluation(measured, once, QueryTable(columns), protocol, exclusions)
 
 
-def _scored(
-    results: Results, hits: Mask, catalog: Catalog, foreign: Embedded | None, protocol: Protocol
-) -> Scored:
+def _scored(results: Results, hits: Mask, catalog: Catalog, foreign: Embedded | None, protocol: Protocol) -> Scored:
     """Select the queries that have a match, and cross-fit their probabilities.
 
     Errors cluster by class: queries of one class share a fold and are resampled together. Without
@@ -265,9 +261,7 @@ def _scored(
     signals = {name: signal[torch.from_numpy(kept)] for name, signal in own_signals.items()}
     probability = {
         name: torch.from_numpy(
-            crossfit_probability(
-                signal.numpy(), hits[kept, 0], of_own[queries], platt=name == COSINE
-            )
+            crossfit_probability(signal.numpy(), hits[kept, 0], of_own[queries], platt=name == COSINE)
         )
         for name, signal in signals.items()
     }
@@ -300,9 +294,7 @@ def _query_columns(catalog: Catalog, protocol: Protocol, foreign: Embedded | Non
     }
 
 
-def _ranking_columns(
-    results: Results, hits: Mask, scored: Scored, catalog: Catalog, protocol: Protocol
-) -> Columns:
+def _ranking_columns(results: Results, hits: Mask, scored: Scored, catalog: Catalog, protocol: Protocol) -> Columns:
     """Return hits, distances, signals and probabilities in one ranking, foreign queries last."""
     n_foreign = sum(len(found.rows) for found, _ in results) - len(hits)
     paths = np.array(catalog.paths, dtype=object)[protocol.gallery]

@@ -70,9 +70,7 @@ class ReportFolder:
         result.write(self.results)
 
 
-def evaluate_into(
-    request: Request, *, output: Path, progress: Progress = lambda *_: None
-) -> EvalResult:
+def evaluate_into(request: Request, *, output: Path, progress: Progress = lambda *_: None) -> EvalResult:
     """Evaluate and write a report; embeddings are cached in its folder."""
     folder = ReportFolder(output)
     folder.make()
@@ -157,9 +155,7 @@ def render(result: EvalResult, queries: QueryTable, *, figures: Mapping[str, str
         ranking=rankings[RANKING],
         best=best_signal,
         retrieval=tables.retrieval_table(rankings),
-        signals={
-            ranking_name(name): tables.signal_tables(ranking) for name, ranking in rankings.items()
-        },
+        signals={ranking_name(name): tables.signal_tables(ranking) for name, ranking in rankings.items()},
         main=ranking_name(RANKING),
         learned=any(map(is_learned, rankings[RANKING].signals)),
         ece=tables.ece_tables(rankings),

@@ -90,8 +90,7 @@ def find_source(dataset: str, given: str | None) -> str:
         return found
     raise InvalidFile(
         f"where is {dataset}?",
-        fix=f"name its folder, --data FOLDER, or set {PLACE} to a folder with "
-        f"{' or '.join(USUAL[dataset])} in it",
+        fix=f"name its folder, --data FOLDER, or set {PLACE} to a folder with {' or '.join(USUAL[dataset])} in it",
     )
 
 
@@ -222,9 +221,7 @@ def reproduce(
         Interrupted: `should_stop` returned true.
     """
     open_once = cache(open_dataset)
-    recipes = {
-        (row, seed): plan.recipe(row, seed) for row in plan.rows for seed in range(plan.seeds)
-    }
+    recipes = {(row, seed): plan.recipe(row, seed) for row in plan.rows for seed in range(plan.seeds)}
     check_models(plan)
     claim(plan)
 
@@ -316,10 +313,8 @@ def check_models(plan: Plan) -> None:
     for folder in [plan.model(row, seed) for row in plan.rows for seed in range(plan.seeds)]:
         if not _has_ended(folder):
             raise InvalidFile(
-                f"where is {data}? The models of this table are trained on it, and {folder} is "
-                "missing",
-                fix=f"name the data, --train-data FOLDER, or use the output folder of surefind "
-                f"reproduce {data}",
+                f"where is {data}? The models of this table are trained on it, and {folder} is missing",
+                fix=f"name the data, --train-data FOLDER, or use the output folder of surefind reproduce {data}",
             )
 
 

@@ -73,12 +73,7 @@ def neighbours(
 
 
 def uncertainty_signals(
-    query: Embeddings,
-    gallery: Embeddings,
-    found: Neighbours,
-    *,
-    by_means: Neighbours,
-    learned: bool,
+    query: Embeddings, gallery: Embeddings, found: Neighbours, *, by_means: Neighbours, learned: bool
 ) -> Signals:
     r"""Return one value per query and signal, higher is less sure, (Q,) float64.
 
@@ -113,11 +108,7 @@ def uncertainty_signals(
 
 
 def crossfit_probability(
-    uncertainty: Values,
-    correct: NDArray[np.bool_],
-    groups: NDArray[np.generic],
-    *,
-    platt: bool = False,
+    uncertainty: Values, correct: NDArray[np.bool_], groups: NDArray[np.generic], *, platt: bool = False
 ) -> Values:
     """Return P(the top hit is right) for each query, from a fit to the queries of other groups.
 

@@ -104,20 +104,11 @@ def fill(
     groups: Mapping[str, str] | None = None,
 ) -> MetricTable:
     """Return a table without its empty columns; values are by the keys of `columns`."""
-    kept = {
-        key: column
-        for key, column in columns.items()
-        if any(row.get(key) is not None for row in rows.values())
-    }
-    made: list[dict[str, Any]] = [
-        {"name": name, "group": (groups or {}).get(name, ""), "cells": []} for name in rows
-    ]
+    kept = {key: column for key, column in columns.items() if any(row.get(key) is not None for row in rows.values())}
+    made: list[dict[str, Any]] = [{"name": name, "group": (groups or {}).get(name, ""), "cells": []} for name in rows]
     for key, column in kept.items():
         values = [row.get(key) for row in rows.values()]
-        numbers = [
-            nan if value is None else value.value if isinstance(value, Estimate) else value
-            for value in values
-        ]
+        numbers = [nan if value is None else value.value if isinstance(value, Estimate) else value for value in values]
         known = {number for number in numbers if not isnan(number)}
         best = column.best(known) if column.best and len(known) > 1 else None
         for row, value, number in zip(made, values, numbers, strict=True):
@@ -137,8 +128,7 @@ KINDS = {  # tables of signals: columns by the names of metrics
         "aurc": MetricColumn("AURC", decimal, min),
         "e_aurc": MetricColumn("E-AURC", decimal, min),
         **{
-            f"risk_{share}": MetricColumn(f"risk at {share}\N{NO-BREAK SPACE}%", percent, min)
-            for share in (80, 90, 95)
+            f"risk_{share}": MetricColumn(f"risk at {share}\N{NO-BREAK SPACE}%", percent, min) for share in (80, 90, 95)
         },
         "spearman": MetricColumn("Spearman", decimal, max),
         "kendall": MetricColumn("Kendall", decimal, max),
@@ -154,7 +144,7 @@ KINDS = {  # tables of signals: columns by the names of metrics
         "fpr95": MetricColumn("FPR95, %", percent, min),
     },
     "Correlation with the known corruption of each image": {
-        "difficulty": MetricColumn("rank correlation", decimal, max),
+        "difficulty": MetricColumn("rank correlation", decimal, max)
     },
 }
 METRICS = {name: column for columns in KINDS.values() for name, column in columns.items()}
@@ -171,18 +161,13 @@ def signal_summary(ranking: Ranking) -> MetricTable:
     """Return the main metrics of each signal, for the terminal."""
     columns = {name: METRICS[name] for name in ("auroc", "aurc", "ece", "ood_auroc")}
     rows = {signal_name(name): signal for name, signal in ranking.signals.items()}
-    return fill(
-        "Detection of wrong top hits, and of foreign queries (OOD)", "signal", columns, rows
-    )
+    return fill("Detection of wrong top hits, and of foreign queries (OOD)", "signal", columns, rows)
 
 
 def signal_tables(ranking: Ranking) -> list[MetricTable]:
     """Return a table per kind of metric; those without data are left out."""
     signals = sorted(ranking.signals, key=lambda name: not is_learned(name))
-    rows = {
-        signal_name(name): {**ranking.signals[name], "kendall": ranking.kendall.get(name)}
-        for name in signals
-    }
+    rows = {signal_name(name): {**ranking.signals[name], "kendall": ranking.kendall.get(name)} for name in signals}
     groups = {signal_name(n): "learned" if is_learned(n) else "training-free" for n in signals}
     tables = [fill(caption, "signal", columns, rows, groups) for caption, columns in KINDS.items()]
     return [table for table in tables if table.columns]
@@ -209,10 +194,7 @@ def ladder_tables(ladder: Ladder) -> list[MetricTable]:
 
     names = {name: MetricColumn(name) for name in named(ladder.rungs[0].signals)}
     order = {kind: named(by_signal) for kind, by_signal in ladder.spearman.items()}
-    steps = {
-        f"{rung.kind} {rung.level}": {"R@1, %": rung.recall, **named(rung.signals)}
-        for rung in ladder.rungs
-    }
+    steps = {f"{rung.kind} {rung.level}": {"R@1, %": rung.recall, **named(rung.signals)} for rung in ladder.rungs}
     medians = {"R@1, %": MetricColumn("R@1, %", percent)}
     medians |= {name: MetricColumn(name, short) for name in names}
     correlation = "Rank correlation of uncertainty with the level of corruption, mean of"
@@ -227,9 +209,7 @@ def verdict_table(evaluation: IndexEvaluation) -> MetricTable:
     """Return the verdicts of queries whose class the index has, and of the others."""
     names = {KNOWN: "in the index", UNKNOWN: "not in the index", ALL: "all"}
     rows = {
-        name: asdict(evaluation.verdicts[which])
-        for which, name in names.items()
-        if evaluation.verdicts[which].queries
+        name: asdict(evaluation.verdicts[which]) for which, name in names.items() if evaluation.verdicts[which].queries
     }
     number = "{:,.0f}".format
     columns = {
@@ -247,18 +227,13 @@ def index_signal_table(evaluation: IndexEvaluation) -> MetricTable:
     """Return how well each signal of an index detects wrong answers."""
     signals = sorted(evaluation.signals.items(), key=lambda signal: not signal[1].uses_labels)
     rows = {signal_name(name): {**vars(signal)} for name, signal in signals}
-    groups = {
-        signal_name(name): "with labels" if signal.uses_labels else "without labels"
-        for name, signal in signals
-    }
+    groups = {signal_name(name): "with labels" if signal.uses_labels else "without labels" for name, signal in signals}
     columns = {
         "accuracy": MetricColumn("right, %", percent, max),
         **{name: METRICS[name] for name in ("auroc", "aurc", "ece")},
         "floor": MetricColumn("ECE if perfect"),
         "answered": MetricColumn(
-            f"answered at {100 * evaluation.guarantee.precision:g} %",
-            lambda share: f"{percent(share)} %",
-            max,
+            f"answered at {100 * evaluation.guarantee.precision:g} %", lambda share: f"{percent(share)} %", max
         ),
     }
     return fill("Detection of wrong answers", "signal", columns, rows, groups)
@@ -276,18 +251,14 @@ def read_measured(report: Path, *, fingerprint: str) -> Measured:
     about, signals = result.about, result.rankings["means"].signals
     if about.fingerprint != fingerprint:
         raise InvalidFile(
-            f"{path} is the report of another model ({about.fingerprint[:12]}, "
-            f"this is {fingerprint[:12]})",
+            f"{path} is the report of another model ({about.fingerprint[:12]}, this is {fingerprint[:12]})",
             fix="evaluate this model: surefind evaluate MODEL DATA -o REPORT",
         )
     found: list[tuple[str, str, Estimate]] = []  # name, as the hub lists it, value
     for name, ranking in result.rankings.items():
         by = ranking_name(name)
         kind = by.replace(" ", "_")
-        found += [
-            (f"R@{k}, by {by}", f"recall_at_{k}_by_{kind}", ranking.retrieval[f"R@{k}"])
-            for k in about.ks
-        ]
+        found += [(f"R@{k}, by {by}", f"recall_at_{k}_by_{kind}", ranking.retrieval[f"R@{k}"]) for k in about.ks]
         if "MAP@R" in ranking.retrieval:
             found.append((f"MAP@R, by {by}", f"map_at_r_by_{kind}", ranking.retrieval["MAP@R"]))
     wrong = {name: signal["auroc"] for name, signal in signals.items() if "auroc" in signal}

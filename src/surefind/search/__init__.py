@@ -8,12 +8,7 @@ if TYPE_CHECKING:
     from surefind.search.hits import Hit, SearchResult, results_to_pandas
     from surefind.search.index import Index
 
-_HOME = {
-    "Hit": "hits",
-    "Index": "index",
-    "SearchResult": "hits",
-    "results_to_pandas": "hits",
-}
+_HOME = {"Hit": "hits", "Index": "index", "SearchResult": "hits", "results_to_pandas": "hits"}
 
 __all__ = ["Hit", "Index", "SearchResult", "results_to_pandas"]
 

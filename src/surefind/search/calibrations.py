@@ -132,16 +132,12 @@ class Calibrations:
             last = self.required()
             targets, field = targets or calibrate.targets_of(last), last.origin.field
             use_labels = last.origin.evidence != NEIGHBOURHOODS
-            learn_variance = (
-                learn_variance and self.plain is not None and self.plain.heads is not None
-            )
+            learn_variance = learn_variance and self.plain is not None and self.plain.heads is not None
             kept = labelled_queries.read_queries(self._folder.documents.read(QUERIES).get(QUERIES))
         targets = targets or calibrate.CalibrationTargets()
         table = self.class_table(field, where)
         if use_labels and not again and not table.images:
-            raise InvalidArgument(
-                "index", expected=f"images with labels ({field})", got=f"{engine.count()} without"
-            )
+            raise InvalidArgument("index", expected=f"images with labels ({field})", got=f"{engine.count()} without")
         if use_labels is None:
             use_labels = table.images > 0 and 2 * table.images >= engine.count()
         queries: LabelledQueries | None
@@ -241,8 +237,7 @@ class Calibrations:
             return judge
         if request.kind:
             return (
-                f"not calibrated for queries of the kind {request.kind!r}: "
-                f"{command} LABELLED.npz --kind {request.kind}"
+                f"not calibrated for queries of the kind {request.kind!r}: {command} LABELLED.npz --kind {request.kind}"
             )
         judge = self.judge()
         if judge is None:
@@ -275,10 +270,7 @@ class Calibrations:
 def _options(request: SearchRequest) -> str:
     """Options of `surefind calibrate` for such searches."""
     conditions = () if request.where is None else request.where.conditions
-    each = [
-        f"--where {quote(f'{one.field} {one.op} ' + ','.join(map(str, one.values)))}"
-        for one in conditions
-    ]
+    each = [f"--where {quote(f'{one.field} {one.op} ' + ','.join(map(str, one.values)))}" for one in conditions]
     if request.views > 1:
         each.append(f"--views {request.views}")
     if request.reranked:

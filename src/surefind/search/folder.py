@@ -43,9 +43,7 @@ class IndexFolder:
         return self.file.exists()
 
     def write(self, engine: str) -> None:
-        write_whole(
-            self.file, dump_checksummed_json({"schema": SCHEMA, "engine": without_password(engine)})
-        )
+        write_whole(self.file, dump_checksummed_json({"schema": SCHEMA, "engine": without_password(engine)}))
 
     def read(self) -> str:
         """Read the description; return the engine."""

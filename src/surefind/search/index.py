@@ -19,13 +19,7 @@ from PIL import Image
 
 import surefind
 from surefind._notebook import Summary
-from surefind.confidence.calibration import (
-    NEIGHBOURHOODS,
-    Calibrated,
-    Calibration,
-    check_origin,
-    is_stale,
-)
+from surefind.confidence.calibration import NEIGHBOURHOODS, Calibrated, Calibration, check_origin, is_stale
 from surefind.confidence.class_table import LABEL, ClassTable
 from surefind.confidence.density import LocalDensity
 from surefind.embeddings import POINT_VAR, Embeddings, Gaussians, VonMisesFisher
@@ -37,13 +31,7 @@ from surefind.engines.registry import create_engine, open_engine, without_passwo
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 from surefind.search.calibrations import Calibrations, Lazy
 from surefind.search.class_tracker import ClassTracker
-from surefind.search.folder import (
-    EMBEDDED,
-    IndexFolder,
-    check_same_model,
-    load_encoder,
-    upgrade_heads,
-)
+from surefind.search.folder import EMBEDDED, IndexFolder, check_same_model, load_encoder, upgrade_heads
 from surefind.search.hits import IndexedItem, SearchResult
 from surefind.search.image_files import known_roots, remember_roots
 from surefind.search.query import (
@@ -78,12 +66,7 @@ class Index(Summary):
     """
 
     def __init__(
-        self,
-        folder: IndexFolder,
-        engine: Engine,
-        encoder: ImageEncoder | None = None,
-        *,
-        url: str | None = None,
+        self, folder: IndexFolder, engine: Engine, encoder: ImageEncoder | None = None, *, url: str | None = None
     ) -> None:
         self._folder, self._engine, self._given_encoder = folder, engine, encoder
         self._url = url  # of the engine, if it is not the saved one
@@ -165,8 +148,7 @@ class Index(Summary):
         place = IndexFolder(Path(folder))
         if place.exists():
             raise InvalidFile(
-                f"{place.path} holds an index already",
-                fix="open it to add to it, or choose another folder",
+                f"{place.path} holds an index already", fix="open it to add to it, or choose another folder"
             )
         make_writable(place.path)
         facts = {
@@ -232,13 +214,7 @@ class Index(Summary):
         return cls.create_empty(folder, space, fingerprint=fingerprint, engine=place)
 
     @classmethod
-    def open(
-        cls,
-        folder: str | Path,
-        *,
-        engine: str | None = None,
-        encoder: Model | None = None,
-    ) -> Self:
+    def open(cls, folder: str | Path, *, engine: str | None = None, encoder: Model | None = None) -> Self:
         """Open an index.
 
         Args:
@@ -454,9 +430,7 @@ class Index(Summary):
     def snapshot(self, folder: str | Path, *, kind: str = "auto") -> Self:
         """Copy the index as it is now to a folder, whatever its engine."""
         encoder = self.encoder if self.has_model else None
-        copy = type(self).create_empty(
-            folder, self.space, fingerprint=self.fingerprint, kind=kind, encoder=encoder
-        )
+        copy = type(self).create_empty(folder, self.space, fingerprint=self.fingerprint, kind=kind, encoder=encoder)
         for block in self._engine.scan():
             copy._engine.add(self._engine.rows(block.keys))
         if self._folder.upgrade.exists():
@@ -489,9 +463,7 @@ class Index(Summary):
         """Rebuild derived data, such as a damaged graph; return what was done."""
         repair = getattr(self._engine, "repair", None)
         if repair is None:
-            raise EngineError(
-                "this engine repairs itself", fix="restore the server's data from a backup"
-            )
+            raise EngineError("this engine repairs itself", fix="restore the server's data from a backup")
         return "; ".join(repair()) or "there was nothing to repair"
 
     def describe(self) -> dict[str, Any]:
@@ -614,9 +586,7 @@ class Index(Summary):
         """
         mean = torch.from_numpy(np.atleast_2d(vectors).astype(np.float32))
         if mean.shape[1] != self.space.dim:
-            raise InvalidArgument(
-                "vectors", expected=f"{self.space.dim} numbers each", got=str(mean.shape[1])
-            )
+            raise InvalidArgument("vectors", expected=f"{self.space.dim} numbers each", got=str(mean.shape[1]))
         heads = self._upgrade_heads.get()
         var = mean.new_full((len(mean),), POINT_VAR) if heads is None else heads.var(mean)
         if self.space.family == Gaussians.family:
@@ -641,9 +611,7 @@ class Index(Summary):
         """
         if not len(views):
             raise InvalidArgument("views", expected="at least one", got="none")
-        request = self._request(
-            k, ranking, where, radius=radius, expand=expand, kind=kind, views=len(views)
-        )
+        request = self._request(k, ranking, where, radius=radius, expand=expand, kind=kind, views=len(views))
         encoded = views if isinstance(views, Embeddings) else self.encoder.encode(views)
         from surefind.functional import fuse
 
@@ -666,14 +634,7 @@ class Index(Summary):
         request = self._request(k, ranking, where, inside=True)
         return self._answer(self._found(id).embeddings, [id], request)[0]
 
-    def nearest(
-        self,
-        query: Embeddings,
-        k: int = 5,
-        *,
-        ranking: str | None = None,
-        where: Wanted = None,
-    ) -> Nearest:
+    def nearest(self, query: Embeddings, k: int = 5, *, ranking: str | None = None, where: Wanted = None) -> Nearest:
         """Search many queries; return arrays without metadata."""
         request = search_request(self._engine, k, ranking, where)
         self.space.check(query)
@@ -755,11 +716,7 @@ class Index(Summary):
         )
 
     def calibrate_itself(
-        self,
-        *,
-        targets: CalibrationTargets | None = None,
-        label: str = LABEL,
-        progress: Progress = lambda *_: None,
+        self, *, targets: CalibrationTargets | None = None, label: str = LABEL, progress: Progress = lambda *_: None
     ) -> Calibration | None:
         """Calibrate with the labels of the indexed images; None if there are none."""
         if not self.class_table(label).images:
@@ -825,14 +782,10 @@ class Index(Summary):
         newer._calibrations.judge()  # reads calibration and classes before the first query
         return newer
 
-    def _answer(
-        self, query: Embeddings, names: Sequence[str], request: SearchRequest
-    ) -> list[SearchResult]:
+    def _answer(self, query: Embeddings, names: Sequence[str], request: SearchRequest) -> list[SearchResult]:
         judge = self._calibrations.judge_of(request)
         return answer(self._engine, self.space.queries(query), names, request, judge)
 
 
-def _reopened(
-    cls: type[Index], folder: Path, url: str | None, encoder: ImageEncoder | None
-) -> Index:
+def _reopened(cls: type[Index], folder: Path, url: str | None, encoder: ImageEncoder | None) -> Index:
     return cls.open(folder, engine=url, encoder=encoder)

@@ -42,9 +42,7 @@ class Pictures:
         )
 
 
-def pictures_of(
-    images: Images, ids: Sequence[str] | None, metadata: Sequence[Metadata] | None
-) -> Pictures:
+def pictures_of(images: Images, ids: Sequence[str] | None, metadata: Sequence[Metadata] | None) -> Pictures:
     """Collect images from a catalog, a source of one, or a sequence.
 
     Default ids are paths in the catalog, file paths, or digests of the content.
@@ -59,8 +57,7 @@ def pictures_of(
         sources = list(images)
         paths = [Path(one) if isinstance(one, str | Path) else None for one in sources]
         known = tuple(
-            digest_of(one)[:32] if path is None else str(one)
-            for one, path in zip(sources, paths, strict=True)
+            digest_of(one)[:32] if path is None else str(one) for one, path in zip(sources, paths, strict=True)
         )
         facts = tuple({} if path is None else {"path": str(path.absolute())} for path in paths)
         roots = {path.parent for path in paths if path is not None}
@@ -69,9 +66,7 @@ def pictures_of(
     given = ({},) * len(sources) if metadata is None else tuple(metadata)
     for name, column in (("ids", known), ("metadata", given)):
         if len(column) != len(sources):
-            raise InvalidArgument(
-                name, expected=f"{len(sources)}, one per image", got=str(len(column))
-            )
+            raise InvalidArgument(name, expected=f"{len(sources)}, one per image", got=str(len(column)))
     facts = tuple({**fact, **more} for fact, more in zip(facts, given, strict=True))
     return Pictures(sources, known, facts, tuple(roots))
 
@@ -121,13 +116,7 @@ def add_pictures(
             return total._replace(stopped=True)
         chunk = pictures.at(range(start, min(start + CHUNK, len(pictures))))
         rows, became = _encode_chunk(
-            engine,
-            encoder,
-            chunk,
-            first=start,
-            keep_duplicates=keep_duplicates,
-            replace=replace,
-            progress=progress,
+            engine, encoder, chunk, first=start, keep_duplicates=keep_duplicates, replace=replace, progress=progress
         )
         total = total.plus(became)
         if len(total.rejected) > max_bad_share * len(pictures) + 1e-9:
@@ -138,9 +127,7 @@ def add_pictures(
     if total.replaced and total.duplicates:  # their originals may be replaced
         left_out = dict(total.duplicates)
         some = pictures.at([row for row, name in enumerate(pictures.ids) if name in left_out])
-        again = add_pictures(
-            engine, store, encoder, some, replace=replace, max_bad_share=max_bad_share
-        )
+        again = add_pictures(engine, store, encoder, some, replace=replace, max_bad_share=max_bad_share)
         total = total._replace(duplicates=()).plus(again)
     return total
 
@@ -196,13 +183,8 @@ def _encode_chunk(
         added=len(kept),
         known=len(chunk) - len(fresh) - len(unnamed),
         replaced=len({chunk.ids[row] for row in kept} & replaced),
-        duplicates=tuple(
-            (chunk.ids[row], other) for row, other in copies.items() if row not in reasons
-        ),
-        rejected=tuple(
-            Rejection(first + row, name_of(chunk.sources[row]), reasons[row])
-            for row in sorted(reasons)
-        ),
+        duplicates=tuple((chunk.ids[row], other) for row, other in copies.items() if row not in reasons),
+        rejected=tuple(Rejection(first + row, name_of(chunk.sources[row]), reasons[row]) for row in sorted(reasons)),
     )
 
 

@@ -11,13 +11,7 @@ from surefind.confidence.calibration import Calibrated
 from surefind.confidence.class_table import LABEL, ClassTable, label_of
 from surefind.confidence.conformal import MATCH
 from surefind.confidence.copies import copies_among
-from surefind.confidence.drift import (
-    FEWEST,
-    Drift,
-    compare,
-    first_hit_columns,
-    label_reference,
-)
+from surefind.confidence.drift import FEWEST, Drift, compare, first_hit_columns, label_reference
 from surefind.confidence.evidence import NEIGHBOURS, embeddings_of
 from surefind.confidence.label_model import label_neighbourhood
 from surefind.confidence.match_model import ConfidenceModel
@@ -133,9 +127,7 @@ def search_request(
     ranking = (CONFIDENCE if calibrated else own) if ranking is None else ranking
     check_choice("ranking", ranking, (*RANKINGS, CONFIDENCE))
     if ranking == CONFIDENCE and not calibrated:
-        raise InvalidArgument(
-            "ranking", expected="mean or expected: the index is not calibrated", got=ranking
-        )
+        raise InvalidArgument("ranking", expected="mean or expected: the index is not calibrated", got=ranking)
     check_whole("k", k)
     check_whole("expand", expand, smallest=0)
     if radius is not None:
@@ -174,11 +166,7 @@ class Judge(NamedTuple):
 
 
 def answer(
-    engine: Engine,
-    query: Queries,
-    names: Sequence[str],
-    request: SearchRequest,
-    judge: Judge | str,
+    engine: Engine, query: Queries, names: Sequence[str], request: SearchRequest, judge: Judge | str
 ) -> list[SearchResult]:
     """Return one result per query; their names are ids if they are inside the index.
 
@@ -220,9 +208,7 @@ def drift_of(engine: Engine, judge: Judge, query: Queries) -> tuple[Drift, ...]:
     """Return the evidence columns in which queries differ from the calibration queries."""
     calibration = judge.calibrated.calibration
     if not calibration.reference_quantiles:
-        raise InvalidArgument(
-            "index", expected="a calibration with queries of its own", got="the prior calibration"
-        )
+        raise InvalidArgument("index", expected="a calibration with queries of its own", got="the prior calibration")
     near = nearest(engine, query, NEIGHBOURS, ranking=calibration.origin.ranking)
     enough = np.flatnonzero(near.found == NEIGHBOURS)
     if len(enough) < FEWEST:
@@ -269,12 +255,7 @@ def _codes(classes: ClassTable, metadata: Sequence[Metadata]) -> NDArray[np.int6
 
 
 def _describe(
-    engine: Engine,
-    query: Queries,
-    near: Nearest,
-    names: Sequence[str],
-    request: SearchRequest,
-    judge: Judge | str,
+    engine: Engine, query: Queries, near: Nearest, names: Sequence[str], request: SearchRequest, judge: Judge | str
 ) -> list[SearchResult]:
     """Make one result per query. All found equally many rows; to be judged, more than k."""
     space, width = engine.space, near.keys.shape[1]
@@ -283,9 +264,7 @@ def _describe(
     if isinstance(judge, str):
         near = near.at((slice(None), slice(request.k)))
     records, place = _records(engine, near)
-    expected, std = hit_distances(
-        near.distance, query.var, near.var, dim=space.dim, family=space.family
-    )
+    expected, std = hit_distances(near.distance, query.var, near.var, dim=space.dim, family=space.family)
     columns = [near.distance.tolist(), expected.tolist(), std.tolist(), near.var.tolist()]
     probability: list[list[float | None]] = [[None] * width] * len(names)
     if request.radius is not None and width:
@@ -298,9 +277,7 @@ def _describe(
     field = LABEL
     if isinstance(judge, Judge):
         field = judge.calibrated.calibration.origin.field
-        confidence, answers = _confidence(
-            engine, query, near, names, request, judge, (records.metadata, place)
-        )
+        confidence, answers = _confidence(engine, query, near, names, request, judge, (records.metadata, place))
         sure = [[None if one != one else one for one in its] for its in confidence.tolist()]
         if request.ranking == CONFIDENCE:
             keys = -np.nan_to_num(confidence, nan=-1.0)
@@ -308,9 +285,7 @@ def _describe(
     labels = [label_of(facts, field) for facts in records.metadata]
     paths = [facts.get("path") for facts in records.metadata]
     results = []
-    for number, (name, var, its) in enumerate(
-        zip(names, query.var.tolist(), place.tolist(), strict=True)
-    ):
+    for number, (name, var, its) in enumerate(zip(names, query.var.tolist(), place.tolist(), strict=True)):
         hits = tuple(
             Hit(
                 id=records.ids[its[at]],
@@ -356,9 +331,7 @@ def _confidence(
     calibration, classes = judge.calibrated.calibration, judge.classes
     confidence = np.full(near.keys.shape, np.nan)
     if classes is None:
-        neighbourhood = judge.calibrated.collect_neighbourhood(
-            engine, query, near, inside=request.inside
-        )
+        neighbourhood = judge.calibrated.collect_neighbourhood(engine, query, near, inside=request.inside)
         judged = calibration.judge(neighbourhood)
         confidence[:, :NEIGHBOURS] = judged.confidence
         code = None
@@ -389,20 +362,12 @@ def _confidence(
             "novelty_p_value": p_value,
             "show": show,
         }
-        for verdict, p_value, show in zip(
-            judged.verdict, judged.p_value.tolist(), judged.show.tolist(), strict=True
-        )
+        for verdict, p_value, show in zip(judged.verdict, judged.p_value.tolist(), judged.show.tolist(), strict=True)
     ]
     if classes is not None and code is not None and judged.labels is not None:
         beyond = code[:, NEIGHBOURS:].tolist()
-        for number, (codes, probabilities, size) in enumerate(
-            zip(*map(np.ndarray.tolist, judged.labels), strict=True)
-        ):
-            every = {
-                its: probability
-                for its, probability in zip(codes, probabilities, strict=True)
-                if its >= 0
-            }
+        for number, (codes, probabilities, size) in enumerate(zip(*map(np.ndarray.tolist, judged.labels), strict=True)):
+            every = {its: probability for its, probability in zip(codes, probabilities, strict=True) if its >= 0}
             for place, its in enumerate(beyond[number], NEIGHBOURS):
                 confidence[number, place] = every.get(its, np.nan)
             if copies[number].any() and (copied := code[number, copies[number].argmax()]) >= 0:

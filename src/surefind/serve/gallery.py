@@ -68,9 +68,7 @@ class GallerySample:
     of: int  # rows in the index
 
 
-def sample_gallery(
-    engine: Engine, *, most: int = MAX_SAMPLE, look_at: int = MAX_ROWS
-) -> GallerySample:
+def sample_gallery(engine: Engine, *, most: int = MAX_SAMPLE, look_at: int = MAX_ROWS) -> GallerySample:
     """Draw `most` of the first `look_at` rows with equal probability; all if there are fewer."""
     for _ in range(ATTEMPTS - 1):
         with suppress(InvalidArgument, EngineError):  # another process removed a row in between

@@ -32,8 +32,7 @@ CONSTANT = 1e-6  # relative range below which variances count as equal
 STEPS = 100  # of the threshold curve
 
 Number = Annotated[
-    float | None,
-    BeforeValidator(lambda value: value if value is None or math.isfinite(value) else None),
+    float | None, BeforeValidator(lambda value: value if value is None or math.isfinite(value) else None)
 ]
 
 
@@ -61,9 +60,7 @@ class HitAnswer(Item):
     distance: Number = Field(description="Squared distance of the means.")
     expected_distance: Number
     std: Number = Field(description="Standard deviation of the squared distance.")
-    confidence: Number = Field(
-        description="Calibrated probability of a match; null if uncalibrated."
-    )
+    confidence: Number = Field(description="Calibrated probability of a match; null if uncalibrated.")
 
 
 class QueryAnswer(BaseModel):
@@ -199,15 +196,9 @@ def search_answer(found: TimedResult) -> SearchAnswer:
         made_with = explain.made_with(_without_path(calibration))
     own = {
         "query": QueryAnswer(var=result.query_var, item=item, **found.query),
-        "sentence": explain.meaning(result.verdict, result.novelty_p_value, calibration)
-        if judged
-        else None,
-        "answer": explain.answer_of(
-            result.label, result.label_confidence, result.label_set, result.verdict
-        ),
-        "advice": explain.how_many_to_look_at(
-            result.verdict, result.show, calibration, listed=len(result.hits)
-        ),
+        "sentence": explain.meaning(result.verdict, result.novelty_p_value, calibration) if judged else None,
+        "answer": explain.answer_of(result.label, result.label_confidence, result.label_set, result.verdict),
+        "advice": explain.how_many_to_look_at(result.verdict, result.show, calibration, listed=len(result.hits)),
         "uncalibrated": result.uncalibrated and served.without_folder(result.uncalibrated),
         "calibrated": made_with,
         "hits": [
@@ -238,9 +229,7 @@ def info_answer(state: AppState) -> InfoAnswer:
     samples = samples_to_try(sample)
     if state.samples is not None:
         links = ((one.name, f"/v1/samples/{n}") for n, one in enumerate(state.samples))
-        samples = [
-            SampleAnswer(name=one, image=link, item=None, thumbnail=link) for one, link in links
-        ]
+        samples = [SampleAnswer(name=one, image=link, item=None, thumbnail=link) for one, link in links]
     own = {
         "name": name,
         "images": served.images,
@@ -271,8 +260,7 @@ def samples_to_try(sample: GallerySample, count: int = SAMPLES) -> list[SampleAn
         seen[label] += 1
     chosen = [sample.ids[row] for row in np.argsort(order, kind="stable")[:count]]
     return [
-        SampleAnswer(name=name, image=None, item=item_of(name), thumbnail=_links(name).thumbnail)
-        for name in chosen
+        SampleAnswer(name=name, image=None, item=item_of(name), thumbnail=_links(name).thumbnail) for name in chosen
     ]
 
 

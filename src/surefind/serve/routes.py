@@ -61,12 +61,7 @@ class Vector(BaseModel):
     vector: list[float] = Field(min_length=1, max_length=65_536)
 
 
-_VECTOR = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/json": {"schema": Vector.model_json_schema()}},
-    }
-}
+_VECTOR = {"requestBody": {"required": True, "content": {"application/json": {"schema": Vector.model_json_schema()}}}}
 
 
 async def _state(request: Request) -> AppState:
@@ -129,9 +124,7 @@ def file_response(request: Request, content: bytes, *, kind: str, cache: str) ->
     return Response(content, media_type=kind, headers=headers)
 
 
-def finish(
-    state: AppState, found: TimedResult, response: Response, begun: float
-) -> responses.SearchAnswer:
+def finish(state: AppState, found: TimedResult, response: Response, begun: float) -> responses.SearchAnswer:
     """Record metrics and the Server-Timing header; return the response body."""
     seconds = replace(found.seconds, total=perf_counter() - begun)
     for stage, spent in vars(seconds).items():
@@ -143,9 +136,7 @@ def finish(
 
 
 @router.post("/v1/search", openapi_extra=_IMAGE, tags=["search"])
-async def search(
-    request: Request, response: Response, state: State, options: Options
-) -> responses.SearchAnswer:
+async def search(request: Request, response: Response, state: State, options: Options) -> responses.SearchAnswer:
     """Search with the image in the body."""
     begun = perf_counter()
     async with _image(state, request) as content:
@@ -168,9 +159,7 @@ async def embed(request: Request, state: State) -> responses.EmbeddingAnswer:
 
 
 @router.post("/v1/search/vector", openapi_extra=_VECTOR, tags=["search"])
-async def search_vector(
-    request: Request, response: Response, state: State, options: Options
-) -> responses.SearchAnswer:
+async def search_vector(request: Request, response: Response, state: State, options: Options) -> responses.SearchAnswer:
     """Search with a vector, for an index of vectors."""
     begun = perf_counter()
     if state.embed_vectors is None:
@@ -198,11 +187,7 @@ async def item(state: State, name: KnownId) -> responses.Item:
 
 @router.get("/v1/items/{item}/neighbours", tags=["items"])
 async def neighbours(
-    request: Request,
-    response: Response,
-    state: State,
-    name: KnownId,
-    options: Annotated[NeighbourOptions, Query()],
+    request: Request, response: Response, state: State, name: KnownId, options: Annotated[NeighbourOptions, Query()]
 ) -> responses.SearchAnswer:
     """Search with an indexed image, which is not its own hit."""
     begun = perf_counter()
@@ -220,9 +205,7 @@ async def thumbnail(
     request: Request,
     state: State,
     name: KnownId,
-    side: Annotated[
-        int, Query(ge=SIDES[0], le=SIDES[-1], description="Maximum of the longer side.")
-    ] = 256,
+    side: Annotated[int, Query(ge=SIDES[0], le=SIDES[-1], description="Maximum of the longer side.")] = 256,
 ) -> Response:
     """Return a thumbnail."""
     side = max(one for one in SIDES if one <= side)
@@ -279,11 +262,7 @@ async def readyz(response: Response, state: State) -> responses.ReadyAnswer:
         images, warnings = None, [*warnings, served.public_message(error)]
         response.status_code = 503
     return responses.ReadyAnswer(
-        ready=images is not None,
-        version=served.version,
-        images=images,
-        warnings=warnings,
-        reload=served.reload_error,
+        ready=images is not None, version=served.version, images=images, warnings=warnings, reload=served.reload_error
     )
 
 

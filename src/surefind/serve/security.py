@@ -23,9 +23,7 @@ HOW_TO_CREATE = 'create one: python -c "import secrets; print(secrets.token_urls
 
 _OPEN_PATHS = {"/", "/healthz", "/readyz", "/v1/session"}  # and everything below /page/
 _REPORT = "/report/"
-_HOST = re.compile(
-    r"(?:\[([0-9a-f:.]{2,45})\]|([a-z0-9._-]{1,253}))(?::([0-9]{1,5}))?", re.IGNORECASE
-)
+_HOST = re.compile(r"(?:\[([0-9a-f:.]{2,45})\]|([a-z0-9._-]{1,253}))(?::([0-9]{1,5}))?", re.IGNORECASE)
 _PORTS = {"http": 80, "https": 443}
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -43,8 +41,7 @@ _HEADERS = {
 # A report has inline styles, is shown in a frame of the page, and runs no scripts.
 _REPORT_HEADERS = _HEADERS | {
     "Content-Security-Policy": (
-        "default-src 'none'; img-src data:; style-src 'unsafe-inline'; sandbox; "
-        "frame-ancestors 'self'"
+        "default-src 'none'; img-src data:; style-src 'unsafe-inline'; sandbox; frame-ancestors 'self'"
     ),
     "X-Frame-Options": "SAMEORIGIN",
 }
@@ -159,9 +156,7 @@ class Guard:
     does not have.
     """
 
-    def __init__(
-        self, app: ASGIApp, bind: str, *, hosts: frozenset[str], token: str | None
-    ) -> None:
+    def __init__(self, app: ASGIApp, bind: str, *, hosts: frozenset[str], token: str | None) -> None:
         self.app, self._hosts, self._token = app, hosts, token
         self._any_address = not is_loopback(bind)
 
@@ -189,9 +184,7 @@ class Guard:
             for name in (b"host", b"origin")
         )
         host = parse_host(hosts[0]) if len(hosts) == 1 else None
-        if host is None or not (
-            host[0] in self._hosts or (self._any_address and _address(host[0]) is not None)
-        ):
+        if host is None or not (host[0] in self._hosts or (self._any_address and _address(host[0]) is not None)):
             fix = "use the printed address, or start the service with --host-name NAME"
             raise Refused(421, "the Host of the request is not allowed", fix=fix)
         # Browsers do not let other sites read responses.

@@ -167,9 +167,7 @@ def _refused(error: Exception, served: ServedVersion) -> Refused:
 
 def make_server(app: ASGIApp, settings: Settings) -> "_Server":
     """Return uvicorn with limits on what a client can use."""
-    protocol = limited_protocol(
-        header_seconds=settings.header_seconds, max_connections=settings.connections
-    )
+    protocol = limited_protocol(header_seconds=settings.header_seconds, max_connections=settings.connections)
     return _Server(
         uvicorn.Config(
             app,
@@ -204,9 +202,7 @@ def listen(settings: Settings) -> socket.socket:
     """Return a listening socket."""
     host, port = settings.host, settings.port
     try:
-        family, *_, place = socket.getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
+        family, *_, place = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
         server = socket.create_server(place, family=family, backlog=BACKLOG, dualstack_ipv6=both)
     except OSError as error:

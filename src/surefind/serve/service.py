@@ -136,12 +136,8 @@ class NeighbourOptions(BaseModel, frozen=True):
     """Options of a search, as in the URL."""
 
     k: int = Field(12, ge=1, le=MAX_K, description="Number of hits.")
-    ranking: str | None = Field(
-        None, description="confidence (default if calibrated), mean or expected."
-    )
-    where: tuple[str, ...] | None = Field(
-        None, max_length=16, description="Filters: label=cat, year>=2020, var<0.1."
-    )
+    ranking: str | None = Field(None, description="confidence (default if calibrated), mean or expected.")
+    where: tuple[str, ...] | None = Field(None, max_length=16, description="Filters: label=cat, year>=2020, var<0.1.")
 
     def model_post_init(self, _: object) -> None:
         try:
@@ -256,10 +252,7 @@ class Batcher(Generic[Item, Result]):
                     self._busy.discard(key)
                     self._changed.notify()
             self._observe(len(batch))
-            done = [
-                (one.future, result, begun - one.since)
-                for one, result in zip(batch, results, strict=True)
-            ]
+            done = [(one.future, result, begun - one.since) for one, result in zip(batch, results, strict=True)]
             loop = batch[0].future.get_loop()
             if not loop.is_closed():
                 loop.call_soon_threadsafe(_resolve, done, worked)
@@ -356,9 +349,7 @@ class Service:
     def __init__(self, index: Index, settings: Settings, batch_sizes: Histogram) -> None:
         _ = index.calibration  # fail now if it cannot be read
         self.live = LiveIndex(index)
-        self.encoder = (
-            EncoderPool(index.encoder, settings, batch_sizes) if index.has_model else None
-        )
+        self.encoder = EncoderPool(index.encoder, settings, batch_sizes) if index.has_model else None
         self._threads = ThreadPoolExecutor(OTHER_THREADS, thread_name_prefix="surefind-serve")
         workers = settings.workers or usable_cores()
         self.searches: Batcher[Embeddings, SearchResult] = Batcher(

@@ -13,12 +13,7 @@ from surefind.encoders.encoder import Encoder
 from surefind.encoders.heads import log_map
 from surefind.errors import InvalidArgument
 from surefind.images.catalog import Catalog
-from surefind.losses import (
-    BayesianTripletLoss,
-    TripletCriterion,
-    TripletLoss,
-    TripletRegressionLoss,
-)
+from surefind.losses import BayesianTripletLoss, TripletCriterion, TripletLoss, TripletRegressionLoss
 from surefind.training.data import TrainingImages
 from surefind.training.recipe import LossPart, OptimiserPart, Recipe
 from surefind.training.sampling import Rows, Stream, rng
@@ -40,10 +35,7 @@ def make_encoder(recipe: Recipe) -> Encoder:
     )
     named = part.weights in ("pretrained", "none")
     return Encoder.create(
-        config,
-        pretrained=part.weights == "pretrained",
-        weights=None if named else Path(part.weights),
-        seed=recipe.seed,
+        config, pretrained=part.weights == "pretrained", weights=None if named else Path(part.weights), seed=recipe.seed
     )
 
 
@@ -139,8 +131,7 @@ def make_optimiser(encoder: Encoder, part: OptimiserPart) -> torch.optim.Adam:
     )
     trained = [([p for p in some if p.requires_grad], lr) for some, lr in groups]
     return torch.optim.Adam(
-        [{"params": some, "lr": lr, "initial_lr": lr} for some, lr in trained if some],
-        weight_decay=part.weight_decay,
+        [{"params": some, "lr": lr, "initial_lr": lr} for some, lr in trained if some], weight_decay=part.weight_decay
     )
 
 

@@ -195,9 +195,7 @@ class FeatureSource(Source):
 
     @classmethod
     @torch.no_grad()
-    def compute(
-        cls, encoder: Encoder, images: TrainingImages, rows: Rows, *, views: int
-    ) -> "FeatureSource":
+    def compute(cls, encoder: Encoder, images: TrainingImages, rows: Rows, *, views: int) -> "FeatureSource":
         """Compute the maps of each image and, with augmentation, of `views` random views."""
         encoder.eval()
         views = 0 if images.augmentation is None else views
@@ -214,8 +212,7 @@ class FeatureSource(Source):
                     shape = (len(rows), 1 + views, *features.shape[1:])
                     if (size := 2 * math.prod(shape)) > MOST_MAP_BYTES:
                         raise SurefindError(
-                            f"feature maps of {len(rows)} images, {1 + views} views each, need "
-                            f"{size >> 30} GB",
+                            f"feature maps of {len(rows)} images, {1 + views} views each, need {size >> 30} GB",
                             fix="lower augment.views or augment.size, or train the backbone as "
                             "well (optimiser.freeze = 'none')",
                         )
@@ -317,9 +314,7 @@ class Batches:
 def augment(part: AugmentPart, pixels: Tensor, size: int, generator: torch.Generator) -> Tensor:
     """Augment each image on its own: (N, 3, H, W) uint8 to (N, 3, size, size) uint8."""
     count = len(pixels)
-    grid = functional.affine_grid(
-        _views(part, count, generator), [count, 3, size, size], align_corners=False
-    )
+    grid = functional.affine_grid(_views(part, count, generator), [count, 3, size, size], align_corners=False)
     views = functional.grid_sample(
         pixels.float(), grid, mode="bilinear", padding_mode="reflection", align_corners=False
     )
@@ -345,8 +340,7 @@ def _recolour(part: AugmentPart, views: Tensor, generator: torch.Generator) -> T
     """Apply hue, saturation, brightness and contrast as one linear map of the colours."""
     count = len(views)
     brightness, contrast, saturation = (
-        _uniform(1 - part.jitter, 1 + part.jitter, count, generator)[:, None, None]
-        for _ in range(3)
+        _uniform(1 - part.jitter, 1 + part.jitter, count, generator)[:, None, None] for _ in range(3)
     )
     turn = _turn_hue(2 * math.pi * part.hue * _uniform(-1, 1, count, generator))
     grey = torch.tensor(LUMINANCE).expand(3, 3)

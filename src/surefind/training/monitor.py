@@ -47,9 +47,7 @@ class TrainingMonitor:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.first_loss, self.lasting = state["first_loss"], Counter(state["lasting"])
 
-    def check_step(
-        self, *, loss: Tensor, gradient: Tensor, embeddings: Embeddings, step: int
-    ) -> None:
+    def check_step(self, *, loss: Tensor, gradient: Tensor, embeddings: Embeddings, step: int) -> None:
         """Raise TrainingStopped if the loss, gradient or embeddings show a lasting problem."""
         value = float(loss)
         if self.first_loss is None and math.isfinite(value):
@@ -61,10 +59,8 @@ class TrainingMonitor:
         found = {
             "the loss is not finite": not math.isfinite(value),
             "the gradient is not finite": not math.isfinite(float(gradient)),
-            "all images are embedded at one point": len(unit) > 1
-            and float(unit.var(dim=0).sum()) < 1e-4,
-            "the loss is far above where it started": first is not None
-            and value > 1 + 5 * abs(first),
+            "all images are embedded at one point": len(unit) > 1 and float(unit.var(dim=0).sum()) < 1e-4,
+            "the loss is far above where it started": first is not None and value > 1 + 5 * abs(first),
             "the variance has collapsed to its floor": self.floor > 0 and var < 1.01 * self.floor,
             "the variance explodes": var * embeddings.dim > largest,
         }

@@ -186,9 +186,7 @@ class Recipe:
             raise InvalidArgument("encoder.family", expected=needs, got="'point'")
         if self.variance.steps:
             raise InvalidArgument(
-                "variance.steps",
-                expected="0, as points have no variance",
-                got=str(self.variance.steps),
+                "variance.steps", expected="0, as points have no variance", got=str(self.variance.steps)
             )
 
     @classmethod
@@ -257,8 +255,7 @@ def find_recipe(source: str | Path) -> Path:
         return ours
     near = get_close_matches(path.stem, recipe_names(), n=3, cutoff=0.4)
     raise InvalidFile(
-        f"no recipe {str(source)!r}",
-        fix=("did you mean " + ", ".join(near) + "?") if near else "name a TOML file",
+        f"no recipe {str(source)!r}", fix=("did you mean " + ", ".join(near) + "?") if near else "name a TOML file"
     )
 
 
@@ -298,9 +295,7 @@ def _recipe_folder() -> Path:
 def _override(values: dict[str, Any], override: str) -> None:
     key, equals, text = override.partition("=")
     if not equals or not key:
-        raise InvalidArgument(
-            "--set", expected="key=value", got=repr(override), fix="e.g. --set loss.margin=0.1"
-        )
+        raise InvalidArgument("--set", expected="key=value", got=repr(override), fix="e.g. --set loss.margin=0.1")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

@@ -97,8 +97,7 @@ class RunFolder:
         inside = {entry.name for entry in self.output.iterdir()}
         if inside - {self.run.name} or self.state_path.exists():
             raise InvalidFile(
-                f"{self.output} is not empty",
-                fix="choose another folder, or continue the run in it with --resume",
+                f"{self.output} is not empty", fix="choose another folder, or continue the run in it with --resume"
             )
 
     def start(self, recipe: Recipe) -> None:
@@ -155,8 +154,7 @@ def load_state(path: Path) -> dict[str, Any]:
         raise InvalidFile(f"nothing to resume: {path} does not exist") from error
     except (OSError, RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError) as error:
         raise InvalidFile(
-            f"{path} is not a readable checkpoint",
-            fix="train again without --resume; the saved model is not affected",
+            f"{path} is not a readable checkpoint", fix="train again without --resume; the saved model is not affected"
         ) from error
     if not isinstance(state, dict) or state.get("version") != VERSION:
         raise InvalidFile(f"{path} is a checkpoint of another version of surefind")

@@ -210,9 +210,7 @@ class TupleBatches:
         positives = max((len(near) for near in self._positives.values()), default=0)
         return 1 + positives + self.negatives
 
-    def _of_anchor(
-        self, anchor: int, near: NDArray[np.float32], others: Rows, random: np.random.Generator
-    ) -> Rows:
+    def _of_anchor(self, anchor: int, near: NDArray[np.float32], others: Rows, random: np.random.Generator) -> Rows:
         """(3, up to `negatives`) positions in the cache."""
         positive = int(random.choice(self._positives[anchor]))
         cache = self.cache
@@ -220,9 +218,7 @@ class TupleBatches:
         is_negative = self.matches.is_negative(cache.rows[[anchor]], cache.rows[others])[0]
         violating = d_ap - near + self.margin > 0
         negatives = others[is_negative & violating][: self.negatives]
-        return np.stack(
-            [np.full_like(negatives, anchor), np.full_like(negatives, positive), negatives]
-        )
+        return np.stack([np.full_like(negatives, anchor), np.full_like(negatives, positive), negatives])
 
     def _as_plan(self, found: list[Rows]) -> BatchPlan:
         if not found:

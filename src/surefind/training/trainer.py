@@ -85,8 +85,7 @@ def train(
     """
     if not len(splits.train):
         raise SurefindError(
-            f"{splits.name}: {splits.test.root} holds test classes only",
-            fix="add the other half of the data set",
+            f"{splits.name}: {splits.test.root} holds test classes only", fix="add the other half of the data set"
         )
     group = ProcessGroup.join()
     try:
@@ -122,9 +121,7 @@ class Validation(NamedTuple):
     variance_auroc: float = NAN  # of a wrong first hit, by the variance of the query
 
 
-def validate(
-    embeddings: Embeddings, rows: Tensor, catalog: Catalog, matches: Matches
-) -> Validation:
+def validate(embeddings: Embeddings, rows: Tensor, catalog: Catalog, matches: Matches) -> Validation:
     """Search each query that has a match among the other images.
 
     `rows` are the rows of the catalog that `embeddings` belong to.
@@ -155,9 +152,7 @@ def validate(
     var = embeddings[torch.cat(answered)].to(torch.float64).var
     both = 0 < int(correct.sum()) < len(correct)
     return Validation(
-        float(correct.double().mean()),
-        float(torch.cat(precision).mean()),
-        auroc(var, ~correct) if both else NAN,
+        float(correct.double().mean()), float(torch.cat(precision).mean()), auroc(var, ~correct) if both else NAN
     )
 
 
@@ -199,9 +194,7 @@ class _Run:
     on_step: Callable[[StepInfo], None] | None
     should_stop: Callable[[], bool]
 
-    def __init__(
-        self, splits: Splits, recipe: Recipe, folder: RunFolder, group: ProcessGroup
-    ) -> None:
+    def __init__(self, splits: Splits, recipe: Recipe, folder: RunFolder, group: ProcessGroup) -> None:
         self.splits, self.recipe, self.folder, self.group = splits, recipe, folder, group
         self.matches: Matches = matches_of(splits.train, recipe.data.radius)
         self.loss = make_loss(recipe.loss)
@@ -275,17 +268,13 @@ class _Run:
                 self.loss = make_loss(replace(recipe.loss, margin=part.margin))
             source = FeatureSource.compute(encoder, images, held_out, views=views)
             offset = recipe.schedule.steps
-            self._run_phase(
-                Phase("variance", held_out, offset, part.steps, source, optimiser), state
-            )
+            self._run_phase(Phase("variance", held_out, offset, part.steps, source, optimiser), state)
         return ended
 
     def _run_phase(self, phase: Phase, state: dict[str, Any] | None) -> str:
         """Run the steps of a phase; return why it ended."""
         progress, schedule = self.progress, self.recipe.schedule
-        batches = Batches(
-            self.recipe, self.matches, phase.rows, phase.offset, phase.source, self.group
-        )
+        batches = Batches(self.recipe, self.matches, phase.rows, phase.offset, phase.source, self.group)
         if state is not None:
             phase.optimiser.load_state_dict(state["optimiser"])
             batches.cache = state["cache"] and NegativeCache(*(t.numpy() for t in state["cache"]))
@@ -318,14 +307,12 @@ class _Run:
                         "monitor": self.monitor.state_dict(),
                         "model": self.encoder.state_dict(),
                         "optimiser": phase.optimiser.state_dict(),
-                        "cache": cache
-                        and (torch.from_numpy(cache.rows), torch.from_numpy(cache.means)),
+                        "cache": cache and (torch.from_numpy(cache.rows), torch.from_numpy(cache.means)),
                     },
                 )
             if stopping:
                 raise TrainingStopped(
-                    f"stopped after step {self._steps_done()}; everything is saved",
-                    fix="go on with --resume",
+                    f"stopped after step {self._steps_done()}; everything is saved", fix="go on with --resume"
                 )
             if exhausted:
                 return f"no better validation for {waited} steps"

@@ -53,11 +53,7 @@ class Vectors:
 
 
 def read_vectors(
-    path: str | Path,
-    *,
-    labels: str | None = None,
-    ids: str | None = None,
-    vectors: str | None = None,
+    path: str | Path, *, labels: str | None = None, ids: str | None = None, vectors: str | None = None
 ) -> Vectors:
     """Read a .npz, .npy or .parquet file.
 
@@ -154,9 +150,7 @@ def _vectors_of(path: Path, arrays: Arrays, names: Mapping[str, str | None]) -> 
     main = tables[0] if main is None and len(tables) == 1 else main
     rows = shapes[main][:1] if main else ()
     columns = [name for name, shape in shapes.items() if shape in (rows, (*rows, 1))]
-    labels, ids = (
-        _choose(role, names[role], arrays, fitting=columns) for role in ("labels", "ids")
-    )
+    labels, ids = (_choose(role, names[role], arrays, fitting=columns) for role in ("labels", "ids"))
     if main is not None:
         values = _taken(arrays, main)
     else:
@@ -174,10 +168,7 @@ def _vectors_of(path: Path, arrays: Arrays, names: Mapping[str, str | None]) -> 
     checked = as_vectors(values)
     empty = (checked == 0).all(dim=1).nonzero()
     if len(empty):
-        raise InvalidFile(
-            f"{path}: {len(empty)} of {len(checked)} vectors are all zeros "
-            f"(first: row {int(empty[0])})"
-        )
+        raise InvalidFile(f"{path}: {len(empty)} of {len(checked)} vectors are all zeros (first: row {int(empty[0])})")
     texts = [] if labels is None else as_texts(_taken(arrays, labels), len(checked))
     check_all_labelled(texts)
     if ids is None:
@@ -186,15 +177,11 @@ def _vectors_of(path: Path, arrays: Arrays, names: Mapping[str, str | None]) -> 
         keys = as_texts(_taken(arrays, ids), len(checked), what="ids")
     (twice, count), *_ = Counter(keys).most_common(1)
     if count > 1:
-        raise InvalidArgument(
-            "ids", expected="a different one for each vector", got=f"{twice!r} {count} times"
-        )
+        raise InvalidArgument("ids", expected="a different one for each vector", got=f"{twice!r} {count} times")
     return Vectors(checked.numpy(), tuple(keys), tuple(texts))
 
 
-def _choose(
-    role: str, given: str | None, arrays: Arrays, *, fitting: Collection[str]
-) -> str | None:
+def _choose(role: str, given: str | None, arrays: Arrays, *, fitting: Collection[str]) -> str | None:
     """Return the array with this role: the given name, or a common one, if any.
 
     Of several common names, one with a fitting shape is chosen.
@@ -214,10 +201,7 @@ def _choose(
         called = [name for name in called if name in fitting] or called
     if len(called) > 1:
         raise InvalidArgument(
-            role,
-            expected="one name",
-            got=f"several in {_listed(arrays)}",
-            fix=f"name it with {role}=",
+            role, expected="one name", got=f"several in {_listed(arrays)}", fix=f"name it with {role}="
         )
     return called[0] if called else None
 
@@ -226,10 +210,7 @@ def _taken(arrays: Arrays, name: str) -> NDArray[Any]:
     array = arrays[name]
     if isinstance(array, str):
         raise InvalidArgument(
-            name,
-            expected="plain numbers or text",
-            got=array,
-            fix="save them with dtype='float32' or dtype=str",
+            name, expected="plain numbers or text", got=array, fix="save them with dtype='float32' or dtype=str"
         )
     return array
 
@@ -237,8 +218,7 @@ def _taken(arrays: Arrays, name: str) -> NDArray[Any]:
 def _listed(arrays: Arrays) -> str:
     """List names, types and shapes."""
     every = (
-        f"{name} ({its})" if isinstance(its, str) else f"{name} {its.dtype} {its.shape}"
-        for name, its in arrays.items()
+        f"{name} ({its})" if isinstance(its, str) else f"{name} {its.dtype} {its.shape}" for name, its in arrays.items()
     )
     return ", ".join(every) or "nothing"
 
@@ -268,9 +248,7 @@ def as_points(vectors: Values, dim: int | None = None) -> Gaussians:
     return Gaussians(mean, mean.new_full((len(mean),), POINT_VAR))
 
 
-def as_texts(
-    values: Sequence[object] | NDArray[Any] | None, count: int, *, what: str = "labels"
-) -> list[str]:
+def as_texts(values: Sequence[object] | NDArray[Any] | None, count: int, *, what: str = "labels") -> list[str]:
     """Return one text for each vector, "" where it is missing (nan, None or nothing)."""
     if isinstance(values, np.ndarray | Tensor):
         values = values.reshape(-1).tolist()
@@ -318,8 +296,4 @@ def _float32(vectors: object) -> Tensor:
         if array.dtype.kind in "fiu":
             with np.errstate(over="ignore"):  # checked by the caller
                 return torch.from_numpy(np.require(array, np.float32, ["C", "W"]))
-    raise InvalidArgument(
-        "vectors",
-        expected="an array or tensor of real numbers, (N, D)",
-        got=got,
-    )
+    raise InvalidArgument("vectors", expected="an array or tensor of real numbers, (N, D)", got=got)

@@ -18,12 +18,7 @@ from surefind.confidence.calibrate import (
     own_queries,
     rows_without_copies,
 )
-from surefind.confidence.calibration import (
-    Calibrated,
-    Calibration,
-    calibration_documents,
-    read_calibration,
-)
+from surefind.confidence.calibration import Calibrated, Calibration, calibration_documents, read_calibration
 from surefind.confidence.density import LocalDensity
 from surefind.confidence.labelled_queries import QueryVariance, check_queries
 from surefind.confidence.variance_heads import VarianceHeads
@@ -118,16 +113,10 @@ class Upgrade:
         index.adopt(self.calibrated)
         return index
 
-    def make_index(
-        self, folder: str | Path, *, engine: str = EMBEDDED, kind: str = "auto"
-    ) -> Index:
+    def make_index(self, folder: str | Path, *, engine: str = EMBEDDED, kind: str = "auto") -> Index:
         """Create an empty, uncalibrated index for `embed(vectors)`."""
         index = Index.create_empty(
-            folder,
-            Space(Gaussians.family, self.dim, RANKING),
-            fingerprint=self.fingerprint,
-            engine=engine,
-            kind=kind,
+            folder, Space(Gaussians.family, self.dim, RANKING), fingerprint=self.fingerprint, engine=engine, kind=kind
         )
         self.save(IndexFolder(Path(folder)).upgrade)
         return index
@@ -154,17 +143,14 @@ class Upgrade:
             facts = json.loads(documents.read(FACTS).get(FACTS, b"{}"))
             if (schema := facts.get("schema")) != SCHEMA:
                 raise InvalidFile(f"{path} has schema {schema!r}, this version reads {SCHEMA}")
-            calibrated = read_calibration(
-                documents, fingerprint=facts["fingerprint"], ranking=RANKING
-            )
+            calibrated = read_calibration(documents, fingerprint=facts["fingerprint"], ranking=RANKING)
             made = cls(int(facts["dim"]), calibrated)
             if made.fingerprint != facts["fingerprint"]:
                 raise InvalidFile("its parts belong to different upgrades")
         except SurefindError as error:
             raise InvalidFile(
                 f"{place} holds no whole upgrade: {error.problem}",
-                fix="restore it from a copy, or upgrade the vectors again: "
-                "surefind upgrade VECTORS -o FOLDER",
+                fix="restore it from a copy, or upgrade the vectors again: surefind upgrade VECTORS -o FOLDER",
             ) from error
         return made
 
@@ -225,9 +211,7 @@ def calibrate(
     groups = np.unique(names, return_inverse=True)[1]
     dim, query_variance = mean.shape[1], QueryVariance(None, np.zeros(len(mean)))
     if learn_variance:
-        query_variance = fit_query_variance(
-            mean, groups, what="vectors", seed=seed, progress=progress
-        )
+        query_variance = fit_query_variance(mean, groups, what="vectors", seed=seed, progress=progress)
     with TemporaryDirectory(prefix="surefind-") as folder:
         facts = {"fingerprint": fingerprint_of(dim, query_variance.heads)}
         space = Space(Gaussians.family, dim, RANKING)

@@ -24,9 +24,7 @@ def exported_family(request, pictures, tmp_path_factory) -> Path:
     if request.param == "gaussian":
         return request.getfixturevalue("exported")
     folder = tmp_path_factory.mktemp(request.param) / "model"
-    config = EncoderConfig(
-        "tiny", dim=16, family=request.param, preprocessing=Preprocessing(size=16)
-    )
+    config = EncoderConfig("tiny", dim=16, family=request.param, preprocessing=Preprocessing(size=16))
     encoder = Encoder.create(config, seed=1)
     encoder.trained_with = frozenset({"0123456789abcdef"})
     encoder.save(folder)

@@ -85,9 +85,7 @@ def test_exporting_other_weights_forgets_the_older_int8(own_export: Path):
         OnnxEncoder.load(own_export, "int8")
 
 
-def test_wherever_writing_stops_the_older_export_or_the_new_one_is_whole(
-    exported: Path, tmp_path: Path
-):
+def test_wherever_writing_stops_the_older_export_or_the_new_one_is_whole(exported: Path, tmp_path: Path):
     older = read_content(exported, "fp32", read_export(exported, "fp32"))
     fingerprint, outcomes = Encoder.load(exported).fingerprint, set()
     for step in range(100):

@@ -7,15 +7,7 @@ import torch
 
 from surefind.encoders import Encoder
 from surefind.encoders.onnx import export as exporting
-from surefind.encoders.onnx.export import (
-    TOLERANCE,
-    Parity,
-    check_parity,
-    evenly,
-    export_onnx,
-    parity,
-    synthetic_images,
-)
+from surefind.encoders.onnx.export import TOLERANCE, Parity, check_parity, evenly, export_onnx, parity, synthetic_images
 from surefind.encoders.onnx.runtime import OnnxEncoder
 from surefind.errors import SurefindError
 

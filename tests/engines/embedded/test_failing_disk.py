@@ -47,9 +47,7 @@ def write_with_limit(place: str, name: str, limit: int, pipe: Connection) -> Non
 
 
 @pytest.mark.parametrize("name", WRITES)
-def test_wherever_a_write_fails_the_index_is_whole_and_can_be_written_again(
-    tmp_path, monkeypatch, name: str
-):
+def test_wherever_a_write_fails_the_index_is_whole_and_can_be_written_again(tmp_path, monkeypatch, name: str):
     monkeypatch.setattr(ann, "GRAPH_FROM", 15)
     before = contents(filled(tmp_path / "stored", kind="hnsw"))
     whole = opened(shutil.copytree(tmp_path / "stored", tmp_path / "whole"))

@@ -81,9 +81,7 @@ def test_numbers_of_a_condition_are_compared_exactly(place):
 def test_a_condition_is_looked_up_once_per_version(place, monkeypatch):
     engine, asked = filled(place), []
     real = type(engine._now)._satisfying
-    monkeypatch.setattr(
-        type(engine._now), "_satisfying", lambda *given: (asked.append(1), real(*given))[1]
-    )
+    monkeypatch.setattr(type(engine._now), "_satisfying", lambda *given: (asked.append(1), real(*given))[1])
     for _ in range(3):
         engine.search(QUERIES, 3, Where.parse(["label=a"]))
     assert len(asked) == 1
@@ -103,9 +101,7 @@ def test_the_masks_of_filters_have_a_limit_in_bytes(place, monkeypatch):
 def plan_of(engine: EmbeddedEngine, written: str) -> str:
     query, values = database.sql_of(Where.parse(written).conditions[0])
     with engine._now._rows_of_version() as db:
-        return str(
-            db.execute(f"EXPLAIN QUERY PLAN SELECT key FROM rows WHERE {query}", values).fetchall()
-        )
+        return str(db.execute(f"EXPLAIN QUERY PLAN SELECT key FROM rows WHERE {query}", values).fetchall())
 
 
 def test_the_label_is_looked_up_by_an_index(place):

@@ -69,14 +69,10 @@ def test_blocks_that_were_checked_are_not_read_again(place, monkeypatch):
 def test_vectors_reach_the_disk_before_the_commit(place, monkeypatch):
     """The file, and its name in the folder when it is new; SQLite flushes its own files."""
     engine, flushed, at_commit = made(place), [], []
-    monkeypatch.setattr(
-        os, "fsync", lambda number: flushed.append(str(Path(f"/proc/self/fd/{number}").readlink()))
-    )
+    monkeypatch.setattr(os, "fsync", lambda number: flushed.append(str(Path(f"/proc/self/fd/{number}").readlink())))
     monkeypatch.setattr(vectors.storage, "sync_folder", lambda path: flushed.append(str(path)))
     real = Transaction.finish
-    monkeypatch.setattr(
-        Transaction, "finish", lambda change: (at_commit.extend(flushed), real(change))[1]
-    )
+    monkeypatch.setattr(Transaction, "finish", lambda change: (at_commit.extend(flushed), real(change))[1])
     engine.add(some_rows(4, 1))
     assert [path.rpartition(".")[2] for path in at_commit] == ["vectors", str(place)]
 

@@ -20,9 +20,7 @@ Opened = Callable[..., MilvusEngine]
 
 @pytest.fixture(scope="session")
 def kept_engine(milvus: MilvusServer) -> Iterator[MilvusEngine]:
-    engine = create_engine(
-        f"{milvus.url}?collection=kept", SPACE, {"fingerprint": "f"}, kind="flat"
-    )
+    engine = create_engine(f"{milvus.url}?collection=kept", SPACE, {"fingerprint": "f"}, kind="flat")
     yield engine
     engine.close()
 
@@ -47,9 +45,7 @@ def make(new_url: NewUrl) -> Iterator[Opened]:
     """Engines in new collections; dropped after the test."""
     made: list[MilvusEngine] = []
 
-    def create(
-        url: str | None = None, *, space: Space = SPACE, kind: str = "auto", **facts: object
-    ):
+    def create(url: str | None = None, *, space: Space = SPACE, kind: str = "auto", **facts: object):
         made.append(create_engine(url or new_url(), space, facts, kind=kind))
         return made[-1]
 

@@ -42,9 +42,7 @@ def shop(milvus, request):
     schema.add_field("stock", DataType.INT32)
     schema.add_field("sold", DataType.BOOL)
     schema.add_field("extra", DataType.JSON)
-    index = MilvusClient.prepare_index_params(
-        "clip", index_type="FLAT", metric_type=metric.upper(), index_name="own"
-    )
+    index = MilvusClient.prepare_index_params("clip", index_type="FLAT", metric_type=metric.upper(), index_name="own")
     client.create_collection(f"shop_{metric}", schema=schema, index_params=index)
     client.insert(f"shop_{metric}", rows(int if numbers else str))
     yield f"{milvus.url.removesuffix('default')}shop_{metric}", metric, client

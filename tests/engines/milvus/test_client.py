@@ -21,12 +21,7 @@ SECRET = "s3cr3t"
 def test_a_full_url_says_everything():
     place = parse("milvus://ann:p%40ss%2Fw%3Frd@db.example:1234/art?collection=birds&timeout=5")
     assert place == CollectionUrl(
-        "db.example:1234",
-        user="ann",
-        password="p@ss/w?rd",
-        database="art",
-        collection="birds",
-        timeout=5.0,
+        "db.example:1234", user="ann", password="p@ss/w?rd", database="art", collection="birds", timeout=5.0
     )
     for url in ("milvus://localhost", "milvus://localhost/", "milvus://localhost?"):
         assert parse(url) == CollectionUrl("localhost:19530")
@@ -166,9 +161,7 @@ def test_what_is_there_is_not_created_again(milvus, engine):
 def test_a_collection_of_others_is_left_alone(milvus):
     pymilvus = importlib.import_module("pymilvus")
     place = parse(f"{milvus.url}?collection=foreign")
-    other = pymilvus.MilvusClient(
-        f"http://{place.server}", user=place.user, password=place.password
-    )
+    other = pymilvus.MilvusClient(f"http://{place.server}", user=place.user, password=place.password)
     other.create_collection("foreign", dimension=5)
     with pytest.raises(EngineError, match="not made by surefind"):
         open_engine(f"{milvus.url}?collection=foreign")

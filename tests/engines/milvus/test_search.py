@@ -14,9 +14,7 @@ SPACE = Space("gaussian", 16)
 
 def nearest(space, gallery, query, k):
     """By brute force in float64."""
-    vectors, queries = (
-        x.astype(np.float64) for x in (space.gallery_vectors(gallery), space.query_vectors(query))
-    )
+    vectors, queries = (x.astype(np.float64) for x in (space.gallery_vectors(gallery), space.query_vectors(query)))
     distance = ((queries[:, None] - vectors[None]) ** 2).sum(axis=2)
     return np.sort(distance, axis=1)[:, :k], np.argsort(distance, axis=1)[:, :k]
 
@@ -75,14 +73,10 @@ def test_vectors_are_the_same_taken_together_and_one_by_one(milvus, engine):
     pymilvus = pytest.importorskip("pymilvus")
     engine.add(plain_rows(clustered_embeddings(50, 4, 0)))
     place = parse(milvus.url)
-    client = pymilvus.MilvusClient(
-        f"http://{place.server}", user=place.user, password=place.password
-    )
+    client = pymilvus.MilvusClient(f"http://{place.server}", user=place.user, password=place.password)
 
     def ask():
-        return client.search(
-            "kept", [[0.0] * 5, [1.0] * 5], limit=7, output_fields=["vector", "var"]
-        )
+        return client.search("kept", [[0.0] * 5, [1.0] * 5], limit=7, output_fields=["vector", "var"])
 
     together, one_by_one = hits_of(ask(), 5), hits_of([list(hits) for hits in ask()], 5)
     client.close()

@@ -60,9 +60,7 @@ def reopen(url: str) -> Iterator[Callable[[], PgvectorEngine]]:
 def make_rows() -> MakeRows:
     generator = torch.Generator().manual_seed(0)
 
-    def make(
-        *ids: str, dim: int = 8, digest: str = "", metadata: Metadata | None = None, count: int = 0
-    ) -> Rows:
+    def make(*ids: str, dim: int = 8, digest: str = "", metadata: Metadata | None = None, count: int = 0) -> Rows:
         ids = ids or tuple(f"row {number}" for number in range(count))
         mean = torch.randn(len(ids), dim, generator=generator)
         var = torch.rand(len(ids), generator=generator) + 0.01

@@ -86,9 +86,7 @@ def twin(metric: str) -> MemoryEngine:
 @pytest.fixture(params=["l2", "cosine"])
 def both(shop, request):
     """The attached table, and the same rows in memory."""
-    url = attached_url(
-        place(shop), vector="embedding", id="sku", label="kind", metric=request.param
-    )
+    url = attached_url(place(shop), vector="embedding", id="sku", label="kind", metric=request.param)
     engine = open_engine(url)
     yield engine, twin(request.param)
     engine.close()
@@ -100,9 +98,7 @@ def test_searches_find_what_is_nearest_in_memory(both, step, monkeypatch):
     engine, memory = both
     query = sf.Gaussians(MEANS.mean[::step] + 0.01, MEANS.var[::step])
     for where in (None, Where.parse("price < 30"), Where.parse({"kind": "class 3", "sold": True})):
-        found, wanted = (
-            one.search(engine.space.query_vectors(query), 9, where) for one in (engine, memory)
-        )
+        found, wanted = (one.search(engine.space.query_vectors(query), 9, where) for one in (engine, memory))
         assert np.allclose(found.distance, wanted.distance, atol=1e-4)
         assert np.allclose(found.vectors, wanted.vectors, atol=1e-5)
         ids = [memory.rows(keys).ids for keys in wanted.keys]
@@ -153,9 +149,7 @@ def test_a_view_with_short_floats_is_attached_too(shop):
 def test_it_is_calibrated_and_searched_with_confidence_and_stays_as_it_was(shop, tmp_path):
     before = state(shop)
     url = place(shop).replace("/postgres?", "/postgres/shop.Items?").partition("&table=")[0]
-    with sf.Index.attach(
-        tmp_path / "index", url, vector="embedding", id="sku", label="kind", metric="cosine"
-    ) as index:
+    with sf.Index.attach(tmp_path / "index", url, vector="embedding", id="sku", label="kind", metric="cosine") as index:
         index.calibrate()
     with sf.Index.open(tmp_path / "index", engine=url) as again:
         result = again.search(sf.Gaussians(MEANS.mean[:1] * 7, MEANS.var[:1]), k=3)[0]
@@ -229,9 +223,7 @@ def test_a_hundred_thousand_vectors_are_attached_calibrated_and_searched(server,
     tables = "SELECT relname, relkind, relfilenode FROM pg_class ORDER BY 1"
     before = server.run(checksum), server.run(tables)
     url = server.url(user="visitor", table="clip")
-    with sf.Index.attach(
-        tmp_path / "index", url, vector="vector", label="kind", metric="cosine"
-    ) as index:
+    with sf.Index.attach(tmp_path / "index", url, vector="vector", label="kind", metric="cosine") as index:
         index.calibrate()
         mean = clustered_embeddings(64, dim, seed=1, classes=1000).mean
         query = sf.Gaussians(torch.nn.functional.normalize(mean), torch.full((64,), 1e-8))

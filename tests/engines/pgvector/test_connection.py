@@ -31,17 +31,11 @@ def test_a_url_names_server_database_and_table():
 @pytest.mark.parametrize(
     ("url", "shown"),
     [
-        (
-            f"pgvector://ann:{SECRET}@db:1/photos?table=birds",
-            "pgvector://ann@db:1/photos?table=birds",
-        ),
+        (f"pgvector://ann:{SECRET}@db:1/photos?table=birds", "pgvector://ann@db:1/photos?table=birds"),
         (f"pgvector://ann:x?{SECRET}@db/photos", "pgvector://ann@db/photos"),
         (f"pgvector://ann@db/photos?password={SECRET}", "pgvector://ann@db/photos"),
         (f"pgvector://db/x?sslpassword={SECRET}&table=b", "pgvector://db/x?table=b"),
-        (
-            f"pgvector://a%40b:{SECRET}@/x?host=/run/pg&port=7",
-            "pgvector://a%40b@/x?host=/run/pg&port=7",
-        ),
+        (f"pgvector://a%40b:{SECRET}@/x?host=/run/pg&port=7", "pgvector://a%40b@/x?host=/run/pg&port=7"),
     ],
 )
 def test_a_place_is_shown_without_secrets(url: str, shown: str):
@@ -103,9 +97,7 @@ def test_a_missing_package_is_named_with_its_extra(package):
         "try: open_engine('pgvector://db/photos')\n"
         "except EngineError as error: print(error)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert "pip install 'surefind[pgvector]'" in done.stdout
 
 
@@ -124,9 +116,7 @@ def guarded(server) -> str:
     """A database with a user who needs a password; returns its name."""
     database = server.database()
     server.run(f"CREATE ROLE guarded LOGIN PASSWORD '{PASSWORD}'")
-    server.run(
-        "CREATE EXTENSION vector", "GRANT CREATE ON SCHEMA public TO guarded", database=database
-    )
+    server.run("CREATE EXTENSION vector", "GRANT CREATE ON SCHEMA public TO guarded", database=database)
     return database
 
 
@@ -136,9 +126,7 @@ def test_a_wrong_password_is_said_to_be(server, guarded):
 
 
 @pytest.mark.parametrize("password", ["", PASSWORD])
-def test_a_password_in_the_environment_or_the_url_is_not_described(
-    server, guarded, password, monkeypatch
-):
+def test_a_password_in_the_environment_or_the_url_is_not_described(server, guarded, password, monkeypatch):
     monkeypatch.setenv("PGPASSWORD", "" if password else PASSWORD)
     url = server.url(guarded, user="guarded", password=password)
     engine = create_engine(url, SPACE, {}, kind="flat")
@@ -156,9 +144,7 @@ def test_an_error_is_its_first_line_without_the_password():
 
 def test_an_old_pgvector_is_refused(server):
     database = server.database()
-    server.run(
-        "CREATE EXTENSION vector", "UPDATE pg_extension SET extversion = '0.7.4'", database=database
-    )
+    server.run("CREATE EXTENSION vector", "UPDATE pg_extension SET extversion = '0.7.4'", database=database)
     error = failing(create_engine, server.url(database), SPACE, {})
     assert "0.7.4, which is too old" in error.problem and "ALTER EXTENSION" in error.fix
 
@@ -171,10 +157,7 @@ def test_an_extension_that_was_dropped_is_missed_at_opening(server):
 
 
 def end_connections(server) -> None:
-    server.run(
-        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
-        " WHERE application_name = 'surefind'"
-    )
+    server.run("SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'surefind'")
 
 
 def await_connections(server, number: int) -> None:
@@ -205,9 +188,7 @@ def test_a_connection_that_dies_between_calls_is_replaced_unseen(make_engine, ma
     assert engine.count() == 2
 
 
-def test_an_add_whose_connection_dies_leaves_nothing_and_can_be_repeated(
-    make_engine, make_rows, server, monkeypatch
-):
+def test_an_add_whose_connection_dies_leaves_nothing_and_can_be_repeated(make_engine, make_rows, server, monkeypatch):
     engine = make_engine()
     put_blocks, rows = pgvector.put_blocks, make_rows(count=20)
 

@@ -74,9 +74,7 @@ def test_a_scan_sees_one_moment_while_others_write(make_engine, make_rows, monke
 
 
 def test_an_abandoned_scan_leaves_no_open_transaction(make_engine, make_rows, server, monkeypatch):
-    states = (
-        "SELECT state FROM pg_stat_activity WHERE application_name = 'surefind' AND state <> 'idle'"
-    )
+    states = "SELECT state FROM pg_stat_activity WHERE application_name = 'surefind' AND state <> 'idle'"
     monkeypatch.setattr(pgvector, "NUMBERS_AT_ONCE", 90)
     engine = make_engine()
     engine.add(make_rows(count=50))
@@ -103,9 +101,7 @@ def test_refresh_tells_of_others_and_not_of_oneself(make_engine, make_rows, reop
     assert not engine.refresh()
 
 
-def test_rows_are_on_the_disk_even_where_the_database_does_not_ask_for_it(
-    make_engine, make_rows, url, monkeypatch
-):
+def test_rows_are_on_the_disk_even_where_the_database_does_not_ask_for_it(make_engine, make_rows, url, monkeypatch):
     make_engine()
     engine = open_engine(url + "&options=-c%20synchronous_commit%3Doff")
     settings, noting = [], schema.note_change

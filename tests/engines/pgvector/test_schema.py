@@ -71,9 +71,7 @@ def test_a_reader_may_search_but_not_write(server, table, make_engine, make_rows
     server.run(f"REVOKE ALL ON {table}, surefind_indexes FROM reader", "DROP ROLE reader")
 
 
-def test_an_index_that_was_made_anew_is_not_mistaken_for_the_old_one(
-    make_engine, make_rows, reopen, url
-):
+def test_an_index_that_was_made_anew_is_not_mistaken_for_the_old_one(make_engine, make_rows, reopen, url):
     old = make_engine(model="old")
     reopen().drop()
     assert "there is no index" in failing(open_engine, url).problem
@@ -213,9 +211,7 @@ def test_an_index_that_is_not_valid_is_found(make_engine, make_rows, server, tab
     assert not engine.exact and engine.verify() == []
 
 
-def test_rows_that_others_removed_are_counted_anew_when_compacting(
-    make_engine, make_rows, server, table
-):
+def test_rows_that_others_removed_are_counted_anew_when_compacting(make_engine, make_rows, server, table):
     engine = make_engine()
     engine.add(make_rows(count=10))
     server.run(f"DELETE FROM {table} WHERE id < 'row 4'")

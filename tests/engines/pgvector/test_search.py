@@ -61,12 +61,9 @@ def test_an_index_finds_nearly_all_of_the_nearest(kind, k, engines, gallery, que
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    "condition",
-    [Condition("group", "=", 3), Condition("rare", "=", True), Condition("var", "<", 0.0103)],
+    "condition", [Condition("group", "=", 3), Condition("rare", "=", True), Condition("var", "<", 0.0103)]
 )
-def test_conditions_leave_as_many_hits_as_there_are_rows(
-    kind, condition, engines, gallery, queries
-):
+def test_conditions_leave_as_many_hits_as_there_are_rows(kind, condition, engines, gallery, queries):
     where = Where((condition,))
     var = gallery.embeddings.spread.double().tolist()
     rows = zip(gallery.metadata, var, strict=True)
@@ -115,8 +112,7 @@ def test_texts_are_ordered_by_code_point_whatever_the_language_of_the_database(e
     engine = engines["flat"]
     with engine._connections.borrowed() as session:
         columns = session.run(
-            "SELECT column_name FROM information_schema.columns WHERE table_name = %s"
-            " AND collation_name = 'C'",
+            "SELECT column_name FROM information_schema.columns WHERE table_name = %s AND collation_name = 'C'",
             [session.table.name],
         )
     assert {("id",), ("digest",)} <= {*columns}

@@ -26,10 +26,7 @@ NO_GUARANTEE = replace(GUARANTEE, threshold=None, coverage=0.0, selected=0, righ
 
 def lines(axis: Axes) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     return {
-        str(line.get_label()).split(",")[0]: (
-            np.asarray(line.get_xdata()),
-            np.asarray(line.get_ydata()),
-        )
+        str(line.get_label()).split(",")[0]: (np.asarray(line.get_xdata()), np.asarray(line.get_ydata()))
         for line in axis.get_lines()
     }
 
@@ -160,9 +157,7 @@ def test_ood_has_a_panel_per_signal_or_a_panel_per_report_of_the_pair_variance(e
     one = draw_ood([Report("Bayes", *evaluation)])
     assert len([title for title in titles(one) if title]) == 8
     of_pair = one.axes[1]
-    assert of_pair.get_title(loc="left") == (
-        "variance of the pair, cov[Δ]\nAUROC 0.900 [0.880, 0.920]"
-    )
+    assert of_pair.get_title(loc="left") == ("variance of the pair, cov[Δ]\nAUROC 0.900 [0.880, 0.920]")
     both = draw_ood([Report("TripReg", *evaluation), Report("Bayes", *evaluation)])
     assert titles(both) == ["TripReg", "Bayes"]
     for axis in both.axes:
@@ -172,10 +167,7 @@ def test_ood_has_a_panel_per_signal_or_a_panel_per_report_of_the_pair_variance(e
 
 def test_ladder_curves_are_relative_to_the_clean_image_and_recall_has_its_own_axis(evaluation):
     result, queries = evaluation
-    rungs = tuple(
-        replace(rung, signals={n: 7 * v for n, v in rung.signals.items()})
-        for rung in result.ladder.rungs
-    )
+    rungs = tuple(replace(rung, signals={n: 7 * v for n, v in rung.signals.items()}) for rung in result.ladder.rungs)
     result = replace(result, ladder=replace(result.ladder, rungs=rungs))
     axes = draw_ladder(result, queries).axes
     (crop,) = (axis for axis in axes if axis.get_title(loc="left") == "crop")

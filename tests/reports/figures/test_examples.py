@@ -85,16 +85,10 @@ def test_extremes_are_twelve_and_twelve_framed_by_their_top_hit(evaluation):
     rows = [*order[:12], *order[::-1][:12]]
     right = queries["means.match_1"][rows].tolist()
     assert frames(axis) == [MARKS[match] for match in right]
-    names = [
-        f"{'✓' if match else '✗'} {queries['label'][row]}"
-        for row, match in zip(rows, right, strict=True)
-    ]
+    names = [f"{'✓' if match else '✗'} {queries['label'][row]}" for row, match in zip(rows, right, strict=True)]
     assert first_lines(axis) == names
     wrong = [12 - sum(right[:12]), 12 - sum(right[12:])]
-    assert headings(axis) == [
-        f"Surest: {wrong[0]} of 12 wrong",
-        f"Least sure: {wrong[1]} of 12 wrong",
-    ]
+    assert headings(axis) == [f"Surest: {wrong[0]} of 12 wrong", f"Least sure: {wrong[1]} of 12 wrong"]
 
 
 def test_pairs_show_queries_above_their_right_nearest_hits(evaluation):
@@ -113,16 +107,12 @@ def test_pairs_show_queries_above_their_right_nearest_hits(evaluation):
 
 def test_foreign_queries_are_marked_among_the_least_sure_of_each_report(evaluation):
     result, queries = evaluation
-    (axis,) = draw_own_and_foreign(
-        [Report("A", result, queries), Report("B", result, queries)]
-    ).axes
+    (axis,) = draw_own_and_foreign([Report("A", result, queries), Report("B", result, queries)]).axes
     rows = by_uncertainty(queries, "pair_var", foreign=True, descending=True)[:12]
     foreign = queries["foreign"][rows]
     expected = [MARKS[False] if each else (INK, "solid") for each in foreign]
     assert frames(axis) == 2 * expected
-    assert first_lines(axis)[:12] == [
-        "foreign" if queries["foreign"][row] else queries["label"][row] for row in rows
-    ]
+    assert first_lines(axis)[:12] == ["foreign" if queries["foreign"][row] else queries["label"][row] for row in rows]
     first = next(at for at, each in enumerate(foreign) if each)
     pictured = thumbnail(result.about.foreign_root, queries["path"][rows[first]])
     np.testing.assert_array_equal(axis.images[first].get_array(), pictured)

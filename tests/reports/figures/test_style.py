@@ -18,12 +18,8 @@ def a_figure(slope: float = 1.0) -> Figure:
     return figure
 
 
-@pytest.mark.parametrize(
-    ("ending", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")]
-)
-def test_a_file_is_what_its_ending_says_and_the_same_each_time(
-    tmp_path: Path, ending: str, start: bytes
-):
+@pytest.mark.parametrize(("ending", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
+def test_a_file_is_what_its_ending_says_and_the_same_each_time(tmp_path: Path, ending: str, start: bytes):
     for name in ("one", "two"):
         save(a_figure(), tmp_path / f"{name}.{ending}")
     content = (tmp_path / f"one.{ending}").read_bytes()

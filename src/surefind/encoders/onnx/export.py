@@ -14,15 +14,7 @@ from torch.nn import functional
 
 from surefind.encoders.encoder import Encoder
 from surefind.encoders.image_encoder import ImageEncoder
-from surefind.encoders.onnx.files import (
-    FOLDER,
-    MEAN,
-    PIXELS,
-    VAR,
-    check_exporting,
-    require,
-    write_export,
-)
+from surefind.encoders.onnx.files import FOLDER, MEAN, PIXELS, VAR, check_exporting, require, write_export
 from surefind.encoders.onnx.runtime import OnnxEncoder
 from surefind.errors import SurefindError
 from surefind.images.decode import ImageSource
@@ -58,11 +50,7 @@ class ExportResult(NamedTuple):
 
 
 def export_onnx(
-    folder: str | Path,
-    *,
-    int8: Sequence[ImageSource] = (),
-    source: str = "",
-    tell: Tell = lambda *_: None,
+    folder: str | Path, *, int8: Sequence[ImageSource] = (), source: str = "", tell: Tell = lambda *_: None
 ) -> dict[str, ExportResult]:
     """Export a model folder to ONNX, in fp32, and in int8 if images are given.
 
@@ -253,7 +241,4 @@ def synthetic_images(size: int, count: int = 16) -> Tensor:
 def _moments(encoder: ImageEncoder, batches: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """Means and variances, in float64."""
     parts = [encoder.embed_pixels(pixels) for pixels in batches]
-    return (
-        torch.cat([part.mean for part in parts]).double(),
-        torch.cat([part.var for part in parts]).double(),
-    )
+    return (torch.cat([part.mean for part in parts]).double(), torch.cat([part.var for part in parts]).double())

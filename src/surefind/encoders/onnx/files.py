@@ -12,12 +12,7 @@ from typing import Any
 import surefind
 from surefind.encoders.serialization import read_config
 from surefind.errors import InvalidFile, SurefindError
-from surefind.storage import (
-    dump_checksummed_json,
-    load_checksummed_json,
-    make_writable,
-    write_whole,
-)
+from surefind.storage import dump_checksummed_json, load_checksummed_json, make_writable, write_whole
 
 SCHEMA = 1
 FOLDER, FILE = "onnx", "export.json"
@@ -52,9 +47,7 @@ class Exported:
         return f"{self.fingerprint}-{precision}-{self.files[precision].sha256[:12]}"
 
 
-def write_export(
-    model: Path, fingerprint: str, made: Mapping[str, tuple[bytes, dict[str, Any]]]
-) -> Exported:
+def write_export(model: Path, fingerprint: str, made: Mapping[str, tuple[bytes, dict[str, Any]]]) -> Exported:
     """Write files by precision; an interruption at any point leaves the old or the new export.
 
     export.json is replaced after the files are written; then files that it does not name are
@@ -96,8 +89,7 @@ def read_export(model: Path, precision: str) -> Exported:
         raise InvalidFile(f"{model} has no ONNX export ({precision})", fix=again)
     if exported.fingerprint != read_config(model).fingerprint:
         raise InvalidFile(
-            f"{model / FOLDER} was exported from other weights than {model} holds now",
-            fix=f"export again: {again}",
+            f"{model / FOLDER} was exported from other weights than {model} holds now", fix=f"export again: {again}"
         )
     return exported
 
@@ -105,10 +97,7 @@ def read_export(model: Path, precision: str) -> Exported:
 def read_content(model: Path, precision: str, exported: Exported) -> bytes:
     """Read an exported file and check its digest."""
     its = exported.files[precision]
-    path, again = (
-        model / FOLDER / its.name(precision),
-        f"export again: {_command(model, precision)}",
-    )
+    path, again = (model / FOLDER / its.name(precision), f"export again: {_command(model, precision)}")
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -131,13 +120,9 @@ def _read(path: Path, again: str) -> Exported | None:
         raise InvalidFile(error.problem, fix=f"export again: {again}") from error
     if facts["schema"] != SCHEMA:
         raise InvalidFile(
-            f"{path} has schema {facts['schema']!r}, this version reads {SCHEMA}",
-            fix=f"export again: {again}",
+            f"{path} has schema {facts['schema']!r}, this version reads {SCHEMA}", fix=f"export again: {again}"
         )
-    files = {
-        precision: ExportedFile(its["sha256"], its["facts"])
-        for precision, its in facts["files"].items()
-    }
+    files = {precision: ExportedFile(its["sha256"], its["facts"]) for precision, its in facts["files"].items()}
     return Exported(facts["fingerprint"], files)
 
 
@@ -146,9 +131,7 @@ def require(name: str) -> ModuleType:
     try:
         return import_module(name)
     except ModuleNotFoundError as missing:
-        raise SurefindError(
-            f"{missing.name} is not installed", fix="pip install 'surefind[onnx]'"
-        ) from missing
+        raise SurefindError(f"{missing.name} is not installed", fix="pip install 'surefind[onnx]'") from missing
 
 
 def check_exporting() -> None:

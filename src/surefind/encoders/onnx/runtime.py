@@ -12,16 +12,7 @@ from surefind.encoders.config import EncoderConfig
 from surefind.encoders.encoder import Encoder
 from surefind.encoders.hub import model_folder
 from surefind.encoders.image_encoder import ImageEncoder
-from surefind.encoders.onnx.files import (
-    MEAN,
-    PIXELS,
-    PRECISIONS,
-    VAR,
-    read_content,
-    read_export,
-    require,
-    write_export,
-)
+from surefind.encoders.onnx.files import MEAN, PIXELS, PRECISIONS, VAR, read_content, read_export, require, write_export
 from surefind.encoders.serialization import read_classes, read_config
 from surefind.errors import InvalidFile
 from surefind.validation import check_choice
@@ -38,9 +29,7 @@ class OnnxEncoder(ImageEncoder):
 
     runtime = "onnx"
 
-    def __init__(
-        self, content: bytes, config: EncoderConfig, *, fingerprint: str, threads: int = 1
-    ) -> None:
+    def __init__(self, content: bytes, config: EncoderConfig, *, fingerprint: str, threads: int = 1) -> None:
         assert config.preprocessing is not None  # always set in a saved model
         self.config, self.preprocessing = config, config.preprocessing
         self.precision = "fp32"
@@ -51,9 +40,7 @@ class OnnxEncoder(ImageEncoder):
         options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
         options.log_severity_level = 3  # errors, which are raised as well
         try:
-            self._session = package.InferenceSession(
-                content, options, providers=["CPUExecutionProvider"]
-            )
+            self._session = package.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # of many kinds
             raise InvalidFile(
                 f"this ONNX Runtime ({package.__version__}) cannot run the export: {error}",

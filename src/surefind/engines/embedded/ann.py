@@ -95,9 +95,7 @@ class AnnIndex:
         row = ONE_BY_ONE if queries < GATHERED_FROM else 1 + READING / queries
         return bool(steps * each <= count * row)
 
-    def search(
-        self, vectors: Vectors, query: Vectors, k: int, chosen: Selection | None
-    ) -> NearestRows:
+    def search(self, vectors: Vectors, query: Vectors, k: int, chosen: Selection | None) -> NearestRows:
         """Search the covered rows, and exhaustively those that follow them."""
         covered, selector = self.kept.covered, None
         steps = self._steps(k, covered, covered)

@@ -35,8 +35,7 @@ INDEXED_FROM = 10_000  # rows; with fewer, reading all metadata takes millisecon
 
 # Filters by a field read this index alone, whatever the comparison.
 _FIELD_INDEX = (
-    "CREATE INDEX IF NOT EXISTS {name} ON"
-    " rows(json_type(metadata, '$.{field}'), json_extract(metadata, '$.{field}'))"
+    "CREATE INDEX IF NOT EXISTS {name} ON rows(json_type(metadata, '$.{field}'), json_extract(metadata, '$.{field}'))"
 )
 # Removed rows stay for some minutes, for readers of older versions.
 # The columns of a block are keys and variances of its rows, in the order of the vectors file.
@@ -64,9 +63,7 @@ def create_tables(folder: Path, meta: Meta) -> None:
     with sqlite_file(folder / FILE, "write", create=True) as db:
         db.execute("BEGIN IMMEDIATE")
         if db.execute(_HAS_TABLES).fetchone():
-            raise InvalidFile(
-                f"there is an index in {folder} already", fix="open it, or choose another folder"
-            )
+            raise InvalidFile(f"there is an index in {folder} already", fix="open it, or choose another folder")
         for statement in _SCHEMA:
             db.execute(statement)
         write_meta(db, meta, [])
@@ -74,9 +71,7 @@ def create_tables(folder: Path, meta: Meta) -> None:
 
 
 @contextmanager
-def transaction(
-    folder: Path, doing: str, *, patience: float = PATIENCE
-) -> Iterator[sqlite3.Connection]:
+def transaction(folder: Path, doing: str, *, patience: float = PATIENCE) -> Iterator[sqlite3.Connection]:
     """Begin a transaction to read or write; it is rolled back unless the block commits."""
     path = folder / FILE
     if not path.is_file():
@@ -188,10 +183,7 @@ class View:
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise CorruptFile(folder / FILE, "it does not describe an index") from error
         self.vectors = map_vectors(
-            folder / self.meta["vectors"],
-            rows=len(self.keys),
-            width=self.space.width,
-            blocks=self.heads[shared:],
+            folder / self.meta["vectors"], rows=len(self.keys), width=self.space.width, blocks=self.heads[shared:]
         )
         if known is not None and known.graph is not None and known.graph.kept == kept:
             self.graph = known.graph
@@ -276,10 +268,7 @@ class View:
         found: dict[int, Sequence[Any]] = {}
         if keys:
             with self._rows_of_version() as db:
-                query = (
-                    "SELECT key, id, digest, metadata, crc FROM rows"
-                    " WHERE key IN (SELECT value FROM json_each(?))"
-                )
+                query = "SELECT key, id, digest, metadata, crc FROM rows WHERE key IN (SELECT value FROM json_each(?))"
                 found = {key: row for key, *row in db.execute(query, (json.dumps(keys),))}
         rows = [self._checked(key, found.get(key)) for key in keys]
         return Records(

@@ -15,16 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind import storage
-from surefind.engines.base import (
-    SHA256,
-    Block,
-    EngineError,
-    Found,
-    Keys,
-    Records,
-    Rows,
-    Space,
-)
+from surefind.engines.base import SHA256, Block, EngineError, Found, Keys, Records, Rows, Space
 from surefind.engines.embedded import database
 from surefind.engines.embedded.ann import LINKS, kind_wanted, write_index
 from surefind.engines.embedded.database import COLUMNS, OWN_FILE, View, load
@@ -38,9 +29,7 @@ MOST_DEAD = 0.3  # share of removed rows that triggers `compact`
 _SCANNED = 32 * 2**20  # bytes of vectors in a block of a scan
 
 
-def create(
-    place: str, space: Space, facts: Mapping[str, Any], *, kind: str = "auto"
-) -> "EmbeddedEngine":
+def create(place: str, space: Space, facts: Mapping[str, Any], *, kind: str = "auto") -> "EmbeddedEngine":
     """Create an empty index in the folder `place`."""
     folder, identity = Path(place), secrets.token_hex(16)
     kept = json.dumps(dict(facts), allow_nan=False)
@@ -279,9 +268,7 @@ class Transaction:
             self.changed = True
         return len(gone)
 
-    def add(
-        self, vectors: Vectors, var: NDArray[np.float64], texts: list[tuple[str, bytes, str]]
-    ) -> None:
+    def add(self, vectors: Vectors, var: NDArray[np.float64], texts: list[tuple[str, bytes, str]]) -> None:
         first = self._meta["next_key"]
         keys = np.arange(first, first + len(var), dtype=np.int64)
         self._append(keys, var, lambda some: vectors[some])
@@ -331,9 +318,7 @@ class Transaction:
         database.write_meta(self.db, self._meta, self._heads)
         return View(self.base.folder, self.db, self.base)
 
-    def _append(
-        self, keys: Ints, var: NDArray[np.float64], vectors_at: Callable[[slice], Vectors]
-    ) -> None:
+    def _append(self, keys: Ints, var: NDArray[np.float64], vectors_at: Callable[[slice], Vectors]) -> None:
         """Append rows block by block and flush them; no version refers to these bytes yet."""
         base, done = self.base, sum(head[1] for head in self._heads)
         start, end = done // BLOCK * BLOCK, done + len(keys)
@@ -352,9 +337,7 @@ class Transaction:
                 crc = self._heads.pop()[2] if at > first else 0  # the last block is continued
                 file.write(vectors.data)
                 head = (first, stop - first, zlib.crc32(vectors.data, crc), zlib.crc32(content))
-                self.db.execute(
-                    "INSERT OR REPLACE INTO blocks VALUES(?, ?, ?, ?, ?)", (*head, content)
-                )
+                self.db.execute("INSERT OR REPLACE INTO blocks VALUES(?, ?, ?, ?, ?)", (*head, content))
                 self._heads.append(head)
 
 

@@ -71,9 +71,7 @@ def map_vectors(path: Path, *, rows: int, width: int, blocks: Iterable[Head] = (
             while left and (content := file.read(min(_READ, left))):
                 crc, left = zlib.crc32(content, crc), left - len(content)
             if crc != wanted:
-                raise CorruptFile(
-                    path, f"rows {first} to {first + count} are not as they were written"
-                )
+                raise CorruptFile(path, f"rows {first} to {first + count} are not as they were written")
         mapped = mmap.mmap(file.fileno(), end, access=mmap.ACCESS_READ)
     return np.frombuffer(mapped, "<f4", offset=len(HEADER)).reshape(rows, width)
 
@@ -100,9 +98,7 @@ def check_free_space(folder: Path, size: int) -> None:
         raise disk_error(folder, "write", why, EngineError)
 
 
-def search_rows(
-    vectors: Vectors, query: Vectors, k: int, chosen: Selection | None, *, first: int = 0
-) -> NearestRows:
+def search_rows(vectors: Vectors, query: Vectors, k: int, chosen: Selection | None, *, first: int = 0) -> NearestRows:
     """Return the k nearest of the selected rows from `first` on."""
     rows = vectors[first:]
     mask = np.ones(len(rows), bool) if chosen is None else chosen.mask[first:]

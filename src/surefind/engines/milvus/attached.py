@@ -50,9 +50,7 @@ class AttachedCollection(ReadOnly, CollectionReader):
         if not name.get("is_primary"):
             raise InvalidArgument("id", expected="the primary key", got=repr(given["id"]))
         if vector["type"] != types.FLOAT_VECTOR:
-            raise InvalidArgument(
-                "vector", expected="a field of float vectors", got=types(vector["type"]).name
-            )
+            raise InvalidArgument("vector", expected="a field of float vectors", got=types(vector["type"]).name)
         index = collection.index(given["vector"])
         metric = given["metric"].upper()
         if index is None or index["metric_type"] != metric:
@@ -88,9 +86,7 @@ class AttachedCollection(ReadOnly, CollectionReader):
         self._fields_of_rows = [given["id"], given["vector"], *{n for n, _ in fields.values()}]
         self._fields_of_hits = [given["vector"]]
         columns = "&".join(f"{one}={other}" for one, other in given.items())
-        record = attached_record(
-            f"{place.shown}&{columns}", int(vector["params"]["dim"]), given["metric"]
-        )
+        record = attached_record(f"{place.shown}&{columns}", int(vector["params"]["dim"]), given["metric"])
         super().__init__(record, collection)
         collection.catch_up()
         sample = collection.query(self._after(""), [given["vector"]], SAMPLE)
@@ -122,9 +118,7 @@ class AttachedCollection(ReadOnly, CollectionReader):
 
     def _exists(self, where: Where) -> bool:
         """Return whether the fields have the types of the conditions."""
-        return all(
-            self._own_fields.get(one.field, ("", ""))[1] == one.kind for one in where.conditions
-        )
+        return all(self._own_fields.get(one.field, ("", ""))[1] == one.kind for one in where.conditions)
 
     def _expression(self, where: Where | None) -> str:
         conditions = where.conditions if where else ()
@@ -161,9 +155,7 @@ class AttachedCollection(ReadOnly, CollectionReader):
         return f"{self._id} in [{', '.join(str(int(name)) for name in known)}]"
 
     def _stored_row(self, row: Mapping[str, Any]) -> StoredRow:
-        facts = {
-            field: self._value(name, row[name]) for field, (name, _) in self._own_fields.items()
-        }
+        facts = {field: self._value(name, row[name]) for field, (name, _) in self._own_fields.items()}
         vector = self._vectors(np.array([row[self._fields_of_rows[1]]], np.float32))[0]
         metadata = {field: value for field, value in facts.items() if value is not None}
         return StoredRow(str(row[self._id]), vector, POINT_VAR, "", metadata)

@@ -84,9 +84,7 @@ def parse(url: str) -> CollectionUrl:
     for what, name in names.items():
         if not _NAME.fullmatch(name):
             raise InvalidArgument(
-                what,
-                expected="a name of letters, digits and _, at most 64, that no digit begins",
-                got=repr(name[:80]),
+                what, expected="a name of letters, digits and _, at most 64, that no digit begins", got=repr(name[:80])
             )
     return CollectionUrl(
         f"{host[1]}:{port or 19530}",
@@ -127,9 +125,7 @@ class Collection:
         try:
             self.pymilvus, grpc = import_module("pymilvus"), import_module("grpc")
         except ImportError as error:
-            raise EngineError(
-                "milvus:// needs the package pymilvus", fix="pip install 'surefind[milvus]'"
-            ) from error
+            raise EngineError("milvus:// needs the package pymilvus", fix="pip install 'surefind[milvus]'") from error
         # It logs a traceback for each error.
         logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
         self._refusals = (self.pymilvus.MilvusException, grpc.RpcError)

@@ -72,9 +72,7 @@ def create(place: str, space: Space, facts: Mapping[str, Any], *, kind: str) -> 
         if collection.call("has_collection"):
             raise there
         types = collection.pymilvus.DataType
-        schema = collection.pymilvus.MilvusClient.create_schema(
-            description=description, enable_dynamic_field=False
-        )
+        schema = collection.pymilvus.MilvusClient.create_schema(description=description, enable_dynamic_field=False)
         schema.add_field("id", types.VARCHAR, max_length=LONGEST_ID, is_primary=True)
         schema.add_field("vector", types.FLOAT_VECTOR, dim=space.width)
         schema.add_field("var", types.DOUBLE)
@@ -136,12 +134,7 @@ class CollectionReader(ServerEngine):
         for start in range(0, len(vectors), at_once):
             some = vectors[start : start + at_once]
             hits += self._collection.search(
-                some,
-                k,
-                expression=wanted,
-                effort=effort,
-                fields=self._fields_of_hits,
-                metric=self._metric,
+                some, k, expression=wanted, effort=effort, fields=self._fields_of_hits, metric=self._metric
             )
         shape = (len(hits), max((len(one[0]) for one in hits), default=0))
         found = Found(
@@ -175,9 +168,7 @@ class CollectionReader(ServerEngine):
         """
         size, (name, vector) = 4 * self.space.width + LONGEST_ID, self._fields_of_rows[:2]
         at_once, last, fields = min(AT_ONCE, EASY_ANSWER // size), "", [name, *self._fields_of_hits]
-        while found := self._collection.query(
-            f"{self._after(last)} and {self._expression(where)}", fields, at_once
-        ):
+        while found := self._collection.query(f"{self._after(last)} and {self._expression(where)}", fields, at_once):
             keys = np.empty(len(found), dtype=object)
             keys[:] = [str(row[name]) for row in found]
             vectors = self._vectors(np.array([row[vector] for row in found], dtype=np.float32))
@@ -356,8 +347,7 @@ class MilvusEngine(CollectionReader):
     def _check_not_replaced(self) -> None:
         if _read_record(self._collection).number != self._record.number:
             raise EngineError(
-                f"the collection at {self._shown} was dropped, and another made",
-                fix="open the index again",
+                f"the collection at {self._shown} was dropped, and another made", fix="open the index again"
             )
 
 

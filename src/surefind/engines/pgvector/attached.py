@@ -111,9 +111,7 @@ class AttachedTable(ReadOnly, TableReader):
                 if NAME.fullmatch(name) and (its[1] in KINDS or its[0] == "uuid")
             }
             if label and label not in fields:
-                raise InvalidArgument(
-                    "label", expected="texts or numbers", got=f"{label} {types[label][0]}"
-                )
+                raise InvalidArgument("label", expected="texts or numbers", got=f"{label} {types[label][0]}")
             self._own_fields = {
                 name: its
                 for name, its in label_fields(fields, label).items()
@@ -133,9 +131,7 @@ class AttachedTable(ReadOnly, TableReader):
                 raise EngineError(f"{table.shown} holds no vectors")
             widths = {len(sent) // 4 - 1 for (sent,) in sample}
             if len(widths) > 1:
-                raise InvalidArgument(
-                    "vector", expected="vectors of one dimension", got=f"{sorted(widths)}"
-                )
+                raise InvalidArgument("vector", expected="vectors of one dimension", got=f"{sorted(widths)}")
             check_lengths(from_sent([sent for (sent,) in sample], min(widths)), self._metric)
             index = schema.vector_index(session, "auto")
         self._built = index
@@ -197,15 +193,12 @@ class AttachedTable(ReadOnly, TableReader):
         if session.run(UNIQUE, [session.table.quoted, name]) == [(True,)]:
             return
         twice = session.run(
-            "SELECT {row}::text FROM {table} WHERE {there} GROUP BY {row} HAVING count(*) > 1"
-            " LIMIT 1",
+            "SELECT {row}::text FROM {table} WHERE {there} GROUP BY {row} HAVING count(*) > 1 LIMIT 1",
             row=row,
             there=self._there,
         )
         if twice:
-            raise InvalidArgument(
-                "id", expected="a column without repetitions", got=f"{twice[0][0]!r} twice"
-            )
+            raise InvalidArgument("id", expected="a column without repetitions", got=f"{twice[0][0]!r} twice")
 
     def _json(self) -> Composable:
         """Return the fields as JSON text; to JSON, infinity would be a text."""
@@ -214,19 +207,14 @@ class AttachedTable(ReadOnly, TableReader):
         finite = SQL("CASE WHEN abs({0}) < 'Infinity' THEN {0} END")
         each = [
             SQL("{} AS {}").format(
-                finite.format(its.sql) if its.type == "double precision" else its.sql,
-                Identifier(name),
+                finite.format(its.sql) if its.type == "double precision" else its.sql, Identifier(name)
             )
             for name, its in self._own_fields.items()
         ]
-        return SQL("(SELECT to_json(fields) FROM (SELECT {}) AS fields)::text").format(
-            SQL(", ").join(each)
-        )
+        return SQL("(SELECT to_json(fields) FROM (SELECT {}) AS fields)::text").format(SQL(", ").join(each))
 
     def _metadata(self, text: str) -> Metadata:
-        found = json.loads(
-            text, parse_int=lambda digits: (int if len(digits) < 16 else float)(digits)
-        )
+        found = json.loads(text, parse_int=lambda digits: (int if len(digits) < 16 else float)(digits))
         return {name: value for name, value in found.items() if value is not None}
 
     def _vectors(self, received: Any) -> NDArray[np.float32]:
@@ -269,9 +257,7 @@ class AttachedTable(ReadOnly, TableReader):
             return SQL("{} = ANY({}::{}[])").format(field.sql, values, SQL(kind))
         order = SQL(' COLLATE "C"' if field.kind == "string" else "")
         op = SQL("<>" if condition.op == "!=" else condition.op)
-        return SQL("{}{} {} {}::{}").format(
-            field.sql, order, op, placed(condition.values[0]), SQL(kind)
-        )
+        return SQL("{}{} {} {}::{}").format(field.sql, order, op, placed(condition.values[0]), SQL(kind))
 
 
 def _field(name: str, kind: str, category: str) -> Field:

@@ -26,8 +26,7 @@ try:
     from psycopg_pool import ConnectionPool, PoolClosed
 except ImportError as missing:
     raise EngineError(
-        "pgvector://... needs the packages psycopg and psycopg_pool",
-        fix="pip install 'surefind[pgvector]'",
+        "pgvector://... needs the packages psycopg and psycopg_pool", fix="pip install 'surefind[pgvector]'"
     ) from missing
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -133,9 +132,7 @@ def server_errors(table: TableUrl, *, fix: str = RETRY) -> Iterator[None]:
         for name in SECRETS:
             message = message.replace(table.parameters.get(name) or "\0", "***")
         passing = isinstance(error, psycopg.OperationalError)
-        raise EngineError(
-            f"{table.shown}: {message or type(error).__name__}", fix=fix if passing else None
-        ) from error
+        raise EngineError(f"{table.shown}: {message or type(error).__name__}", fix=fix if passing else None) from error
 
 
 class Session:
@@ -144,9 +141,7 @@ class Session:
     def __init__(self, connection: Connection, table: TableUrl) -> None:
         self.connection, self.table = connection, table
 
-    def run(
-        self, statement: LiteralString, values: Any = None, *, binary: bool = False, **names: Any
-    ) -> list[Row]:
+    def run(self, statement: LiteralString, values: Any = None, *, binary: bool = False, **names: Any) -> list[Row]:
         """Execute a statement that may name {table} and {registry}; return its rows."""
         with self.connection.cursor(binary=binary) as cursor:
             cursor.execute(self.compose(statement, **names), values)
@@ -249,9 +244,7 @@ def _configure(connection: Connection, *, read_only: bool) -> None:
         return
     vector.register(connection)
     sending = {"oid": vector.oid, "format": Format.BINARY}
-    connection.adapters.register_dumper(
-        SentVector, type("SentVectorDumper", (BytesBinaryDumper,), sending)
-    )
+    connection.adapters.register_dumper(SentVector, type("SentVectorDumper", (BytesBinaryDumper,), sending))
     connection.adapters.register_loader(vector.oid, ByteaBinaryLoader)
 
 

@@ -9,16 +9,7 @@ from typing import Any, LiteralString, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.base import (
-    Block,
-    Found,
-    IndexRecord,
-    Rows,
-    ServerEngine,
-    Space,
-    StoredRow,
-    storable,
-)
+from surefind.engines.base import Block, Found, IndexRecord, Rows, ServerEngine, Space, StoredRow, storable
 from surefind.engines.filters import VAR, Condition, Metadata, Where
 from surefind.engines.pgvector import schema
 from surefind.engines.pgvector.connection import (
@@ -145,11 +136,7 @@ class TableReader(ServerEngine):
     _keys = "i8"  # type of the keys
 
     def __init__(
-        self,
-        record: IndexRecord,
-        connections: Connections,
-        columns: Columns,
-        index: VectorIndex | None,
+        self, record: IndexRecord, connections: Connections, columns: Columns, index: VectorIndex | None
     ) -> None:
         super().__init__(record, connections.table.shown)
         self._connections, self._columns, self._index = connections, columns, index
@@ -222,9 +209,7 @@ class TableReader(ServerEngine):
         return np.concatenate(blocks)
 
     def _read(self, column: str, values: list[Any]) -> dict[Any, StoredRow]:
-        statement: LiteralString = (
-            "SELECT {of}, {id}, {vector}, {var}, {digest}, {metadata} FROM {table} WHERE {which}"
-        )
+        statement: LiteralString = "SELECT {of}, {id}, {vector}, {var}, {digest}, {metadata} FROM {table} WHERE {which}"
         of = getattr(self._columns, column)
         names = {**self._columns._asdict(), "of": of, "which": self._among(column)}
         with self._connections.borrowed() as session:
@@ -248,10 +233,7 @@ class TableReader(ServerEngine):
     def scan(self, where: Where | None = None) -> Iterator[Block]:
         """Yield blocks from a connection that is given back even if not all are taken."""
         wanted, width = self._clause(where), self.space.width
-        with (
-            self._connections.snapshot() as session,
-            session.connection.cursor("surefind_scan", binary=True) as cursor,
-        ):
+        with self._connections.snapshot() as session, session.connection.cursor("surefind_scan", binary=True) as cursor:
             statement = "SELECT {key}, {vector}, {var} FROM {table} WHERE {where}"
             names = {**self._columns._asdict(), "where": wanted.text}
             cursor.execute(session.compose(statement, **names), wanted.parameters)
@@ -393,8 +375,7 @@ class PgvectorEngine(TableReader):
         table = self._connections.table
         with self._connections.borrowed() as session:
             ((server, size),) = session.run(
-                "SELECT current_setting('server_version'), pg_total_relation_size(to_regclass(%s))",
-                [table.quoted],
+                "SELECT current_setting('server_version'), pg_total_relation_size(to_regclass(%s))", [table.quoted]
             )
             extension = schema.extension_version(session)
         return {
@@ -468,9 +449,7 @@ def clause(where: Where | None) -> Clause:
     return joined(where, test)
 
 
-def joined(
-    where: Where | None, test: Callable[[Condition, Callable[[object], Composable]], Composable]
-) -> Clause:
+def joined(where: Where | None, test: Callable[[Condition, Callable[[object], Composable]], Composable]) -> Clause:
     """Return SQL of all conditions; `test` is given one, and a function that places a value."""
     parameters: dict[str, Any] = {}
 

@@ -7,14 +7,7 @@ from collections.abc import Mapping
 from typing import Any, LiteralString, NamedTuple
 
 from surefind.engines.base import EngineError, IndexRecord, Space
-from surefind.engines.pgvector.connection import (
-    REGISTRY,
-    SQL,
-    DatabaseError,
-    Identifier,
-    Literal,
-    Session,
-)
+from surefind.engines.pgvector.connection import REGISTRY, SQL, DatabaseError, Identifier, Literal, Session
 from surefind.errors import InvalidArgument
 
 SCHEMA = 1  # layout of the tables
@@ -122,8 +115,7 @@ def check_extension(session: Session) -> None:
         has = "no extension pgvector" if found is None else f"pgvector {found}, which is too old"
         raise EngineError(
             f"the database of {session.table.shown} has {has}",
-            fix="install pgvector 0.8 or newer, then run CREATE EXTENSION vector, or ALTER "
-            "EXTENSION vector UPDATE",
+            fix="install pgvector 0.8 or newer, then run CREATE EXTENSION vector, or ALTER EXTENSION vector UPDATE",
         )
 
 
@@ -136,8 +128,7 @@ def read_record(session: Session) -> tuple[IndexRecord, int]:
     )
     if not found:
         raise EngineError(
-            f"there is no index {name} at {shown}",
-            fix=f"create it: surefind index IMAGES -o INDEX --engine {shown!r}",
+            f"there is no index {name} at {shown}", fix=f"create it: surefind index IMAGES -o INDEX --engine {shown!r}"
         )
     ((schema, number, space, facts, kind, changes),) = found
     if schema != SCHEMA:
@@ -226,8 +217,7 @@ def warnings(session: Session, record: IndexRecord, index: VectorIndex | None) -
     """Return what the owner should know; the number of rows is the server's estimate."""
     found, width, kind = [], record.space.width, record.kind
     ((safe, about),) = session.run(
-        "SELECT current_setting('fsync') = 'on', reltuples"
-        " FROM pg_class WHERE oid = to_regclass(%s)",
+        "SELECT current_setting('fsync') = 'on', reltuples FROM pg_class WHERE oid = to_regclass(%s)",
         [session.table.quoted],
     )
     if not safe:
@@ -244,9 +234,7 @@ def warnings(session: Session, record: IndexRecord, index: VectorIndex | None) -
 
 def check(session: Session, record: IndexRecord) -> list[str]:
     """Return what is wrong with the rows: reads all of them, inside a snapshot."""
-    tests = SQL(", ").join(
-        SQL("count(*) FILTER (WHERE {})").format(SQL(fault)) for fault in FAULTS.values()
-    )
+    tests = SQL(", ").join(SQL("count(*) FILTER (WHERE {})").format(SQL(fault)) for fault in FAULTS.values())
     try:
         ((rows, *bad),) = session.run("SELECT count(*), {tests} FROM {table}", tests=tests)
     except DatabaseError as error:

@@ -75,9 +75,7 @@ def draw_calibration(reports: Sequence[Report], *, ranking: str = "means") -> Fi
         (left, f"ECE@{_K}, equal mass", f"mAP@{_K}, shaded mAP@1 to mAP@{SHOWN}", *_RANK_AXES),
         (right, "ECE", "Probability from the best signal", *_PROBABILITY_AXES),
     ):
-        axis.plot(
-            [0, 1], [0, 1], "--", color=style.GREY, linewidth=0.9, label="perfectly calibrated"
-        )
+        axis.plot([0, 1], [0, 1], "--", color=style.GREY, linewidth=0.9, label="perfectly calibrated")
         axis.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
         style.caption(axis, title, x=x, y=y)
         style.key(axis, title=key, **below)
@@ -96,9 +94,7 @@ def draw_risk_coverage(_: EvalResult, queries: QueryTable, *, ranking: str = "me
         top = max(top, _draw_risk(axis, answers, f"{signal_name(name)}\nAURC {{:.3f}}", colours))
     oracle = Answers(-right.astype(float), right, uses_labels=False)
     _draw_risk(axis, oracle, "oracle\nAURC {:.3f}", {"color": style.INK, "linewidth": 0.8})
-    axis.axhline(
-        error, color=style.GREY, linestyle=":", linewidth=1, label=f"random\nAURC {error:.3f}"
-    )
+    axis.axhline(error, color=style.GREY, linestyle=":", linewidth=1, label=f"random\nAURC {error:.3f}")
     style.caption(
         axis,
         f"Errors among the surest queries; ranked by {ranking_name(ranking)}",
@@ -152,10 +148,7 @@ def _draw_histograms(axis: Axes, report: Report, signal: str, *, ranking: str, t
         edges = np.geomspace(both.min(), both.max(), _BINS + 1)
     else:
         edges = np.histogram_bin_edges(both, _BINS)
-    groups = (
-        (own, style.OURS, "in catalogue", ""),
-        (values[foreign], style.WRONG, "foreign", "////"),
-    )
+    groups = ((own, style.OURS, "in catalogue", ""), (values[foreign], style.WRONG, "foreign", "////"))
     for some, colour, name, hatch in groups:
         axis.hist(
             some,
@@ -221,10 +214,7 @@ def draw_confidence(calibration: Calibration) -> Figure:
     ):
         sure = np.array(values)
         answers[name] = Answers(-sure, np.array(right), uses_labels=False, probability=sure)
-    title = (
-        f"{origin.queries:,} queries of {origin.classes:,} classes, {origin.created[:10]}; "
-        "cross-fitted by class"
-    )
+    title = f"{origin.queries:,} queries of {origin.classes:,} classes, {origin.created[:10]}; cross-fitted by class"
     return _draw_answers(answers, calibration.guarantee, title=title)
 
 
@@ -248,11 +238,7 @@ def draw_index(evaluation: IndexEvaluation) -> Figure:
 
 
 def _draw_answers(
-    answers: Mapping[str, Answers],
-    guarantee: PrecisionGuarantee,
-    *,
-    title: str,
-    mark: str = GUARANTEE_ENDS,
+    answers: Mapping[str, Answers], guarantee: PrecisionGuarantee, *, title: str, mark: str = GUARANTEE_ENDS
 ) -> Figure:
     """Plot reliability, and risk over coverage with the end of the guarantee."""
     many = len(answers) > MOST_INSIDE
@@ -263,15 +249,8 @@ def _draw_answers(
         look = style.curve_look(number)
         if its.probability is not None:
             _draw_reliability(left, name, its, look, with_intervals=number == 0)
-        top = max(
-            top,
-            _draw_risk(
-                other, its, f"{name}, AURC {{:.3f}}", look | {"marker": "", "clip_on": True}
-            ),
-        )
-    style.caption(
-        left, "Reliability", x="confidence, in bins of equally many", y="share of right answers"
-    )
+        top = max(top, _draw_risk(other, its, f"{name}, AURC {{:.3f}}", look | {"marker": "", "clip_on": True}))
+    style.caption(left, "Reliability", x="confidence, in bins of equally many", y="share of right answers")
     left.set(xlim=(0, 1), ylim=(0, 1), box_aspect=1)
     _draw_guarantee(other, guarantee, top, mark=mark)
     other.set(xlim=(0, 1), ylim=(0, (1.1 if many else 1.4) * top), box_aspect=1)  # and the legend
@@ -281,9 +260,7 @@ def _draw_answers(
     return figure
 
 
-def _draw_reliability(
-    axis: Axes, name: str, answers: Answers, look: dict[str, Any], *, with_intervals: bool
-) -> None:
+def _draw_reliability(axis: Axes, name: str, answers: Answers, look: dict[str, Any], *, with_intervals: bool) -> None:
     """Plot bins of equally many queries, with Wilson's 95 % interval."""
     sure, right = torch.from_numpy(answers.probability), torch.from_numpy(answers.right)
     bins = reliability_bins(sure, right.double(), definition="probability")
@@ -310,9 +287,7 @@ def _draw_risk(axis: Axes, answers: Answers, label: str, look: dict[str, Any]) -
 
 def _draw_guarantee(axis: Axes, guarantee: PrecisionGuarantee, top: float, *, mark: str) -> None:
     allowed = f"{guarantee.precision:g} right"
-    axis.axhline(
-        1 - guarantee.precision, color=style.GREY, linestyle=":", linewidth=1, label=allowed
-    )
+    axis.axhline(1 - guarantee.precision, color=style.GREY, linestyle=":", linewidth=1, label=allowed)
     title = f"Precision {guarantee.precision:g} is not guaranteed"
     if guarantee.threshold is not None:
         title = (

@@ -67,9 +67,7 @@ def thumbnail(root: str | Path, path: str) -> NDArray[np.uint8]:
     return np.array(tile)
 
 
-def draw_selection(
-    result: EvalResult, queries: QueryTable, *, which: str, ranking: str = "means"
-) -> Figure:
+def draw_selection(result: EvalResult, queries: QueryTable, *, which: str, ranking: str = "means") -> Figure:
     """Draw one of the `SELECTIONS`: a row per query, its picture, then its 5 nearest."""
     title, options = SELECTIONS[which]
     signal = style.main_signal(queries, ranking)
@@ -107,9 +105,7 @@ def draw_pairs(result: EvalResult, queries: QueryTable, *, ranking: str = "means
     if not len(rows):
         raise style.NothingToDraw("no query has a right nearest hit")
     count = min(_COLUMNS, -(-len(rows) // 2))
-    sheet = _Sheet(
-        f"Queries (above) and their nearest hits (below), all right, by {signal_name(signal)}"
-    )
+    sheet = _Sheet(f"Queries (above) and their nearest hits (below), all right, by {signal_name(signal)}")
     for heading, some in (("Most certain", rows[:count]), ("Least certain", rows[::-1][:count])):
         sheet.heading(heading)
         sheet.fill([tiles.query(row, signal) for row in some])
@@ -151,9 +147,7 @@ class _Tiles:
         self.about, self.queries, self.ranking = result.about, queries, ranking
         self.labels = dict(zip(queries["path"], queries["label"], strict=True))
 
-    def query(
-        self, row: int, signal: str, *, match: bool | None = None, frame_foreign: bool = False
-    ) -> Tile:
+    def query(self, row: int, signal: str, *, match: bool | None = None, frame_foreign: bool = False) -> Tile:
         """Return a query, framed by whether its top hit matches, or it is foreign."""
         foreign, colour, dash = self.queries["foreign"][row], style.INK, "solid"
         name = "foreign" if foreign else str(self.queries["label"][row])
@@ -170,8 +164,7 @@ class _Tiles:
     def hit(self, row: int, rank: int) -> Tile:
         """Return a hit, framed by whether it matches."""
         path, match, distance = (
-            self.queries[f"{self.ranking}.{part}_{rank}"][row]
-            for part in ("hit", "match", "distance")
+            self.queries[f"{self.ranking}.{part}_{rank}"][row] for part in ("hit", "match", "distance")
         )
         mark, colour, dash = _MARKS[bool(match)]
         lines = f"{mark} {self.labels.get(path, '')}", f"distance {distance:.3g}"
@@ -215,7 +208,5 @@ class _Sheet:
         for text, y in self.headings:
             axis.text(0, y + 0.08, text, fontsize=style.TEXT, color=style.INK, va="center")
         x, y = 0.1 * inches / style.WIDTH, 1 - 0.12 / height
-        figure.suptitle(
-            self.title, fontsize=style.LARGE, x=x, y=y, ha="left", va="top", color=style.INK
-        )
+        figure.suptitle(self.title, fontsize=style.LARGE, x=x, y=y, ha="left", va="top", color=style.INK)
         return figure

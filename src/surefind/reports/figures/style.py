@@ -50,9 +50,7 @@ class NothingToDraw(SurefindError):
     """The report lacks the data of a figure."""
 
 
-def panels(
-    rows: int, columns: int, *, height: float, title: str = ""
-) -> tuple[Figure, NDArray[Any]]:
+def panels(rows: int, columns: int, *, height: float, title: str = "") -> tuple[Figure, NDArray[Any]]:
     """Make a figure and its axes, (rows, columns), with quiet frames and grids."""
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     axes: NDArray[Any] = figure.subplots(rows, columns, squeeze=False)

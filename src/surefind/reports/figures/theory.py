@@ -20,11 +20,7 @@ DIM = 128  # of the loss curves
 MARGIN = 0.2  # of the plain triplet loss
 FLOOR = 1e-8  # that the paper's listing adds to the probability
 SPREADS = (0.1, 1.0, 4.0)  # D v: how far, squared, a sample lies from its mean
-IMAGES = (
-    ("anchor", style.OURS, "-"),
-    ("positive", style.RIGHT, "--"),
-    ("negative", style.WRONG, "-."),
-)
+IMAGES = (("anchor", style.OURS, "-"), ("positive", style.RIGHT, "--"), ("negative", style.WRONG, "-."))
 SCENARIOS = {  # triplets on a line: means and variances of anchor, positive and negative
     "The right order": ((0, -1.5, 2), (0.3, 0.35, 0.25)),
     "The wrong order": ((0, -2, 1.5), (0.3, 0.35, 0.25)),
@@ -45,11 +41,7 @@ _TRIPLETS = {"clt": 20_000, "exact": 2_000}  # drawn for the figure
 _ROUNDING = 1e-9  # of v d(log P)/dv; what is smaller has no sign
 _LAW_REACH = 4.0  # of the curves of the law, in standard deviations
 _LAW_UNITS = torch.linspace(-_LAW_REACH, _LAW_REACH, 41, dtype=torch.float64)
-_LAW_STYLES = {
-    "clt": (style.WRONG, "--"),
-    "saddlepoint": (style.OURS, "-"),
-    "exact": (style.INK, ":"),
-}
+_LAW_STYLES = {"clt": (style.WRONG, "--"), "saddlepoint": (style.OURS, "-"), "exact": (style.INK, ":")}
 
 
 class LossCurve(NamedTuple):
@@ -118,9 +110,7 @@ def draw_loss() -> Figure:
     return figure
 
 
-def descent(
-    means: Sequence[float], variances: Sequence[float], *, method: str = "clt"
-) -> tuple[Tensor, ...]:
+def descent(means: Sequence[float], variances: Sequence[float], *, method: str = "clt") -> tuple[Tensor, ...]:
     """Return minus the gradient of -log P(tau < 0) by the three means and variances."""
     mean = torch.tensor(means, dtype=torch.float64, requires_grad=True)
     var = torch.tensor(variances, dtype=torch.float64, requires_grad=True)
@@ -181,9 +171,7 @@ class Shrunk(NamedTuple):
     all: float
 
 
-def shrunk_variances(
-    dim: int, *, method: str = "clt", scale: float = 1.0, triplets: int = 2000
-) -> Shrunk:
+def shrunk_variances(dim: int, *, method: str = "clt", scale: float = 1.0, triplets: int = 2000) -> Shrunk:
     """Sample triplets as the paper's supplement does and count the signs of d(-log P)/dv.
 
     The paper says of a triplet in the right order that the gradients reduce "the uncertainty of
