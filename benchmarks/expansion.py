@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from feature_sets import VIEWS, encode_view
 from measure import write
 from retrieval import name_of
 from torch import Tensor
-from views import VIEWS, encode_view
 
 import surefind as sf
 from surefind.functional import expand, fuse

@@ -1,18 +1,19 @@
-"""Embeddings of photos and glyphs whose classes the encoder was not trained with."""
+"""Embeddings of photos and glyphs whose classes the encoder was not trained with, in several views."""
 
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from retrieval import Untrained
-from views import encode_view
+from torch import Tensor
 
 import surefind as sf
 from surefind.datasets import read_catalog
 from surefind.images.catalog import Catalog
+from surefind.images.decode import decode
 from surefind.images.preprocess import Preprocessing
 from surefind.reports.evaluate import bars_auroc
 
@@ -22,6 +23,8 @@ PHOTOS = {  # of ImageNet, none of which is trained any further
 }
 WITH_CARS = "MobileNetV2"
 RANDOM_SPLITS = 5
+CROP = 0.8  # of each side
+FILES_AT_ONCE = 256
 Rows = NDArray[np.int64]
 
 
@@ -86,3 +89,32 @@ def _set(name: str, encoder: sf.Encoder, parts: list[Catalog], foreign: Catalog,
     labels = np.array([label for part in parts for label in part.labels])
     own = type(encoded[0]).cat(encoded[:2])
     return FeatureSet(name, own, labels, len(parts[0].classes), encoded[2], bars)
+
+
+def crop(pixels: Tensor, across: float) -> Tensor:
+    """From the left (0) to the right end (1), in the middle of the height."""
+    height, width = (max(1, round(CROP * side)) for side in pixels.shape[1:])
+    top, left = (pixels.shape[1] - height) // 2, round(across * (pixels.shape[2] - width))
+    return pixels[:, top : top + height, left : left + width]
+
+
+VIEWS: dict[str, Callable[[Tensor], Tensor]] = {
+    "photo": lambda pixels: pixels,
+    "mirror": lambda pixels: pixels.flip(2),
+    "left": lambda pixels: crop(pixels, 0),
+    "middle": lambda pixels: crop(pixels, 0.5),
+    "right": lambda pixels: crop(pixels, 1),
+}
+
+
+def encode_view(encoder: sf.Encoder, files: Sequence[Path], view: str, keep: Path) -> sf.Embeddings:
+    kept = keep / f"{encoder.fingerprint[:16]}-{len(files)}-{view}.safetensors"
+    if kept.exists():
+        return sf.Embeddings.load(kept)
+    parts = [encoder.empty()]
+    for start in range(0, len(files), FILES_AT_ONCE):
+        some = files[start : start + FILES_AT_ONCE]
+        parts.append(encoder.encode([VIEWS[view](decode(file)) for file in some]))
+    embeddings = type(parts[0]).cat(parts)
+    embeddings.save(kept)
+    return embeddings

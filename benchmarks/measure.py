@@ -2,7 +2,6 @@
 
 import json
 import platform
-import statistics
 import subprocess
 import sys
 import time
@@ -10,21 +9,33 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
 import torch
+
+SPREADS: dict[str, float] = {}  # of each contestant: interquartile range of its rounds to their median
 
 
 def interleaved(
-    contestants: Mapping[str, Callable[[], object]], *, rounds: int = 15, warmup: int = 3
+    contestants: Mapping[str, Callable[[], object]],
+    *,
+    rounds: int = 15,
+    warmup: int = 3,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, float]:
-    """Median seconds of each, measured in turns so that noise of the machine hits all alike."""
+    """Return the median seconds of each, measured in turns so that noise of the machine hits all alike."""
     times: dict[str, list[float]] = {name: [] for name in contestants}
     for turn in range(warmup + rounds):
         for name, run in contestants.items():
-            start = time.perf_counter()
+            start = clock()
             run()
             if turn >= warmup:
-                times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(values) for name, values in times.items()}
+                times[name].append(clock() - start)
+    found = {}
+    for name, values in times.items():
+        low, found[name], high = np.percentile(values, (25, 50, 75)).tolist()
+        if rounds > 1 and found[name]:
+            SPREADS[name] = max((high - low) / found[name], SPREADS.get(name, 0.0))
+    return found
 
 
 def peak_memory(script: str, *arguments: str) -> float:
@@ -49,7 +60,7 @@ def _status(field: str) -> float:
 
 
 def write(results: Mapping[str, object], path: Path) -> None:
-    """JSON with what it was measured on."""
+    """Write JSON, with what it was measured on and the spread of all interleaved rounds."""
     machine = {
         "cores": torch.get_num_threads(),
         "processor": platform.machine(),
@@ -57,5 +68,5 @@ def write(results: Mapping[str, object], path: Path) -> None:
         **{name: version(name) for name in ("torch", "pytorch-metric-learning", "surefind")},
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"machine": machine, **results}, indent=2) + "\n")
+    path.write_text(json.dumps({"machine": machine, "spreads": SPREADS, **results}, indent=2) + "\n")
     print(f"\nwritten to {path}")

@@ -1,0 +1,260 @@
+"""All benchmarks, and the rows of the table: each figure with its target and its peer."""
+
+# ruff: noqa: RUF001  (the signs of multiplication)
+
+import operator
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+HERE = Path(__file__).parent
+SIGNS = {"≤": operator.le, "≥": operator.ge, "<": operator.lt}
+Result = Mapping[str, Any]  # what a benchmark has written
+
+CLT, SADDLEPOINT = "BayesianTripletLoss clt", "BayesianTripletLoss saddlepoint"
+MARGIN = "pml TripletMarginLoss(labels)"
+BATCH = "all triplets, batch {} of {} classes, D = 511"
+FUSED, RATIO = "surefind's confidence", "d₁/d₂₀ + Platt"
+EVERYTHING = "surefind, both rankings, every signal"
+
+
+class Row(NamedTuple):
+    """A figure of a benchmark; the target starts with a sign: ≤ 0.2, ≥ 0.9, < 50."""
+
+    what: str
+    value: Callable[[Result], float]
+    target: str = ""  # empty: none
+    unit: str = "{:.2f} ×"
+    peer: str | Callable[[Result], str] = ""  # what it is a ratio to, or what others reach
+
+    def show(self, value: float) -> str:
+        return self.unit.format(value)
+
+
+class Benchmark(NamedTuple):
+    """A script with the words of its command line, and the minutes it takes on two cores."""
+
+    name: str
+    group: str
+    minutes: float
+    words: str  # $DATA, $KEEP and $DEMO are filled in
+    quick: str  # to see that it works
+    rows: tuple[Row, ...]
+    file: str = ""  # unless that of the name
+
+    @property
+    def script(self) -> Path:
+        return HERE / (self.file or f"{self.name}.py")
+
+
+def met(value: float, target: str) -> bool | None:
+    """Return whether a value is within a target; None without one.
+
+    >>> met(0.896, "≥ 0.9"), met(0.2, "≤ 0.2 s"), met(1.0, "")
+    (False, True, None)
+    """
+    if not target:
+        return None
+    sign, number, *_ = target.split()
+    return bool(SIGNS[sign](value, float(number.replace(",", ""))))
+
+
+def _growth(key: str, kind: str) -> Callable[[Result], float]:
+    return lambda f: f["results"][kind][-1][key]
+
+
+def _splits(measure: Callable[[Result], float]) -> Callable[[Result], float]:
+    """Mean of a measure over the splits of the only set of features."""
+
+    def mean(f: Result) -> float:
+        (found,) = f["features"].values()
+        values = [measure(split) for split in found["splits"].values()]
+        return sum(values) / len(values)
+
+    return mean
+
+
+def _int8_loss(f: Result) -> float:
+    """The signal that int8 changes most, so that none is chosen by its result."""
+    return max(abs(change) for name, change in f["quality"]["ResNet-50"]["int8 - torch"].items() if name != "R@1")
+
+
+PLAIN = "eager PyTorch, batches of 8"
+BENCHMARKS = (
+    Benchmark(
+        "accuracy", "mathematics", 0.5, "", "--triplets 2",
+        tuple(
+            Row(
+                f"worst error of P(τ < x), D = {dim}, `saddlepoint`",
+                lambda f, dim=dim: f["worst errors of P and log P"][dim]["saddlepoint"][0],
+                target, "{:.0e}",
+                lambda f, dim=dim: f"`clt`: {f['worst errors of P and log P'][dim]['clt'][0]:.0e}",
+            )
+            for dim, target in (("128", "≤ 2e-5"), ("2048", "≤ 1e-6"))
+        ),
+    ),
+    Benchmark(
+        "loss", "losses", 2.0, "--quick", "--quick",
+        (
+            *(
+                Row(
+                    f"`BayesianTripletLoss`, all triplets of {size} images of {size // 4} classes, D = 511",
+                    lambda f, size=size: f[BATCH.format(size, size // 4)]["ratios"][CLT],
+                    target, peer="time of pytorch-metric-learning's `TripletMarginLoss(labels)`",
+                )
+                for size, target in ((256, "≤ 0.2"), (64, "≤ 1"))
+            ),
+            Row(
+                "`saddlepoint`, batch of 256",
+                lambda f: f[BATCH.format(256, 64)]["seconds"][SADDLEPOINT] / f[BATCH.format(256, 64)]["seconds"][CLT],
+                "≤ 3", peer="time of `clt`",
+            ),
+            Row(
+                "125 index triplets, D = 2047: times as fast",
+                lambda f: f["125 index triplets, D = 2047"]["ratios"]["element-wise formula"],
+                "≥ 10", peer="the paper's formula, coordinate by coordinate",
+            ),
+            Row(
+                "memory for 67 million triplets of 512 images of two classes",
+                lambda f: max(f["peak memory MB"].values()), "< 268 MB", "{:.0f} MB", "one float for each: 268 MB",
+            ),
+        ),
+    ),
+    Benchmark(
+        "encode", "encoding", 3.0, "--data $DATA --images 200 --rounds 3", "--data $DATA --images 16 --rounds 1",
+        tuple(
+            Row(
+                f"`encode`, MobileNetV2, JPEGs of {size}",
+                lambda f, size=size: f["images per second"][size]["encode"]
+                / min(f["images per second"][size][part] for part in ("decode", "network, shared out")),
+                "≥ 0.95", peer="images/s of the slower of decoding and forward alone",
+            )
+            for size in ("224 x 224", "500 x 375")
+        ),
+    ),
+    Benchmark(
+        "export_speed", "ONNX", 3.0, "--only speed --data $DATA --keep $KEEP/onnx",
+        "--only speed --rounds 1 --data $DATA --keep $KEEP/onnx",
+        tuple(
+            Row(
+                f"ONNX {precision}, ResNet-50, batches of 8",
+                lambda f, runtime=runtime: f["speed"]["ResNet-50"]["images per second"][f"{runtime}, batches of 8"]
+                / f["speed"]["ResNet-50"]["images per second"][PLAIN],
+                target, peer="images/s of plain eager PyTorch",
+            )
+            for runtime, precision, target in (("onnx", "fp32", "≥ 2"), ("onnx-int8", "int8", "≥ 3"))
+        ),
+        "export.py",
+    ),
+    Benchmark(
+        "export_quality", "ONNX", 5.0, "--only quality --images 1000 --data $DATA --keep $KEEP/onnx",
+        "--only quality --images 300 --data $DATA --keep $KEEP/onnx",
+        (
+            Row(
+                "int8, ResNet-50, CUB-200 (2010): change of R@1",
+                lambda f: abs(f["quality"]["ResNet-50"]["int8 - torch"]["R@1"]), "≤ 0.01", "{:.4f}",
+                lambda f: f"R@1 of fp32: {f['quality']['ResNet-50']['torch']['R@1']:.3f}",
+            ),
+            Row("… change of the AUROC of the signal that changes most", _int8_loss, "≤ 0.01", "{:.4f}", "fp32"),
+        ),
+        "export.py",
+    ),
+    Benchmark(
+        "search", "search", 6.0, "--rounds 3", "--images 3000 --dim 32 --rounds 1",
+        tuple(
+            Row(
+                f"search in an index of 100,000 × 512, {way}", lambda f, way=way: f["of_bare_faiss"][f"index {way}"],
+                "≥ 0.9", peer="queries/s of bare faiss",
+            )
+            for way in ("flat, one by one", "HNSW, one by one", "HNSW, 16 at a time")
+        ),
+    ),
+    Benchmark(
+        "growth", "search", 12.0, "", "--largest 1000",
+        tuple(
+            row
+            for kind, name in (("flat", "flat"), ("hnsw", "HNSW"))
+            for row in (
+                Row(
+                    f"1,000,000 × 128, {name}: memory of 200 searches beyond the mapped file",
+                    _growth("searching, MB beyond the mapped file", kind), "≤ 256 MB", "{:.0f} MB",
+                ),
+                Row(f"… one query, {name}", _growth("one query, ms", kind), unit="{:.1f} ms"),
+            )
+        ),
+    ),
+    Benchmark(
+        "calibrated_search", "search", 8.0, "", "--count 3000 --dim 32 --rounds 1",
+        tuple(
+            Row(
+                f"search with labels and confidence in 100,000 × 512, {batch} at a time",
+                lambda f, batch=batch: f["calibrated_search"][f"{batch} at a time"]["ratio"],
+                "≤ 1.1", peer="time of a search without calibration",
+            )
+            for batch in (1, 16, 256)
+        ),
+    ),
+    Benchmark(
+        "demo", "start-up", 4.0, "--folder $DEMO", "--folder $DEMO",
+        (Row("`surefind demo`: CPU seconds", lambda f: f["cpu_seconds"], "≤ 150 s", "{:.0f} s"),),
+    ),
+    Benchmark(
+        "startup", "start-up", 2.0, "", "--rounds 1",
+        (
+            Row(
+                "`surefind --help`: CPU seconds", lambda f: f["beyond_python"]["surefind --help"],
+                "≤ 0.3 s", "{:.2f} s", "beyond those of Python",
+            ),
+        ),
+    ),
+    Benchmark(
+        "evaluate", "evaluation", 2.0, "--images 30000 --rounds 1", "--images 2000 --dim 32 --rounds 1 --large 20000",
+        (
+            Row(
+                "whole evaluation of 30,000 × 256: both rankings, all signals, intervals",
+                lambda f: f["seconds"][EVERYTHING] / f["seconds"]["both bare searches"],
+                "≤ 1.15", peer="time of the two bare faiss searches it needs",
+            ),
+            Row(
+                "… memory above the embeddings", lambda f: f["memory_mb"][EVERYTHING], "≤ 1000 MB", "{:.0f} MB",
+                lambda f: f"pytorch-metric-learning, two metrics: {f['memory_mb']['pytorch-metric-learning']:.0f} MB",
+            ),
+        ),
+    ),
+    Benchmark(
+        "retrieval", "confidence", 0.5, "glyphs $DEMO/model", "glyphs $DEMO/model",
+        (
+            Row(
+                "rank correlation of learned variance and known corruption, unseen glyphs",
+                lambda f: f["variance_and_corruption"]["model"], "≥ 0.5", "{:.2f}",
+            ),
+            Row("… R@1", lambda f: f["recall_at_1"]["model"], unit="{:.3f}"),
+        ),
+    ),
+    Benchmark(
+        "confidence", "confidence", 5.0, "--backbones --glyphs $DEMO/model --keep $KEEP --draws 0",
+        "--backbones --glyphs $DEMO/model --keep $KEEP --draws 0",
+        (
+            Row(
+                "AUROC of a wrong nearest image, unseen glyphs, without labels",
+                _splits(lambda split: split["rows"][FUSED]["auroc"]), "≥ 0.8", "{:.3f}",
+                lambda f: f"d₁/d₂₀: {_splits(lambda split: split['rows'][RATIO]['auroc'])(f):.3f}",
+            ),
+            Row(
+                "… calibration error", _splits(lambda split: split["rows"][FUSED]["ece"]), "≤ 0.05", "{:.3f}",
+                lambda f: f"d₁/d₂₀ + Platt: {_splits(lambda split: split['rows'][RATIO]['ece'])(f):.3f}",
+            ),
+        ),
+    ),
+    Benchmark(
+        "serve", "service", 6.0, "--minutes 1", "--quick --minutes 0.1 --rounds 1",
+        (
+            Row(
+                "16 clients, images together", lambda f: median(f["throughput"]["ratios"]["bare encoding"]),
+                "≥ 0.85", peer="images/s of bare encoding",
+            ),
+            Row("… `/healthz` p99 meanwhile", lambda f: f["health"]["together"]["p99"], "< 50 ms", "{:.1f} ms"),
+        ),
+    ),
+)  # fmt: skip
