@@ -5,8 +5,8 @@ import torch
 
 from surefind import metrics
 from surefind.metrics import bootstrap_all
-from surefind.reports import measures
-from surefind.reports.measures import Scored, estimate_all
+from surefind.reports import rankings
+from surefind.reports.rankings import Scored, estimate_all
 
 
 def made_up(queries: int, foreign: int = 0, *, each: int = 1) -> Scored:
@@ -16,19 +16,18 @@ def made_up(queries: int, foreign: int = 0, *, each: int = 1) -> Scored:
     uncertainty = torch.rand(queries, generator=generator).double()[classes]
     uncertainty += 0.01 * torch.rand(queries, generator=generator)
     hits = torch.rand(queries, 5, generator=generator)[classes] > uncertainty[:, None]
-    foreign_signal = {"signal": 0.4 + torch.rand(foreign, generator=generator).double()}
+    foreign_signal = 0.4 + torch.rand(foreign, generator=generator).double()
     return Scored(
-        hits,
-        torch.full((queries,), 9),
-        {"signal": uncertainty},
-        foreign_signal if foreign else {},
+        torch.cat([hits, torch.zeros(foreign, 5, dtype=torch.bool)]),
+        torch.full((queries + foreign,), 9),
+        torch.cat([classes, queries + torch.arange(foreign) // each]),
+        torch.arange(queries + foreign) >= queries,
+        {"signal": torch.cat([uncertainty, foreign_signal])},
         {},
-        classes,
-        queries + torch.arange(foreign) // each,
     )
 
 
-def statistics(found: Scored) -> measures.Statistics:
+def statistics(found: Scored) -> rankings.Statistics:
     signal, wrong = found.signals["signal"], ~found.hits[:, 0]
     return {
         ("signal", "auroc"): lambda weights: metrics.auroc(signal, wrong, weights=weights),
@@ -36,7 +35,7 @@ def statistics(found: Scored) -> measures.Statistics:
     }
 
 
-def estimates(found: Scored) -> measures.Estimates:
+def estimates(found: Scored) -> rankings.Estimates:
     return estimate_all(statistics, found, seed=0)
 
 
@@ -50,8 +49,8 @@ def test_all_classes_of_a_few_queries_are_resampled(each: int):
 def test_of_many_queries_values_are_exact_and_widths_about_right(monkeypatch, each: int):
     found = made_up(3000, each=each)
     whole = bootstrap_all(statistics(found), 3000, groups=found.groups, resamples=1000, seed=0)
-    monkeypatch.setattr(measures, "MANY", 800)
-    monkeypatch.setattr(measures, "SOME", 800)
+    monkeypatch.setattr(rankings, "MANY", 800)
+    monkeypatch.setattr(rankings, "SOME", 800)
     sampled = estimates(found)
     for name, wanted in whole.items():
         assert sampled[name].value == wanted.value
@@ -60,13 +59,13 @@ def test_of_many_queries_values_are_exact_and_widths_about_right(monkeypatch, ea
 
 
 def test_an_event_too_rare_for_the_sample_is_estimated_from_all(monkeypatch):
-    monkeypatch.setattr(measures, "MANY", 100)
-    monkeypatch.setattr(measures, "SOME", 100)
+    monkeypatch.setattr(rankings, "MANY", 100)
+    monkeypatch.setattr(rankings, "SOME", 100)
     found = made_up(1000)
     found.hits[:, 0] = True
     found.hits[found.signals["signal"].argmax(), 0] = False  # a single wrong query
 
-    def if_defined(part: Scored) -> measures.Statistics:
+    def if_defined(part: Scored) -> rankings.Statistics:
         return statistics(part) if not part.hits[:, 0].all() else {}
 
     found_all = estimate_all(if_defined, found, seed=0)
@@ -76,7 +75,8 @@ def test_an_event_too_rare_for_the_sample_is_estimated_from_all(monkeypatch):
 def test_a_sample_takes_classes_whole():
     whole = made_up(1000, foreign=400, each=10)
     part = whole.sample(0.25, seed=0)
-    assert part.groups.unique(return_counts=True)[1].tolist() == [10] * 25
-    assert part.foreign_groups.unique(return_counts=True)[1].tolist() == [10] * 10
+    for foreign, count in ((False, 25), (True, 10)):
+        groups = part.groups[part.foreign == foreign]
+        assert groups.unique(return_counts=True)[1].tolist() == [10] * count
     rows = torch.isin(whole.groups, part.groups)
     assert torch.equal(part.signals["signal"], whole.signals["signal"][rows])

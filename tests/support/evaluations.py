@@ -74,7 +74,6 @@ def make_evaluation(
                 }
                 for name in signals
             },
-            kendall=dict.fromkeys(signals, 0.3),
         )
         for ranking in rankings
     }

@@ -31,8 +31,7 @@ from surefind.images.catalog import Catalog
 from surefind.images.corruptions import KINDS, LEVELS, corrupt
 from surefind.images.decode import ImageRejected, ImageSource, decode, decode_picture
 from surefind.images.matches import Rows
-from surefind.reports.measures import resamples_of
-from surefind.reports.rankings import KS, Embedded, RankingEvaluation, embed_catalog, evaluate_rankings
+from surefind.reports.rankings import KS, Embedded, RankingEvaluation, embed_catalog, evaluate_rankings, resamples_of
 from surefind.reports.result import About, EvalResult, Ladder, QueryTable, Rung
 from surefind.reports.signals import DEPTH, neighbours, uncertainty_signals
 from surefind.validation import check_choice

@@ -25,7 +25,7 @@ from surefind.errors import InvalidArgument, SurefindError
 from surefind.images.catalog import Catalog
 from surefind.metrics.intervals import Estimate
 from surefind.reports.index_queries import IndexQueries, Progress, SearchedQuery, load_queries, search_queries
-from surefind.reports.measures import resamples_of, weighted
+from surefind.reports.rankings import resamples_of, weighted
 from surefind.reports.result import Exclusion
 from surefind.reports.signals import COSINE, crossfit_probability, uncertainty_signals
 from surefind.search.index import Index

@@ -1,25 +1,29 @@
-"""Evaluate embeddings: who searches whom, hits in both rankings, metrics."""
+"""Evaluate embeddings: who searches whom, hits in both rankings, metrics with bootstrap intervals."""
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache, partial
+from itertools import product
+from math import sqrt
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from surefind import metrics
 from surefind.confidence.copies import first_copies
 from surefind.embeddings import Embeddings
 from surefind.encoders.image_encoder import ImageEncoder
-from surefind.engines.brute_force import Neighbours
 from surefind.errors import SurefindError
 from surefind.images.catalog import Catalog
 from surefind.images.digest import file_digests
 from surefind.images.matches import ByPosition, Mask, Matches, Rows, matches_of
-from surefind.reports.measures import Scored, measure
+from surefind.metrics.intervals import Estimate, bootstrap_all
 from surefind.reports.result import SHOWN, Exclusion, QueryTable, Ranking
 from surefind.reports.signals import (
     COSINE,
@@ -34,9 +38,24 @@ from surefind.storage import make_writable, write_whole
 
 KS = (1, 5, 10)
 MOST_FOR_MAP_AT_R = 200  # neighbours that are fetched for its sake
+COVERAGES = (0.8, 0.9, 0.95)
+ERROR_AT = 5  # uncertainty is correlated with the error 1 - AP@5
+RETRIEVAL = "retrieval"  # group of statistics; the others are definitions and signals
+BY_VARIANCE = ("equal_width", "equal_mass")  # definitions of the calibration error
+FOREIGN: dict[str, Callable[..., Any]] = {
+    "ood_auroc": metrics.auroc,
+    "ood_aupr": metrics.aupr,
+    "fpr95": metrics.fpr_at_tpr,
+}
+RESAMPLES = 1000
+MANY = 4000  # with more queries than these, intervals come from
+SOME = 2500  # of them, in classes drawn at random,
+LEAST = 100  # classes at least, or all
+RESAMPLES_OF_SOME = 200
 
-Columns = dict[str, NDArray[Any]]
-Results = list[tuple[Neighbours, Signals]]  # in one ranking: of own queries, of foreign ones
+Statistic = Callable[[Tensor], Tensor]  # of the counts of resamples
+Statistics = dict[tuple[str, str], Statistic]  # by group and name
+Estimates = dict[tuple[str, str], Estimate]
 
 
 class Protocol(NamedTuple):
@@ -98,21 +117,24 @@ def embed_catalog(
     catalog: Catalog,
     *,
     kept_in: Path | None = None,
-    max_bad_share: float = 0.05,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Embedded:
     """Encode a catalog, or read its embeddings from the cache folder `kept_in`."""
     if not len(catalog):
         raise SurefindError(f"{catalog.root}: no images")
-    kept = None if kept_in is None else kept_in / f"{_key(encoder, catalog)}.safetensors"
-    embeddings: Embeddings | None = None
+    kept, embeddings = None, None
     rejected: list[tuple[int, str]] = []
-    if kept is not None:
+    if kept_in is not None:
+        key = hashlib.sha256(f"{encoder.fingerprint}\0{encoder.runtime}".encode())
+        for file in catalog.files:
+            state = file.stat() if file.exists() else None
+            key.update(f"\0{file}\0{state and (state.st_size, state.st_mtime_ns)}".encode())
+        kept = kept_in / f"{key.hexdigest()[:32]}.safetensors"
         with suppress(SurefindError, OSError, ValueError):  # not there, or not readable any more
             rejected = json.loads(kept.with_suffix(".json").read_text())
             embeddings = Embeddings.load(kept)
     if embeddings is None:
-        found = encoder.encode_all(catalog.files, max_bad_share=max_bad_share, progress=progress)
+        found = encoder.encode_all(catalog.files, progress=progress)
         embeddings, rejected = found.embeddings, [(r.row, r.reason) for r in found.rejected]
         if kept is not None:
             make_writable(kept.parent)
@@ -143,17 +165,6 @@ def each_once(given: Embedded) -> Embedded:
     once = np.setdiff1d(order, copies)
     left_out = Exclusion.of("copy of another image", [catalog.paths[row] for row in copies])
     return Embedded(embeddings[once.tolist()], catalog.select(once), (*given.exclusions, left_out))
-
-
-def _key(encoder: ImageEncoder, catalog: Catalog) -> str:
-    """Return the cache key: model, runtime, and the state of the files."""
-    digest = hashlib.sha256(encoder.fingerprint.encode())
-    if encoder.runtime != "torch":  # whose embeddings have no mark of their own
-        digest.update(f"\0{encoder.runtime}".encode())
-    for file in catalog.files:
-        state = file.stat() if file.exists() else None
-        digest.update(f"\0{file}\0{state and (state.st_size, state.st_mtime_ns)}".encode())
-    return digest.hexdigest()[:32]
 
 
 class RankingEvaluation(NamedTuple):
@@ -190,9 +201,6 @@ def evaluate_rankings(
         seed: Of the bootstrap.
         progress: Called with the name of each stage.
 
-    Returns:
-        Metrics of both rankings, a table of the queries, and what was left out.
-
     Raises:
         SurefindError: No query has a match in the gallery.
     """
@@ -207,108 +215,211 @@ def evaluate_rankings(
             f"{error.problem}, once {copies} copies of other images are left out",
             fix="if those differ, the model gives different images the same vector: train it again",
         ) from error
-    catalog, query, gallery = once.catalog, once.embeddings, once.embeddings
-    if protocol.itself is None:
-        query = once.embeddings[torch.from_numpy(protocol.queries)]
-        gallery = once.embeddings[torch.from_numpy(protocol.gallery)]
-    most = int(protocol.n_matches.max())
+    catalog, query, gallery, itself = once.catalog, once.embeddings, once.embeddings, protocol.itself
+    if itself is None:
+        query, gallery = (query[torch.from_numpy(rows)] for rows in (protocol.queries, protocol.gallery))
+    catalogs, n_own = [catalog.select(protocol.queries)], len(protocol.queries)
+    if foreign is not None:
+        catalogs.append(foreign.catalog)
+        query = type(query).cat([query, foreign.embeddings])
+        itself = None if itself is None else np.pad(itself, (0, len(foreign.catalog)), constant_values=-1)
+    n_foreign = len(query) - n_own
+    is_foreign = np.arange(len(query)) >= n_own
+    n_matches = np.pad(protocol.n_matches, (0, n_foreign))
+    kept = n_matches > 0
+    # Errors cluster by class: its queries share a fold and are resampled together.
+    codes = [each.codes if each.labels else np.arange(len(each)) for each in (catalog, *catalogs[1:])]
+    groups = np.concatenate([codes[0][protocol.queries], *(foreigners + len(catalog) for foreigners in codes[1:])])
+    columns: dict[str, NDArray[Any]] = {
+        name: np.array([text for each in catalogs for text in getattr(each, f"{name}s") or [""] * len(each)], object)
+        for name in ("id", "path", "label")
+    }
+    columns |= {"foreign": is_foreign, "n_matches": n_matches}
+    difficulty = None
+    if catalog.difficulty:
+        difficulty = torch.from_numpy(np.pad(np.array(catalog.difficulty)[protocol.queries], (0, n_foreign)))
+    most, paths = int(n_matches.max()), np.array(catalog.paths, dtype=object)[protocol.gallery]
     depth = depth or max(*ks, SHOWN, DEPTH, most if most <= MOST_FOR_MAP_AT_R else 0)
-    progress("searching by means")
-    near = neighbours("means", query, gallery, depth, itself=protocol.itself)
-    foreign_near = neighbours("means", foreign.embeddings, gallery, DEPTH) if foreign else None
-
-    def search(
-        ranking: str, query: Embeddings, by_means: Neighbours, itself: Rows | None = None
-    ) -> tuple[Neighbours, Signals]:
-        found = by_means
-        if ranking != "means":
-            found = neighbours(ranking, query, gallery, by_means.rows.shape[1], itself=itself)
-        return found, uncertainty_signals(query, gallery, found, by_means=by_means, learned=learned)
-
-    columns = _query_columns(catalog, protocol, foreign)
+    near = neighbours("means", query, gallery, depth, itself=itself)
     measured: dict[str, Ranking] = {}
     for ranking in RANKINGS if learned else RANKINGS[:1]:
         progress(f"searching by {ranking}")
-        results = [search(ranking, query, near, protocol.itself)]
-        if foreign and foreign_near:
-            results.append(search(ranking, foreign.embeddings, foreign_near))
+        found = near if ranking == "means" else neighbours(ranking, query, gallery, depth, itself=itself)
+        signals = uncertainty_signals(query, gallery, found, by_means=near, learned=learned)
         progress(f"measuring by {ranking}")
-        hits = protocol.hits(results[0][0].rows.numpy())
-        scored = _scored(results, hits, catalog, foreign, protocol)
-        measured[ranking] = measure(scored, ks=ks, seed=seed)
-        of_ranking = _ranking_columns(results, hits, scored, catalog, protocol)
-        columns |= {f"{ranking}.{name}": column for name, column in of_ranking.items()}
+        hits = np.pad(protocol.hits(found.rows[:n_own].numpy()), ((0, n_foreign), (0, 0)))
+        probability = _probabilities(signals, hits[:, 0], groups, kept)
+        scored = Scored(*map(torch.from_numpy, (hits, n_matches, groups, is_foreign)), signals, probability, difficulty)
+        measured[ranking] = measure(scored.at(torch.from_numpy(kept | is_foreign)), ks=ks, seed=seed)
+        for rank in range(min(SHOWN, hits.shape[1])):
+            columns[f"{ranking}.hit_{rank + 1}"] = paths[found.rows[:, rank].numpy()]
+            columns[f"{ranking}.match_{rank + 1}"] = hits[:, rank]
+            columns[f"{ranking}.distance_{rank + 1}"] = found.distance[:, rank].double().numpy()
+        columns |= {f"{ranking}.signal.{name}": signal.numpy() for name, signal in signals.items()}
+        columns |= {f"{ranking}.probability.{name}": values.numpy() for name, values in probability.items()}
     exclusions = once.exclusions + (foreign.exclusions if foreign else ())
-    unmatched = [catalog.paths[row] for row in protocol.queries[protocol.n_matches == 0]]
-    if unmatched:
+    if unmatched := [catalog.paths[row] for row in protocol.queries[protocol.n_matches == 0]]:
         exclusions += (Exclusion.of("query without a match in the gallery", unmatched),)
     return RankingEvaluation(measured, once, QueryTable(columns), protocol, exclusions)
 
 
-def _scored(results: Results, hits: Mask, catalog: Catalog, foreign: Embedded | None, protocol: Protocol) -> Scored:
-    """Select the queries that have a match, and cross-fit their probabilities.
+def _probabilities(signals: Signals, right: Mask, groups: Rows, kept: Mask) -> Signals:
+    """Cross-fit the probability of the kept queries, nan for others; leave out what cannot be fitted."""
+    found = {}
+    for name, signal in signals.items():
+        values = np.full(len(right), np.nan)
+        values[kept] = crossfit_probability(signal.numpy()[kept], right[kept], groups[kept], platt=name == COSINE)
+        if not np.isnan(values[kept]).any():
+            found[name] = torch.from_numpy(values)
+    return found
 
-    Errors cluster by class: queries of one class share a fold and are resampled together. Without
-    labels, every query is its own group.
+
+class Scored(NamedTuple):
+    """Hits and signals of Q queries in one ranking, the foreign ones last."""
+
+    hits: Tensor  # (Q, K) bool, nearest first
+    n_matches: Tensor  # (Q,)
+    groups: Tensor  # (Q,) classes, or every query its own: what intervals resample
+    foreign: Tensor  # (Q,) bool
+    signals: Signals  # (Q,) each
+    probability: Mapping[str, Tensor]  # (Q,) cross-fitted, by signal; those that could be fitted
+    difficulty: Tensor | None = None  # (Q,) where the data knows how corrupted an image is
+
+    def at(self, rows: Tensor) -> Self:
+        """Select queries."""
+        signals, probability = ({name: its[rows] for name, its in each.items()} for each in self[4:6])
+        difficulty = None if self.difficulty is None else self.difficulty[rows]
+        return type(self)(*(its[rows] for its in self[:4]), signals, probability, difficulty)
+
+    def sample(self, share: float, *, seed: int) -> Self:
+        """Draw the queries of a random share of the groups, of own ones and of foreign ones."""
+        generator = torch.Generator().manual_seed(seed)
+        kinds = (self.groups[~self.foreign].unique(), self.groups[self.foreign].unique())
+        drawn = [its[torch.randperm(len(its), generator=generator)[: round(share * len(its))]] for its in kinds]
+        return self.at(torch.isin(self.groups, torch.cat(drawn)))
+
+
+def measure(scored: Scored, *, ks: Sequence[int], seed: int = 0) -> Ranking:
+    """Return the metrics of one ranking with intervals over groups of queries."""
+    found = estimate_all(lambda part: _of_own(part, ks), scored.at(~scored.foreign), seed=seed)
+    if scored.foreign.any():
+        found |= estimate_all(_of_foreign, scored, seed=seed)
+    by_group: dict[str, dict[str, Estimate]] = {name: {} for name in scored.signals}
+    for (group, name), estimate in found.items():
+        by_group.setdefault(group, {})[name] = estimate
+    return Ranking(
+        retrieval=by_group[RETRIEVAL],
+        ece={name: by_group[name] for name in BY_VARIANCE if name in by_group},
+        signals={name: by_group[name] for name in scored.signals},
+    )
+
+
+def resamples_of(n: int) -> int:
+    """Return how often n queries are resampled."""
+    return RESAMPLES if n <= MANY else RESAMPLES_OF_SOME
+
+
+def estimate_all(statistics_of: Callable[[Scored], Statistics], scored: Scored, *, seed: int) -> Estimates:
+    """Return statistics with 95 % intervals from common resamples of whole groups of queries.
+
+    With n > 4000 queries, a random share of the groups is resampled (about 2500 queries, at least
+    100 groups of each kind) and the deviations are scaled by the root of that share.
     """
-    kept = protocol.n_matches > 0
-    queries = protocol.queries[kept]
-    of_own, of_foreign = (
-        each.codes if each.labels else np.arange(len(each))
-        for each in (catalog, foreign.catalog if foreign else Catalog(catalog.root, ()))
-    )
-    own_signals, *foreign_signals = (signals for _, signals in results)
-    signals = {name: signal[torch.from_numpy(kept)] for name, signal in own_signals.items()}
-    probability = {
-        name: torch.from_numpy(
-            crossfit_probability(signal.numpy(), hits[kept, 0], of_own[queries], platt=name == COSINE)
-        )
-        for name, signal in signals.items()
+    statistics, n = statistics_of(scored), len(scored.groups)
+    resample = partial(bootstrap_all, resamples=resamples_of(n), seed=seed)
+    kinds = (scored.groups[scored.foreign == kind] for kind in scored.foreign.unique())
+    share = share_resampled(n, *(len(groups.unique()) for groups in kinds))
+    if share < 1:
+        part = scored.sample(share, seed=seed)
+        of_part = statistics_of(part)
+        if of_part.keys() == statistics.keys():  # otherwise it misses a rare event
+            found: Estimates = {}
+            for name, around in resample(of_part, len(part.groups), groups=part.groups).items():
+                value = float(statistics[name](torch.ones(1, n)))
+                low, high = (value + sqrt(share) * (end - around.value) for end in (around.low, around.high))
+                found[name] = Estimate(value, low, high)
+            return found
+    return resample(statistics, n, groups=scored.groups)
+
+
+def share_resampled(queries: int, *groups: int) -> float:
+    """Return the share of the groups of each kind that intervals come from.
+
+    >>> share_resampled(8000, 98), share_resampled(50_000, 10_000)
+    (1.0, 0.05)
+    """
+    if queries <= MANY:
+        return 1.0
+    return min(1.0, max(SOME / queries, *(LEAST / count for count in groups)))
+
+
+def _of_own(scored: Scored, ks: Sequence[int]) -> Statistics:
+    """Return the statistics that are defined for these queries."""
+    ap = {k: metrics.average_precision_at_k(scored.hits, scored.n_matches, k) for k in (*ks, ERROR_AT)}
+    statistics: Statistics = {
+        **{(RETRIEVAL, f"R@{k}"): _mean(metrics.hit_at_k(scored.hits, k)) for k in ks},
+        **{(RETRIEVAL, f"mAP@{k}"): _mean(ap[k]) for k in ks},
+        **{(RETRIEVAL, f"P@{k}"): _mean(metrics.precision_at_k(scored.hits, k)) for k in ks},
     }
-    difficulty = [catalog.difficulty[row] for row in queries] if catalog.difficulty else None
-    return Scored(
-        torch.from_numpy(hits[kept]),
-        torch.from_numpy(protocol.n_matches[kept]),
-        signals,
-        foreign_signals[0] if foreign else {},
-        {name: fitted for name, fitted in probability.items() if not fitted.isnan().any()},
-        torch.from_numpy(of_own[queries]),
-        torch.from_numpy(of_foreign + len(catalog)),
-        None if difficulty is None else torch.tensor(difficulty, dtype=torch.float64),
-    )
-
-
-def _query_columns(catalog: Catalog, protocol: Protocol, foreign: Embedded | None) -> Columns:
-    """Return id, path, label and number of matches of each query, foreign ones last."""
-    own = catalog.select(protocol.queries)
-    both = [own, foreign.catalog] if foreign else [own]
-    n = sum(map(len, both))
-
-    def joined(column: str) -> NDArray[Any]:
-        values = (getattr(each, column) or ("",) * len(each) for each in both)
-        return np.array([text for each in values for text in each], dtype=object)
-
-    return {name: joined(f"{name}s") for name in ("id", "path", "label")} | {
-        "foreign": np.arange(n) >= len(own),
-        "n_matches": np.pad(protocol.n_matches, (0, n - len(own))),
-    }
-
-
-def _ranking_columns(results: Results, hits: Mask, scored: Scored, catalog: Catalog, protocol: Protocol) -> Columns:
-    """Return hits, distances, signals and probabilities in one ranking, foreign queries last."""
-    n_foreign = sum(len(found.rows) for found, _ in results) - len(hits)
-    paths = np.array(catalog.paths, dtype=object)[protocol.gallery]
-    columns: Columns = {}
-    for rank in range(min(SHOWN, hits.shape[1])):
-        rows = torch.cat([found.rows[:, rank] for found, _ in results])
-        distance = torch.cat([found.distance[:, rank] for found, _ in results])
-        columns[f"hit_{rank + 1}"] = paths[rows.numpy()]
-        columns[f"match_{rank + 1}"] = np.pad(hits[:, rank], (0, n_foreign))
-        columns[f"distance_{rank + 1}"] = distance.double().numpy()
-    for name in results[0][1]:
-        columns[f"signal.{name}"] = torch.cat([signals[name] for _, signals in results]).numpy()
+    if int(scored.n_matches.max()) <= scored.hits.shape[1]:
+        at_r = metrics.average_precision_at_r(scored.hits, scored.n_matches)
+        statistics[RETRIEVAL, "MAP@R"] = _mean(at_r)
+    ece = metrics.expected_calibration_error
+    if "query_var" in scored.signals:  # the paper takes it for a confidence
+        var = scored.signals["query_var"]
+        for definition, k in product(BY_VARIANCE, ks):
+            statistics[definition, f"ECE@{k}"] = weighted(ece, var, ap[k], definition=definition)
+    error, right = 1 - ap[ERROR_AT], scored.hits[:, 0]
+    for name, signal in scored.signals.items():
+        statistics |= _of_signal(name, signal, right)
+        if _vary(signal, error):
+            statistics[name, "spearman"] = weighted(metrics.spearman, signal, error)
+        if scored.difficulty is not None and _vary(signal, scored.difficulty):
+            statistics[name, "difficulty"] = weighted(metrics.spearman, signal, scored.difficulty)
     for name, probability in scored.probability.items():
-        known = np.full(len(hits) + n_foreign, np.nan)
-        known[: len(hits)][protocol.n_matches > 0] = probability.numpy()
-        columns[f"probability.{name}"] = known
-    return columns
+        statistics[name, "ece"] = weighted(ece, probability, right.double(), definition="probability")
+        statistics[name, "brier"] = _mean(metrics.brier_score(probability, right))
+        statistics[name, "nll"] = _mean(metrics.negative_log_likelihood(probability, right))
+    return statistics
+
+
+def _of_signal(name: str, signal: Tensor, right: Tensor) -> Statistics:
+    """Return statistics of a signal as a detector of wrong top hits."""
+    wrong = ~right
+
+    @lru_cache(maxsize=1)  # several statistics share it
+    def profile(weights: Tensor) -> metrics.RiskProfile:
+        return metrics.risk_profile(signal, wrong, COVERAGES, weights=weights)
+
+    statistics: Statistics = {
+        (name, "aurc"): lambda weights: profile(weights).area,
+        (name, "e_aurc"): lambda weights: profile(weights).excess,
+    }
+    for number, share in enumerate(COVERAGES):
+        statistics[name, f"risk_{round(100 * share)}"] = partial(lambda n, weights: profile(weights).risks[n], number)
+    if wrong.any() and right.any():
+        statistics[name, "auroc"] = weighted(metrics.auroc, signal, wrong)
+        statistics[name, "aupr"] = weighted(metrics.aupr, signal, wrong)
+    return statistics
+
+
+def _of_foreign(scored: Scored) -> Statistics:
+    """Return statistics of each signal as a detector of foreign queries."""
+    return {
+        (name, what): weighted(metric, signal, scored.foreign)
+        for name, signal in scored.signals.items()
+        for what, metric in FOREIGN.items()
+    }
+
+
+def _mean(values: Tensor) -> Statistic:
+    return lambda weights: (weights.double() @ values.double()) / weights.sum(1).double()
+
+
+def weighted(metric: Callable[..., Any], *arguments: Tensor, **options: str) -> Statistic:
+    return lambda weights: metric(*arguments, weights=weights, **options)
+
+
+def _vary(*columns: Tensor) -> bool:
+    """Return whether no column is constant."""
+    return all(bool((values != values[0]).any()) for values in columns)

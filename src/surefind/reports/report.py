@@ -21,7 +21,7 @@ from surefind.reports.figures import curves, examples
 from surefind.reports.figures.curves import draw_index
 from surefind.reports.figures.style import NothingToDraw, content, main_signal, save
 from surefind.reports.index_evaluation import IndexEvaluation
-from surefind.reports.measures import share_resampled
+from surefind.reports.rankings import share_resampled
 from surefind.reports.result import PAGE, EvalResult, QueryTable, Report
 from surefind.reports.signals import is_learned, ranking_name
 from surefind.storage import make_writable, write_whole

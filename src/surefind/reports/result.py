@@ -18,7 +18,7 @@ from surefind.storage import write_whole
 
 PAGE = "report.html"
 SHOWN = 10  # neighbours in the table
-FORMAT = 3  # since then: metrics by name
+FORMAT = 4  # since then: no Kendall correlation
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,11 @@ class Ranking:
             corrupted an image is known to be. Of the cross-fitted probability: ece, brier, nll.
             Detection of foreign queries: ood_auroc, ood_aupr, fpr95 (share of own queries flagged
             when 95 % of the foreign ones are).
-        kendall: By signal, rank correlation with the error; without an interval, which would cost
-            more than the search.
     """
 
     retrieval: dict[str, Estimate]
     ece: dict[str, dict[str, Estimate]]
     signals: dict[str, dict[str, Estimate]]
-    kendall: dict[str, float]
 
 
 @dataclass(frozen=True)

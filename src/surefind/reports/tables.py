@@ -131,7 +131,6 @@ KINDS = {  # tables of signals: columns by the names of metrics
             f"risk_{share}": MetricColumn(f"risk at {share}\N{NO-BREAK SPACE}%", percent, min) for share in (80, 90, 95)
         },
         "spearman": MetricColumn("Spearman", decimal, max),
-        "kendall": MetricColumn("Kendall", decimal, max),
     },
     "Calibration of the cross-fitted probability that the top hit is right": {
         "ece": MetricColumn("ECE", decimal, min),
@@ -167,7 +166,7 @@ def signal_summary(ranking: Ranking) -> MetricTable:
 def signal_tables(ranking: Ranking) -> list[MetricTable]:
     """Return a table per kind of metric; those without data are left out."""
     signals = sorted(ranking.signals, key=lambda name: not is_learned(name))
-    rows = {signal_name(name): {**ranking.signals[name], "kendall": ranking.kendall.get(name)} for name in signals}
+    rows = {signal_name(name): ranking.signals[name] for name in signals}
     groups = {signal_name(n): "learned" if is_learned(n) else "training-free" for n in signals}
     tables = [fill(caption, "signal", columns, rows, groups) for caption, columns in KINDS.items()]
     return [table for table in tables if table.columns]
