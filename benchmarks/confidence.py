@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 from feature_sets import PHOTOS, FeatureSet, Rows, glyph_set, photo_sets
-from measure import write
+from measure import into, write
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
@@ -37,7 +37,6 @@ from surefind.confidence.labelled_queries import (
 from surefind.confidence.match_model import fit_confidence
 from surefind.confidence.variance_heads import VarianceHeads
 from surefind.engines.base import Space
-from surefind.reports.comparison import into
 
 RESULTS = Path(__file__).parent / "results"
 PRECISIONS = (0.7, 0.9)  # guaranteed with a probability of 0.9

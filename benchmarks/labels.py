@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 from feature_sets import FeatureSet, Rows, glyph_set, photo_sets
-from measure import write
+from measure import into, write
 from numpy.typing import NDArray
 
 import surefind as sf
@@ -32,7 +32,6 @@ from surefind.confidence.label_model import LabelModel, LabelNeighbourhood, know
 from surefind.engines.base import Engine, Space
 from surefind.engines.base import Rows as EngineRows
 from surefind.engines.registry import create_engine
-from surefind.reports.comparison import into
 
 sys.path.append(str(Path(__file__).parents[1] / "tools"))
 from fit_prior import fit_prior, galleries, label_data

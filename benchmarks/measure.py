@@ -70,3 +70,12 @@ def write(results: Mapping[str, object], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"machine": machine, "spreads": SPREADS, **results}, indent=2) + "\n")
     print(f"\nwritten to {path}")
+
+
+def into(document: Path, name: str, text: str) -> None:
+    """Replace the text between `<!-- begin NAME -->` and `<!-- end NAME -->`."""
+    before, begin, rest = document.read_text().partition(f"<!-- begin {name} -->\n")
+    _, end, after = rest.partition(f"<!-- end {name} -->")
+    if not begin or not end:
+        sys.exit(f"{document} has no place for the table {name}")
+    document.write_text(before + begin + text.strip() + "\n" + end + after)

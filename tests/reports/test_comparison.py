@@ -7,20 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from surefind.errors import InvalidFile
 from surefind.metrics.intervals import Estimate
-from surefind.reports.comparison import (
+from surefind.reports.reproduce import (
     COLUMNS,
-    REMARKS,
+    ROWS,
+    Plan,
     SeedMean,
     against,
     compare,
-    into,
     over_seeds,
     paper_tables,
     to_markdown,
 )
-from surefind.reports.reproduce import ROWS, Plan
 from surefind.reports.result import EvalResult, QueryTable
 
 # In thousandths: the sum of each table, added up from the print, and the sum of each row of
@@ -46,17 +44,12 @@ def test_the_figures_of_each_table_and_row_add_up():
     assert {row for _, _, row in paper_tables()} == {row.paper for row in ROWS if row.paper}
 
 
-def test_recall_and_precision_at_one_differ_only_where_a_footnote_says_so():
-    odd = {where for where, figures in paper_tables().items() if figures["R@1"] != figures["M@1"]}
-    assert odd == {where for where, (columns, _) in REMARKS.items() if columns == ("R@1", "M@1")}
-    assert len(odd) == 2
-
-
-def test_the_calibration_errors_that_the_paper_copied_are_those_of_the_row_above():
-    columns, _ = REMARKS["msls", "resnet50", "Bayes vMF"]
-    assert columns == COLUMNS[6:]
-    copied, source = (paper_tables()["msls", "resnet50", row] for row in ("Bayes vMF", "TripReg"))
-    assert [copied[column] for column in columns] == [source[column] for column in columns]
+def test_the_slips_of_the_papers_tables_are_those_that_the_notes_name():
+    paper = paper_tables()
+    odd = {where for where, figures in paper.items() if figures["R@1"] != figures["M@1"]}
+    assert odd == {("cub200", "resnet50", "Bayes Triplet (Exp)"), ("cars196", "densenet161", "Bayes vMF")}
+    copied, source = (paper["msls", "resnet50", row] for row in ("Bayes vMF", "TripReg"))
+    assert [copied[column] for column in COLUMNS[6:]] == [source[column] for column in COLUMNS[6:]]
 
 
 NONE = "\N{EN DASH}"
@@ -94,14 +87,6 @@ def test_the_notes_name_what_is_resampled(cub, found, classes: int, drawn: str):
     text = page(cub, replace(found, about=replace(found.about, resampled_classes=classes)))
     assert f"which does not cover the randomness of training: {drawn} are resampled." in text
     assert f"flips the signs of {drawn}." in text
-
-
-def test_the_papers_errors_are_footnotes(cub, found):
-    text = page(cub, found)
-    assert f"| Bayes Gauss (Exp) | paper | {NONE} | 0.632¹ | 0.857 | 0.912 | 0.630¹ |" in text
-    assert "\n¹ R@1 and M@1 are one quantity" in text
-    assert "margin" in text
-    assert "²" not in text
 
 
 def test_the_scale_and_another_test_set_are_named(cub, found):
@@ -149,23 +134,6 @@ def test_the_table_as_json_has_figures_by_name(cub, found):
     assert row["ours"]["R@1"] == {
         "value": 0.6, "low": pytest.approx(0.58), "high": pytest.approx(0.62), "std": None
     }  # fmt: skip
-    assert row["footnotes"] == {"R@1": 1, "M@1": 1}
-
-
-def test_only_the_tables_place_in_a_document_changes(tmp_path: Path):
-    document = tmp_path / "results.md"
-    document.write_text("before\n<!-- begin a -->\nold\n<!-- end a -->\nafter\n")
-    for _ in range(2):
-        into(document, "a", "new\n")
-        assert document.read_text() == "before\n<!-- begin a -->\nnew\n<!-- end a -->\nafter\n"
-
-
-@pytest.mark.parametrize("text", ["nothing", "<!-- begin a -->", "<!-- end a --><!-- begin a -->"])
-def test_a_document_without_the_place_is_refused(text: str, tmp_path: Path):
-    (tmp_path / "results.md").write_text(text)
-    with pytest.raises(InvalidFile, match="<!-- begin a --> and <!-- end a -->"):
-        into(tmp_path / "results.md", "a", "new")
-    assert (tmp_path / "results.md").read_text() == text
 
 
 @pytest.mark.parametrize(("labels", "least", "most"), [(True, 0.02, 1), (False, 0, 0.01)])

@@ -9,18 +9,20 @@ import pytest
 from PIL import Image
 
 from surefind.errors import InvalidFile
-from surefind.reports.comparison import COLUMNS, compare, to_markdown
 from surefind.reports.report import evaluate_into
 from surefind.reports.reproduce import (
     BACKBONES,
+    COLUMNS,
     DATASETS,
     ROWS,
     SCALES,
     Interrupted,
     Plan,
     choose_rows,
+    compare,
     find_source,
     reproduce,
+    to_markdown,
 )
 from surefind.reports.result import EvalResult
 from surefind.training.recipe import recipe_names

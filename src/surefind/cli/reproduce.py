@@ -34,7 +34,6 @@ def reproduce(
     rows: Annotated[str | None, Option(help="Only these rows: triplet,bayes-gauss")] = None,
     ood: OodOption = None,
     settings: SetOption = None,
-    document: Annotated[Path | None, Option("--into", help="Markdown file for the table.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Train and evaluate every row of the paper's table; run it again to continue.
@@ -49,7 +48,6 @@ def reproduce(
     """
     from surefind.cli.errors import GracefulStop, StopRequest
     from surefind.reports import reproduce as tables
-    from surefind.reports.comparison import compare, find_place, into, to_markdown
     from surefind.storage import write_whole
     from surefind.validation import check_choice
 
@@ -69,19 +67,14 @@ def reproduce(
         foreign=ood,
         command=shlex.join(["surefind", *sys.argv[1:]]),
     )
-    place = f"reproduce-{plan.name}"
-    if document is not None:
-        find_place(document, place)  # checked before the work
     try:
         results = tables.reproduce(plan, say=note, on_step=_note_validation, should_stop=StopRequest())
     except tables.Interrupted as stopped:
         raise GracefulStop(stopped.problem, fix=stopped.fix) from stopped
-    comparison = compare(plan, results)
-    text, facts = to_markdown(comparison), comparison.as_dict()
+    comparison = tables.compare(plan, results)
+    text, facts = tables.to_markdown(comparison), comparison.as_dict()
     write_whole(plan.results_folder / "table.md", text.encode())
     write_whole(plan.results_folder / "table.json", (json.dumps(facts, indent=1) + "\n").encode())
-    if document is not None:
-        into(document, place, text)
     if as_json:
         print(json.dumps(facts))
     else:

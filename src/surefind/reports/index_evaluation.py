@@ -1,7 +1,7 @@
 """Evaluate an index with labelled queries: verdicts, labels, guarantee, and other signals."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,30 +13,37 @@ from numpy.typing import NDArray
 
 import surefind
 from surefind import metrics
-from surefind.confidence.calibrate import VOTERS
+from surefind.confidence.calibrate import VOTERS, rows_without_copies
 from surefind.confidence.calibration import NEIGHBOURHOODS, Calibration
+from surefind.confidence.class_table import is_missing, label_of
 from surefind.confidence.conformal import MATCH, VERDICTS
+from surefind.confidence.copies import copies_among
+from surefind.confidence.evidence import NEIGHBOURS
 from surefind.confidence.explain import gallery_change, made_with, measured, percent
 from surefind.confidence.guarantee import PrecisionGuarantee
+from surefind.datasets import read_catalog
 from surefind.embeddings import Embeddings, Gaussians
 from surefind.encoders.serialization import class_hashes
 from surefind.engines.brute_force import Neighbours
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.images.catalog import Catalog
+from surefind.images.digest import digest_of
 from surefind.metrics.intervals import Estimate
-from surefind.reports.index_queries import IndexQueries, Progress, SearchedQuery, load_queries, search_queries
 from surefind.reports.rankings import resamples_of, weighted
 from surefind.reports.result import Exclusion
 from surefind.reports.signals import COSINE, crossfit_probability, uncertainty_signals
+from surefind.search.hits import SearchResult
 from surefind.search.index import Index
 
 CONFIDENCE, VOTE = "confidence", "label_vote"
 NEAREST, VARIANCE = "nearest_distance", "query_var"
 FREE = (VARIANCE, NEAREST, "ratio_1_10", "ratio_1_20", COSINE)  # signals without labels
+QUERIES_AT_ONCE = 256
 ALL, KNOWN, UNKNOWN = "all", "known", "unknown"  # queries, by whether the index has their class
 
 Flags = NDArray[np.bool_]
 Numbers = NDArray[np.float64]
+Progress = Callable[[str, int, int], None]  # stage, done, total
 
 
 class Answers(NamedTuple):
@@ -211,8 +218,8 @@ def evaluate_index(
     table = index.class_table(origin.field)
     if not table.images:
         raise InvalidArgument("index", expected="images with labels", got="none")
-    queries = load_queries(index, labelled, labels, label or origin.field, progress)
-    queries, found = search_queries(index, queries, origin.field, progress)
+    queries = _load_queries(index, labelled, labels, label or origin.field, progress)
+    queries, found = _search_queries(index, queries, origin.field, progress)
     own, results = np.array(queries.labels), [its.result for its in found]
     if reasons := {its.uncalibrated for its in results if its.uncalibrated}:
         raise SurefindError(f"{index.folder}: {reasons.pop()}")
@@ -225,7 +232,7 @@ def evaluate_index(
     shown = [its.label_set or [hit.label for hit in its.hits[: its.show]] for its in results]
     covered = np.array([label in its for label, its in zip(own, shown, strict=True)])
     by_class = [covered[known & (groups == group)].mean() for group in np.unique(groups[known])]
-    source = name or _name_of(labelled)
+    source = name or ("embeddings" if isinstance(labelled, Embeddings) else str(getattr(labelled, "root", labelled)))
     return IndexEvaluation(
         index=str(index.folder),
         data=source,
@@ -257,14 +264,128 @@ def evaluate_index(
     )
 
 
-def _name_of(labelled: Catalog | str | Path | Embeddings) -> str:
+class _Queries(NamedTuple):
+    """Queries with labels, and how many were left out."""
+
+    embeddings: Embeddings
+    labels: list[str]
+    digests: list[str]  # "" for embeddings
+    exclusions: tuple[Exclusion, ...] = ()
+
+    def at(self, rows: NDArray[np.int64], reason: str = "") -> "_Queries":
+        """Select queries; with a reason, the others are listed as left out."""
+        out = Exclusion(reason, len(self.labels) - len(rows))
+        return _Queries(
+            self.embeddings[rows.tolist()],
+            [self.labels[row] for row in rows],
+            [self.digests[row] for row in rows],
+            (*self.exclusions, out) if reason else self.exclusions,
+        )
+
+
+def _load_queries(
+    index: Index,
+    labelled: Catalog | str | Path | Embeddings,
+    labels: Sequence[object] | None,
+    field: str,
+    progress: Progress,
+) -> _Queries:
+    """Return queries with labels, without copies of each other."""
     if isinstance(labelled, Embeddings):
-        return "embeddings"
-    return str(labelled.root if isinstance(labelled, Catalog) else labelled)
+        index.space.check(labelled)
+        if labels is None or len(labels) != len(labelled):
+            got = "none" if labels is None else str(len(labels))
+            raise InvalidArgument("labels", expected=f"{len(labelled)}, one per query", got=got)
+        texts = ["" if is_missing(label) else str(label) for label in labels]
+        embeddings = labelled.detach().to("cpu").to(torch.float32)
+        queries = _Queries(embeddings, texts, [""] * len(texts))
+    else:
+        catalog = labelled if isinstance(labelled, Catalog) else read_catalog(labelled)
+        if catalog.queries:
+            catalog = catalog.select(np.flatnonzero(catalog.queries))
+        texts = [label_of(facts, field) or "" for facts in catalog.metadata]
+        _require_label(texts, field)
+        encoded = index.encoder.encode_all(
+            catalog.files, max_bad_share=1.0, progress=lambda done: progress("encoding", done, len(catalog))
+        )
+        rows, rejected = encoded.rows.tolist(), encoded.rejected
+        if not rows:
+            raise InvalidArgument(
+                "labelled",
+                expected="readable images",
+                got=f"{len(rejected)} that are not: {rejected[0].path}: {rejected[0].reason}",
+            )
+        queries = _Queries(
+            encoded.embeddings,
+            [texts[row] for row in rows],
+            [digest_of(catalog.file(row)) for row in rows],
+            (Exclusion.of("unreadable", [bad.path for bad in rejected]),),
+        )
+    _require_label(queries.labels, field)
+    queries = queries.at(np.flatnonzero(queries.labels), "without a label")
+    means, digests = queries.embeddings.mean, queries.digests
+    once = rows_without_copies(means, queries.labels, digests, at_least=False)
+    return queries.at(once, "copies of another query")
+
+
+def _require_label(labels: Sequence[str], field: str) -> None:
+    if not any(labels):
+        raise InvalidArgument(
+            "labelled",
+            expected=f"queries with labels ({field})",
+            got=f"{len(labels)} without" if labels else "no queries",
+            fix="use a folder with a sub-folder per class, a table with a column of labels, or vectors with labels",
+        )
+
+
+class _Searched(NamedTuple):
+    """Answer to a query, and its nearest images by the distance of means."""
+
+    result: SearchResult
+    distance: NDArray[np.float64]  # (K,)
+    labels: list[str | None]
+    nearest: NDArray[np.floating]  # (D,), mean of the nearest
+
+
+def _search_queries(
+    index: Index, queries: _Queries, field: str, progress: Progress
+) -> tuple[_Queries, list[_Searched]]:
+    """Search; queries that are in the index are left out."""
+    found: list[_Searched] = []
+    outside: list[int] = []
+    total = len(queries.labels)
+    for start in range(0, total, QUERIES_AT_ONCE):
+        batch = np.arange(start, min(start + QUERIES_AT_ONCE, total))
+        some = queries.at(batch)
+        near = index.nearest(some.embeddings, NEIGHBOURS, ranking="mean")
+        means, asked = index.space.means(near.vectors), some.embeddings.mean.double().numpy()
+        equal, ids = copies_among(near, asked), index.ids(near)
+        rows = index.items(list(dict.fromkeys(name for its in ids for name in its)))
+        labels = dict(zip(rows.ids, (label_of(its, field) for its in rows.metadata), strict=True))
+        digests = dict(zip(rows.ids, rows.digests, strict=True))
+        for row, result in enumerate(index.search(some.embeddings, NEIGHBOURS)):
+            is_copy = any(
+                (equal[row, place] or digests[name] == some.digests[row] != "")
+                and labels[name] in (None, some.labels[row])
+                for place, name in enumerate(ids[row])
+            )
+            if not is_copy:
+                each = [labels[name] for name in ids[row]]
+                found.append(_Searched(result, near.distance[row, : len(each)], each, means[row, 0]))
+                outside.append(start + row)
+        progress("searching", start + len(batch), total)
+    if not found:
+        raise InvalidArgument(
+            "labelled",
+            expected="queries that are not in the index",
+            got=f"{total}, all of which are in it",
+            fix="surefind info INDEX shows the quality measured with its own images",
+        )
+    return queries.at(np.array(outside), "in the index"), found
 
 
 def _answers(
-    queries: IndexQueries, found: list[SearchedQuery], groups: NDArray[np.int64], *, by_labels: bool
+    queries: _Queries, found: list[_Searched], groups: NDArray[np.int64], *, by_labels: bool
 ) -> dict[str, Answers]:
     """Answers of each signal: the label or first hit, the label vote, the nearest image."""
     own, results = np.array(queries.labels), [its.result for its in found]

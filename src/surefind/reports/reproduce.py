@@ -1,24 +1,36 @@
-"""Reproduce a table of the paper: its rows, and their training and evaluation.
+"""Reproduce a table of the paper: train and evaluate its rows, and compare with the printed figures.
 
-Finished work is not done again.
+Warburg et al. 2021, "Bayesian Triplet Loss", tables 1 to 3 (paper.csv): R is recall, M mean average
+precision, ECE the expected calibration error of the query variance. "Bayes Triplet" is the loss
+with Gaussians. Finished work is not done again.
 """
 
+import csv
 import json
 import os
+import re
 import shutil
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, replace
 from functools import cache
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
 
 from surefind.datasets import open_dataset
 from surefind.datasets.registry import READERS
 from surefind.encoders.serialization import read_config
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
+from surefind.metrics import PairedTest, paired_test
+from surefind.metrics.intervals import Estimate
 from surefind.reports.evaluate import OWN_FOREIGN, Request
 from surefind.reports.report import evaluate_into
-from surefind.reports.result import FORMAT, EvalResult
+from surefind.reports.result import FORMAT, About, EvalResult, QueryTable, Ranking
+from surefind.reports.signals import TRAINING_FREE, signal_name
+from surefind.reports.tables import TEMPLATES
 from surefind.storage import make_writable, write_whole
 from surefind.training.monitor import TrainingStopped
 from surefind.training.recipe import Recipe
@@ -37,8 +49,26 @@ USUAL = {  # names of folders in $SUREFIND_DATA
     "cars196": ("cars196",),
     "msls": ("msls",),
 }
-PLACE = "SUREFIND_DATA"
 PLAN = "reproduce.json"
+WRONG, BEST_FREE = "Wrong top hits by uncertainty (ours)", ""
+SIGNALS = {  # by table and column: signal, metric
+    WRONG: {
+        "AUROC, query variance": ("query_var", "auroc"),
+        "AUROC, training-free": (BEST_FREE, "auroc"),
+        "AURC, query variance": ("query_var", "aurc"),
+        "AURC, training-free": (BEST_FREE, "aurc"),
+    },
+    "Foreign queries (ours)": {
+        "AUROC, pair variance": ("pair_var", "ood_auroc"),
+        "AUROC, nearest distance": ("nearest_distance", "ood_auroc"),
+    },
+    "Known corruption (ours)": {"rank correlation of query variance and known corruption": ("query_var", "difficulty")},
+}
+COLUMNS = ("R@1", "R@5", "R@10", "M@1", "M@5", "M@10", "ECE@1", "ECE@5", "ECE@10")
+TEST_QUERIES = {"cub200": 5924, "cars196": 8131}  # of MSLS the paper does not say
+
+EMPTY = "\N{EN DASH}"
+ECE = "equal_width"  # the definition that agrees with the paper's tables
 
 
 class PaperRow(NamedTuple):
@@ -90,7 +120,7 @@ def find_source(dataset: str, given: str | None) -> str:
         return found
     raise InvalidFile(
         f"where is {dataset}?",
-        fix=f"name its folder, --data FOLDER, or set {PLACE} to a folder with {' or '.join(USUAL[dataset])} in it",
+        fix=f"name it, --data FOLDER, or set SUREFIND_DATA to a folder with {' or '.join(USUAL[dataset])} in it",
     )
 
 
@@ -104,9 +134,8 @@ def look_for(dataset: str, given: str | None) -> str | None:
         return f"{dataset}:{given}"
     if dataset == "glyphs":
         return dataset
-    place = os.environ.get(PLACE)
-    folders = [Path(place) / name for name in USUAL[dataset]] if place else []
-    return next((f"{dataset}:{folder}" for folder in folders if folder.is_dir()), None)
+    place = Path(os.environ.get("SUREFIND_DATA") or "/nowhere")
+    return next((f"{dataset}:{place / name}" for name in USUAL[dataset] if (place / name).is_dir()), None)
 
 
 @dataclass(frozen=True)
@@ -220,15 +249,22 @@ def reproduce(
         InvalidFile: The output folder belongs to another table, recipe or data.
         Interrupted: `should_stop` returned true.
     """
-    open_once = cache(open_dataset)
+    data, open_once = plan.trained_on, cache(open_dataset)
     recipes = {(row, seed): plan.recipe(row, seed) for row in plan.rows for seed in range(plan.seeds)}
-    check_models(plan)
-    claim(plan)
+    missing = [folder for row, seed in recipes if not _has_ended(folder := plan.model(row, seed))]
+    if data is None and missing:
+        where = plan.training_dataset
+        raise InvalidFile(
+            f"where is {where}? The models of this table are trained on it, and {missing[0]} is missing",
+            fix=f"name the data, --train-data FOLDER, or use the output folder of surefind reproduce {where}",
+        )
+    make_writable(plan.results_folder)
+    table = replace(plan, dataset=plan.training_dataset, train_data=None).name
+    claim_folder(plan.output / PLAN, {"table": table} | ({"data": data} if data else {}), record=data is not None)
 
     def go_on(where: str) -> None:
         if should_stop():
-            problem = f"stopped at {where}; everything is saved"
-            raise Interrupted(problem, fix="run it again to go on")
+            raise Interrupted(f"stopped at {where}; everything is saved", fix="run it again to go on")
 
     def train_row(folder: Path, recipe: Recipe, where: str) -> None:
         if folder.is_dir() and is_trained(folder, recipe):
@@ -236,8 +272,6 @@ def reproduce(
             return
         resume = RunFolder(folder).state_path.is_file()
         go_on(where)
-        data = plan.trained_on
-        assert data is not None  # check_models
         say(f"{where}: training on {data}" + (", resumed" if resume else ""))
         splits = open_once(data, val_share=recipe.data.val_share)
         try:
@@ -247,14 +281,8 @@ def reproduce(
             raise
 
     def evaluated(row: PaperRow, seed: int, where: str) -> EvalResult:
-        folder = plan.evaluation(row, seed)
-        request = Request(
-            plan.model(row, seed),
-            plan.data,
-            foreign=plan.foreign,
-            passes=row.passes,
-            title=f"{plan.recipe_name(row)}, seed {seed}",
-        )
+        folder, title = plan.evaluation(row, seed), f"{plan.recipe_name(row)}, seed {seed}"
+        request = Request(plan.model(row, seed), plan.data, foreign=plan.foreign, passes=row.passes, title=title)
         result = finished_evaluation(request, folder)
         if result is not None:
             say(f"{where}: results on {plan.data} are there")
@@ -264,20 +292,11 @@ def reproduce(
         return evaluate(request, output=folder)
 
     found: dict[PaperRow, list[EvalResult]] = {row: [] for row in plan.rows}
-    for number, row in enumerate(plan.rows, start=1):
-        for seed in range(plan.seeds):
-            where = f"[{number}/{len(plan.rows)}] {row.title}, seed {seed}"
-            train_row(plan.model(row, seed), recipes[row, seed], where)
-            found[row].append(evaluated(row, seed, where))
+    for (row, seed), recipe in recipes.items():
+        where = f"[{plan.rows.index(row) + 1}/{len(plan.rows)}] {row.title}, seed {seed}"
+        train_row(plan.model(row, seed), recipe, where)
+        found[row].append(evaluated(row, seed, where))
     return found
-
-
-def claim(plan: Plan) -> None:
-    """Record table and data in the output folder; refuse the folder of another table."""
-    make_writable(plan.results_folder)
-    table = replace(plan, dataset=plan.training_dataset, train_data=None).name
-    known = {} if plan.trained_on is None else {"data": plan.trained_on}
-    claim_folder(plan.output / PLAN, {"table": table, **known}, record=bool(known))
 
 
 def claim_folder(file: Path, settings: Mapping[str, Any], *, record: bool = True) -> None:
@@ -303,19 +322,6 @@ def claimed(file: Path) -> dict[str, Any]:
     except (OSError, ValueError, TypeError) as error:
         raise InvalidFile(f"cannot read {file}: {error}", fix="choose another folder") from error
     return found
-
-
-def check_models(plan: Plan) -> None:
-    """Raise InvalidFile if models are missing and the data to train them is not known."""
-    if plan.trained_on is not None:
-        return
-    data = plan.training_dataset
-    for folder in [plan.model(row, seed) for row in plan.rows for seed in range(plan.seeds)]:
-        if not _has_ended(folder):
-            raise InvalidFile(
-                f"where is {data}? The models of this table are trained on it, and {folder} is missing",
-                fix=f"name the data, --train-data FOLDER, or use the output folder of surefind reproduce {data}",
-            )
 
 
 def is_trained(folder: Path, recipe: Recipe) -> bool:
@@ -364,3 +370,216 @@ def finished_evaluation(request: Request, folder: Path) -> EvalResult | None:
     fingerprint = read_config(request.model).fingerprint
     wanted = (FORMAT, fingerprint, request.data, request.foreign or unnamed, request.split)
     return result if found == wanted else None
+
+
+@cache
+def paper_tables() -> dict[tuple[str, str, str], dict[str, float]]:
+    """Return the printed figures by column, for each data set, backbone and row of the paper.
+
+    >>> paper_tables()["cub200", "resnet50", "Triplet"]["R@1"]
+    0.648
+    """
+    with (Path(__file__).parent / "paper.csv").open(newline="") as file:
+        return {
+            (line["dataset"], line["backbone"], line["row"]): {
+                column: float(line[column]) for column in COLUMNS if line[column]
+            }
+            for line in csv.DictReader(file)
+        }
+
+
+@dataclass(frozen=True)
+class SeedMean:
+    """A metric over seeds: means of the values and of the interval's ends."""
+
+    value: float
+    low: float
+    high: float
+    std: float | None  # between seeds, from two on
+
+
+@dataclass(frozen=True)
+class ComparedRow:
+    """A row of the paper's table and our result."""
+
+    title: str
+    recipe: str
+    seeds: int
+    paper: dict[str, float]  # by column
+    ours: dict[str, SeedMean]  # by column of all tables
+    free: str = ""  # the training-free signal with the best AUROC on these queries
+    against: PairedTest | None = None  # the first row, in R@1
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Contents of a table."""
+
+    plan: Plan
+    about: About  # of the first row
+    rows: tuple[ComparedRow, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the comparison as JSON values."""
+        rows = [asdict(row) for row in self.rows]
+        for row in rows:
+            row["against"] = row["against"] and row["against"]._asdict()
+        facts = {"name": self.plan.name, "data": self.plan.data, "command": self.plan.command}
+        return {**facts, "queries": self.about.queries, "rows": rows}
+
+
+def compare(plan: Plan, results: Mapping[PaperRow, Sequence[EvalResult]]) -> Comparison:
+    """Return the results of a plan, by row and seed, beside those of the paper."""
+    rows: list[ComparedRow] = []
+    for row, found in results.items():
+        rankings = [result.rankings[row.ranking] for result in found]
+        free = best_free_signal(rankings)
+        rows.append(
+            ComparedRow(
+                row.title,
+                plan.recipe_name(row),
+                len(rankings),
+                paper_tables().get((plan.dataset, plan.backbone, row.paper or ""), {}),
+                figures_of(rankings, free),
+                free,
+                against(plan, row, plan.rows[0]) if rows else None,
+            )
+        )
+    return Comparison(plan, results[plan.rows[0]][0].about, tuple(rows))
+
+
+def over_seeds(estimates: Sequence[Estimate | None]) -> SeedMean | None:
+    """Return the mean over seeds; None where a seed has no estimate."""
+    known = [estimate for estimate in estimates if estimate is not None]
+    if not known or len(known) < len(estimates):
+        return None
+    values = [estimate.value for estimate in known]
+    return SeedMean(
+        fmean(values),
+        fmean(estimate.low for estimate in known),
+        fmean(estimate.high for estimate in known),
+        stdev(values) if len(values) > 1 else None,
+    )
+
+
+def best_free_signal(rankings: Sequence[Ranking]) -> str:
+    """Return the training-free signal with the best mean AUROC of a wrong top hit; "" if none."""
+    means = {
+        name: fmean(ranking.signals[name]["auroc"].value for ranking in rankings)
+        for name in TRAINING_FREE
+        if all("auroc" in ranking.signals.get(name, {}) for ranking in rankings)
+    }
+    return max(means, key=lambda name: means[name], default="")
+
+
+def figures_of(rankings: Sequence[Ranking], free: str) -> dict[str, SeedMean]:
+    """Return the columns of all tables that are known."""
+    figures: dict[str, SeedMean | None] = {}
+    for column in COLUMNS:
+        name = column.replace("M@", "mAP@")
+        figures[column] = over_seeds([its.retrieval.get(name) or its.ece.get(ECE, {}).get(name) for its in rankings])
+    for columns in SIGNALS.values():
+        for column, (signal, metric) in columns.items():
+            found = [its.signals.get(signal or free, {}).get(metric) for its in rankings]
+            figures[column] = over_seeds(found)
+    return {column: figure for column, figure in figures.items() if figure is not None}
+
+
+def against(plan: Plan, row: PaperRow, other: PaperRow) -> PairedTest | None:
+    """Test R@1 of a row against another one query by query; None without their query tables.
+
+    Queries of one label are resampled and flipped together.
+    """
+    first, second = _right(plan, row), _right(plan, other)
+    if first is None or second is None or first.keys() != second.keys():
+        return None
+    ours, theirs = (torch.tensor([values[query] for query in first], dtype=torch.float64) for values in (first, second))
+    labels = [label or name for name, label in first]  # no label: matches are by position
+    groups = torch.from_numpy(np.unique(labels, return_inverse=True)[1])
+    return paired_test(ours, theirs, groups=groups)
+
+
+def _right(plan: Plan, row: PaperRow) -> dict[tuple[str, str], float] | None:
+    """Return by query (id, label) the share of seeds whose top hit is right."""
+    shares: list[dict[tuple[str, str], bool]] = []
+    for seed in range(plan.seeds):
+        path = plan.evaluation(row, seed) / "queries.csv"
+        if not path.is_file():
+            return None
+        queries = QueryTable.read(path).own()
+        named = zip(queries["id"].tolist(), queries["label"].tolist(), strict=True)
+        shares.append(dict(zip(named, queries[f"{row.ranking}.match_1"].tolist(), strict=True)))
+    if any(share.keys() != shares[0].keys() for share in shares):
+        return None  # one of them gave images the same vector, which then count as copies
+    return {query: float(np.mean([share[query] for share in shares])) for query in shares[0]}
+
+
+def short(text: str) -> str:
+    """Remove folders from every word.
+
+    >>> short("--data cub200:/long/way/birds --set encoder.weights=/w.pt")
+    '--data cub200:birds --set encoder.weights=w.pt'
+    """
+    return re.sub(r"[^\s:=]*/", "", text)
+
+
+def to_markdown(comparison: Comparison) -> str:
+    """Return facts, tables, footnotes and notes as Markdown."""
+    plan = comparison.plan
+    recipes = map(plan.recipe_name, plan.rows)
+    return TEMPLATES.get_template("paper.md").render(
+        plan=plan,
+        about=comparison.about,
+        titles=TITLES,
+        backbone=BACKBONES[plan.backbone],
+        test_queries=TEST_QUERIES.get(plan.dataset),
+        dropout_in_head=any(name.startswith(MC_DROPOUT_HEADS) for name in recipes),
+        tables=_tables(comparison.rows),
+        short=short,
+    )
+
+
+def _tables(rows: Sequence[ComparedRow]) -> dict[str, list[list[str]]]:
+    """Return tables by title, the header first; without those for which there is no data."""
+    of_paper = any(row.paper for row in rows)
+    retrieval = [["row", "whose", "seeds", *COLUMNS]]
+    for row in rows:
+        if row.paper:
+            quoted = (f"{row.paper[column]:.3f}" if column in row.paper else EMPTY for column in COLUMNS)
+            retrieval.append([row.title, "paper", EMPTY, *quoted])
+        whose = "ours, not in the paper" if of_paper and not row.paper else "ours"
+        retrieval.append([row.title, whose, str(row.seeds), *_cells(row, COLUMNS)])
+    tables = {"Retrieval and calibration": retrieval}
+    for title, columns in SIGNALS.items():
+        lines = [[row.title, *_cells(row, columns)] for row in rows]
+        if title == WRONG:
+            header = ["row", "training-free", *columns, f"R@1 less {rows[0].title}'s"]
+            for row, line in zip(rows, lines, strict=True):
+                line.insert(1, signal_name(row.free) or EMPTY)
+                line.append(_paired(row.against))
+            tables[title] = [header, *lines]
+        elif any(column in row.ours for row in rows for column in columns):
+            tables[title] = [["row", *columns], *lines]
+    return tables
+
+
+def _cells(row: ComparedRow, columns: Iterable[str]) -> list[str]:
+    return [_cell(row.ours.get(column)) for column in columns]
+
+
+def _paired(test: PairedTest | None) -> str:
+    if test is None:
+        return EMPTY
+    value, low, high = astuple(test.difference)
+    return f"{value:+.3f} [{low:+.3f}, {high:+.3f}] p {test.p_value:.3f}"
+
+
+def _cell(figure: SeedMean | None) -> str:
+    """
+    >>> _cell(SeedMean(0.6, 0.58, 0.62, std=0.01))
+    '0.600 [0.580, 0.620] ± 0.010'
+    """
+    if figure is None:
+        return EMPTY
+    spread = "" if figure.std is None else f" ± {figure.std:.3f}"
+    return f"{figure.value:.3f} [{figure.low:.3f}, {figure.high:.3f}]{spread}"
