@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 # Repeated here because their own modules import matplotlib.
 THEORY = ("loss", "scenarios", "variance-gradients", "approximation")
 OF_REPORTS = (
-    "calibration", "risk-coverage", "ood", "ladder", "surest", "least-sure",
-    "confident-but-wrong", "extremes", "pairs", "own-and-foreign",
+    "calibration", "risk-coverage", "ood", "ladder", "extremes", "pairs", "own-and-foreign",
 )  # fmt: skip
 FigureName = StrEnum("FigureName", {name: name for name in ("all", *THEORY, *OF_REPORTS)})  # type: ignore[misc]
 
@@ -44,10 +43,9 @@ def figures(
 
     Theory: loss, scenarios, variance-gradients, approximation (all of these without --report).
 
-    Reports: calibration, risk-coverage, ood, ladder. Queries with their hits: surest, least-sure,
-    confident-but-wrong. extremes: the twelve surest and the twelve least sure queries. pairs:
-    queries with a right nearest hit, by cov[Δ]. own-and-foreign: the least sure of in-catalogue and
-    foreign queries together.
+    Reports: calibration, risk-coverage, ood, ladder. extremes: the twelve surest and the twelve
+    least sure queries. pairs: queries with a right nearest hit, by cov[Δ]. own-and-foreign: the
+    least sure of in-catalogue and foreign queries together.
 
     With several reports, calibration, ood and own-and-foreign are one figure; the others are drawn
     once per report, in a folder named by its label.

@@ -43,7 +43,7 @@ BLACK = 8  # the brightest channel of a pixel in a bar
 STRAY = 24  # what JPEG makes of a few of them
 STRAY_SHARE = 0.02  # of the pixels of one row or column
 FOLDS = 5  # of the fit to bars
-MIN_IMAGES = 10  # of each kind, to measure it
+MIN_IMAGES, AT_MOST = 10, 1000  # of each kind
 
 Progress = Callable[[str, int, int], None]  # stage, done, total
 Searched = tuple[NDArray[np.bool_], dict[str, NDArray[np.float64]]]  # top hit is right; signals
@@ -68,8 +68,6 @@ class Request:
 
 
 class Evaluation(NamedTuple):
-    """The result and the queries behind it."""
-
     result: EvalResult
     queries: QueryTable
 
@@ -81,9 +79,6 @@ def evaluate(request: Request, *, kept_in: Path | None = None, progress: Progres
         request: Model, data and options.
         kept_in: Folder in which embeddings are cached for the next run.
         progress: Called with the stage, the work done and its total.
-
-    Returns:
-        The metrics, and a table with one row per query.
 
     Raises:
         SurefindError: The model or data cannot be read, or no query has a match.
@@ -106,10 +101,10 @@ def evaluate(request: Request, *, kept_in: Path | None = None, progress: Progres
             encoder, catalog, kept_in=kept_in, progress=lambda done: progress(f"encoding {what}", done, len(catalog))
         )
 
-    own = embed(catalog, "images")
+    images = embed(catalog, "images")
     foreign = None if foreign_catalog is None else embed(foreign_catalog, "foreign images")
     evaluated = evaluate_rankings(
-        own,
+        images,
         foreign,
         learned=encoder.has_variance,
         ks=request.ks,
@@ -117,12 +112,36 @@ def evaluate(request: Request, *, kept_in: Path | None = None, progress: Progres
         seed=request.seed,
         progress=lambda what: progress(what, 0, 1),
     )
-    result = EvalResult(
-        about=_about(request, model, name, foreign, evaluated, time.monotonic() - start),
-        rankings=evaluated.rankings,
-        exclusions=evaluated.exclusions,
-        ladder=_ladder(request, encoder, evaluated, progress) if request.ladder else None,
+    seconds, own, protocol = time.monotonic() - start, evaluated.own, evaluated.protocol
+    scored = protocol.queries[protocol.n_matches > 0]
+    bars = None if foreign is None else bars_auroc(own.catalog.files, foreign.catalog.files)
+    about = About(
+        data=request.data,
+        data_name=name,
+        split=request.split,
+        root=str(own.catalog.root),
+        model=request.title or request.model.resolve().name,
+        fingerprint=model.fingerprint,
+        family=model.config.family if request.passes is None else "mc-dropout",
+        dim=own.embeddings.dim,
+        protocol=protocol.description,
+        queries=len(scored),
+        gallery=len(protocol.gallery),
+        classes=len(own.catalog.classes),
+        ks=request.ks,
+        resamples=resamples_of(len(scored)),
+        resampled_classes=len(np.unique(own.catalog.codes[scored])) if own.catalog.labels else 0,
+        foreign=request.foreign or (OWN_FOREIGN if foreign else ""),
+        foreign_root=str(foreign.catalog.root) if foreign else "",
+        foreign_queries=len(foreign.catalog) if foreign else 0,
+        bars_auroc=None if bars is None or isnan(bars) else bars,
+        command=request.command,
+        versions={"python": platform.python_version()} | {p: version(p) for p in PACKAGES},
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        seconds=round(seconds, 1),
     )
+    ladder = _ladder(request, encoder, evaluated, progress) if request.ladder else None
+    result = EvalResult(about, evaluated.rankings, evaluated.exclusions, ladder)
     return Evaluation(result, evaluated.queries)
 
 
@@ -160,14 +179,8 @@ def _ladder(request: Request, encoder: ImageEncoder, evaluated: RankingEvaluatio
     size = min(request.ladder, len(answerable))
     rows = np.random.default_rng(request.seed).choice(answerable, size=size, replace=False)
     rows.sort()
-    return corruption_ladder(
-        encoder,
-        own.catalog,
-        rows=rows,
-        search=search,
-        seed=request.seed,
-        progress=partial(progress, "corruption ladder"),
-    )
+    told = partial(progress, "corruption ladder")
+    return corruption_ladder(encoder, own.catalog, rows=rows, search=search, seed=request.seed, progress=told)
 
 
 def corruption_ladder(
@@ -233,9 +246,6 @@ def mean_rank_correlation(uncertainty: NDArray[np.float64]) -> float:
     """Return Spearman's correlation of level and uncertainty (levels, n), the mean over n queries.
 
     A query whose uncertainty is constant counts as 0.
-
-    >>> mean_rank_correlation(np.array([[1.0, 5.0], [2.0, 5.0], [9.0, 5.0]]))
-    0.5
     """
     levels = np.arange(len(uncertainty)) - (len(uncertainty) - 1) / 2
     ranks = rankdata(uncertainty, axis=0)
@@ -245,78 +255,31 @@ def mean_rank_correlation(uncertainty: NDArray[np.float64]) -> float:
     return float(correlation.mean())
 
 
-def _about(
-    request: Request,
-    model: ImageEncoder,
-    name: str,
-    foreign: Embedded | None,
-    evaluated: RankingEvaluation,
-    seconds: float,
-) -> About:
-    own = evaluated.own
-    scored = evaluated.protocol.queries[evaluated.protocol.n_matches > 0]
-    bars = None if foreign is None else bars_auroc(own.catalog.files, foreign.catalog.files)
-    return About(
-        data=request.data,
-        data_name=name,
-        split=request.split,
-        root=str(own.catalog.root),
-        model=request.title or request.model.resolve().name,
-        fingerprint=model.fingerprint,
-        family=model.config.family if request.passes is None else "mc-dropout",
-        dim=own.embeddings.dim,
-        protocol=evaluated.protocol.description,
-        queries=len(scored),
-        gallery=len(evaluated.protocol.gallery),
-        classes=len(own.catalog.classes),
-        ks=request.ks,
-        resamples=resamples_of(len(scored)),
-        resampled_classes=len(np.unique(own.catalog.codes[scored])) if own.catalog.labels else 0,
-        foreign=request.foreign or (OWN_FOREIGN if foreign else ""),
-        foreign_root=str(foreign.catalog.root) if foreign else "",
-        foreign_queries=len(foreign.catalog) if foreign else 0,
-        bars_auroc=None if bars is None or isnan(bars) else bars,
-        command=request.command,
-        versions={"python": platform.python_version()} | {p: version(p) for p in PACKAGES},
-        date=datetime.now(UTC).isoformat(timespec="seconds"),
-        seconds=round(seconds, 1),
-    )
-
-
 def bar_widths(pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
     """Return the widths of black bars at top, bottom, left and right of an image (H, W, 3).
 
     They are shares of its height or width; an image that is all black has 1 on every side.
-
-    >>> picture = np.full((8, 4, 3), 200, np.uint8)
-    >>> picture[:2] = 0
-    >>> bar_widths(picture).tolist()
-    [0.25, 0.0, 0.0, 0.0]
     """
-
-    def black_lines(brightest: NDArray[np.uint8]) -> NDArray[np.bool_]:
-        strays = (brightest > BLACK).mean(axis=1)
-        black: NDArray[np.bool_] = (strays <= STRAY_SHARE) & (brightest.max(axis=1) <= STRAY)
-        return black
-
     brightest = pixels.max(axis=2)
-    rows, columns = black_lines(brightest), black_lines(brightest.T)
-    sides = (rows, rows[::-1], columns, columns[::-1])
-    return np.array([np.logical_and.accumulate(black).mean() for black in sides])
+    rows, columns = (
+        ((lines > BLACK).mean(axis=1) <= STRAY_SHARE) & (lines.max(axis=1) <= STRAY)
+        for lines in (brightest, brightest.T)
+    )
+    return np.array([np.logical_and.accumulate(s).mean() for s in (rows, rows[::-1], columns, columns[::-1])])
 
 
-def bars_auroc(own: Sequence[Path], foreign: Sequence[Path], *, at_most: int = 1000, seed: int = 0) -> float:
+def bars_auroc(own: Sequence[Path], foreign: Sequence[Path]) -> float:
     """Return the AUROC with which black bars alone separate foreign images from own ones.
 
     Where one data set is letterboxed and another is not, any encoder separates them without regard
     to their content: an OOD metric means something only above this baseline. It is the mean over
     five folds of a logistic regression on the widths of the bars and their squares, of at most
-    `at_most` images of each kind. Unreadable images are skipped; nan with fewer than 10 of a kind.
+    1000 images of each kind. Unreadable images are skipped; nan with fewer than 10 of a kind.
     """
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
 
     def widths_of(files: Sequence[Path]) -> NDArray[np.float64]:
-        chosen = [files[number] for number in random.permutation(len(files))[:at_most]]
+        chosen = [files[number] for number in random.permutation(len(files))[:AT_MOST]]
         with ThreadPoolExecutor(4) as pool:
             found = [each for each in pool.map(_widths_of_file, chosen) if each is not None]
         return np.array(found).reshape(-1, 4)

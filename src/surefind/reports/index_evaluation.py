@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -88,6 +88,12 @@ class VerdictCounts:
     no_match: int
     right: int
     precision: float | None  # share of matches that are right
+
+    @classmethod
+    def of(cls, verdict: NDArray[np.str_], right: Flags) -> Self:
+        match, unsure, no_match = (int((verdict == name).sum()) for name in VERDICTS)
+        good = int(right[verdict == MATCH].sum())
+        return cls(len(verdict), match, unsure, no_match, good, good / match if match else None)
 
 
 @dataclass(frozen=True)
@@ -200,9 +206,6 @@ def evaluate_index(
         seed: Seed of resampling.
         progress: Called with stage, done, total.
 
-    Returns:
-        Counts of verdicts, precision beside its guarantee, and a row for each signal.
-
     Raises:
         InvalidArgument: The index is not calibrated, or there are no labelled queries to ask.
     """
@@ -245,7 +248,7 @@ def evaluate_index(
         first_right=float(np.mean(first)),
         label_accuracy=float(right.mean()) if answers[CONFIDENCE].uses_labels else None,
         verdicts={
-            which: _count(verdict[rows], right[rows])
+            which: VerdictCounts.of(verdict[rows], right[rows])
             for which, rows in ((ALL, known | True), (KNOWN, known), (UNKNOWN, ~known))
         },
         precision=estimates.get(MATCH),
@@ -272,10 +275,10 @@ class _Queries(NamedTuple):
     digests: list[str]  # "" for embeddings
     exclusions: tuple[Exclusion, ...] = ()
 
-    def at(self, rows: NDArray[np.int64], reason: str = "") -> "_Queries":
+    def at(self, rows: NDArray[np.int64], reason: str = "") -> Self:
         """Select queries; with a reason, the others are listed as left out."""
         out = Exclusion(reason, len(self.labels) - len(rows))
-        return _Queries(
+        return type(self)(
             self.embeddings[rows.tolist()],
             [self.labels[row] for row in rows],
             [self.digests[row] for row in rows],
@@ -422,13 +425,6 @@ def _vote(labels: Sequence[str | None]) -> tuple[float, str]:
     return count / len(nearest), label
 
 
-def _count(verdict: NDArray[np.str_], right: Flags) -> VerdictCounts:
-    match, unsure, no_match = (int((verdict == name).sum()) for name in VERDICTS)
-    good = int(right[verdict == MATCH].sum())
-    precision = good / match if match else None
-    return VerdictCounts(len(verdict), match, unsure, no_match, good, precision)
-
-
 def _estimates(answers: dict[str, Answers], match: Flags, groups: NDArray[np.int64], seed: int) -> dict[str, Estimate]:
     """AUROC of each signal and precision of matches, with intervals over classes."""
     statistics = {
@@ -468,13 +464,7 @@ def _quality(answers: Answers, auroc: Estimate | None, precision: float) -> Sign
 
 
 def share_answered(uncertainty: Numbers, right: Flags, precision: float) -> float:
-    """Largest share of queries, the surest first, of which `precision` are right; ties together.
-
-    >>> share_answered(np.array([0.1, 0.2, 0.2, 0.9]), np.array([True, True, False, True]), 0.7)
-    1.0
-    >>> share_answered(np.array([0.1, 0.2, 0.2, 0.9]), np.array([True, True, False, True]), 0.9)
-    0.25
-    """
+    """Largest share of queries, the surest first, of which `precision` are right; ties together."""
     order = np.argsort(uncertainty, kind="stable")
     ordered, count = uncertainty[order], np.arange(1, len(order) + 1)
     is_end = np.append(ordered[1:] > ordered[:-1], True)
@@ -484,14 +474,13 @@ def share_answered(uncertainty: Numbers, right: Flags, precision: float) -> floa
 
 def _remarks(index: Index, calibration: Calibration, source: str, classes: Sequence[str]) -> tuple[str, ...]:
     """Reasons why there is no guarantee, or why other queries may fare worse."""
-    remarks = []
-    if change := gallery_change(calibration, len(index)):
-        remarks.append(change)
-    if source == calibration.origin.source:
-        remarks.append("the index was calibrated with these queries, and is surer of them than of others")
-    if index.has_model and (seen := class_hashes(classes) & index.encoder.trained_with):
-        remarks.append(
-            f"{len(seen)} of the {len(classes)} classes were used to train the model, which is "
-            "surer of them than of others"
-        )
-    return tuple(remarks)
+    seen = class_hashes(classes) & index.encoder.trained_with if index.has_model else ()
+    remarks = {
+        gallery_change(calibration, len(index)): True,
+        "the index was calibrated with these queries, and is surer of them than of others": (
+            source == calibration.origin.source
+        ),
+        f"{len(seen)} of the {len(classes)} classes were used to train the model, which is "
+        "surer of them than of others": bool(seen),
+    }
+    return tuple(remark for remark, holds in remarks.items() if remark and holds)

@@ -36,11 +36,11 @@ DRAWINGS: dict[str, Callable[..., Figure]] = {
     "risk-coverage": curves.draw_risk_coverage,
     "ood": curves.draw_ood,
     "ladder": curves.draw_ladder,
-    **{which: partial(examples.draw_selection, which=which) for which in examples.SELECTIONS},
     "extremes": examples.draw_extremes,
     "pairs": examples.draw_pairs,
     "own-and-foreign": examples.draw_own_and_foreign,
 }
+SELECTIONS: dict[str, dict[str, bool]] = {"surest": {}, "least-sure": {"descending": True}, "wrong": {"top_hit": False}}
 COMPARED = ("calibration", "ood", "own-and-foreign")  # called with all reports; others with one
 ON_THE_PAGE = ("risk-coverage", "calibration", "ood", "ladder")
 
@@ -56,16 +56,12 @@ class ReportFolder:
         self.page = folder / PAGE
         self.embeddings = folder / "embeddings"
 
-    def make(self) -> None:
-        """Create the folder, or raise InvalidFile if it cannot be written."""
-        make_writable(self.folder)
-
     def write(self, evaluation: Evaluation) -> None:
         """Write all files; results.json last, as the mark of a complete report."""
         result, queries = evaluation
+        make_writable(self.folder)
         queries.write(self.queries)
-        report = Report(result.about.model, result, queries)
-        write_figures(list(DRAWINGS), [report], self.figures, lenient=True)
+        write_figures(list(DRAWINGS), [Report(result.about.model, result, queries)], self.figures, lenient=True)
         write_report(self.folder, result, queries)
         result.write(self.results)
 
@@ -73,7 +69,7 @@ class ReportFolder:
 def evaluate_into(request: Request, *, output: Path, progress: Progress = lambda *_: None) -> EvalResult:
     """Evaluate and write a report; embeddings are cached in its folder."""
     folder = ReportFolder(output)
-    folder.make()
+    make_writable(output)  # checked before the work
     evaluation = evaluate(request, kept_in=folder.embeddings, progress=progress)
     progress("writing the report", 0, 1)
     folder.write(evaluation)
@@ -89,24 +85,11 @@ def write_figures(
     ending: str = "png",
     lenient: bool = False,
 ) -> tuple[list[Path], dict[str, str]]:
-    """Draw the named figures into `folder/NAME.ending`.
+    """Draw figures of `DRAWINGS` into `folder/NAME.ending`; return the files, and what was left out and why.
 
     Several reports share the figures in `COMPARED`; the others are drawn once per report, into
-    `folder/LABEL/`.
-
-    Args:
-        names: Keys of `DRAWINGS`.
-        reports: Reports with distinct labels.
-        folder: Output folder.
-        ranking: Order of the hits, "means" or "expected".
-        ending: "png", "svg" or "pdf".
-        lenient: Leave out a figure for which a report lacks data, instead of raising.
-
-    Returns:
-        The files, and the figures left out with the reason.
-
-    Raises:
-        NothingToDraw: A report lacks the data of a figure, and `lenient` is false.
+    `folder/LABEL/`. With `lenient`, a figure for which a report lacks data is left out; otherwise
+    that raises NothingToDraw.
     """
     files: list[Path] = []
     left_out: dict[str, str] = {}
@@ -140,8 +123,7 @@ def write_report(folder: Path, result: EvalResult, queries: QueryTable) -> Path:
     for name in ON_THE_PAGE:
         arguments = ([report],) if name in COMPARED else (result, queries)
         with suppress(NothingToDraw):
-            svg = content(DRAWINGS[name](*arguments), ".svg")
-            figures[name] = _data_uri("image/svg+xml", svg)
+            figures[name] = _data_uri("image/svg+xml", content(DRAWINGS[name](*arguments), ".svg"))
     make_writable(folder)
     write_whole(folder / PAGE, render(result, queries, figures=figures).encode())
     return folder / PAGE
@@ -230,13 +212,13 @@ def _examples(result: EvalResult, queries: QueryTable) -> dict[str, Any]:
     return {
         "examples": {
             kind: examples.by_uncertainty(queries, signal, ranking=RANKING, **options)[:ROWS]
-            for kind, (_, options) in examples.SELECTIONS.items()
+            for kind, options in SELECTIONS.items()
         },
         "signal": signal,
         "hits": min(HITS, queries.hits(RANKING).shape[1]),
         "queries": queries,
         "labels": dict(zip(queries["path"][own], queries["label"][own], strict=True)),
-        "has_probability": f"{RANKING}.probability.{signal}" in queries,
+        "has_probability": f"{RANKING}.probability.{signal}" in queries.columns,
         "value": lambda column, row: queries[f"{RANKING}.{column}"][row],
         "picture_of": picture,
     }

@@ -12,7 +12,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, Literal, NamedTuple
@@ -28,9 +28,9 @@ from surefind.metrics import PairedTest, paired_test
 from surefind.metrics.intervals import Estimate
 from surefind.reports.evaluate import OWN_FOREIGN, Request
 from surefind.reports.report import evaluate_into
-from surefind.reports.result import FORMAT, About, EvalResult, QueryTable, Ranking
+from surefind.reports.result import FORMAT, About, EvalResult, QueryTable
 from surefind.reports.signals import TRAINING_FREE, signal_name
-from surefind.reports.tables import TEMPLATES
+from surefind.reports.tables import MISSING, TEMPLATES
 from surefind.storage import make_writable, write_whole
 from surefind.training.monitor import TrainingStopped
 from surefind.training.recipe import Recipe
@@ -67,7 +67,6 @@ SIGNALS = {  # by table and column: signal, metric
 COLUMNS = ("R@1", "R@5", "R@10", "M@1", "M@5", "M@10", "ECE@1", "ECE@5", "ECE@10")
 TEST_QUERIES = {"cub200": 5924, "cars196": 8131}  # of MSLS the paper does not say
 
-EMPTY = "\N{EN DASH}"
 ECE = "equal_width"  # the definition that agrees with the paper's tables
 
 
@@ -242,9 +241,6 @@ def reproduce(
         on_step: Called with each training step.
         should_stop: Returns whether to stop; asked between pieces of work and training steps.
 
-    Returns:
-        For each row, the results of its seeds.
-
     Raises:
         InvalidFile: The output folder belongs to another table, recipe or data.
         Interrupted: `should_stop` returned true.
@@ -374,11 +370,7 @@ def finished_evaluation(request: Request, folder: Path) -> EvalResult | None:
 
 @cache
 def paper_tables() -> dict[tuple[str, str, str], dict[str, float]]:
-    """Return the printed figures by column, for each data set, backbone and row of the paper.
-
-    >>> paper_tables()["cub200", "resnet50", "Triplet"]["R@1"]
-    0.648
-    """
+    """Return the printed figures by column, for each data set, backbone and row of the paper."""
     with (Path(__file__).parent / "paper.csv").open(newline="") as file:
         return {
             (line["dataset"], line["backbone"], line["row"]): {
@@ -433,14 +425,26 @@ def compare(plan: Plan, results: Mapping[PaperRow, Sequence[EvalResult]]) -> Com
     rows: list[ComparedRow] = []
     for row, found in results.items():
         rankings = [result.rankings[row.ranking] for result in found]
-        free = best_free_signal(rankings)
+        aurocs = {
+            name: fmean(ranking.signals[name]["auroc"].value for ranking in rankings)
+            for name in TRAINING_FREE
+            if all("auroc" in ranking.signals.get(name, {}) for ranking in rankings)
+        }
+        free = max(aurocs, key=lambda name: aurocs[name], default="")
+        figures: dict[str, SeedMean | None] = {}
+        for column in COLUMNS:
+            name = column.replace("M@", "mAP@")
+            each = [its.retrieval.get(name) or its.ece.get(ECE, {}).get(name) for its in rankings]
+            figures[column] = over_seeds(each)
+        for column, (signal, metric) in (pair for columns in SIGNALS.values() for pair in columns.items()):
+            figures[column] = over_seeds([its.signals.get(signal or free, {}).get(metric) for its in rankings])
         rows.append(
             ComparedRow(
                 row.title,
                 plan.recipe_name(row),
                 len(rankings),
                 paper_tables().get((plan.dataset, plan.backbone, row.paper or ""), {}),
-                figures_of(rankings, free),
+                {column: figure for column, figure in figures.items() if figure is not None},
                 free,
                 against(plan, row, plan.rows[0]) if rows else None,
             )
@@ -450,39 +454,11 @@ def compare(plan: Plan, results: Mapping[PaperRow, Sequence[EvalResult]]) -> Com
 
 def over_seeds(estimates: Sequence[Estimate | None]) -> SeedMean | None:
     """Return the mean over seeds; None where a seed has no estimate."""
-    known = [estimate for estimate in estimates if estimate is not None]
-    if not known or len(known) < len(estimates):
+    known = [astuple(estimate) for estimate in estimates if estimate is not None]
+    if len(known) < len(estimates):
         return None
-    values = [estimate.value for estimate in known]
-    return SeedMean(
-        fmean(values),
-        fmean(estimate.low for estimate in known),
-        fmean(estimate.high for estimate in known),
-        stdev(values) if len(values) > 1 else None,
-    )
-
-
-def best_free_signal(rankings: Sequence[Ranking]) -> str:
-    """Return the training-free signal with the best mean AUROC of a wrong top hit; "" if none."""
-    means = {
-        name: fmean(ranking.signals[name]["auroc"].value for ranking in rankings)
-        for name in TRAINING_FREE
-        if all("auroc" in ranking.signals.get(name, {}) for ranking in rankings)
-    }
-    return max(means, key=lambda name: means[name], default="")
-
-
-def figures_of(rankings: Sequence[Ranking], free: str) -> dict[str, SeedMean]:
-    """Return the columns of all tables that are known."""
-    figures: dict[str, SeedMean | None] = {}
-    for column in COLUMNS:
-        name = column.replace("M@", "mAP@")
-        figures[column] = over_seeds([its.retrieval.get(name) or its.ece.get(ECE, {}).get(name) for its in rankings])
-    for columns in SIGNALS.values():
-        for column, (signal, metric) in columns.items():
-            found = [its.signals.get(signal or free, {}).get(metric) for its in rankings]
-            figures[column] = over_seeds(found)
-    return {column: figure for column, figure in figures.items() if figure is not None}
+    values, low, high = zip(*known, strict=True)
+    return SeedMean(fmean(values), fmean(low), fmean(high), stdev(values) if len(values) > 1 else None)
 
 
 def against(plan: Plan, row: PaperRow, other: PaperRow) -> PairedTest | None:
@@ -514,15 +490,6 @@ def _right(plan: Plan, row: PaperRow) -> dict[tuple[str, str], float] | None:
     return {query: float(np.mean([share[query] for share in shares])) for query in shares[0]}
 
 
-def short(text: str) -> str:
-    """Remove folders from every word.
-
-    >>> short("--data cub200:/long/way/birds --set encoder.weights=/w.pt")
-    '--data cub200:birds --set encoder.weights=w.pt'
-    """
-    return re.sub(r"[^\s:=]*/", "", text)
-
-
 def to_markdown(comparison: Comparison) -> str:
     """Return facts, tables, footnotes and notes as Markdown."""
     plan = comparison.plan
@@ -535,7 +502,7 @@ def to_markdown(comparison: Comparison) -> str:
         test_queries=TEST_QUERIES.get(plan.dataset),
         dropout_in_head=any(name.startswith(MC_DROPOUT_HEADS) for name in recipes),
         tables=_tables(comparison.rows),
-        short=short,
+        short=partial(re.sub, r"[^\s:=]*/", ""),  # without folders
     )
 
 
@@ -545,8 +512,8 @@ def _tables(rows: Sequence[ComparedRow]) -> dict[str, list[list[str]]]:
     retrieval = [["row", "whose", "seeds", *COLUMNS]]
     for row in rows:
         if row.paper:
-            quoted = (f"{row.paper[column]:.3f}" if column in row.paper else EMPTY for column in COLUMNS)
-            retrieval.append([row.title, "paper", EMPTY, *quoted])
+            quoted = (f"{row.paper[column]:.3f}" if column in row.paper else MISSING for column in COLUMNS)
+            retrieval.append([row.title, "paper", MISSING, *quoted])
         whose = "ours, not in the paper" if of_paper and not row.paper else "ours"
         retrieval.append([row.title, whose, str(row.seeds), *_cells(row, COLUMNS)])
     tables = {"Retrieval and calibration": retrieval}
@@ -555,8 +522,11 @@ def _tables(rows: Sequence[ComparedRow]) -> dict[str, list[list[str]]]:
         if title == WRONG:
             header = ["row", "training-free", *columns, f"R@1 less {rows[0].title}'s"]
             for row, line in zip(rows, lines, strict=True):
-                line.insert(1, signal_name(row.free) or EMPTY)
-                line.append(_paired(row.against))
+                line.insert(1, signal_name(row.free) or MISSING)
+                line.append(MISSING)
+                if row.against is not None:
+                    value, low, high = astuple(row.against.difference)
+                    line[-1] = f"{value:+.3f} [{low:+.3f}, {high:+.3f}] p {row.against.p_value:.3f}"
             tables[title] = [header, *lines]
         elif any(column in row.ours for row in rows for column in columns):
             tables[title] = [["row", *columns], *lines]
@@ -564,22 +534,11 @@ def _tables(rows: Sequence[ComparedRow]) -> dict[str, list[list[str]]]:
 
 
 def _cells(row: ComparedRow, columns: Iterable[str]) -> list[str]:
-    return [_cell(row.ours.get(column)) for column in columns]
-
-
-def _paired(test: PairedTest | None) -> str:
-    if test is None:
-        return EMPTY
-    value, low, high = astuple(test.difference)
-    return f"{value:+.3f} [{low:+.3f}, {high:+.3f}] p {test.p_value:.3f}"
-
-
-def _cell(figure: SeedMean | None) -> str:
-    """
-    >>> _cell(SeedMean(0.6, 0.58, 0.62, std=0.01))
-    '0.600 [0.580, 0.620] ± 0.010'
-    """
-    if figure is None:
-        return EMPTY
-    spread = "" if figure.std is None else f" ± {figure.std:.3f}"
-    return f"{figure.value:.3f} [{figure.low:.3f}, {figure.high:.3f}]{spread}"
+    """Write each figure with its interval, and its spread over seeds."""
+    found = [row.ours.get(column) for column in columns]
+    return [
+        f"{its.value:.3f} [{its.low:.3f}, {its.high:.3f}]" + (f" ± {its.std:.3f}" if its.std is not None else "")
+        if its is not None
+        else MISSING
+        for its in found
+    ]

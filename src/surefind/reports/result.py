@@ -144,9 +144,6 @@ class QueryTable:
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self.columns[name]
 
-    def __contains__(self, name: str) -> bool:
-        return name in self.columns
-
     def __len__(self) -> int:
         return len(self.columns["id"])
 

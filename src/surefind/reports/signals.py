@@ -41,16 +41,12 @@ Values = NDArray[np.float64]
 
 
 def signal_name(signal: str) -> str:
-    """Return the name shown to people; an unknown signal keeps its own.
-
-    >>> signal_name("query_var"), signal_name("dropout_var")
-    ('query variance', 'dropout_var')
-    """
+    """Return the name shown to people; an unknown signal keeps its own."""
     return SIGNAL_NAMES.get(signal, signal)
 
 
 def ranking_name(ranking: str) -> str:
-    return RANKING_NAMES.get(ranking, ranking)
+    return RANKING_NAMES[ranking]
 
 
 def is_learned(signal: str) -> bool:

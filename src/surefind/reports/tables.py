@@ -24,11 +24,7 @@ Show = Callable[[float], str]
 
 
 def percent(share: float) -> str:
-    """Write in percent, without the sign.
-
-    >>> percent(0.5941)
-    '59.4'
-    """
+    """Write in percent, without the sign."""
     return f"{100 * share:.1f}" if isfinite(share) else MISSING
 
 
@@ -37,20 +33,12 @@ def decimal(value: float) -> str:
 
 
 def short(value: float) -> str:
-    """Write three digits of a value of any size.
-
-    >>> short(0.000012345), short(1.5)
-    ('1.23e-05', '1.5')
-    """
+    """Write three digits of a value of any size."""
     return f"{value:.3g}" if isfinite(value) else MISSING
 
 
 def interval(value: Value, show: Show = decimal) -> str:
-    """Write the ends of an interval, if there is one.
-
-    >>> interval(Estimate(0.5941, 0.576, 0.612), percent)
-    '[57.6, 61.2]'
-    """
+    """Write the ends of an interval, if there is one."""
     if not isinstance(value, Estimate) or not (isfinite(value.low) and isfinite(value.high)):
         return ""
     return f"[{show(value.low)}, {show(value.high)}]"

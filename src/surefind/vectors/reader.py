@@ -24,8 +24,6 @@ KNOWN_NAMES = {  # recognised names of arrays and columns
     "labels": ("labels", "label", "y", "classes", "class", "targets", "target"),
     "ids": ("ids", "id", "paths", "path", "names", "name", "files", "file"),
 }
-OBJECTS = "Python objects, which are never read since they can run code"
-RAGGED = "lists of different lengths or with missing values"
 BROKEN = (
     OSError, TypeError, ValueError, EOFError, RuntimeError, MemoryError,
     zipfile.BadZipFile, zlib.error,
@@ -36,17 +34,11 @@ Arrays = dict[str, NDArray[Any] | str]  # str: why an array cannot be used
 
 @dataclass(frozen=True, eq=False)
 class Vectors:
-    """Vectors of a file.
+    """Vectors of a file."""
 
-    Attributes:
-        values: (N, D).
-        ids: (N,), unique.
-        labels: (N,), or empty.
-    """
-
-    values: NDArray[np.float32]
-    ids: tuple[str, ...]
-    labels: tuple[str, ...]
+    values: NDArray[np.float32]  # (N, D)
+    ids: tuple[str, ...]  # unique
+    labels: tuple[str, ...]  # or empty
 
     def __len__(self) -> int:
         return len(self.values)
@@ -55,7 +47,7 @@ class Vectors:
 def read_vectors(
     path: str | Path, *, labels: str | None = None, ids: str | None = None, vectors: str | None = None
 ) -> Vectors:
-    """Read a .npz, .npy or .parquet file.
+    """Read a .npz, .npy or .parquet file: finite vectors with unique ids (row numbers if it has none).
 
     The labels of NAME.npy are read from NAME.labels.npy or NAME.labels.txt (one per line).
 
@@ -64,9 +56,6 @@ def read_vectors(
         labels: Name of the array or column of labels, if not a common one.
         ids: Name of that of ids.
         vectors: Name of that of vectors.
-
-    Returns:
-        Finite vectors with unique ids; without ids in the file, row numbers.
 
     Raises:
         InvalidFile: The file cannot be read or holds no usable vectors.
@@ -100,25 +89,23 @@ def _read_npz(path: Path) -> Arrays:
             except ValueError as error:
                 if "allow_pickle" not in str(error):
                     raise
-                arrays[name] = OBJECTS
+                arrays[name] = "Python objects, which are never read since they can run code"
     return arrays
 
 
 def _read_npy(path: Path) -> Arrays:
     # Memory-mapped: a header with a false size allocates nothing.
     arrays: Arrays = {"vectors": np.lib.format.open_memmap(path, mode="r")}
-    beside = [path.with_name(f"{path.stem}.labels{ending}") for ending in (".npy", ".txt")]
-    match [file for file in beside if file.exists()]:
-        case [one, other]:
-            raise InvalidFile(f"labels are in both {one} and {other}", fix="remove one")
-        case [one] if one.suffix == ".npy":
-            arrays["labels"] = np.lib.format.open_memmap(one, mode="r")
-        case [one]:
-            try:
-                lines = one.read_text("utf-8").splitlines()
-            except UnicodeDecodeError as error:
-                raise InvalidFile(f"{one} cannot be read as text in UTF-8: {error}") from error
-            arrays["labels"] = np.array([line.strip() for line in lines])
+    numbers, lines = (path.with_name(f"{path.stem}.labels{ending}") for ending in (".npy", ".txt"))
+    if numbers.exists() and lines.exists():
+        raise InvalidFile(f"labels are in both {numbers} and {lines}", fix="remove one")
+    if numbers.exists():
+        arrays["labels"] = np.lib.format.open_memmap(numbers, mode="r")
+    elif lines.exists():
+        try:
+            arrays["labels"] = np.array([line.strip() for line in lines.read_text("utf-8").splitlines()])
+        except UnicodeDecodeError as error:
+            raise InvalidFile(f"{lines} cannot be read as text in UTF-8: {error}") from error
     return arrays
 
 
@@ -135,7 +122,8 @@ def _read_parquet(path: Path) -> Arrays:
             lengths = {*compute.list_value_length(column).to_pylist()}
             values = compute.list_flatten(column)
             even = len(lengths) == 1 and None not in lengths and not values.null_count
-            arrays[name] = values.to_numpy().reshape(len(column), -1) if even else RAGGED
+            ragged = "lists of different lengths or with missing values"
+            arrays[name] = values.to_numpy().reshape(len(column), -1) if even else ragged
         elif types.is_floating(kind) or types.is_integer(kind):
             arrays[name] = column.to_numpy()
         else:
@@ -171,9 +159,8 @@ def _vectors_of(path: Path, arrays: Arrays, names: Mapping[str, str | None]) -> 
         raise InvalidFile(f"{path}: {len(empty)} of {len(checked)} vectors are all zeros (first: row {int(empty[0])})")
     texts = [] if labels is None else as_texts(_taken(arrays, labels), len(checked))
     check_all_labelled(texts)
-    if ids is None:
-        keys = [f"row {row}" for row in range(len(checked))]
-    else:
+    keys = [f"row {row}" for row in range(len(checked))]
+    if ids is not None:
         keys = as_texts(_taken(arrays, ids), len(checked), what="ids")
     (twice, count), *_ = Counter(keys).most_common(1)
     if count > 1:
@@ -217,10 +204,8 @@ def _taken(arrays: Arrays, name: str) -> NDArray[Any]:
 
 def _listed(arrays: Arrays) -> str:
     """List names, types and shapes."""
-    every = (
-        f"{name} ({its})" if isinstance(its, str) else f"{name} {its.dtype} {its.shape}" for name, its in arrays.items()
-    )
-    return ", ".join(every) or "nothing"
+    kinds = {name: f"({its})" if isinstance(its, str) else f"{its.dtype} {its.shape}" for name, its in arrays.items()}
+    return ", ".join(f"{name} {kind}" for name, kind in kinds.items()) or "nothing"
 
 
 def as_vectors(vectors: Values, dim: int | None = None) -> Tensor:

@@ -22,7 +22,7 @@ from surefind.confidence.calibration import Calibrated, Calibration, calibration
 from surefind.confidence.density import LocalDensity
 from surefind.confidence.labelled_queries import QueryVariance, check_queries
 from surefind.confidence.variance_heads import VarianceHeads
-from surefind.embeddings import POINT_VAR, Gaussians
+from surefind.embeddings import Gaussians
 from surefind.engines.base import Rows, Space
 from surefind.engines.filters import Metadata
 from surefind.engines.registry import create_engine
@@ -30,7 +30,7 @@ from surefind.errors import InvalidFile, SurefindError
 from surefind.search.folder import EMBEDDED, UPGRADE_FILE, IndexFolder
 from surefind.search.index import Index
 from surefind.storage import Documents
-from surefind.vectors.reader import Values, as_texts, as_vectors, check_all_labelled
+from surefind.vectors.reader import Values, as_points, as_texts, as_vectors, check_all_labelled
 
 SCHEMA = 1
 RANKING = "mean"
@@ -39,14 +39,9 @@ FACTS = "upgrade.json"
 
 @dataclass(frozen=True)
 class Upgrade:
-    """Variance heads and calibration for vectors of one model. Made by `surefind.calibrate`.
+    """Variance heads and calibration for vectors of one model. Made by `surefind.calibrate`."""
 
-    Attributes:
-        dim: Dimension of the vectors.
-        calibrated: Calibration and variance heads.
-    """
-
-    dim: int
+    dim: int  # of the vectors
     calibrated: Calibrated
 
     @property
@@ -63,10 +58,8 @@ class Upgrade:
 
     def embed(self, vectors: Values) -> Gaussians:
         """Return vectors (N, D) as Gaussians with learned variances."""
-        mean = as_vectors(vectors, self.dim)
-        if self.heads is None:
-            return Gaussians(mean, mean.new_full((len(mean),), POINT_VAR))
-        return Gaussians(mean, self.heads.var(mean))
+        points = as_points(vectors, self.dim)
+        return points if self.heads is None else Gaussians(points.mean, self.heads.var(points.mean))
 
     def index(
         self,
@@ -93,9 +86,6 @@ class Upgrade:
             engine: Vector store, as for `Index.create`.
             kind: Kind of search structure.
 
-        Returns:
-            The index, open.
-
         Raises:
             InvalidArgument: An argument has the wrong shape or length; no folder is created.
         """
@@ -103,8 +93,7 @@ class Upgrade:
         count = len(embeddings)
         names = [f"row {row}" for row in range(count)] if ids is None else [str(id_) for id_ in ids]
         facts = [dict(its) for its in ([{}] * count if metadata is None else metadata)]
-        texts = [""] * count if labels is None else as_texts(labels, count)
-        for its, text in zip(facts, texts, strict=False):
+        for its, text in zip(facts, [] if labels is None else as_texts(labels, count), strict=False):
             its |= {"label": text} if text else {}
         # Checks lengths and ids before the folder is created.
         Rows(tuple(names), embeddings, ("",) * len(names), tuple(facts))
@@ -196,9 +185,6 @@ def calibrate(
         seed: Seed of sampling and training.
         progress: Called with stage, done, total.
 
-    Returns:
-        The upgrade, to embed queries and create indexes with.
-
     Raises:
         InvalidArgument: Vectors or labels are invalid or too few.
     """
@@ -219,7 +205,7 @@ def calibrate(
         engine.add(
             Rows(
                 ids=tuple(map(str, range(len(mean)))),
-                embeddings=Gaussians(mean, mean.new_full((len(mean),), POINT_VAR)),
+                embeddings=as_points(mean),
                 digests=("",) * len(mean),
                 metadata=tuple({"label": name} for name in names),
             )

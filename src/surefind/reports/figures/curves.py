@@ -27,8 +27,6 @@ from surefind.reports.signals import ranking_name, signal_name
 from surefind.training.run_folder import StepInfo
 
 _K = 5
-_RANK_AXES = ("confidence: rank of the uncertainty", "mean average precision")
-_PROBABILITY_AXES = ("probability that the top hit is right", "share of right top hits")
 _OOD_COLUMNS, _BINS = 3, 40
 _LADDER_COLUMNS = 2
 FUSED, BASELINE = "confidence", "nearest distance"
@@ -71,14 +69,14 @@ def draw_calibration(reports: Sequence[Report], *, ranking: str = "means") -> Fi
             name = f"{start}{signal_name(best)} {style.interval(error)}"
             right.plot(of_best.confidence, of_best.outcome, label=name, **look)
     below = {"loc": "upper left", "bbox_to_anchor": (0, -0.13), "borderaxespad": 0}
-    for axis, key, title, x, y in (
-        (left, f"ECE@{_K}, equal mass", f"mAP@{_K}, shaded mAP@1 to mAP@{SHOWN}", *_RANK_AXES),
-        (right, "ECE", "Probability from the best signal", *_PROBABILITY_AXES),
-    ):
+    for axis, key in ((left, f"ECE@{_K}, equal mass"), (right, "ECE")):
         axis.plot([0, 1], [0, 1], "--", color=style.GREY, linewidth=0.9, label="perfectly calibrated")
         axis.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-        style.caption(axis, title, x=x, y=y)
         style.key(axis, title=key, **below)
+    ranked, shaded = "confidence: rank of the uncertainty", f"mAP@{_K}, shaded mAP@1 to mAP@{SHOWN}"
+    style.caption(left, shaded, x=ranked, y="mean average precision")
+    probable, best = "probability that the top hit is right", "Probability from the best signal"
+    style.caption(right, best, x=probable, y="share of right top hits")
     return figure
 
 
@@ -296,19 +294,9 @@ def _draw_guarantee(axis: Axes, guarantee: PrecisionGuarantee, top: float, *, ma
             f"{100 * guarantee.coverage:.0f} % of queries"
         )
         end, wrong = guarantee.coverage, 1 - guarantee.right / guarantee.selected
-        high = 0.85 * top
-        axis.vlines(end, 0, high, color=style.INK, linewidth=0.9)
+        axis.vlines(end, 0, 0.85 * top, color=style.INK, linewidth=0.9)
         look: dict[str, Any] = {"marker": "D", "markersize": 5, "linestyle": "", "clip_on": False}
         axis.plot(end, wrong, color=style.INK, label=mark, **look)
-        axis.annotate(
-            f"confidence {guarantee.threshold:.3f}",
-            (end, high),
-            textcoords="offset points",
-            xytext=(0, 2),
-            ha="left" if end < 0.5 else "right",
-            fontsize=style.SMALL,
-            color=style.INK,
-        )
     answered = "share of queries answered, the surest first"
     style.caption(axis, title, x=answered, y="share of wrong answers")
 

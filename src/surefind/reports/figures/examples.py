@@ -1,4 +1,4 @@
-"""Figures of example queries: with their hits, in pairs, or alone."""
+"""Figures of example queries, alone or above their nearest hits."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,17 +17,10 @@ from surefind.reports.result import EvalResult, QueryTable, Report
 from surefind.reports.signals import signal_name
 
 SIDE = 200  # pixels of a thumbnail
-SELECTIONS: dict[str, tuple[str, dict[str, bool]]] = {  # title, options of `by_uncertainty`
-    "surest": ("The surest queries, and what was found for them", {}),
-    "least-sure": ("The least sure queries, and what was found for them", {"descending": True}),
-    "confident-but-wrong": ("The surest queries with a wrong top hit", {"top_hit": False}),
-}
-_ROWS = 6  # of a selection
-_HITS = 5  # beside a query
-_COLUMNS = 6  # of queries without their hits
+_COLUMNS = 6
 _SHEET = 12  # queries on a sheet
 _PITCH = (1.14, 1.42)  # from tile to tile, in tiles: across, down
-_GAP = 0.25  # between the query and its hits, and before a heading
+_GAP = 0.25  # before a heading
 _LETTERS = 17  # that fit beneath a tile
 _HEADING = 0.4  # inches of the title
 _SHORT = {"query_var": "variance", "pair_var": "cov[Δ]", "nearest_distance": "d₁"}
@@ -67,24 +60,6 @@ def thumbnail(root: str | Path, path: str) -> NDArray[np.uint8]:
     return np.array(tile)
 
 
-def draw_selection(result: EvalResult, queries: QueryTable, *, which: str, ranking: str = "means") -> Figure:
-    """Draw one of the `SELECTIONS`: a row per query, its picture, then its 5 nearest."""
-    title, options = SELECTIONS[which]
-    signal = style.main_signal(queries, ranking)
-    rows = by_uncertainty(queries, signal, ranking=ranking, **options)[:_ROWS]
-    if not len(rows):
-        raise style.NothingToDraw(f"{title}: there is no such query")
-    tiles = _Tiles(result, queries, ranking)
-    sheet = _Sheet(title, across=_HITS * _PITCH[0] + _GAP + 1.1)
-    hits = min(_HITS, queries.hits(ranking).shape[1])
-    for row in rows:
-        sheet.tiles.append((tiles.query(row, signal), 0, sheet.y))
-        for rank in range(1, hits + 1):
-            sheet.tiles.append((tiles.hit(row, rank), _GAP + rank * _PITCH[0], sheet.y))
-        sheet.y += _PITCH[1]
-    return sheet.figure()
-
-
 def draw_extremes(result: EvalResult, queries: QueryTable, *, ranking: str = "means") -> Figure:
     """Draw the twelve surest and the twelve least sure queries, framed by their top hit."""
     tiles, signal = _Tiles(result, queries, ranking), style.main_signal(queries, ranking)
@@ -109,7 +84,7 @@ def draw_pairs(result: EvalResult, queries: QueryTable, *, ranking: str = "means
     for heading, some in (("Most certain", rows[:count]), ("Least certain", rows[::-1][:count])):
         sheet.heading(heading)
         sheet.fill([tiles.query(row, signal) for row in some])
-        sheet.fill([tiles.hit(row, 1) for row in some])
+        sheet.fill([tiles.hit(row) for row in some])
     return sheet.figure()
 
 
@@ -161,11 +136,9 @@ class _Tiles:
         lines = name, f"{_SHORT.get(signal, signal)} {value:.3g}"
         return Tile(root, self.queries["path"][row], lines, colour, dash)
 
-    def hit(self, row: int, rank: int) -> Tile:
-        """Return a hit, framed by whether it matches."""
-        path, match, distance = (
-            self.queries[f"{self.ranking}.{part}_{rank}"][row] for part in ("hit", "match", "distance")
-        )
+    def hit(self, row: int) -> Tile:
+        """Return the nearest hit, framed by whether it matches."""
+        path, match, distance = (self.queries[f"{self.ranking}.{part}_1"][row] for part in ("hit", "match", "distance"))
         mark, colour, dash = _MARKS[bool(match)]
         lines = f"{mark} {self.labels.get(path, '')}", f"distance {distance:.3g}"
         return Tile(self.about.root, path, lines, colour, dash)
@@ -174,8 +147,8 @@ class _Tiles:
 class _Sheet:
     """Rows of tiles with headings between them; one axis in units of tiles, y downwards."""
 
-    def __init__(self, title: str, *, across: float = _COLUMNS * _PITCH[0]) -> None:
-        self.title, self.across, self.y = title, across, 0.0
+    def __init__(self, title: str) -> None:
+        self.title, self.y = title, 0.0
         self.tiles: list[tuple[Tile, float, float]] = []
         self.headings: list[tuple[str, float]] = []
 
@@ -191,11 +164,12 @@ class _Sheet:
         self.y += _GAP
 
     def figure(self) -> Figure:
-        inches = style.WIDTH / (self.across + 0.1)  # of a tile
+        across = _COLUMNS * _PITCH[0]
+        inches = style.WIDTH / (across + 0.1)  # of a tile
         height = inches * self.y + _HEADING
         figure = Figure(figsize=(style.WIDTH, height))
         axis = figure.add_axes((0, 0, 1, 1 - _HEADING / height))
-        axis.set(xlim=(-0.1, self.across), ylim=(self.y - 0.05, -0.05))
+        axis.set(xlim=(-0.1, across), ylim=(self.y - 0.05, -0.05))
         axis.set_axis_off()
         for tile, x, y in self.tiles:
             picture = thumbnail(tile.root, tile.path)

@@ -88,9 +88,6 @@ def signal_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Learned signals are solid, training-free ones dashed; a colour stays with its signal.
 
     The cosine is dotted: of unit vectors it is in the order of the distance, which shows through.
-
-    >>> signal_styles(["query_var", "ratio_1_2"])["ratio_1_2"]["linestyle"]
-    '--'
     """
     names = list(names)
     order = list(dict.fromkeys([*SIGNAL_NAMES, *names]))
@@ -112,7 +109,7 @@ def curve_look(number: int) -> dict[str, Any]:
 
 def main_signal(queries: QueryTable, ranking: str, wanted: str = "query_var") -> str:
     """Return the wanted variance, or the nearest distance where the model has none."""
-    return wanted if f"{ranking}.signal.{wanted}" in queries else "nearest_distance"
+    return wanted if f"{ranking}.signal.{wanted}" in queries.columns else "nearest_distance"
 
 
 def check_foreign(queries: QueryTable) -> None:
@@ -122,20 +119,12 @@ def check_foreign(queries: QueryTable) -> None:
 
 
 def interval(estimate: Estimate) -> str:
-    """Write a number with its interval.
-
-    >>> interval(Estimate(0.7, 0.65, 0.74))
-    '0.700 [0.650, 0.740]'
-    """
+    """Write a number with its interval."""
     return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
 
 
 def shortened(text: str, letters: int) -> str:
-    """Cut a text so that it fits.
-
-    >>> shortened("northern flicker", 9)
-    'northern…'
-    """
+    """Cut a text so that it fits."""
     return text if len(text) <= letters else text[: letters - 1] + "…"
 
 

@@ -259,11 +259,7 @@ def simulate(dim: int, generator: torch.Generator, *, samples: int = 4000) -> Si
 
 
 def draw_approximation() -> tuple[Figure, dict[str, dict[str, float]]]:
-    """Plot a row per dimension: samples and the three curves of each draw, and their errors.
-
-    Returns:
-        The figure, and by dimension and method the largest error of P over all draws.
-    """
+    """Return a figure with a row per dimension, and by dimension and method the largest error of P."""
     generator = torch.Generator().manual_seed(0)
     rows, table = len(LAW_DIMENSIONS), {}
     title = "P(τ < x) of random triplets, and how far the approximations are from the exact law"
@@ -288,7 +284,6 @@ def draw_approximation() -> tuple[Figure, dict[str, dict[str, float]]]:
 
 
 def _draw_law(axis: Axes, errors: Axes, simulation: Simulation) -> None:
-    """Samples and curves of one draw, and its errors beside those of the others."""
     samples, x, curves = simulation.samples, simulation.x, simulation.curves
     units = (samples - x.mean()) / ((x[-1] - x[0]) / (2 * _LAW_REACH))
     axis.hist(
