@@ -147,14 +147,6 @@ def test_a_second_run_does_not_encode_again(place: Path, tmp_path: Path, monkeyp
     assert again.exclusions == first.exclusions
 
 
-def test_changed_pictures_are_encoded_again(place: Path, tmp_path: Path):
-    own = write_pictures(tmp_path / "own", classes=8)
-    evaluate(request(place, data=str(own)), kept_in=tmp_path / "kept")
-    (own / "class07" / "0.png").write_bytes((own / "class06" / "0.png").read_bytes() + b"\0")
-    evaluate(request(place, data=str(own)), kept_in=tmp_path / "kept")
-    assert len(list((tmp_path / "kept").glob("*.safetensors"))) == 2
-
-
 def test_another_runtime_encodes_for_itself(exported: Path, place: Path, tmp_path: Path, monkeypatch):
     """In float32 it has the fingerprint of torch, whose embeddings are in the folder already."""
     ran: list[str] = []
@@ -171,11 +163,15 @@ def test_another_runtime_encodes_for_itself(exported: Path, place: Path, tmp_pat
     assert len(list(tmp_path.glob("*.safetensors"))) == 3
 
 
-def test_damaged_embeddings_of_an_earlier_run_are_made_again(place: Path, tmp_path: Path):
-    first = evaluate(request(place), kept_in=tmp_path).result
-    for kept in tmp_path.iterdir():
+def test_changed_pictures_and_damaged_embeddings_are_encoded_again(place: Path, tmp_path: Path):
+    own, folder = write_pictures(tmp_path / "own", classes=8), tmp_path / "kept"
+    first = evaluate(request(place, data=str(own)), kept_in=folder).result
+    for kept in folder.iterdir():
         kept.write_bytes(kept.read_bytes()[:10])
-    assert evaluate(request(place), kept_in=tmp_path).result.rankings == first.rankings
+    assert evaluate(request(place, data=str(own)), kept_in=folder).result.rankings == first.rankings
+    (own / "class07" / "0.png").write_bytes((own / "class06" / "0.png").read_bytes() + b"\0")
+    evaluate(request(place, data=str(own)), kept_in=folder)
+    assert len(list(folder.glob("*.safetensors"))) == 2
 
 
 @pytest.mark.parametrize(
@@ -194,7 +190,6 @@ def test_what_cannot_be_evaluated_is_one_clear_error(place: Path, changes: dict,
 
 def test_a_full_disk_is_one_clear_error(place: Path, tmp_path: Path, monkeypatch):
     folder = ReportFolder(tmp_path / "report")
-    folder.make()
     evaluation = evaluate(request(place))
 
     def full(_: int) -> None:
@@ -208,7 +203,6 @@ def test_a_full_disk_is_one_clear_error(place: Path, tmp_path: Path, monkeypatch
 
 def test_a_report_folder_holds_everything(place: Path, tmp_path: Path):
     folder = ReportFolder(tmp_path / "report")
-    folder.make()
     evaluation = evaluate(request(place, foreign=str(place / "foreign"), ladder=3))
     folder.write(evaluation)
     assert EvalResult.read(folder.results) == evaluation.result
@@ -224,10 +218,7 @@ def test_pictures_of_one_label_can_be_reported_too(place: Path, tmp_path: Path):
     own = write_pictures(tmp_path / "own", classes=1)
     evaluation = evaluate(request(place, data=f"folder:{own}", split="all"))
     assert evaluation.result.rankings["means"].signals["query_var"].get("ece") is None
-    folder = ReportFolder(tmp_path / "report")
-    folder.make()
-    folder.write(evaluation)
-    assert folder.page.is_file()
+    ReportFolder(tmp_path / "report").write(evaluation)
 
 
 class Contrast(ImageEncoder):

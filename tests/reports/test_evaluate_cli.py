@@ -19,15 +19,10 @@ def test_the_first_minute(surefind, place: Path):
     assert "encoding images" in done.err
     made = {path.name for path in Path("report").iterdir()}
     assert made == {"results.json", "queries.csv", "figures", "report.html", "embeddings"}
-    written = json.loads(Path("report/results.json").read_text())["about"]["command"]
-    assert written == " ".join(map(str, ("surefind", *command, *options)))
-
-
-def test_json_is_the_result(surefind, place: Path):
-    options = ("-o", "json", "--json", "--k", "1,3")
-    found = json.loads(surefind("evaluate", place / "gaussian", place / "own", *options).out)
-    assert found["about"]["ks"] == [1, 3]
-    assert found["ladder"] is None
+    written = json.loads(Path("report/results.json").read_text())
+    assert written["about"]["command"] == " ".join(map(str, ("surefind", *command, *options)))
+    found = json.loads(surefind(*command, "--json", "--k", "1,3").out)
+    assert (found["about"]["ks"], found["ladder"]) == ([1, 3], None)
     assert {"R@1", "R@3"} <= set(found["rankings"]["means"]["retrieval"])
 
 

@@ -3,13 +3,13 @@
 import json
 from collections import Counter
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from class_folders import write_pictures
+from html_tags import Tags
 from labelled_index import COPIES, KNOWN, Asked, make_index, make_queries
 from sklearn.metrics import roc_auc_score
 
@@ -250,25 +250,6 @@ def test_the_figure_has_all_signals_and_the_probabilities_among_them(found: Inde
     assert right.get_title(loc="left") == "Precision 0.7 is not guaranteed"
 
 
-class Tags(HTMLParser):
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.text, self.sources = "", list[str]()
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in ("meta", "img", "link", "br"):
-            self.open.append(tag)
-        self.sources += [value or "" for name, value in attrs if name in ("src", "href")]
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
 def test_the_report_is_self_contained_and_can_be_served(found: IndexEvaluation, tmp_path: Path):
     hostile = replace(found, data="<script>asked</script>", remarks=("surer & wrong",))
     page = write_index_report(tmp_path / "report", hostile)
@@ -278,7 +259,7 @@ def test_the_report_is_self_contained_and_can_be_served(found: IndexEvaluation, 
     assert read_report(page.parent) == page.read_bytes()
     tags = Tags(page.read_text())
     assert tags.open == []
-    assert all(source.startswith(("data:image/svg+xml", "#")) for source in tags.sources)
+    assert all(source.startswith(("data:image/svg+xml", "#")) for source in tags.addresses)
     for sentence in hostile.sentences:
         assert sentence in tags.text
     for signal in hostile.signals.values():

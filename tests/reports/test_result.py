@@ -28,12 +28,3 @@ def test_the_query_table_is_read_back_as_written(evaluation, tmp_path: Path):
     assert list(again.columns) == list(table.columns)
     for name, column in table.columns.items():
         np.testing.assert_array_equal(again[name], column)
-
-
-def test_foreign_queries_and_those_without_a_match_are_not_scored(evaluation):
-    _, table = evaluation
-    own = table.own()
-    assert len(own) == 120
-    assert not own["foreign"].any()
-    assert own.hits("means").shape == (120, 10)
-    assert "query_var" in own.signals("expected")

@@ -7,7 +7,14 @@ from scipy.optimize import minimize
 
 import surefind as sf
 from surefind.functional import distance_variance
-from surefind.reports.signals import DEPTH, TRAINING_FREE, crossfit_probability, neighbours, uncertainty_signals
+from surefind.reports.signals import (
+    DEPTH,
+    TRAINING_FREE,
+    Signals,
+    crossfit_probability,
+    neighbours,
+    uncertainty_signals,
+)
 
 F64 = torch.float64
 
@@ -16,11 +23,15 @@ def gaussians(means: list[list[float]], var: list[float]) -> sf.Gaussians:
     return sf.Gaussians(torch.tensor(means), torch.tensor(var))
 
 
+def signals_of(query: sf.Embeddings, gallery: sf.Embeddings, *, learned: bool = False) -> Signals:
+    found = neighbours("means", query, gallery, DEPTH)
+    return uncertainty_signals(query, gallery, found, by_means=found, learned=learned)
+
+
 def test_signals_of_gaussians_are_their_definitions():
     query = gaussians([[0.0, 0.0]], [0.5])
     gallery = gaussians([[3.0, 0.0], [1.0, 0.0]], [0.1, 0.25])
-    found = neighbours("means", query, gallery, 2)
-    signals = uncertainty_signals(query, gallery, found, by_means=found, learned=True)
+    signals = signals_of(query, gallery, learned=True)
     assert {name: round(float(value), 6) for name, value in signals.items()} == {
         "query_var": 0.5,
         "pair_var": 0.75,
@@ -34,36 +45,27 @@ def test_signals_of_gaussians_are_their_definitions():
 def test_on_the_sphere_the_variance_is_one_over_kappa():
     query = sf.VonMisesFisher(torch.tensor([[1.0, 0.0]]), torch.tensor([4.0]))
     gallery = sf.VonMisesFisher(torch.tensor([[0.0, 1.0]]), torch.tensor([2.0]))
-    found = neighbours("means", query, gallery, 1)
-    signals = uncertainty_signals(query, gallery, found, by_means=found, learned=True)
+    signals = signals_of(query, gallery, learned=True)
     assert float(signals["query_var"]) == 0.25
     assert float(signals["pair_var"]) == 0.75
 
 
-def test_points_have_only_training_free_signals():
+def test_points_have_only_training_free_signals_and_the_ratio_of_duplicates_is_one():
     query = gaussians([[0.0]], [1e-8])
     gallery = gaussians([[float(x)] for x in range(1, 21)], [1e-8] * 20)
-    found = neighbours("means", query, gallery, DEPTH)
-    signals = uncertainty_signals(query, gallery, found, by_means=found, learned=False)
-    assert {name: float(value) for name, value in signals.items()} == pytest.approx(
-        {
-            "nearest_distance": 1.0,
-            "ratio_1_2": 1 / 4,
-            "ratio_1_10": 1 / 100,
-            "ratio_1_20": 1 / 400,
-            "nearest_cosine": 1.0,
-        }
-    )
+    ratios = {"ratio_1_2": 1 / 4, "ratio_1_10": 1 / 100, "ratio_1_20": 1 / 400}
+    wanted = {"nearest_distance": 1.0, **ratios, "nearest_cosine": 1.0}
+    assert {name: float(value) for name, value in signals_of(query, gallery).items()} == pytest.approx(wanted)
+    twins = gaussians([[0.0], [0.0]], [1e-8] * 2)
+    assert float(signals_of(twins[:1], twins)["ratio_1_2"]) == 1.0
 
 
 @pytest.mark.parametrize("family", ["gaussians", "spheres"])
 def test_the_cosine_is_that_of_the_nearest_mean(family: str, draw):
     query, gallery = getattr(draw, family)(9, 5), getattr(draw, family)(30, 5)
-    found = neighbours("means", query, gallery, 1)
-    signals = uncertainty_signals(query, gallery, found, by_means=found, learned=False)
-    nearest = gallery.mean[found.rows[:, 0]].to(F64)
+    nearest = gallery.mean[neighbours("means", query, gallery, 1).rows[:, 0]].to(F64)
     wanted = 1 - torch.cosine_similarity(query.mean.to(F64), nearest)
-    torch.testing.assert_close(signals["nearest_cosine"], wanted, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(signals_of(query, gallery)["nearest_cosine"], wanted, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("family", ["gaussians", "spheres"])
@@ -77,14 +79,6 @@ def test_free_signals_hold_no_learned_variance_whatever_the_ranking(family: str,
     for name in TRAINING_FREE:
         assert torch.equal(by_means[name], by_expected[name]), name
     assert not torch.equal(by_means["pair_var"], by_expected["pair_var"])  # of another top hit
-
-
-def test_the_ratio_of_two_duplicates_is_one():
-    query = gaussians([[0.0]], [1e-8])
-    gallery = gaussians([[0.0], [0.0]], [1e-8] * 2)
-    found = neighbours("means", query, gallery, 2)
-    signals = uncertainty_signals(query, gallery, found, by_means=found, learned=False)
-    assert float(signals["ratio_1_2"]) == 1.0
 
 
 @pytest.mark.parametrize("family", ["gaussians", "spheres"])

@@ -50,18 +50,14 @@ def test_arrays_are_found_by_their_usual_names(npz, name: str, labels: str, ids:
     assert read.ids == ("p", "q", "r", "s")
 
 
-def test_a_single_table_needs_no_usual_name_no_labels_and_no_ids(npz):
-    read = read_vectors(npz(arr_0=VALUES))
-    np.testing.assert_array_equal(read.values, VALUES)
-    assert read.labels == ()
-    assert read.ids == ("row 0", "row 1", "row 2", "row 3")
-
-
-def test_given_names_win(npz):
+def test_given_names_win_and_a_single_table_needs_none(npz):
     path = npz(x=VALUES, mine=VALUES + 1, y=[0, 1, 2, 3], real=[5, 6, 7, 8], key=[9, 8, 7, 6])
     read = read_vectors(path, vectors="mine", labels="real", ids="key")
     np.testing.assert_array_equal(read.values, VALUES + 1)
     assert read.labels == ("5", "6", "7", "8") and read.ids == ("9", "8", "7", "6")
+    alone = read_vectors(npz(arr_0=VALUES))
+    np.testing.assert_array_equal(alone.values, VALUES)
+    assert (alone.labels, alone.ids) == ((), ("row 0", "row 1", "row 2", "row 3"))
 
 
 def test_of_several_usual_names_the_one_that_fits_is_taken(npz):
@@ -132,10 +128,8 @@ def test_parquet_columns_of_numbers_are_the_dimensions(parquet):
         ({"x": pa.array([[1.0], [None]], pa.list_(pa.float32()))}, "with missing values"),
         ({"x": pa.array([["a"], ["b"]])}, "vectors: expected an array .* of real numbers"),
         ({"d": pa.array([1.0, None])}, r"finite numbers .* 1 of 2 rows .*\(first: row 1\)"),
-        ({"note": NAMES}, "no vectors, by any common name, among note"),
         ({"one": lists(), "two": lists()}, "no vectors, by any common name, among one float32"),
         ({"x": lists(), "label": ["a", None, "b", ""]}, r"2 of 4 missing \(first: row 1\)"),
-        ({"x": lists(), "id": ["a"] * 4, "path": NAMES}, "ids: expected one name, got several"),
         ({"x": pa.array([], pa.list_(pa.float32()))}, "lists of different lengths"),
     ],
 )
@@ -170,13 +164,10 @@ ZERO = VALUES * np.array([[1], [0], [1], [0]], dtype=np.float32)
         ({"x": ZERO}, r"2 of 4 vectors are all zeros \(first: row 1\)"),
         ({"x": VALUES[0]}, r"\(N, D\), got shape \(3,\)"),
         ({"x": VALUES, "y": [1, 2, 3]}, "labels: expected 4, one per vector, got 3"),
-        ({"x": VALUES, "y": VALUES}, "labels: expected 4, one per vector, got 12"),
-        ({"x": VALUES, "y": [1, np.nan, 2, 3]}, r"1 of 4 missing \(first: row 1\)"),
         ({"x": VALUES, "y": np.array([b"\xff"] * 4)}, "labels: expected text in UTF-8"),
         ({"x": VALUES, "ids": NAMES}, "ids: expected a different one .* got 'a' 2 times"),
         ({"x": VALUES, "ids": NAMES[1:]}, "ids: expected 4, one per vector, got 3"),
         ({"x": VALUES, "features": VALUES}, r"vectors: .* got several in x float32 \(4, 3\)"),
-        ({"x": VALUES, "y": NAMES, "label": NAMES}, "labels: expected one name"),
         ({"one": VALUES, "two": VALUES}, r"no vectors.* among one float32 \(4, 3\), two"),
         ({}, "no vectors, by any common name, among nothing"),
     ],
@@ -184,6 +175,20 @@ ZERO = VALUES * np.array([[1], [0], [1], [0]], dtype=np.float32)
 def test_a_file_that_cannot_be_used_says_why(npz, arrays, message):
     with pytest.raises(InvalidFile, match=message):
         read_vectors(npz(**arrays))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("missing.npz", "is not there or not a file"),
+        ("folder.npy", "is not there or not a file"),
+        ("v.pt", r"from \.npz, \.npy, \.parquet, not \.pt"),
+    ],
+)
+def test_a_path_without_a_file_of_a_known_format_is_refused(tmp_path: Path, name: str, message: str):
+    (tmp_path / "folder.npy").mkdir()
+    with pytest.raises(InvalidFile, match=message):
+        read_vectors(tmp_path / name)
 
 
 def test_a_name_that_is_not_there_is_answered_with_the_nearest(npz):
@@ -225,29 +230,12 @@ def test_a_file_of_another_format_or_cut_short_is_refused(tmp_path: Path, ending
         pq.write_table(pa.table({"x": lists()}), path)
     else:
         (np.save if ending == ".npy" else np.savez)(path, VALUES)
-    contents = [b"", b"not at all", b"PK\x03\x04 broken", b"\x93NUMPY\x09\x00"]
-    for content in (*contents, path.read_bytes()[:-20]):
+    contents = [b"", b"not at all", b"PK\x03\x04 broken", b"\x93NUMPY\x09\x00", path.read_bytes()[:-20]]
+    if ending == ".npz":  # which alone has checksums
+        flipped = bytearray(path.read_bytes())
+        flipped[flipped.index(VALUES.tobytes())] ^= 1
+        contents.append(bytes(flipped))
+    for content in contents:
         path.write_bytes(content)
         with pytest.raises(InvalidFile, match="cannot be read as"):
             read_vectors(path)
-
-
-def test_a_file_with_a_flipped_byte_is_refused(npz):
-    path = npz(x=VALUES)
-    content = bytearray(path.read_bytes())
-    content[content.index(VALUES.tobytes())] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(InvalidFile, match="cannot be read as .npz"):
-        read_vectors(path)
-
-
-@pytest.mark.parametrize("name", ["missing.npz", "folder.npy"])
-def test_a_path_without_a_file_is_refused(tmp_path: Path, name: str):
-    (tmp_path / "folder.npy").mkdir()
-    with pytest.raises(InvalidFile, match="is not there or not a file"):
-        read_vectors(tmp_path / name)
-
-
-def test_an_unknown_format_is_refused(tmp_path: Path):
-    with pytest.raises(InvalidFile, match=r"from \.npz, \.npy, \.parquet, not \.pt"):
-        read_vectors(tmp_path / "v.pt")

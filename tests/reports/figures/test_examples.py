@@ -11,7 +11,6 @@ from surefind.reports.figures.examples import (
     draw_extremes,
     draw_own_and_foreign,
     draw_pairs,
-    draw_selection,
     thumbnail,
 )
 from surefind.reports.figures.style import INK, PALE, RIGHT, WRONG
@@ -56,17 +55,6 @@ def headings(axis) -> list[str]:
 
 
 GREY_TILE = np.array([round(255 * part) for part in to_rgb(PALE)])
-
-
-def test_frames_and_marks_say_which_hits_match(evaluation):
-    result, queries = evaluation
-    (axis,) = draw_selection(result, queries, which="surest").axes
-    rows = by_uncertainty(queries, "query_var")[:6]
-    matches = queries.hits("means")[rows, :5].ravel()
-    expected = [MARKS[match] for match in matches.tolist()]
-    assert [frame for frame in frames(axis) if frame[0] != INK] == expected
-    marks = [text.get_text()[0] for text in axis.texts if text.get_text()[0] in "✓✗"]
-    assert marks == ["✓" if match else "✗" for match in matches]
 
 
 def test_a_thumbnail_holds_the_whole_picture_or_is_grey(tmp_path):

@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from matplotlib.text import Annotation
 
 from surefind.embeddings import Gaussians
 from surefind.functional import triplet_log_prob, triplet_moments
@@ -15,7 +14,6 @@ from surefind.reports.figures.theory import (
     bayesian_curve,
     descent,
     draw_loss,
-    draw_scenarios,
     shrunk_variances,
     simulate,
 )
@@ -59,16 +57,6 @@ def test_the_pull_on_variances_by_the_exact_law_and_by_the_papers_approximation(
     assert wrong[0] > 0 and wrong[1] < 0 < wrong[2]
 
 
-def test_the_figure_has_an_arrow_per_mean_and_per_variance_for_both_laws():
-    figure = draw_scenarios()
-    arrows = [sum(isinstance(text, Annotation) for text in axis.texts) for axis in figure.axes]
-    assert arrows == [6, 6, 6 + 2, 6, 6, 6]  # and two that tell the scale
-    titles = [axis.get_title(loc="left") for axis in figure.axes[:3]]
-    assert titles == list(SCENARIOS)
-    names = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert names == ["anchor", "positive", "negative"]
-
-
 @pytest.mark.parametrize("dim", [1, 16])
 def test_the_variance_of_the_negative_shrinks_only_where_the_order_is_clear(dim: int):
     """By the paper's approximation: where -2 E[tau] (D (A + N) + d_an) > D Var[tau]."""
@@ -92,25 +80,6 @@ def test_the_papers_claim_holds_for_a_third_of_triplets_on_a_line_and_for_few_in
     assert on_a_line.negative == pytest.approx(on_a_line.all, abs=0.01)
     assert shrunk_variances(128, triplets=5_000).all < 0.005
     assert shrunk_variances(1, method="exact", triplets=2000).all == pytest.approx(0.46, abs=0.04)
-
-
-def test_shares_agree_with_the_signs_of_the_loss_itself():
-    """They are counted by the probability of the wrong order, which keeps its digits."""
-    generator = torch.Generator().manual_seed(0)
-    mean = torch.randn(3, 300, 4, generator=generator, dtype=torch.float64)
-    var = torch.randn(3, 300, generator=generator, dtype=torch.float64).abs() + 1e-3
-    counted = []
-    for m, v in zip(mean.unbind(1), var.unbind(1), strict=True):
-        if (m[0] - m[1]).square().sum() >= (m[0] - m[2]).square().sum():
-            continue
-        v = v.clone().requires_grad_()
-        a, p, n = (Gaussians(m[i].view(1, 4), v[i].view(1)) for i in range(3))
-        (pull,) = torch.autograd.grad(triplet_log_prob(a, p, n).sum(), v)
-        counted.append((pull < 0).tolist())
-    expected = [sum(column) / len(counted) for column in zip(*counted, strict=True)]
-    found = shrunk_variances(4, triplets=300)
-    assert list(found[:3]) == pytest.approx(expected)
-    assert found.all == pytest.approx(sum(map(all, counted)) / len(counted))
 
 
 def test_the_saddlepoint_is_nearer_to_the_exact_law_than_the_normal_one():
