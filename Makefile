@@ -54,7 +54,7 @@ format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: setup  ## every ratio beside its target, in docs/benchmarks.md; BENCH="--data DIR --resume"
+bench: setup  ## every ratio beside its target, in docs/benchmarks.md; BENCH="--data DIR --only NAME"
 	$(BIN)/python benchmarks/all.py $(BENCH)
 
 docs: setup  ## the site of the documents, in site/

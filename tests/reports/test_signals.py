@@ -42,14 +42,6 @@ def test_signals_of_gaussians_are_their_definitions():
     }
 
 
-def test_on_the_sphere_the_variance_is_one_over_kappa():
-    query = sf.VonMisesFisher(torch.tensor([[1.0, 0.0]]), torch.tensor([4.0]))
-    gallery = sf.VonMisesFisher(torch.tensor([[0.0, 1.0]]), torch.tensor([2.0]))
-    signals = signals_of(query, gallery, learned=True)
-    assert float(signals["query_var"]) == 0.25
-    assert float(signals["pair_var"]) == 0.75
-
-
 def test_points_have_only_training_free_signals_and_the_ratio_of_duplicates_is_one():
     query = gaussians([[0.0]], [1e-8])
     gallery = gaussians([[float(x)] for x in range(1, 21)], [1e-8] * 20)

@@ -7,16 +7,7 @@ import torch
 
 from surefind.embeddings import Gaussians
 from surefind.functional import triplet_log_prob, triplet_moments
-from surefind.reports.figures.theory import (
-    DIM,
-    FLOOR,
-    SCENARIOS,
-    bayesian_curve,
-    descent,
-    draw_loss,
-    shrunk_variances,
-    simulate,
-)
+from surefind.reports.figures.theory import DIM, SCENARIOS, bayesian_curve, descent, shrunk_variances, simulate
 
 
 def naive(tau: float, spread: float, negative: float, *, centred: bool) -> float:
@@ -35,16 +26,6 @@ def test_the_curve_agrees_with_the_formula(spread: float, negative: float, centr
     for at in (0, 150, 220, 300):
         expected = naive(float(curve.tau[at]), spread, negative, centred=centred)
         assert float(curve.loss[at]) == pytest.approx(expected, rel=1e-9)
-
-
-def test_four_panels_are_drawn():
-    value, slope, bounded, uncertain = draw_loss().axes
-    assert len(value.get_lines()) == len(slope.get_lines()) == 4
-    highest = [float(line.get_ydata().max()) for line in bounded.get_lines()]
-    assert highest[0] == pytest.approx(-math.log(FLOOR))
-    assert bounded.get_ylim()[1] > highest[0]
-    labels = [line.get_label() for line in uncertain.get_lines()]
-    assert labels == ["all variances equal", "larger, the paper's loss", "larger, centred"]
 
 
 def test_the_pull_on_variances_by_the_exact_law_and_by_the_papers_approximation():
