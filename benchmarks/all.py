@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import groupby
-from math import hypot
+from math import hypot, isnan
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -94,6 +94,9 @@ def figures_of(benchmark: Benchmark, text: str, problem: str = "") -> list[Figur
             value, peer = float(row.value(result)), row.peer if isinstance(row.peer, str) else row.peer(result)
         except UNREADABLE as error:
             found.append(Figure(row, None, f"no such figure: {type(error).__name__} {error}"))
+            continue
+        if isnan(value):
+            found.append(Figure(row, None, "not a number"))
             continue
         noises = [spreads[name] for name in Recorded.read if name in spreads]
         found.append(Figure(row, value, "", peer, hypot(*noises) if noises else UNKNOWN_NOISE))
@@ -185,6 +188,8 @@ def page(
     lines.append(f"- **When**: {about['date']} UTC, {about['minutes']:.0f} minutes, commit {about['commit']}.")
     lines.append(f"- **With**: Python {platform.python_version()}, {versions}.")
     lines.append(f"- **On**: {about['machine']}; load average {about['load']:.2f} before the first.")
+    if about["only"]:
+        lines.append(f"- **Measured in this run**: {', '.join(about['only'])}; the others in earlier ones.")
     if about["load"] > LOAD:
         lines += ["", "> **The machine was not idle** at the start: figures may be off."]
     lines += ["", "| what | figure | last run | target | met | beside it |", "|---|---|---|---|---|---|"]
@@ -214,6 +219,7 @@ def main(words: Sequence[str] | None = None, *, benchmarks: Sequence[Benchmark] 
     folder.mkdir(parents=True, exist_ok=True)
     options.demo, start = folder / "demo-folder", time.perf_counter()
     about: dict[str, Any] = {"commit": commit(), "machine": machine(), "size": size, "load": os.getloadavg()[0]}
+    about["only"] = options.only or []
     before, found = last_values(options.history, about), []
     chosen = [benchmark for benchmark in benchmarks if not options.only or benchmark.name in options.only]
     for benchmark in benchmarks:
