@@ -189,7 +189,7 @@ def test_what_cannot_be_evaluated_is_one_clear_error(place: Path, changes: dict,
 
 
 def test_a_full_disk_is_one_clear_error(place: Path, tmp_path: Path, monkeypatch):
-    folder = ReportFolder(tmp_path / "report")
+    folder = ReportFolder(tmp_path)
     evaluation = evaluate(request(place))
 
     def full(_: int) -> None:

@@ -42,11 +42,6 @@ COVERAGES = (0.8, 0.9, 0.95)
 ERROR_AT = 5  # uncertainty is correlated with the error 1 - AP@5
 RETRIEVAL = "retrieval"  # group of statistics; the others are definitions and signals
 BY_VARIANCE = ("equal_width", "equal_mass")  # definitions of the calibration error
-FOREIGN: dict[str, Callable[..., Any]] = {
-    "ood_auroc": metrics.auroc,
-    "ood_aupr": metrics.aupr,
-    "fpr95": metrics.fpr_at_tpr,
-}
 RESAMPLES = 1000
 MANY = 4000  # with more queries than these, intervals come from
 SOME = 2500  # of them, in classes drawn at random,
@@ -98,8 +93,7 @@ def protocol_of(catalog: Catalog, *, radius: float = 25.0) -> Protocol:
             fix = "check the positions (degrees or metres?), or allow a larger --radius"
         elif catalog.queries:
             fix = "check the labels: queries and gallery have none in common"
-        problem = f"none of the {len(queries)} queries has a match in the gallery"
-        raise SurefindError(f"{catalog.root}: {problem}", fix=fix)
+        raise SurefindError(f"{catalog.root}: none of the {len(queries)} queries has a match in the gallery", fix=fix)
     what = f"taken within {radius:g} m of each other" if by_position else "of the same label"
     return Protocol(queries, gallery, itself, n_matches, matches, f"{who}; images {what} match")
 
@@ -241,7 +235,7 @@ def evaluate_rankings(
     most, paths = int(n_matches.max()), np.array(catalog.paths, dtype=object)[protocol.gallery]
     depth = depth or max(*ks, SHOWN, DEPTH, most if most <= MOST_FOR_MAP_AT_R else 0)
     near = neighbours("means", query, gallery, depth, itself=itself)
-    measured: dict[str, Ranking] = {}
+    measured, tensor = dict[str, Ranking](), torch.from_numpy
     for ranking in RANKINGS if learned else RANKINGS[:1]:
         progress(f"searching by {ranking}")
         found = near if ranking == "means" else neighbours(ranking, query, gallery, depth, itself=itself)
@@ -249,7 +243,9 @@ def evaluate_rankings(
         progress(f"measuring by {ranking}")
         hits = np.pad(protocol.hits(found.rows[:n_own].numpy()), ((0, n_foreign), (0, 0)))
         probability = _probabilities(signals, hits[:, 0], groups, kept)
-        scored = Scored(*map(torch.from_numpy, (hits, n_matches, groups, is_foreign)), signals, probability, difficulty)
+        scored = Scored(
+            tensor(hits), tensor(n_matches), tensor(groups), tensor(is_foreign), signals, probability, difficulty
+        )
         measured[ranking] = measure(scored.at(torch.from_numpy(kept | is_foreign)), ks=ks, seed=seed)
         for rank in range(min(SHOWN, hits.shape[1])):
             columns[f"{ranking}.hit_{rank + 1}"] = paths[found.rows[:, rank].numpy()]
@@ -287,9 +283,15 @@ class Scored(NamedTuple):
 
     def at(self, rows: Tensor) -> Self:
         """Select queries."""
-        signals, probability = ({name: its[rows] for name, its in each.items()} for each in self[4:6])
-        difficulty = None if self.difficulty is None else self.difficulty[rows]
-        return type(self)(*(its[rows] for its in self[:4]), signals, probability, difficulty)
+        return self._replace(
+            hits=self.hits[rows],
+            n_matches=self.n_matches[rows],
+            groups=self.groups[rows],
+            foreign=self.foreign[rows],
+            signals={name: signal[rows] for name, signal in self.signals.items()},
+            probability={name: values[rows] for name, values in self.probability.items()},
+            difficulty=None if self.difficulty is None else self.difficulty[rows],
+        )
 
     def sample(self, share: float, *, seed: int) -> Self:
         """Draw the queries of a random share of the groups, of own ones and of foreign ones."""
@@ -408,7 +410,7 @@ def _of_foreign(scored: Scored) -> Statistics:
     return {
         (name, what): weighted(metric, signal, scored.foreign)
         for name, signal in scored.signals.items()
-        for what, metric in FOREIGN.items()
+        for what, metric in (("ood_auroc", metrics.auroc), ("ood_aupr", metrics.aupr), ("fpr95", metrics.fpr_at_tpr))
     }
 
 

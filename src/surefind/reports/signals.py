@@ -50,7 +50,6 @@ def ranking_name(ranking: str) -> str:
 
 
 def is_learned(signal: str) -> bool:
-    """Return whether a signal needs a learned variance."""
     return signal not in TRAINING_FREE
 
 
