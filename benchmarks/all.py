@@ -42,7 +42,8 @@ interquartile ranges of both runs' rounds, at least 5 %. What is compared in a r
 side, in turns: trust ratios more than times.
 
 `$DATA` is a folder of photos and weights that is not part of the repository (`--data`,
-`SUREFIND_DATA`). The paper's tables and confidence on photos take hours: [results](results.md).
+`SUREFIND_DATA`), `$KEEP` one for embeddings and exports, `$DEMO` what `surefind demo` has written.
+The paper's tables and confidence on photos take hours: [results](results.md).
 """
 PLACES = {"$DATA": "data", "$KEEP": "keep", "$DEMO": "demo"}  # words of a command: options
 

@@ -77,7 +77,8 @@ def main() -> None:
     seconds = interleaved(run, rounds=arguments.rounds, warmup=0)
     settings = {name: getattr(arguments, name) for name in ("images", "dim", "rounds", "large")}
     size = [word for name, value in settings.items() for word in (f"--{name}", str(value))]
-    memory = {name: peak_memory(sys.argv[0], name, *size) for name in (*run, large)}
+    measured = ("surefind, both rankings, every signal", "pytorch-metric-learning", large)
+    memory = {name: peak_memory(sys.argv[0], name, *size) for name in measured}
     baseline = {
         "surefind, means": "bare search",
         "surefind, both rankings, every signal": "both bare searches",
@@ -86,7 +87,7 @@ def main() -> None:
     table = Table("", "seconds", "to its bare search", "MB above the embeddings")
     for name in run:
         ratio = f"{seconds[name] / seconds[baseline[name]]:.2f}" if name in baseline else "1"
-        table.add_row(name, f"{seconds[name]:.1f}", ratio, f"{memory[name]:.0f}")
+        table.add_row(name, f"{seconds[name]:.1f}", ratio, f"{memory[name]:.0f}" if name in memory else "")
     table.add_row(large, "", "", f"{memory[large]:.0f}")
     Console().print(table)
     write({"settings": settings, "seconds": seconds, "memory_mb": memory}, arguments.output)
