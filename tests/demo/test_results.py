@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from surefind.demo.results import best_with, foreign_question
+from surefind.demo.run import best_with, foreign_question
 from surefind.images.catalog import Catalog
 from surefind.search.hits import Hit, SearchResult
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from memory_engine import MemoryEngine
 from servers import ON_PURPOSE
 
-from surefind.engines.base import LONGEST_ID, EngineError, Space
+from surefind.engines.base import LONGEST_ID, Space
 from surefind.errors import SurefindError
 from surefind.serve import gallery as module
 from surefind.serve.gallery import GalleryMap, GallerySample, MapAnswer, id_of, item_of, project, sample_gallery
@@ -87,24 +87,6 @@ def test_the_sample_of_an_empty_index_is_empty():
 def test_scanned_rows_are_limited():
     found = sample_gallery(engine_of(100), most=10, look_at=60)
     assert (len(set(found.ids)), len(found.every_var), found.of) == (10, 60, 100)
-
-
-@pytest.mark.parametrize("failures", [2, 3])
-def test_sampling_is_retried_after_a_concurrent_removal(failures):
-    engine = engine_of(20)
-    rows, left = engine.rows, [EngineError("gone")] * failures
-
-    def rows_at_last(keys):
-        if left:
-            raise left.pop()
-        return rows(keys)
-
-    engine.rows = rows_at_last
-    if failures == 2:
-        assert len(sample_gallery(engine).ids) == 20
-    else:
-        with pytest.raises(EngineError, match="gone"):
-            sample_gallery(engine)
 
 
 def sample_of(labels: Sequence[str | None], *, of: int | None = None) -> GallerySample:

@@ -1,8 +1,9 @@
 """The demo: glyphs are drawn, two encoders trained, indexed, calibrated, evaluated, compared."""
 
+import io
 import shlex
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,22 +12,24 @@ from typing import Any
 
 import numpy as np
 import torch
+from PIL import Image
 
 import surefind as sf
 from surefind.confidence.calibration import Calibration
+from surefind.confidence.conformal import MATCH, NO_MATCH, UNSURE
 from surefind.confidence.explain import digits, guaranteed
 from surefind.datasets.glyphs import TABLE, GlyphSettings, draw_glyphs, glyphs_folder
 from surefind.datasets.splits import Splits
-from surefind.demo.results import Question, ask
 from surefind.embeddings import Embeddings
 from surefind.images.catalog import Catalog
 from surefind.reports.evaluate import Request
 from surefind.reports.index_evaluation import ALL, IndexEvaluation, evaluate_index
-from surefind.reports.rankings import embed_catalog
+from surefind.reports.rankings import Embedded, embed_catalog
 from surefind.reports.report import ReportFolder, evaluate_into
 from surefind.reports.reproduce import claim_folder, finished_evaluation, is_trained
 from surefind.search.folder import IndexFolder
-from surefind.storage import make_writable, whole_file
+from surefind.search.hits import SearchResult
+from surefind.storage import make_writable, whole_file, write_whole
 from surefind.training.run_folder import RunFolder, read_log
 from surefind.training.trainer import train
 from surefind.vectors.reader import read_vectors
@@ -36,7 +39,7 @@ from surefind.vectors.upgrade import calibrate
 TARGETS = sf.CalibrationTargets(precision=0.75, novelty_level=0.05)
 BASELINE, BAYESIAN = "triplet baseline", "Bayesian encoder"
 KEPT_OUT = 6  # queries of each class, which are not in the index
-NEW_FOLDER = "name a new folder: surefind demo -o FOLDER"
+SHOWN = 3  # hits of each query
 STAGES = 8
 PATHS = {  # in the folder, by their names in JSON
     "model": "model",
@@ -79,6 +82,25 @@ class Stage:
     @property
     def title(self) -> str:
         return f"{self.number}/{STAGES} {self.name}"
+
+
+@dataclass(frozen=True)
+class Question:
+    """A query, its true label, and the result."""
+
+    kind: str  # easy, hard or foreign
+    about: str
+    label: str | None  # none where nothing in the index can be right
+    path: Path
+    result: SearchResult
+
+    def as_dict(self) -> dict[str, Any]:
+        first = self.result.hits[0]
+        label = first.metadata.get("label")
+        told = {name: getattr(self.result, name) for name in ("verdict", "confidence", "novelty_p_value")}
+        right = self.label is not None and label == self.label
+        asked = {"kind": self.kind, "about": self.about, "path": str(self.path), "label": self.label}
+        return {**asked, **told, "first_hit": first.id, "first_label": label, "right": right}
 
 
 @dataclass(frozen=True)
@@ -155,8 +177,7 @@ def run_demo(
                 BAYESIAN: evaluate_index(index, kept_out, seed=seed, progress=progress),
             }
             assert glyphs.foreign is not None, "glyphs come with symbols"
-            kept_in = ReportFolder(folder / "report").embeddings
-            symbols = embed_catalog(encoder, glyphs.foreign, kept_in=kept_in)
+            symbols = embed_catalog(encoder, glyphs.foreign, kept_in=ReportFolder(folder / "report").embeddings)
             questions, strange = ask(index, kept_out, symbols, folder / "queries")
             counts = evaluations[BAYESIAN].verdicts[ALL]
             stage.figure = (
@@ -164,15 +185,8 @@ def run_demo(
                 f"({counts.right} rightly), {counts.unsure} unsure, {counts.no_match} no match; "
                 f"of {len(symbols.catalog)} symbols {strange} no match"
             )
-    return DemoResult(
-        folder,
-        seed,
-        tuple(demo.stages),
-        evaluations,
-        questions,
-        {"queries": len(symbols.catalog), "no_match": strange},
-        calibration,
-    )
+    counted = {"queries": len(symbols.catalog), "no_match": strange}
+    return DemoResult(folder, seed, tuple(demo.stages), evaluations, questions, counted, calibration)
 
 
 def claim(folder: Path, size: DemoSize, *, seed: int) -> None:
@@ -180,7 +194,8 @@ def claim(folder: Path, size: DemoSize, *, seed: int) -> None:
     file = folder / "demo.json"
     hidden = folder.is_dir() and all(path.name[0] == "." for path in folder.iterdir())
     if folder.exists() and not hidden and not file.is_file():  # a killed run may leave hidden files
-        raise sf.InvalidFile(f"{folder} is no demo, and is not empty", fix=NEW_FOLDER)
+        fix = "name a new folder: surefind demo -o FOLDER"
+        raise sf.InvalidFile(f"{folder} is no demo, and is not empty", fix=fix)
     claim_folder(file, {"surefind": sf.__version__, "seed": seed, "size": asdict(size)})
     make_writable(folder)
 
@@ -226,21 +241,19 @@ class _Demo:
             draw_glyphs(self.glyphs, classes=size.classes, per_class=size.per_class, foreign=size.foreign)
             glyphs = sf.open_dataset(self.data)
             images = len(glyphs.train) + len(glyphs.val) + len(glyphs.test)
-            letters = f"{images:,} pictures of {size.classes} letters"
-            stage.figure = f"{letters}, {size.foreign} of symbols: {self.glyphs}"
+            stage.figure = f"{images:,} pictures of {size.classes} letters, {size.foreign} of symbols: {self.glyphs}"
         return glyphs
 
     def train(self, glyphs: Splits, kind: str, recipe_name: str, folder: Path) -> sf.Encoder:
         """Train a model; reuse a finished one, resume an unfinished one."""
         steps = self.size.steps
-        changes = {
-            "seed": self.seed,
-            "batch.classes": self.size.batch_classes,
-            "schedule.steps": steps,
-            "schedule.validate_every": max(1, steps // 5),
-            "schedule.checkpoint_every": max(1, steps // 10),  # lost by an interruption
-        }
-        settings = [f"{key}={value}" for key, value in changes.items()]
+        settings = [
+            f"seed={self.seed}",
+            f"batch.classes={self.size.batch_classes}",
+            f"schedule.steps={steps}",
+            f"schedule.validate_every={max(1, steps // 5)}",
+            f"schedule.checkpoint_every={max(1, steps // 10)}",  # lost by an interruption
+        ]
         recipe = sf.Recipe.read(f"{recipe_name}+glyphs", settings)
         with self.stage(f"training the {kind}") as (stage, progress):
             begun = (folder / "run" / "recipe.toml").is_file()
@@ -270,11 +283,6 @@ class _Demo:
             if len(index) < len(gallery):
                 index.add(gallery, duplicates="keep", progress=lambda done: progress("", done, len(gallery)))
                 index.compact()
-            if index.known(gallery.ids) != set(gallery.ids) or len(index) != len(gallery):
-                index.close()
-                raise sf.InvalidFile(
-                    f"{path} holds other images than those of the demo", fix=f"delete {path}, or {NEW_FOLDER}"
-                )
             stage.figure = f"{len(index):,} glyphs of {len(gallery.classes)} classes"
         return index
 
@@ -282,13 +290,10 @@ class _Demo:
         """Calibrate by the index's own images, each searched among the others."""
         with self.stage("calibrating") as (stage, progress):
             calibration = index.calibration
-            if calibration is not None and (
-                calibration.origin.gallery,
-                calibration.guarantee.precision,
-                calibration.novelty_level,
-            ) == (len(index), TARGETS.precision, TARGETS.novelty_level):
-                stage.reused = True
-            else:
+            if calibration is not None:  # of this index, or the one that came with it
+                made = calibration.origin.gallery, calibration.guarantee.precision, calibration.novelty_level
+                stage.reused = made == (len(index), TARGETS.precision, TARGETS.novelty_level)
+            if calibration is None or not stage.reused:
                 calibration = index.calibrate(targets=TARGETS, seed=self.seed, progress=progress)
             stage.figure = guaranteed(calibration.guarantee)
         return calibration
@@ -340,3 +345,44 @@ class _Demo:
                 f"{digits(quality.auroc)} by confidence"
             )
             return sf.Index.open(folder), upgrade.embed(read_vectors(asked).values)
+
+
+def ask(index: sf.Index, kept_out: Catalog, symbols: Embedded, folder: Path) -> tuple[tuple[Question, ...], int]:
+    """Search with all images; write one of each verdict to the folder and search with it again.
+
+    Also returns how many of the symbols have no match.
+    """
+    own = index.search(index.encoder.encode(kept_out.files), SHOWN)
+    foreign = index.search(symbols.embeddings, SHOWN)
+    easy = best_with(own, MATCH, by=[result.confidence or 0.0 for result in own])
+    hard = best_with(own, UNSURE, by=kept_out.difficulty)
+    make_writable(folder)
+    questions = []
+    for kind, about, row in (
+        ("easy", "the glyph, of those kept out, that it is surest of", easy),
+        ("hard", "the most spoilt of those it is unsure of", hard),
+    ):
+        path = folder / f"{kind}.png"
+        write_whole(path, kept_out.file(row).read_bytes())
+        questions.append(Question(kind, about, kept_out.labels[row], path, index.search(path, SHOWN)))
+    questions.append(foreign_question(index, symbols.catalog, foreign, folder / "foreign.png"))
+    return tuple(questions), sum(result.verdict == NO_MATCH for result in foreign)
+
+
+def foreign_question(index: sf.Index, symbols: Catalog, theirs: list[SearchResult], path: Path) -> Question:
+    """Search with a chess board; if it passes for a glyph, with the strangest of the symbols."""
+    squares = (np.indices((64, 64)) // 8).sum(axis=0) % 2
+    file = io.BytesIO()
+    Image.fromarray((255 * squares).astype(np.uint8)).save(file, "PNG")
+    about, picture = "a chess board, which is no glyph at all", file.getvalue()
+    if index.search(picture, SHOWN).verdict != NO_MATCH:
+        strange = [-(result.novelty_p_value or 0.0) for result in theirs]
+        about = "the strangest of the symbols, which are no letters"
+        picture = symbols.file(best_with(theirs, NO_MATCH, by=strange)).read_bytes()
+    write_whole(path, picture)
+    return Question("foreign", about, None, path, index.search(path, SHOWN))
+
+
+def best_with(results: Sequence[SearchResult], verdict: str, *, by: Sequence[float]) -> int:
+    """Return the highest of those with the verdict; of all, if none has it."""
+    return max(range(len(results)), key=lambda row: (results[row].verdict == verdict, by[row]))
