@@ -5,7 +5,7 @@ import shlex
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -40,7 +40,7 @@ TARGETS = sf.CalibrationTargets(precision=0.75, novelty_level=0.05)
 BASELINE, BAYESIAN = "triplet baseline", "Bayesian encoder"
 KEPT_OUT = 6  # queries of each class, which are not in the index
 SHOWN = 3  # hits of each query
-STAGES = 8
+SECONDS = (2, 40, 33, 2, 5, 30, 5, 6)  # of each stage on two cores, for the time left
 PATHS = {  # in the folder, by their names in JSON
     "model": "model",
     "baseline": "baseline",
@@ -54,7 +54,7 @@ PATHS = {  # in the folder, by their names in JSON
 }
 
 Progress = Callable[[str, int, int], None]  # part of the stage, done, total
-Watch = Callable[[str], AbstractContextManager[Progress]]  # shows a stage while it runs
+Watch = Callable[[str, float], AbstractContextManager[Progress]]  # shows a stage, and the seconds left in all
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Stage:
 
     @property
     def title(self) -> str:
-        return f"{self.number}/{STAGES} {self.name}"
+        return f"{self.number}/{len(SECONDS)} {self.name}"
 
 
 @dataclass(frozen=True)
@@ -141,17 +141,16 @@ def run_demo(
     *,
     size: DemoSize | None = None,
     seed: int = 0,
-    watch: Watch = lambda _: nullcontext(lambda *_: None),
+    watch: Watch = lambda *_: nullcontext(lambda *_: None),
     ended: Callable[[Stage], None] = lambda _: None,
 ) -> DemoResult:
     """Draw glyphs, train two encoders, index, calibrate, evaluate, search, compare.
 
     Args:
-        output: The demo's folder. What an earlier run with the same settings finished in it is
-            used again.
+        output: The demo's folder; what an earlier run with the same settings finished is used again.
         size: How much to do.
         seed: Seed of training and of every random draw.
-        watch: Context manager that shows a stage, given its title, while it runs.
+        watch: Context manager that shows a stage, given its title and the seconds left in all.
         ended: Called with each stage that is done.
 
     Returns:
@@ -215,19 +214,17 @@ class _Demo:
     seed: int
     watch: Watch
     ended: Callable[[Stage], None]
-
-    def __post_init__(self) -> None:
-        self.stages: list[Stage] = []
-        drawn = GlyphSettings(self.size.classes, self.size.per_class, self.size.foreign)
-        usual = drawn == GlyphSettings()
-        self.glyphs = glyphs_folder() if usual else self.folder / "glyphs"
-        self.data = "glyphs" if usual else str(self.glyphs / TABLE)  # as commands name it
+    data: str = "glyphs"  # as commands name it
+    stages: list[Stage] = field(default_factory=list)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[tuple[Stage, Progress]]:
         """Run a stage, time it, and call `ended`."""
         began, stage = perf_counter(), Stage(len(self.stages) + 1, name)
-        with self.watch(stage.title) as progress:
+        done = [one for one in self.stages if not one.reused]
+        usual = sum(SECONDS[one.number - 1] for one in done)
+        pace = sum(one.seconds for one in done) / usual if usual else 1.0  # of this machine
+        with self.watch(stage.title, pace * sum(SECONDS[stage.number - 1 :])) as progress:
             yield stage, progress
         stage.seconds = round(perf_counter() - began, 3)
         self.stages.append(stage)
@@ -235,13 +232,16 @@ class _Demo:
 
     def draw(self) -> Splits:
         """Draw the glyphs; those of the default size are cached for all commands."""
-        size = self.size
+        size, folder = self.size, glyphs_folder()
+        if GlyphSettings(size.classes, size.per_class, size.foreign) != GlyphSettings():
+            folder = self.folder / "glyphs"
+            self.data = str(folder / TABLE)
         with self.stage("drawing glyphs") as (stage, _):
-            stage.reused = self.glyphs.exists()
-            draw_glyphs(self.glyphs, classes=size.classes, per_class=size.per_class, foreign=size.foreign)
+            stage.reused = folder.exists()
+            draw_glyphs(folder, classes=size.classes, per_class=size.per_class, foreign=size.foreign)
             glyphs = sf.open_dataset(self.data)
             images = len(glyphs.train) + len(glyphs.val) + len(glyphs.test)
-            stage.figure = f"{images:,} pictures of {size.classes} letters, {size.foreign} of symbols: {self.glyphs}"
+            stage.figure = f"{images:,} pictures of {size.classes} letters, {size.foreign} of symbols: {folder}"
         return glyphs
 
     def train(self, glyphs: Splits, kind: str, recipe_name: str, folder: Path) -> sf.Encoder:
@@ -278,8 +278,7 @@ class _Demo:
         path = self.folder / "index"
         with self.stage("indexing glyphs of new classes") as (stage, progress):
             stage.reused = IndexFolder(path).exists()
-            make = sf.Index.open if stage.reused else sf.Index.create
-            index = make(path, encoder=encoder)
+            index = (sf.Index.open if stage.reused else sf.Index.create)(path, encoder=encoder)
             if len(index) < len(gallery):
                 index.add(gallery, duplicates="keep", progress=lambda done: progress("", done, len(gallery)))
                 index.compact()

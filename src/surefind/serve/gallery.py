@@ -6,7 +6,6 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +17,8 @@ from surefind.engines.base import LONGEST_ID, Engine
 from surefind.errors import InvalidFile, SurefindError
 from surefind.images.decode import ImageRejected, decode_picture
 
-MAX_SAMPLE = 2000  # images; a map of them takes 11 s on one core
-MAX_ROWS = 100_000  # scanned for the sample
 MIN_TSNE = 10  # images; PCA for fewer
 MAX_SAMPLES = 12
-LOSSLESS = 1_000_000  # pixels up to which a sample is sent as PNG
 
 logger = logging.getLogger("surefind.serve")
 
@@ -54,8 +50,8 @@ class GallerySample:
     of: int  # rows in the index
 
 
-def sample_gallery(engine: Engine, *, most: int = MAX_SAMPLE, look_at: int = MAX_ROWS) -> GallerySample:
-    """Draw `most` of the first `look_at` rows with equal probability; all if there are fewer."""
+def sample_gallery(engine: Engine, *, most: int = 2000, look_at: int = 100_000) -> GallerySample:
+    """Draw `most` of the first `look_at` rows with equal probability. A map of 2000 takes 11 s on one core."""
     keys, every_var, count = [], [np.empty(0)], 0
     for block in engine.scan():
         keys.append(block.keys)
@@ -100,8 +96,7 @@ def project(means: NDArray[np.float32]) -> NDArray[np.float64]:
             found = tsne.fit_transform(found.astype(np.float32)).astype(np.float64)
     # Scale both axes by the same factor, to keep proportions.
     low, high = found[:, :2].min(axis=0), found[:, :2].max(axis=0)
-    placed: NDArray[np.float64] = 0.5 + (found[:, :2] - (low + high) / 2) / (high - low).max()
-    return placed.clip(0, 1)
+    return np.clip(0.5 + (found[:, :2] - (low + high) / 2) / (high - low).max(), 0, 1)
 
 
 @dataclass(frozen=True)
@@ -122,9 +117,8 @@ class GalleryMap:
     """Map of a sample, computed in the background on first use."""
 
     def __init__(self, sample: GallerySample) -> None:
-        self._sample = sample
         self._answer = MapAnswer(ready=False, sentence=f"projecting {_images(len(sample.ids))}")
-        self._thread = Thread(target=self._draw, name="surefind-map", daemon=True)
+        self._thread = Thread(target=self._draw, args=[sample], name="surefind-map", daemon=True)
 
     def answer(self) -> MapAnswer:
         """Return the map, or that it is not ready. Used by the event loop only."""
@@ -132,9 +126,8 @@ class GalleryMap:
             self._thread.start()
         return self._answer
 
-    def _draw(self) -> None:
-        sample, ids = self._sample, self._sample.ids
-        sentence = "there are no images to show"
+    def _draw(self, sample: GallerySample) -> None:
+        ids, sentence = sample.ids, "there are no images to show"
         if ids:
             shown = f"{len(ids):,} of " * (len(ids) < sample.of) + _images(sample.of)
             method = "PCA" if len(ids) < MIN_TSNE else "t-SNE"
@@ -164,27 +157,15 @@ def draw_thumbnail(content: bytes, side: int) -> bytes:
     if max(picture.size) <= 64:
         factor = max(1, side // max(picture.size))
         picture = picture.resize((factor * picture.width, factor * picture.height), Image.Resampling.NEAREST)
-    return _as_jpeg(picture, longest=side, quality=85)
-
-
-def _as_jpeg(picture: Image.Image, *, longest: int, quality: int) -> bytes:
-    picture.thumbnail((longest, longest), Image.Resampling.LANCZOS, reducing_gap=3.0)
+    picture.thumbnail((side, side), Image.Resampling.LANCZOS, reducing_gap=3.0)
     file = io.BytesIO()
-    picture.save(file, "JPEG", quality=quality, subsampling=0)  # keeps coloured edges sharp
+    picture.save(file, "JPEG", quality=85, subsampling=0)  # keeps coloured edges sharp
     return file.getvalue()
 
 
-class Sample(NamedTuple):
-    """An example query."""
-
-    name: str
-    content: bytes
-    media_type: str
-
-
-def read_samples(folder: Path) -> list[Sample]:
-    """Read the first usable images of a folder; log the others."""
-    samples: list[Sample] = []
+def read_samples(folder: Path) -> list[tuple[str, bytes]]:
+    """Return names and PNGs, of at most 1024 pixels a side, of the first usable images; log the others."""
+    samples: list[tuple[str, bytes]] = []
     for path in find_images(folder):
         if len(samples) == MAX_SAMPLES:
             break
@@ -194,13 +175,10 @@ def read_samples(folder: Path) -> list[Sample]:
             skipped = f"{path}: {rejected.reason}"
             logger.warning("sample skipped: %s", skipped)
             continue
-        if picture.width * picture.height <= LOSSLESS:
-            file = io.BytesIO()
-            picture.save(file, "PNG")
-            samples.append(Sample(path, file.getvalue(), "image/png"))
-        else:
-            content = _as_jpeg(picture, longest=2048, quality=95)
-            samples.append(Sample(path, content, "image/jpeg"))
+        picture.thumbnail((1024, 1024), Image.Resampling.LANCZOS, reducing_gap=3.0)
+        file = io.BytesIO()
+        picture.save(file, "PNG")
+        samples.append((path, file.getvalue()))
     if not samples:
         raise InvalidFile(f"{folder}: no usable image, e.g. {skipped}")
     return samples

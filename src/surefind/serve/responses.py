@@ -235,8 +235,8 @@ def info_answer(state: AppState) -> InfoAnswer:
         "samples": samples_to_try(sample)
         if state.samples is None
         else [
-            SampleAnswer(name=one.name, image=f"/v1/samples/{n}", item=None, thumbnail=f"/v1/samples/{n}")
-            for n, one in enumerate(state.samples)
+            SampleAnswer(name=name, image=f"/v1/samples/{n}", item=None, thumbnail=f"/v1/samples/{n}")
+            for n, (name, _) in enumerate(state.samples)
         ],
         "report": None if state.report is None else "/report/",
     }

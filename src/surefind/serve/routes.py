@@ -30,11 +30,11 @@ logger = logging.getLogger("surefind.serve")
 
 SIDES = (64, 128, 256, 512)  # of thumbnails; few sizes, for the cache
 STAGES = ("decode", "wait", "encode", "search", "total")
-ERRORS = (400, 401, 403, 404, 408, 409, 413, 415, 421, 422, 503)
 
 T = TypeVar("T")
 
-router = APIRouter(responses={status: {"model": responses.ErrorAnswer} for status in ERRORS})
+_STATUSES = (400, 401, 403, 404, 408, 409, 413, 415, 421, 422, 503)
+router = APIRouter(responses={status: {"model": responses.ErrorAnswer} for status in _STATUSES})
 
 _IMAGE = {
     "requestBody": {
@@ -223,16 +223,13 @@ async def gallery_map(response: Response, state: State) -> MapAnswer:
 
 
 @router.get(
-    "/v1/samples/{number}",
-    response_class=Response,
-    responses={200: {"content": {"image/png": {}, "image/jpeg": {}}}},
-    tags=["index"],
+    "/v1/samples/{number}", response_class=Response, responses={200: {"content": {"image/png": {}}}}, tags=["index"]
 )
 async def sample(state: State, number: Annotated[int, Path(ge=0, lt=1000)]) -> Response:
     """Return an example query."""
     if state.samples is None or number >= len(state.samples):
         raise Refused(404, "no such sample", fix="see /v1/info")
-    return Response(state.samples[number].content, media_type=state.samples[number].media_type)
+    return Response(state.samples[number][1], media_type="image/png")
 
 
 @router.get("/healthz", tags=["health"])

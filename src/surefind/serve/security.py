@@ -24,7 +24,6 @@ HOW_TO_CREATE = 'create one: python -c "import secrets; print(secrets.token_urls
 
 _OPEN_PATHS = {"/", "/healthz", "/readyz", "/v1/session"}  # and everything below /page/
 _METHODS = {"GET", "HEAD", "POST"}  # others are counted as one, to bound the metrics
-_REPORT = "/report/"
 _HOST = re.compile(r"(?:\[([0-9a-f:.]{2,45})\]|([a-z0-9._-]{1,253}))(?::([0-9]{1,5}))?", re.IGNORECASE)
 _PORTS = {"http": 80, "https": 443}
 _HEADERS = {
@@ -173,7 +172,7 @@ class Guard:
         method = scope["method"]
         if method == "HEAD":  # uvicorn drops the body
             scope = {**scope, "method": "GET"}
-        added = _REPORT_HEADERS if scope["path"].startswith(_REPORT) else _HEADERS
+        added = _REPORT_HEADERS if scope["path"].startswith("/report/") else _HEADERS
 
         async def send_and_count(message: Message) -> None:
             if message["type"] == "http.response.start":

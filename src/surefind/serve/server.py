@@ -1,7 +1,7 @@
 """HTTP server: ASGI app, error responses, and uvicorn with connection limits."""
 
 import asyncio
-import errno
+import gc
 import json
 import logging
 import math
@@ -73,6 +73,8 @@ def serve(index: Index, settings: Settings, *, on_ready: Callable[[str], None]) 
         host = f"[{settings.host}]" if ":" in settings.host else settings.host or "0.0.0.0"  # noqa: S104 - only shown
         server = make_server(app, settings)
         server.on_ready = partial(on_ready, f"http://{host}:{listening.getsockname()[1]}")
+        gc.collect()
+        gc.freeze()  # else each full collection visits all that was imported, for 0.3 s
         server.run(sockets=[listening])
 
 
@@ -98,8 +100,8 @@ def make_app(state: AppState) -> ASGIApp:
     app.include_router(routes.router)
     for kind in (SurefindError, RequestValidationError, HTTPException, ClientDisconnect, Exception):
         app.add_exception_handler(kind, _handle_error)
-    settings = state.settings
-    return Guard(app, settings.host, hosts=state.hosts, token=settings.token, responses=state.metrics.requests)
+    own = state.settings
+    return Guard(app, own.host, hosts=state.hosts, token=own.token, responses=state.metrics.requests)
 
 
 async def _handle_error(request: Request, error: Exception) -> Response:
@@ -178,12 +180,8 @@ def listen(settings: Settings) -> socket.socket:
         both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
         server = socket.create_server(place, family=family, backlog=BACKLOG, dualstack_ipv6=both)
     except OSError as error:
-        in_use = error.errno == errno.EADDRINUSE
-        why = (error.strerror or str(error)).partition(" (while")[0]
-        raise SurefindError(
-            f"cannot listen at {host} port {port}: {why}",
-            fix="choose another --port, or 0 for any free one" if in_use else "see --host",
-        ) from error
+        problem = f"cannot listen at {host} port {port}: {error.strerror or error}"
+        raise SurefindError(problem, fix="choose another --port, or 0 for any free one; or another --host") from error
     # Connections inherit it; asyncio sets it only if the protocol of the socket is not 0. Without
     # it, the body of a response waits 40 ms until the client has acknowledged the head.
     server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -199,9 +197,8 @@ def limited_protocol(
     or of its first byte on a kept connection. A client that reads nothing of a response for
     `stalled_seconds` is disconnected. Connections beyond `max_connections` get a 503.
     """
-    limits: dict[str, Any] = {"header_seconds": header_seconds, "stalled_seconds": stalled_seconds}
-    limits |= {"max_connections": max_connections, "turned_away": set[H11Protocol]()}
-    return type("LimitedProtocol", (_LimitedProtocol,), limits)
+    limits = {"header_seconds": header_seconds, "stalled_seconds": stalled_seconds, "max_connections": max_connections}
+    return type("LimitedProtocol", (_LimitedProtocol,), {**limits, "turned_away": set()})
 
 
 class _Transport:
