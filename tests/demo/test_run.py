@@ -86,7 +86,7 @@ def test_a_second_run_uses_what_is_there_and_says_the_same(finished: Finished):
 def test_an_interrupted_demo_is_completed_with_the_same_result(
     finished: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("surefind.reports.report.ReportFolder.write", lambda *_: None)  # slow
+    monkeypatch.setattr("surefind.demo.run.write_report", lambda *_: None)  # slow
     folder = tmp_path / "demo"
     for stage, part in (("2/8", 1), ("2/8", 4), ("3/8", 1), ("4/8", 1), ("5/8", 1), ("7/8", 1)):
         with pytest.raises(KeyboardInterrupt):

@@ -22,10 +22,10 @@ from surefind.datasets.glyphs import TABLE, GlyphSettings, draw_glyphs, glyphs_f
 from surefind.datasets.splits import Splits
 from surefind.embeddings import Embeddings
 from surefind.images.catalog import Catalog
-from surefind.reports.evaluate import Request
+from surefind.reports.evaluate import Request, evaluate
 from surefind.reports.index_evaluation import ALL, IndexEvaluation, evaluate_index
 from surefind.reports.rankings import Embedded, embed_catalog
-from surefind.reports.report import ReportFolder, evaluate_into
+from surefind.reports.report import ReportFolder, write_report
 from surefind.reports.reproduce import claim_folder, finished_evaluation, is_trained
 from surefind.search.folder import IndexFolder
 from surefind.search.hits import SearchResult
@@ -299,19 +299,19 @@ class _Demo:
 
     def evaluate(self) -> None:
         with self.stage("evaluating, writing the report") as (stage, progress):
-            report = self.folder / "report"
-            request = Request(
-                model=self.folder / "model",
-                data=self.data,
-                ladder=self.size.ladder,
-                seed=self.seed,
-                command=f"surefind demo -o {self.folder} --seed {self.seed}",
-            )
-            result = finished_evaluation(request, report)
+            report = ReportFolder(self.folder / "report")
+            model, command = self.folder / "model", f"surefind demo -o {self.folder} --seed {self.seed}"
+            request = Request(model=model, data=self.data, ladder=self.size.ladder, seed=self.seed, command=command)
+            result = finished_evaluation(request, report.folder)
             stage.reused = result is not None
-            about = (result or evaluate_into(request, output=report, progress=progress)).about
-            asked = f"{about.queries:,} queries, {about.foreign_queries} foreign ones"
-            stage.figure = f"{asked}: {ReportFolder(report).page}"
+            if result is None:  # without figures/, which `surefind figures` draws
+                result, queries = evaluate(request, kept_in=report.embeddings, progress=progress)
+                progress("writing the report", 0, 1)
+                write_report(report.folder, result, queries)
+                queries.write(report.queries)
+                result.write(report.results)  # last: marks the report as complete
+            asked = f"{result.about.queries:,} queries, {result.about.foreign_queries} foreign ones"
+            stage.figure = f"{asked}: {report.page}"
 
     def upgrade(self, baseline: sf.Encoder, gallery: Catalog, kept_out: Catalog) -> tuple[sf.Index, Embeddings]:
         """Upgrade the baseline's vectors, as a user's would be; return their index and queries."""
