@@ -96,7 +96,8 @@ def project(means: NDArray[np.float32]) -> NDArray[np.float64]:
             found = tsne.fit_transform(found.astype(np.float32)).astype(np.float64)
     # Scale both axes by the same factor, to keep proportions.
     low, high = found[:, :2].min(axis=0), found[:, :2].max(axis=0)
-    return np.clip(0.5 + (found[:, :2] - (low + high) / 2) / (high - low).max(), 0, 1)
+    placed: NDArray[np.float64] = 0.5 + (found[:, :2] - (low + high) / 2) / (high - low).max()
+    return placed.clip(0, 1)
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,6 @@ PATH = "path"  # metadata with the image's path on this machine; never exposed
 
 logger = logging.getLogger("surefind.serve")
 
-T = TypeVar("T")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -346,7 +345,7 @@ class Service:
 
         return await self.in_thread(find)
 
-    async def in_thread(self, work: Callable[[], T]) -> T:
+    async def in_thread(self, work: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def close(self) -> None:
