@@ -184,9 +184,9 @@ class ReadyAnswer(BaseModel):
 def search_answer(found: TimedResult) -> SearchAnswer:
     result, served = found.result, found.served
     calibration, judged = served.index.calibration_of(result), result.verdict is not None
-    named = {"item": item_of(found.query["id"])} if "id" in found.query else {}
+    item = item_of(found.query["id"]) if "id" in found.query else None
     own = {
-        "query": QueryAnswer(var=result.query_var, **found.query, **named),
+        "query": QueryAnswer(var=result.query_var, item=item, **found.query),
         "sentence": explain.meaning(result.verdict, result.novelty_p_value, calibration) if judged else None,
         "answer": explain.answer_of(result.label, result.label_confidence, result.label_set, result.verdict),
         "advice": explain.how_many_to_look_at(result.verdict, result.show, calibration, listed=len(result.hits)),
