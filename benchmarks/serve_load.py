@@ -1,16 +1,96 @@
-"""Many clients of one service in a single thread, doing little: the service needs the cores."""
+"""A made-up index, `surefind serve` in a process of its own, and many clients of it in one thread."""
 
 import asyncio
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
 
+import numpy as np
+import torch
+from PIL import Image
+
+import surefind as sf
+from surefind.encoders import Encoder, EncoderConfig
+
+CLASSES, PER_CLASS, QUERIES_PER_CLASS = 40, 8, 6
+SIZES = ((500, 375), (375, 500), (400, 300), (224, 224))
+ASKED = 64  # different photos
 STALE = 20.0  # seconds after which an idle connection is not trusted; the service ends it at 30
-HEALTH_EVERY = 0.02
-MEMORY_EVERY = 0.5
-HEALTH = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
-METRICS = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+HEALTH_EVERY = 0.1
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+def made_up_index(folder: Path) -> Path:
+    """Photos of 40 classes, a MobileNetV2 with random weights, calibrated as any other index.
+
+    Random weights tell the classes apart well enough, since each has colours of its own.
+    """
+    write_photos(folder / "photos", per_class=PER_CLASS, seed=0)
+    write_photos(folder / "queries", per_class=QUERIES_PER_CLASS, seed=1)
+    torch.manual_seed(0)
+    encoder = Encoder.create(EncoderConfig(backbone="mobilenetv2_100")).eval()
+    with sf.Index.create(folder / "index", encoder, folder / "photos") as index:
+        index.calibrate(folder / "queries", targets=sf.CalibrationTargets(precision=0.8), learn_variance=False)
+    return folder / "index"
+
+
+def photos_in(folder: Path) -> list[bytes]:
+    """Some of them, from all over the folder."""
+    files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in (".jpg", ".jpeg"))
+    return [path.read_bytes() for path in files[:: max(1, len(files) // ASKED)][:ASKED]]
+
+
+def write_photos(folder: Path, *, per_class: int, seed: int) -> None:
+    """Soft patches in the colours of the class with grain, so that a JPEG is as long as usual."""
+    random = np.random.default_rng(seed)
+    for number in range(CLASSES):
+        (folder / f"class{number:02d}").mkdir(parents=True)
+        colours = np.random.default_rng(1000 + number).integers(0, 255, (6, 6, 3))
+        for name in range(per_class):
+            width, height = SIZES[random.integers(len(SIZES))]
+            patches = (colours + random.normal(0, 40, colours.shape)).clip(0, 255).astype(np.uint8)
+            large = Image.fromarray(patches).resize((width, height), Image.Resampling.BICUBIC)
+            pixels = (np.asarray(large) + random.normal(0, 6, (height, width, 1))).clip(0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(folder / f"class{number:02d}" / f"{name}.jpg", quality=90)
+
+
+class Serving(NamedTuple):
+    """A service on this machine."""
+
+    port: int
+    process: int
+
+    def memory(self) -> float:
+        """MB that it holds (Linux)."""
+        return int(re.findall(r"VmRSS:\s+(\d+)", Path(f"/proc/{self.process}/status").read_text())[0]) / 1024
+
+    def cpu(self) -> float:
+        """Seconds of all cores that it has used (Linux)."""
+        fields = Path(f"/proc/{self.process}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def serving(index: Path) -> Iterator[Serving]:
+    """Start `surefind serve` as a user does, with all cores; end it with the block."""
+    command = [sys.executable, "-m", "surefind", "serve", str(index), "--port", "0"]
+    environment = {name: value for name, value in os.environ.items() if name not in THREADS}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:  # noqa: S603
+        try:
+            assert process.stdout is not None
+            found = re.search(r"http://\S+:(\d+)", process.stdout.readline())
+            if found is None:
+                sys.exit("the service does not start")
+            yield Serving(int(found[1]), process.pid)
+        finally:
+            process.terminate()
 
 
 class Reply(NamedTuple):
@@ -32,7 +112,8 @@ class Connection:
     async def ask(self, request: bytes) -> Reply:
         begun = perf_counter()
         try:
-            if self._streams is None:
+            if self._streams is None or begun - self.used > STALE:
+                self.close()
                 self._streams = await asyncio.open_connection("127.0.0.1", self._port)
             reader, writer = self._streams
             writer.write(request)
@@ -44,8 +125,7 @@ class Connection:
         self.used = perf_counter()
         if _header(head, b"connection") == b"close":
             self.close()
-        retry_after = _header(head, b"retry-after")
-        return Reply(int(head[9:12]), self.used - begun, retry_after, body)
+        return Reply(int(head[9:12]), self.used - begun, _header(head, b"retry-after"), body)
 
     def close(self) -> None:
         if self._streams is not None:
@@ -58,23 +138,28 @@ def post(photo: bytes) -> bytes:
     return head.encode() + b"Content-Type: image/jpeg\r\n\r\n" + photo
 
 
-async def crowd(port: int, requests: Sequence[bytes], *, clients: int, seconds: float) -> tuple[list[Reply], float]:
-    """Each client asks again as soon as it is answered; all replies, and the seconds they took."""
-    begun, turn = perf_counter(), itertools.cycle(requests)
-    each = (_keep_asking(port, turn, begun + seconds) for _ in range(clients))
-    replies = [reply for some in await asyncio.gather(*each) for reply in some]
-    return replies, perf_counter() - begun
+async def crowd(port: int, requests: Sequence[bytes], *, clients: int, seconds: float) -> list[Reply]:
+    """Each client asks again as soon as it is answered."""
+    ends, turn, replies = perf_counter() + seconds, itertools.cycle(requests), list[Reply]()
+
+    async def keep_asking() -> None:
+        connection = Connection(port)
+        while perf_counter() < ends:
+            replies.append(await connection.ask(next(turn)))
+        connection.close()
+
+    await asyncio.gather(*(keep_asking() for _ in range(clients)))
+    return replies
 
 
-async def flood(
-    port: int, requests: Sequence[bytes], *, rate: float, seconds: float, note: Callable[[Reply], None]
-) -> None:
+async def flood(port: int, requests: Sequence[bytes], *, rate: float, seconds: float) -> list[Reply]:
     """Requests begin at a fixed rate, whatever comes back."""
-    begun, turn, idle = perf_counter(), itertools.cycle(requests), list[Connection]()
+    begun, turn, idle, replies = perf_counter(), itertools.cycle(requests), list[Connection](), list[Reply]()
 
     async def ask_once() -> None:
-        connection = _fresh(idle) or Connection(port)
-        note(await connection.ask(next(turn)))
+        connection = idle.pop() if idle else Connection(port)
+        reply = await connection.ask(next(turn))
+        replies.append(reply if reply.status != 200 else reply._replace(body=b""))
         idle.append(connection)
 
     async with asyncio.TaskGroup() as running:
@@ -83,58 +168,22 @@ async def flood(
             running.create_task(ask_once())
     for connection in idle:
         connection.close()
-
-
-class Pulse(NamedTuple):
-    """What was seen of a service that was busy with others."""
-
-    health: list[float]  # seconds of /healthz
-    failed: int  # of /healthz
-    late: list[float]  # seconds that our own clock rang too late: so much is not the service's
-    memory: list[float]  # of the service, MB
-
-
-async def pulse(port: int, memory: Callable[[], float], ended: asyncio.Event) -> Pulse:
-    """Until it has ended; over a connection of its own."""
-    connection, seen = Connection(port), Pulse([], 0, [], [])
-    failed, due, next_look = 0, perf_counter(), 0.0
-    while not ended.is_set():
-        await asyncio.sleep(due - perf_counter())
-        begun = perf_counter()
-        seen.late.append(begun - due)
-        reply = await connection.ask(HEALTH)
-        seen.health.append(reply.seconds)
-        failed += reply.status != 200
-        if begun >= next_look:
-            seen.memory.append(memory())
-            next_look = begun + MEMORY_EVERY
-        due = max(due + HEALTH_EVERY, perf_counter())
-    connection.close()
-    return seen._replace(failed=failed)
-
-
-async def _keep_asking(port: int, requests: Iterator[bytes], until: float) -> list[Reply]:
-    connection, replies = Connection(port), list[Reply]()
-    while perf_counter() < until:
-        replies.append(await connection.ask(next(requests)))
-    connection.close()
     return replies
 
 
-def _fresh(idle: list[Connection]) -> Connection | None:
-    """The one that was used last; those that may be ended any moment are closed."""
-    if not idle:
-        return None
-    latest = idle.pop()
-    if perf_counter() - latest.used > STALE:
-        latest.close()
-    return latest
+async def pulse(port: int, look: Callable[[], float]) -> tuple[list[Reply], list[float]]:
+    """Ask /healthz, and look, until cancelled; over a connection of its own."""
+    connection, replies, seen = Connection(port), list[Reply](), list[float]()
+    try:
+        while True:
+            replies.append(await connection.ask(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"))
+            seen.append(look())
+            await asyncio.sleep(HEALTH_EVERY)
+    except asyncio.CancelledError:
+        connection.close()
+        return replies, seen
 
 
 def _header(head: bytes, name: bytes) -> bytes | None:
     _, found, rest = head.partition(b"\r\n" + name + b":")
     return rest.partition(b"\r\n")[0].strip() if found else None
-
-
-def answered(replies: Iterable[Reply]) -> list[Reply]:
-    return [reply for reply in replies if reply.status == 200]

@@ -14,7 +14,7 @@ def test_stages_go_to_stderr_and_the_table_to_stdout(surefind: Surefind, finishe
     done = surefind("demo", "-o", finished.folder)
     assert done.code == 0
     lines = done.err.splitlines()
-    assert lines[0].startswith("1/8 drawing glyphs")
+    assert lines[0].startswith("1/8 drawing glyphs, about 0:0") and lines[0].endswith(" left in all ...")
     assert [line for line in lines if line.startswith("8/8")][-1].endswith(" s)")
     assert done.out.count("d₁/d₂₀") >= 2
     assert finished.result.questions[2].about in done.out

@@ -9,9 +9,11 @@ from small_demo import TINY, Finished, interrupting
 
 from surefind import Index, InvalidFile, Upgrade
 from surefind.demo import DemoResult, run_demo
-from surefind.demo.run import KEPT_OUT, claim
+from surefind.demo.run import KEPT_OUT, best_with, claim, foreign_question
+from surefind.images.catalog import Catalog
 from surefind.reports.index_evaluation import SignalQuality
 from surefind.reports.result import EvalResult
+from surefind.search.hits import Hit, SearchResult
 
 REUSED = 7  # stages whose work is kept
 
@@ -84,7 +86,7 @@ def test_a_second_run_uses_what_is_there_and_says_the_same(finished: Finished):
 def test_an_interrupted_demo_is_completed_with_the_same_result(
     finished: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("surefind.reports.report.ReportFolder.write", lambda *_: None)  # slow
+    monkeypatch.setattr("surefind.demo.run.write_report", lambda *_: None)  # slow
     folder = tmp_path / "demo"
     for stage, part in (("2/8", 1), ("2/8", 4), ("3/8", 1), ("4/8", 1), ("5/8", 1), ("7/8", 1)):
         with pytest.raises(KeyboardInterrupt):
@@ -116,10 +118,45 @@ def test_a_demo_is_taken_again_with_the_same_settings_only(tmp_path: Path):
         claim(folder, TINY, seed=1)
     with pytest.raises(InvalidFile, match="made with size"):
         claim(folder, type(TINY)(), seed=0)
-
-
-@pytest.mark.parametrize("content", ["", "[]", '{"seed": '])
-def test_a_damaged_demo_json_is_an_error(tmp_path: Path, content: str):
-    (tmp_path / "demo.json").write_text(content)
+    (folder / "demo.json").write_text("[]")
     with pytest.raises(InvalidFile, match="cannot read"):
-        claim(tmp_path, TINY, seed=0)
+        claim(folder, TINY, seed=0)
+
+
+# the three queries
+
+
+def result(verdict: str, *, confidence: float = 0.5, label: str = "a") -> SearchResult:
+    hit = Hit("1", None, 0.1, 0.2, 0.1, 0.1, {"label": label})
+    return SearchResult("query", (hit,), 0.1, "mean", confidence=confidence, verdict=verdict, novelty_p_value=0.5)
+
+
+class Answering:
+    """An index with a given verdict on the chess board; any other picture is foreign."""
+
+    def __init__(self, board: str) -> None:
+        self.board = board
+
+    def search(self, query: bytes | Path, k: int) -> SearchResult:
+        return result("no_match" if isinstance(query, Path) else self.board)
+
+
+def test_the_verdict_counts_before_the_number():
+    results = [result("unsure"), result("match"), result("match"), result("no_match")]
+    assert best_with(results, "match", by=[0.9, 0.3, 0.4, 1.0]) == 2
+    assert best_with(results, "no_match", by=[0.9, 0.3, 0.4, -1.0]) == 3
+    assert best_with(results[:1] * 2, "match", by=[0.1, 0.2]) == 1  # none has it
+
+
+def test_the_foreign_query_is_a_chess_board_or_the_strangest_symbol(tmp_path: Path):
+    for name in ("one.png", "two.png"):
+        (tmp_path / name).write_text(name)
+    symbols, path = Catalog(tmp_path, ("one.png", "two.png")), tmp_path / "foreign.png"
+    theirs = [result("unsure"), result("no_match")]
+    asked = foreign_question(Answering("no_match"), symbols, theirs, path)
+    assert "chess board" in asked.about
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert (asked.label, asked.as_dict()["right"]) == (None, False)
+    asked = foreign_question(Answering("unsure"), symbols, theirs, path)
+    assert "symbols" in asked.about
+    assert path.read_text() == "two.png"

@@ -113,13 +113,10 @@ def ask() -> Callable[..., Answered]:
         *,
         method: str = "GET",
         headers: Mapping[str, str] | Sequence[tuple[str, str]] = (),
-        kind: str = "http",
     ) -> Answered:
         pairs = headers.items() if isinstance(headers, Mapping) else headers
         raw = [(name.lower().encode(), value.encode("latin-1")) for name, value in pairs]
-        scope = {"type": kind, "path": path, "headers": raw, "query_string": b""}
-        if kind == "http":
-            scope["method"] = method
+        scope = {"type": "http", "method": method, "path": path, "headers": raw, "query_string": b""}
         sent: list[Any] = []
 
         async def receive() -> Any:

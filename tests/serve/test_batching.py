@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Event
 from typing import Any
@@ -33,44 +32,34 @@ class Work:
 
 @contextmanager
 def batcher(work: Callable[..., Any], *, workers: int = 1, most: int = 4, in_turn: bool = False) -> Iterator[Batcher]:
-    pool = ThreadPoolExecutor(workers)
-    made = Batcher[int, int](work, pool, workers=workers, most=most, in_turn=in_turn)
+    made = Batcher[int, int](work, workers=workers, most=most, in_turn=in_turn)
     try:
         yield made
     finally:
         made.close()
 
 
-async def while_busy(work: Work, made: Batcher, asks: Callable[[], list[Any]]) -> list[Any]:
-    """Submit the items of `asks` while the only thread is busy; return all tasks."""
+async def while_busy(work: Work, made: Batcher, *items: int, key: str | None = None) -> list[Any]:
+    """Submit 0, and the items once a thread is busy with it; return all tasks."""
     work.door.clear()
-    first = asyncio.create_task(made.submit(0))
+    tasks = [asyncio.create_task(made.submit(0, key))]
     while not work.busy.is_set():
         await asyncio.sleep(0.001)
-    tasks = [asyncio.create_task(one) for one in asks()]
+    tasks += [asyncio.create_task(made.submit(item, key)) for item in items]
     await asyncio.sleep(0)  # let them submit
-    try:
-        return [first, *tasks]
-    finally:
-        work.door.set()
+    return tasks
 
 
 def results(tasks: list[Any]) -> list[Any]:
-    return [task.result().result for task in tasks]
-
-
-def test_a_single_item_is_processed_at_once():
-    work = Work()
-    with batcher(work, most=32) as made:
-        assert asyncio.run(made.submit(21)).result == 42
-    assert work.batches == [(None, [21])]
+    return [task.result()[0] for task in tasks]
 
 
 def test_queued_items_share_batches_up_to_the_maximum_in_order():
     work = Work()
 
     async def ask(made: Batcher) -> list[int]:
-        tasks = await while_busy(work, made, lambda: [made.submit(n) for n in range(1, 11)])
+        tasks = await while_busy(work, made, *range(1, 11))
+        work.door.set()
         await asyncio.wait(tasks)
         return results(tasks)
 
@@ -83,11 +72,7 @@ def test_in_turn_a_key_has_one_batch_at_a_time_and_other_keys_do_not_wait():
     work = Work()
 
     async def ask(made: Batcher) -> None:
-        work.door.clear()
-        tasks = [asyncio.create_task(made.submit(n, "a")) for n in range(1)]
-        while not work.busy.is_set():
-            await asyncio.sleep(0.001)
-        tasks += [asyncio.create_task(made.submit(n, "a")) for n in range(1, 6)]
+        tasks = await while_busy(work, made, 1, 2, 3, 4, 5, key="a")
         tasks.append(asyncio.create_task(made.submit(9, "b")))
         while len(work.batches) < 2:
             await asyncio.sleep(0.001)
@@ -104,10 +89,7 @@ def test_a_cancelled_item_costs_no_work():
     work = Work()
 
     async def ask(made: Batcher) -> None:
-        work.door.clear()
-        tasks = [asyncio.create_task(made.submit(n)) for n in range(4)]
-        while not work.busy.is_set():
-            await asyncio.sleep(0.001)
+        tasks = await while_busy(work, made, 1, 2, 3)
         tasks[2].cancel()
         await asyncio.sleep(0)
         work.door.set()
@@ -123,20 +105,22 @@ def test_an_error_reaches_exactly_the_items_of_its_batch():
     work = Work()
 
     async def ask(made: Batcher) -> list[Any]:
-        tasks = await while_busy(work, made, lambda: [made.submit(n) for n in (1, -1, 3, 4, 5, 6)])
+        tasks = await while_busy(work, made, 1, -1, 3, 4, 5, 6)
+        work.door.set()
         return await asyncio.gather(*tasks, return_exceptions=True)
 
     with batcher(work, most=3) as made:
         outcomes = asyncio.run(ask(made))
     assert [type(one) for one in outcomes[1:4]] == [ValueError] * 3
-    assert [one.result for one in (outcomes[0], *outcomes[4:])] == [0, 8, 10, 12]
+    assert [one[0] for one in (outcomes[0], *outcomes[4:])] == [0, 8, 10, 12]
 
 
 def test_items_submitted_before_close_are_processed_and_none_after():
     work = Work()
 
     async def ask(made: Batcher) -> list[int]:
-        tasks = await while_busy(work, made, lambda: [made.submit(n) for n in range(1, 6)])
+        tasks = await while_busy(work, made, *range(1, 6))
+        work.door.set()
         await asyncio.to_thread(made.close)
         with pytest.raises(RuntimeError, match="stopping"):
             await made.submit(9)
@@ -152,7 +136,7 @@ def test_no_item_is_lost_with_eight_threads():
 
     async def ask(made: Batcher) -> list[int]:
         done = await asyncio.gather(*(made.submit(n, n % 3) for n in range(8000)))
-        return [one.result for one in done]
+        return [result for result, *_ in done]
 
     with batcher(work, workers=8, most=16) as made:
         assert asyncio.run(ask(made)) == [2 * n for n in range(8000)]

@@ -2,9 +2,7 @@
 
 import gzip
 import io
-import json
 import struct
-import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -33,24 +31,16 @@ def good_pictures() -> dict[str, bytes]:
 
 def not_pictures() -> dict[str, bytes]:
     """Other files, and a small file that claims to be huge; `decode` is tested with more."""
-    good, archive = good_pictures(), io.BytesIO()
-    with zipfile.ZipFile(archive, "w") as packed:
-        packed.writestr("photo.png", good["PNG"])
+    good = good_pictures()
     return {
         "nothing": b"",
         "text": b"hello",
         "EPS": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n(touch) system\n",
-        "PDF": b"%PDF-1.7\n1 0 obj\n<<>>\nendobj\n",
-        "ZIP": archive.getvalue(),
         "SVG of a file": b'<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><svg>&b;</svg>',
         "URL": b"http://127.0.0.1:9/photo.png",
-        "file URL": b"file:///etc/passwd",
         "gzip of a picture": gzip.compress(good["PNG"]),
         "pickle": b"\x80\x04\x8c\x05posix\x94\x8c\x06system\x94\x93\x94.",
-        "JSON": json.dumps({"image": "aGVsbG8="}).encode(),
         "multipart": b'--x\r\nContent-Disposition: form-data; name="file"\r\n\r\n\x89PNG\r\n--x--',
-        "base64": b"data:image/png;base64,iVBORw0KGgo=",
-        "magic of PNG alone": b"\x89PNG\r\n\x1a\n",
         "GIF of 65535 pixels a side": b"GIF89a" + struct.pack("<HH", 65_535, 65_535) + bytes(20),
         "BMP of a huge size": good["BMP"][:18] + b"\xff\xff\xff\x7f" * 2 + good["BMP"][26:],
     }
@@ -71,24 +61,15 @@ def _saved(picture: Image.Image, kind: str) -> bytes:
     return file.getvalue()
 
 
-def can_be_decoded(content: bytes) -> bool:
-    try:
-        decode(content)
-    except ImageRejected:
-        return False
-    return True
-
-
 def is_explained(response) -> bool:
     error = response.json()["error"]
     return set(error) == {"problem", "fix"} and all(error.values())
 
 
-@pytest.mark.parametrize("kind", good_pictures())
-def test_an_image_of_every_format_is_searched(service, kind):
-    response = service.client.post("/v1/search", content=good_pictures()[kind])
-    assert response.status_code == 200
-    assert (response.json()["query"]["width"], response.json()["query"]["height"]) == (32, 24)
+def test_an_image_of_every_format_is_searched(service):
+    for content in good_pictures().values():
+        query = service.client.post("/v1/search", content=content).json()["query"]
+        assert (query["width"], query["height"], query["bytes"]) == (32, 24, len(content))
 
 
 @pytest.mark.parametrize("route", ROUTES)
@@ -98,14 +79,17 @@ def test_other_files_are_refused_with_a_reason(service, route, name):
     assert response.status_code == 422 and is_explained(response)
 
 
-@pytest.mark.parametrize("route", ROUTES)
-def test_damaged_images_are_refused_unless_they_can_be_decoded(service, route):
+def test_damaged_images_are_refused_unless_they_can_be_decoded(service):
     answered = 0
-    for content in damaged_pictures(200, seed=len(route)):
-        response = service.client.post(route, content=content)
-        assert response.status_code == (200 if can_be_decoded(content) else 422), content[:40]
-        assert response.status_code == 200 or is_explained(response)
-        answered += response.status_code == 200
+    for content in damaged_pictures(200, seed=0):
+        response = service.client.post("/v1/search", content=content)
+        try:
+            decode(content)
+        except ImageRejected:
+            assert response.status_code == 422 and is_explained(response), content[:40]
+        else:
+            assert response.status_code == 200, content[:40]
+            answered += 1
     assert 0 < answered < 200  # both were tried
 
 

@@ -9,7 +9,7 @@ from raw_http import connected, head_of
 from servers import PATIENCE, client_of, served, wait_until
 
 from surefind.search.index import Index
-from surefind.serve.service import EncoderPool
+from surefind.serve.service import Service
 
 QUEUE = 8
 
@@ -20,16 +20,16 @@ class Door:
     def __init__(self, encode) -> None:
         self.open, self.encoded, self._encode = Event(), 0, encode
 
-    def __call__(self, encoding, kind, images):
+    def __call__(self, service, key, images):
         assert self.open.wait(PATIENCE)
         self.encoded += len(images)
-        return self._encode(encoding, kind, images)
+        return self._encode(service, key, images)
 
 
 @pytest.fixture
 def door(monkeypatch) -> Door:
-    made = Door(EncoderPool._encode)
-    monkeypatch.setattr(EncoderPool, "_encode", lambda *given: made(*given))
+    made = Door(Service._embed)
+    monkeypatch.setattr(Service, "_embed", lambda *given: made(*given))
     return made
 
 

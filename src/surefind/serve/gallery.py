@@ -3,38 +3,22 @@
 import base64
 import io
 import logging
-import re
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock, Thread
-from typing import NamedTuple
+from threading import Thread
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from surefind.confidence.class_table import label_of
 from surefind.datasets.folder import find_images
-from surefind.engines.base import LONGEST_ID, Engine, EngineError
-from surefind.errors import InvalidArgument, InvalidFile, SurefindError
+from surefind.engines.base import LONGEST_ID, Engine
+from surefind.errors import InvalidFile, SurefindError
 from surefind.images.decode import ImageRejected, decode_picture
 
-MAX_SAMPLE = 2000  # images; a map of them takes 11 s on one core
-MAX_ROWS = 100_000  # scanned for the sample
-ATTEMPTS = 3
-PERPLEXITY = 30.0  # of t-SNE
 MIN_TSNE = 10  # images; PCA for fewer
-MAX_DIM = 50  # principal components that t-SNE gets
-DIGITS = 5  # of a position
-QUALITY = 85  # of a thumbnail's JPEG
-TINY = 64  # longest side of an image that is enlarged
 MAX_SAMPLES = 12
-LOSSLESS = 1_000_000  # pixels up to which a sample is sent as PNG
-SAMPLE_SIDE = 2048  # longest side of a larger one
-SAMPLE_QUALITY = 95
-
-_LONGEST_ITEM = (4 * LONGEST_ID + 2) // 3  # characters
-_ITEM = re.compile(rf"[A-Za-z0-9_-]{{2,{_LONGEST_ITEM}}}", re.ASCII)
 
 logger = logging.getLogger("surefind.serve")
 
@@ -46,14 +30,12 @@ def item_of(id: str) -> str:  # noqa: A002
 
 def id_of(item: str) -> str | None:
     """Return the id of a URL name; None if `item_of` does not produce that name."""
-    if not _ITEM.fullmatch(item):
-        return None
     try:
         name = base64.urlsafe_b64decode(item + "=" * (-len(item) % 4)).decode()
     except ValueError:  # not base64, or not UTF-8
         return None
-    canonical = "\0" not in name and item_of(name) == item  # unused last bits may differ
-    return name if canonical else None
+    usable = "\0" not in name and 0 < len(name.encode()) <= LONGEST_ID
+    return name if usable and item_of(name) == item else None  # unused last bits may differ
 
 
 @dataclass(frozen=True)
@@ -68,15 +50,8 @@ class GallerySample:
     of: int  # rows in the index
 
 
-def sample_gallery(engine: Engine, *, most: int = MAX_SAMPLE, look_at: int = MAX_ROWS) -> GallerySample:
-    """Draw `most` of the first `look_at` rows with equal probability; all if there are fewer."""
-    for _ in range(ATTEMPTS - 1):
-        with suppress(InvalidArgument, EngineError):  # another process removed a row in between
-            return _sample(engine, most=most, look_at=look_at)
-    return _sample(engine, most=most, look_at=look_at)
-
-
-def _sample(engine: Engine, *, most: int, look_at: int) -> GallerySample:
+def sample_gallery(engine: Engine, *, most: int = 2000, look_at: int = 100_000) -> GallerySample:
+    """Draw `most` of the first `look_at` rows with equal probability. A map of 2000 takes 11 s on one core."""
     keys, every_var, count = [], [np.empty(0)], 0
     for block in engine.scan():
         keys.append(block.keys)
@@ -87,10 +62,9 @@ def _sample(engine: Engine, *, most: int, look_at: int) -> GallerySample:
     var = np.concatenate(every_var)[:look_at]
     drawn = np.random.default_rng(0).permutation(len(var))[:most]
     rows = engine.rows(np.concatenate(keys)[drawn] if keys else np.empty(0, np.int64))
-    labels = [metadata.get("label") for metadata in rows.metadata]
     return GallerySample(
         ids=rows.ids,
-        labels=tuple(None if label is None else str(label) for label in labels),
+        labels=tuple(map(label_of, rows.metadata)),
         var=engine.space.var(rows.embeddings),
         means=rows.embeddings.mean.numpy(),
         every_var=var,
@@ -114,12 +88,11 @@ def project(means: NDArray[np.float32]) -> NDArray[np.float64]:
     if not scale:
         return np.full((len(means), 2), 0.5)
     wide = np.pad(centred / scale, [(0, 0), (0, max(0, 2 - means.shape[1]))])
-    found = PCA(min(MAX_DIM, *wide.shape), random_state=0).fit_transform(wide)
+    found = PCA(min(50, *wide.shape), random_state=0).fit_transform(wide)
     if len(means) >= MIN_TSNE:
-        perplexity = min(PERPLEXITY, (len(means) - 1) / 3)
         # OpenMP limits are per thread; a limit on BLAS would slow every search.
         with threadpool_limits(1, user_api="openmp"):
-            tsne = TSNE(perplexity=perplexity, init="pca", random_state=0)
+            tsne = TSNE(perplexity=min(30.0, (len(means) - 1) / 3), init="pca", random_state=0)
             found = tsne.fit_transform(found.astype(np.float32)).astype(np.float64)
     # Scale both axes by the same factor, to keep proportions.
     low, high = found[:, :2].min(axis=0), found[:, :2].max(axis=0)
@@ -145,25 +118,23 @@ class GalleryMap:
     """Map of a sample, computed in the background on first use."""
 
     def __init__(self, sample: GallerySample) -> None:
-        self._sample, self._lock = sample, Lock()
         self._answer = MapAnswer(ready=False, sentence=f"projecting {_images(len(sample.ids))}")
-        self._thread = Thread(target=self._draw, name="surefind-map", daemon=True)
+        self._thread = Thread(target=self._draw, args=[sample], name="surefind-map", daemon=True)
 
     def answer(self) -> MapAnswer:
-        with self._lock:
-            if self._thread.ident is None:  # not started yet
-                self._thread.start()
+        """Return the map, or that it is not ready. Used by the event loop only."""
+        if self._thread.ident is None:  # not started yet
+            self._thread.start()
         return self._answer
 
-    def _draw(self) -> None:
-        sample, ids = self._sample, self._sample.ids
-        sentence = "there are no images to show"
+    def _draw(self, sample: GallerySample) -> None:
+        ids, sentence = sample.ids, "there are no images to show"
         if ids:
             shown = f"{len(ids):,} of " * (len(ids) < sample.of) + _images(sample.of)
             method = "PCA" if len(ids) < MIN_TSNE else "t-SNE"
             sentence = f"{shown} by {method}: similar images are near each other"
         try:
-            x, y = map(tuple, project(sample.means).round(DIGITS).T.tolist())
+            x, y = map(tuple, project(sample.means).round(5).T.tolist())
         except Exception as error:  # nobody catches it in a thread
             logger.exception("the map cannot be drawn")
             reason = error.problem if isinstance(error, SurefindError) else str(error)
@@ -184,32 +155,18 @@ def draw_thumbnail(content: bytes, side: int) -> bytes:
     A tiny image is enlarged by an integer factor without smoothing, so that blur stays visible.
     """
     picture = decode_picture(content)
-    longest = max(picture.size)
-    if longest <= TINY and side >= 2 * longest:
-        factor = side // longest
-        size = (factor * picture.width, factor * picture.height)
-        picture = picture.resize(size, Image.Resampling.NEAREST)
-    return _as_jpeg(picture, longest=side, quality=QUALITY)
-
-
-def _as_jpeg(picture: Image.Image, *, longest: int, quality: int) -> bytes:
-    picture.thumbnail((longest, longest), Image.Resampling.LANCZOS, reducing_gap=3.0)
+    if max(picture.size) <= 64:
+        factor = max(1, side // max(picture.size))
+        picture = picture.resize((factor * picture.width, factor * picture.height), Image.Resampling.NEAREST)
+    picture.thumbnail((side, side), Image.Resampling.LANCZOS, reducing_gap=3.0)
     file = io.BytesIO()
-    picture.save(file, "JPEG", quality=quality, subsampling=0)  # keeps coloured edges sharp
+    picture.save(file, "JPEG", quality=85, subsampling=0)  # keeps coloured edges sharp
     return file.getvalue()
 
 
-class Sample(NamedTuple):
-    """An example query."""
-
-    name: str
-    content: bytes
-    media_type: str
-
-
-def read_samples(folder: Path) -> list[Sample]:
-    """Read the first usable images of a folder; log the others."""
-    samples: list[Sample] = []
+def read_samples(folder: Path) -> list[tuple[str, bytes]]:
+    """Return names and PNGs, of at most 1024 pixels a side, of the first usable images; log the others."""
+    samples: list[tuple[str, bytes]] = []
     for path in find_images(folder):
         if len(samples) == MAX_SAMPLES:
             break
@@ -219,13 +176,10 @@ def read_samples(folder: Path) -> list[Sample]:
             skipped = f"{path}: {rejected.reason}"
             logger.warning("sample skipped: %s", skipped)
             continue
-        if picture.width * picture.height <= LOSSLESS:
-            file = io.BytesIO()
-            picture.save(file, "PNG")
-            samples.append(Sample(path, file.getvalue(), "image/png"))
-        else:
-            content = _as_jpeg(picture, longest=SAMPLE_SIDE, quality=SAMPLE_QUALITY)
-            samples.append(Sample(path, content, "image/jpeg"))
+        picture.thumbnail((1024, 1024), Image.Resampling.LANCZOS, reducing_gap=3.0)
+        file = io.BytesIO()
+        picture.save(file, "PNG")
+        samples.append((path, file.getvalue()))
     if not samples:
         raise InvalidFile(f"{folder}: no usable image, e.g. {skipped}")
     return samples

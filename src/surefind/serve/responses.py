@@ -1,15 +1,14 @@
 """Response models and the functions that fill them; no server paths, NaN or infinity."""
 
-import math
 from collections import Counter
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, Field
 
 import surefind
 from surefind.confidence import explain
@@ -23,17 +22,12 @@ from surefind.images.decode import FORMATS
 from surefind.metrics.calibration import reliability_bins
 from surefind.search.query import CONFIDENCE
 from surefind.serve.gallery import GallerySample, item_of
-from surefind.serve.service import MAX_K, PATH, TimedResult, Timings
+from surefind.serve.service import MAX_K, PATH, TimedResult
 from surefind.serve.state import AppState
 
-SAMPLES = 8  # indexed images that the page offers as queries
 BINS = 32  # of the variance histogram
-CONSTANT = 1e-6  # relative range below which variances count as equal
-STEPS = 100  # of the threshold curve
 
-Number = Annotated[
-    float | None, BeforeValidator(lambda value: value if value is None or math.isfinite(value) else None)
-]
+Number = float | None  # NaN and infinity become null in JSON
 
 
 class ErrorAnswer(BaseModel):
@@ -97,7 +91,7 @@ class SearchAnswer(BaseModel):
     calibrated: str | None = Field(description="Date and data of the calibration.")
     hits: list[HitAnswer]
     index: IndexAnswer
-    seconds: Timings
+    seconds: dict[str, float] = Field(description="Of decode, wait, encode, search; total.")
 
 
 class EmbeddingAnswer(BaseModel):
@@ -191,16 +185,13 @@ def search_answer(found: TimedResult) -> SearchAnswer:
     result, served = found.result, found.served
     calibration, judged = served.index.calibration_of(result), result.verdict is not None
     item = item_of(found.query["id"]) if "id" in found.query else None
-    made_with = None
-    if judged and calibration is not None:
-        made_with = explain.made_with(_without_path(calibration))
     own = {
         "query": QueryAnswer(var=result.query_var, item=item, **found.query),
         "sentence": explain.meaning(result.verdict, result.novelty_p_value, calibration) if judged else None,
         "answer": explain.answer_of(result.label, result.label_confidence, result.label_set, result.verdict),
         "advice": explain.how_many_to_look_at(result.verdict, result.show, calibration, listed=len(result.hits)),
         "uncalibrated": result.uncalibrated and served.without_folder(result.uncalibrated),
-        "calibrated": made_with,
+        "calibrated": explain.made_with(_without_path(calibration)) if judged and calibration is not None else None,
         "hits": [
             # The label is that of the calibrated field.
             HitAnswer(**vars(hit) | _item_fields(hit.id, hit.metadata, hit.label), rank=rank)
@@ -214,9 +205,9 @@ def search_answer(found: TimedResult) -> SearchAnswer:
 
 def item_answer(rows: Rows, space: Space) -> Item:
     """Describe the first row."""
-    var = float(space.var(rows.embeddings)[0])
-    name, metadata = rows.ids[0], rows.metadata[0]
-    return Item(**_item_fields(name, metadata, label_of(metadata)), var=var)
+    metadata = rows.metadata[0]
+    fields = _item_fields(rows.ids[0], metadata, label_of(metadata))
+    return Item(**fields, var=float(space.var(rows.embeddings)[0]))
 
 
 def info_answer(state: AppState) -> InfoAnswer:
@@ -226,10 +217,6 @@ def info_answer(state: AppState) -> InfoAnswer:
     facts, calibration, name = index.describe(), index.calibration, index.folder.resolve().name
     change = None if calibration is None else explain.gallery_change(calibration, served.images)
     uncalibrated = calibration is None or calibration.origin.evidence == PRIOR
-    samples = samples_to_try(sample)
-    if state.samples is not None:
-        links = ((one.name, f"/v1/samples/{n}") for n, one in enumerate(state.samples))
-        samples = [SampleAnswer(name=one, image=link, item=None, thumbnail=link) for one, link in links]
     own = {
         "name": name,
         "images": served.images,
@@ -245,13 +232,18 @@ def info_answer(state: AppState) -> InfoAnswer:
         "warnings": [*served.warnings, *filter(None, (change, served.reload_error))],
         "calibration": None if calibration is None else _calibration(calibration),
         "how_to_calibrate": f"surefind calibrate {name} DATA" if uncalibrated else None,
-        "samples": samples,
+        "samples": samples_to_try(sample)
+        if state.samples is None
+        else [
+            SampleAnswer(name=name, image=f"/v1/samples/{n}", item=None, thumbnail=f"/v1/samples/{n}")
+            for n, (name, _) in enumerate(state.samples)
+        ],
         "report": None if state.report is None else "/report/",
     }
     return InfoAnswer(**facts | own)
 
 
-def samples_to_try(sample: GallerySample, count: int = SAMPLES) -> list[SampleAnswer]:
+def samples_to_try(sample: GallerySample, count: int = 8) -> list[SampleAnswer]:
     """Choose indexed images as example queries: one of each label before a second of any."""
     seen: Counter[str | None] = Counter()
     order = []  # how many of its label come before each image
@@ -259,14 +251,13 @@ def samples_to_try(sample: GallerySample, count: int = SAMPLES) -> list[SampleAn
         order.append(seen[label])
         seen[label] += 1
     chosen = [sample.ids[row] for row in np.argsort(order, kind="stable")[:count]]
-    return [
-        SampleAnswer(name=name, image=None, item=item_of(name), thumbnail=_links(name).thumbnail) for name in chosen
-    ]
+    items = ((name, item_of(name)) for name in chosen)
+    return [SampleAnswer(name=name, image=None, item=item, thumbnail=_links(item).thumbnail) for name, item in items]
 
 
 def variance_histogram(var: NDArray[np.float64], of: int) -> VarianceHistogram:
     edges, counts = np.empty(0), np.empty(0, np.int64)
-    if len(var) and var.max() - var.min() > CONSTANT * var.max():
+    if len(var) and var.max() - var.min() > 1e-6 * var.max():  # else they count as equal
         edges = np.geomspace(var.min(), var.max(), BINS + 1)
         counts, _ = np.histogram(var, edges)
     return VarianceHistogram(edges=edges.tolist(), counts=counts.tolist(), images=len(var), of=of)
@@ -274,37 +265,25 @@ def variance_histogram(var: NDArray[np.float64], of: int) -> VarianceHistogram:
 
 def threshold_curve(curve: Curve, match_threshold: float) -> list[ThresholdAnswer]:
     """Precision and coverage on the calibration queries, for 0.00 to 1.00 and this threshold."""
-    thresholds = np.union1d(np.arange(STEPS + 1) / STEPS, match_threshold)
+    thresholds = np.union1d(np.arange(101) / 100, match_threshold)
     confidence, right = np.array(curve.confidence), np.array(curve.right, dtype=bool)
-    answered = [right[confidence >= threshold] for threshold in thresholds]
-    return [
-        ThresholdAnswer(
-            threshold=threshold,
-            coverage=len(kept) / max(len(right), 1),
-            precision=kept.mean() if len(kept) else None,
-            answered=len(kept),
-            right=int(kept.sum()),
-        )
-        for threshold, kept in zip(thresholds.tolist(), answered, strict=True)
-    ]
+    rows = []
+    for threshold in thresholds.tolist():
+        kept = right[confidence >= threshold]
+        coverage, precision = len(kept) / max(len(right), 1), kept.mean() if len(kept) else None
+        row = {"threshold": threshold, "coverage": coverage, "precision": precision}
+        rows.append(ThresholdAnswer(**row, answered=len(kept), right=int(kept.sum())))
+    return rows
 
 
 def reliability(curve: Curve) -> list[ReliabilityAnswer]:
     """Reliability diagram in bins of equal size; equal confidences share a bin."""
     if not curve.confidence:
         return []
-    found = reliability_bins(
-        torch.tensor(curve.confidence, dtype=torch.float64),
-        torch.tensor(curve.right, dtype=torch.float64),
-        definition="probability",
-        bins=10,
-    )
+    confidence, right = (torch.tensor(part, dtype=torch.float64) for part in (curve.confidence, curve.right))
+    found = reliability_bins(confidence, right, definition="probability", bins=10)
     rows = zip(*(part.tolist() for part in found), strict=True)
-    return [
-        ReliabilityAnswer(confidence=confidence, right=right, queries=int(queries))
-        for confidence, right, queries in rows
-        if queries
-    ]
+    return [ReliabilityAnswer(confidence=sure, right=share, queries=int(n)) for sure, share, n in rows if n]
 
 
 def _calibration(calibration: Calibration) -> CalibrationAnswer:
@@ -332,15 +311,10 @@ def _without_path(calibration: Calibration) -> Calibration:
 
 
 def _item_fields(name: str, metadata: Metadata, label: str | None) -> dict[str, Any]:
-    return {
-        "item": item_of(name),
-        "id": name,
-        "label": label,
-        "metadata": {key: value for key, value in metadata.items() if key != PATH},
-        "links": _links(name),
-    }
+    item, shown = item_of(name), {key: value for key, value in metadata.items() if key != PATH}
+    return {"item": item, "id": name, "label": label, "metadata": shown, "links": _links(item)}
 
 
-def _links(name: str) -> Links:
-    url = f"/v1/items/{item_of(name)}"
+def _links(item: str) -> Links:
+    url = f"/v1/items/{item}"
     return Links(item=url, thumbnail=f"{url}/thumbnail", neighbours=f"{url}/neighbours")

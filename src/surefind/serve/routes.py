@@ -28,15 +28,14 @@ from surefind.serve.state import AppState, state_of
 
 logger = logging.getLogger("surefind.serve")
 
-VECTOR_BYTES = 4 * 2**20  # of JSON
 SIDES = (64, 128, 256, 512)  # of thumbnails; few sizes, for the cache
-ERRORS = (400, 401, 403, 404, 408, 409, 413, 415, 421, 422, 503)
+STAGES = ("decode", "wait", "encode", "search", "total")
 
 T = TypeVar("T")
 
-router = APIRouter(responses={status: {"model": responses.ErrorAnswer} for status in ERRORS})
+_STATUSES = (400, 401, 403, 404, 408, 409, 413, 415, 421, 422, 503)
+router = APIRouter(responses={status: {"model": responses.ErrorAnswer} for status in _STATUSES})
 
-_WRAPPED = ("multipart/", "application/json")  # not a raw image
 _IMAGE = {
     "requestBody": {
         "required": True,
@@ -64,17 +63,13 @@ class Vector(BaseModel):
 _VECTOR = {"requestBody": {"required": True, "content": {"application/json": {"schema": Vector.model_json_schema()}}}}
 
 
-async def _state(request: Request) -> AppState:
-    return state_of(request)
-
-
 async def _known_id(item: str) -> str:
     if (name := id_of(item)) is None:
         raise Refused(404, "no such item")
     return name
 
 
-State = Annotated[AppState, Depends(_state)]
+State = Annotated[AppState, Depends(state_of)]
 Options = Annotated[SearchOptions, Query()]
 KnownId = Annotated[str, Depends(_known_id)]
 
@@ -83,7 +78,7 @@ KnownId = Annotated[str, Depends(_known_id)]
 async def _image(state: AppState, request: Request) -> AsyncIterator[bytes]:
     """Read the image in the body; before it takes a slot, as it may arrive slowly."""
     kind = request.headers.get("content-type", "")
-    if kind.lower().startswith(_WRAPPED):
+    if kind.lower().startswith(("multipart/", "application/json")):  # not a raw image
         problem = f"the body is {kind.partition(';')[0]}, not an image"
         raise Refused(415, problem, fix="send the raw file: curl --data-binary @photo.jpg")
     state.admission.check()
@@ -91,14 +86,13 @@ async def _image(state: AppState, request: Request) -> AsyncIterator[bytes]:
         yield content
 
 
-async def run_admitted(request: Request, work: Callable[[], Awaitable[T]]) -> T:
+async def run_admitted(state: AppState, request: Request, work: Callable[[], Awaitable[T]]) -> T:
     """Run work under the admission limit and the deadline; cancel it if the client disconnects."""
 
     async def until_disconnect() -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
-    state = state_of(request)
     seconds = state.settings.answer_seconds
     with state.admission.slot():
         task = asyncio.ensure_future(work())
@@ -126,12 +120,11 @@ def file_response(request: Request, content: bytes, *, kind: str, cache: str) ->
 
 def finish(state: AppState, found: TimedResult, response: Response, begun: float) -> responses.SearchAnswer:
     """Record metrics and the Server-Timing header; return the response body."""
-    seconds = replace(found.seconds, total=perf_counter() - begun)
-    for stage, spent in vars(seconds).items():
+    seconds = dict.fromkeys(STAGES, 0.0) | found.seconds | {"total": perf_counter() - begun}
+    for stage, spent in seconds.items():
         state.metrics.seconds.labels(stage).observe(spent)
     state.metrics.verdicts.labels(found.result.verdict or "none").inc()
-    timing = (f"{stage};dur={1000 * spent:.1f}" for stage, spent in vars(seconds).items())
-    response.headers["Server-Timing"] = ", ".join(timing)
+    response.headers["Server-Timing"] = ", ".join(f"{name};dur={1000 * spent:.1f}" for name, spent in seconds.items())
     return responses.search_answer(replace(found, seconds=seconds))
 
 
@@ -140,7 +133,7 @@ async def search(request: Request, response: Response, state: State, options: Op
     """Search with the image in the body."""
     begun = perf_counter()
     async with _image(state, request) as content:
-        found = await run_admitted(request, lambda: state.service.search(content, options))
+        found = await run_admitted(state, request, lambda: state.service.search(content, options))
     return finish(state, found, response, begun)
 
 
@@ -148,7 +141,7 @@ async def search(request: Request, response: Response, state: State, options: Op
 async def embed(request: Request, state: State) -> responses.EmbeddingAnswer:
     """Return the embedding of the image in the body."""
     async with _image(state, request) as content:
-        embedding, *_ = await run_admitted(request, lambda: state.service.encode(content))
+        embedding, *_ = await run_admitted(state, request, lambda: state.service.encode(content))
     index = state.served.index
     return responses.EmbeddingAnswer(
         family=embedding.family,
@@ -165,7 +158,7 @@ async def search_vector(request: Request, response: Response, state: State, opti
     if state.embed_vectors is None:
         raise Refused(409, "this index takes images", fix="send an image to /v1/search")
     # FastAPI itself limits neither the size of a body nor the time that it takes.
-    async with state.uploads.read(request, most=VECTOR_BYTES) as content:
+    async with state.uploads.read(request, most=4 * 2**20) as content:
         try:
             given = Vector.model_validate_json(content)
         except ValidationError as error:
@@ -174,7 +167,7 @@ async def search_vector(request: Request, response: Response, state: State, opti
     if not torch.isfinite(vector).all():
         raise InvalidArgument("vector", expected="finite values", got="NaN or infinity")
     embedding = state.embed_vectors(vector)
-    found = await run_admitted(request, lambda: state.service.search_embedding(embedding, options))
+    found = await run_admitted(state, request, lambda: state.service.search_embedding(embedding, options))
     return finish(state, found, response, begun)
 
 
@@ -191,7 +184,7 @@ async def neighbours(
 ) -> responses.SearchAnswer:
     """Search with an indexed image, which is not its own hit."""
     begun = perf_counter()
-    found = await run_admitted(request, lambda: state.service.neighbours(name, options))
+    found = await run_admitted(state, request, lambda: state.service.neighbours(name, options))
     return finish(state, found, response, begun)
 
 
@@ -209,8 +202,7 @@ async def thumbnail(
 ) -> Response:
     """Return a thumbnail."""
     side = max(one for one in SIDES if one <= side)
-    draw = lambda: state.thumbnail(name, state.row(name).digests[0], side)
-    content = await state.service.in_thread(draw)
+    content = await state.service.in_thread(lambda: state.thumbnail(name, state.row(name).digests[0], side))
     return file_response(request, content, kind="image/jpeg", cache="private, max-age=3600")
 
 
@@ -231,17 +223,13 @@ async def gallery_map(response: Response, state: State) -> MapAnswer:
 
 
 @router.get(
-    "/v1/samples/{number}",
-    response_class=Response,
-    responses={200: {"content": {"image/png": {}, "image/jpeg": {}}}},
-    tags=["index"],
+    "/v1/samples/{number}", response_class=Response, responses={200: {"content": {"image/png": {}}}}, tags=["index"]
 )
 async def sample(state: State, number: Annotated[int, Path(ge=0, lt=1000)]) -> Response:
     """Return an example query."""
     if state.samples is None or number >= len(state.samples):
         raise Refused(404, "no such sample", fix="see /v1/info")
-    found = state.samples[number]
-    return Response(found.content, media_type=found.media_type)
+    return Response(state.samples[number][1], media_type="image/png")
 
 
 @router.get("/healthz", tags=["health"])
@@ -272,8 +260,8 @@ async def metrics(state: State) -> Response:
     counted, service = state.metrics, state.service
     counted.in_flight.set(state.admission.in_flight)
     counted.queue.labels("search").set(len(service.searches))
-    if service.encoder is not None:
-        counted.queue.labels("encode").set(len(service.encoder.batches))
+    if service.images is not None:
+        counted.queue.labels("encode").set(len(service.images))
     counted.images.set(state.served.images)
     counted.reloads.set(service.live.reloads)
     return Response(generate_latest(counted.registry), media_type=CONTENT_TYPE_LATEST)
@@ -301,10 +289,9 @@ async def report(state: State) -> Response:
 @router.post("/v1/session", status_code=204, response_class=Response, tags=["session"])
 async def session(request: Request, state: State, token: Annotated[str, Header()]) -> Response:
     """Exchange the token for a session cookie."""
-    own = state.settings.token
-    if own is None:
-        return Response(status_code=204)  # no token is required
-    if not token_matches(own, token):
-        raise Refused(401, "wrong token")
-    cookie = session_cookie(own, secure=request.url.scheme == "https")
-    return Response(status_code=204, headers={"Set-Cookie": cookie})
+    own, headers = state.settings.token, {}
+    if own is not None:  # else none is required
+        if not token_matches(own, token):
+            raise Refused(401, "wrong token")
+        headers["Set-Cookie"] = session_cookie(own, secure=request.url.scheme == "https")
+    return Response(status_code=204, headers=headers)

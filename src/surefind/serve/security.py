@@ -10,6 +10,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from prometheus_client import Counter
 from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -22,7 +23,7 @@ MIN_TOKEN, MAX_TOKEN = 16, 1024  # characters; proxies may refuse longer headers
 HOW_TO_CREATE = 'create one: python -c "import secrets; print(secrets.token_urlsafe(32))"'
 
 _OPEN_PATHS = {"/", "/healthz", "/readyz", "/v1/session"}  # and everything below /page/
-_REPORT = "/report/"
+_METHODS = {"GET", "HEAD", "POST"}  # others are counted as one, to bound the metrics
 _HOST = re.compile(r"(?:\[([0-9a-f:.]{2,45})\]|([a-z0-9._-]{1,253}))(?::([0-9]{1,5}))?", re.IGNORECASE)
 _PORTS = {"http": 80, "https": 443}
 _HEADERS = {
@@ -149,34 +150,43 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 class Guard:
-    """Check Host, Origin and token of every request; set security headers on every response.
+    """Check Host, Origin and token of every request; count every response and add security headers.
+
+    HEAD requests are served by the GET handlers.
 
     The Host check prevents DNS rebinding: another site's name resolved to this machine. On a
     public address every IP address is allowed too, a rule that Starlette's TrustedHostMiddleware
     does not have.
     """
 
-    def __init__(self, app: ASGIApp, bind: str, *, hosts: frozenset[str], token: str | None) -> None:
-        self.app, self._hosts, self._token = app, hosts, token
+    def __init__(
+        self, app: ASGIApp, bind: str, *, hosts: frozenset[str], token: str | None, responses: Counter
+    ) -> None:
+        self.app, self._hosts, self._token, self._responses = app, hosts, token, responses
         self._any_address = not is_loopback(bind)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
-        added = _REPORT_HEADERS if scope["path"].startswith(_REPORT) else _HEADERS
+        method = scope["method"]
+        if method == "HEAD":  # uvicorn drops the body
+            scope = {**scope, "method": "GET"}
+        added = _REPORT_HEADERS if scope["path"].startswith("/report/") else _HEADERS
 
-        async def send_with_headers(message: Message) -> None:
+        async def send_and_count(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).update(added)
+                route = getattr(scope.get("route"), "path", "none")
+                self._responses.labels(route, method if method in _METHODS else "other", message["status"]).inc()
             await send(message)
 
         try:
             self._check(scope)
         except Refused as refused:
-            await error_response(refused, HTTPConnection(scope))(scope, receive, send_with_headers)
+            await error_response(refused, HTTPConnection(scope))(scope, receive, send_and_count)
         else:
-            await self.app(scope, receive, send_with_headers)
+            await self.app(scope, receive, send_and_count)
 
     def _check(self, scope: Scope) -> None:
         hosts, origins = (
@@ -188,8 +198,8 @@ class Guard:
             fix = "use the printed address, or start the service with --host-name NAME"
             raise Refused(421, "the Host of the request is not allowed", fix=fix)
         # Browsers do not let other sites read responses.
-        reading = scope.get("method") in ("GET", "HEAD", "OPTIONS")  # a WebSocket has no method
-        if not reading and origins and not (len(origins) == 1 and _is_same_site(origins[0], host)):
+        same_site = len(origins) == 1 and _is_same_site(origins[0], host)
+        if scope["method"] not in ("GET", "OPTIONS") and origins and not same_site:
             fix = "use this service's page, or a program"
             raise Refused(403, "the request comes from a page of another site", fix=fix)
         path = scope["path"]
@@ -203,15 +213,11 @@ class Guard:
         """By header or cookie: a proxy may use the header for its own password."""
         if self._token is None:
             return True
-        headers = HTTPConnection(scope).headers
-        for given in headers.getlist("authorization"):
-            scheme, _, rest = given.partition(" ")
-            if scheme.lower() == "bearer" and token_matches(self._token, rest.strip(" ")):
-                return True
-        name, value = _cookie(self._token)
-        cookies = (one for line in headers.getlist("cookie") for one in line.split(";"))
-        pairs = (cookie.strip().partition("=") for cookie in cookies)
-        return any(key == name and token_matches(value, found) for key, _, found in pairs)
+        request, (name, value) = HTTPConnection(scope), _cookie(self._token)
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and token_matches(self._token, given.strip(" ")):
+            return True
+        return token_matches(value, request.cookies.get(name, ""))
 
 
 def _is_same_site(origin: str, host: tuple[str, int | None]) -> bool:

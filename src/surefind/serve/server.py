@@ -1,7 +1,7 @@
 """HTTP server: ASGI app, error responses, and uvicorn with connection limits."""
 
 import asyncio
-import errno
+import gc
 import json
 import logging
 import math
@@ -19,7 +19,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 import surefind
@@ -33,13 +33,10 @@ from surefind.serve import routes
 from surefind.serve.errors import RETRY, RETRY_AFTER, Refused, error_response
 from surefind.serve.security import Guard, check_bind
 from surefind.serve.service import ServedVersion, Settings
-from surefind.serve.state import AppState, Metrics, state_of
+from surefind.serve.state import AppState
 
 BACKLOG = 2048  # connections waiting to be accepted
-KEEP_ALIVE = 30  # seconds between the requests of a connection
 DRAIN_SECONDS = 3.0  # for a client to read the last response
-CLIENT_CLOSED_REQUEST = 499  # not an HTTP status; seen in logs and metrics only
-METHODS = ("GET", "HEAD", "POST")  # others are counted as one, to bound the metrics
 
 STATUS = {  # the first match
     UnknownItem: 404,
@@ -76,6 +73,8 @@ def serve(index: Index, settings: Settings, *, on_ready: Callable[[str], None]) 
         host = f"[{settings.host}]" if ":" in settings.host else settings.host or "0.0.0.0"  # noqa: S104 - only shown
         server = make_server(app, settings)
         server.on_ready = partial(on_ready, f"http://{host}:{listening.getsockname()[1]}")
+        gc.collect()
+        gc.freeze()  # else each full collection visits all that was imported, for 0.3 s
         server.run(sockets=[listening])
 
 
@@ -101,45 +100,21 @@ def make_app(state: AppState) -> ASGIApp:
     app.include_router(routes.router)
     for kind in (SurefindError, RequestValidationError, HTTPException, ClientDisconnect, Exception):
         app.add_exception_handler(kind, _handle_error)
-    settings = state.settings
-    guarded = Guard(app, settings.host, hosts=state.hosts, token=settings.token)
-    return CountRequests(guarded, state.metrics)
-
-
-class CountRequests:
-    """Count responses; serve HEAD requests with the GET handlers, as uvicorn drops the body."""
-
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        self.app, self.metrics = app, metrics
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        method = scope["method"] if scope["method"] in METHODS else "other"
-        routed = {**scope, "method": "GET"} if method == "HEAD" else scope
-
-        async def counting(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                route = getattr(routed.get("route"), "path", "none")
-                self.metrics.requests.labels(route, method, message["status"]).inc()
-            await send(message)
-
-        await self.app(routed, receive, counting)
+    own = state.settings
+    return Guard(app, own.host, hosts=state.hosts, token=own.token, responses=state.metrics.requests)
 
 
 async def _handle_error(request: Request, error: Exception) -> Response:
     if isinstance(error, ClientDisconnect):
-        return Response(status_code=CLIENT_CLOSED_REQUEST)
-    state = state_of(request)
+        return Response(status_code=499)  # for logs and metrics: nobody reads it
+    state: AppState = request.app.state.surefind
     refused = _refused(error, state.served)
     if refused.status == 500:
         logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
     if isinstance(error, EngineError):
         logger.warning("%s %s: %s", request.method, request.url.path, error.problem)
     if refused.status != 404:
-        image = isinstance(error, ImageRejected)
-        reason = "image" if image else REASONS.get(refused.status, "other")
+        reason = "image" if isinstance(error, ImageRejected) else REASONS.get(refused.status, "other")
         state.metrics.rejected.labels(reason).inc()
     response = error_response(refused, request)
     response.headers.update(getattr(error, "headers", None) or {})  # e.g. Allow
@@ -161,8 +136,7 @@ def _refused(error: Exception, served: ServedVersion) -> Refused:
     if not isinstance(error, SurefindError):  # details in the log only
         return Refused(500, "internal error", fix="see the server's log; please report it")
     status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
-    fix = served.without_folder(error.fix or "")
-    return Refused(status, served.public_message(error), fix=fix)
+    return Refused(status, served.public_message(error), fix=served.without_folder(error.fix or ""))
 
 
 def make_server(app: ASGIApp, settings: Settings) -> "_Server":
@@ -178,7 +152,7 @@ def make_server(app: ASGIApp, settings: Settings) -> "_Server":
             access_log=settings.access_log,
             server_header=False,
             backlog=BACKLOG,
-            timeout_keep_alive=KEEP_ALIVE,
+            timeout_keep_alive=30,  # seconds between the requests of a connection
             timeout_graceful_shutdown=int(settings.answer_seconds) + 1,
         )
     )
@@ -206,12 +180,8 @@ def listen(settings: Settings) -> socket.socket:
         both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
         server = socket.create_server(place, family=family, backlog=BACKLOG, dualstack_ipv6=both)
     except OSError as error:
-        in_use = error.errno == errno.EADDRINUSE
-        why = (error.strerror or str(error)).partition(" (while")[0]
-        raise SurefindError(
-            f"cannot listen at {host} port {port}: {why}",
-            fix="choose another --port, or 0 for any free one" if in_use else "see --host",
-        ) from error
+        problem = f"cannot listen at {host} port {port}: {error.strerror or error}"
+        raise SurefindError(problem, fix="choose another --port, or 0 for any free one; or another --host") from error
     # Connections inherit it; asyncio sets it only if the protocol of the socket is not 0. Without
     # it, the body of a response waits 40 ms until the client has acknowledged the head.
     server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -227,9 +197,8 @@ def limited_protocol(
     or of its first byte on a kept connection. A client that reads nothing of a response for
     `stalled_seconds` is disconnected. Connections beyond `max_connections` get a 503.
     """
-    limits: dict[str, Any] = {"header_seconds": header_seconds, "stalled_seconds": stalled_seconds}
-    limits |= {"max_connections": max_connections, "turned_away": set[H11Protocol]()}
-    return type("LimitedProtocol", (_LimitedProtocol,), limits)
+    limits = {"header_seconds": header_seconds, "stalled_seconds": stalled_seconds, "max_connections": max_connections}
+    return type("LimitedProtocol", (_LimitedProtocol,), {**limits, "turned_away": set()})
 
 
 class _Transport:

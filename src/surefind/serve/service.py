@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from threading import Condition, Lock
+from threading import Condition
 from time import perf_counter
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field
 from torch import Tensor
 
 from surefind.embeddings import Embeddings
-from surefind.encoders.image_encoder import ImageEncoder, single_core_pool
+from surefind.encoders.image_encoder import single_core_pool
 from surefind.engines.base import EngineError
 from surefind.engines.filters import Where
 from surefind.errors import InvalidArgument, SurefindError
@@ -30,14 +30,11 @@ from surefind.search.index import Index
 from surefind.serve.errors import Refused
 
 MAX_K = 200  # hits per search
-MAX_EXPAND = 50
 MAX_BATCH = 32  # images or queries
-OTHER_THREADS = 4  # for work outside the batches
 PATH = "path"  # metadata with the image's path on this machine; never exposed
 
 logger = logging.getLogger("surefind.serve")
 
-T = TypeVar("T")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -104,32 +101,25 @@ class LiveIndex:
     """The served version, replaced when a newer one is found."""
 
     def __init__(self, index: Index) -> None:
-        self.current = ServedVersion.of(index)
-        self.reloads = 0
-        self._lock = Lock()
+        self.current, self.reloads = ServedVersion.of(index), 0
 
-    def reload_if_newer(self) -> bool:
-        """Load a newer version if there is one; return whether it was loaded."""
-        with self._lock:
-            try:
-                newer = self.current.index.newest()
-                served = None if newer is None else ServedVersion.of(newer)
-            except (SurefindError, OSError) as error:
-                message = self.current.public_message(error)
-                if message != self.current.reload_error:
-                    problem = getattr(error, "problem", error)
-                    logger.warning("the newest version cannot be served: %s", problem)
-                self.current = replace(self.current, reload_error=message)
-                return False
-            if served is None:
-                self.current = replace(self.current, reload_error=None)
-                return False
-            self.current = served
+    def reload_if_newer(self) -> None:
+        """Load a newer version if there is one. Not for two threads at a time."""
+        try:
+            newer = self.current.index.newest()
+            served = replace(self.current, reload_error=None) if newer is None else ServedVersion.of(newer)
+        except (SurefindError, OSError) as error:
+            message = self.current.public_message(error)
+            if message != self.current.reload_error:
+                logger.warning("the newest version cannot be served: %s", getattr(error, "problem", error))
+            self.current = replace(self.current, reload_error=message)
+            return
+        self.current = served
+        if newer is not None:
             self.reloads += 1
-        for warning in served.index.warnings:
-            logger.warning("%s", warning)
-        logger.info("serving %d images", served.images)
-        return True
+            for warning in newer.warnings:
+                logger.warning("%s", warning)
+            logger.info("serving %d images", served.images)
 
 
 class NeighbourOptions(BaseModel, frozen=True):
@@ -151,18 +141,7 @@ class NeighbourOptions(BaseModel, frozen=True):
 class SearchOptions(NeighbourOptions, frozen=True):
     """Queries with equal options are searched in one batch."""
 
-    expand: int = Field(0, ge=0, le=MAX_EXPAND, description="Neighbours for query expansion.")
-
-
-@dataclass(frozen=True)
-class Timings:
-    """Seconds of each stage of a search."""
-
-    decode: float = 0.0
-    wait: float = 0.0  # in queues
-    encode: float = 0.0
-    search: float = 0.0
-    total: float = 0.0
+    expand: int = Field(0, ge=0, le=50, description="Neighbours for query expansion.")
 
 
 @dataclass(frozen=True)
@@ -171,23 +150,15 @@ class TimedResult:
 
     result: SearchResult
     served: ServedVersion
-    seconds: Timings
+    seconds: dict[str, float]  # of decode, wait (in queues), encode and search
     query: dict[str, Any]  # bytes, width and height of an image, or the id of an indexed one
-
-
-class BatchResult(NamedTuple, Generic[Result]):
-    """The result of one item, and its timings."""
-
-    result: Result
-    waited: float  # seconds in the queue
-    worked: float  # seconds of its batch
 
 
 class _Queued(NamedTuple):
     item: Any
     key: Hashable
     since: float
-    future: "asyncio.Future[BatchResult[Any]]"
+    future: "asyncio.Future[tuple[Any, float, float]]"
 
 
 class Batcher(Generic[Item, Result]):
@@ -202,29 +173,33 @@ class Batcher(Generic[Item, Result]):
     def __init__(
         self,
         work: Callable[[Any, list[Item]], Sequence[Result]],
-        pool: ThreadPoolExecutor,
         *,
         workers: int,
         most: int,
         in_turn: bool = False,
         observe: Callable[[int], None] = lambda _: None,
     ) -> None:
-        self._work, self._pool, self._observe = work, pool, observe
+        self._work, self._observe = work, observe
         self._workers, self._most, self._in_turn = workers, most, in_turn
         self._busy: set[Hashable] = set()  # keys in work, with `in_turn`
         self._queue: deque[_Queued] = deque()
         self._changed = Condition()
         self._closed = False
+        # One thread uses all cores; of several, each uses one.
+        self._pool = ThreadPoolExecutor(1) if workers == 1 else single_core_pool(workers)
         for _ in range(workers):
-            pool.submit(self._run)
+            self._pool.submit(self._run)
 
     def __len__(self) -> int:
         """Number of queued items."""
         return len(self._queue)
 
-    async def submit(self, item: Item, key: Hashable = None) -> BatchResult[Result]:
-        """Process an item; if cancelled before a thread takes it, no work is done."""
-        future: asyncio.Future[BatchResult[Result]] = asyncio.get_running_loop().create_future()
+    async def submit(self, item: Item, key: Hashable = None) -> tuple[Result, float, float]:
+        """Return the result, the seconds in the queue and those of the batch.
+
+        If cancelled before a thread takes the item, no work is done.
+        """
+        future: asyncio.Future[tuple[Result, float, float]] = asyncio.get_running_loop().create_future()
         with self._changed:
             if self._closed:
                 raise RuntimeError("the service is stopping")
@@ -252,10 +227,9 @@ class Batcher(Generic[Item, Result]):
                     self._busy.discard(key)
                     self._changed.notify()
             self._observe(len(batch))
-            done = [(one.future, result, begun - one.since) for one, result in zip(batch, results, strict=True)]
             loop = batch[0].future.get_loop()
             if not loop.is_closed():
-                loop.call_soon_threadsafe(_resolve, done, worked)
+                loop.call_soon_threadsafe(_resolve, batch, results, begun, worked)
 
     def _take(self) -> list[_Queued]:
         """Wait for a batch; empty once closed and done."""
@@ -285,62 +259,14 @@ class Batcher(Generic[Item, Result]):
         return taken
 
 
-def _resolve(done: list[tuple["asyncio.Future[Any]", Any, float]], worked: float) -> None:
-    for future, result, waited in done:
-        if future.done():
+def _resolve(batch: list[_Queued], results: Sequence[Any], begun: float, worked: float) -> None:
+    for one, result in zip(batch, results, strict=True):
+        if one.future.done():
             continue
         if isinstance(result, Exception):
-            future.set_exception(result)
+            one.future.set_exception(result)
         else:
-            future.set_result(BatchResult(result, waited, worked))
-
-
-Encoded = tuple[Embeddings, dict[str, int], Timings]
-
-
-class EncoderPool:
-    """Encode images in batches, each thread on its own core."""
-
-    def __init__(self, encoder: ImageEncoder, settings: Settings, batch_sizes: Histogram) -> None:
-        self.encoder, self._policy = encoder, DecodePolicy(max_bytes=settings.max_bytes)
-        on_gpu = encoder.device.type != "cpu"
-        workers = 1 if on_gpu else settings.workers or usable_cores()
-        self._evaluating = ExitStack()
-        self._evaluating.enter_context(encoder.evaluating())
-        self._decoders = ThreadPoolExecutor(usable_cores(), thread_name_prefix="surefind-decode")
-        self.batches: Batcher[Tensor, Embeddings] = Batcher(
-            self._encode,
-            _pool(workers),
-            workers=workers,
-            most=settings.batch or min(encoder.largest_batch, MAX_BATCH),
-            observe=batch_sizes.labels("encode").observe,
-        )
-
-    async def encode(self, content: bytes) -> Encoded:
-        """Return the embedding, the bytes, width and height of the image, and the timings."""
-        submitted = perf_counter()
-
-        def decode_image() -> tuple[Tensor, dict[str, int], float, float]:
-            begun = perf_counter()
-            pixels = decode(content, self._policy)
-            height, width = pixels.shape[1:]
-            image = {"bytes": len(content), "width": width, "height": height}
-            return self.encoder.resize(pixels), image, begun, perf_counter()
-
-        loop = asyncio.get_running_loop()
-        pixels, image, begun, ended = await loop.run_in_executor(self._decoders, decode_image)
-        done = await self.batches.submit(pixels)
-        wait = begun - submitted + done.waited
-        return done.result, image, Timings(decode=ended - begun, wait=wait, encode=done.worked)
-
-    def close(self) -> None:
-        self._decoders.shutdown()
-        self.batches.close()
-        self._evaluating.close()
-
-    def _encode(self, key: Any, images: list[Tensor]) -> list[Embeddings]:
-        embeddings = self.encoder.embed_batch(Batch(torch.arange(len(images)), images))
-        return [embeddings[row : row + 1] for row in range(len(images))]
+            one.future.set_result((result, begun - one.since, worked))
 
 
 class Service:
@@ -348,42 +274,65 @@ class Service:
 
     def __init__(self, index: Index, settings: Settings, batch_sizes: Histogram) -> None:
         _ = index.calibration  # fail now if it cannot be read
-        self.live = LiveIndex(index)
-        self.encoder = EncoderPool(index.encoder, settings, batch_sizes) if index.has_model else None
-        self._threads = ThreadPoolExecutor(OTHER_THREADS, thread_name_prefix="surefind-serve")
+        self.live, self._policy = LiveIndex(index), DecodePolicy(max_bytes=settings.max_bytes)
+        self._threads = ThreadPoolExecutor(4, thread_name_prefix="surefind-serve")  # for work outside the batches
+        self._decoders = ThreadPoolExecutor(usable_cores(), thread_name_prefix="surefind-decode")
+        self._evaluating = ExitStack()
         workers = settings.workers or usable_cores()
         self.searches: Batcher[Embeddings, SearchResult] = Batcher(
             _search,
-            _pool(workers),
             workers=workers,
             most=settings.batch or MAX_BATCH,
             in_turn=True,
             observe=batch_sizes.labels("search").observe,
         )
+        self.images: Batcher[Tensor, Embeddings] | None = None  # of an index with an encoder
+        if index.has_model:
+            self._encoder = encoder = index.encoder
+            self._evaluating.enter_context(encoder.evaluating())
+            workers = workers if encoder.device.type == "cpu" else 1
+            self.images = Batcher(
+                self._embed,
+                workers=workers,
+                most=settings.batch or min(encoder.largest_batch, MAX_BATCH),
+                observe=batch_sizes.labels("encode").observe,
+            )
 
     async def search(self, content: bytes, options: SearchOptions) -> TimedResult:
         served = self.live.current
-        embedding, image, before = await self.encode(content)
+        embedding, image, seconds = await self.encode(content)
         found = await self.search_embedding(embedding, options, served=served)
-        after = found.seconds
-        seconds = replace(before, wait=before.wait + after.wait, search=after.search)
+        seconds |= found.seconds | {"wait": seconds["wait"] + found.seconds["wait"]}
         return replace(found, seconds=seconds, query=image)
 
-    async def encode(self, content: bytes) -> Encoded:
-        if self.encoder is None:
+    async def encode(self, content: bytes) -> tuple[Embeddings, dict[str, int], dict[str, float]]:
+        """Return the embedding, the bytes, width and height of the image, and the timings."""
+        if self.images is None:
             raise Refused(
                 409,
                 "this index holds vectors of another model: it has no encoder for images",
                 fix="send a vector to /v1/search/vector, or request the neighbours of an item",
             )
-        return await self.encoder.encode(content)
+        submitted = perf_counter()
+
+        def decode_image() -> tuple[Tensor, dict[str, int], float, float]:
+            begun = perf_counter()
+            pixels = decode(content, self._policy)
+            height, width = pixels.shape[1:]
+            image = {"bytes": len(content), "width": width, "height": height}
+            return self._encoder.resize(pixels), image, begun, perf_counter()
+
+        loop = asyncio.get_running_loop()
+        pixels, image, begun, ended = await loop.run_in_executor(self._decoders, decode_image)
+        embedding, waited, worked = await self.images.submit(pixels)
+        return embedding, image, {"decode": ended - begun, "wait": begun - submitted + waited, "encode": worked}
 
     async def search_embedding(
         self, embedding: Embeddings, options: SearchOptions, *, served: ServedVersion | None = None
     ) -> TimedResult:
         served = served or self.live.current
-        done = await self.searches.submit(embedding, (served.index, options))
-        return TimedResult(done.result, served, Timings(wait=done.waited, search=done.worked), {})
+        result, waited, worked = await self.searches.submit(embedding, (served.index, options))
+        return TimedResult(result, served, {"wait": waited, "search": worked}, {})
 
     async def neighbours(self, name: str, options: NeighbourOptions) -> TimedResult:
         """Search with an indexed image, by its id."""
@@ -392,28 +341,27 @@ class Service:
         def find() -> TimedResult:
             begun = perf_counter()
             result = served.index.neighbours(name, **dict(options))
-            return TimedResult(result, served, Timings(search=perf_counter() - begun), {"id": name})
+            return TimedResult(result, served, {"search": perf_counter() - begun}, {"id": name})
 
         return await self.in_thread(find)
 
-    async def in_thread(self, work: Callable[[], T]) -> T:
+    async def in_thread(self, work: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def close(self) -> None:
-        if self.encoder is not None:
-            self.encoder.close()
+        self._decoders.shutdown()
+        if self.images is not None:
+            self.images.close()
+        self._evaluating.close()
         self.searches.close()
         self._threads.shutdown()
         self.live.current.index.close()
+
+    def _embed(self, key: Any, images: list[Tensor]) -> list[Embeddings]:
+        embeddings = self._encoder.embed_batch(Batch(torch.arange(len(images)), images))
+        return [embeddings[row : row + 1] for row in range(len(images))]
 
 
 def _search(key: tuple[Index, SearchOptions], queries: list[Embeddings]) -> list[SearchResult]:
     index, options = key
     return index.search(type(queries[0]).cat(queries), **dict(options))
-
-
-def _pool(workers: int) -> ThreadPoolExecutor:
-    """One thread uses all cores; of several, each uses one."""
-    if workers == 1:
-        return ThreadPoolExecutor(1, thread_name_prefix="surefind-serve")
-    return single_core_pool(workers)

@@ -24,8 +24,6 @@ from surefind.serve.service import ServedVersion, Service, Settings
 from surefind.vectors.reader import Values, as_points
 from surefind.vectors.upgrade import Upgrade
 
-CACHED_THUMBNAILS = 1024
-CHANGED = 0.1  # relative change of the index's size after which it is sampled again
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)  # buckets
 SIZES = (1, 2, 4, 8, 16, 32, 64)  # buckets
 
@@ -114,8 +112,11 @@ class AppState:
         self.hosts = known_hosts(settings.host, settings.host_names)
         self.samples = None if settings.samples is None else gallery.read_samples(settings.samples)
         self.report = None if settings.report is None else read_report(settings.report)
-        self.embed_vectors = _vector_encoder(index)
-        self.thumbnail = lru_cache(CACHED_THUMBNAILS)(self._draw_thumbnail)
+        self.embed_vectors: Callable[[Values], Gaussians] | None = None  # None for images
+        if not index.has_model:
+            upgrade = Upgrade.of_index(index.folder)
+            self.embed_vectors = partial(as_points, dim=index.space.dim) if upgrade is None else upgrade.embed
+        self.thumbnail = lru_cache(1024)(self._draw_thumbnail)
         self.admission = Admission(settings.queue)
         self.uploads = UploadBudget(settings.uploads, settings.upload_seconds)
         self._lock = Lock()
@@ -136,7 +137,7 @@ class AppState:
         served = self.served
         with self._lock:
             cached = self._overview
-            if cached is None or abs(served.images - cached[0].of) > CHANGED * cached[0].of:
+            if cached is None or abs(served.images - cached[0].of) > cached[0].of / 10:
                 sample = gallery.sample_gallery(served.index._engine)
                 cached = self._overview = sample, gallery.GalleryMap(sample)
             return cached
@@ -151,8 +152,7 @@ class AppState:
     def _draw_thumbnail(self, name: str, digest: str, side: int) -> bytes:
         """Draw the thumbnail of an image whose content has that digest."""
         metadata, most = self.row(name).metadata[0], self.settings.max_bytes
-        roots = self.picture_roots
-        content = read_picture(name, metadata, digest, roots=roots, max_bytes=most)
+        content = read_picture(name, metadata, digest, roots=self.picture_roots, max_bytes=most)
         return gallery.draw_thumbnail(content, side)
 
     async def keep_reloading(self) -> None:
@@ -165,17 +165,9 @@ class AppState:
                 logger.exception("checking for a newer version failed")
 
 
-def state_of(request: Request) -> AppState:
+async def state_of(request: Request) -> AppState:
     state: AppState = request.app.state.surefind
     return state
-
-
-def _vector_encoder(index: Index) -> Callable[[Values], Gaussians] | None:
-    """Return the function that makes embeddings of vectors; None for an index of images."""
-    if index.has_model:
-        return None
-    upgrade = Upgrade.of_index(index.folder)
-    return partial(as_points, dim=index.space.dim) if upgrade is None else upgrade.embed
 
 
 def read_report(folder: Path) -> bytes:

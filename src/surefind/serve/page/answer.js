@@ -1,6 +1,6 @@
 // Search results: the verdict, the label and the hits, for any threshold.
 
-import { byId, codeBox, drawn, element, say, unbroken } from "./dom.js";
+import { bar, button, byId, codeBox, drawn, element, say, unbroken } from "./dom.js";
 import { count, exact, many, number, percent, sentence, shortened } from "./text.js";
 
 const VERDICTS = { match: "Match", unsure: "Unsure", no_match: "No match: not in the catalogue", none: "Not calibrated" };
@@ -101,9 +101,7 @@ function saidOf({ answer, info, filtered, rankAs, threshold }) {
   const lines = [line(sentence(reason ?? "there is no confidence for this search"))];
   if (answer.ranking !== info.ranking) {
     const words = `Rank by ${rankingWords(info.ranking).toLowerCase()}`;
-    const button = element("button", { type: "button", class: "quiet", id: "rank-back" }, words);
-    button.addEventListener("click", () => rankAs(info.ranking));
-    lines.push(button);
+    lines.push(button({ class: "quiet", id: "rank-back" }, () => rankAs(info.ranking), words));
   }
   return { title: ["No confidence"], lines };
 }
@@ -126,15 +124,9 @@ function comparison(answer, threshold, what) {
 
 /** The most probable labels of the set, each with its probability. */
 function labelBars({ labels, label_set: set }) {
-  const rows = set.slice(0, MOST_LABELS).map((label) => {
-    const fill = element("span", { class: "fill" });
-    fill.style.width = `${100 * labels[label]}%`;
-    return element(
-      "li", {}, labelName(label),
-      element("span", { class: "bar", "aria-hidden": "true" }, fill),
-      element("span", { class: "percent" }, percent(labels[label])),
-    );
-  });
+  const rows = set.slice(0, MOST_LABELS).map((label) => element(
+    "li", {}, labelName(label), bar(labels[label]), element("span", { class: "percent" }, percent(labels[label])),
+  ));
   const more = set.length - rows.length;
   const last = more > 0 ? element("li", { class: "more-labels" }, `and ${count(more)} more`) : null;
   return element("ol", { class: "label-bars", "aria-label": "Probable labels" }, ...rows, last);
@@ -206,8 +198,7 @@ function card(hit, answer, { more, pictures }) {
   // A confidence assumes that the query is in the catalogue.
   const known = hit.confidence !== null && answer.verdict !== "no_match";
   const label = `More like ${hit.label ?? hit.id}, hit ${hit.rank}`;
-  const button = element("button", { type: "button", class: "more quiet", "aria-label": label }, "More like this");
-  button.addEventListener("click", () => more(hit.item, hit.id));
+  const again = button({ class: "more quiet", "aria-label": label }, () => more(hit.item, hit.id), "More like this");
   const expected = `expected ${number(hit.expected_distance)} ±\u00a0${number(hit.std, 2)}`;
   return element(
     "li", { class: "hit", "data-item": hit.item },
@@ -225,14 +216,12 @@ function card(hit, answer, { more, pictures }) {
       element("span", { title: "Squared distance of the two means" }, `distance ${number(hit.distance)}`),
       element("span", { title: "Expected squared distance, and its standard deviation" }, expected),
     ),
-    button,
+    again,
   );
 }
 
 function meter(hit) {
   const words = percent(hit.confidence);
-  const fill = element("span", { class: "fill" });
-  fill.style.width = `${100 * hit.confidence}%`;
   return element(
     "div", {
       class: "confidence", role: "meter", "aria-label": "Confidence that this is a match",
@@ -240,7 +229,7 @@ function meter(hit) {
       "aria-valuenow": Number((100 * hit.confidence).toFixed(2)),
     },
     element("span", { class: "percent" }, words),
-    element("span", { class: "bar" }, fill, element("span", { class: "mark" })),
+    bar(hit.confidence, element("span", { class: "mark" })),
   );
 }
 

@@ -14,6 +14,20 @@ export function drawn(name, attributes = {}, ...children) {
   return filled(document.createElementNS(SVG, name), attributes, children);
 }
 
+/** A button that calls `clicked`. */
+export function button(attributes, clicked, ...children) {
+  const made = element("button", { type: "button", ...attributes }, ...children);
+  made.addEventListener("click", clicked);
+  return made;
+}
+
+/** A horizontal bar filled to a share; `more` is drawn over it. */
+export function bar(share, ...more) {
+  const fill = element("span", { class: "fill" });
+  fill.style.width = `${100 * share}%`;
+  return element("span", { class: "bar", "aria-hidden": "true" }, fill, ...more);
+}
+
 /** Set the text of an existing element. */
 export function say(id, words) {
   byId(id).replaceChildren(...unbroken(words ?? ""));
@@ -30,19 +44,18 @@ export function unbroken(words) {
 /** A command to type, with a button that copies it. */
 export function codeBox(command) {
   const code = element("code", {}, command);
-  const button = element("button", { type: "button", class: "quiet copy" }, "Copy");
-  button.addEventListener("click", async () => {
+  const copy = button({ class: "quiet copy" }, async () => {
     try {
       await navigator.clipboard.writeText(command);
-      button.textContent = "Copied";
+      copy.textContent = "Copied";
     } catch {
       // Without TLS there is no clipboard access: select the text instead.
       getSelection().selectAllChildren(code);
-      button.textContent = "Press Ctrl-C";
+      copy.textContent = "Press Ctrl-C";
     }
-    setTimeout(() => { button.textContent = "Copy"; }, 2000);
-  });
-  return element("div", { class: "code" }, code, button);
+    setTimeout(() => { copy.textContent = "Copy"; }, 2000);
+  }, "Copy");
+  return element("div", { class: "code" }, code, copy);
 }
 
 /** Radio buttons in a fieldset that already has its legend. */

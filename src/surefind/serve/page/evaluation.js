@@ -7,6 +7,8 @@ import { count, day, exact, percent, sentence } from "./text.js";
 const UNCALIBRATED = "Distances alone give no confidence. Calibrate the index with labelled images";
 const PRIOR = "This index uses the prior calibration of surefind, which was not fitted to it. "
   + "Its confidences are estimates: nothing was measured here, and nothing is guaranteed. To calibrate with labelled images";
+const RELIABILITY = "Queries in ten groups by confidence. On the diagonal, confidence equals the share of correct answers.";
+const CURVE = "Precision and coverage as functions of the confidence threshold.";
 const NO_REPORT = "A report measures retrieval, calibration and out-of-distribution detection on a test set";
 
 export function showEvaluation(info) {
@@ -16,22 +18,16 @@ export function showEvaluation(info) {
   byId("report").replaceChildren(...reportOf(info));
 }
 
-function uncalibrated(info) {
-  return [
-    element("h1", { class: "view-title" }, "Not calibrated yet"),
-    element("p", { class: "lead" }, `${UNCALIBRATED}:`),
-    codeBox(info.how_to_calibrate),
-  ];
-}
+const uncalibrated = (info) => withCommand("Not calibrated yet", UNCALIBRATED, info);
 
-function prior(info) {
-  return [
-    element("h1", { class: "view-title" }, "Prior calibration"),
-    element("p", { class: "lead" }, `${PRIOR}:`),
-    codeBox(info.how_to_calibrate),
-    element("section", { class: "card prior-rules" }, ...guarantees(info.calibration)),
-  ];
-}
+const prior = (info) => [
+  ...withCommand("Prior calibration", PRIOR, info),
+  element("section", { class: "card prior-rules" }, ...guarantees(info.calibration)),
+];
+
+const withCommand = (title, words, info) => [
+  element("h1", { class: "view-title" }, title), element("p", { class: "lead" }, `${words}:`), codeBox(info.how_to_calibrate),
+];
 
 function calibrated({ calibration: made }) {
   const what = made.origin.evidence === "labels" ? "most probable label" : "first hit";
@@ -43,27 +39,16 @@ function calibrated({ calibration: made }) {
     element("h1", { class: "view-title" }, "Calibration quality"),
     element("p", { class: "lead" }, ...unbroken(`Measured on ${data}. ${right}${copies}`)),
     element("ul", { class: "tiles" }, ...tiles(made)),
-    element("div", { class: "two" }, reliabilityCard(made), element("section", { class: "card" }, ...precisionAndCoverage(made), ...guarantees(made))),
+    element("div", { class: "two" }, plotCard("Reliability", RELIABILITY, reliabilityPlot(made.reliability)),
+      plotCard("Precision and coverage", CURVE, measuredPlot(made), ...guarantees(made))),
   ];
 }
 
-function reliabilityCard(made) {
-  const words = "Queries in ten groups by confidence. On the diagonal, confidence equals the share of correct answers.";
+function plotCard(title, words, plot, ...more) {
   return element(
     "section", { class: "card" },
-    element("h2", {}, "Reliability"),
-    element("p", { class: "small" }, words),
-    element("div", { class: "plot" }, reliabilityPlot(made.reliability)),
+    element("h2", {}, title), element("p", { class: "small" }, words), element("div", { class: "plot" }, plot), ...more,
   );
-}
-
-function precisionAndCoverage(made) {
-  const words = "Precision and coverage as functions of the confidence threshold.";
-  return [
-    element("h2", {}, "Precision and coverage"),
-    element("p", { class: "small" }, words),
-    element("div", { class: "plot" }, measuredPlot(made)),
-  ];
 }
 
 function guarantees(made) {

@@ -1,7 +1,7 @@
 // Map of the indexed images: similar images lie near each other. Colours, legend, selected point.
 
 import { fetched, pause, waitOf } from "./api.js";
-import { byId, drawn, element, radios, say } from "./dom.js";
+import { button, byId, drawn, element, radios, say } from "./dom.js";
 import { View, draw, fit, nearest, setUpGestures, towards } from "./map_canvas.js";
 import { number, sentence, shortened } from "./text.js";
 
@@ -154,13 +154,11 @@ function hashed(name) {
 function legendButton(name, colour) {
   const swatch = element("span", { class: "swatch" });
   swatch.style.backgroundColor = colour;
-  const button = element("button", { type: "button", class: "legend-name" }, swatch, name);
-  button.addEventListener("click", () => {
+  return button({ class: "legend-name" }, () => {
     const select = byId("map-class");
     select.value = select.value === name ? "" : name;
     select.dispatchEvent(new Event("change"));
-  });
-  return button;
+  }, swatch, name);
 }
 
 function refresh() {

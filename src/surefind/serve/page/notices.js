@@ -1,7 +1,7 @@
 // Index summary, problems, warnings, progress, and the sign-in form.
 
 import { signIn } from "./api.js";
-import { byId, codeBox, element, say } from "./dom.js";
+import { button, byId, codeBox, element, say } from "./dom.js";
 import { count, many, sentence } from "./text.js";
 
 /** Show the index in the header, the introduction and the footer. */
@@ -43,10 +43,7 @@ export function showProblem({ problem, fix }, again = null) {
   const lines = [element("p", {}, element("strong", {}, sentence(problem)))];
   if (fix) lines.push(element("p", {}, sentence(fix)));
   byId("error").replaceChildren(element("div", {}, ...lines));
-  if (again === null) return;
-  const button = element("button", { type: "button", class: "primary", id: "retry" }, "Try again");
-  button.addEventListener("click", again);
-  byId("error").append(button);
+  if (again !== null) byId("error").append(button({ class: "primary", id: "retry" }, again, "Try again"));
 }
 
 export function clearProblem() {
@@ -55,9 +52,8 @@ export function clearProblem() {
 
 export function showWarnings(warnings) {
   byId("warnings").replaceChildren(...warnings.map((words) => {
-    const close = element("button", { type: "button", class: "quiet dismiss", "aria-label": "Dismiss this warning" }, "×");
+    const close = button({ class: "quiet dismiss", "aria-label": "Dismiss this warning" }, () => row.remove(), "×");
     const row = element("li", {}, element("span", {}, sentence(words)), close);
-    close.addEventListener("click", () => row.remove());
     return row;
   }));
 }

@@ -1,6 +1,6 @@
 // The query: ways to choose an image, the image shown, and the search options.
 
-import { byId, element, radios, say } from "./dom.js";
+import { button, byId, element, radios, say } from "./dom.js";
 import { rankingWords, rankingsInOrder } from "./answer.js";
 import { bytes, count, shortened } from "./text.js";
 
@@ -84,15 +84,11 @@ function sampleButton(sample, { ask, pictures }) {
   const hasPicture = pictures || sample.item === null;
   const picture = element("img", { src: hasPicture ? sample.thumbnail : null, alt: "", width: 72, height: 72, loading: "lazy" });
   picture.addEventListener("error", () => picture.replaceWith(element("span", { class: "no-picture" }, shortened(sample.name, 12))));
-  const button = element(
-    "button", {
-      type: "button", class: hasPicture ? "sample" : "sample named", title: sample.name,
-      "aria-label": `Search with ${sample.name}`, "data-sample": sample.name,
-    },
-    hasPicture ? picture : shortened(sample.name, 24),
-  );
-  button.addEventListener("click", () => ask(ofSample(sample)));
-  return element("li", {}, button);
+  const attributes = {
+    class: hasPicture ? "sample" : "sample named", title: sample.name,
+    "aria-label": `Search with ${sample.name}`, "data-sample": sample.name,
+  };
+  return element("li", {}, button(attributes, () => ask(ofSample(sample)), hasPicture ? picture : shortened(sample.name, 24)));
 }
 
 export function showQuestion(question, info) {
