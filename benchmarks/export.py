@@ -22,9 +22,8 @@ from rich.table import Table
 import surefind as sf
 from surefind.datasets.splits import Splits
 from surefind.encoders.image_encoder import on_cores
-from surefind.encoders.onnx.export import IMAGES, evenly, export_onnx
-from surefind.encoders.onnx.runtime import RUNTIMES, OnnxEncoder
-from surefind.encoders.open import open_encoder
+from surefind.encoders.onnx import IMAGES, OnnxEncoder, evenly, export_onnx
+from surefind.encoders.open import RUNTIMES, open_encoder
 from surefind.images.catalog import Catalog
 from surefind.images.loader import Batch, Loader
 from surefind.images.preprocess import Preprocessing

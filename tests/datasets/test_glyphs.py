@@ -11,8 +11,16 @@ from PIL import Image
 
 from surefind.datasets import glyphs as module
 from surefind.datasets import open_dataset, read_catalog
-from surefind.datasets._glyph_rendering import SYMBOL_FACES, TEXT_FACES, draw_glyph, letters, render, symbols
-from surefind.datasets.glyphs import draw_glyphs, glyphs_folder
+from surefind.datasets.glyphs import (
+    SYMBOL_FACES,
+    TEXT_FACES,
+    draw_glyph,
+    draw_glyphs,
+    glyphs_folder,
+    letters,
+    render,
+    symbols,
+)
 from surefind.errors import InvalidArgument, InvalidFile
 
 SMALL = {"classes": 16, "per_class": 3, "foreign": 5}

@@ -7,7 +7,7 @@ from huggingface_hub import EvalResult, ModelCard, metadata_load
 
 from surefind.encoders import Backbone, Encoder, EncoderConfig, build_backbone
 from surefind.encoders.hub import HubId, Measured, pack
-from surefind.encoders.onnx.files import write_export
+from surefind.encoders.serialization import write_export
 from surefind.errors import InvalidFile
 
 NAME = HubId("birds/encoder")

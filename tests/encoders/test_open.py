@@ -11,8 +11,7 @@ from safetensors.torch import save_file
 import surefind as sf
 from surefind.encoders import backbone, from_callable, open_encoder
 from surefind.encoders.encoder import POINT_VAR
-from surefind.encoders.onnx.export import export_onnx
-from surefind.encoders.onnx.runtime import OnnxEncoder
+from surefind.encoders.onnx import OnnxEncoder, export_onnx
 from surefind.images.decode import decode
 
 SMALL = "test_resnet"  # timm's smallest

@@ -1,7 +1,7 @@
 """Configuration of an encoder."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
 from pydantic import Field
@@ -71,12 +71,10 @@ class EncoderConfig:
 
     @property
     def has_variance(self) -> bool:
-        """Whether images have a variance of their own."""
         return self.family != "point"
 
     @property
     def starting_var(self) -> float:
-        """Variance before training."""
         return _INITIAL_SPREAD / self.dim if self.initial_var is None else self.initial_var
 
     def distributions(self, mean: Tensor, var: Tensor) -> Embeddings:
@@ -85,14 +83,9 @@ class EncoderConfig:
             return VonMisesFisher(mean, 1 / var)
         return Gaussians(mean, var)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        preprocessing = self.preprocessing and self.preprocessing.as_dict()
-        return asdict(self) | {"preprocessing": preprocessing}
-
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Rebuild from `as_dict`; an unknown name raises InvalidArgument."""
+        """Rebuild from the values of JSON; an unknown name raises InvalidArgument."""
         given = dict(values)
         if isinstance(preprocessing := given.get("preprocessing"), Mapping):
             given["preprocessing"] = Preprocessing.from_dict(preprocessing)

@@ -16,8 +16,7 @@ from surefind.encoders.backbone import known_backbones
 from surefind.encoders.config import EncoderConfig
 from surefind.encoders.encoder import Encoder
 from surefind.encoders.image_encoder import ImageEncoder
-from surefind.encoders.onnx.files import FILE, FOLDER, read_export
-from surefind.encoders.onnx.runtime import RUNTIMES, OnnxEncoder
+from surefind.encoders.serialization import EXPORT, ONNX, read_export
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.images.loader import Batch
 from surefind.text import printable
@@ -25,6 +24,7 @@ from surefind.validation import check_choice, check_whole, nearest
 
 DEFAULT_MODEL = "mobilenetv2_100"  # small, and quick on a CPU
 CALLABLE = "callable:"  # prefix of fingerprints
+RUNTIMES = {"torch": "", "onnx": "fp32", "onnx-int8": "int8"}  # precision of the export
 
 Embed = Callable[[list[Image.Image]], Any]
 Model = ImageEncoder | Embed | str | Path
@@ -43,9 +43,6 @@ def open_encoder(
         runtime: "torch", "onnx" or "onnx-int8", for a model folder or the hub.
         device: torch's; ONNX Runtime uses the CPU.
 
-    Returns:
-        The encoder.
-
     Raises:
         InvalidArgument: if the name is not known, or an option does not fit the model.
         InvalidFile: if a model is not there or damaged.
@@ -63,10 +60,12 @@ def open_encoder(
     if not isinstance(model, str | Path):
         return _of_function(model)
     path = Path(model)
-    if path.suffix == ".onnx" or (path / FILE).is_file():
+    if path.suffix == ".onnx" or (path / EXPORT).is_file():
         return _exported(path)
     if runtime == "torch":
         return Encoder.load(model).to(device)
+    from surefind.encoders.onnx import OnnxEncoder
+
     return OnnxEncoder.load(model, RUNTIMES[runtime])
 
 
@@ -87,16 +86,18 @@ def _is_timm_name(model: object) -> bool:
     )
 
 
-def _exported(path: Path) -> OnnxEncoder:
+def _exported(path: Path) -> ImageEncoder:
     """Load the ONNX export in a folder `onnx`, fp32, or the one in a file."""
+    from surefind.encoders.onnx import OnnxEncoder
+
     if path.suffix != ".onnx":
         return OnnxEncoder.load(path.parent)
     if not path.is_file():
         raise InvalidFile(f"{path}: no such file")
     model = path.absolute().parent.parent
-    if path == model / FOLDER / path.name and (path.parent / FILE).is_file():
+    if path == model / ONNX / path.name and (path.parent / EXPORT).is_file():
         precision = "int8" if path.name.startswith("model_int8") else "fp32"
-        if read_export(model, precision).files[precision].name(precision) == path.name:
+        if read_export(model, precision).name(precision) == path.name:
             return OnnxEncoder.load(model, precision)
     raise InvalidFile(
         f"{path} was not written by `surefind export`, so its preprocessing is not known",

@@ -16,7 +16,7 @@ from surefind.datasets import read_catalog
 from surefind.embeddings import Embeddings
 from surefind.errors import InvalidArgument
 from surefind.images.catalog import Catalog
-from surefind.images.digest import digest_of
+from surefind.images.loader import digest_of
 from surefind.reports.result import Exclusion
 from surefind.search.hits import SearchResult
 from surefind.search.index import Index

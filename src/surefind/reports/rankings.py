@@ -17,7 +17,7 @@ from surefind.encoders.image_encoder import ImageEncoder
 from surefind.engines.brute_force import Neighbours
 from surefind.errors import SurefindError
 from surefind.images.catalog import Catalog
-from surefind.images.digest import file_digests
+from surefind.images.loader import file_digests
 from surefind.images.matches import ByPosition, Mask, Matches, Rows, matches_of
 from surefind.reports.measures import Scored, measure
 from surefind.reports.result import SHOWN, Exclusion, QueryTable, Ranking

@@ -6,9 +6,17 @@ import pytest
 import torch
 
 from surefind.encoders import Encoder
-from surefind.encoders.onnx import export as exporting
-from surefind.encoders.onnx.export import TOLERANCE, Parity, check_parity, evenly, export_onnx, parity, synthetic_images
-from surefind.encoders.onnx.runtime import OnnxEncoder
+from surefind.encoders import onnx as exporting
+from surefind.encoders.onnx import (
+    TOLERANCE,
+    OnnxEncoder,
+    Parity,
+    check_parity,
+    evenly,
+    export_onnx,
+    parity,
+    synthetic_images,
+)
 from surefind.errors import SurefindError
 
 
