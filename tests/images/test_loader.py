@@ -91,13 +91,6 @@ def test_the_error_names_count_paths_reasons_and_remedy(tmp_path: Path):
     assert "and 3 more" in text and "fix: repair or remove them" in text
 
 
-def test_a_second_pass_counts_anew():
-    loader = Loader([b"bad", *[jpeg()] * 20], SMALL)
-    for _ in range(2):
-        assert sum(len(batch.rows) for batch in loader) == 20
-        assert len(loader.rejected) == 1
-
-
 def test_leaving_early_ends_the_threads():
     for _ in Loader([jpeg()] * 200, SMALL, batch_size=4, workers=2):
         assert threads()

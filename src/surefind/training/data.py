@@ -136,19 +136,20 @@ class Source(Protocol):
     def embed(self, inputs: Tensor) -> Embeddings: ...
     def plain(self, rows: Rows) -> Iterator[tuple[Rows, Tensor]]: ...
 
-    @torch.no_grad()
-    def embed_means(self, rows: Rows) -> tuple[Rows, NDArray[np.float32]]:
-        """Return the readable rows and their means (n, D), without augmentation."""
-        self.encoder.eval()
-        done = [(some, self.embed(inputs).mean) for some, inputs in self.plain(rows)]
-        if not done:
-            raise SurefindError(NOTHING_READ)
-        readable, means = zip(*done, strict=True)
-        return np.concatenate(readable), torch.cat(means).float().cpu().numpy()
+
+@torch.no_grad()
+def embed_means(source: Source, rows: Rows) -> tuple[Rows, NDArray[np.float32]]:
+    """Return the readable rows and their means (n, D), without augmentation."""
+    source.encoder.eval()
+    done = [(some, source.embed(inputs).mean) for some, inputs in source.plain(rows)]
+    if not done:
+        raise SurefindError(NOTHING_READ)
+    readable, means = zip(*done, strict=True)
+    return np.concatenate(readable), torch.cat(means).float().cpu().numpy()
 
 
 @dataclass(frozen=True)
-class PixelSource(Source):
+class PixelSource:
     """Images, decoded and augmented in worker processes or in threads of this process."""
 
     encoder: Encoder
@@ -172,7 +173,7 @@ class PixelSource(Source):
 
 
 @dataclass(frozen=True)
-class FeatureSource(Source):
+class FeatureSource:
     """Stored feature maps of a frozen backbone, for several random views of each image."""
 
     encoder: Encoder
@@ -259,7 +260,7 @@ class Batches:
             if mines and (self.cache is None or start % every == 0):
                 size, seed, step = self.recipe.mining.cache, self.recipe.seed, self.offset + start
                 rows = choose_cached_rows(self.matches, self.rows, size=size, seed=seed, step=step)
-                ours, means = self.source.embed_means(rows[self.group.share(len(rows))])
+                ours, means = embed_means(self.source, rows[self.group.share(len(rows))])
                 gather = self.group.gather_array
                 self.cache = NegativeCache(gather(ours), gather(means))
             yield from self._load(start, stop)
