@@ -31,7 +31,6 @@ class Encoder(ImageEncoder, nn.Module):
         backbone: feature extractor, with its weights.
     """
 
-    base_model = ""  # hub id of the backbone's pretrained weights
     card = ""  # model card, if it was loaded
 
     def __init__(self, config: EncoderConfig, backbone: Backbone) -> None:
@@ -105,11 +104,7 @@ class Encoder(ImageEncoder, nn.Module):
                 drop_rate=config.dropout,
                 size=config.preprocessing.size if config.preprocessing else None,
             )
-            encoder = cls(config, backbone)
-        if pretrained and weights is None:
-            published = dict(getattr(backbone.model, "pretrained_cfg", None) or {})
-            encoder.base_model = published.get("hf_hub_id") or ""
-        return encoder
+            return cls(config, backbone)
 
     @classmethod
     def load(cls, model: str | Path) -> Self:
@@ -157,9 +152,7 @@ class Encoder(ImageEncoder, nn.Module):
         if card is not None or made not in text:
             from surefind.encoders.hub import model_card
 
-            text = model_card(
-                self.config, made, training=card, base_model=self.base_model, classes=len(self.trained_with)
-            )
+            text = model_card(self.config, made, training=card, classes=len(self.trained_with))
         serialization.write_model(Path(folder), self.config, self.state_dict(), card=text)
         serialization.write_classes(Path(folder), self.trained_with)
 

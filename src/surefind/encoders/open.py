@@ -108,7 +108,7 @@ def _exported(path: Path) -> ImageEncoder:
 def from_callable(
     function: Embed, *, dim: int, name: str, normalise: bool = True, batch_size: int = 16
 ) -> "CallableEncoder":
-    """Make an encoder of any function that turns images into vectors.
+    """Make an encoder of any function that turns images into vectors; its `var` is `POINT_VAR`, 1e-8.
 
     An index of it keeps name and dimension, not the function: open it with
     `Index.open(folder, encoder=...)` to search with images.
@@ -120,9 +120,6 @@ def from_callable(
         name: identifies the model and its version: vectors of one name are comparable.
         normalise: whether vectors are divided by their length, as for cosine similarity.
         batch_size: images per call, at most.
-
-    Returns:
-        An encoder; its variance is the constant `POINT_VAR`, 1e-8.
 
     Raises:
         InvalidArgument: if an argument is not valid; in `encode`, if the function returns

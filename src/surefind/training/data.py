@@ -162,7 +162,11 @@ class PixelSource:
             return
         # One request at a time, not a list of them.
         yield from DataLoader(
-            self.images, sampler=requests, batch_size=None, num_workers=self.workers, collate_fn=_identity
+            self.images,
+            sampler=requests,
+            batch_size=None,
+            num_workers=self.workers,
+            collate_fn=_identity,  # type: ignore[arg-type]
         )
 
     def embed(self, inputs: Tensor) -> Embeddings:

@@ -105,8 +105,7 @@ class RunFolder:
     def resume(self, recipe: Recipe, splits: Splits) -> dict[str, Any]:
         """Load the checkpoint; raise InvalidFile if its recipe or images differ."""
         state = load_state(self.state_path)
-        then = _flat(json.loads(state["recipe"]))
-        now = _flat(recipe.as_dict())
+        then, now = _flat(state["recipe"]), _flat(json.dumps(recipe.as_dict()))
         for key in sorted(then.keys() | now.keys()):
             if then.get(key) != now.get(key) and key not in MAY_CHANGE:
                 raise InvalidFile(
@@ -155,11 +154,8 @@ def _images(splits: Splits) -> str:
     return hashlib.sha256(names.encode()).hexdigest()
 
 
-def _flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            found |= _flat(value, f"{above}{key}.")
-        else:
-            found[f"{above}{key}"] = list(value) if isinstance(value, tuple) else value
-    return found
+def _flat(recipe: str) -> dict[str, Any]:
+    """Values of a recipe in JSON, by `table.key`."""
+    values = json.loads(recipe)
+    parts = {f"{table}.{key}": value for table in values.keys() - {"seed"} for key, value in values[table].items()}
+    return {"seed": values["seed"], **parts}

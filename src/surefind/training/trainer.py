@@ -324,7 +324,7 @@ class _Run:
         plan = batch.plan.keep(self.group.gather_array(batch.loaded.positions + batch.first))
         if not plan.has_triplet():
             if self.recipe.batch.kind == "balanced":
-                self.monitor.check_empty_batch(number + 1)
+                self.monitor.count(["no batch has a triplet"], number + 1)
             return False
         torch.manual_seed(self.recipe.seed * 1_000_003 + number)  # of dropout
         train_mode(self.encoder, batch_norm=self.recipe.optimiser.batch_norm)
