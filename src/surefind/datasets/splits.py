@@ -17,24 +17,13 @@ SLACK = 0.1  # deviation from the wanted share, to lose fewer images to the gap
 
 @dataclass(frozen=True)
 class Splits:
-    """Train, validation and test catalogs, which share no image and no class.
+    """Catalogs that share no image and no class; raise SurefindError if an image or a class is in two of them."""
 
-    Args:
-        name: of the data set.
-        train: images to train on; may be empty.
-        val: whole classes (or an area) held out of the training split; may be empty.
-        test: images to test on.
-        foreign: images that belong to no class of the others.
-
-    Raises:
-        SurefindError: if an image or a class is in two of them.
-    """
-
-    name: str
-    train: Catalog
-    val: Catalog
+    name: str  # of the data set
+    train: Catalog  # may be empty
+    val: Catalog  # whole classes (or an area) held out of the training split; may be empty
     test: Catalog
-    foreign: Catalog | None = None
+    foreign: Catalog | None = None  # images that belong to no class of the others
 
     def __post_init__(self) -> None:
         known = {s: catalog for s in SPLITS if (catalog := getattr(self, s)) is not None}

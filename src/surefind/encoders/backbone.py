@@ -60,13 +60,8 @@ class TinyConvNet(nn.Module):
 class Backbone(nn.Module):
     """Feature extractor: pixels (N, 3, S, S) to features (N, C, H, W), or (N, C, T, 1) of tokens.
 
-    Args:
-        model: network with `forward_features` and `num_features`, as timm's have.
-        name: of the model, for messages.
-        default_preprocessing: that of the published weights.
-
-    Raises:
-        InvalidArgument: in `forward`, if the model has no such feature map.
+    `model` has `forward_features` and `num_features`, as timm's have; `forward` raises
+    InvalidArgument if it has no such feature map.
     """
 
     def __init__(self, model: nn.Module, *, name: str, default_preprocessing: Preprocessing) -> None:

@@ -47,17 +47,11 @@ def list_images(images: Images) -> Iterable[ImageSource]:
 
 
 class EncodedImages(NamedTuple):
-    """Embeddings of the images that could be read, and the images that could not.
+    """Embeddings of the images that could be read, and the images that could not."""
 
-    Attributes:
-        embeddings: On the CPU.
-        rows: Image of each embedding, (n,) int64.
-        rejected: Images that could not be read, with the reasons.
-    """
-
-    embeddings: Embeddings
-    rows: Tensor
-    rejected: list[Rejection]
+    embeddings: Embeddings  # on the CPU
+    rows: Tensor  # image of each embedding, (n,) int64
+    rejected: list[Rejection]  # with the reasons
 
 
 class ImageEncoder(ABC):

@@ -162,17 +162,14 @@ class CallableEncoder(ImageEncoder):
         return pixels
 
     def embed_batch(self, batch: Batch) -> Gaussians:
-        return self._embed(batch.images)
+        return self.embed_pixels(batch.images)
 
-    def embed_pixels(self, pixels: Tensor) -> Gaussians:
-        """Embed pixels (N, 3, H, W), uint8: the function has its own normalisation."""
-        return self._embed(list(pixels))
-
-    def _embed(self, images: Sequence[Tensor]) -> Gaussians:
-        pictures = [Image.fromarray(image.permute(1, 2, 0).numpy()) for image in images]
+    def embed_pixels(self, pixels: Tensor | Sequence[Tensor]) -> Gaussians:
+        """Embed uint8 images (3, H, W): the function has its own normalisation."""
+        pictures = [Image.fromarray(image.permute(1, 2, 0).numpy()) for image in pixels]
         with torch.no_grad():
             vectors = _numbers(self.function(pictures))
-        shape = (len(images), self.config.dim)
+        shape = (len(pictures), self.config.dim)
         if vectors.shape != shape or not bool((vectors.abs() <= LARGEST).all()):
             raise InvalidArgument(
                 self.config.backbone,
@@ -180,7 +177,7 @@ class CallableEncoder(ImageEncoder):
                 got=f"shape {tuple(vectors.shape)}" + ("" if vectors.shape != shape else ", with others in it"),
             )
         mean = functional.normalize(vectors, dim=1) if self.normalise else vectors
-        return Gaussians(mean, torch.full((len(images),), POINT_VAR))
+        return Gaussians(mean, torch.full((len(pictures),), POINT_VAR))
 
 
 def _of_function(function: Embed) -> CallableEncoder:

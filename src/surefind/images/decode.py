@@ -63,13 +63,7 @@ PngImagePlugin.MAX_TEXT_MEMORY = 8 * 2**20  # bytes of unpacked text: 64 MB are 
 
 
 class ImageRejected(SurefindError):
-    """Image that cannot be used.
-
-    Args:
-        reason: Why not.
-        source: Name of the image.
-        fix: What to do next.
-    """
+    """Image that cannot be used: the name of its source, and the reason."""
 
     def __init__(
         self, reason: str, *, source: str = "image", fix: str | None = "replace the image, or leave it out"
