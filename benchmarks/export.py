@@ -22,6 +22,7 @@ from rich.table import Table
 
 import surefind as sf
 from surefind.datasets.splits import Splits
+from surefind.encoders.heads import log_map
 from surefind.encoders.image_encoder import on_cores
 from surefind.encoders.onnx import IMAGES, evenly, export_onnx
 from surefind.encoders.open import RUNTIMES, open_encoder
@@ -60,7 +61,7 @@ def made_model(name: str, splits: Splits, data: Path, keep: Path) -> Path:
     files = chosen(splits.train, PCA_IMAGES)
     with torch.inference_mode():
         pooled = [
-            encoder.mean_head.pool(encoder.features(encoder.prepare(batch.pixels)))
+            encoder.mean_head.pool(log_map(encoder.features(encoder.prepare(batch.pixels))))
             for batch in Loader(files, encoder.resize, batch_size=4)
         ]
     encoder.mean_head.start_from_pca(torch.cat(pooled).clone())

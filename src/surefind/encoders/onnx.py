@@ -114,6 +114,10 @@ class OnnxEncoder(ImageEncoder):
     def device(self) -> torch.device:
         return torch.device("cpu")
 
+    @property
+    def largest_batch(self) -> int:
+        return super().largest_batch * (2 if self.precision == "int8" else 1)  # its activations are smaller
+
     def evaluating(self) -> AbstractContextManager[None]:
         return nullcontext()
 
