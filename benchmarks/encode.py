@@ -1,6 +1,8 @@
-"""What encoding costs beside decoding and the network alone, and what the heads add to it.
+"""What encoding costs beside decoding and the network alone, and a training step in chunks and whole.
 
 python benchmarks/encode.py [--data DATA] [--images 1000]      ratios, and a JSON file
+
+CPU time of all threads, so that other programs on the machine do not matter; rates are of all cores.
 """
 
 import argparse
@@ -18,14 +20,22 @@ from PIL import Image
 from rich.console import Console
 from rich.table import Table
 
+import surefind as sf
+from surefind.distributed import ProcessGroup
 from surefind.encoders import Encoder, EncoderConfig
 from surefind.encoders.image_encoder import on_cores, single_core_pool
 from surefind.images.loader import Batch, Loader
+from surefind.training.build import train_mode
+from surefind.training.gradient_cache import backward
 
-Run = Callable[[], object]
 RESULTS = Path(__file__).parent / "results"
 SIZES = {"224 x 224": None, "500 x 375": (500, 375)}
-SMALL, LARGE = 4, 64  # images at once: per core, and by all cores together
+MODELS = {
+    "MobileNetV2": ("mobilenetv2_100", "mobilenetv2_100.safetensors"),
+    "ResNet-50": ("resnet50_v1", "resnet50_v1_fp16.safetensors"),
+}
+HEADS_ROUNDS = 5
+STEP = 32  # images of a training step
 
 
 def pictures(data: Path, count: int, folder: Path) -> dict[str, list[Path]]:
@@ -42,28 +52,59 @@ def pictures(data: Path, count: int, folder: Path) -> dict[str, list[Path]]:
     return found
 
 
+def rates(contestants: dict[str, Callable[[], object]], images: int, rounds: int) -> dict[str, float]:
+    """Images per second of all cores."""
+    seconds = interleaved(contestants, rounds=rounds, warmup=1, clock=time.process_time)
+    return {name: images * torch.get_num_threads() / taken for name, taken in seconds.items()}
+
+
 def throughput(encoder: Encoder, files: list[Path], *, rounds: int) -> dict[str, float]:
     """Images per second of each part alone and of all together."""
     size, cores = encoder.preprocessing.size, torch.get_num_threads()
     pixels = torch.randint(256, (len(files), 3, size, size), dtype=torch.uint8)
-    small = [Batch(torch.empty(0), list(part)) for part in pixels.split(SMALL)]
-    large = [Batch(torch.empty(0), list(part)) for part in pixels.split(LARGE)]
-    contestants: dict[str, Run] = {
-        "decode": lambda: list(Loader(files, encoder.resize, batch_size=LARGE)),
-        "network, batches of 64": lambda: [encoder.embed_batch(batch) for batch in large],
-        "network, shared out": lambda: list(on_cores(cores, small, encoder.embed_batch)),
-        "encode": lambda: encoder.encode(files),
-    }
-    seconds = interleaved(contestants, rounds=rounds, warmup=1)
-    return {name: len(files) / taken for name, taken in seconds.items()}
+    batches = [Batch(torch.empty(0), list(part)) for part in pixels.split(encoder.largest_batch)]
+    many = encoder.for_many()
+    speed = rates(
+        {
+            "decode": lambda: list(Loader(files, encoder.resize)),
+            "network, with batch norm": lambda: list(on_cores(cores, batches, encoder.embed_batch)),
+            "network": lambda: list(on_cores(cores, batches, many.embed_batch)),
+            "encode": lambda: encoder.encode(files),
+        },
+        len(files),
+        rounds,
+    )
+    both = 1 / (1 / speed["decode"] + 1 / speed["network"])  # all that cores that are never idle can reach
+    slower = min(speed["decode"], speed["network"])
+    return speed | {"ratio to the slower part": speed["encode"] / slower, "of the most possible": both / slower}
 
 
-def heads_share(encoder: Encoder, images: int, *, rounds: int) -> float:
+def training_step(encoder: Encoder, *, rounds: int) -> dict[str, float]:
+    """Images per second of gradients, embedded in chunks or all at once."""
+    train_mode(encoder, batch_norm="frozen")
+    pixels = encoder.prepare(torch.randint(256, (STEP, 3, 224, 224), dtype=torch.uint8))
+    labels, criterion = torch.arange(STEP) // 4, sf.losses.BayesianTripletLoss()
+
+    def step(chunk: int) -> Callable[[], object]:
+        return lambda: backward(
+            encoder.embed_pixels,
+            pixels,
+            lambda embeddings: criterion(embeddings, labels),
+            chunk=chunk,
+            group=ProcessGroup(),
+            module=encoder,
+        )
+
+    chunks = {"whole": 0, "chunks": encoder.cores * encoder.largest_batch}
+    return rates({name: step(chunk) for name, chunk in chunks.items()}, STEP, rounds)
+
+
+def heads_share(encoder: Encoder, images: int) -> float:
     """Time of the heads as a share of the backbone's, whose features they get fresh."""
     pixels = torch.randn(images, 3, 224, 224)
     shares = []
     with torch.inference_mode():
-        for _ in range(1 + rounds):
+        for _ in range(1 + HEADS_ROUNDS):
             start = time.perf_counter()
             features = encoder.features(pixels)
             between = time.perf_counter()
@@ -72,43 +113,37 @@ def heads_share(encoder: Encoder, images: int, *, rounds: int) -> float:
     return statistics.median(shares[1:])
 
 
-def heads_shares(name: str, *, rounds: int) -> dict[str, float]:
-    encoder = Encoder.create(EncoderConfig(backbone=name)).eval()
-    with single_core_pool(1) as pool:
-        few = pool.submit(heads_share, encoder, SMALL, rounds=rounds).result()
-    many = heads_share(encoder, LARGE, rounds=rounds)
-    return {f"{SMALL} images, one core": few, f"{LARGE} images, all cores": many}
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     default = os.environ.get("SUREFIND_DATA", "../shared/data")
     parser.add_argument("--data", type=Path, default=Path(default))
     parser.add_argument("--images", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("-o", "--output", type=Path, default=RESULTS / "encode.json")
     options = parser.parse_args()
-    weights = options.data / "weights" / "mobilenetv2_100.safetensors"
-    if not weights.exists():
-        sys.exit(f"{weights} is missing: name the folder of photos and weights with --data")
-
-    config = EncoderConfig(backbone="mobilenetv2_100")
-    encoder = Encoder.create(config, weights=weights).eval()
-    table = Table("JPEG", "decode", "network 64", "network shared", "encode", "ratio")
-    speeds = {}
+    if not (options.data / "weights").exists():
+        sys.exit(f"{options.data} is missing: name the folder of photos and weights with --data")
+    table = Table("model, JPEG", "decode", "network, BN", "network", "encode", "ratio", "possible")
+    speeds: dict[str, dict[str, dict[str, float]]] = {}
+    steps, heads = {}, {}
     with tempfile.TemporaryDirectory() as folder:
-        for name, files in pictures(options.data, options.images, Path(folder)).items():
-            speed = throughput(encoder, files, rounds=options.rounds)
-            speed["ratio to the slower part"] = speed["encode"] / min(speed["decode"], speed["network, batches of 64"])
-            speeds[name] = speed
-            table.add_row(name, *(f"{value:.2f}" for value in speed.values()))
-    Console().print("MobileNetV2 at 224, images per second", table)
-    heads = {name: heads_shares(name, rounds=5 * options.rounds) for name in ("mobilenetv2_100", "resnet50")}
-    for name, shares in heads.items():
-        for setting, share in shares.items():
-            Console().print(f"heads beside {name}, {setting}: {share:.2%} of its time")
+        photos = pictures(options.data, options.images, Path(folder))
+        for model, (backbone, weights) in MODELS.items():
+            encoder = Encoder.create(EncoderConfig(backbone), weights=options.data / "weights" / weights).eval()
+            speeds[model] = {}
+            for size, files in photos.items():
+                speeds[model][size] = speed = throughput(encoder, files, rounds=options.rounds)
+                table.add_row(f"{model}, {size}", *(f"{value:.2f}" for value in speed.values()))
+            with single_core_pool(1) as pool:
+                heads[model] = pool.submit(heads_share, encoder, encoder.largest_batch).result()
+            steps[model] = training_step(encoder, rounds=options.rounds)
+    Console().print("224 px, images per second", table)
+    for model in MODELS:
+        ratio = steps[model]["chunks"] / steps[model]["whole"]
+        Console().print(f"{model}: heads {heads[model]:.2%} of its time; a step in chunks {ratio:.2f} times as fast")
     size = {"images": options.images, "rounds": options.rounds}
-    write({**size, "images per second": speeds, "heads / backbone": heads}, options.output)
+    found = {"images per second": speeds, "training": steps, "heads / backbone": heads}
+    write({**size, **found}, options.output)
 
 
 if __name__ == "__main__":

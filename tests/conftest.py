@@ -14,7 +14,7 @@ from postgres import PostgresServer, postgres_server
 from sampling import Draw
 
 from surefind.encoders import Encoder, EncoderConfig
-from surefind.encoders.onnx.export import export_onnx
+from surefind.encoders.onnx import export_onnx
 from surefind.images.preprocess import Preprocessing
 
 

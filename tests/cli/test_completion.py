@@ -10,7 +10,7 @@ from commands_walked import COMMANDS
 
 from surefind.cli import options
 from surefind.datasets.registry import READERS
-from surefind.encoders.onnx.runtime import RUNTIMES
+from surefind.encoders.open import RUNTIMES
 from surefind.engines.base import KINDS
 from surefind.engines.registry import SCHEMES
 from surefind.functional.ranking import RANKINGS

@@ -9,10 +9,10 @@ import pytest
 from servers import served
 
 from surefind.encoders import Encoder
-from surefind.encoders.onnx import export as exporting
-from surefind.encoders.onnx.files import write_export
-from surefind.encoders.onnx.runtime import OnnxEncoder
+from surefind.encoders import onnx as exporting
+from surefind.encoders.onnx import OnnxEncoder
 from surefind.encoders.open import open_encoder
+from surefind.encoders.serialization import write_export
 from surefind.errors import InvalidArgument
 from surefind.search.index import Index
 from surefind.serve import server

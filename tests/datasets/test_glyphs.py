@@ -11,8 +11,7 @@ from PIL import Image
 
 from surefind.datasets import glyphs as module
 from surefind.datasets import open_dataset, read_catalog
-from surefind.datasets._glyph_rendering import SYMBOL_FACES, TEXT_FACES, draw_glyph, letters, render, symbols
-from surefind.datasets.glyphs import draw_glyphs, glyphs_folder
+from surefind.datasets.glyphs import SYMBOL_FACES, TEXT_FACES, draw_glyph, draw_glyphs, letters, render, symbols
 from surefind.errors import InvalidArgument, InvalidFile
 
 SMALL = {"classes": 16, "per_class": 3, "foreign": 5}
@@ -139,13 +138,6 @@ def test_two_that_draw_at_once_both_succeed(tmp_path):
 def test_settings_out_of_range_are_refused(tmp_path, name, value, expected):
     with pytest.raises(InvalidArgument, match=f"{name}: expected {expected}"):
         draw_glyphs(tmp_path / "new", **{**SMALL, name: value})
-
-
-def test_the_cache_folder_can_be_chosen(monkeypatch, tmp_path):
-    monkeypatch.setenv("SUREFIND_CACHE", str(tmp_path))
-    assert glyphs_folder() == tmp_path / "glyphs-v1"
-    monkeypatch.delenv("SUREFIND_CACHE")
-    assert glyphs_folder() == Path.home() / ".cache" / "surefind" / "glyphs-v1"
 
 
 def test_the_built_in_data_opens_by_name(monkeypatch, tmp_path, small):

@@ -1,6 +1,7 @@
 """Configurations are checked when they are made, and survive JSON."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 
@@ -12,7 +13,7 @@ from surefind.images.preprocess import Preprocessing
 @pytest.mark.parametrize("preprocessing", [None, Preprocessing(size=48, resize="pad")])
 def test_a_configuration_survives_json(preprocessing):
     config = EncoderConfig(backbone="tiny", dim=7, dropout=0.5, preprocessing=preprocessing)
-    assert EncoderConfig.from_dict(json.loads(json.dumps(config.as_dict()))) == config
+    assert EncoderConfig.from_dict(json.loads(json.dumps(asdict(config)))) == config
 
 
 def test_the_first_variance_follows_the_dimension_unless_given():

@@ -96,19 +96,6 @@ def test_the_fingerprint_follows_the_preprocessing(tiny):
     assert len(seen) == len(changes)
 
 
-def test_preprocessing_that_was_not_given_is_the_backbones(tiny):
-    encoder = tiny()
-    assert encoder.config.preprocessing == encoder.backbone.default_preprocessing
-    assert encoder.preprocessing == encoder.config.preprocessing
-
-
-def test_dropout_is_passed_to_backbones_that_have_it():
-    config = EncoderConfig(backbone="densenet121", dim=8, dropout=0.2)
-    encoder = Encoder.create(config)
-    assert encoder.backbone.model.features.denseblock1.denselayer1.drop_rate == 0.2
-    assert encoder.mean_head.dropout.p == 0
-
-
 @pytest.mark.parametrize("backbone", ["mobilenetv2_100", "resnet50_v1", "tiny"])
 def test_dropout_in_a_backbone_that_has_none_is_refused(backbone):
     with pytest.raises(InvalidArgument, match="no dropout between its layers"):

@@ -70,20 +70,10 @@ def test_a_second_push_replaces_the_first_and_keeps_what_others_added(tiny, push
 
 
 def test_a_revision_is_pushed_and_loaded_by_name(tiny, pushed, hub):
-    url = tiny(seed=1).push_to_hub(NAME, revision="v2")
+    url = tiny(seed=1).push_to_hub(f"{NAME}@v2")
     assert url == f"{hub.address}/{NAME}/tree/v2"
     assert Encoder.load(NAME).fingerprint == pushed.fingerprint
     assert Encoder.load(f"{NAME}@v2").fingerprint == tiny(seed=1).fingerprint
-    assert Encoder.load(NAME, revision="v2").fingerprint == tiny(seed=1).fingerprint
-
-
-def test_a_private_model_is_loaded_by_those_who_may(tiny, hub, nowhere, monkeypatch):
-    tiny().push_to_hub(NAME, private=True)
-    assert Encoder.load(NAME).fingerprint == tiny().fingerprint
-    monkeypatch.delenv("HF_TOKEN")
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(nowhere / "other"))
-    with pytest.raises(SurefindError, match=r"(?s)holds no model.*private.*hf auth login"):
-        Encoder.load(NAME)
 
 
 def test_a_folder_is_loaded_without_a_look_at_the_hub(tiny, pushed, hub, nowhere):
@@ -92,8 +82,6 @@ def test_a_folder_is_loaded_without_a_look_at_the_hub(tiny, pushed, hub, nowhere
     assert Encoder.load(Path(NAME)).fingerprint == tiny(seed=1).fingerprint
     assert hub.asked == []
     assert Encoder.load(f"hf://{NAME}").fingerprint == pushed.fingerprint
-    with pytest.raises(InvalidArgument, match="revision: expected none for a folder"):
-        Encoder.load(NAME, revision="v2")
 
 
 def test_a_mistyped_folder_is_told_as_one(pushed, hub, nowhere):

@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from surefind.encoders import image_encoder
+from surefind.encoders import Backbone, Encoder, EncoderConfig, image_encoder
+from surefind.encoders.backbone import fold_batch_norm
 from surefind.encoders.image_encoder import single_core_pool
-from surefind.encoders.onnx.runtime import OnnxEncoder
+from surefind.encoders.onnx import OnnxEncoder
 from surefind.images.decode import ImageRejected, decode
 from surefind.images.loader import TooManyRejected
+from surefind.images.preprocess import Preprocessing
 
 
 @pytest.fixture
@@ -143,3 +145,39 @@ def test_encoders_are_pickled_for_workers(tiny, pictures, exported):
         copy = pickle.loads(pickle.dumps(encoder))
         assert copy.fingerprint == encoder.fingerprint
         assert torch.equal(copy.encode(pictures).mean, encoder.encode(pictures).mean)
+
+
+def test_batch_norm_is_folded_for_many_images_and_only_where_that_is_right():
+    preprocessing = Preprocessing(size=32)
+    encoder = Encoder.create(EncoderConfig("mobilenetv2_100", dim=8, preprocessing=preprocessing)).eval()
+    for norm in encoder.modules():
+        if isinstance(norm, torch.nn.BatchNorm2d):
+            torch.nn.init.uniform_(norm.running_var, 0.5, 2)
+            torch.nn.init.normal_(norm.running_mean)
+    many = encoder.for_many()
+    assert not any(isinstance(part, torch.nn.BatchNorm2d) for part in many.modules())
+    assert any(isinstance(part, torch.nn.BatchNorm2d) for part in encoder.modules())
+    pixels = torch.randn(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        torch.testing.assert_close(
+            many.embed_pixels(pixels).mean, encoder.embed_pixels(pixels).mean, atol=1e-5, rtol=1e-4
+        )
+
+
+class Swapped(torch.nn.Module):
+    """The norm is defined after the convolution, and applied before it."""
+
+    num_features = 3
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = torch.nn.Conv2d(3, 3, 3), torch.nn.BatchNorm2d(3)
+        torch.nn.init.uniform_(self.norm.running_var, 0.1, 0.5)
+
+    def forward_features(self, pixels: torch.Tensor) -> torch.Tensor:
+        return self.conv(self.norm(pixels))
+
+
+def test_batch_norm_that_comes_first_is_not_folded():
+    backbone = Backbone(Swapped(), name="swapped", default_preprocessing=Preprocessing(size=16)).eval()
+    assert fold_batch_norm(backbone, 16) is backbone

@@ -8,7 +8,6 @@ from torch import nn
 
 from surefind.embeddings import Gaussians
 from surefind.encoders import Encoder, EncoderConfig, McDropoutEncoder
-from surefind.encoders.encoder import _SharedDropout
 from surefind.encoders.heads import log_map
 from surefind.errors import InvalidArgument
 from surefind.images.preprocess import Preprocessing
@@ -85,14 +84,6 @@ def test_an_embedding_does_not_depend_on_its_place_in_the_batch(densenet, tiny, 
     assert (together.var > 1e-6).all()
 
 
-def test_a_share_of_units_is_lost_and_the_rest_makes_up_for_it(tiny):
-    with _SharedDropout(torch.Generator().manual_seed(0)):
-        kept = nn.functional.dropout(torch.ones(2, 10_000), p=0.2)
-    assert torch.equal(kept[0], kept[1])
-    assert (kept == 0).float().mean().item() == pytest.approx(0.2, abs=0.02)
-    assert kept.mean().item() == pytest.approx(1, abs=0.02)
-
-
 @pytest.mark.parametrize("training", [False, True])
 def test_modes_and_batch_norm_statistics_are_left_as_they_were(densenet, pixels, training):
     densenet.train(training)
@@ -100,26 +91,6 @@ def test_modes_and_batch_norm_statistics_are_left_as_they_were(densenet, pixels,
     McDropoutEncoder(densenet, passes=2).embed_pixels(pixels)
     assert state(densenet) == before
     assert torch.equal(random, torch.get_rng_state())
-
-
-def test_modes_are_restored_after_a_failure(densenet):
-    before = state(densenet)
-    with pytest.raises(RuntimeError):
-        McDropoutEncoder(densenet, passes=2).embed_pixels(torch.rand(1, 4, 32, 32))
-    assert state(densenet) == before
-
-
-def runs_of_the_backbone(encoder: Encoder, pixels: torch.Tensor) -> int:
-    runs = []
-    hook = encoder.backbone.register_forward_hook(lambda *_: runs.append(1))
-    McDropoutEncoder(encoder, passes=5).embed_pixels(pixels)
-    hook.remove()
-    return len(runs)
-
-
-def test_the_backbone_runs_once_if_only_the_heads_drop(densenet, tiny, pixels):
-    assert runs_of_the_backbone(tiny(head_dropout=0.5), pixels) == 1
-    assert runs_of_the_backbone(densenet, pixels) == 5
 
 
 def test_a_seed_decides_the_result(tiny, pixels, pictures):

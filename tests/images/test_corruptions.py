@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from PIL import Image, ImageDraw
+from PIL import Image
 
 from surefind.errors import InvalidArgument
 from surefind.images.corruptions import HIDDEN, KINDS, LEVELS, corrupt
@@ -77,23 +77,6 @@ def test_a_crop_shows_part_of_what_the_level_below_showed(seed: int):
         for channel in (0, 1):
             assert closer[:, :, channel].min() >= wider[:, :, channel].min()
             assert closer[:, :, channel].max() <= wider[:, :, channel].max()
-
-
-def shapes(side: int) -> Image.Image:
-    page = Image.new("RGB", (1024, 1024), (220, 210, 190))
-    pen = ImageDraw.Draw(page)
-    pen.ellipse((150, 200, 650, 760), fill=(40, 60, 160))
-    pen.rectangle((520, 80, 900, 480), fill=(180, 40, 30))
-    pen.polygon([(300, 980), (600, 520), (960, 900)], fill=(20, 120, 60))
-    return page.resize((side, side), Image.Resampling.BOX)
-
-
-@pytest.mark.parametrize("kind", ["blur", "occlusion", "crop"])
-@pytest.mark.parametrize("level", RISING)
-def test_a_large_image_made_worse_and_small_is_the_small_one_made_worse(kind: str, level: int):
-    small = corrupt(shapes(32), kind, level, seed=0)
-    large = corrupt(shapes(512), kind, level, seed=0).resize((32, 32), Image.Resampling.BOX)
-    assert distance(large, small) < 0.5 * distance(small, shapes(32))
 
 
 def test_noise_in_a_large_photo_survives_being_made_small():

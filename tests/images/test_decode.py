@@ -171,11 +171,6 @@ def test_the_pixel_limit_holds_for_every_kind_of_source():
             decode(source, policy)
 
 
-def test_a_limit_must_be_positive():
-    with pytest.raises(InvalidArgument, match="max_pixels: expected greater than 0, got 0"):
-        DecodePolicy(max_pixels=0)
-
-
 def test_arrays_are_taken_as_they_are():
     colours = np.asarray(photo())
     grey = colours[:, :, 0]

@@ -11,7 +11,7 @@ from PIL import Image
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.images import loader as loading
 from surefind.images.decode import decode
-from surefind.images.loader import Loader, Rejection
+from surefind.images.loader import Loader, Rejection, file_digests
 from surefind.images.preprocess import Preprocessing
 
 SMALL = Preprocessing(size=8).resize_image
@@ -91,13 +91,6 @@ def test_the_error_names_count_paths_reasons_and_remedy(tmp_path: Path):
     assert "and 3 more" in text and "fix: repair or remove them" in text
 
 
-def test_a_second_pass_counts_anew():
-    loader = Loader([b"bad", *[jpeg()] * 20], SMALL)
-    for _ in range(2):
-        assert sum(len(batch.rows) for batch in loader) == 20
-        assert len(loader.rejected) == 1
-
-
 def test_leaving_early_ends_the_threads():
     for _ in Loader([jpeg()] * 200, SMALL, batch_size=4, workers=2):
         assert threads()
@@ -118,3 +111,16 @@ def test_only_so_many_batches_are_made_ahead(monkeypatch: pytest.MonkeyPatch):
 def test_settings_that_cannot_work_are_refused(wrong: dict[str, float]):
     with pytest.raises(InvalidArgument, match=next(iter(wrong))):
         Loader([], SMALL, **wrong)  # type: ignore[arg-type]
+
+
+def test_only_files_of_equal_size_are_read(tmp_path, monkeypatch):
+    contents = {"a": b"one", "b": b"two", "c": b"three", "d": b"one", "e": b"other"}
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    read, digest_of = [], loading.digest_of
+    monkeypatch.setattr(loading, "digest_of", lambda file: read.append(file.name) or digest_of(file))
+    (tmp_path / "f").write_bytes(b"of a size of its own")
+    found = file_digests([tmp_path / name for name in "abcdefx"])
+    assert read == ["a", "b", "c", "d", "e"]
+    assert found[0] == found[3] != "" and len(set(found[:3])) == 3
+    assert found[5:] == ["", ""]

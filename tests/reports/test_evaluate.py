@@ -17,7 +17,7 @@ from scipy.stats import spearmanr
 from surefind.embeddings import Embeddings, Gaussians
 from surefind.encoders import Encoder
 from surefind.encoders.image_encoder import ImageEncoder
-from surefind.encoders.onnx.runtime import OnnxEncoder
+from surefind.encoders.onnx import OnnxEncoder
 from surefind.errors import InvalidFile, SurefindError
 from surefind.images.catalog import Catalog
 from surefind.images.corruptions import KINDS, LEVELS, corrupt

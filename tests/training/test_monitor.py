@@ -72,9 +72,9 @@ def test_a_symptom_that_passes_is_forgotten():
 def test_batches_without_a_triplet_stop_training():
     monitor = TrainingMonitor(floor=0)
     for step in range(9):
-        monitor.check_empty_batch(step)
+        monitor.count(["no batch has a triplet"], step)
     with pytest.raises(TrainingStopped, match="no batch has a triplet"):
-        monitor.check_empty_batch(9)
+        monitor.count(["no batch has a triplet"], 9)
 
 
 def test_a_resumed_monitor_stops_at_the_same_step():

@@ -159,6 +159,11 @@ def test_single_keys_can_be_overridden(tmp_path):
     assert recipe.optimiser.freeze_first == ("a",)
 
 
+def test_an_unknown_recipe_is_answered_with_the_nearest():
+    with pytest.raises(InvalidFile, match="(?s)no recipe 'bayes-gaus'.*bayes-gauss"):
+        Recipe.read("bayes-gaus")
+
+
 @pytest.mark.parametrize("override", ["loss.margin", "=3", "seed.deep=3"])
 def test_an_override_that_is_none_is_refused(tmp_path, override: str):
     with pytest.raises((InvalidArgument, InvalidFile)):

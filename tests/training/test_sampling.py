@@ -117,11 +117,6 @@ def test_cached_rows_come_with_a_partner():
     assert not np.array_equal(rows, choose_cached_rows(ByLabel(LABELS), np.arange(100), size=31, seed=0, step=1))
 
 
-def test_a_small_catalog_is_cached_whole():
-    rows = choose_cached_rows(ByLabel(LABELS), np.arange(100), size=5000, seed=0, step=0)
-    assert np.array_equal(rows, np.arange(100))
-
-
 def test_only_violating_triplets_are_used_and_the_nearest_negatives_first(cache):
     for step in range(5):
         plan = batches(cache).plan(step)
@@ -154,9 +149,3 @@ def test_without_a_violation_there_is_no_tuple():
     plan = batches(NegativeCache(np.arange(100), apart)).plan(0)
     assert not plan.has_triplet()
     assert len(plan.rows) == 0
-
-
-def test_rows_are_embedded_once_however_often_they_are_used(cache):
-    plan = batches(cache).plan(0)
-    assert len(set(plan.rows.tolist())) == len(plan.rows)
-    assert plan.triplets.max() == len(plan.rows) - 1

@@ -5,6 +5,7 @@ import math
 import os
 import shutil
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -218,6 +219,12 @@ def test_a_far_too_large_learning_rate_stops_early_and_keeps_the_good_model(pict
     assert len(Encoder.load(tmp_path / "model").encode([next(pictures.glob("*/*.png"))])) == 1
 
 
+def test_classes_to_test_on_alone_cannot_be_trained_on(splits, recipe, tmp_path):
+    with pytest.raises(SurefindError, match="holds test classes only"):
+        train(replace(splits, train=splits.train.select([])), recipe(), tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
 def test_a_folder_that_holds_something_is_not_overwritten(splits, recipe, tmp_path):
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "precious.txt").write_text("mine")
@@ -301,13 +308,6 @@ def test_measures_are_those_of_a_plain_loop(with_roles: bool, monkeypatch):
     batch = sf.Gaussians(mean, 0.1 + torch.rand(len(rows), generator=random))
     found = validate(batch, torch.tensor(rows), catalog, matches_of(catalog))
     assert found == pytest.approx(naive(batch, catalog, rows))
-
-
-def test_kappa_is_read_as_a_precision():
-    catalog = Catalog(Path(), ("a", "b", "c", "d"), labels=("x", "x", "y", "y"))
-    mean = torch.nn.functional.normalize(torch.tensor([[1, 0], [1, 0.1], [1, 0.3], [0, 1.0]]))
-    batch = sf.VonMisesFisher(mean, torch.tensor([9.0, 8.0, 1.0, 2.0]))  # the third is wrong
-    assert validate(batch, torch.arange(4), catalog, matches_of(catalog)).variance_auroc == 1
 
 
 def test_without_an_answerable_query_there_is_nothing_to_measure():

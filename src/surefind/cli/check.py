@@ -20,8 +20,7 @@ def check(data: DataArgument, as_json: JsonOption = False) -> None:
         surefind check photos/ --json
     """
     from surefind.datasets import read_catalog
-    from surefind.images.digest import file_digests
-    from surefind.images.loader import Loader
+    from surefind.images.loader import Loader, file_digests
     from surefind.images.preprocess import Preprocessing
 
     catalog = read_catalog(data)

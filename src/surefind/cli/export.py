@@ -38,8 +38,7 @@ def export(
         surefind export model --onnx
         surefind export model --onnx --int8 photos/
     """
-    from surefind.encoders.onnx.export import evenly, export_onnx
-    from surefind.encoders.onnx.files import check_exporting
+    from surefind.encoders.onnx import check_exporting, evenly, export_onnx
     from surefind.search.folder import IndexFolder
     from surefind.text import printable
 

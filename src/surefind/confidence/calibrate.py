@@ -65,7 +65,7 @@ from surefind.engines.filters import Metadata
 from surefind.engines.knn import nearest
 from surefind.errors import InvalidArgument
 from surefind.images.catalog import Catalog
-from surefind.images.digest import digest_of
+from surefind.images.loader import digest_of
 from surefind.validation import check_number, check_share, check_whole
 
 STEPS = 150  # of training the variance heads

@@ -10,7 +10,7 @@ Cities are those of the official split; other folders are not read. For validati
 from itertools import product
 from pathlib import Path
 
-from surefind.datasets.splits import HoldOut, Listing, Splits
+from surefind.datasets.splits import Listing, Splits
 from surefind.datasets.table import Table, read_table
 from surefind.errors import InvalidFile, SurefindError
 from surefind.images.catalog import Catalog
@@ -36,7 +36,7 @@ def read_msls(folder: Path) -> Listing:
     return _read_cities(folder, _require(folder, CITIES, "official"))
 
 
-def split_msls(folder: Path, hold_out: HoldOut) -> Splits:
+def split_msls(folder: Path, *, val_share: float) -> Splits:
     """Split by the official cities, as far as they are present.
 
     Without test cities, the validation cities are the test split; without a validation split, it
@@ -46,10 +46,10 @@ def split_msls(folder: Path, hold_out: HoldOut) -> Splits:
     val, test = _present(folder, VAL_CITIES), _present(folder, TEST_CITIES)
     if not test:
         val, test = (), _require(folder, (*VAL_CITIES, *TEST_CITIES), "validation or test")
-    if hold_out.share == 0:
+    if val_share == 0:
         train, val = (*train, *val), ()
     elif not val:
-        held = max(1, round(hold_out.share * len(train)))
+        held = max(1, round(val_share * len(train)))
         train, val = train[:-held], train[-held:]
     if not train:
         raise SurefindError(f"{folder}: one training city and no validation city", fix="use val_share=0")
@@ -81,7 +81,7 @@ def _read_cities(folder: Path, cities: tuple[str, ...]) -> Listing:
     queries: list[bool] = []
     splits: list[str] = []
     for city, role in product(cities, ("query", "database")):
-        home, is_training = _home(folder, city) / role, city in TRAIN_CITIES
+        home = _home(folder, city) / role
         file = home / "postprocessed.csv"
         if not file.is_file():
             raise InvalidFile(
@@ -94,11 +94,11 @@ def _read_cities(folder: Path, cities: tuple[str, ...]) -> Listing:
         shift = CITIES.index(city) * BETWEEN_CITIES_M
         keys = table.text("key")
         below = home.relative_to(folder).as_posix()
-        for row in _usual_rows(table, home, is_training=is_training):
+        for row in _usual_rows(table, home, is_training=city in TRAIN_CITIES):
             paths.append(f"{below}/images/{keys[row]}.jpg")
             positions.append((east[row] + shift, north[row]))
             queries.append(role == "query")
-            splits.append("train" if is_training else "test")
+            splits.append("train" if city in TRAIN_CITIES else "test")
     if cities and not paths:
         raise SurefindError(f"{folder}: {', '.join(cities)}: all images are panoramas or dashboards")
     catalog = Catalog(folder, tuple(paths), positions=tuple(positions), queries=tuple(queries))
@@ -110,12 +110,12 @@ def _usual_rows(table: Table, home: Path, *, is_training: bool) -> list[int]:
     raw = read_table(home / "raw.csv")
     pano = dict(zip(raw.text("key"), raw.truths("pano"), strict=True))
     panel = table.truths("control_panel")
-    listed = [True] * len(table)
+    listed = [True] * len(table.lines)
     subtask = home / "subtask_index.csv"
     if not is_training and subtask.is_file():
         listed = read_table(subtask).truths("all")
-        if len(listed) != len(table):
-            raise InvalidFile(f"{subtask}: {len(listed)} rows for {len(table)} images")
+        if len(listed) != len(table.lines):
+            raise InvalidFile(f"{subtask}: {len(listed)} rows for {len(table.lines)} images")
     return [
         row for row, key in enumerate(table.text("key")) if listed[row] and not pano.get(key, False) and not panel[row]
     ]

@@ -10,10 +10,11 @@ from surefind.datasets.cub200 import is_cub200, read_cub200
 from surefind.datasets.folder import read_folder
 from surefind.datasets.glyphs import glyphs_folder, read_glyphs
 from surefind.datasets.msls import is_msls, read_msls, split_msls
-from surefind.datasets.splits import HoldOut, Listing, Splits, divide
+from surefind.datasets.splits import Listing, Splits, divide
 from surefind.datasets.table import is_frame, read_frame, read_places, read_rows
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.images.catalog import Catalog
+from surefind.images.decode import TABLES
 from surefind.validation import check_number, check_whole
 
 READERS: dict[str, Callable[[Path], Listing]] = {
@@ -25,7 +26,6 @@ READERS: dict[str, Callable[[Path], Listing]] = {
     "csv": read_rows,
     "glyphs": read_glyphs,
 }
-TABLES = (".csv", ".parquet")
 
 
 def open_dataset(source: str | Path, *, val_share: float = 0.1, seed: int = 0) -> Splits:
@@ -50,7 +50,10 @@ def open_dataset(source: str | Path, *, val_share: float = 0.1, seed: int = 0) -
     """
     check_number("val_share", val_share, "a share from 0 to below 1", lambda x: 0 <= x < 1)
     check_whole("seed", seed, smallest=0)
-    return _split(*find_reader(source), HoldOut(val_share, seed))
+    name, place = find_reader(source)
+    if name == "msls":
+        return split_msls(place, val_share=val_share)
+    return divide(READERS[name](place), val_share=val_share, seed=seed)
 
 
 def read_catalog(source: Any) -> Catalog:
@@ -59,9 +62,6 @@ def read_catalog(source: Any) -> Catalog:
     Args:
         source: as for `open_dataset`; or a table in memory (pandas, polars, pyarrow) with a
             column `path`.
-
-    Returns:
-        One row per image.
 
     Raises:
         SurefindError: as `open_dataset`.
@@ -75,24 +75,12 @@ def read_catalog(source: Any) -> Catalog:
 def read_foreign(source: str | Path) -> Catalog:
     """Return the test split of a source that has splits of its own, else all its images.
 
-    Args:
-        source: as for `open_dataset`.
-
-    Returns:
-        One row per image.
-
-    Raises:
-        SurefindError: as `open_dataset`.
+    `source` and errors are those of `open_dataset`.
     """
     name, place = find_reader(source)
     listing = READERS[name](place)
-    return _split(name, place, HoldOut()).test if listing.has_splits else listing.catalog
-
-
-def _split(name: str, place: Path, hold_out: HoldOut) -> Splits:
-    if name == "msls":
-        return split_msls(place, hold_out)
-    return divide(READERS[name](place), hold_out)
+    has_splits = "train" in listing.splits and not {"val", "test"}.isdisjoint(listing.splits)
+    return open_dataset(source).test if has_splits else listing.catalog
 
 
 def find_reader(source: str | Path) -> tuple[str, Path]:

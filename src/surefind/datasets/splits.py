@@ -17,24 +17,13 @@ SLACK = 0.1  # deviation from the wanted share, to lose fewer images to the gap
 
 @dataclass(frozen=True)
 class Splits:
-    """Train, validation and test catalogs, which share no image and no class.
+    """Catalogs that share no image and no class; raise SurefindError if an image or a class is in two of them."""
 
-    Args:
-        name: of the data set.
-        train: images to train on; may be empty.
-        val: whole classes (or an area) held out of the training split; may be empty.
-        test: images to test on.
-        foreign: images that belong to no class of the others.
-
-    Raises:
-        SurefindError: if an image or a class is in two of them.
-    """
-
-    name: str
-    train: Catalog
-    val: Catalog
+    name: str  # of the data set
+    train: Catalog  # may be empty
+    val: Catalog  # whole classes (or an area) held out of the training split; may be empty
     test: Catalog
-    foreign: Catalog | None = None
+    foreign: Catalog | None = None  # images that belong to no class of the others
 
     def __post_init__(self) -> None:
         known = {s: catalog for s in SPLITS if (catalog := getattr(self, s)) is not None}
@@ -45,13 +34,6 @@ class Splits:
                 raise SurefindError(f"{self.name}: image {min(twice)!r} is in both {one} and {other}")
 
 
-class HoldOut(NamedTuple):
-    """Share of the training classes for validation, and the seed of the choice."""
-
-    share: float = 0.1
-    seed: int = 0
-
-
 class Listing(NamedTuple):
     """All images of a source, with their splits if the source has them."""
 
@@ -60,12 +42,8 @@ class Listing(NamedTuple):
     splits: tuple[str, ...] = ()
     problem: str = ""  # why it cannot be split
 
-    @property
-    def has_splits(self) -> bool:
-        return "train" in self.splits and not {"val", "test"}.isdisjoint(self.splits)
 
-
-def divide(listing: Listing, hold_out: HoldOut) -> Splits:
+def divide(listing: Listing, *, val_share: float, seed: int) -> Splits:
     """Split a listing by its own splits, else by classes in halves, else by area.
 
     A missing validation split is held out of the training split; a missing test split is replaced
@@ -78,7 +56,7 @@ def divide(listing: Listing, hold_out: HoldOut) -> Splits:
             fix="use one folder per class, or a CSV with the columns path and label",
         )
     if splits:
-        return _given_splits(listing, hold_out)
+        return _given_splits(listing, val_share, seed)
     if classes := catalog.classes:
         if len(classes) < 4:
             raise SurefindError(
@@ -98,11 +76,11 @@ def divide(listing: Listing, hold_out: HoldOut) -> Splits:
                 fix="add a column `split` that says train, val or test for each image",
             )
         rest, test = halves
-    train, val = _hold_out(rest, hold_out)
+    train, val = _hold_out(rest, val_share, seed)
     return Splits(name, train=train, val=val, test=test)
 
 
-def _given_splits(listing: Listing, hold_out: HoldOut) -> Splits:
+def _given_splits(listing: Listing, val_share: float, seed: int) -> Splits:
     name, catalog, splits, _ = listing
     rows = {split: [row for row, its in enumerate(splits) if its == split] for split in SPLITS}
     train, val, test, foreign = (catalog.select(rows[split]) for split in SPLITS)
@@ -114,7 +92,7 @@ def _given_splits(listing: Listing, hold_out: HoldOut) -> Splits:
         if some.labels:
             _check_classes(f"{name}, {split}", some)
     if len(train) and not len(val):
-        train, val = _hold_out(train, hold_out)
+        train, val = _hold_out(train, val_share, seed)
     return Splits(name, train=train, val=val, test=test, foreign=foreign if len(foreign) else None)
 
 
@@ -130,22 +108,22 @@ def _check_classes(name: str, catalog: Catalog) -> None:
         )
 
 
-def _hold_out(catalog: Catalog, hold_out: HoldOut) -> tuple[Catalog, Catalog]:
+def _hold_out(catalog: Catalog, share: float, seed: int) -> tuple[Catalog, Catalog]:
     """Split into training and validation: a random share of classes, or of the area.
 
     At least two classes of two images or more are held out, or none if fewer than two such
     classes would remain.
     """
     nothing = catalog, catalog.select([])
-    if hold_out.share == 0:
+    if share == 0:
         return nothing
     if not catalog.labels:
-        return _cut_area(catalog, share=1 - hold_out.share) or nothing
+        return _cut_area(catalog, share=1 - share) or nothing
     able = sorted(label for label, count in Counter(catalog.labels).items() if count > 1)
-    wanted = max(2, round(hold_out.share * len(catalog.classes)))
+    wanted = max(2, round(share * len(catalog.classes)))
     if len(able) < wanted + 2:
         return nothing
-    draw = np.random.default_rng(hold_out.seed)
+    draw = np.random.default_rng(seed)
     held = {able[place] for place in draw.choice(len(able), size=wanted, replace=False)}
     return catalog.of_classes(set(catalog.classes) - held), catalog.of_classes(held)
 

@@ -57,12 +57,6 @@ class Table:
     lines: tuple[int, ...]
     line: str = "line"  # what these are called
 
-    def __len__(self) -> int:
-        return len(self.lines)
-
-    def __contains__(self, column: str) -> bool:
-        return column in self.columns
-
     def text(self, column: str) -> tuple[str, ...]:
         if column not in self.columns:
             near = get_close_matches(column, self.columns, n=1)
@@ -219,22 +213,22 @@ def read_frame(frame: Any) -> Catalog:
 
 
 def _list_rows(table: Table, root: Path) -> Listing:
-    splits = table.choices("split", SPLITS) if "split" in table else ()
-    foreign = [split == "foreign" for split in splits] or [False] * len(table)
+    splits = table.choices("split", SPLITS) if "split" in table.columns else ()
+    foreign = [split == "foreign" for split in splits] or [False] * len(table.lines)
     paths = _paths(table, root)
-    ids = table.distinct("id") if "id" in table else ()
+    ids = table.distinct("id") if "id" in table.columns else ()
     if "" in ids:
         table.reject(ids.index(""), "id", expected="a name")
-    labels = list(table.text("label")) if "label" in table else []
+    labels = list(table.text("label")) if "label" in table.columns else []
     for row, label in enumerate(labels):
         if not (label or foreign[row]):
             table.reject(row, "label", expected="the name of a class")
         labels[row] = label or paths[row]
-    roles = table.choices("role", ("", "query", "database")) if "role" in table else ()
+    roles = table.choices("role", ("", "query", "database")) if "role" in table.columns else ()
     for row, role in enumerate(roles):
         if not (role or foreign[row]):
             table.reject(row, "role", expected="query or database")
-    difficulty = table.numbers("difficulty", low=0, high=1) if "difficulty" in table else ()
+    difficulty = table.numbers("difficulty", low=0, high=1) if "difficulty" in table.columns else ()
     catalog = Catalog(
         root=root,
         paths=paths,
@@ -250,7 +244,7 @@ def _list_rows(table: Table, root: Path) -> Listing:
 
 def _extra(table: Table) -> tuple[dict[str, Value], ...]:
     """Further columns, as numbers or true and false if all their values are; "" is left out."""
-    rows: list[dict[str, Value]] = [{} for _ in range(len(table))]
+    rows: list[dict[str, Value]] = [{} for _ in range(len(table.lines))]
     for name in table.columns.keys() - KNOWN - {""}:
         texts = table.columns[name]
         convert = next((kind for kind, fits in KINDS if all(fits.fullmatch(text) for text in texts if text)), str)
@@ -261,7 +255,7 @@ def _extra(table: Table) -> tuple[dict[str, Value], ...]:
 
 
 def _paths(table: Table, root: Path) -> tuple[str, ...]:
-    paths = table.text("path") if "id" in table else table.distinct("path")
+    paths = table.text("path") if "id" in table.columns else table.distinct("path")
     for row, path in enumerate(paths):
         if not path or path[0] == "/" or ".." in path.split("/") or "\0" in path:
             table.reject(row, "path", expected="a file below the table's folder")
@@ -275,10 +269,10 @@ def _paths(table: Table, root: Path) -> tuple[str, ...]:
 
 def _positions(table: Table) -> tuple[tuple[float, ...], ...]:
     for lat, lon in (("lat", "lon"), ("latitude", "longitude")):
-        if lat in table or lon in table:
+        if lat in table.columns or lon in table.columns:
             degrees = table.numbers(lat, low=-90, high=90), table.numbers(lon, low=-180, high=180)
             return tuple(map(tuple, earth_positions(*map(np.array, degrees)).tolist()))
-    if "east" in table or "north" in table:
+    if "east" in table.columns or "north" in table.columns:
         east, north = (table.numbers(axis, low=-FAR_M, high=FAR_M) for axis in ("east", "north"))
         return tuple(zip(east, north, strict=True))
     return ()

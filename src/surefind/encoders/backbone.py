@@ -1,5 +1,6 @@
 """Backbones: timm models, or small networks of surefind, with weights from safetensors."""
 
+import copy
 import logging
 import re
 import sys
@@ -8,6 +9,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -15,6 +17,8 @@ from typing import Any, cast
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 from surefind.images.preprocess import INTERPOLATIONS, Preprocessing
@@ -23,10 +27,8 @@ OWN = {  # backbones that are not timm's
     "tiny": Preprocessing(size=32, interpolation="bilinear", mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5)),
     "resnet50_v1": Preprocessing(resize="crop", crop_share=0.875, interpolation="bilinear"),
 }
-_HUB_SECONDS = 5.0  # timeout of a first request; the hub's library retries for a minute
 _GIVE_WEIGHTS = 'add --weights FILE (of surefind train, --set encoder.weights=FILE; in Python, weights="FILE")'
 _MISSING_OPERATOR = re.compile(r"operator torchvision::(\w+) does not exist")
-_MOST_OPERATORS = 32  # declared before giving up
 _declared: list[torch.library.Library] = []  # keeps the declarations alive
 _RESIZES = {"center": "crop", "squash": "squash", "border": "pad"}  # timm's names for them
 
@@ -58,13 +60,8 @@ class TinyConvNet(nn.Module):
 class Backbone(nn.Module):
     """Feature extractor: pixels (N, 3, S, S) to features (N, C, H, W), or (N, C, T, 1) of tokens.
 
-    Args:
-        model: network with `forward_features` and `num_features`, as timm's have.
-        name: of the model, for messages.
-        default_preprocessing: that of the published weights.
-
-    Raises:
-        InvalidArgument: in `forward`, if the model has no such feature map.
+    `model` has `forward_features` and `num_features`, as timm's have; `forward` raises
+    InvalidArgument if it has no such feature map.
     """
 
     def __init__(self, model: nn.Module, *, name: str, default_preprocessing: Preprocessing) -> None:
@@ -93,10 +90,33 @@ class Backbone(nn.Module):
         )
 
 
+@torch.inference_mode()
+def fold_batch_norm(backbone: Backbone, size: int) -> Backbone:
+    """Return a copy, in evaluation mode, with batch norm folded into the convolutions before it.
+
+    Children are folded in the order in which they are defined. An image checks that this is the
+    order in which they are called; otherwise the backbone itself is returned.
+    """
+    if not any(isinstance(part, _BatchNorm) for part in backbone.modules()):
+        return backbone
+    folded = copy.deepcopy(backbone)
+    for part in folded.modules():
+        for (before, conv), (after, norm) in pairwise(list(part.named_children())):
+            if isinstance(conv, nn.Conv2d) and isinstance(norm, _BatchNorm) and norm.num_features == conv.out_channels:
+                setattr(part, before, fuse_conv_bn_eval(conv, norm))
+                rest = [getattr(norm, name) for name in ("drop", "act") if hasattr(norm, name)]  # of timm's norms
+                setattr(part, after, nn.Sequential(*rest))
+    device = next(backbone.parameters()).device
+    image = torch.randn(1, 3, size, size, generator=torch.Generator().manual_seed(0)).to(device)
+    expected, found = backbone(image), folded(image)
+    is_same = (found - expected).abs().max() <= 1e-4 * expected.abs().max()
+    return cast("Backbone", cast("Any", folded).to(memory_format=torch.channels_last)) if is_same else backbone
+
+
 def build_backbone(
     name: str, *, pretrained: bool, weights: Path | None = None, drop_rate: float = 0.0, size: int | None = None
 ) -> Backbone:
-    """Build a backbone, with random weights unless some are given.
+    """Build a backbone without classifier, with random weights unless some are given.
 
     Args:
         name: one of `known_backbones`.
@@ -104,9 +124,6 @@ def build_backbone(
         weights: local safetensors file.
         drop_rate: dropout between the layers, of models that have it (DenseNets, transformers).
         size: input size, for models that have a fixed one.
-
-    Returns:
-        The backbone, without classifier.
 
     Raises:
         InvalidArgument: if the name is unknown, or the model has no pretrained weights or dropout.
@@ -192,31 +209,28 @@ def _timm() -> ModuleType:
 
 
 def _timm_model(name: str, *, pretrained: bool = False, drop_rate: float = 0.0, size: int | None = None) -> Any:
-    options: dict[str, Any] = {"num_classes": 0, "drop_rate": drop_rate}
+    options: dict[str, Any] = {"num_classes": 0}
+    if drop_rate > 0:
+        options |= {"drop_rate": drop_rate, "proj_drop_rate": drop_rate}
     known = _timm().get_pretrained_cfg(name)
     if size is not None and known is not None and known.fixed_input_size:
         options["img_size"] = size
-    if not pretrained:
-        return _create(name, **options)
+    create = _timm().create_model
     try:
+        if not pretrained:
+            return create(name, **options)
         with _offline_if_unreachable():
-            return _create(name, pretrained=True, **options)
+            return create(name, pretrained=True, **options)
     except Exception as error:  # of several libraries
+        if isinstance(error, TypeError) and "proj_drop_rate" in str(error):
+            _refuse_dropout(name, drop_rate)
+        if not pretrained:
+            raise
         hub_id = known.hf_hub_id if known and known.hf_hub_id else "OWNER/NAME"
         raise SurefindError(
             f"cannot download the weights of {name!r}: {str(error).splitlines()[0]}",
             fix=f"where there is a network, `hf download {hub_id} model.safetensors`; then " + _GIVE_WEIGHTS,
         ) from error
-
-
-def _create(name: str, *, drop_rate: float, **options: Any) -> Any:
-    create = _timm().create_model
-    if drop_rate == 0:
-        return create(name, **options)
-    try:
-        return create(name, proj_drop_rate=drop_rate, **options)
-    except TypeError:  # unknown option
-        _refuse_dropout(name, drop_rate)
 
 
 def _refuse_dropout(name: str, drop_rate: float) -> None:
@@ -237,7 +251,7 @@ def _offline_if_unreachable() -> Iterator[None]:
     before = constants.HF_HUB_OFFLINE
     if not before:
         try:
-            get_session().head(constants.ENDPOINT, timeout=_HUB_SECONDS)
+            get_session().head(constants.ENDPOINT, timeout=5)  # its own retries take a minute
         except Exception as error:  # noqa: BLE001 - of any HTTP library
             logging.getLogger("surefind").info("%s: %s", constants.ENDPOINT, error)
             constants.HF_HUB_OFFLINE = True
@@ -304,7 +318,7 @@ def import_torchvision() -> ModuleType:
     With a CPU torch and a torchvision built for CUDA, the import fails with "operator
     torchvision::nms does not exist". Its Python parts work once the operators are declared.
     """
-    for _ in range(_MOST_OPERATORS):
+    for _ in range(32):
         try:
             return import_module("torchvision")
         except RuntimeError as error:

@@ -1,7 +1,7 @@
 """Configuration of an encoder."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
 from pydantic import Field
@@ -16,48 +16,27 @@ from surefind.validation import check_choice
 FAMILIES = ("gaussian", "von-mises-fisher", "point")
 _MOST = 65_536  # of sizes, so that a damaged file does not exhaust the memory
 Rate = Annotated[float, Field(ge=0, lt=1)]
-_INITIAL_SPREAD = 0.1  # D * var at the start: a tenth of the squared length of a unit mean
 
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    """Backbone, heads and preprocessing of an encoder.
+    """Backbone, heads and preprocessing of an encoder; raise InvalidArgument if a value is not valid."""
 
-    Args:
-        backbone: a name of `known_backbones`.
-        dim: D, the numbers of a mean.
-        family: "gaussian", "von-mises-fisher", or "point" for a mean without variance.
-        dropout: inside the backbone, which must have dropout.
-        head_dropout: before the linear layers of the heads.
-        unit_pooling: whether pooled features have length 1 in the mean head.
-        projection: whether a linear layer makes the mean of the pooled features; without it,
-            `dim` must be the backbone's number of channels.
-        unit_means: whether Gaussian means are divided by their length.
-        mean_scale: whether Gaussian means are multiplied by one trained positive number.
-        variance_layer_norm: whether pooled features are standardised in the variance head.
-        variance_hidden: width of the variance head; by default at most 512.
-        variance_floor: no variance is smaller.
-        initial_var: by default 0.1 / D, a tenth of the squared length of unit means.
-        preprocessing: by default that of the backbone's weights.
-
-    Raises:
-        InvalidArgument: if a value is not valid.
-    """
-
-    backbone: str = "resnet50"
-    dim: Annotated[int, Field(ge=2, le=_MOST)] = 512
-    family: str = "gaussian"
-    dropout: Rate = 0.0
-    head_dropout: Rate = 0.0
-    unit_pooling: bool = True
-    projection: bool = True
-    unit_means: bool = True
-    mean_scale: bool = True
-    variance_layer_norm: bool = True
-    variance_hidden: Annotated[int, Field(ge=1, le=_MOST)] | None = None
-    variance_floor: Annotated[float, Field(ge=SMALLEST_SPREAD, lt=LARGEST_SPREAD)] = 1e-6
+    backbone: str = "resnet50"  # a name of `known_backbones`
+    dim: Annotated[int, Field(ge=2, le=_MOST)] = 512  # D, the numbers of a mean
+    family: str = "gaussian"  # or "von-mises-fisher", or "point" for a mean without variance
+    dropout: Rate = 0.0  # inside the backbone, which must have dropout
+    head_dropout: Rate = 0.0  # before the linear layers of the heads
+    unit_pooling: bool = True  # pooled features have length 1 in the mean head
+    projection: bool = True  # a linear layer makes the mean; without it, `dim` is the backbone's channels
+    unit_means: bool = True  # Gaussian means are divided by their length
+    mean_scale: bool = True  # Gaussian means are multiplied by one trained positive number
+    variance_layer_norm: bool = True  # pooled features are standardised in the variance head
+    variance_hidden: Annotated[int, Field(ge=1, le=_MOST)] | None = None  # its width; by default at most 512
+    variance_floor: Annotated[float, Field(ge=SMALLEST_SPREAD, lt=LARGEST_SPREAD)] = 1e-6  # of every variance
+    # By default 0.1 / D, a tenth of the squared length of unit means.
     initial_var: Annotated[float, Field(ge=0, lt=LARGEST_SPREAD)] | None = None
-    preprocessing: Preprocessing | None = None
+    preprocessing: Preprocessing | None = None  # by default that of the backbone's weights
 
     def __post_init__(self) -> None:
         check_choice("family", self.family, FAMILIES)
@@ -71,13 +50,11 @@ class EncoderConfig:
 
     @property
     def has_variance(self) -> bool:
-        """Whether images have a variance of their own."""
         return self.family != "point"
 
     @property
     def starting_var(self) -> float:
-        """Variance before training."""
-        return _INITIAL_SPREAD / self.dim if self.initial_var is None else self.initial_var
+        return 0.1 / self.dim if self.initial_var is None else self.initial_var
 
     def distributions(self, mean: Tensor, var: Tensor) -> Embeddings:
         """Embeddings from means (N, D) and variances (N,); on the sphere, 1 / kappa."""
@@ -85,14 +62,9 @@ class EncoderConfig:
             return VonMisesFisher(mean, 1 / var)
         return Gaussians(mean, var)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        preprocessing = self.preprocessing and self.preprocessing.as_dict()
-        return asdict(self) | {"preprocessing": preprocessing}
-
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Rebuild from `as_dict`; an unknown name raises InvalidArgument."""
+        """Rebuild from the values of JSON; an unknown name raises InvalidArgument."""
         given = dict(values)
         if isinstance(preprocessing := given.get("preprocessing"), Mapping):
             given["preprocessing"] = Preprocessing.from_dict(preprocessing)

@@ -1,5 +1,6 @@
 """Encoder: backbone, mean head and variance head; or the variance of passes with dropout."""
 
+import copy
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
@@ -14,12 +15,11 @@ from torch.overrides import TorchFunctionMode
 
 from surefind.embeddings import POINT_VAR, SMALLEST_SPREAD, Embeddings, Gaussians
 from surefind.encoders import serialization
-from surefind.encoders.backbone import Backbone, backbone_channels, build_backbone
+from surefind.encoders.backbone import Backbone, backbone_channels, build_backbone, fold_batch_norm
 from surefind.encoders.config import EncoderConfig
 from surefind.encoders.heads import MeanHead, VarianceHead, log_map
-from surefind.encoders.hub import check_hub_id, model_card, model_folder, pack, upload, whole
 from surefind.encoders.image_encoder import ImageEncoder, evaluating
-from surefind.errors import InvalidArgument
+from surefind.errors import InvalidArgument, InvalidFile
 from surefind.validation import check_whole
 
 
@@ -31,7 +31,6 @@ class Encoder(ImageEncoder, nn.Module):
         backbone: feature extractor, with its weights.
     """
 
-    base_model = ""  # hub id of the backbone's pretrained weights
     card = ""  # model card, if it was loaded
 
     def __init__(self, config: EncoderConfig, backbone: Backbone) -> None:
@@ -64,7 +63,7 @@ class Encoder(ImageEncoder, nn.Module):
 
     @classmethod
     def pretrained(cls, backbone: str, *, weights: str | Path | None = None) -> Self:
-        """Make an encoder of a published backbone, without training.
+        """Make an encoder of a published backbone, without training, in evaluation mode.
 
         Features are pooled by GeM (p = 3) and have length 1. Images are prepared as timm's
         configuration of the weights says. There is no variance head: `var` is `POINT_VAR`, 1e-8.
@@ -73,9 +72,6 @@ class Encoder(ImageEncoder, nn.Module):
             backbone: timm name, such as "mobilenetv2_100", with or without a tag of weights.
             weights: local safetensors file with timm's tensor names; by default timm's weights
                 are downloaded once.
-
-        Returns:
-            The encoder, in evaluation mode.
 
         Raises:
             SurefindError: as `build_backbone`.
@@ -88,16 +84,13 @@ class Encoder(ImageEncoder, nn.Module):
     def create(
         cls, config: EncoderConfig, *, pretrained: bool = False, weights: str | Path | None = None, seed: int = 0
     ) -> Self:
-        """Create a new encoder; the global random state is not changed.
+        """Create a new encoder in training mode; the global random state is not changed.
 
         Args:
             config: backbone, heads and preprocessing (by default the backbone's own).
             pretrained: start from timm's weights, which are downloaded.
             weights: start from a local safetensors file.
             seed: of random weights.
-
-        Returns:
-            The encoder, in training mode.
 
         Raises:
             SurefindError: as `build_backbone`.
@@ -111,33 +104,35 @@ class Encoder(ImageEncoder, nn.Module):
                 drop_rate=config.dropout,
                 size=config.preprocessing.size if config.preprocessing else None,
             )
-            encoder = cls(config, backbone)
-        if pretrained and weights is None:
-            published = dict(getattr(backbone.model, "pretrained_cfg", None) or {})
-            encoder.base_model = published.get("hf_hub_id") or ""
-        return encoder
+            return cls(config, backbone)
 
     @classmethod
-    def load(cls, model: str | Path, *, revision: str | None = None) -> Self:
-        """Load an encoder from a folder or the Hugging Face hub.
+    def load(cls, model: str | Path) -> Self:
+        """Load an encoder from a folder or the Hugging Face hub, in evaluation mode.
 
         Args:
             model: folder; or, if it does not exist, `owner/name[@revision]` on the hub.
-            revision: branch, tag or commit on the hub.
-
-        Returns:
-            The encoder, in evaluation mode.
 
         Raises:
             InvalidFile: if there is no such model, or it is damaged.
-            InvalidArgument: if a revision of a folder is given.
         """
-        folder = model_folder(model, revision=revision)
-        with whole(model, folder):
+        folder = Path(model)
+        if not folder.is_dir():
+            from surefind.encoders.hub import model_folder
+
+            folder = model_folder(model)
+        try:
             saved = serialization.read_config(folder)
             encoder = cls.create(saved.config)
             encoder.load_state_dict(serialization.read_weights(folder, saved, encoder.state_dict()))
             encoder.trained_with = serialization.read_classes(folder)
+        except InvalidFile as error:
+            if folder == Path(model):
+                raise
+            raise InvalidFile(
+                f"{model} from the hub is not a valid model of surefind: {error.problem}",
+                fix=f"delete {folder.parents[1]} and try again",
+            ) from error
         with suppress(OSError):
             encoder.card = (folder / serialization.CARD).read_text(encoding="utf-8", errors="replace")
         return encoder.eval()
@@ -155,29 +150,19 @@ class Encoder(ImageEncoder, nn.Module):
         """
         text, made = self.card, self.fingerprint
         if card is not None or made not in text:
-            text = model_card(
-                self.config, made, training=card, base_model=self.base_model, classes=len(self.trained_with)
-            )
+            from surefind.encoders.hub import model_card
+
+            text = model_card(self.config, made, training=card, classes=len(self.trained_with))
         serialization.write_model(Path(folder), self.config, self.state_dict(), card=text)
         serialization.write_classes(Path(folder), self.trained_with)
 
-    def push_to_hub(
-        self,
-        name: str,
-        *,
-        private: bool = False,
-        card: Mapping[str, object] | str | None = None,
-        revision: str | None = None,
-        message: str = "Upload an encoder of surefind",
-    ) -> str:
+    def push_to_hub(self, name: str, *, private: bool = False, card: Mapping[str, object] | str | None = None) -> str:
         """Upload to the Hugging Face hub in one commit.
 
         Args:
-            name: `owner/name`.
+            name: `owner/name`, or `owner/name@branch`; either is created if needed.
             private: create a private repository.
             card: as for `save`.
-            revision: branch, created if needed.
-            message: of the commit.
 
         Returns:
             The URL of the model.
@@ -186,11 +171,13 @@ class Encoder(ImageEncoder, nn.Module):
             InvalidArgument: if the name is not valid.
             InvalidFile: if nobody is logged in, or the upload fails.
         """
-        hub_id = check_hub_id(name, revision=revision)
+        from surefind.encoders.hub import check_hub_id, pack, upload
+
+        hub_id = check_hub_id(name)
         with TemporaryDirectory() as folder:
             self.save(folder, card=card)
             files, _ = pack(Path(folder), hub_id)
-            return upload(hub_id, files, private=private, message=message)
+            return upload(hub_id, files, private=private, message="Upload an encoder of surefind")
 
     @property
     def fingerprint(self) -> str:
@@ -198,7 +185,6 @@ class Encoder(ImageEncoder, nn.Module):
 
     @property
     def scale(self) -> Tensor | None:
-        """Trained factor of Gaussian means."""
         return None if self.log_scale is None else self.log_scale.exp()
 
     @property
@@ -212,6 +198,12 @@ class Encoder(ImageEncoder, nn.Module):
 
     def evaluating(self) -> AbstractContextManager[None]:
         return evaluating(self)
+
+    def for_many(self) -> Self:
+        """Return an encoder that shares the heads and has no batch norm: up to 1.3 times as fast."""
+        other = copy.copy(self)
+        other._modules = {**self._modules, "backbone": fold_batch_norm(self.backbone, self.preprocessing.size)}
+        return other
 
     def features(self, pixels: Tensor) -> Tensor:
         """Feature map (N, C, H, W) of normalised pixels (N, 3, S, S)."""

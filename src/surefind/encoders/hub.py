@@ -1,15 +1,26 @@
 """Models on the Hugging Face hub: download, upload, and the model card."""
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import surefind
 from surefind.encoders.config import EncoderConfig
-from surefind.encoders.onnx import files as export
-from surefind.encoders.serialization import CARD, CLASSES, CONFIG, WEIGHTS, model_files, read_classes, read_config
+from surefind.encoders.serialization import (
+    CARD,
+    CLASSES,
+    CONFIG,
+    EXPORT,
+    ONNX,
+    WEIGHTS,
+    model_files,
+    read_classes,
+    read_config,
+    read_content,
+    read_export,
+)
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.text import printable
 
@@ -93,15 +104,15 @@ def read_hub_id(text: str) -> HubId | None:
     return HubId(found[1], found[2])
 
 
-def check_hub_id(text: str, *, revision: str | None = None) -> HubId:
-    """Parse a name on the hub, or raise InvalidArgument; `revision` overrides that in the name."""
+def check_hub_id(text: str) -> HubId:
+    """Parse a name on the hub, or raise InvalidArgument."""
     hub_id = read_hub_id(text)
     if hub_id is None:
         raise InvalidArgument("name on the hub", expected="owner/name, or owner/name@branch", got=repr(text))
-    return hub_id if revision is None else hub_id._replace(revision=revision)
+    return hub_id
 
 
-def model_folder(model: str | Path, *, revision: str | None = None, onnx: bool = False) -> Path:
+def model_folder(model: str | Path, *, onnx: bool = False) -> Path:
     """Return the local folder of a model; download it from the hub if there is no such folder.
 
     A `Path` always means a folder, and `hf://owner/name` the hub. `models/birds` is not looked up
@@ -110,36 +121,16 @@ def model_folder(model: str | Path, *, revision: str | None = None, onnx: bool =
     explicit = isinstance(model, str) and model.startswith(PREFIX)
     hub_id = None if isinstance(model, Path) else read_hub_id(model)
     if hub_id is None or (Path(model).exists() and not explicit):
-        if revision is not None:
-            raise InvalidArgument("revision", expected="none for a folder", got=repr(revision))
         return Path(model)
     if not explicit and Path(hub_id.repo).parent.is_dir():
         raise InvalidFile(
             f"{model} holds no model: there is no such folder",
             fix=f"check the path; a model of that name on the hub is {PREFIX}{model}",
         )
-    return download(check_hub_id(str(model), revision=revision), onnx=onnx)
 
-
-@contextmanager
-def whole(model: str | Path, folder: Path) -> Iterator[None]:
-    """Report errors of a downloaded model by its name, not by its cache folder."""
-    try:
-        yield
-    except InvalidFile as error:
-        if folder == Path(model):
-            raise
-        raise InvalidFile(
-            f"{model} from the hub is not a valid model of surefind: {error.problem}",
-            fix=f"delete {folder.parents[1]} and try again",
-        ) from error
-
-
-def download(hub_id: HubId, *, onnx: bool = False) -> Path:
-    """Download a model and return its folder in the cache."""
     from huggingface_hub import snapshot_download
 
-    wanted = [CONFIG, WEIGHTS, CLASSES, CARD, *([f"{export.FOLDER}/*"] if onnx else [])]
+    wanted = [CONFIG, WEIGHTS, CLASSES, CARD, *([f"{ONNX}/*"] if onnx else [])]
     try:
         folder = Path(snapshot_download(hub_id.repo, revision=hub_id.revision, allow_patterns=wanted))
     except Exception as error:  # of several libraries
@@ -173,7 +164,7 @@ def upload(hub_id: HubId, files: Mapping[str, Path | bytes], *, private: bool = 
         old = [
             name
             for name in api.list_repo_files(repo, revision=branch)
-            if (name in ours or name.startswith(f"{export.FOLDER}/")) and name not in files
+            if (name in ours or name.startswith(f"{ONNX}/")) and name not in files
         ]
         api.create_commit(
             repo,
@@ -211,36 +202,28 @@ def pack(
     card, licensed = card_for_hub(text, hub_id.repo, measured)
     files: dict[str, Path | bytes] = {CARD: card.encode(), **model_files(folder, saved)}
     if onnx:
-        exported = export.read_export(folder, "fp32")
-        for precision, its in exported.files.items():
-            name = f"{export.FOLDER}/{its.name(precision)}"
-            files[name] = export.read_content(folder, precision, exported)
-        files[f"{export.FOLDER}/{export.FILE}"] = folder / export.FOLDER / export.FILE
+        exported = read_export(folder, "fp32")
+        for precision in exported.digests:
+            files[f"{ONNX}/{exported.name(precision)}"] = read_content(folder, precision, exported)
+        files[f"{ONNX}/{EXPORT}"] = folder / ONNX / EXPORT
     return files, licensed
 
 
 def model_card(
-    config: EncoderConfig,
-    fingerprint: str,
-    *,
-    training: Mapping[str, object] | str | None = None,
-    base_model: str = "",
-    classes: int = 0,
+    config: EncoderConfig, fingerprint: str, *, training: Mapping[str, object] | str | None = None, classes: int = 0
 ) -> str:
     """Write the model card in Markdown.
 
-    `base_model` is the hub id of the backbone's weights; `classes` the number of training classes,
-    0 if not known. The license is left to the author.
+    `classes` is the number of training classes, 0 if not known. The license is left to the author.
     """
     from huggingface_hub import ModelCardData
 
     data = ModelCardData(
         library_name="surefind",
         pipeline_tag=TASK,
-        base_model=base_model or None,
         tags=["surefind", "image-retrieval", "metric-learning", "uncertainty"],
     )
-    preprocessing = config.preprocessing.as_dict() if config.preprocessing else {}
+    preprocessing = asdict(config.preprocessing) if config.preprocessing else {}
     facts = {
         "backbone": config.backbone,
         "family": config.family,

@@ -10,33 +10,34 @@ from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from pathlib import Path
 from threading import Barrier
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from surefind.datasets import is_frame, read_catalog
-from surefind.datasets.registry import TABLES
 from surefind.embeddings import Embeddings
 from surefind.encoders.config import EncoderConfig
-from surefind.images.decode import ImageRejected, ImageSource
+from surefind.images.decode import TABLES, ImageRejected, ImageSource
 from surefind.images.loader import Batch, Loader, Rejection, TooManyRejected
 from surefind.images.preprocess import Preprocessing
 
 _PIXELS_AT_ONCE = 4 * 224 * 224  # per core: activations should stay in its cache
 _THREAD_START_SECONDS = 60
 _AT_A_TIME = 1024  # images of a generator in memory
+_MANY = 64  # images, from which on preparing the network pays off
 
 Images = ImageSource | Iterable[ImageSource] | Any  # Any: a table in memory
 
 
 def list_images(images: Images) -> Iterable[ImageSource]:
     """Return the images one by one, whatever they are given as."""
-    if is_frame(images) or (
+    if hasattr(images, "columns") or (
         isinstance(images, str | Path) and (Path(images).suffix.lower() in TABLES or Path(images).is_dir())
     ):
+        from surefind.datasets import read_catalog
+
         return read_catalog(images).files
     if isinstance(images, np.ndarray | Tensor) and images.ndim == 4:
         return list(images)
@@ -46,17 +47,11 @@ def list_images(images: Images) -> Iterable[ImageSource]:
 
 
 class EncodedImages(NamedTuple):
-    """Embeddings of the images that could be read, and the images that could not.
+    """Embeddings of the images that could be read, and the images that could not."""
 
-    Attributes:
-        embeddings: On the CPU.
-        rows: Image of each embedding, (n,) int64.
-        rejected: Images that could not be read, with the reasons.
-    """
-
-    embeddings: Embeddings
-    rows: Tensor
-    rejected: list[Rejection]
+    embeddings: Embeddings  # on the CPU
+    rows: Tensor  # image of each embedding, (n,) int64
+    rejected: list[Rejection]  # with the reasons
 
 
 class ImageEncoder(ABC):
@@ -106,8 +101,11 @@ class ImageEncoder(ABC):
     def evaluating(self) -> AbstractContextManager[None]:
         """Context of evaluation mode; the former modes are restored."""
 
+    def for_many(self) -> Self:
+        """Return an encoder in evaluation mode that embeds many images faster, alike but for rounding."""
+        return self
+
     def resize(self, pixels: Tensor) -> Tensor:
-        """Resize one image, uint8 (3, H, W)."""
         return self.preprocessing.resize_image(pixels)
 
     def prepare(self, pixels: Tensor) -> Tensor:
@@ -160,9 +158,6 @@ class ImageEncoder(ABC):
             max_bad_share: share of images that may be unreadable.
             progress: called with the number of images done.
 
-        Returns:
-            Embeddings on the CPU, their rows in `images`, and the rejected images.
-
         Raises:
             TooManyRejected: if more than `max_bad_share` of the images cannot be read.
         """
@@ -178,10 +173,11 @@ class ImageEncoder(ABC):
         )
         rows, parts = [torch.empty(0, dtype=torch.int64)], [self.empty()]
         with self.evaluating():
+            embed = (self.for_many() if len(sources) >= _MANY else self).embed_batch
             if cores > 1 and len(sources) > 1:
-                results = on_cores(cores, loader, self.embed_batch)
+                results = on_cores(cores, loader, embed)
             else:
-                results = ((batch, self.embed_batch(batch)) for batch in loader)
+                results = ((batch, embed(batch)) for batch in loader)
             for batch, part in results:
                 rows.append(batch.rows)
                 parts.append(part)

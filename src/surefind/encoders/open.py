@@ -16,8 +16,7 @@ from surefind.encoders.backbone import known_backbones
 from surefind.encoders.config import EncoderConfig
 from surefind.encoders.encoder import Encoder
 from surefind.encoders.image_encoder import ImageEncoder
-from surefind.encoders.onnx.files import FILE, FOLDER, read_export
-from surefind.encoders.onnx.runtime import RUNTIMES, OnnxEncoder
+from surefind.encoders.serialization import EXPORT, ONNX, read_export
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.images.loader import Batch
 from surefind.text import printable
@@ -25,6 +24,7 @@ from surefind.validation import check_choice, check_whole, nearest
 
 DEFAULT_MODEL = "mobilenetv2_100"  # small, and quick on a CPU
 CALLABLE = "callable:"  # prefix of fingerprints
+RUNTIMES = {"torch": "", "onnx": "fp32", "onnx-int8": "int8"}  # precision of the export
 
 Embed = Callable[[list[Image.Image]], Any]
 Model = ImageEncoder | Embed | str | Path
@@ -43,9 +43,6 @@ def open_encoder(
         runtime: "torch", "onnx" or "onnx-int8", for a model folder or the hub.
         device: torch's; ONNX Runtime uses the CPU.
 
-    Returns:
-        The encoder.
-
     Raises:
         InvalidArgument: if the name is not known, or an option does not fit the model.
         InvalidFile: if a model is not there or damaged.
@@ -63,10 +60,12 @@ def open_encoder(
     if not isinstance(model, str | Path):
         return _of_function(model)
     path = Path(model)
-    if path.suffix == ".onnx" or (path / FILE).is_file():
+    if path.suffix == ".onnx" or (path / EXPORT).is_file():
         return _exported(path)
     if runtime == "torch":
         return Encoder.load(model).to(device)
+    from surefind.encoders.onnx import OnnxEncoder
+
     return OnnxEncoder.load(model, RUNTIMES[runtime])
 
 
@@ -87,16 +86,18 @@ def _is_timm_name(model: object) -> bool:
     )
 
 
-def _exported(path: Path) -> OnnxEncoder:
+def _exported(path: Path) -> ImageEncoder:
     """Load the ONNX export in a folder `onnx`, fp32, or the one in a file."""
+    from surefind.encoders.onnx import OnnxEncoder
+
     if path.suffix != ".onnx":
         return OnnxEncoder.load(path.parent)
     if not path.is_file():
         raise InvalidFile(f"{path}: no such file")
     model = path.absolute().parent.parent
-    if path == model / FOLDER / path.name and (path.parent / FILE).is_file():
+    if path == model / ONNX / path.name and (path.parent / EXPORT).is_file():
         precision = "int8" if path.name.startswith("model_int8") else "fp32"
-        if read_export(model, precision).files[precision].name(precision) == path.name:
+        if read_export(model, precision).name(precision) == path.name:
             return OnnxEncoder.load(model, precision)
     raise InvalidFile(
         f"{path} was not written by `surefind export`, so its preprocessing is not known",
@@ -107,7 +108,7 @@ def _exported(path: Path) -> OnnxEncoder:
 def from_callable(
     function: Embed, *, dim: int, name: str, normalise: bool = True, batch_size: int = 16
 ) -> "CallableEncoder":
-    """Make an encoder of any function that turns images into vectors.
+    """Make an encoder of any function that turns images into vectors; its `var` is `POINT_VAR`, 1e-8.
 
     An index of it keeps name and dimension, not the function: open it with
     `Index.open(folder, encoder=...)` to search with images.
@@ -119,9 +120,6 @@ def from_callable(
         name: identifies the model and its version: vectors of one name are comparable.
         normalise: whether vectors are divided by their length, as for cosine similarity.
         batch_size: images per call, at most.
-
-    Returns:
-        An encoder; its variance is the constant `POINT_VAR`, 1e-8.
 
     Raises:
         InvalidArgument: if an argument is not valid; in `encode`, if the function returns
@@ -164,17 +162,14 @@ class CallableEncoder(ImageEncoder):
         return pixels
 
     def embed_batch(self, batch: Batch) -> Gaussians:
-        return self._embed(batch.images)
+        return self.embed_pixels(batch.images)
 
-    def embed_pixels(self, pixels: Tensor) -> Gaussians:
-        """Embed pixels (N, 3, H, W), uint8: the function has its own normalisation."""
-        return self._embed(list(pixels))
-
-    def _embed(self, images: Sequence[Tensor]) -> Gaussians:
-        pictures = [Image.fromarray(image.permute(1, 2, 0).numpy()) for image in images]
+    def embed_pixels(self, pixels: Tensor | Sequence[Tensor]) -> Gaussians:
+        """Embed uint8 images (3, H, W): the function has its own normalisation."""
+        pictures = [Image.fromarray(image.permute(1, 2, 0).numpy()) for image in pixels]
         with torch.no_grad():
             vectors = _numbers(self.function(pictures))
-        shape = (len(images), self.config.dim)
+        shape = (len(pictures), self.config.dim)
         if vectors.shape != shape or not bool((vectors.abs() <= LARGEST).all()):
             raise InvalidArgument(
                 self.config.backbone,
@@ -182,7 +177,7 @@ class CallableEncoder(ImageEncoder):
                 got=f"shape {tuple(vectors.shape)}" + ("" if vectors.shape != shape else ", with others in it"),
             )
         mean = functional.normalize(vectors, dim=1) if self.normalise else vectors
-        return Gaussians(mean, torch.full((len(images),), POINT_VAR))
+        return Gaussians(mean, torch.full((len(pictures),), POINT_VAR))
 
 
 def _of_function(function: Embed) -> CallableEncoder:

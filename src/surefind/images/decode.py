@@ -35,6 +35,7 @@ from surefind.settings import check_fields
 ImageSource = str | Path | bytes | Image.Image | NDArray[Any] | Tensor
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP")  # JPEG includes MPO, as phones write it
+TABLES = (".csv", ".parquet")  # files that list images
 HEIF_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
 _URL = re.compile(r"(https?|ftp|s3|gs|file):", re.IGNORECASE)
 _CONVERTED = ("1", "L", "P", "RGB", "RGBX", "CMYK", "YCbCr", "HSV")  # by Pillow
@@ -62,13 +63,7 @@ PngImagePlugin.MAX_TEXT_MEMORY = 8 * 2**20  # bytes of unpacked text: 64 MB are 
 
 
 class ImageRejected(SurefindError):
-    """Image that cannot be used.
-
-    Args:
-        reason: Why not.
-        source: Name of the image.
-        fix: What to do next.
-    """
+    """Image that cannot be used: the name of its source, and the reason."""
 
     def __init__(
         self, reason: str, *, source: str = "image", fix: str | None = "replace the image, or leave it out"
@@ -113,8 +108,6 @@ def decode(source: ImageSource, policy: DecodePolicy = DEFAULT) -> Tensor:
     """
     try:
         with _quiet_pillow:
-            if isinstance(source, Tensor):
-                return _given_pixels(source, policy)
             return _upright_pixels(_open(source, policy), policy)
     except InvalidArgument:
         raise
@@ -132,6 +125,11 @@ def decode_picture(source: ImageSource, policy: DecodePolicy = DEFAULT) -> Image
 def _open(source: ImageSource, policy: DecodePolicy) -> Image.Image:
     if isinstance(source, Image.Image):
         return source
+    if isinstance(source, Tensor):
+        if source.ndim != 3 or source.shape[0] != 3:
+            raise InvalidArgument("source", expected="a tensor of shape (3, H, W)", got=f"shape {tuple(source.shape)}")
+        source = source.float() if source.is_floating_point() else source
+        source = source.detach().cpu().permute(1, 2, 0).numpy()
     if isinstance(source, np.ndarray):
         return _from_array(source, policy)
     if isinstance(source, str | Path):
@@ -239,7 +237,7 @@ def _to_rgb(image: Image.Image) -> Image.Image:
         return Image.alpha_composite(white, image).convert("RGB")
     if image.mode not in _CONVERTED:
         raise ImageRejected(f"unsupported mode {image.mode}", fix="save it as an 8-bit RGB image")
-    return image.convert("RGB")
+    return image if image.mode == "RGB" else image.convert("RGB")  # which would copy
 
 
 def _eight_bits(image: Image.Image) -> NDArray[np.uint8]:
@@ -266,7 +264,15 @@ def _from_array(array: NDArray[Any], policy: DecodePolicy) -> Image.Image:
     if array.ndim == 3 and array.shape[2] == 1:
         array = array[:, :, 0]
     if array.dtype.kind == "f":
-        array = _unit_to_bytes(array)
+        low, high = (float(array.min()), float(array.max())) if array.size else (0.0, 0.0)
+        if not (low >= 0 and high <= 1):  # nor NaN
+            raise InvalidArgument(
+                "source",
+                expected="floats from 0 to 1",
+                got=f"values from {low:g} to {high:g}",
+                fix="pass pixels before normalisation; from 0 to 255 as uint8",
+            )
+        array = np.rint(array * 255).astype(np.uint8)
     if array.dtype != np.uint8 or not (array.ndim == 2 or array.shape[2:] in ((3,), (4,))):
         raise InvalidArgument(
             "source",
@@ -275,33 +281,6 @@ def _from_array(array: NDArray[Any], policy: DecodePolicy) -> Image.Image:
         )
     _check_size(array.shape[1], array.shape[0], policy)
     return Image.fromarray(array)
-
-
-def _unit_to_bytes(values: NDArray[Any]) -> NDArray[np.uint8]:
-    """Scale floats from 0 to 1 to bytes."""
-    low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
-    if not (low >= 0 and high <= 1):  # nor NaN
-        raise InvalidArgument(
-            "source",
-            expected="floats from 0 to 1",
-            got=f"values from {low:g} to {high:g}",
-            fix="pass pixels before normalisation; from 0 to 255 as uint8",
-        )
-    scaled: NDArray[np.uint8] = np.rint(values * 255).astype(np.uint8)
-    return scaled
-
-
-def _given_pixels(pixels: Tensor, policy: DecodePolicy) -> Tensor:
-    if pixels.is_floating_point():
-        pixels = torch.from_numpy(_unit_to_bytes(pixels.detach().float().cpu().numpy()))
-    if pixels.dtype != torch.uint8 or pixels.ndim != 3 or pixels.shape[0] != 3:
-        raise InvalidArgument(
-            "source",
-            expected="a tensor of shape (3, H, W), uint8 or floats from 0 to 1",
-            got=f"{pixels.dtype} of shape {tuple(pixels.shape)}",
-        )
-    _check_size(pixels.shape[2], pixels.shape[1], policy)
-    return pixels.cpu()
 
 
 def _name(source: ImageSource) -> str:

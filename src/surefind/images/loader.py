@@ -1,10 +1,12 @@
-"""Loader: batches of images, decoded ahead in threads; bad images are skipped and reported."""
+"""Loader: batches of images, decoded ahead in threads; bad images are skipped and reported. Digests find copies."""
 
+import hashlib
 import os
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -125,3 +127,29 @@ def usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):  # fewer than the machine has, in a container
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def digest_of(source: ImageSource) -> str:
+    """Return the sha256 of the content, in hex; "" for a file that cannot be read."""
+    digest = hashlib.sha256()
+    if isinstance(source, str | Path):
+        try:
+            with Path(source).open("rb") as file:
+                while piece := file.read(1 << 20):
+                    digest.update(piece)
+        except (OSError, ValueError):
+            return ""  # decoding reports the reason
+    elif isinstance(source, bytes):
+        digest.update(source)
+    else:
+        pixels = source.cpu().numpy() if isinstance(source, Tensor) else np.asarray(source)
+        digest.update(f"{pixels.dtype} {pixels.shape}\n".encode())
+        digest.update(np.ascontiguousarray(pixels).data)
+    return digest.hexdigest()
+
+
+def file_digests(files: Sequence[Path]) -> list[str]:
+    """Return the sha256 of each file that may have a copy; "" if no other has its size."""
+    sizes = [file.stat().st_size if file.is_file() else -1 for file in files]
+    alike = Counter(sizes)
+    return [digest_of(file) if alike[size] > 1 else "" for file, size in zip(files, sizes, strict=True)]

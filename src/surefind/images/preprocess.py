@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -74,13 +74,9 @@ class Preprocessing:
         mean = torch.tensor(self.mean, device=batch.device)[:, None, None]
         return batch.float().mul_(1 / (255 * std)).sub_(mean / std)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
-
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Rebuild from `as_dict`; an unknown name raises InvalidArgument."""
+        """Rebuild from the values of JSON; an unknown name raises InvalidArgument."""
         check_names(cls, values, argument="preprocessing")
         return cls(**values)
 

@@ -27,7 +27,7 @@ from surefind.encoders.serialization import class_hashes
 from surefind.engines.brute_force import Neighbours
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.images.catalog import Catalog
-from surefind.images.digest import digest_of
+from surefind.images.loader import digest_of
 from surefind.metrics.intervals import Estimate
 from surefind.reports.rankings import resamples_of, weighted
 from surefind.reports.result import Exclusion

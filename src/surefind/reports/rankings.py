@@ -21,7 +21,7 @@ from surefind.embeddings import Embeddings
 from surefind.encoders.image_encoder import ImageEncoder
 from surefind.errors import SurefindError
 from surefind.images.catalog import Catalog
-from surefind.images.digest import file_digests
+from surefind.images.loader import file_digests
 from surefind.images.matches import ByPosition, Mask, Matches, Rows, matches_of
 from surefind.metrics.intervals import Estimate, bootstrap_all
 from surefind.reports.result import SHOWN, Exclusion, QueryTable, Ranking

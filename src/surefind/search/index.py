@@ -171,7 +171,7 @@ class Index(Summary):
             )
         if encoder is not None:
             from surefind.encoders.encoder import Encoder
-            from surefind.encoders.onnx.runtime import OnnxEncoder
+            from surefind.encoders.onnx import OnnxEncoder
 
             if isinstance(encoder, Encoder | OnnxEncoder):
                 encoder.save(place.model)

@@ -15,8 +15,7 @@ from surefind.engines.filters import Metadata
 from surefind.errors import InvalidArgument
 from surefind.images.catalog import Catalog
 from surefind.images.decode import ImageSource
-from surefind.images.digest import digest_of
-from surefind.images.loader import Rejection, TooManyRejected
+from surefind.images.loader import Rejection, TooManyRejected, digest_of
 
 Images = Catalog | str | Path | Sequence[ImageSource]
 

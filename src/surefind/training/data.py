@@ -1,11 +1,10 @@
 """Training data: augmented images or stored feature maps, batch by batch."""
 
 import math
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -42,11 +41,7 @@ ASPECT = 4 / 3  # widest crop; its inverse is the tallest
 LUMINANCE = (0.299, 0.587, 0.114)
 
 
-class LoadRequest(NamedTuple):
-    """Load these rows of the catalog for this step."""
-
-    step: int
-    rows: Rows
+LoadRequest = tuple[int, Rows]  # a step, and the rows of the catalog to load for it
 
 
 class Loaded(NamedTuple):
@@ -91,10 +86,11 @@ class TrainingImages(Dataset[Loaded]):
 
     def __getitem__(self, request: LoadRequest) -> Loaded:
         """Load and augment, (n, 3, size, size) uint8."""
-        loaded = self._read(request.rows)
+        step, rows = request
+        loaded = self._read(rows)
         if self.augmentation is None or len(loaded.positions) == 0:
             return loaded
-        seed = int(rng(self.seed, Stream.VIEW, request.step).integers(1 << 62))
+        seed = int(rng(self.seed, Stream.VIEW, step).integers(1 << 62))
         generator = torch.Generator().manual_seed(seed)
         views = augment(self.augmentation, loaded.inputs, self.size, generator)
         return loaded._replace(inputs=views)
@@ -131,36 +127,29 @@ class TrainingImages(Dataset[Loaded]):
         return Loaded(np.zeros(0, dtype=np.int64), nothing, rejected)
 
 
-class Source(ABC):
-    """Inputs of the training steps, and how they are embedded."""
+class Source(Protocol):
+    """Inputs of the training steps, and how they are embedded; `plain` ones are not augmented."""
 
-    encoder: Encoder
+    @property
+    def encoder(self) -> Encoder: ...
+    def load(self, requests: Iterator[LoadRequest]) -> Iterator[Loaded]: ...
+    def embed(self, inputs: Tensor) -> Embeddings: ...
+    def plain(self, rows: Rows) -> Iterator[tuple[Rows, Tensor]]: ...
 
-    @abstractmethod
-    def load(self, requests: Iterator[LoadRequest]) -> Iterator[Loaded]:
-        """Load the inputs of each request."""
 
-    @abstractmethod
-    def embed(self, inputs: Tensor) -> Embeddings:
-        """Embed inputs, with a graph if gradients are enabled."""
-
-    @abstractmethod
-    def plain(self, rows: Rows) -> Iterator[tuple[Rows, Tensor]]:
-        """Yield batches of readable rows and their inputs, not augmented."""
-
-    @torch.no_grad()
-    def embed_means(self, rows: Rows) -> tuple[Rows, NDArray[np.float32]]:
-        """Return the readable rows and their means (n, D), without augmentation."""
-        self.encoder.eval()
-        done = [(some, self.embed(inputs).mean) for some, inputs in self.plain(rows)]
-        if not done:
-            raise SurefindError(NOTHING_READ)
-        readable, means = zip(*done, strict=True)
-        return np.concatenate(readable), torch.cat(means).float().cpu().numpy()
+@torch.no_grad()
+def embed_means(source: Source, rows: Rows) -> tuple[Rows, NDArray[np.float32]]:
+    """Return the readable rows and their means (n, D), without augmentation."""
+    source.encoder.eval()
+    done = [(some, source.embed(inputs).mean) for some, inputs in source.plain(rows)]
+    if not done:
+        raise SurefindError(NOTHING_READ)
+    readable, means = zip(*done, strict=True)
+    return np.concatenate(readable), torch.cat(means).float().cpu().numpy()
 
 
 @dataclass(frozen=True)
-class PixelSource(Source):
+class PixelSource:
     """Images, decoded and augmented in worker processes or in threads of this process."""
 
     encoder: Encoder
@@ -168,14 +157,17 @@ class PixelSource(Source):
     workers: int
 
     def load(self, requests: Iterator[LoadRequest]) -> Iterator[Loaded]:
-        loader: DataLoader[Loaded] = DataLoader(
+        if self.workers == 0:
+            yield from map(self.images.__getitem__, requests)
+            return
+        # One request at a time, not a list of them.
+        yield from DataLoader(
             self.images,
             sampler=requests,
             batch_size=None,
             num_workers=self.workers,
-            collate_fn=_identity,  # type: ignore[arg-type]  # one request at a time, not a list
+            collate_fn=_identity,  # type: ignore[arg-type]
         )
-        yield from loader
 
     def embed(self, inputs: Tensor) -> Embeddings:
         return self.encoder.embed_pixels(self.encoder.prepare(inputs))
@@ -185,7 +177,7 @@ class PixelSource(Source):
 
 
 @dataclass(frozen=True)
-class FeatureSource(Source):
+class FeatureSource:
     """Stored feature maps of a frozen backbone, for several random views of each image."""
 
     encoder: Encoder
@@ -205,8 +197,7 @@ class FeatureSource(Source):
             first, last = len(numbers), len(numbers) + len(readable)
             for view in range(1 + views):
                 if view > 0:
-                    request = LoadRequest(int(readable[0]) * views + view - 1, readable)
-                    pixels = images[request].inputs
+                    pixels = images[int(readable[0]) * views + view - 1, readable].inputs
                 features = encoder.features(encoder.prepare(pixels)).half()
                 if maps is None:
                     shape = (len(rows), 1 + views, *features.shape[1:])
@@ -271,14 +262,9 @@ class Batches:
         while start < end:
             stop = min(end, (start // every + 1) * every)
             if mines and (self.cache is None or start % every == 0):
-                rows = choose_cached_rows(
-                    self.matches,
-                    self.rows,
-                    size=self.recipe.mining.cache,
-                    seed=self.recipe.seed,
-                    step=self.offset + start,
-                )
-                ours, means = self.source.embed_means(rows[self.group.share(len(rows))])
+                size, seed, step = self.recipe.mining.cache, self.recipe.seed, self.offset + start
+                rows = choose_cached_rows(self.matches, self.rows, size=size, seed=seed, step=step)
+                ours, means = embed_means(self.source, rows[self.group.share(len(rows))])
                 gather = self.group.gather_array
                 self.cache = NegativeCache(gather(ours), gather(means))
             yield from self._load(start, stop)
@@ -290,21 +276,15 @@ class Batches:
         if self.cache is None:
             batches = BalancedBatches(self.matches, self.rows, batch.classes, batch.images, seed)
         else:
-            batches = TupleBatches(
-                self.matches,
-                self.cache,
-                tuples=batch.tuples,
-                negatives=batch.negatives,
-                margin=self.recipe.loss.own_margin,
-                seed=seed,
-            )
+            margin = self.recipe.loss.own_margin
+            batches = TupleBatches(self.matches, self.cache, batch.tuples, batch.negatives, margin, seed)
         plans: deque[BatchPlan] = deque()  # loading runs ahead of training
 
         def requests() -> Iterator[LoadRequest]:
             for step in range(self.offset + start, self.offset + end):
                 plan = batches.plan(step)
                 plans.append(plan)
-                yield LoadRequest(step, plan.rows[self.group.share(len(plan.rows))])
+                yield step, plan.rows[self.group.share(len(plan.rows))]
 
         for loaded in self.source.load(requests()):
             plan = plans.popleft()

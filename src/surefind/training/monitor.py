@@ -64,13 +64,10 @@ class TrainingMonitor:
             "the variance has collapsed to its floor": self.floor > 0 and var < 1.01 * self.floor,
             "the variance explodes": var * embeddings.dim > largest,
         }
-        self._count([symptom for symptom, is_there in found.items() if is_there], step)
+        self.count([symptom for symptom, is_there in found.items() if is_there], step)
 
-    def check_empty_batch(self, step: int) -> None:
-        """Count a step without a triplet."""
-        self._count(["no batch has a triplet"], step)
-
-    def _count(self, seen: list[str], step: int) -> None:
+    def count(self, seen: list[str], step: int) -> None:
+        """Count the symptoms of a step; raise TrainingStopped if one lasts."""
         self.lasting = Counter({symptom: self.lasting[symptom] + 1 for symptom in seen})
         for symptom, steps in self.lasting.items():
             if symptom in AT_ONCE or steps >= self.patience:

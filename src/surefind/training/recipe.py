@@ -69,7 +69,7 @@ class BatchPart:
     negatives: PositiveInt = 5
     classes: TwoOrMore = 16  # balanced: every triplet of classes * images
     images: TwoOrMore = 4
-    chunk: NonNegativeInt = 0  # images embedded at once (gradient caching); 0: the whole batch
+    chunk: NonNegativeInt = 0  # images embedded at once (gradient caching); 0: what fits a CPU's caches
 
 
 @dataclass(frozen=True)
@@ -148,25 +148,9 @@ class DataPart:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Every setting of a training run.
+    """Every setting of a training run; raise InvalidArgument if two settings do not go together."""
 
-    Attributes:
-        seed: Of everything random.
-        encoder: Network.
-        loss: Loss.
-        batch: Images of one step.
-        mining: Cache of hard negatives.
-        optimiser: Learning rates and frozen parameters.
-        augment: Random views of the training images.
-        variance: Second phase that trains only the variance.
-        schedule: Length of the run, validation and checkpoints.
-        data: Image loading and validation split.
-
-    Raises:
-        InvalidArgument: If two settings do not go together.
-    """
-
-    seed: int = 0
+    seed: int = 0  # of everything random
     encoder: EncoderPart = field(default_factory=EncoderPart)
     loss: LossPart = field(default_factory=LossPart)
     batch: BatchPart = field(default_factory=BatchPart)
@@ -178,7 +162,6 @@ class Recipe:
     data: DataPart = field(default_factory=DataPart)
 
     def __post_init__(self) -> None:
-        """Check combinations of keys."""
         if self.encoder.family != "point":
             return
         if self.loss.name != "triplet":
@@ -198,9 +181,6 @@ class Recipe:
                 second override those of the first.
             overrides: single keys, as `table.key=value`.
 
-        Returns:
-            The recipe, with defaults for all other keys.
-
         Raises:
             InvalidFile: if there is no such recipe, or a key is unknown or has a wrong value.
         """
@@ -213,22 +193,10 @@ class Recipe:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], *, where: str = "recipe") -> Self:
-        """Make a recipe of nested values; keys that are left out have their defaults.
-
-        Args:
-            values: by key, one mapping for each table.
-            where: their origin, for errors.
-
-        Returns:
-            The recipe.
-
-        Raises:
-            InvalidFile: if a key is unknown or has a wrong value.
-        """
+        """Make a recipe of nested values, one mapping per table; raise InvalidFile if one is unknown or wrong."""
         return parse(cls, values, where=where)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return every key, one dictionary for each table."""
         return asdict(self)
 
     def to_toml(self) -> str:

@@ -6,7 +6,7 @@ import io
 import json
 import logging
 import pickle
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
@@ -14,12 +14,10 @@ import torch
 
 from surefind.datasets.splits import Splits
 from surefind.errors import InvalidFile
-from surefind.images.loader import Rejection
 from surefind.storage import make_writable, write_whole
 from surefind.training.recipe import Recipe
 
 VERSION = 1
-ZIP = b"PK\x03\x04"  # magic bytes of torch.save's format
 NAN = float("nan")
 MAY_CHANGE = ("schedule.steps", "schedule.patience", "data.workers", "data.max_bad_share")
 
@@ -46,11 +44,9 @@ class RunLog:
     def __init__(self, folder: Path, *, after: int) -> None:
         self.path = folder / "log.csv"
         kept = [] if after == 0 else [row for row in read_log(self.path) if row.step <= after]
-        with self.path.open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(StepInfo._fields)
-            writer.writerows(kept)
-        self.file: TextIO = self.path.open("a", newline="")
+        self.file: TextIO = self.path.open("w", newline="")
+        csv.writer(self.file).writerows([StepInfo._fields, *kept])
+        self.file.flush()
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
@@ -109,8 +105,7 @@ class RunFolder:
     def resume(self, recipe: Recipe, splits: Splits) -> dict[str, Any]:
         """Load the checkpoint; raise InvalidFile if its recipe or images differ."""
         state = load_state(self.state_path)
-        then = _flat(json.loads(state["recipe"]))
-        now = _flat(recipe.as_dict())
+        then, now = _flat(state["recipe"]), _flat(json.dumps(recipe.as_dict()))
         for key in sorted(then.keys() | now.keys()):
             if then.get(key) != now.get(key) and key not in MAY_CHANGE:
                 raise InvalidFile(
@@ -126,27 +121,19 @@ class RunFolder:
             facts = {"recipe": json.dumps(recipe.as_dict()), "images": _images(splits)}
             save_state(self.state_path, {**state, **facts})
 
-    def write_rejected(self, rejected: Iterable[Rejection]) -> None:
-        """List every rejected image with the reason."""
-        with (self.run / "rejected.csv").open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(("path", "reason"))
-            writer.writerows((rejection.path, rejection.reason) for rejection in rejected)
-
 
 def save_state(path: Path, state: Mapping[str, Any]) -> None:
     """Write a checkpoint of tensors and plain values; the older one stays until that is done."""
     whole = io.BytesIO()
     torch.save({"version": VERSION, **state}, whole)
-    fix = "free some space or make the folder writable, then use --resume"
-    write_whole(path, whole.getbuffer(), fix=fix)
+    write_whole(path, whole.getbuffer(), fix="free some space or make the folder writable, then use --resume")
 
 
 def load_state(path: Path) -> dict[str, Any]:
     """Read a checkpoint of `save_state`; pickled code is refused."""
     try:
         with path.open("rb") as file:
-            if file.read(len(ZIP)) != ZIP:  # torch's older formats are plain pickles
+            if file.read(4) != b"PK\x03\x04":  # no zip file: torch's older formats are plain pickles
                 raise ValueError("not a zip file")
             file.seek(0)
             state = torch.load(file, map_location="cpu", weights_only=True)
@@ -167,11 +154,8 @@ def _images(splits: Splits) -> str:
     return hashlib.sha256(names.encode()).hexdigest()
 
 
-def _flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            found |= _flat(value, f"{above}{key}.")
-        else:
-            found[f"{above}{key}"] = list(value) if isinstance(value, tuple) else value
-    return found
+def _flat(recipe: str) -> dict[str, Any]:
+    """Values of a recipe in JSON, by `table.key`."""
+    values = json.loads(recipe)
+    parts = {f"{table}.{key}": value for table in values.keys() - {"seed"} for key, value in values[table].items()}
+    return {"seed": values["seed"], **parts}

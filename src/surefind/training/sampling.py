@@ -97,13 +97,10 @@ class BalancedBatches:
         return [rows for rows in np.split(self.rows[order], starts) if len(rows) > 1]
 
     def _place_batch(self, random: np.random.Generator) -> BatchPlan:
-        allowed = np.zeros(int(self.rows.max()) + 1, dtype=bool)
-        allowed[self.rows] = True
         rows: list[Rows] = []
         for anchor in random.permutation(self.rows):
             near = self.matches.positives(int(anchor))
-            near = near[near <= self.rows.max()]
-            near = near[allowed[near]]
+            near = near[np.isin(near, self.rows)]
             if len(near):
                 take = min(self.images - 1, len(near))
                 rows.append(np.append(random.choice(near, take, replace=False), anchor))
@@ -115,9 +112,7 @@ class BalancedBatches:
 
 def all_triplets(matches: Matches, rows: Rows, random: np.random.Generator) -> Rows:
     """Return all triplets as positions in `rows`, (3, T), or a random million of them."""
-    same = matches.is_match(rows, rows)
-    np.fill_diagonal(same, False)
-    differs = matches.is_negative(rows, rows)
+    same, differs = matches.is_match(rows, rows), matches.is_negative(rows, rows)
     anchor, positive, negative = np.nonzero(same[:, :, None] & differs[:, None, :])
     triplets = np.stack([anchor, positive, negative])
     if triplets.shape[1] > MOST_TRIPLETS:

@@ -1,5 +1,6 @@
 """Train an encoder from splits and a recipe; resumable at any step."""
 
+import csv
 import signal
 import threading
 import time
@@ -74,9 +75,6 @@ def train(
         on_step: called with every line of the log.
         should_stop: called after every step; True saves the state and raises TrainingStopped.
 
-    Returns:
-        Steps, recall before and after training, and rejected images.
-
     Raises:
         SurefindError: if there is nothing to train on, or a worker process died.
         TooManyRejected: if more images than `data.max_bad_share` cannot be read.
@@ -90,9 +88,8 @@ def train(
     group = ProcessGroup.join()
     try:
         with torch.random.fork_rng():
-            run = _Run(splits, recipe, RunFolder(Path(output), is_main=group.is_main), group)
-            run.on_step, run.should_stop = on_step, should_stop
-            return run.train(resume=resume)
+            folder = RunFolder(Path(output), is_main=group.is_main)
+            return _Run(splits, recipe, folder, group, on_step, should_stop).train(resume=resume)
     except (RuntimeError, ConnectionError, EOFError) as error:
         # Either torch's signal handler reports a dead worker, or the pipe to it breaks first.
         is_worker_crash = not isinstance(error, RuntimeError) or "DataLoader worker" in str(error)
@@ -191,11 +188,17 @@ class Phase(NamedTuple):
 
 
 class _Run:
-    on_step: Callable[[StepInfo], None] | None
-    should_stop: Callable[[], bool]
-
-    def __init__(self, splits: Splits, recipe: Recipe, folder: RunFolder, group: ProcessGroup) -> None:
+    def __init__(
+        self,
+        splits: Splits,
+        recipe: Recipe,
+        folder: RunFolder,
+        group: ProcessGroup,
+        on_step: Callable[[StepInfo], None] | None,
+        should_stop: Callable[[], bool],
+    ) -> None:
         self.splits, self.recipe, self.folder, self.group = splits, recipe, folder, group
+        self.on_step, self.should_stop = on_step, should_stop
         self.matches: Matches = matches_of(splits.train, recipe.data.radius)
         self.loss = make_loss(recipe.loss)
         self.progress = Progress()
@@ -228,16 +231,12 @@ class _Run:
         finally:
             if self.log is not None:
                 self.log.close()
+        progress, rejected = self.progress, list(self.progress.rejected.values())
         if self.group.is_main:
-            self.folder.write_rejected(self.progress.rejected.values())
-        progress = self.progress
+            with (self.folder.run / "rejected.csv").open("w", newline="") as file:
+                csv.writer(file).writerows([("path", "reason"), *((r.path, r.reason) for r in rejected)])
         return TrainingResult(
-            self.folder.output,
-            self._steps_done(),
-            progress.recall,
-            progress.start_recall,
-            list(progress.rejected.values()),
-            ended,
+            self.folder.output, self._steps_done(), progress.recall, progress.start_recall, rejected, ended
         )
 
     def _run_phases(self, state: dict[str, Any] | None) -> str:
@@ -325,18 +324,20 @@ class _Run:
         plan = batch.plan.keep(self.group.gather_array(batch.loaded.positions + batch.first))
         if not plan.has_triplet():
             if self.recipe.batch.kind == "balanced":
-                self.monitor.check_empty_batch(number + 1)
+                self.monitor.count(["no batch has a triplet"], number + 1)
             return False
         torch.manual_seed(self.recipe.seed * 1_000_003 + number)  # of dropout
         train_mode(self.encoder, batch_norm=self.recipe.optimiser.batch_norm)
-        arguments = plan.arguments(self.encoder.device)
+        arguments, chunk = plan.arguments(self.encoder.device), self.recipe.batch.chunk
+        if not chunk and isinstance(phase.source, PixelSource) and self.recipe.optimiser.batch_norm == "frozen":
+            chunk = self.encoder.cores * self.encoder.largest_batch  # fits the caches of a CPU
         phase.optimiser.zero_grad()
         try:
             value, embeddings = backward(
                 phase.source.embed,
                 batch.loaded.inputs,
                 lambda embeddings: self.loss(embeddings, **arguments),
-                chunk=self.recipe.batch.chunk,
+                chunk=chunk,
                 group=self.group,
                 module=self.encoder,
             )
@@ -359,17 +360,9 @@ class _Run:
             rates["lr"] = rates["initial_lr"] * self.recipe.optimiser.decay**epoch
         phase.optimiser.step()
         if (number + 1) % self.recipe.schedule.log_every == 0 or number == 0:
-            info = self.loss.diagnose(embeddings, **arguments)
+            info, lr = self.loss.diagnose(embeddings, **arguments), phase.optimiser.param_groups[0]["lr"]
             self._log(
-                StepInfo(
-                    number + 1,
-                    float(value),
-                    info.win_rate,
-                    info.median_std,
-                    info.triplets,
-                    gradient=float(norm),
-                    lr=phase.optimiser.param_groups[0]["lr"],
-                )
+                StepInfo(number + 1, float(value), info.win_rate, info.median_std, info.triplets, float(norm), lr)
             )
         return True
 

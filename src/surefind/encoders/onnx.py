@@ -1,32 +1,130 @@
-"""Export a model to ONNX in float32 and int8, and check parity with the model."""
+"""ONNX: export an encoder in float32 and int8, check parity, and run exports with ONNX Runtime."""
 
 import logging
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from surefind.embeddings import Embeddings
+from surefind.encoders.config import EncoderConfig
 from surefind.encoders.encoder import Encoder
+from surefind.encoders.hub import model_folder
 from surefind.encoders.image_encoder import ImageEncoder
-from surefind.encoders.onnx.files import FOLDER, MEAN, PIXELS, VAR, check_exporting, require, write_export
-from surefind.encoders.onnx.runtime import OnnxEncoder
-from surefind.errors import SurefindError
+from surefind.encoders.serialization import (
+    ONNX,
+    PRECISIONS,
+    read_classes,
+    read_config,
+    read_content,
+    read_export,
+    write_export,
+)
+from surefind.errors import InvalidFile, SurefindError
 from surefind.images.decode import ImageSource
 from surefind.images.loader import Loader
+from surefind.validation import check_choice
 
 IMAGES = 200  # for the range of activations
 TOLERANCE = 1e-3  # of float32; rounding is about 1e-6
+LEAST_COSINE = 0.95  # of int8, median: ResNet-50 has 0.99 and loses 0.006 of R@1, MobileNetV2 0.88
 _AT_ONCE = 8  # images in a batch
 _MOST_BYTES = 2_000_000_000  # of an ONNX file that holds its own weights
 _QUANTISED = ["Conv", "MatMul", "Gemm", "Add", "MaxPool", "Relu", "Clip"]
 
 Tell = Callable[[str, int, int], None]  # stage, done, total
+PIXELS, MEAN, VAR = "pixels", "embedding_mean", "embedding_var"  # names in the graph
+
+
+class OnnxEncoder(ImageEncoder):
+    """Encoder that runs the ONNX export of a model folder; made by `load`.
+
+    In fp32, embeddings and fingerprint are those of `Encoder`. In int8 they differ, and are only
+    comparable with each other.
+    """
+
+    runtime = "onnx"
+
+    def __init__(self, content: bytes, config: EncoderConfig, *, fingerprint: str) -> None:
+        assert config.preprocessing is not None  # always set in a saved model
+        self.config, self.preprocessing = config, config.preprocessing
+        self.precision = "fp32"
+        self._fingerprint = fingerprint
+        self._folder: Path | None = None  # that it was loaded from
+        package = require("onnxruntime")
+        options = package.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1  # each core has a batch of its own
+        options.log_severity_level = 3  # errors, which are raised as well
+        try:
+            self._session = package.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # of many kinds
+            raise InvalidFile(
+                f"this ONNX Runtime ({package.__version__}) cannot run the export: {error}",
+                fix="pip install -U onnxruntime, or export again",
+            ) from error
+
+    @classmethod
+    def load(cls, model: str | Path, precision: str = "fp32") -> Self:
+        """Load the export of a model, "fp32" or "int8".
+
+        `model` is a folder or `owner/name` on the Hugging Face hub.
+        """
+        check_choice("precision", precision, PRECISIONS)
+        require("onnxruntime")
+        folder = model_folder(model, onnx=True)
+        saved, exported = read_config(folder), read_export(folder, precision)
+        content = read_content(folder, precision, exported)
+        own = exported.fingerprint_of(precision)
+        encoder = cls(content, saved.config, fingerprint=own)
+        encoder.trained_with = read_classes(folder)
+        encoder.precision, encoder._folder = precision, folder
+        return encoder
+
+    def save(self, folder: str | Path) -> None:
+        """Copy the model and the export that it was loaded from."""
+        folder = Path(folder)
+        assert self._folder is not None  # made by `load`
+        if folder.resolve() == self._folder.resolve():
+            return
+        exported = read_export(self._folder, self.precision)
+        if exported.fingerprint_of(self.precision) != self.fingerprint:
+            raise InvalidFile(f"{self._folder} was exported again since it was loaded")
+        content = read_content(self._folder, self.precision, exported)
+        Encoder.load(self._folder).save(folder)
+        write_export(folder, exported.fingerprint, {self.precision: (content, exported.facts[self.precision])})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by the folder that it was loaded from."""
+        return type(self).load, (self._folder, self.precision)
+
+    @property
+    def fingerprint(self) -> str:
+        return self._fingerprint
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device("cpu")
+
+    @property
+    def largest_batch(self) -> int:
+        return super().largest_batch * (2 if self.precision == "int8" else 1)  # its activations are smaller
+
+    def evaluating(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def embed_pixels(self, pixels: Tensor) -> Embeddings:
+        given = {PIXELS: pixels.float().numpy(force=True)}
+        mean, var = map(torch.from_numpy, self._session.run([MEAN, VAR], given))
+        return self.config.distributions(mean, var)
 
 
 class Parity(NamedTuple):
@@ -78,20 +176,19 @@ def export_onnx(
     found = {}
     for precision, content in contents.items():
         tell(f"comparing {precision}", 0, 1)
-        exported = OnnxEncoder(content, encoder.config, fingerprint=encoder.fingerprint)
-        found[precision] = parity(encoder, exported, batches)
-    check_parity(found["fp32"])
+        other = OnnxEncoder(content, encoder.config, fingerprint=encoder.fingerprint)
+        found[precision] = parity(encoder, other, batches)
+    for precision, far in found.items():
+        check_parity(precision, far)
     tell("writing", 0, 1)
     images = source if int8 else "synthetic"
     made = {
         precision: (content, {"images": images, "parity": found[precision]._asdict()})
         for precision, content in contents.items()
     }
-    files = write_export(folder, encoder.fingerprint, made).files
+    exported = write_export(folder, encoder.fingerprint, made)
     return {
-        precision: ExportResult(
-            folder / FOLDER / files[precision].name(precision), len(content) / 1e6, found[precision]
-        )
+        precision: ExportResult(folder / ONNX / exported.name(precision), len(content) / 1e6, found[precision])
         for precision, content in contents.items()
     }
 
@@ -218,10 +315,18 @@ def parity(model: ImageEncoder, exported: ImageEncoder, batches: Sequence[Tensor
     )
 
 
-def check_parity(found: Parity) -> None:
-    """Raise SurefindError if a float32 export differs from the model."""
+def check_parity(precision: str, found: Parity) -> None:
+    """Raise SurefindError if an export differs too much from the model."""
+    if precision == "int8":
+        if not found.cosine_typical >= LEAST_COSINE:  # nor if NaN
+            raise SurefindError(
+                f"int8 changes this model too much: its means have a median cosine of {found.cosine_typical:.3f} to "
+                f"those of the model, at least {LEAST_COSINE} is needed; nothing was written",
+                fix="export without --int8, or use a backbone without depthwise convolutions, such as a ResNet",
+            )
+        return
     worst = max(found.mean_largest, found.var_largest)
-    if not (found.mean_largest <= TOLERANCE and found.var_largest <= TOLERANCE):  # nor if NaN
+    if not (found.mean_largest <= TOLERANCE and found.var_largest <= TOLERANCE):
         raise SurefindError(
             f"the exported model differs from the model by up to {worst:.2g}, "
             f"at most {TOLERANCE:g} is allowed; nothing was written",
@@ -242,3 +347,17 @@ def _moments(encoder: ImageEncoder, batches: Sequence[Tensor]) -> tuple[Tensor, 
     """Means and variances, in float64."""
     parts = [encoder.embed_pixels(pixels) for pixels in batches]
     return (torch.cat([part.mean for part in parts]).double(), torch.cat([part.var for part in parts]).double())
+
+
+def require(name: str) -> ModuleType:
+    """Import a module of the extra `onnx`, or raise SurefindError."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as missing:
+        raise SurefindError(f"{missing.name} is not installed", fix="pip install 'surefind[onnx]'") from missing
+
+
+def check_exporting() -> None:
+    """Raise SurefindError if a package for exporting is missing."""
+    for name in ("onnx", "onnxscript", "onnxruntime"):
+        require(name)

@@ -7,12 +7,10 @@ from pathlib import Path
 import pytest
 from faulty_disk import failing_disk
 
-from surefind.encoders import Encoder
-from surefind.encoders.onnx import files
-from surefind.encoders.onnx.export import export_onnx
-from surefind.encoders.onnx.files import read_content, read_export, write_export
-from surefind.encoders.onnx.runtime import OnnxEncoder
+from surefind.encoders import Encoder, onnx
+from surefind.encoders.onnx import OnnxEncoder, export_onnx
 from surefind.encoders.open import open_encoder
+from surefind.encoders.serialization import read_content, read_export, write_export
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 
 
@@ -22,7 +20,7 @@ def test_float32_has_the_fingerprint_of_its_model_and_int8_its_own(exported: Pat
     model, _, rest = own.partition("-int8-")
     assert model == Encoder.load(exported).fingerprint
     assert len(rest) == 12
-    assert rest == read_export(exported, "int8").files["int8"].sha256[:12]
+    assert rest == read_export(exported, "int8").digests["int8"][:12]
 
 
 def test_a_runtime_is_chosen_by_name(exported: Path):
@@ -125,7 +123,7 @@ def test_without_the_package_the_extra_is_named(exported: Path, monkeypatch):
     def missing(name: str) -> None:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
-    monkeypatch.setattr(files, "import_module", missing)
+    monkeypatch.setattr(onnx, "import_module", missing)
     with pytest.raises(SurefindError, match=r"pip install 'surefind\[onnx\]'"):
         OnnxEncoder.load(exported)
     with pytest.raises(SurefindError, match=r"pip install 'surefind\[onnx\]'"):

@@ -6,9 +6,17 @@ import pytest
 import torch
 
 from surefind.encoders import Encoder
-from surefind.encoders.onnx import export as exporting
-from surefind.encoders.onnx.export import TOLERANCE, Parity, check_parity, evenly, export_onnx, parity, synthetic_images
-from surefind.encoders.onnx.runtime import OnnxEncoder
+from surefind.encoders import onnx as exporting
+from surefind.encoders.onnx import (
+    TOLERANCE,
+    OnnxEncoder,
+    Parity,
+    check_parity,
+    evenly,
+    export_onnx,
+    parity,
+    synthetic_images,
+)
 from surefind.errors import SurefindError
 
 
@@ -56,13 +64,14 @@ def test_parity_measures_what_was_changed(model: Path):
     assert longer.var_largest == 0
 
 
-@pytest.mark.parametrize("wrong", ["mean_largest", "var_largest"])
 @pytest.mark.parametrize("value", [2 * TOLERANCE, float("nan")])
-def test_more_than_rounding_is_refused(wrong: str, value: float):
+def test_what_is_too_far_from_the_model_is_refused(value: float):
     right = Parity(8, 1e-6, 1e-6, 1.0, 1.0, 1e-6, 1e-6)
-    check_parity(right)
-    with pytest.raises(SurefindError, match="nothing was written"):
-        check_parity(right._replace(**{wrong: value}))
+    for precision, wrong in (("fp32", "mean_largest"), ("fp32", "var_largest"), ("int8", "cosine_typical")):
+        check_parity(precision, right)
+        with pytest.raises(SurefindError, match="nothing was written"):
+            check_parity(precision, right._replace(**{wrong: value}))
+    check_parity("int8", right._replace(mean_largest=0.2))
 
 
 def test_an_export_that_differs_is_not_written(own_export: Path, monkeypatch):
