@@ -142,10 +142,10 @@ def check_fields(where: Where, found: Callable[[Where], bool], fields: Callable[
     """
     for condition in where.conditions:
         name, wanted = condition.field, condition.kind
-        if name == VAR or found(_any_value(name, wanted)):
+        if name == VAR or found(Where((any_value(name, wanted),))):
             continue
         there = sorted({*fields(), VAR})
-        types = [kind for kind in _ANY if kind != wanted and found(_any_value(name, kind))]
+        types = [kind for kind in _ANY if kind != wanted and found(Where((any_value(name, kind),)))]
         if name in there and types:
             quoted = ", such as " + f'{name}="{condition.values[0]}"' if "string" in types else ""
             raise InvalidArgument(
@@ -162,8 +162,9 @@ def check_fields(where: Where, found: Callable[[Where], bool], fields: Callable[
         )
 
 
-def _any_value(name: str, kind: str) -> Where:
-    return Where((Condition(name, *_ANY[kind]),))
+def any_value(name: str, kind: str) -> Condition:
+    """Return the condition that every value of a type satisfies."""
+    return Condition(name, *_ANY[kind])
 
 
 def kind(value: Value) -> str:
