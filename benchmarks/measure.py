@@ -14,16 +14,20 @@ import torch
 
 
 def interleaved(
-    contestants: Mapping[str, Callable[[], object]], *, rounds: int = 15, warmup: int = 3
+    contestants: Mapping[str, Callable[[], object]],
+    *,
+    rounds: int = 15,
+    warmup: int = 3,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, float]:
     """Median seconds of each, measured in turns so that noise of the machine hits all alike."""
     times: dict[str, list[float]] = {name: [] for name in contestants}
     for turn in range(warmup + rounds):
         for name, run in contestants.items():
-            start = time.perf_counter()
+            start = clock()
             run()
             if turn >= warmup:
-                times[name].append(time.perf_counter() - start)
+                times[name].append(clock() - start)
     return {name: statistics.median(values) for name, values in times.items()}
 
 

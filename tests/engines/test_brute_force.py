@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from surefind.engines.brute_force import nearest
+from surefind.engines.knn import nearest_rows
 
 
 def points(n: int, dim: int = 8, seed: int = 0) -> Tensor:
@@ -22,7 +22,7 @@ def sorted_by_hand(query: Tensor, gallery: Tensor, k: int, itself: Tensor | None
 @pytest.mark.parametrize("queries", [1, 7, 20_000])
 def test_neighbours_are_those_of_a_full_sort(k: int, queries: int):
     query, gallery = points(queries), points(30, seed=1)
-    rows, distance = nearest(query, gallery, k)
+    rows, distance = nearest_rows(query, gallery, k)
     assert torch.equal(rows, sorted_by_hand(query, gallery, k, None))
     torch.testing.assert_close(distance, (query[:, None] - gallery[rows]).square().sum(-1))
 
@@ -30,7 +30,7 @@ def test_neighbours_are_those_of_a_full_sort(k: int, queries: int):
 def test_a_query_is_not_its_own_neighbour_even_among_duplicates():
     gallery = points(4).repeat(5, 1)  # every point five times
     itself = torch.arange(20)
-    rows, distance = nearest(gallery, gallery, 4, itself=itself)
+    rows, distance = nearest_rows(gallery, gallery, 4, itself=itself)
     assert not (rows == itself[:, None]).any()
     assert (distance == 0).all()
     assert torch.equal(rows, sorted_by_hand(gallery, gallery, 4, itself))
@@ -38,13 +38,13 @@ def test_a_query_is_not_its_own_neighbour_even_among_duplicates():
 
 def test_asking_for_more_than_there_is_gives_all():
     query = points(5)
-    assert nearest(query, query, 100).rows.shape == (5, 5)
-    assert nearest(query, query, 100, itself=torch.arange(5)).rows.shape == (5, 4)
+    assert nearest_rows(query, query, 100).rows.shape == (5, 5)
+    assert nearest_rows(query, query, 100, itself=torch.arange(5)).rows.shape == (5, 4)
 
 
 def test_distances_of_close_pairs_keep_their_digits():
     query = 100 + torch.zeros(1, 64)
     gallery = query + torch.tensor([[1e-3], [2e-3]])
-    _, distance = nearest(query, gallery, 2)
+    _, distance = nearest_rows(query, gallery, 2)
     wanted = (gallery.double() - query.double()).square().sum(-1)[None]
     torch.testing.assert_close(distance.double(), wanted, rtol=1e-6, atol=0)

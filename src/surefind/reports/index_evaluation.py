@@ -20,7 +20,7 @@ from surefind.confidence.explain import gallery_change, made_with, measured, per
 from surefind.confidence.guarantee import PrecisionGuarantee
 from surefind.embeddings import Embeddings, Gaussians
 from surefind.encoders.serialization import class_hashes
-from surefind.engines.brute_force import Neighbours
+from surefind.engines.knn import Neighbours
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.images.catalog import Catalog
 from surefind.metrics.intervals import Estimate

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from surefind.confidence.copies import first_copies
 from surefind.embeddings import Embeddings
 from surefind.encoders.image_encoder import ImageEncoder
-from surefind.engines.brute_force import Neighbours
+from surefind.engines.knn import Neighbours
 from surefind.errors import SurefindError
 from surefind.images.catalog import Catalog
 from surefind.images.digest import file_digests

@@ -8,7 +8,7 @@ import pytest
 from stores import DIM, FACTS, QUERIES, SPACE, answers, contents, filled, made, opened, some_rows
 
 from surefind.engines.base import Rows
-from surefind.engines.embedded import database, engine
+from surefind.engines.embedded import engine
 from surefind.engines.registry import create_engine
 from surefind.errors import InvalidArgument, InvalidFile
 

@@ -13,7 +13,7 @@ from surefind.engines.embedded.engine import EmbeddedEngine
 from surefind.engines.embedded.vectors import Selection, search_rows
 from surefind.engines.filters import Condition, Where
 
-MANY = SPACE.query_vectors(random_embeddings(400, DIM, seed=7))
+MANY = SPACE.queries(random_embeddings(400, DIM, seed=7)).vectors
 ROWS = SPACE.gallery_vectors(random_embeddings(300, DIM, seed=1))
 
 

@@ -91,7 +91,7 @@ def test_the_widest_vectors_are_kept_and_found(make):
     rows = plain_rows(random_embeddings(40, 32_767, 0))
     engine.add(rows)
     assert len(module.batches(rows, engine.space)) > 1
-    found = engine.search(engine.space.query_vectors(rows.embeddings[:2]), 40)
+    found = engine.search(engine.space.queries(rows.embeddings[:2]).vectors, 40)
     assert {*found.keys[1]} == {*rows.ids}
     assert engine.verify() == []
     assert 40 < engine.max_k < 1000

@@ -9,11 +9,10 @@ from galleries import clustered_embeddings
 from memory_engine import MemoryEngine
 
 import surefind as sf
-from surefind.engines.attached import attached_url
 from surefind.engines.base import EngineError, Rows
 from surefind.engines.filters import Where
 from surefind.engines.pgvector.connection import Connections, parse, to_sent
-from surefind.engines.registry import create_engine, open_engine
+from surefind.engines.registry import attached_url, create_engine, open_engine
 
 DIM = 6
 COLUMNS = """
@@ -98,7 +97,7 @@ def test_searches_find_what_is_nearest_in_memory(both, step, monkeypatch):
     engine, memory = both
     query = sf.Gaussians(MEANS.mean[::step] + 0.01, MEANS.var[::step])
     for where in (None, Where.parse("price < 30"), Where.parse({"kind": "class 3", "sold": True})):
-        found, wanted = (one.search(engine.space.query_vectors(query), 9, where) for one in (engine, memory))
+        found, wanted = (one.search(engine.space.queries(query).vectors, 9, where) for one in (engine, memory))
         assert np.allclose(found.distance, wanted.distance, atol=1e-4)
         assert np.allclose(found.vectors, wanted.vectors, atol=1e-5)
         ids = [memory.rows(keys).ids for keys in wanted.keys]
@@ -142,7 +141,7 @@ def test_a_view_with_short_floats_is_attached_too(shop):
     engine = open_engine(url)
     assert engine.count() == len(LABELS) // 2
     query = sf.Gaussians(MEANS.mean[4:5], MEANS.var[4:5])
-    assert engine.search(engine.space.query_vectors(query), 1).keys[0, 0] == "4"
+    assert engine.search(engine.space.queries(query).vectors, 1).keys[0, 0] == "4"
     engine.close()
 
 

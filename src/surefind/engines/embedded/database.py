@@ -339,12 +339,13 @@ class View:
         """Return the live rows that satisfy all conditions: each by itself, as SQLite uses one index."""
         alive = np.ones(len(self.keys), bool) if self.alive is None else self.alive
         if len(where.conditions) != 1:
-            return np.logical_and.reduce([alive, *(self._selected(Where((one,))).mask for one in where.conditions)])
+            masks = [self._selected(Where((one,))).mask for one in where.conditions]
+            return np.asarray(np.logical_and.reduce([alive, *masks]))
         (condition,) = where.conditions
         if condition.field == VAR and condition.op == "in":
             return alive & np.isin(self.var, np.array(condition.values, dtype=np.float64))
         if condition.field == VAR:
-            return alive & COMPARE[condition.op](self.var, condition.value)
+            return np.asarray(alive & COMPARE[condition.op](self.var, condition.value))
         if condition.op == "!=" and condition.kind != "bool":  # nearly all rows, whatever the value
             equal, every = replace(condition, op="="), any_value(condition.field, condition.kind)
             return ~self._selected(Where((equal,))).mask & self._selected(Where((every,))).mask

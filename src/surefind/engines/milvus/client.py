@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.embeddings import POINT_VAR
-from surefind.engines.attached import COLUMNS
-from surefind.engines.base import RETRY, EngineError, unreadable_url
+from surefind.engines.base import EngineError
+from surefind.engines.registry import COLUMNS
+from surefind.engines.server import RETRY, unreadable_url
 from surefind.errors import InvalidArgument
 
 FORM = "milvus://user:password@host:port/database?collection=name"

@@ -14,25 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.embeddings import POINT_VAR
-from surefind.engines.base import (
-    LONGEST_ID,
-    Block,
-    EngineError,
-    Found,
-    IndexRecord,
-    Rows,
-    ServerEngine,
-    Space,
-    StoredRow,
-    storable,
-)
+from surefind.engines.base import LONGEST_ID, Block, EngineError, Found, Rows, Space
 from surefind.engines.filters import VAR, Condition, Value, Where
 from surefind.engines.milvus.client import LOADING, Collection, Hits, parse
+from surefind.engines.server import IndexRecord, ServerEngine, StoredRow, opened, storable
 from surefind.errors import InvalidArgument
 
 FORMAT = 1
 MANY = 100_000  # rows from which `auto` has a graph
-LONGEST_BUILD = 24 * 3600.0  # seconds
 FIELDS = ("id", "vector", "var", "digest", "metadata")
 EVERYTHING = 'id > ""'  # no id is empty
 IDS_AT_ONCE = 4096
@@ -88,12 +77,7 @@ def create(place: str, space: Space, facts: Mapping[str, Any], *, kind: str) -> 
 
 
 def open_place(place: str) -> "MilvusEngine":
-    collection = Collection(parse(place))
-    try:
-        return MilvusEngine(collection)
-    except BaseException:
-        collection.close()
-        raise
+    return opened(MilvusEngine, Collection(parse(place)))
 
 
 def describe_server(place: str, *, seconds: float) -> str:
@@ -107,10 +91,10 @@ class CollectionReader(ServerEngine):
 
     _fields_of_rows: Sequence[str] = FIELDS  # id and vector first
     _fields_of_hits: Sequence[str] = ("vector", "var")
-    _metric = "L2"
+    _metric = "l2"
 
     def __init__(self, record: IndexRecord, collection: Collection) -> None:
-        super().__init__(record, collection.place.shown)
+        super().__init__(record, collection.place.shown, collection)
         self._collection = collection
 
     @property
@@ -134,7 +118,7 @@ class CollectionReader(ServerEngine):
         for start in range(0, len(vectors), at_once):
             some = vectors[start : start + at_once]
             hits += self._collection.search(
-                some, k, expression=wanted, effort=effort, fields=self._fields_of_hits, metric=self._metric
+                some, k, expression=wanted, effort=effort, fields=self._fields_of_hits, metric=self._metric.upper()
             )
         shape = (len(hits), max((len(one[0]) for one in hits), default=0))
         found = Found(
@@ -147,7 +131,7 @@ class CollectionReader(ServerEngine):
             count = len(ids)
             found.keys[row, :count] = list(map(str, ids))
             found.distance[row, :count] = self._squared(np.array(distance, np.float32))
-            found.vectors[row, :count], found.var[row, :count] = self._vectors(near), var
+            found.vectors[row, :count], found.var[row, :count] = self._scaled(near), var
         if not shape[1]:
             self._check_fields(where)
         return found
@@ -159,7 +143,7 @@ class CollectionReader(ServerEngine):
             for some in portions(values, at_once)  # keys are ids
             for row in self._collection.query(self._among(some), self._fields_of_rows, len(some))
         )
-        return {row.id: row for row in found}
+        return {row[0]: row for row in found}
 
     def scan(self, where: Where | None = None) -> Iterator[Block]:
         """Yield rows that are there all the while once; concurrent writes may be missing.
@@ -171,7 +155,7 @@ class CollectionReader(ServerEngine):
         while found := self._collection.query(f"{self._after(last)} and {self._expression(where)}", fields, at_once):
             keys = np.empty(len(found), dtype=object)
             keys[:] = [str(row[name]) for row in found]
-            vectors = self._vectors(np.array([row[vector] for row in found], dtype=np.float32))
+            vectors = self._scaled(np.array([row[vector] for row in found], dtype=np.float32))
             yield Block(keys, vectors, np.array([row.get(VAR, POINT_VAR) for row in found]))
             last = keys[-1]
         if not last:
@@ -197,17 +181,12 @@ class CollectionReader(ServerEngine):
         return f"id > {literal(last)}"
 
     def _stored_row(self, row: Mapping[str, Any]) -> StoredRow:
-        return StoredRow(*(row[name] for name in FIELDS))
+        name, vector, var, digest, metadata = (row[name] for name in FIELDS)
+        return name, vector, var, digest, metadata
 
     def _squared(self, distance: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return squared distances of those that the server computed."""
         return distance
-
-    def _vectors(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-        return vectors
-
-    def close(self) -> None:
-        self._collection.close()
 
 
 class MilvusEngine(CollectionReader):
@@ -221,15 +200,7 @@ class MilvusEngine(CollectionReader):
         super().__init__(_read_record(collection), collection)
         self._kind = _ensure_index(collection, self._record.kind)
         collection.catch_up()
-        self._seen: int | None = self.count()
-
-    @property
-    def revision(self) -> tuple[str, int]:
-        return str(self._record.number), self.count()
-
-    @property
-    def exact(self) -> bool:
-        return self._kind == "flat"
+        self._seen = self.count()
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -287,7 +258,9 @@ class MilvusEngine(CollectionReader):
 
         Milvus does not report replacements, nor who wrote: it is True after own additions too.
         """
-        self._check_not_replaced()
+        if _read_record(self._collection).number != self._record.number:
+            problem = f"the collection at {self._shown} was dropped, and another made"
+            raise EngineError(problem, fix="open the index again")
         kind = _ensure_index(self._collection, self._record.kind)
         self._collection.catch_up()
         rows = self.count()
@@ -311,11 +284,9 @@ class MilvusEngine(CollectionReader):
     def describe(self) -> dict[str, Any]:
         return {
             "engine": "milvus",
-            "place": self._shown,
+            **super().describe(),
             "collection": self._collection.place.collection,
-            "kind": self._kind,
             "asked_kind": self._record.kind,
-            "rows": self.count(),
             "server": f"Milvus {self._collection.server_version()}",
         }
 
@@ -337,18 +308,6 @@ class MilvusEngine(CollectionReader):
         if (counted := self.count()) != seen:
             wrong.append(f"The server counts {counted} rows and shows {seen}.")
         return wrong
-
-    def drop(self) -> None:
-        """Remove the index and all its rows from the server."""
-        self._check_not_replaced()
-        self._collection.call("drop_collection")
-        self.close()
-
-    def _check_not_replaced(self) -> None:
-        if _read_record(self._collection).number != self._record.number:
-            raise EngineError(
-                f"the collection at {self._shown} was dropped, and another made", fix="open the index again"
-            )
 
 
 def _read_record(collection: Collection) -> IndexRecord:
@@ -379,7 +338,11 @@ def _ensure_index(collection: Collection, asked: str) -> str:
             f"the index at {collection.place.shown} is for {index['metric_type']}, not for L2",
             fix="drop the index of the field 'vector' and open again",
         )
-    # an index that someone else built keeps Milvus's name
+    return kind_of(index)
+
+
+def kind_of(index: Mapping[str, Any]) -> str:
+    """Return the kind of an index; one that somebody else built may have another name of Milvus's."""
     built = str(index["index_type"])
     return {name: kind for kind, (name, _) in TYPES.items()}.get(built, built)
 
@@ -396,10 +359,7 @@ def _build_index(collection: Collection, kind: str) -> None:
 
 def _wait_for_index(collection: Collection) -> None:
     """Wait until the index has all flushed rows."""
-    last = time.monotonic() + LONGEST_BUILD
     while (index := collection.index()) is not None and int(index.get("pending_index_rows", 0)):
-        if time.monotonic() > last:
-            raise EngineError(f"the index at {collection.place.shown} was not built in a day")
         time.sleep(0.2)
 
 

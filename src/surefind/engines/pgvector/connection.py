@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, LiteralString
 from urllib.parse import unquote
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.attached import COLUMNS
-from surefind.engines.base import RETRY, EngineError, unreadable_url
+from surefind.engines.base import EngineError
+from surefind.engines.registry import COLUMNS
+from surefind.engines.server import RETRY, unreadable_url
 from surefind.errors import InvalidArgument
 
 try:
@@ -178,6 +180,7 @@ class Connections:
 
     def __init__(self, table: TableUrl) -> None:
         self.table = table
+        self._settings: WeakKeyDictionary[Connection, dict[str, str]] = WeakKeyDictionary()
         self._pool: ConnectionPool[Connection] = ConnectionPool(
             make_conninfo(**table.parameters),
             kwargs=OPTIONS,
@@ -198,6 +201,15 @@ class Connections:
                 yield Session(connection, self.table)
             finally:
                 self._pool.putconn(connection)
+
+    @contextmanager
+    def tuned(self, settings: LiteralString, values: dict[str, str]) -> Iterator[Session]:
+        """Borrow a connection with settings, which it keeps: nothing is sent if it has them."""
+        with self.borrowed() as session:
+            if self._settings.get(session.connection) != values:
+                session.run(settings, values)
+                self._settings[session.connection] = values
+            yield session
 
     @contextmanager
     def transaction(self) -> Iterator[Session]:
@@ -224,8 +236,9 @@ class Connections:
                 connection = self._pool.getconn()
             except PoolClosed:
                 raise EngineError(f"{self.table.shown} is closed") from None
-            try:
-                connection.execute("")
+            try:  # without a word to the server; the second call meets the end behind its last message
+                connection.pgconn.consume_input()
+                connection.pgconn.consume_input()
             except DatabaseError:  # died since its last use, as when the server was restarted
                 self._pool.putconn(connection)
             else:

@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, LiteralString, NamedTuple
 
-from surefind.engines.base import EngineError, IndexRecord, Space
+from surefind.engines.base import EngineError, Space
 from surefind.engines.pgvector.connection import REGISTRY, SQL, DatabaseError, Identifier, Literal, Session
+from surefind.engines.server import IndexRecord
 from surefind.errors import InvalidArgument
 
 SCHEMA = 1  # layout of the tables
@@ -171,17 +172,19 @@ def vector_index(session: Session, kind: str) -> VectorIndex | None:
 
 def ensure_vector_index(session: Session, *, kind: str, width: int) -> None:
     """Build the index of this kind, inside a transaction, unless it is there and fits."""
-    if _wanted(session, kind, width) is None:
+    session.run("LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE")  # another process may be building it
+    rows, there = session.number(COUNT), vector_index(session, kind)
+    if kind == "auto":
+        kind = "hnsw" if rows >= MANY and width <= WIDEST_INDEXED else "flat"
+    if kind == "flat" or (kind == "ivf" and not rows):
         return
-    session.run("LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE")
-    wanted = _wanted(session, kind, width)  # another process may have built it meanwhile
-    if wanted is not None:
-        build(session, kind=wanted, width=width)
+    outgrown = kind == "ivf" and there is not None and not 0.5 <= there.lists / lists_for(rows) <= 2
+    if there is None or there.kind != kind or outgrown:
+        build(session, rows, kind=kind, width=width)
 
 
-def build(session: Session, *, kind: str, width: int) -> None:
+def build(session: Session, rows: int, *, kind: str, width: int) -> None:
     """Build a vector index and drop the old one; searches go on, writers wait."""
-    rows = session.number(COUNT)
     old = session.run(INDEXES, [session.table.quoted])
     session.run(
         "SELECT set_config('maintenance_work_mem', greatest(%s, setting::bigint)::text, true)"
@@ -193,19 +196,6 @@ def build(session: Session, *, kind: str, width: int) -> None:
     for name, method, *_ in old:
         if method in METHODS:
             session.run("DROP INDEX {name}", name=Identifier(name))
-
-
-def _wanted(session: Session, kind: str, width: int) -> str | None:
-    """Return the kind of index to build now."""
-    rows, there = session.number(COUNT), vector_index(session, kind)
-    if kind == "auto":
-        kind = "hnsw" if rows >= MANY and width <= WIDEST_INDEXED else "flat"
-    if kind == "flat" or (kind == "ivf" and not rows):
-        return None
-    if there is None or there.kind != kind:
-        return kind
-    outgrown = kind == "ivf" and not 0.5 <= there.lists / lists_for(rows) <= 2
-    return kind if outgrown else None
 
 
 def lists_for(count: int) -> int:
