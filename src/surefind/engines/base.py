@@ -35,9 +35,6 @@ class Space:
         family: "gaussian" or "von-mises-fisher".
         dim: dimensions of an embedding.
         ranking: "expected" (distance) or "mean".
-
-    Raises:
-        InvalidArgument: if a value is not one of these.
     """
 
     family: str

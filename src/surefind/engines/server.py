@@ -18,7 +18,6 @@ from surefind.validation import nearest
 
 RETRY = "call again: what was acknowledged is kept, and adding the same rows twice is harmless"
 SAMPLE = 100  # vectors whose lengths are checked
-LENGTH_TOLERANCE = 0.01  # of vectors that are compared by inner product
 
 
 class IndexRecord(NamedTuple):
@@ -183,14 +182,10 @@ class ReadOnly(ServerEngine):
         length = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
         return np.asarray(vectors / np.where(length > 0, length, 1), dtype=np.float32)
 
-    def add(self, rows: Rows) -> None:
+    def _refuse(self, *_: Any) -> Any:
         raise only_read(self._shown)
 
-    def remove(self, ids: Sequence[str]) -> int:
-        raise only_read(self._shown)
-
-    def compact(self) -> None:
-        raise only_read(self._shown)
+    add = remove = compact = _refuse
 
     def digests_of(self, ids: Sequence[str]) -> dict[str, str]:
         return dict.fromkeys(self.find(ids).ids, "")
@@ -238,7 +233,7 @@ def attached_record(place: str, metric: str, sample: NDArray[np.float32]) -> Ind
     if not len(sample):
         raise EngineError(f"{place} holds no vectors")
     length, dim = np.linalg.norm(sample.astype(np.float64), axis=1), sample.shape[1]
-    if metric == "ip" and (np.abs(length - 1) > LENGTH_TOLERANCE).any():
+    if metric == "ip" and (np.abs(length - 1) > 0.01).any():
         raise InvalidArgument(
             "metric",
             expected="vectors of length 1 with ip",

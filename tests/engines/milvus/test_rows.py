@@ -4,10 +4,8 @@ import itertools
 
 import numpy as np
 import pytest
-import torch
 from galleries import clustered_embeddings, plain_rows, random_embeddings, random_rows
 
-import surefind as sf
 from surefind.engines.base import Space
 from surefind.engines.milvus import engine as module
 from surefind.engines.milvus.engine import BYTES_AT_ONCE, among, portions
@@ -16,15 +14,6 @@ from surefind.errors import InvalidArgument
 
 def keys(*ids):
     return np.array(ids, dtype=object)
-
-
-@pytest.mark.milvus
-def test_variances_keep_all_their_digits(engine):
-    var = torch.tensor([1e-12, 1 / 3, 0.1, 12345.678, 1e9], dtype=torch.float32)
-    engine.add(plain_rows(sf.Gaussians(torch.ones(5, 4), var), ids="abcde"))
-    assert torch.equal(engine.rows(keys(*"abcde")).embeddings.spread, var)
-    (block,) = engine.scan()
-    assert np.array_equal(block.var, var.double().numpy())
 
 
 @pytest.mark.milvus

@@ -5,12 +5,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from surefind.embeddings import POINT_VAR
 from surefind.engines.filters import NAME, VAR, Condition, Value, Where, check_value
 from surefind.engines.milvus.client import Collection, parse
-from surefind.engines.milvus.engine import CollectionReader, among, compared, kind_of, literal
+from surefind.engines.milvus.engine import KINDS, CollectionReader, among, compared, literal
 from surefind.engines.server import SAMPLE, ReadOnly, StoredRow, attached_record, columns_of, fields_of, opened
 from surefind.errors import InvalidArgument
 
@@ -50,7 +49,7 @@ class AttachedCollection(ReadOnly, CollectionReader):
         self._id, self._number = given["id"], key["type"] in whole
         self._whole = {name for name, its in there.items() if its["type"] in whole}
         self._single = {name for name, its in there.items() if its["type"] == types.FLOAT}
-        self._metric, self._kind = given["metric"], kind_of(index)
+        self._metric, self._kind = given["metric"], KINDS.get(index["index_type"], index["index_type"])
         self._fields_of_rows = [given["id"], given["vector"], *fields]
         self._fields_of_hits = [given["vector"]]
         collection.catch_up()
@@ -68,7 +67,6 @@ class AttachedCollection(ReadOnly, CollectionReader):
         return {"engine": "milvus", **super().describe(), "collection": self._collection.place.collection}
 
     def _exists(self, where: Where) -> bool:
-        """Return whether the fields have the types of the conditions."""
         return all(self._own_fields.get(one.field, ("", ""))[1] == one.kind for one in where.conditions)
 
     def _expression(self, where: Where | None) -> str:
@@ -120,6 +118,3 @@ class AttachedCollection(ReadOnly, CollectionReader):
         found: Value = float(value) if isinstance(value, int) and abs(value) >= 2**53 else value
         check_value(name, found)
         return found
-
-    def _squared(self, distance: NDArray[np.float32]) -> NDArray[np.float32]:
-        return distance if self._metric == "l2" else 2 - 2 * distance

@@ -21,7 +21,6 @@ from surefind.errors import InvalidArgument
 FORM = "milvus://user:password@host:port/database?collection=name"
 CONNECTING = 5.0  # seconds
 LOADING = 600.0  # seconds; after a crash it takes half a minute
-LONGEST_WAIT = 3600.0  # seconds
 NOT_LOADED = (101, 103)  # error codes
 START = "start the server, or correct host, port, user, password and secure= in the URL"
 Hits = tuple[list[str], list[float], NDArray[np.float32], list[float]]  # as the fields of Found
@@ -70,12 +69,11 @@ def parse(url: str) -> CollectionUrl:
         or len(dict(given)) < len(given)
         or settings["secure"] not in ("true", "false")
         or not seconds
-        or not 0 < float(seconds[0]) <= LONGEST_WAIT
+        or not 0 < float(seconds[0]) <= 3600
     ):
         raise InvalidArgument(
             "engine",
-            expected="after the '?' at most collection=name, secure=true or false, and "
-            f"timeout=seconds up to {LONGEST_WAIT:g}",
+            expected="after the '?' at most collection=name, secure=true or false, and timeout=seconds up to 3600",
             got="&".join(f"{name}={value}" for name, value in given)[:80],
         )
     database, _, collection = unquote(parts.path).strip("/").rpartition("/")
@@ -205,16 +203,13 @@ class Collection:
         names = self.call("list_indexes", field_name=field)
         return self.call("describe_index", index_name=names[0]) if names else None
 
-    def load(self) -> None:
-        self.call("load_collection", timeout=LOADING)
-
     def _read(self, name: str, **arguments: Any) -> Any:
         arguments["consistency_level"] = "Customized" if self._since else "Strong"
         arguments["guarantee_timestamp"] = self._since  # 0: the server did not tell the time
         try:
             return self.call(name, **arguments)
         except NotLoaded:  # the server restarted, or someone released it
-            self.load()
+            self.call("load_collection", timeout=LOADING)
             return self.call(name, **arguments)
 
     def _do(self, name: str, *arguments: Any, **named: Any) -> Any:

@@ -28,10 +28,7 @@ IDS_AT_ONCE = 4096
 BYTES_AT_ONCE = 1_000_000  # of an expression; larger ones take the server seconds to parse
 LONGEST_ANSWER = 60_000_000  # bytes; the server sends 64 MiB at most
 EASY_ANSWER = 16_000_000  # bytes of an answer where there is a choice
-FIELDS_OF = 800  # rows whose fields an error names: at most one answer
 AT_ONCE = 16_384  # largest number of queries, and of neighbours
-FARTHEST = 32_768  # largest ef
-LARGEST_REST = 70_000  # bytes of a row besides its vector: metadata, id, digest
 BATCH = 4_000_000  # bytes: one message of the server's log, which is atomic
 LONGEST_METADATA = 65_000  # bytes of JSON; Milvus takes 65,536 as it writes it
 TYPES: dict[str, tuple[str, Mapping[str, Any]]] = {  # Milvus's name and how to build it
@@ -39,6 +36,7 @@ TYPES: dict[str, tuple[str, Mapping[str, Any]]] = {  # Milvus's name and how to 
     "hnsw": ("HNSW", {"M": 32, "efConstruction": 200}),
     "ivf": ("IVF_FLAT", {"nlist": 1024}),
 }
+KINDS = {name: kind for kind, (name, _) in TYPES.items()}  # others, built by somebody else, keep Milvus's name
 
 
 def create(place: str, space: Space, facts: Mapping[str, Any], *, kind: str) -> "MilvusEngine":
@@ -54,12 +52,6 @@ def create(place: str, space: Space, facts: Mapping[str, Any], *, kind: str) -> 
         allow_nan=False,
     )
     with closing(Collection(parse(place))) as collection:
-        there = EngineError(
-            f"there is a collection at {collection.place.shown} already",
-            fix="open it to add to it, or name another collection in the URL",
-        )
-        if collection.call("has_collection"):
-            raise there
         types = collection.pymilvus.DataType
         schema = collection.pymilvus.MilvusClient.create_schema(description=description, enable_dynamic_field=False)
         schema.add_field("id", types.VARCHAR, max_length=LONGEST_ID, is_primary=True)
@@ -70,9 +62,10 @@ def create(place: str, space: Space, facts: Mapping[str, Any], *, kind: str) -> 
         try:
             collection.call("create_collection", schema=schema, consistency_level="Strong")
         except EngineError as error:
-            if collection.call("has_collection"):  # someone was quicker
-                raise there from error
-            raise
+            if not collection.call("has_collection"):
+                raise
+            problem = f"there is a collection at {collection.place.shown} already"
+            raise EngineError(problem, fix="open it to add to it, or name another collection in the URL") from error
     return open_place(place)
 
 
@@ -91,20 +84,15 @@ class CollectionReader(ServerEngine):
 
     _fields_of_rows: Sequence[str] = FIELDS  # id and vector first
     _fields_of_hits: Sequence[str] = ("vector", "var")
-    _metric = "l2"
+    _metric = "l2"  # else unit vectors
 
     def __init__(self, record: IndexRecord, collection: Collection) -> None:
         super().__init__(record, collection.place.shown, collection)
-        self._collection = collection
+        self._collection, self._hit_bytes = collection, 4 * record.space.width + LONGEST_ID + 32  # in an answer
 
     @property
     def max_k(self) -> int:
         return min(AT_ONCE, LONGEST_ANSWER // self._hit_bytes)
-
-    @property
-    def _hit_bytes(self) -> int:
-        """Size of a hit in an answer."""
-        return 4 * self.space.width + LONGEST_ID + 32
 
     def search(self, vectors: NDArray[np.float32], k: int, where: Where | None = None) -> Found:
         """Return the k nearest, in as many requests as their answers need.
@@ -113,7 +101,7 @@ class CollectionReader(ServerEngine):
         """
         width, wanted = vectors.shape[1], self._expression(where)
         at_once = max(1, min(AT_ONCE, EASY_ANSWER // (k * self._hit_bytes)))
-        effort = {"ef": min(max(100, 2 * k), FARTHEST), "nprobe": 128}
+        effort = {"ef": min(max(100, 2 * k), 32_768), "nprobe": 128}
         hits: list[Hits] = []
         for start in range(0, len(vectors), at_once):
             some = vectors[start : start + at_once]
@@ -130,14 +118,15 @@ class CollectionReader(ServerEngine):
         for row, (ids, distance, near, var) in enumerate(hits):
             count = len(ids)
             found.keys[row, :count] = list(map(str, ids))
-            found.distance[row, :count] = self._squared(np.array(distance, np.float32))
+            apart = np.array(distance, np.float32)
+            found.distance[row, :count] = apart if self._metric == "l2" else 2 - 2 * apart
             found.vectors[row, :count], found.var[row, :count] = self._scaled(near), var
         if not shape[1]:
             self._check_fields(where)
         return found
 
     def _read(self, column: str, values: list[Any]) -> dict[Any, StoredRow]:
-        at_once = LONGEST_ANSWER // (4 * self.space.width + LARGEST_REST)
+        at_once = LONGEST_ANSWER // (4 * self.space.width + 70_000)  # bytes of metadata, id, digest
         found = (
             self._stored_row(row)
             for some in portions(values, at_once)  # keys are ids
@@ -184,10 +173,6 @@ class CollectionReader(ServerEngine):
         name, vector, var, digest, metadata = (row[name] for name in FIELDS)
         return name, vector, var, digest, metadata
 
-    def _squared(self, distance: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return squared distances of those that the server computed."""
-        return distance
-
 
 class MilvusEngine(CollectionReader):
     """`Engine` in a Milvus collection.
@@ -221,8 +206,7 @@ class MilvusEngine(CollectionReader):
     def remove(self, ids: Sequence[str]) -> int:
         removed = 0
         for some in portions(ids):
-            asked = among("id", some)
-            known = [row["id"] for row in self._collection.query(asked, ["id"], len(some))]
+            known = [row["id"] for row in self._collection.query(among("id", some), ["id"], len(some))]
             if known:
                 self._collection.call("delete", filter=among("id", known))
                 removed += len(known)
@@ -249,8 +233,7 @@ class MilvusEngine(CollectionReader):
         return found
 
     def _fields(self) -> set[str]:
-        """Return the fields of the first rows."""
-        rows = self._collection.query(EVERYTHING, ["metadata"], FIELDS_OF)
+        rows = self._collection.query(EVERYTHING, ["metadata"], 800)  # at most one answer
         return {name for row in rows for name in row["metadata"]}
 
     def refresh(self) -> bool:
@@ -311,11 +294,9 @@ class MilvusEngine(CollectionReader):
 
 
 def _read_record(collection: Collection) -> IndexRecord:
-    """Return the description of the index."""
     shown = collection.place.shown
-    found = collection.call("describe_collection")
     try:
-        meta = json.loads(found["description"])
+        meta = json.loads(collection.call("describe_collection")["description"])
         if meta["surefind"] != FORMAT:
             raise EngineError(
                 f"the collection at {shown} was made by another version of surefind",
@@ -338,13 +319,7 @@ def _ensure_index(collection: Collection, asked: str) -> str:
             f"the index at {collection.place.shown} is for {index['metric_type']}, not for L2",
             fix="drop the index of the field 'vector' and open again",
         )
-    return kind_of(index)
-
-
-def kind_of(index: Mapping[str, Any]) -> str:
-    """Return the kind of an index; one that somebody else built may have another name of Milvus's."""
-    built = str(index["index_type"])
-    return {name: kind for kind, (name, _) in TYPES.items()}.get(built, built)
+    return KINDS.get(index["index_type"], str(index["index_type"]))
 
 
 def _build_index(collection: Collection, kind: str) -> None:
@@ -354,7 +329,7 @@ def _build_index(collection: Collection, kind: str) -> None:
     )
     collection.call("create_index", wanted, sync=False)
     _wait_for_index(collection)
-    collection.load()
+    collection.call("load_collection", timeout=LOADING)
 
 
 def _wait_for_index(collection: Collection) -> None:
@@ -364,10 +339,7 @@ def _wait_for_index(collection: Collection) -> None:
 
 
 def _wanted(asked: str, present: str, rows: int) -> str:
-    """Return the kind of index that there should be."""
-    if asked != "auto":
-        return asked
-    return "hnsw" if rows >= MANY else present
+    return asked if asked != "auto" else "hnsw" if rows >= MANY else present
 
 
 def batches(rows: Rows, space: Space) -> list[list[dict[str, Any]]]:
@@ -389,8 +361,7 @@ def batches(rows: Rows, space: Space) -> list[list[dict[str, Any]]]:
             made.append([])
             left = BATCH
         left -= size
-        values = (name, vectors[number], var[number], digest, metadata)
-        made[-1].append(dict(zip(FIELDS, values, strict=True)))
+        made[-1].append(dict(zip(FIELDS, (name, vectors[number], var[number], digest, metadata), strict=True)))
     return made
 
 

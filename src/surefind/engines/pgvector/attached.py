@@ -3,7 +3,7 @@
 import json
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, LiteralString, NamedTuple
 
 import numpy as np
@@ -15,16 +15,7 @@ from surefind.engines.base import EngineError, Found
 from surefind.engines.filters import NAME, VAR, Condition, Metadata, Where
 from surefind.engines.knn import nearest_rows
 from surefind.engines.pgvector import schema
-from surefind.engines.pgvector.connection import (
-    SQL,
-    Composable,
-    Connections,
-    Identifier,
-    Literal,
-    Session,
-    from_sent,
-    parse,
-)
+from surefind.engines.pgvector.connection import SQL, Composable, Connections, Identifier, Literal, from_sent, parse
 from surefind.engines.pgvector.engine import Clause, TableReader, joined
 from surefind.engines.pgvector.schema import VectorIndex
 from surefind.engines.server import SAMPLE, ReadOnly, attached_record, columns_of, fields_of, opened
@@ -94,9 +85,15 @@ class AttachedTable(ReadOnly, TableReader):
             }
             self._own_fields = fields_of(fields, given, {name: its for name, (its, _) in types.items()})
             self._metric, self._id_type = given["metric"], types[given["id"]][0]
+            self._squared = SQUARED[self._metric]
             vector, row = Identifier(given["vector"]), Identifier(given["id"])
             self._there = SQL("{} IS NOT NULL AND {} IS NOT NULL").format(vector, row)
-            self._check_unique(session, given["id"], row)
+            unique = session.run(UNIQUE, [table.quoted, given["id"]]) == [(True,)]
+            repeated: LiteralString = (
+                "SELECT {row}::text FROM {table} WHERE {there} GROUP BY {row} HAVING count(*) > 1 LIMIT 1"
+            )
+            if not unique and (twice := session.run(repeated, row=row, there=self._there)):
+                raise InvalidArgument("id", expected="a column without repetitions", got=f"{twice[0][0]!r} twice")
             statement: LiteralString = "SELECT {vector}::vector FROM {table} WHERE {there} LIMIT {many}"
             names = {"vector": vector, "there": self._there, "many": Literal(SAMPLE)}
             sample = [sent for (sent,) in session.run(statement, binary=True, **names)]
@@ -113,7 +110,7 @@ class AttachedTable(ReadOnly, TableReader):
             "distance": SQL("{} {} surefind_vector::{}").format(vector, SQL(OPERATORS[self._metric]), Identifier(kind)),
             "var": SQL("{}::float8").format(Literal(POINT_VAR)),
             "digest": SQL("''"),
-            "metadata": self._json(),
+            "metadata": _json(self._own_fields),
         }
         record = attached_record(table.shown, self._metric, from_sent(sample, min(widths, default=0)))
         # a view has no index of its own, but may use that of its table
@@ -147,36 +144,9 @@ class AttachedTable(ReadOnly, TableReader):
     def describe(self) -> dict[str, Any]:
         return {"engine": "pgvector", **super().describe(), "table": self._connections.table.name}
 
-    def _check_unique(self, session: Session, name: str, row: Composable) -> None:
-        if session.run(UNIQUE, [session.table.quoted, name]) == [(True,)]:
-            return
-        twice = session.run(
-            "SELECT {row}::text FROM {table} WHERE {there} GROUP BY {row} HAVING count(*) > 1 LIMIT 1",
-            row=row,
-            there=self._there,
-        )
-        if twice:
-            raise InvalidArgument("id", expected="a column without repetitions", got=f"{twice[0][0]!r} twice")
-
-    def _json(self) -> Composable:
-        """Return the fields as JSON text; to JSON, infinity would be a text."""
-        if not self._own_fields:
-            return SQL("'{{}}'")
-        finite = SQL("CASE WHEN abs({0}) < 'Infinity' THEN {0} END")
-        each = [
-            SQL("{} AS {}").format(
-                finite.format(its.sql) if its.type == "double precision" else its.sql, Identifier(name)
-            )
-            for name, its in self._own_fields.items()
-        ]
-        return SQL("(SELECT to_json(fields) FROM (SELECT {}) AS fields)::text").format(SQL(", ").join(each))
-
     def _metadata(self, text: str) -> Metadata:
         found = json.loads(text, parse_int=lambda digits: (int if len(digits) < 16 else float)(digits))
         return {name: value for name, value in found.items() if value is not None}
-
-    def _squared(self, distance: NDArray[np.float64]) -> NDArray[np.float64]:
-        return SQUARED[self._metric](distance)
 
     def _among(self, column: str) -> Composable:
         same = super()._among(column)
@@ -221,3 +191,13 @@ def _field(name: str, kind: str, category: str) -> Field:
     if category in ("N", "B") or kind in ("text", "character varying"):
         return Field(column, KINDS[category], kind)
     return Field(SQL("{}::text").format(column), "string", "text")
+
+
+def _json(fields: Mapping[str, Field]) -> Composable:
+    """Return the fields as JSON text; to JSON, infinity would be a text."""
+    if not fields:
+        return SQL("'{{}}'")
+    finite = SQL("CASE WHEN abs({0}) < 'Infinity' THEN {0} END")
+    shown = {n: finite.format(its.sql) if its.type == "double precision" else its.sql for n, its in fields.items()}
+    each = [SQL("{} AS {}").format(value, Identifier(name)) for name, value in shown.items()]
+    return SQL("(SELECT to_json(fields) FROM (SELECT {}) AS fields)::text").format(SQL(", ").join(each))

@@ -26,7 +26,6 @@ from surefind.engines.pgvector.connection import (
 from surefind.engines.pgvector.schema import VectorIndex
 from surefind.engines.server import IndexRecord, ServerEngine, StoredRow, opened, storable
 
-MOST = 1_000_000  # largest k
 NUMBERS_AT_ONCE = 2**21  # of the vectors in one statement that writes or reads: 8 MB
 
 # All queries in one statement, and vectors only of hits: 1.4 times as fast as one
@@ -116,6 +115,7 @@ class TableReader(ServerEngine):
     """Search and reads of a table with vectors."""
 
     _keys = "i8"  # type of the keys
+    _squared: Callable[[NDArray[np.float64]], NDArray[np.float64]] = np.square  # distances as the server has them
 
     def __init__(
         self, record: IndexRecord, connections: Connections, columns: Columns, index: VectorIndex | None
@@ -129,7 +129,7 @@ class TableReader(ServerEngine):
 
     @property
     def max_k(self) -> int:
-        return MOST
+        return 1_000_000
 
     def search(self, vectors: NDArray[np.float32], k: int, where: Where | None = None) -> Found:
         """Return the k nearest; queries with fewer by the index are repeated without it."""
@@ -227,12 +227,7 @@ class TableReader(ServerEngine):
             return bool(session.run(statement, wanted.parameters, where=wanted.text)[0][0])
 
     @abstractmethod
-    def _clause(self, where: Where | None) -> "Clause":
-        """Return conditions as SQL."""
-
-    def _squared(self, distance: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return squared distances of those that the server computed."""
-        return np.square(distance)
+    def _clause(self, where: Where | None) -> "Clause": ...
 
     def _vectors(self, received: Sequence[bytes]) -> NDArray[np.float32]:
         return self._scaled(from_sent(received, self.space.width))
@@ -367,7 +362,7 @@ class PgvectorEngine(TableReader):
 
     def _note_own(self, changes: int) -> None:
         """Count an own write as seen, unless others wrote since the last refresh."""
-        if self._seen is not None and changes == self._seen + 1:
+        if self._seen == changes - 1:
             self._seen = changes
 
 

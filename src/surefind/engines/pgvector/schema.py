@@ -13,15 +13,10 @@ from surefind.errors import InvalidArgument
 
 SCHEMA = 1  # layout of the tables
 OLDEST = (0, 8)  # pgvector with iterative scans
-SHORT_WAIT: LiteralString = "SELECT set_config('lock_timeout', '30s', true)"
-# Only one at a time creates or drops tables, until its transaction ends.
-CREATION_LOCK: LiteralString = "SELECT pg_advisory_xact_lock(7309453628123457)"
 WIDEST_INDEXED = 2_000  # numbers in a vector
 MANY = 100_000  # rows from which `auto` has a graph
 SLOW = 10_000  # rows from which a missing vector index is worth a warning
 METHODS = {"hnsw": "hnsw", "ivfflat": "ivf"}
-MOST_MEMORY = 1_048_576  # kB for building
-BYTES_OF_LINKS = 400  # of one row in a graph
 
 # `metadata` is text, as jsonb would turn 1e20 into an integer; `fields` is for conditions. By
 # default vectors of more than 500 numbers are moved out of the row (TOAST), and exhaustive search
@@ -86,7 +81,7 @@ def create_tables(session: Session, space: Space, facts: Mapping[str, Any], kind
             expected=f"flat or auto, as {kind} takes vectors of at most {WIDEST_INDEXED} numbers",
             got=f"{kind} with {space.width}",
         )
-    session.run(CREATION_LOCK)
+    session.run("SELECT pg_advisory_xact_lock(7309453628123457)")  # one at a time creates tables
     session.run("CREATE EXTENSION IF NOT EXISTS vector")
     check_extension(session)
     name = session.table.name
@@ -189,10 +184,10 @@ def build(session: Session, rows: int, *, kind: str, width: int) -> None:
     session.run(
         "SELECT set_config('maintenance_work_mem', greatest(%s, setting::bigint)::text, true)"
         " FROM pg_settings WHERE name = 'maintenance_work_mem'",
-        [min(rows * (4 * width + BYTES_OF_LINKS) // 1024, MOST_MEMORY)],
+        [min(rows * (4 * width + 400) // 1024, 1_048_576)],  # kB: vectors and 400 bytes of links, at most 1 GB
     )
     session.run(BUILD[kind], lists=Literal(lists_for(rows)))
-    session.run(SHORT_WAIT)
+    session.run("SELECT set_config('lock_timeout', '30s', true)")
     for name, method, *_ in old:
         if method in METHODS:
             session.run("DROP INDEX {name}", name=Identifier(name))
