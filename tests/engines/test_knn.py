@@ -122,14 +122,6 @@ def test_fewer_rows_than_asked_for_are_all_there_is():
     assert near.found.tolist() == [0, 0]
 
 
-def test_ties_are_returned_once_each():
-    gallery = Gaussians(torch.ones(50, 4), torch.ones(50))
-    engine = Counting(Space("gaussian", 4))
-    engine.add(plain_rows(gallery))
-    near = nearest(engine, gallery[:2], 10, ranking="expected")
-    assert all(len(set(keys.tolist())) == 10 for keys in near.keys)
-
-
 # in memory
 
 

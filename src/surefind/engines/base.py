@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, Protocol, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from surefind.embeddings import FAMILIES, Embeddings, Gaussians
 from surefind.engines.filters import STORABLE, VAR, Metadata, Where, check_name, check_value
@@ -64,7 +63,8 @@ class Space:
     def gallery_vectors(self, embeddings: Embeddings) -> NDArray[np.float32]:
         """Return the vectors to store, (M, width)."""
         self.check(embeddings)
-        return _array(gallery_vectors(embeddings) if self.width > self.dim else embeddings.mean)
+        vectors = gallery_vectors(embeddings) if self.width > self.dim else embeddings.mean
+        return np.ascontiguousarray(vectors.detach().cpu().float().numpy())
 
     def queries(self, query: Embeddings) -> "Queries":
         """Return queries as arrays."""
@@ -284,7 +284,3 @@ class Engine(Protocol):
 def is_storable(name: str) -> bool:
     """Return whether a text can be an id; in a search for ids others would be an error."""
     return bool(name and STORABLE.fullmatch(name)) and len(name.encode()) <= LONGEST_ID
-
-
-def _array(vectors: Tensor) -> NDArray[np.float32]:
-    return np.ascontiguousarray(vectors.detach().cpu().float().numpy())

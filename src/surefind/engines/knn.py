@@ -14,9 +14,6 @@ from surefind.engines.base import Block, Engine, Found, Keys, Queries
 from surefind.engines.filters import Where
 from surefind.functional.ranking import candidate_distances, ranking_keys
 
-SPARE = 3  # candidates beyond k: the engine's float32 may order close rows differently
-RERANKED, LEAST_RERANKED = 10, 100  # candidates for the other ranking: 10 k, and at least 100
-LARGE = 1000  # above it the rows are counted first
 QUERIES_AT_ONCE = 16_384  # in memory
 NUMBERS_AT_ONCE = 16_000_000  # of candidates' vectors: 64 MB
 
@@ -32,11 +29,9 @@ class Nearest(NamedTuple):
 
     @property
     def found(self) -> NDArray[np.int64]:
-        """Number of rows of each query, (Q,)."""
         return np.asarray(np.isfinite(self.ranked_by).sum(axis=1))
 
     def at(self, places: Any) -> "Nearest":
-        """Index all columns alike."""
         return Nearest(*(column[places] for column in self))
 
     def first(self, k: int) -> "Nearest":
@@ -54,7 +49,6 @@ class Nearest(NamedTuple):
 
     @staticmethod
     def nothing(width: int) -> "Nearest":
-        """Return the result of no queries."""
         empty = np.empty((0, 0))
         vectors = np.empty((0, 0, width), np.float32)
         return Nearest(empty.astype(np.int64), empty, vectors, empty, empty)
@@ -85,8 +79,9 @@ def nearest(
     asked = space.queries(query) if isinstance(query, Embeddings) else query
     if not len(asked.mean):
         return Nearest.nothing(space.width)
-    fetch = k + SPARE if ranking == space.ranking else max(RERANKED * k, LEAST_RERANKED)
-    if fetch > min(LARGE, engine.max_k):
+    # the engine's float32 may order close rows differently
+    fetch = k + 3 if ranking == space.ranking else max(10 * k, 100)
+    if fetch > min(1000, engine.max_k):  # counting takes a moment too
         fetch = max(1, min(fetch, engine.count(where), engine.max_k))
     step = max(1, NUMBERS_AT_ONCE // (fetch * space.width))
     parts = []

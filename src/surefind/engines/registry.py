@@ -75,14 +75,7 @@ def only_read(shown: str) -> EngineError:
     return EngineError(f"{shown} is attached: it is only read")
 
 
-def attached_url(
-    url: str,
-    *,
-    vector: str,
-    id: str,  # noqa: A002
-    label: str | None = None,
-    metric: str = "l2",
-) -> str:
+def attached_url(url: str, *, vector: str, id: str, label: str | None = None, metric: str = "l2") -> str:  # noqa: A002
     """Return the URL of a table or collection together with its columns."""
     check_choice("metric", metric, METRICS)
     if not url.startswith(("pgvector://", "milvus://")):

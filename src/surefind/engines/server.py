@@ -90,8 +90,7 @@ class ServerEngine(Engine):
         """Return known rows by their key or id."""
 
     @abstractmethod
-    def _exists(self, where: Where) -> bool:
-        """Return whether a row satisfies the conditions."""
+    def _count(self, where: Where | None) -> int: ...
 
     @abstractmethod
     def _fields(self) -> Iterable[str]:
@@ -101,10 +100,11 @@ class ServerEngine(Engine):
         """Return stored vectors as they are compared."""
         return vectors
 
-    def _check_fields(self, where: Where | None) -> None:
-        """Raise InvalidArgument if nothing was found because a field or its type is unknown."""
-        if where is not None and self.count():
-            check_fields(where, self._exists, self._fields)
+    def count(self, where: Where | None = None) -> int:
+        found = self._count(where)
+        if where is not None and not found and self._count(None):
+            check_fields(where, lambda some: self._count(some) > 0, self._fields)
+        return found
 
     def rows(self, keys: Keys) -> Rows:
         return self._to_rows(self._stored(keys))
@@ -182,7 +182,7 @@ class ReadOnly(ServerEngine):
         length = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
         return np.asarray(vectors / np.where(length > 0, length, 1), dtype=np.float32)
 
-    def _refuse(self, *_: Any) -> Any:
+    def _refuse(self, *_: Any, **__: Any) -> Any:
         raise only_read(self._shown)
 
     add = remove = compact = _refuse
@@ -195,11 +195,7 @@ class ReadOnly(ServerEngine):
 
 
 def columns_of(columns: Mapping[str, str], there: Sequence[str]) -> dict[str, str]:
-    """Return the columns and the metric of an attached place.
-
-    Raises:
-        InvalidArgument: if one is unknown.
-    """
+    """Return the columns and the metric of an attached place, unless one is unknown."""
     given = {"id": "id", "metric": "l2", **columns}
     choices = {"metric": METRICS} | {what: tuple(there) for what in ("vector", "id", "label") if what in given}
     for what, known in choices.items():
@@ -224,12 +220,7 @@ def fields_of(fields: Mapping[str, Any], given: Mapping[str, str], types: Mappin
 
 
 def attached_record(place: str, metric: str, sample: NDArray[np.float32]) -> IndexRecord:
-    """Return the description of an attached place: it has none of its own.
-
-    Raises:
-        InvalidArgument: if inner products of the vectors (n, D) of a sample are not cosines.
-        EngineError: if there are none.
-    """
+    """Return the description of an attached place, of a sample (n, D) whose inner products must be cosines."""
     if not len(sample):
         raise EngineError(f"{place} holds no vectors")
     length, dim = np.linalg.norm(sample.astype(np.float64), axis=1), sample.shape[1]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from galleries import clustered_embeddings, plain_rows, recall
+from galleries import clustered_embeddings, plain_rows
 
 from surefind.engines.base import Space
 from surefind.engines.milvus import engine as module
@@ -23,7 +23,7 @@ def nearest(space, gallery, query, k):
 def test_auto_has_a_graph_once_there_are_many_rows(make, new_url, monkeypatch):
     monkeypatch.setattr(module, "MANY", 2000)
     url = new_url()
-    embeddings, query = clustered_embeddings(3000, 16, 0), clustered_embeddings(50, 16, 1)
+    embeddings = clustered_embeddings(3000, 16, 0)
     engine = make(url, space=SPACE)
     engine.add(plain_rows(embeddings[:1500]))
     engine.compact()
@@ -34,10 +34,6 @@ def test_auto_has_a_graph_once_there_are_many_rows(make, new_url, monkeypatch):
     assert other.exact and "compact" in other.warnings[0]
     engine.compact()
     assert not engine.exact and engine.describe()["kind"] == "hnsw"
-    found = engine.search(engine.space.queries(query).vectors, 10)
-    _, order = nearest(engine.space, embeddings, query, 10)
-    assert recall(np.array(found.keys, dtype=int), order) >= 0.99
-    assert engine.verify() == []
     assert other.refresh() and not other.exact and other.warnings == ()
     other.close()
 

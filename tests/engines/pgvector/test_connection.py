@@ -160,23 +160,6 @@ def end_connections(server) -> None:
     server.run("SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'surefind'")
 
 
-def await_connections(server, number: int) -> None:
-    """A server forgets a connection a moment after it was closed."""
-    statement = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'surefind'"
-    deadline = time.monotonic() + 20
-    while server.run(statement) != [(number,)]:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def test_an_engine_that_is_forgotten_closes_its_connections(server, url):
-    engine = create_engine(url, SPACE, {})
-    engine.count()
-    await_connections(server, 1)
-    del engine
-    await_connections(server, 0)
-
-
 def test_a_connection_that_dies_between_calls_is_replaced_unseen(make_engine, make_rows, server):
     engine = make_engine()
     engine.add(make_rows("a"))

@@ -66,9 +66,6 @@ class AttachedCollection(ReadOnly, CollectionReader):
     def describe(self) -> dict[str, Any]:
         return {"engine": "milvus", **super().describe(), "collection": self._collection.place.collection}
 
-    def _exists(self, where: Where) -> bool:
-        return all(self._own_fields.get(one.field, ("", ""))[1] == one.kind for one in where.conditions)
-
     def _expression(self, where: Where | None) -> str:
         conditions = where.conditions if where else ()
         return " and ".join([self._after(""), *map(self._condition, conditions)])

@@ -21,8 +21,6 @@ from surefind.errors import InvalidArgument
 FORM = "milvus://user:password@host:port/database?collection=name"
 CONNECTING = 5.0  # seconds
 LOADING = 600.0  # seconds; after a crash it takes half a minute
-NOT_LOADED = (101, 103)  # error codes
-START = "start the server, or correct host, port, user, password and secure= in the URL"
 Hits = tuple[list[str], list[float], NDArray[np.float32], list[float]]  # as the fields of Found
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
@@ -111,7 +109,7 @@ def server_error(error: Exception, place: CollectionUrl, *, fix: str = RETRY) ->
     first = str(message).strip().partition("\n")[0][:300] or type(error).__name__
     if place.password:
         first = first.replace(place.password, "***")
-    loaded = getattr(error, "code", None) not in NOT_LOADED
+    loaded = getattr(error, "code", None) not in (101, 103)
     kind = EngineError if loaded else NotLoaded
     return kind(f"{place.shown}: {first}", fix=fix if rpc or not loaded else None)
 
@@ -139,7 +137,8 @@ class Collection:
                 dedicated=True,
             )
         except self._refusals as error:
-            raise server_error(error, place, fix=START) from error
+            fix = "start the server, or correct host, port, user, password and secure= in the URL"
+            raise server_error(error, place, fix=fix) from error
 
     def close(self) -> None:
         client, self._client = self._client, None
@@ -147,7 +146,6 @@ class Collection:
             client.close()
 
     def call(self, name: str, *arguments: Any, **named: Any) -> Any:
-        """Call a method of `MilvusClient` on this collection."""
         return self._do(name, self.place.collection, *arguments, **named)
 
     def server_version(self) -> str:
@@ -199,7 +197,6 @@ class Collection:
         return hits_of(found, vectors.shape[1], fields[0])
 
     def index(self, field: str = "vector") -> dict[str, Any] | None:
-        """Return the description of the vector index, if there is one."""
         names = self.call("list_indexes", field_name=field)
         return self.call("describe_index", index_name=names[0]) if names else None
 

@@ -24,7 +24,6 @@ FORMAT = 1
 MANY = 100_000  # rows from which `auto` has a graph
 FIELDS = ("id", "vector", "var", "digest", "metadata")
 EVERYTHING = 'id > ""'  # no id is empty
-IDS_AT_ONCE = 4096
 BYTES_AT_ONCE = 1_000_000  # of an expression; larger ones take the server seconds to parse
 LONGEST_ANSWER = 60_000_000  # bytes; the server sends 64 MiB at most
 EASY_ANSWER = 16_000_000  # bytes of an answer where there is a choice
@@ -122,7 +121,7 @@ class CollectionReader(ServerEngine):
             found.distance[row, :count] = apart if self._metric == "l2" else 2 - 2 * apart
             found.vectors[row, :count], found.var[row, :count] = self._scaled(near), var
         if not shape[1]:
-            self._check_fields(where)
+            self.count(where)  # an error if a field is unknown
         return found
 
     def _read(self, column: str, values: list[Any]) -> dict[Any, StoredRow]:
@@ -148,16 +147,10 @@ class CollectionReader(ServerEngine):
             yield Block(keys, vectors, np.array([row.get(VAR, POINT_VAR) for row in found]))
             last = keys[-1]
         if not last:
-            self._check_fields(where)
+            self.count(where)
 
-    def count(self, where: Where | None = None) -> int:
-        found = self._collection.count(self._expression(where))
-        if not found:
-            self._check_fields(where)
-        return found
-
-    def _exists(self, where: Where) -> bool:
-        return bool(self._collection.query(self._expression(where), ["id"], 1))
+    def _count(self, where: Where | None) -> int:
+        return self._collection.count(self._expression(where))
 
     def _expression(self, where: Where | None) -> str:
         return expression(where)
@@ -379,7 +372,6 @@ def expression(where: Where | None) -> str:
 
 
 def compared(condition: Condition, field: str) -> str:
-    """Return a condition on a field by its name in Milvus."""
     values = [literal(value) for value in condition.values]
     if condition.op == "in":
         return f"{field} in [{', '.join(values)}]"
@@ -396,7 +388,7 @@ def among(field: str, values: Iterable[str]) -> str:
     return f"{field} in [{', '.join(map(literal, values))}]"
 
 
-def portions(texts: Iterable[str], at_most: int = IDS_AT_ONCE) -> Iterator[list[str]]:
+def portions(texts: Iterable[str], at_most: int = 4096) -> Iterator[list[str]]:
     """Yield each storable text once, in lists that make expressions of a moderate size."""
     some: list[str] = []
     size = 0

@@ -1,7 +1,6 @@
 """Table or view that another program filled, searched with pgvector and never changed."""
 
 import json
-import operator
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, LiteralString, NamedTuple
@@ -100,7 +99,7 @@ class AttachedTable(ReadOnly, TableReader):
             widths = {len(sent) // 4 - 1 for sent in sample}
             if len(widths) > 1:
                 raise InvalidArgument("vector", expected="vectors of one dimension", got=f"{sorted(widths)}")
-            self._built = schema.vector_index(session, "auto")
+            index = schema.vector_index(session, "auto")
         key = SQL("{}::text").format(row)
         columns = {
             "row": row,
@@ -114,19 +113,15 @@ class AttachedTable(ReadOnly, TableReader):
         }
         record = attached_record(table.shown, self._metric, from_sent(sample, min(widths, default=0)))
         # a view has no index of its own, but may use that of its table
-        super().__init__(record, connections, columns, self._built or VectorIndex("hnsw", 1))
-        self._seen = self.count()
-
-    @property
-    def _kind(self) -> str:  # type: ignore[override]
-        return self._built.kind if self._built else "flat"
+        super().__init__(record, connections, columns, index or VectorIndex("hnsw", 1))
+        self._kind, self._seen = index.kind if index else "flat", self.count()
 
     def search(self, vectors: NDArray[np.float32], k: int, where: Where | None = None) -> Found:
         """Return the k nearest; many queries without an index in one pass over the table.
 
         The server would read all vectors again for each of them.
         """
-        if self._built is not None or len(vectors) < MANY:
+        if self._kind != "flat" or len(vectors) < MANY:
             return super().search(vectors, k, where)
         query, best = torch.from_numpy(np.ascontiguousarray(vectors)), None
         for block in self.scan(where):
@@ -138,7 +133,7 @@ class AttachedTable(ReadOnly, TableReader):
                 found = Found(*(np.concatenate(pair, axis=1) for pair in pairs))
             order = np.argsort(found.distance, axis=1, kind="stable")[:, :k]
             first = (np.arange(len(order))[:, None], order)
-            best = Found(*map(operator.itemgetter(first), found))
+            best = Found(*(column[first] for column in found))
         return super().search(vectors, k, where) if best is None else best
 
     def describe(self) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import json
 import math
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, LiteralString, NamedTuple
 
@@ -89,7 +88,6 @@ def open_place(place: str) -> "PgvectorEngine":
 
 
 def describe_server(place: str, *, seconds: int) -> str:
-    """Return the versions of a server and its extension; an index need not be there."""
     table = parse(place)
     table.parameters["connect_timeout"] = str(seconds)
     with connect(table) as session:
@@ -124,10 +122,6 @@ class TableReader(ServerEngine):
         self._connections, self._columns, self._index = connections, columns, index
 
     @property
-    def _kind(self) -> str:  # type: ignore[override]
-        return self._index.kind if self._index else "flat"
-
-    @property
     def max_k(self) -> int:
         return 1_000_000
 
@@ -142,7 +136,7 @@ class TableReader(ServerEngine):
             hits = np.concatenate([hits[counts[hits["query"]] >= k], again])
             counts = np.bincount(hits["query"], minlength=len(vectors))
         if not len(hits):
-            self._check_fields(where)
+            self.count(where)  # an error if a field is unknown
         keys = np.unique(hits["key"], return_inverse=True)[1]
         hits = hits[np.lexsort((keys, hits["distance"], hits["query"]))]
         found = np.zeros((len(vectors), int(counts.max(initial=0))), hits.dtype)
@@ -209,25 +203,16 @@ class TableReader(ServerEngine):
                 keys, vectors, var = zip(*found, strict=True)
                 yield Block(np.array(keys, self._keys), self._vectors(vectors), np.array(var))
         if empty:
-            self._check_fields(where)
+            self.count(where)
 
-    def count(self, where: Where | None = None) -> int:
+    def _count(self, where: Where | None) -> int:
         wanted = self._clause(where)
         statement = "SELECT count(*) FROM {table} WHERE {where}"
         with self._connections.borrowed() as session:
-            found = int(session.run(statement, wanted.parameters, where=wanted.text)[0][0])
-        if not found:
-            self._check_fields(where)
-        return found
+            return int(session.run(statement, wanted.parameters, where=wanted.text)[0][0])
 
-    def _exists(self, where: Where) -> bool:
-        wanted = self._clause(where)
-        statement = "SELECT EXISTS (SELECT FROM {table} WHERE {where})"
-        with self._connections.borrowed() as session:
-            return bool(session.run(statement, wanted.parameters, where=wanted.text)[0][0])
-
-    @abstractmethod
-    def _clause(self, where: Where | None) -> "Clause": ...
+    def _clause(self, where: Where | None) -> "Clause":
+        return clause(where)
 
     def _vectors(self, received: Sequence[bytes]) -> NDArray[np.float32]:
         return self._scaled(from_sent(received, self.space.width))
@@ -246,6 +231,10 @@ class PgvectorEngine(TableReader):
             index = schema.vector_index(session, record.kind)
             self._warnings = schema.warnings(session, record, index)
         super().__init__(record, connections, OWN_COLUMNS, index)
+
+    @property
+    def _kind(self) -> str:  # type: ignore[override]
+        return self._index.kind if self._index else "flat"
 
     @property
     def revision(self) -> tuple[str, int]:
@@ -276,7 +265,8 @@ class PgvectorEngine(TableReader):
                 }
                 new += session.number(PUT, values)
             changes = schema.note_change(session, self._record.number, more=new)
-        self._note_own(changes)
+        if self._seen == changes - 1:  # else others wrote since the last refresh
+            self._seen = changes
 
     def remove(self, ids: Sequence[str]) -> int:
         with self._connections.transaction() as session:
@@ -285,7 +275,8 @@ class PgvectorEngine(TableReader):
             if not removed:
                 return 0
             changes = schema.note_change(session, self._record.number, more=-removed)
-        self._note_own(changes)
+        if self._seen == changes - 1:  # else others wrote since the last refresh
+            self._seen = changes
         return removed
 
     def digests_of(self, ids: Sequence[str]) -> dict[str, str]:
@@ -298,14 +289,11 @@ class PgvectorEngine(TableReader):
         with self._connections.borrowed() as session:
             return dict(session.run(statement, [storable(digests)]))
 
-    def count(self, where: Where | None = None) -> int:
+    def _count(self, where: Where | None) -> int:
         if where is not None:
-            return super().count(where)
+            return super()._count(where)
         with self._connections.borrowed() as session:
             return schema.count(session, self._record.number)
-
-    def _clause(self, where: Where | None) -> "Clause":
-        return clause(where)
 
     def _fields(self) -> list[str]:
         with self._connections.borrowed() as session:
@@ -359,11 +347,6 @@ class PgvectorEngine(TableReader):
     def verify(self) -> list[str]:
         with self._connections.snapshot() as session:
             return schema.check(session, self._record)
-
-    def _note_own(self, changes: int) -> None:
-        """Count an own write as seen, unless others wrote since the last refresh."""
-        if self._seen == changes - 1:
-            self._seen = changes
 
 
 class Clause(NamedTuple):

@@ -12,7 +12,6 @@ from surefind.engines.server import IndexRecord
 from surefind.errors import InvalidArgument
 
 SCHEMA = 1  # layout of the tables
-OLDEST = (0, 8)  # pgvector with iterative scans
 WIDEST_INDEXED = 2_000  # numbers in a vector
 MANY = 100_000  # rows from which `auto` has a graph
 SLOW = 10_000  # rows from which a missing vector index is worth a warning
@@ -74,7 +73,6 @@ class VectorIndex(NamedTuple):
 
 
 def create_tables(session: Session, space: Space, facts: Mapping[str, Any], kind: str) -> None:
-    """Create the tables, inside a transaction."""
     if kind in BUILD and space.width > WIDEST_INDEXED:
         raise InvalidArgument(
             "kind",
@@ -107,7 +105,7 @@ def extension_version(session: Session) -> str | None:
 
 def check_extension(session: Session) -> None:
     found = extension_version(session)
-    if found is None or tuple(map(int, re.findall(r"\d+", found)[:2])) < OLDEST:
+    if found is None or tuple(map(int, re.findall(r"\d+", found)[:2])) < (0, 8):  # no iterative scans
         has = "no extension pgvector" if found is None else f"pgvector {found}, which is too old"
         raise EngineError(
             f"the database of {session.table.shown} has {has}",
@@ -116,7 +114,6 @@ def check_extension(session: Session) -> None:
 
 
 def read_record(session: Session) -> tuple[IndexRecord, int]:
-    """Return the description of the index and the number of its changes."""
     name, shown = session.table.name, session.table.shown
     exist = session.run("SELECT to_regclass(%s), to_regclass(%s)", [REGISTRY, session.table.quoted])
     found = None not in exist[0] and session.run(
