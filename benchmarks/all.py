@@ -145,7 +145,7 @@ BENCHMARKS = (
     ),
     part(
         "growth", "search", "memory of searching as the gallery grows", rows=rows.growth,
-        quick=("--largest 1000", 0.2), usual=("--largest 100000", 1.2), full=("", 26.0),
+        quick=("--largest 1000", 0.2), usual=("--largest 100000", 6.0), full=("--graphs 1000000", 60.0),
     ),
     part(
         "calibrated_search", "search", "what evidence and confidence cost a search",

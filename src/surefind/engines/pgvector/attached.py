@@ -133,7 +133,7 @@ class AttachedTable(ReadOnly, TableReader):
                 found = Found(*(np.concatenate(pair, axis=1) for pair in pairs))
             order = np.argsort(found.distance, axis=1, kind="stable")[:, :k]
             first = (np.arange(len(order))[:, None], order)
-            best = Found(*(column[first] for column in found))
+            best = Found(found.keys[first], found.distance[first], found.vectors[first], found.var[first])
         return super().search(vectors, k, where) if best is None else best
 
     def describe(self) -> dict[str, Any]:
